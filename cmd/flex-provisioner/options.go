@@ -1,0 +1,127 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// options are the command line as it was typed.
+type options struct {
+	provisionerName  string
+	namespace        string
+	allowedHostPaths []string
+	flexctlImage     string
+	flexctlMount     string
+	podAPI           string
+	kubeconfig       string
+	qps              float32
+	burst            int
+	threads          int
+	httpAddress      string
+	leaderElect      bool
+	leaseNamespace   string
+	leaseDuration    time.Duration
+}
+
+// How flexctl comes into pods that run inline scripts.
+const (
+	mountAuto  = "auto"
+	mountImage = "image"
+	mountCopy  = "copy"
+)
+
+func defaults() *options {
+	return &options{
+		provisionerName: contract.ProvisionerName,
+		namespace:       contract.ProvisionersNamespace,
+		flexctlImage:    "docker.io/flex-provisioner/flexctl:dev",
+		flexctlMount:    mountAuto,
+		qps:             200,
+		burst:           400,
+		threads:         8,
+		httpAddress:     ":8080",
+		leaderElect:     true,
+		leaseNamespace:  contract.SystemNamespace,
+		leaseDuration:   15 * time.Second,
+	}
+}
+
+func (o *options) register(flags *pflag.FlagSet) {
+	flags.StringVar(&o.provisionerName, "provisioner-name", o.provisionerName, "the `name` that StorageClasses have as provisioner and ConfigMaps as plugin-name")
+	flags.StringVar(&o.namespace, "namespace", o.namespace, "`namespace` of the provisioner ConfigMaps, their Secrets and the pods")
+	flags.StringSliceVar(&o.allowedHostPaths, "allowed-host-paths", nil, "`directories` of nodes that a ConfigMap's host-path may name, or directories within (none by default)")
+	flags.StringVar(&o.flexctlImage, "flexctl-image", o.flexctlImage, "`image` that holds flexctl, for inline scripts")
+	flags.StringVar(&o.flexctlMount, "flexctl-mount", o.flexctlMount, "`how` inline scripts get flexctl: image (mount the image; Kubernetes 1.35 and containerd 2.1 or newer), copy (an init container; slower), or auto (by the API server's version)")
+	flags.StringVar(&o.podAPI, "pod-kube-api", "", "`URL` of the API server as provisioner pods reach it (default: this process's own, inside a cluster)")
+	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's ServiceAccount)")
+	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server")
+	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server at once")
+	flags.IntVar(&o.threads, "threads", o.threads, "`threads` for each storage class; none of them ever waits for a pod")
+	flags.StringVar(&o.httpAddress, "http-address", o.httpAddress, "`address` for /healthz, /readyz and /metrics")
+	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "work only while holding the Lease, so that several replicas can run")
+	flags.StringVar(&o.leaseNamespace, "lease-namespace", o.leaseNamespace, "`namespace` of the Lease")
+	flags.DurationVar(&o.leaseDuration, "lease-duration", o.leaseDuration, "how long a replica that died is waited for")
+}
+
+// validate reports everything that is wrong, each with the flag, the value and the remedy.
+func (o *options) validate() (*options, error) {
+	var faults []error
+	wrong := func(flag string, value any, remedy string) {
+		faults = append(faults, fmt.Errorf("--%s=%v: %s", flag, value, remedy))
+	}
+	for _, fault := range configmaps.CheckPluginName(o.provisionerName, field.NewPath("--provisioner-name")) {
+		faults = append(faults, fault)
+	}
+	for flag, value := range map[string]string{"namespace": o.namespace, "lease-namespace": o.leaseNamespace} {
+		if why := validation.IsDNS1123Label(value); len(why) > 0 {
+			wrong(flag, value, "name a namespace: "+strings.Join(why, "; "))
+		}
+	}
+	for _, dir := range o.allowedHostPaths {
+		if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
+			wrong("allowed-host-paths", dir, "give absolute directories without . or .. or a final slash, and not / itself")
+		}
+	}
+	if o.flexctlImage == "" {
+		wrong("flexctl-image", `""`, "name the image that holds flexctl")
+	}
+	if o.flexctlMount != mountAuto && o.flexctlMount != mountImage && o.flexctlMount != mountCopy {
+		wrong("flexctl-mount", o.flexctlMount, "say auto, image or copy")
+	}
+	if o.podAPI != "" {
+		if u, err := url.Parse(o.podAPI); err != nil || u.Scheme != "https" || u.Host == "" {
+			wrong("pod-kube-api", o.podAPI, "give a URL such as https://10.96.0.1:443")
+		}
+	}
+	if o.kubeconfig != "" {
+		if _, err := os.Stat(o.kubeconfig); err != nil {
+			wrong("kubeconfig", o.kubeconfig, "name a file that can be read: "+err.Error())
+		}
+	}
+	if o.qps <= 0 || o.burst < 1 {
+		wrong("kube-api-qps", o.qps, "give a positive rate, and --kube-api-burst at least 1")
+	}
+	if o.threads < 1 || o.threads > 256 {
+		wrong("threads", o.threads, "give 1 to 256")
+	}
+	if _, _, err := net.SplitHostPort(o.httpAddress); err != nil {
+		wrong("http-address", o.httpAddress, "give an address such as :8080")
+	}
+	if o.leaseDuration < 3*time.Second {
+		wrong("lease-duration", o.leaseDuration, "give 3s or more: the Lease is renewed every fifth of it")
+	}
+	return o, utilerrors.NewAggregate(faults)
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// readiness knows what this process lacks. Permissions are asked for until all are there, and then never again.
+type readiness struct {
+	client                    kubernetes.Interface
+	namespace, leaseNamespace string
+
+	mu      sync.Mutex
+	allowed bool
+	asked   time.Time
+	lacks   []string
+	note    string
+}
+
+func newReadiness(client kubernetes.Interface, namespace, leaseNamespace string) *readiness {
+	return &readiness{client: client, namespace: namespace, leaseNamespace: leaseNamespace, note: "starting"}
+}
+
+func (r *readiness) leading() { r.say("leading") }
+
+func (r *readiness) standby(leader string) { r.say("standing by, the leader is " + leader) }
+
+func (r *readiness) say(note string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.note != "leading" {
+		r.note = note
+	}
+}
+
+// askAgain is how often missing permissions are asked for anew.
+const askAgain = 5 * time.Second
+
+// check returns what is lacking, one line each, or else a note on what this process does.
+func (r *readiness) check(ctx context.Context) (note string, lacks []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.allowed && time.Since(r.asked) > askAgain {
+		r.lacks, r.asked = r.ask(ctx), time.Now()
+		r.allowed = len(r.lacks) == 0
+	}
+	return r.note, r.lacks
+}
+
+func (r *readiness) ask(ctx context.Context) (lacks []string) {
+	for _, need := range permissions(r.namespace, r.leaseNamespace) {
+		review, err := r.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &need}}, metav1.CreateOptions{})
+		if err != nil {
+			return append(lacks, fmt.Sprintf("the API server does not answer: %v", err))
+		}
+		if !review.Status.Allowed {
+			lacks = append(lacks, "permission to "+describe(need)+": apply deploy/base/rbac.yaml")
+		}
+	}
+	return lacks
+}
+
+func describe(a authorizationv1.ResourceAttributes) string {
+	resource := a.Resource
+	if a.Subresource != "" {
+		resource += "/" + a.Subresource
+	}
+	if a.Group != "" {
+		resource += "." + a.Group
+	}
+	where := "in all namespaces"
+	if a.Namespace != "" {
+		where = "in namespace " + a.Namespace
+	}
+	return fmt.Sprintf("%s %s %s", a.Verb, resource, where)
+}
+
+// permissions is all that the dispatcher asks of the API server. deploy/base grants exactly these; a test compares.
+func permissions(namespace, leaseNamespace string) []authorizationv1.ResourceAttributes {
+	var list []authorizationv1.ResourceAttributes
+	for _, line := range []struct{ namespace, group, resource, verbs string }{
+		{"", "", "persistentvolumes", "get list watch delete patch"},
+		{"", "", "persistentvolumeclaims", "get list watch patch"},
+		{"", "storage.k8s.io", "storageclasses", "get list watch"},
+		{"", "admissionregistration.k8s.io", "validatingadmissionpolicies", "get list watch"},
+		{"", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get list watch"},
+		{"", "", "events", "create patch"},
+		{namespace, "", "pods", "create get list watch delete patch"},
+		{namespace, "", "pods/log", "get"},
+		{namespace, "", "configmaps", "get list watch"},
+		{namespace, "", "events", "get list watch"},
+		{leaseNamespace, "coordination.k8s.io", "leases", "create get update"},
+	} {
+		resource, subresource, _ := strings.Cut(line.resource, "/")
+		for _, verb := range strings.Fields(line.verbs) {
+			list = append(list, authorizationv1.ResourceAttributes{Namespace: line.namespace, Group: line.group,
+				Resource: resource, Subresource: subresource, Verb: verb})
+		}
+	}
+	return list
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// run works until ctx ends. Losing the Lease is an error: the process ends, and starts anew as a candidate.
+func run(ctx context.Context, o *options) error {
+	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
+	}
+	config.UserAgent = "flex-provisioner"
+	client, err := kubernetes.NewForConfig(limited(config, o.qps, o.burst))
+	if err != nil {
+		return fmt.Errorf("make client: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	state := newReadiness(client, o.namespace, o.leaseNamespace)
+	stopServing, err := serve(ctx, o.httpAddress, registry, state)
+	if err != nil {
+		return err
+	}
+	defer stopServing()
+	work := func(ctx context.Context) error {
+		pods, err := o.cluster(client, config)
+		if err != nil {
+			return err
+		}
+		d, err := dispatcher.New(client, dispatcher.Options{
+			ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
+			Threads: o.threads, Registry: registry,
+		})
+		if err != nil {
+			return err
+		}
+		state.leading()
+		return d.Run(ctx)
+	}
+	if !o.leaderElect {
+		return work(ctx)
+	}
+	return lead(ctx, o, config, state, work)
+}
+
+func limited(config *rest.Config, qps float32, burst int) *rest.Config {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = qps, burst
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return config
+}
+
+// cluster is what all pods have in common.
+func (o *options) cluster(client kubernetes.Interface, config *rest.Config) (podspec.Cluster, error) {
+	c := podspec.Cluster{Namespace: o.namespace, KubeAPI: o.podAPI, FlexctlImage: o.flexctlImage, ImageVolumes: o.flexctlMount == mountImage}
+	if c.KubeAPI == "" {
+		c.KubeAPI = config.Host
+		if host, port := os.Getenv("KUBERNETES_SERVICE_HOST"), os.Getenv("KUBERNETES_SERVICE_PORT"); host != "" && port != "" {
+			c.KubeAPI = "https://" + net.JoinHostPort(host, port)
+		}
+	}
+	if o.flexctlMount == mountAuto {
+		server, err := client.Discovery().ServerVersion()
+		if err != nil {
+			return c, fmt.Errorf("ask the API server for its version: %w", err)
+		}
+		parsed, err := utilversion.ParseGeneric(server.GitVersion)
+		if err != nil {
+			return c, fmt.Errorf("read the API server's version %q: %w", server.GitVersion, err)
+		}
+		c.ImageVolumes = parsed.AtLeast(utilversion.MajorMinor(1, 35))
+	}
+	return c, nil
+}
+
+// lead runs work while this process holds the Lease. Leader election has a client of its own, so that a burst of work
+// never makes it wait; and the Lease is given up only after the work has ended, so that the next leader is alone.
+func lead(ctx context.Context, o *options, config *rest.Config, state *readiness, work func(context.Context) error) error {
+	client, err := kubernetes.NewForConfig(limited(config, 10, 20))
+	if err != nil {
+		return fmt.Errorf("make client for the Lease: %w", err)
+	}
+	hostname, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find own name: %w", err)
+	}
+	lock := &resourcelock.LeaseLock{
+		LeaseMeta:  metav1.ObjectMeta{Namespace: o.leaseNamespace, Name: leaseName(o.provisionerName)},
+		Client:     client.CoordinationV1(),
+		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
+	}
+	electing, resign := context.WithCancel(context.WithoutCancel(ctx))
+	defer resign()
+	result := make(chan error, 1)
+	started := false
+	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: lock, ReleaseOnCancel: true, Name: lock.LeaseMeta.Name,
+		LeaseDuration: o.leaseDuration, RenewDeadline: o.leaseDuration * 2 / 3, RetryPeriod: o.leaseDuration / 5,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(leading context.Context) {
+				started = true
+				working, stop := context.WithCancel(leading)
+				defer context.AfterFunc(ctx, stop)()
+				result <- work(working)
+				resign()
+			},
+			OnStoppedLeading: func() {},
+			OnNewLeader: func(identity string) {
+				klog.FromContext(ctx).Info("Leader", "identity", identity, "self", identity == lock.Identity())
+				state.standby(identity)
+			},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up leader election: %w", err)
+	}
+	// A candidate that is told to stop has nothing to end first.
+	defer context.AfterFunc(ctx, func() {
+		if !elector.IsLeader() {
+			resign()
+		}
+	})()
+	elector.Run(electing)
+	if !started {
+		return nil
+	}
+	select {
+	case err = <-result:
+	case <-time.After(o.leaseDuration):
+		err = errors.New("work did not end after the Lease was lost")
+	}
+	if err == nil && ctx.Err() == nil {
+		err = fmt.Errorf("lost the Lease %s/%s", o.leaseNamespace, lock.LeaseMeta.Name)
+	}
+	return err
+}
+
+// leaseName lets dispatchers of different provisioner names live side by side. The default name's Lease is short.
+func leaseName(provisioner string) string {
+	if provisioner == contract.ProvisionerName {
+		return "flex-provisioner"
+	}
+	return "flex-provisioner-" + strings.NewReplacer("/", "-", ".", "-").Replace(provisioner)
+}

@@ -1,0 +1,108 @@
+// Package contract is what the dispatcher and a provisioner image agree on: where things lie inside the pod, what the
+// request says, what an exit code means, and which names mark the objects. Everything here is an interface that other
+// people's images are built against; docs/writing-a-provisioner.md is its prose.
+package contract
+
+// Names of the project's fixed objects.
+const (
+	// ProvisionerName is the StorageClass's provisioner, the ConfigMap's plugin-name and the value of
+	// pv.kubernetes.io/provisioned-by, unless the dispatcher was started with another name. It must not begin with
+	// kubernetes.io/: kube-controller-manager reserves that prefix and would never annotate the claim.
+	ProvisionerName = "flex-provisioner.io/dispatcher"
+	// SystemNamespace is where the dispatcher runs.
+	SystemNamespace = "flex-system"
+	// ProvisionersNamespace holds the provisioner ConfigMaps, their Secrets and ServiceAccounts, and the pods.
+	ProvisionersNamespace = "flex-provisioners"
+)
+
+// Prefix begins every label and annotation of the project.
+const Prefix = "flex-provisioner.io/"
+
+// Labels of provisioner pods.
+const (
+	LabelOperation = Prefix + "operation"
+	LabelClaimUID  = Prefix + "claim-uid"
+	LabelAttempt   = Prefix + "attempt"
+	// LabelClassHash is a hash of the class's name, because names reach 253 characters and label values 63.
+	LabelClassHash = Prefix + "class-hash"
+)
+
+// Annotations. Those on pods are the attempt's record; those on volumes are what a later delete needs.
+const (
+	// AnnClaim is namespace/name of the claim, on pods.
+	AnnClaim = Prefix + "claim"
+	// AnnClass is the full name of the storage class, on pods.
+	AnnClass = Prefix + "storage-class"
+	// AnnConfig is ConfigMap name/resourceVersion@digest that an attempt was built from, on pods and volumes.
+	AnnConfig = Prefix + "config"
+	// AnnRequest is the Request as JSON, on pods; the pod reads it as RequestFile.
+	AnnRequest = Prefix + "request"
+	// AnnVolume is on pods the PersistentVolume as YAML: for provision a skeleton that lacks only its source, for
+	// delete the whole object. The pod reads it as VolumeFile.
+	AnnVolume = Prefix + "volume"
+	// AnnScript is the inline script of the operation, on pods; the pod reads it as ScriptFile.
+	AnnScript = Prefix + "script"
+	// AnnVolumeUID is on delete pods the UID of the volume they delete, empty for an undo.
+	AnnVolumeUID = Prefix + "volume-uid"
+	// AnnSuspect is on provision pods that follow one which may have left storage behind, so that its removal does not
+	// depend on whether this pod ran.
+	AnnSuspect = Prefix + "suspect"
+	// AnnClaimUID is on volumes the UID of the claim they were made for: the CLAIM_UUID of the design.
+	AnnClaimUID = Prefix + "claim-uid"
+	// AnnIdentity is on volumes the Identity of the storage as JSON, frozen at provision.
+	AnnIdentity = Prefix + "identity"
+	// AnnCreatedBy, AnnCreatedByUID and AnnCreatedByGroups are on claims who created them, stamped by an admission
+	// policy and believed only where that policy is in force.
+	AnnCreatedBy       = Prefix + "created-by"
+	AnnCreatedByUID    = Prefix + "created-by-uid"
+	AnnCreatedByGroups = Prefix + "created-by-groups"
+)
+
+// PodFinalizer keeps a pod until its outcome has been acted on. Evictions, drains and the pod garbage collector delete
+// pods, and with the pod the only record that an attempt was started would be gone.
+const PodFinalizer = Prefix + "outcome-recorded"
+
+// VolumeFinalizer is sig-storage-lib's: a PersistentVolume that is being deleted without it counts as cleaned up
+// already, so a volume has to carry it from its first write.
+const VolumeFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+
+// ProvisionedBy is the annotation by which Kubernetes and sig-storage-lib know whose volume it is. A volume without it
+// is never deleted by anybody, and repairing it after the release is too late.
+const ProvisionedBy = "pv.kubernetes.io/provisioned-by"
+
+// Files inside the pod.
+const (
+	// RequestDir holds RequestFile, VolumeFile and ScriptFile.
+	RequestDir  = "/etc/flex-provisioner"
+	RequestFile = RequestDir + "/request.json"
+	// VolumeFile is YAML. For provision its spec comes last and lacks only the volume source, so that appending a source
+	// indented by two spaces makes it complete.
+	VolumeFile = RequestDir + "/volume.yaml"
+	ScriptFile = RequestDir + "/script"
+	// TokenDir is where Kubernetes clients look for their identity: token, ca.crt and namespace.
+	TokenDir  = "/var/run/secrets/kubernetes.io/serviceaccount"
+	TokenFile = TokenDir + "/token"
+	CAFile    = TokenDir + "/ca.crt"
+	// SecretsDir holds one directory for each Secret that the ConfigMap names, one file for each key of it.
+	SecretsDir = "/var/run/secrets/flex-provisioner"
+	// BinDir holds flexctl in pods that run inline scripts, and is on their PATH.
+	BinDir = "/opt/flex-provisioner"
+	// TerminationFile takes the text that the claim's event shows: one line, at most MaxMessage bytes are used.
+	TerminationFile = "/dev/termination-log"
+)
+
+// Exit codes of a provisioner.
+const (
+	// ExitDone: the volume exists (provision), or the storage is gone (delete).
+	ExitDone = 0
+	// ExitRefused: this request can never work, and nothing was made. Tried again slowly, or when the ConfigMap changes.
+	ExitRefused = 64
+	// ExitNotHere: not on this node, and nothing was made. The claim is scheduled anew where its class allows it.
+	ExitNotHere = 69
+	// ExitTryAgain: nothing is wrong, try again soon.
+	ExitTryAgain = 75
+	// Every other code: try again with growing delays; storage may half exist.
+)
+
+// MaxMessage bounds in bytes what of a container's message is shown to users. The limit of an event is 1024.
+const MaxMessage = 512

@@ -1,0 +1,94 @@
+package contract
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Operation is what one pod is asked to do.
+type Operation string
+
+// The operations.
+const (
+	Provision Operation = "provision"
+	Delete    Operation = "delete"
+)
+
+// Request is what one provisioner pod is asked, as it lies in RequestFile. Fields are only ever added.
+type Request struct {
+	Operation Operation `json:"operation"`
+	// Attempt counts from 0.
+	Attempt int `json:"attempt"`
+	// VolumeName is the PersistentVolume's name, pvc-<claim UID>, and should be the storage's name on the backend.
+	VolumeName string `json:"volumeName"`
+	Claim      Claim  `json:"claim"`
+	// StorageClass is the class's name.
+	StorageClass string `json:"storageClass"`
+	// SizeBytes is the requested capacity, or for delete the volume's capacity; 0 where an undo does not know it.
+	SizeBytes int64 `json:"sizeBytes"`
+	// AccessModes as Kubernetes writes them: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod.
+	AccessModes []string `json:"accessModes,omitempty"`
+	// VolumeMode is Filesystem or Block.
+	VolumeMode string `json:"volumeMode,omitempty"`
+	// SelectedNode is the node that the scheduler chose for a claim that waits for its consumer.
+	SelectedNode string `json:"selectedNode,omitempty"`
+	// Username and Groups are the claim's creator, empty where no admission policy vouches for them. For claims made by
+	// a controller it is that controller.
+	Username string   `json:"username,omitempty"`
+	Groups   []string `json:"groups,omitempty"`
+	// TimeoutSeconds is how long the pod may run, from the moment that the kubelet takes it.
+	TimeoutSeconds int64 `json:"timeoutSeconds"`
+	// ServiceAccount is the pod's.
+	ServiceAccount string `json:"serviceAccount"`
+	// Identity is what finds the storage again.
+	Identity
+}
+
+// Claim names the claim that a volume is for.
+type Claim struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	UID       string `json:"uid"`
+}
+
+// Identity is what finds the storage of a volume again: frozen at provision, used at delete, whatever the ConfigMap and
+// the StorageClass say by then.
+type Identity struct {
+	// Properties are the ConfigMap's own keys, by the names they have there.
+	Properties map[string]string `json:"properties,omitempty"`
+	// Parameters are the StorageClass's.
+	Parameters map[string]string `json:"parameters,omitempty"`
+}
+
+// EnvVar is one environment variable of a provisioner.
+type EnvVar struct{ Name, Value string }
+
+// Env is the fixed part of the environment of a request, in a fixed order. FLEX_NODE is not in it: only the kubelet
+// knows it. kubeAPI is the API server's URL as pods reach it.
+func (r Request) Env(kubeAPI string) []EnvVar {
+	return []EnvVar{
+		{"FLEX_OPERATION", string(r.Operation)},
+		{"FLEX_ATTEMPT", strconv.Itoa(r.Attempt)},
+		{"FLEX_PV_NAME", r.VolumeName},
+		{"FLEX_PVC_NAMESPACE", r.Claim.Namespace},
+		{"FLEX_PVC_NAME", r.Claim.Name},
+		{"FLEX_PVC_UID", r.Claim.UID},
+		{"FLEX_STORAGE_CLASS", r.StorageClass},
+		{"FLEX_SIZE_BYTES", strconv.FormatInt(r.SizeBytes, 10)},
+		{"FLEX_ACCESS_MODES", strings.Join(r.AccessModes, ",")},
+		{"FLEX_VOLUME_MODE", r.VolumeMode},
+		{"FLEX_SELECTED_NODE", r.SelectedNode},
+		{"FLEX_USERNAME", r.Username},
+		{"FLEX_GROUPS", strings.Join(r.Groups, ",")},
+		{"FLEX_TIMEOUT_SECONDS", strconv.FormatInt(r.TimeoutSeconds, 10)},
+		{"FLEX_SERVICE_ACCOUNT", r.ServiceAccount},
+		{"FLEX_TOKEN_FILE", TokenFile},
+		{"FLEX_KUBE_API", kubeAPI},
+	}
+}
+
+// EnvName is the environment name of a property or parameter: upper case, with every '-' and '.' turned into '_'. It
+// does not say whether the name is allowed; configmaps.CheckName does.
+func EnvName(key string) string {
+	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(key))
+}

@@ -1,0 +1,242 @@
+package dispatcher
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// look is one look at a claim's UID: gather, decide, act. It is never called twice at once for one UID.
+func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration, error) {
+	f, err := d.gather(class, uid)
+	if err != nil {
+		return 0, err
+	}
+	p := decide(f)
+	if p.confirm {
+		if err := d.confirm(ctx, f); err != nil {
+			return 0, err
+		}
+		p = decide(f)
+	}
+	if err := d.act(ctx, f, p); err != nil {
+		return 0, err
+	}
+	if err := d.sweep(ctx, f, &p); err != nil {
+		return 0, err
+	}
+	if p.forget && len(f.kept) == 0 {
+		d.intake.forget(uid)
+		d.lanes.forget(uid)
+		return 0, nil
+	}
+	if p.again.IsZero() {
+		return 0, nil
+	}
+	return max(p.again.Sub(f.now), time.Millisecond), nil
+}
+
+// act carries out a plan in the order of its fields. Each step may be the last before the process dies; the next look
+// finds what was done and goes on from there.
+func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
+	for _, r := range p.reports {
+		d.tell(ctx, f, r)
+	}
+	if p.create != nil {
+		if err := d.start(ctx, f, p.create); err != nil {
+			return err
+		}
+	}
+	for _, pod := range p.stop {
+		if err := d.deletePod(ctx, pod); err != nil {
+			return err
+		}
+	}
+	if p.dropVolume {
+		if err := d.dropVolume(ctx, f.volume); err != nil {
+			return err
+		}
+	}
+	if p.reschedule {
+		d.intake.unwant(f.uid)
+		if err := d.reschedule(ctx, f.claim); err != nil {
+			return err
+		}
+	}
+	for _, pod := range p.settle {
+		if err := d.settle(ctx, pod, keepFor(f, pod)); err != nil {
+			return err
+		}
+	}
+	if p.storageGone {
+		d.intake.storageGone(f.volume.UID)
+		d.caches.volumes.kick(f.volume)
+	}
+	return nil
+}
+
+// start creates the pod of an order. Its name is the lock: who finds it taken has lost nothing, and watches the pod that
+// is there.
+func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
+	made, err := d.attemptOf(f, o)
+	if err != nil {
+		return d.refused(ctx, f, o, err)
+	}
+	pod, err := podspec.Build(made, d.cluster)
+	if err != nil {
+		return d.refused(ctx, f, o, err)
+	}
+	if o.op == contract.Provision && o.record != nil {
+		pod.Annotations[contract.AnnSuspect] = "true"
+	}
+	if !d.slots.take(f.class, pod.Name, f.uid, f.config.MaxConcurrent) {
+		return nil
+	}
+	logger := klog.FromContext(ctx)
+	_, err = d.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	switch {
+	case err == nil:
+		logger.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", klog.KRef(made.Request.Claim.Namespace, made.Request.Claim.Name), "StorageClass", f.class)
+		d.metrics.attempts.WithLabelValues(f.class, string(o.op)).Inc()
+	case apierrors.IsAlreadyExists(err):
+		logger.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
+	default:
+		d.slots.free(f.class, pod.Name)
+		return d.refused(ctx, f, o, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
+	}
+	for _, old := range o.replaces {
+		if err := d.settle(ctx, old, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refused tells that no pod could be made. The error is returned too, so that the lane looks again, with growing delays.
+func (d *Dispatcher) refused(ctx context.Context, f *facts, o *order, err error) error {
+	r := report{on: onClaim, pod: o.record, warning: true, reason: ReasonPodRefused, message: podspec.Clean(err.Error())}
+	r.key = "refused-pod/" + r.message
+	if o.op == contract.Delete && f.volume != nil {
+		r.on = onVolume
+	} else if f.claim == nil {
+		r.on = onPod
+	}
+	d.tell(ctx, f, r)
+	return err
+}
+
+// keepFor is how long a pod stays for its logs after its outcome has been acted on.
+func keepFor(f *facts, pod *corev1.Pod) time.Duration {
+	if f.config == nil || podspec.OutcomeOf(pod).Phase != podspec.Failed {
+		return 0
+	}
+	return f.config.FailedPodTTL
+}
+
+// sweep removes kept pods whose time is over.
+func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
+	for _, a := range f.kept {
+		until := a.outcome.Finished.Add(keepFor(f, a.pod))
+		if f.now.Before(until) {
+			p.look(until)
+			continue
+		}
+		if a.pod.DeletionTimestamp == nil {
+			if err := d.deletePod(ctx, a.pod); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settle ends an attempt whose outcome has been acted on. The finalizer goes first: a pod that is being deleted with
+// its finalizer would look like one that somebody else took away.
+func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Duration) error {
+	d.intake.untell(string(pod.Labels[contract.LabelClaimUID]), pod.Name)
+	patch, err := finalizerPatch(pod)
+	if err != nil {
+		return err
+	}
+	_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("take finalizer off pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	if pod.DeletionTimestamp != nil || keep > 0 {
+		return nil
+	}
+	return d.deletePod(ctx, pod)
+}
+
+// finalizerPatch removes ours and keeps others'. The UID makes it fail on a later pod of the same name.
+func finalizerPatch(pod *corev1.Pod) ([]byte, error) {
+	keep := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(name string) bool { return name == contract.PodFinalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "finalizers": keep}})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return patch, nil
+}
+
+func (d *Dispatcher) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+	if podspec.OutcomeOf(pod).Final() {
+		none := int64(0) // nothing runs any more that would need time to end
+		options.GracePeriodSeconds = &none
+	}
+	err := d.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// dropVolume removes a volume that could serve nobody, after its storage is gone.
+func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume) error {
+	volumes := d.client.CoreV1().PersistentVolumes()
+	err := volumes.Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete volume %s: %w", v.Name, err)
+	}
+	keep := slices.DeleteFunc(slices.Clone(v.Finalizers), func(name string) bool { return name == contract.VolumeFinalizer })
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": v.UID, "finalizers": keep}})
+	if err != nil {
+		return fmt.Errorf("encode patch of volume %s: %w", v.Name, err)
+	}
+	_, err = volumes.Patch(ctx, v.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("take finalizer off volume %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// reschedule asks the scheduler for another node. The resource version makes sure that it is this choice that is undone.
+func (d *Dispatcher) reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{annSelectedNode: nil}}})
+	if err != nil {
+		return fmt.Errorf("encode patch of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	_, err = d.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("take selected node off claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	return nil
+}

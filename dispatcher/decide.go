@@ -1,0 +1,334 @@
+package dispatcher
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// decide says what to do about one claim's UID. It is pure, and right at every moment at which a dispatcher may have
+// died: it looks at what exists, never at what was done before.
+//
+// The order is this. While an attempt runs, nothing else starts. A volume is the commit: it ends provisioning, whatever
+// the pods say. Without a volume, a claim that waits gets attempts; and once nobody waits, what the attempts may have
+// made is removed before their records are.
+func decide(f *facts) plan {
+	provisions, deletes := f.of(contract.Provision), f.of(contract.Delete)
+	switch {
+	case f.volume != nil:
+		return withVolume(f, provisions, deletes)
+	case len(deletes) > 0:
+		return undoing(f, provisions, deletes)
+	case f.waiting():
+		return provisioning(f, provisions)
+	case f.live() && f.claim.Spec.VolumeName == podspec.VolumeName(f.uid):
+		// Bound to a volume that the cache does not hold yet, or that is lost: its arrival brings us back.
+		return plan{forget: len(provisions) == 0}
+	default:
+		return abandoned(f, provisions)
+	}
+}
+
+// waiting says that the claim lives and has no volume, so that one is to be made for it.
+func (f *facts) waiting() bool { return f.live() && f.claim.Spec.VolumeName == "" }
+
+// withVolume: the volume exists. It is checked as soon as it does, and undone once no attempt runs, if it cannot serve.
+func withVolume(f *facts, provisions, deletes []attempt) plan {
+	var p plan
+	var faults []string
+	if f.live() {
+		faults = misfits(f.volume, f.claim)
+		if len(faults) > 0 {
+			p.reports = append(p.reports, report{on: onClaim, warning: true, reason: ReasonVolumeMismatch, key: string(f.volume.UID),
+				message: fmt.Sprintf("volume %s does not fit the claim: %s", f.volume.Name, joined(faults))})
+		}
+	}
+	if running, ok := unfinished(provisions); ok {
+		return overdue(f, p, running)
+	}
+	ours := len(provisions) > 0 && f.volume.Status.Phase != corev1.VolumeBound
+	strayed := !f.live() && (f.volume.Spec.ClaimRef == nil || string(f.volume.Spec.ClaimRef.UID) != f.uid)
+	switch {
+	case f.released, ours && (len(faults) > 0 || strayed):
+		return removal(f, p, deletes)
+	case len(faults) > 0:
+		// Bound to something, or not made by a pod of ours: to delete it could destroy data. It has been reported.
+		return p
+	}
+	if _, ok := unfinished(deletes); ok {
+		return p
+	}
+	if len(provisions) > 0 && f.live() {
+		p.reports = append(p.reports, report{on: onClaim, reason: ReasonSucceeded, key: string(f.volume.UID),
+			message: fmt.Sprintf("pod %s made volume %s", provisions[len(provisions)-1].pod.Name, f.volume.Name)})
+	}
+	p.settle = pods(provisions)
+	if !awaitsDeletion(f.volume) {
+		// Otherwise a finished delete pod is the proof that spares the volume a second one.
+		p.settle = append(p.settle, pods(deletes)...)
+		p.forget = len(f.attempts) == 0
+	}
+	return p
+}
+
+// awaitsDeletion says that the library is about to hand the volume over for deletion.
+func awaitsDeletion(v *corev1.PersistentVolume) bool {
+	return v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// removal takes the storage of the volume away, and then the volume.
+func removal(f *facts, p plan, deletes []attempt) plan {
+	newest, ok := last(deletes)
+	if !ok {
+		return orderDelete(f, p, deletes, nil, "")
+	}
+	if !newest.outcome.Final() {
+		return watch(f, p, newest)
+	}
+	if newest.pod.Annotations[contract.AnnVolumeUID] != string(f.volume.UID) {
+		p.settle = pods(deletes) // they belong to a volume of the same name before this one
+		return p
+	}
+	if newest.outcome.Phase == podspec.Succeeded {
+		p.storageGone, p.dropVolume = f.released, !f.released
+		return p
+	}
+	p.reports = append(p.reports, f.failed(newest))
+	if at := f.retry(newest); f.now.Before(at) {
+		p.look(at)
+		return p
+	}
+	return orderDelete(f, p, deletes, nil, "")
+}
+
+// undoing: there is no volume, but there are delete pods. They removed the storage of a volume that is gone by now, or
+// undo attempts that came to no volume; either is taken to its end before anything else.
+func undoing(f *facts, provisions, deletes []attempt) plan {
+	var p plan
+	if running, ok := unfinished(deletes); ok {
+		return watch(f, p, running)
+	}
+	newest, _ := last(deletes)
+	if newest.outcome.Phase == podspec.Succeeded {
+		if _, ok := unfinished(provisions); ok {
+			return p
+		}
+		if newest.pod.Annotations[contract.AnnVolumeUID] == "" && f.live() {
+			p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndone, key: string(newest.pod.UID),
+				message: "what earlier attempts had made was removed"})
+		}
+		p.settle = append(pods(provisions), pods(deletes)...) // the proof goes last
+		return p
+	}
+	p.reports = append(p.reports, f.failed(newest))
+	if at := f.retry(newest); f.now.Before(at) {
+		p.look(at)
+		return p
+	}
+	record, node := newest.pod, ""
+	if made, ok := suspect(provisions); ok {
+		record, node = made.pod, made.outcome.Node
+	}
+	return orderDelete(f, p, deletes, record, node)
+}
+
+// provisioning: the claim waits and there is no volume.
+func provisioning(f *facts, provisions []attempt) plan {
+	var p plan
+	if running, ok := unfinished(provisions); ok {
+		return watch(f, p, running)
+	}
+	newest, tried := last(provisions)
+	if tried {
+		p.reports = append(p.reports, f.failed(newest))
+		p.confirm = newest.outcome.Phase == podspec.Succeeded // the volume may be on its way to the cache
+	}
+	if !f.wanted {
+		p.forget = !tried
+		return p
+	}
+	if reason, message := f.obstacle(); reason != podspec.ReasonNone {
+		p.reports = append(p.reports, report{on: onClaim, warning: true, reason: reason, key: string(reason) + "/" + message, message: message})
+		return p
+	}
+	made, suspected := suspect(provisions)
+	switch {
+	case tried && f.claimNode() != "" && elsewhere(newest) && !suspected:
+		p.reschedule = true
+		p.settle = pods(provisions)
+		return p
+	case suspected && identityChanged(f, made):
+		// The earlier attempt's storage would not be found again by the new properties.
+		p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndo, key: "undo/" + made.pod.Name,
+			message: "the properties of the class changed: what earlier attempts may have made is removed first"})
+		return orderDelete(f, p, nil, made.pod, made.outcome.Node)
+	case tried && f.now.Before(f.retry(newest)):
+		p.look(f.retry(newest))
+		return p
+	}
+	p.confirm = true
+	p.create = &order{op: contract.Provision, number: f.next(contract.Provision), node: f.claimNode(), replaces: pods(provisions)}
+	if suspected {
+		p.create.record = made.pod
+		if f.config.NodeLocal && made.outcome.Node != "" {
+			p.create.node = made.outcome.Node
+		}
+	}
+	return p
+}
+
+// abandoned: nobody waits for a volume, none exists, and none was asked to be removed.
+func abandoned(f *facts, provisions []attempt) plan {
+	var p plan
+	if running, ok := unfinished(provisions); ok {
+		if running.pod.Spec.NodeName == "" || running.outcome.Reason != podspec.ReasonNone {
+			return halt(p, running)
+		}
+		return overdue(f, p, running) // it may be about to create the volume: let it finish
+	}
+	if made, ok := suspect(provisions); ok {
+		return orderDelete(f, p, nil, made.pod, made.outcome.Node)
+	}
+	p.settle = pods(provisions)
+	p.forget = len(provisions) == 0
+	return p
+}
+
+// orderDelete starts an attempt to remove storage: the volume's, or without one what the record's attempt may have made.
+func orderDelete(f *facts, p plan, deletes []attempt, record *corev1.Pod, node string) plan {
+	if f.config == nil {
+		on := onVolume
+		if f.volume == nil {
+			on = onPod
+		}
+		p.reports = append(p.reports, report{on: on, pod: record, warning: true, reason: ReasonConfigMissing, key: "config/" + f.configProblem,
+			message: "storage waits to be removed: " + f.configProblem})
+		return p
+	}
+	if !f.config.NodeLocal {
+		node = ""
+	}
+	p.confirm = true
+	p.create = &order{op: contract.Delete, number: f.next(contract.Delete), record: record, node: node, replaces: pods(deletes)}
+	return p
+}
+
+// watch is what is done about an attempt that has not ended: its troubles are told, and one that does not start in time,
+// or was overtaken by a new ConfigMap, is stopped. One that runs is bounded by its own deadline.
+func watch(f *facts, p plan, a attempt) plan {
+	if a.outcome.Reason != podspec.ReasonNone {
+		p.reports = append(p.reports, f.told(a, a.outcome.Reason, a.outcome.Message))
+	}
+	if a.outcome.Phase != podspec.Starting || a.pod.DeletionTimestamp != nil || f.config == nil {
+		return p
+	}
+	switch {
+	case f.overtaken(a) && a.outcome.Reason != podspec.ReasonNone:
+		return halt(p, a)
+	case !f.now.Before(f.startBound(a)):
+		p.reports = append(p.reports, f.told(a, ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", f.config.StartTimeout, orUnknown(a.outcome.Message))))
+	case a.op == contract.Provision && a.outcome.Reason == podspec.ReasonUnschedulable && f.claimNode() != "":
+		patience := a.pod.CreationTimestamp.Add(unschedulableGrace)
+		if !f.now.Before(patience) {
+			return halt(p, a)
+		}
+		p.look(patience)
+	}
+	return overdue(f, p, a)
+}
+
+// overdue stops a pod that has not been seen to run by the time it must have started.
+func overdue(f *facts, p plan, a attempt) plan {
+	if a.outcome.Phase != podspec.Starting || a.pod.DeletionTimestamp != nil || f.config == nil {
+		return p
+	}
+	if bound := f.startBound(a); f.now.Before(bound) {
+		p.look(bound)
+		return p
+	}
+	return halt(p, a)
+}
+
+func (f *facts) startBound(a attempt) time.Time {
+	return a.pod.CreationTimestamp.Add(f.config.StartTimeout)
+}
+
+func halt(p plan, a attempt) plan {
+	if a.pod.DeletionTimestamp == nil {
+		p.stop = append(p.stop, a.pod)
+	}
+	return p
+}
+
+// overtaken says that the ConfigMap changed since the attempt was ordered.
+func (f *facts) overtaken(a attempt) bool {
+	return f.config != nil && !strings.HasSuffix(a.pod.Annotations[contract.AnnConfig], "@"+f.config.Digest)
+}
+
+func identityChanged(f *facts, a attempt) bool {
+	request, err := podspec.RequestOf(a.pod)
+	if err != nil || !f.overtaken(a) {
+		return false
+	}
+	return !sameIdentity(request.Identity, f.identity())
+}
+
+// elsewhere says that an attempt ended because of its node, and made nothing there.
+func elsewhere(a attempt) bool {
+	return a.outcome.Reason == podspec.ReasonNotHere || !a.outcome.MayHaveRun && a.pod.Spec.NodeName == ""
+}
+
+// retry is when a failed attempt is followed by the next: at once if the ConfigMap changed, since that may be the cure.
+func (f *facts) retry(a attempt) time.Time {
+	if f.overtaken(a) {
+		return f.now
+	}
+	return retryAt(a)
+}
+
+// failed reports how an attempt ended without what it was asked for.
+func (f *facts) failed(a attempt) report {
+	reason, message := a.outcome.Reason, a.outcome.Message
+	if a.outcome.Phase == podspec.Succeeded {
+		reason, message = ReasonNoVolume, fmt.Sprintf("the container exited with code 0, but volume %s does not exist", podspec.VolumeName(f.uid))
+	}
+	if a.pod.DeletionTimestamp != nil && !a.outcome.MayHaveRun {
+		return report{} // stopped by us, for a reason that has been told
+	}
+	r := f.told(a, reason, message)
+	r.logs = a.outcome.MayHaveRun && !a.outcome.OwnWords
+	return r
+}
+
+// told is a report about an attempt to whoever waits for it.
+func (f *facts) told(a attempt, reason podspec.Reason, message string) report {
+	r := report{on: onClaim, pod: a.pod, warning: true, reason: reason, key: a.pod.Name + "/" + string(reason),
+		message: fmt.Sprintf("%s (pod %s/%s)", message, a.pod.Namespace, a.pod.Name)}
+	switch {
+	case a.op == contract.Delete && f.volume != nil:
+		r.on = onVolume
+	case f.claim == nil:
+		r.on = onPod
+	}
+	return r
+}
+
+func orUnknown(message string) string {
+	if message == "" {
+		return "nothing says why"
+	}
+	return message
+}
+
+func pods(attempts []attempt) []*corev1.Pod {
+	var list []*corev1.Pod
+	for _, a := range attempts {
+		list = append(list, a.pod)
+	}
+	return list
+}

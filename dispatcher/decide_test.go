@@ -1,0 +1,327 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+const uid = "11111111-2222-3333-4444-555555555555"
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// a scene is a cluster in a few words. Pods are "prov-0 failed", "del-1 done" and so on, oldest first.
+type scene struct {
+	name string
+	// claim: waiting, bound (to ours), elsewhere, deleting or none. Default waiting.
+	claim string
+	// volume: "" for none, else words: fits, small, stray, unclaimed; bound, released, available; retain.
+	volume string
+	pods   []string
+	// also: unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete).
+	also string
+	want string
+}
+
+func (s scene) has(word string) bool { return slices.Contains(strings.Fields(s.also), word) }
+
+func (s scene) facts() *facts {
+	f := &facts{now: noon, uid: uid, class: "silver", wanted: !s.has("unwanted"), terms: &storagev1.StorageClass{Provisioner: "p"},
+		config: &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: 5 * time.Minute, NodeLocal: s.has("node-local"),
+			Properties:  map[string]string{"zone": "west"},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}}
+	if s.has("no-config") {
+		f.config, f.configProblem = nil, "no ConfigMap"
+	}
+	if s.has("new-config") || s.has("new-properties") {
+		f.config.Digest = "d2"
+	}
+	if s.has("new-properties") {
+		f.config.Properties = map[string]string{"zone": "east"}
+	}
+	f.claim = s.makeClaim()
+	f.volume = s.makeVolume()
+	f.released = s.has("asked") && f.volume != nil && awaitsDeletion(f.volume)
+	for i, words := range s.pods {
+		pod := makePod(words, noon.Add(time.Duration(i-len(s.pods))*time.Minute))
+		f.attempts = append(f.attempts, newAttempt(pod, ""))
+	}
+	sortAttempts(f.attempts)
+	return f
+}
+
+func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
+	class := "silver"
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid, Annotations: map[string]string{}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}
+	if s.has("selected") {
+		claim.Annotations[annSelectedNode] = "node1"
+	}
+	if s.has("selector") {
+		claim.Spec.Selector = &metav1.LabelSelector{}
+	}
+	switch s.claim {
+	case "none":
+		return nil
+	case "bound":
+		claim.Spec.VolumeName = "pvc-" + uid
+	case "elsewhere":
+		claim.Spec.VolumeName = "another"
+	case "deleting":
+		claim.DeletionTimestamp = &metav1.Time{Time: noon}
+	}
+	return claim
+}
+
+func (s scene) makeVolume() *corev1.PersistentVolume {
+	if s.volume == "" {
+		return nil
+	}
+	has := func(word string) bool { return slices.Contains(strings.Fields(s.volume), word) }
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + uid, UID: "volume-uid"},
+		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: "team-a", Name: "data", UID: uid}},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumePending},
+	}
+	if has("small") {
+		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
+	}
+	if has("stray") {
+		v.Spec.ClaimRef.UID = "another"
+	}
+	if has("unclaimed") {
+		v.Spec.ClaimRef = nil
+	}
+	if has("retain") {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
+	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound, "released": corev1.VolumeReleased, "available": corev1.VolumeAvailable} {
+		if has(word) {
+			v.Status.Phase = phase
+		}
+	}
+	return v
+}
+
+// makePod: "prov-0 STATE" with STATE pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
+// evicted, unstarted; then words: old (created an hour ago), suspect, undo, other (a delete of an earlier volume), deleting.
+func makePod(words string, created time.Time) *corev1.Pod {
+	fields := strings.Fields(words)
+	has := func(word string) bool { return slices.Contains(fields[1:], word) }
+	prefix, number, _ := strings.Cut(fields[0], "-")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + uid + "-" + number, UID: types.UID(fields[0]),
+		CreationTimestamp: metav1.Time{Time: created}, Finalizers: []string{contract.PodFinalizer},
+		Annotations: map[string]string{contract.AnnConfig: "cm/1@d1", contract.AnnRequest: `{"properties":{"zone":"west"}}`, contract.AnnVolumeUID: "volume-uid"}}}
+	pod.Spec.NodeName = "node1"
+	if has("old") {
+		pod.CreationTimestamp.Time = noon.Add(-time.Hour)
+	}
+	if has("suspect") {
+		pod.Annotations[contract.AnnSuspect] = "true"
+	}
+	if has("undo") {
+		pod.Annotations[contract.AnnVolumeUID] = ""
+	}
+	if has("other") {
+		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
+	}
+	if has("deleting") {
+		pod.DeletionTimestamp = &metav1.Time{Time: noon}
+	}
+	state := corev1.ContainerState{}
+	end := func(phase corev1.PodPhase, code int32) {
+		pod.Status.Phase = phase
+		state.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Time{Time: noon.Add(-500 * time.Millisecond)}}
+	}
+	switch fields[1] {
+	case "pending":
+		pod.Status.Phase = corev1.PodPending
+	case "unschedulable":
+		pod.Spec.NodeName = ""
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes"}}
+	case "pulling":
+		pod.Status.Phase = corev1.PodPending
+		state.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+	case "running":
+		pod.Status.Phase = corev1.PodRunning
+		state.Running = &corev1.ContainerStateRunning{}
+	case "done":
+		end(corev1.PodSucceeded, 0)
+	case "failed":
+		end(corev1.PodFailed, 1)
+	case "refused":
+		end(corev1.PodFailed, contract.ExitRefused)
+	case "nothere":
+		end(corev1.PodFailed, contract.ExitNotHere)
+	case "busy":
+		end(corev1.PodFailed, contract.ExitTryAgain)
+	case "evicted":
+		end(corev1.PodFailed, 137)
+		pod.Status.Reason = "Evicted"
+	case "unstarted":
+		pod.Spec.NodeName = ""
+		pod.Status.Phase = corev1.PodPending
+		pod.DeletionTimestamp = &metav1.Time{Time: noon}
+	default:
+		panic("no such state: " + words)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, Image: "i", State: state}}
+	return pod
+}
+
+// describe writes a plan in words.
+func describe(p plan) string {
+	var words []string
+	for _, r := range p.reports {
+		if r.key != "" {
+			words = append(words, fmt.Sprintf("tell %s %s", r.on, r.reason))
+		}
+	}
+	names := func(verb string, pods []*corev1.Pod) {
+		for _, pod := range pods {
+			words = append(words, verb+" "+string(pod.UID))
+		}
+	}
+	if o := p.create; o != nil {
+		w := fmt.Sprintf("create %s %d", o.op, o.number)
+		if o.record != nil {
+			w += " for " + string(o.record.UID)
+		}
+		if o.node != "" {
+			w += " on " + o.node
+		}
+		words = append(words, w)
+		names("replace", o.replaces)
+	}
+	names("stop", p.stop)
+	for _, flag := range []struct {
+		set  bool
+		word string
+	}{{p.dropVolume, "drop volume"}, {p.reschedule, "reschedule"}} {
+		if flag.set {
+			words = append(words, flag.word)
+		}
+	}
+	names("settle", p.settle)
+	if p.storageGone {
+		words = append(words, "storage gone")
+	}
+	if p.forget {
+		words = append(words, "forget")
+	}
+	if !p.again.IsZero() {
+		words = append(words, "look in "+p.again.Sub(noon).Round(100*time.Millisecond).String())
+	}
+	if p.confirm {
+		words = append(words, "(confirm)")
+	}
+	return strings.Join(words, ", ")
+}
+
+// The rows are the crash points of docs/crash-points.md and the plain course of things: in each a dispatcher may have
+// just started, knowing nothing else.
+func TestDecide(t *testing.T) {
+	for _, s := range []scene{
+		{name: "new claim", want: "create provision 0, (confirm)"},
+		{name: "claim not handed over yet", also: "unwanted", want: "forget"},
+		{name: "no ConfigMap", also: "no-config", want: "tell claim ProvisionerConfigMissing"},
+		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},
+		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
+		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "pod running", pods: []string{"prov-0 running"}, want: ""},
+		{name: "image cannot be pulled", pods: []string{"prov-0 pulling"}, want: "tell claim ProvisionerImagePullFailed, look in 4m0s"},
+		{name: "image mended in the ConfigMap", pods: []string{"prov-0 pulling"}, also: "new-config", want: "tell claim ProvisionerImagePullFailed, stop prov-0"},
+		{name: "a healthy start is not stopped by an edit", pods: []string{"prov-0 pending"}, also: "new-config", want: "look in 4m0s"},
+		{name: "start timeout", pods: []string{"prov-0 pulling old"}, want: "tell claim ProvisionerImagePullFailed, tell claim ProvisionerStartTimeout, stop prov-0"},
+		{name: "no node fits", pods: []string{"prov-0 unschedulable"}, want: "tell claim ProvisionerUnschedulable, look in 4m0s"},
+		{name: "selected node does not fit", pods: []string{"prov-0 unschedulable"}, also: "selected", want: "tell claim ProvisionerUnschedulable, stop prov-0"},
+		{name: "selected node did not fit", pods: []string{"prov-0 unstarted"}, also: "selected", want: "reschedule, settle prov-0"},
+		{name: "not here", pods: []string{"prov-0 nothere"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule, settle prov-0"},
+		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, look in 1.5s"},
+		{name: "first failure", pods: []string{"prov-0 failed"}, want: "tell claim ProvisionerFailed, look in 500ms"},
+		{name: "fifth failure", pods: []string{"prov-4 failed"}, want: "tell claim ProvisionerFailed, look in 15.5s"},
+		{name: "the hundredth failure waits no longer than five minutes", pods: []string{"prov-99 failed"}, want: "tell claim ProvisionerFailed, look in 4m59.5s"},
+		{name: "busy waits 15 seconds at most", pods: []string{"prov-99 busy"}, want: "tell claim ProvisionerBusy, look in 14.5s"},
+		{name: "refused waits long", pods: []string{"prov-0 refused"}, want: "tell claim ProvisionerRefused, look in 4m59.5s"},
+		{name: "evicted waits a second", pods: []string{"prov-7 evicted"}, want: "tell claim ProvisionerEvicted, look in 500ms"},
+		{name: "ConfigMap edited after a failure", pods: []string{"prov-3 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 4, replace prov-3, (confirm)"},
+		{name: "properties edited after a failure that may have made storage", pods: []string{"prov-3 failed"}, also: "new-properties",
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
+		{name: "properties edited after a refusal", pods: []string{"prov-3 refused"}, also: "new-properties", want: "tell claim ProvisionerRefused, create provision 4, replace prov-3, (confirm)"},
+		{name: "node-local retry goes where storage may be", pods: []string{"prov-0 failed"}, also: "node-local new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0 on node1, replace prov-0, (confirm)"},
+		{name: "exit 0 and no volume", pods: []string{"prov-0 done"}, want: "tell claim ProvisionerMadeNoVolume, look in 500ms, (confirm)"},
+		{name: "attempt numbers start over", pods: []string{"prov-9999 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 0, replace prov-9999, (confirm)"},
+
+		{name: "volume made, pod still starting as far as is known", volume: "fits", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
+		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
+		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
+		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
+		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
+		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
+		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, drop volume"},
+		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "settle prov-0, settle del-0"},
+		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
+		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
+		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "create delete 0, (confirm)"},
+
+		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0"},
+		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0"},
+		{name: "claim deleted, pod may run", claim: "none", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "claim deleted, pod runs", claim: "none", pods: []string{"prov-0 running"}, want: ""},
+		{name: "claim being deleted, pod failed", claim: "deleting", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, pod never started", claim: "none", pods: []string{"prov-0 unstarted"}, want: "settle prov-0"},
+		{name: "claim deleted, pod refused", claim: "none", pods: []string{"prov-0 refused"}, want: "settle prov-0"},
+		{name: "claim deleted, pod refused after one that failed", claim: "none", pods: []string{"prov-1 refused suspect"}, want: "create delete 0 for prov-1, (confirm)"},
+		{name: "claim deleted, pod failed", claim: "none", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, exit 0 and no volume", claim: "none", pods: []string{"prov-0 done"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "undo on the node of node-local storage", claim: "none", also: "node-local", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0 on node1, (confirm)"},
+		{name: "undo without ConfigMap", claim: "none", also: "no-config", pods: []string{"prov-0 failed"}, want: "tell pod ProvisionerConfigMissing"},
+		{name: "undo runs", claim: "none", pods: []string{"prov-0 failed", "del-0 running undo"}, want: ""},
+		{name: "undo failed", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "tell pod ProvisionerFailed, look in 500ms"},
+		{name: "undo failed long ago", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for prov-0, replace del-0, (confirm)"},
+		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "settle prov-0, settle del-0"},
+		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, settle prov-0, settle del-0"},
+		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "settle prov-0"},
+
+		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "released while the provision pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"prov-0 running"}, want: ""},
+		{name: "released, no ConfigMap", claim: "none", volume: "fits released", also: "asked no-config", want: "tell volume ProvisionerConfigMissing"},
+		{name: "released, delete pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: ""},
+		{name: "released, delete failed", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 failed"}, want: "tell volume ProvisionerFailed, look in 500ms"},
+		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "storage gone"},
+		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: ""},
+		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "settle del-0"},
+		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "settle del-0"},
+		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for del-0, replace del-0, (confirm)"},
+		{name: "made Retain while the delete pod ran", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 running"}, want: ""},
+		{name: "made Retain after the delete pod", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 failed"}, want: "settle del-0"},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			if got := describe(decide(s.facts())); got != s.want {
+				t.Errorf("claim %q, volume %q, pods %q, also %q:\n got %s\nwant %s", s.claim, s.volume, s.pods, s.also, got, s.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,238 @@
+package dispatcher
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Options of a dispatcher. All are required unless a default is named.
+type Options struct {
+	// ProvisionerName is the StorageClasses' provisioner that this dispatcher serves.
+	ProvisionerName string
+	// Pods is what all provisioner pods have in common.
+	Pods podspec.Cluster
+	// AllowedHostPaths are the directories of nodes under which ConfigMaps may name a host-path. None by default.
+	AllowedHostPaths []string
+	// Threads work on each class; default 8. They never wait for a pod.
+	Threads int
+	// Registry takes the metrics.
+	Registry prometheus.Registerer
+}
+
+// Dispatcher runs provisioner pods for claims. Make it with New, start it once with Run.
+type Dispatcher struct {
+	options  Options
+	cluster  podspec.Cluster
+	client   kubernetes.Interface
+	caches   *caches
+	creators creators
+	policies []cache.SharedIndexInformer
+	configs  *configs
+	troubles *troubles
+	intake   *intake
+	slots    *slots
+	lanes    *lanes
+	judging  workqueue.TypedDelayingInterface[string]
+	metrics  *metrics
+	recorder record.EventRecorder
+	log      logr.Logger
+}
+
+// New makes a dispatcher. It makes no request yet.
+func New(client kubernetes.Interface, o Options) (*Dispatcher, error) {
+	if o.Threads == 0 {
+		o.Threads = 8
+	}
+	caches, err := newCaches(client, o.Pods.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean)).Admissionregistration().V1()
+	policies, bindings := admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer()
+	d := &Dispatcher{
+		options: o, cluster: o.Pods, client: client, caches: caches,
+		creators: creators{policies: policies.GetStore(), bindings: bindings.GetStore()},
+		policies: []cache.SharedIndexInformer{policies, bindings},
+		configs:  newConfigs(), troubles: newTroubles(), intake: newIntake(),
+		judging: workqueue.NewTypedDelayingQueue[string](),
+		metrics: newMetrics(o.Registry),
+	}
+	d.lanes = newLanes(o.Threads, d.look)
+	d.slots = newSlots(d.lanes.poke)
+	return d, nil
+}
+
+// Run works until ctx ends, and returns when nothing of it runs any more.
+func (d *Dispatcher) Run(ctx context.Context) error {
+	d.log = klog.FromContext(ctx)
+	recorder, stop := newRecorder(ctx, d.client)
+	defer stop()
+	d.recorder = recorder
+	if err := d.listen(); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	library := d.library(ctx, &running) // before the informers start, since it adds an index
+	informers := append(d.caches.all(), d.policies...)
+	synced := make([]cache.InformerSynced, 0, len(informers))
+	for _, informer := range informers {
+		running.Go(func() { informer.RunWithContext(ctx) })
+		synced = append(synced, informer.HasSynced)
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
+		return fmt.Errorf("caches did not fill: %w", context.Cause(ctx))
+	}
+	// ConfigMaps are judged before claims come in: an early claim would be told that its class has none.
+	d.judgeAll()
+	running.Go(func() { d.judge(ctx) })
+	d.lanes.start(ctx)
+	defer d.lanes.wait()
+	d.log.Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.cluster.Namespace)
+	library.Run(ctx)
+	return nil
+}
+
+// library is the front door. Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15
+// failures, and its storage with it. It saves no volumes, so that the limiter, which only a saving would use, merely
+// keeps it from choosing the store that deletes storage when a save fails.
+func (d *Dispatcher) library(ctx context.Context, running *sync.WaitGroup) *controller.ProvisionController {
+	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
+	return controller.NewProvisionController(ctx, silent{d.client}, d.options.ProvisionerName, frontDoor{d},
+		controller.LeaderElection(false),
+		func(c *controller.ProvisionController) error { c.ControllerWaitGroup(running); return nil },
+		controller.FailedProvisionThreshold(0),
+		controller.FailedDeleteThreshold(0),
+		controller.RateLimiter(retry),
+		controller.CreateProvisionedPVLimiter(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		controller.AddFinalizer(true),
+		controller.ResyncPeriod(0),
+		controller.Threadiness(4),
+		controller.ClaimsInformer(d.caches.claims),
+		controller.VolumesInformer(d.caches.volumes),
+		controller.ClassesInformer(d.caches.classes),
+	)
+}
+
+// listen makes every change that concerns a UID lead to a look at it.
+func (d *Dispatcher) listen() error {
+	handlers := []struct {
+		informer cache.SharedIndexInformer
+		on       func(obj any, deleted bool)
+	}{
+		{d.caches.pods, d.podChanged},
+		{d.caches.claims, func(obj any, _ bool) { d.lanes.poke(string(obj.(*corev1.PersistentVolumeClaim).UID)) }},
+		{d.caches.volumes.SharedIndexInformer, func(obj any, _ bool) {
+			if uid, ok := podspec.ClaimUIDOf(obj.(*corev1.PersistentVolume).Name); ok {
+				d.lanes.poke(uid)
+			}
+		}},
+		{d.caches.configMaps, func(obj any, _ bool) { d.judging.Add(configmaps.ClassName(obj.(*corev1.ConfigMap))) }},
+		{d.caches.classes, func(obj any, _ bool) { d.judging.Add(nameOf(obj)) }},
+		{d.caches.troubles, d.troubleChanged},
+	}
+	for _, h := range handlers {
+		_, err := h.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { h.on(obj, false) },
+			UpdateFunc: func(old, obj any) { d.changed(h.on, old, obj) },
+			DeleteFunc: func(obj any) {
+				if unknown, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+					obj = unknown.Obj
+				}
+				h.on(obj, true)
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("listen for changes: %w", err)
+		}
+	}
+	return nil
+}
+
+// changed lets a ConfigMap that moved to another class concern both.
+func (d *Dispatcher) changed(on func(any, bool), old, obj any) {
+	if before, ok := old.(*corev1.ConfigMap); ok && configmaps.ClassName(before) != configmaps.ClassName(obj.(*corev1.ConfigMap)) {
+		on(old, false)
+	}
+	on(obj, false)
+}
+
+func (d *Dispatcher) podChanged(obj any, deleted bool) {
+	pod := obj.(*corev1.Pod)
+	op, uid, _, ok := podspec.ParseName(pod.Name)
+	if !ok {
+		return
+	}
+	class := classOf(pod)
+	outcome := podspec.OutcomeOf(pod)
+	if deleted || outcome.Final() {
+		if d.slots.free(class, pod.Name) {
+			d.metrics.duration.WithLabelValues(class, string(op), string(outcome.Phase)).Observe(time.Since(pod.CreationTimestamp.Time).Seconds())
+		}
+	} else {
+		d.slots.take(class, pod.Name, uid, 0)
+	}
+	d.metrics.running.WithLabelValues(class).Set(float64(d.slots.count(class)))
+	if deleted {
+		d.troubles.forget(pod.UID)
+	}
+	d.lanes.add(class, uid)
+}
+
+func (d *Dispatcher) troubleChanged(obj any, deleted bool) {
+	if uid, ok := d.troubles.note(obj.(*corev1.Event)); ok && !deleted {
+		d.lanes.poke(uid)
+	}
+}
+
+// judgeAll judges every class that has a ConfigMap.
+func (d *Dispatcher) judgeAll() {
+	for _, obj := range d.caches.configMaps.GetStore().List() {
+		d.judging.Add(configmaps.ClassName(obj.(*corev1.ConfigMap)))
+	}
+	for d.judging.Len() > 0 {
+		d.judgeNext()
+	}
+}
+
+func (d *Dispatcher) judge(ctx context.Context) {
+	stop := context.AfterFunc(ctx, d.judging.ShutDown)
+	defer stop()
+	for d.judgeNext() {
+	}
+}
+
+func (d *Dispatcher) judgeNext() bool {
+	class, shutdown := d.judging.Get()
+	if shutdown {
+		return false
+	}
+	defer d.judging.Done(class)
+	if again := d.judgeClass(class); again > 0 {
+		d.judging.AddAfter(class, again)
+	}
+	return true
+}
+
+// classOf is the full name of the class that a provisioner pod works for.
+func classOf(pod *corev1.Pod) string { return pod.Annotations[contract.AnnClass] }
+
+func nameOf(obj any) string { return obj.(metav1.Object).GetName() }

@@ -1,0 +1,61 @@
+package dispatcher
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// obstacle is what keeps the claim from being tried at all, until an administrator changes the class or its ConfigMap.
+func (f *facts) obstacle() (podspec.Reason, string) {
+	if f.terms == nil {
+		return ReasonConfigMissing, fmt.Sprintf("StorageClass %q does not exist", f.class)
+	}
+	if f.config == nil {
+		return ReasonConfigMissing, f.configProblem
+	}
+	if faults := configmaps.CheckIdentity(f.config.Properties, f.terms.Parameters); len(faults) > 0 {
+		return ReasonClaimRefused, fmt.Sprintf("StorageClass %q: %v", f.class, faults.ToAggregate())
+	}
+	if faults := refusals(f.claim, f.config); len(faults) > 0 {
+		return ReasonClaimRefused, joined(faults)
+	}
+	return podspec.ReasonNone, ""
+}
+
+// refusals says why a claim can never be served by its class, each with the field, its value and the remedy. A claim
+// that asks for more than a plain volume must not get a plain volume: its user would find it empty.
+func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []string {
+	var faults []string
+	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if claim.Spec.Selector != nil {
+		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
+	}
+	if source := claim.Spec.DataSourceRef; source != nil {
+		say("spec.dataSourceRef is %s %q: class %s makes empty volumes only; remove it", source.Kind, source.Name, config.StorageClass)
+	} else if source := claim.Spec.DataSource; source != nil {
+		say("spec.dataSource is %s %q: class %s makes empty volumes only; remove it", source.Kind, source.Name, config.StorageClass)
+	}
+	for _, mode := range claim.Spec.AccessModes {
+		if !slices.Contains(config.AccessModes, mode) {
+			say("spec.accessModes has %s: class %s offers %s", mode, config.StorageClass, list(config.AccessModes))
+		}
+	}
+	if mode := modeOf(claim.Spec.VolumeMode); !slices.Contains(config.VolumeModes, mode) {
+		say("spec.volumeMode is %s: class %s offers %s", mode, config.StorageClass, list(config.VolumeModes))
+	}
+	return faults
+}
+
+func list[T ~string](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = string(v)
+	}
+	return strings.Join(words, ", ")
+}

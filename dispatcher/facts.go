@@ -1,0 +1,138 @@
+package dispatcher
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// facts is all that is known about one claim's UID at one moment. decide looks at nothing else.
+type facts struct {
+	now   time.Time
+	uid   string
+	class string
+	// claim with this UID, or nil.
+	claim *corev1.PersistentVolumeClaim
+	// wanted says that the library handed the claim over to be provisioned.
+	wanted bool
+	// terms is the claim's StorageClass, or nil.
+	terms *storagev1.StorageClass
+	// volume is pvc-<uid>, or nil.
+	volume *corev1.PersistentVolume
+	// released says that the library asked for the volume's storage to be deleted.
+	released bool
+	// config in force for the class, or nil, and what is wrong with its ConfigMap, for users to read.
+	config        *configmaps.Config
+	configProblem string
+	// attempts of both operations, oldest first: pods with the finalizer.
+	attempts []attempt
+	// kept are failed pods whose outcome has been acted on, and which stay a while for their logs.
+	kept []attempt
+}
+
+// attempt is a pod as a record.
+type attempt struct {
+	pod     *corev1.Pod
+	op      contract.Operation
+	number  int
+	outcome podspec.Outcome
+}
+
+func newAttempt(pod *corev1.Pod, trouble string) attempt {
+	op, _, number, _ := podspec.ParseName(pod.Name)
+	outcome := podspec.OutcomeOf(pod)
+	if outcome.Phase == podspec.Starting && outcome.Reason == podspec.ReasonNone && trouble != "" {
+		outcome.Reason, outcome.Message = podspec.ReasonPodConfig, trouble
+	}
+	return attempt{pod: pod, op: op, number: number, outcome: outcome}
+}
+
+// sortAttempts puts the oldest first. Times have whole seconds, so the number decides between two of one second.
+func sortAttempts(attempts []attempt) {
+	slices.SortFunc(attempts, func(a, b attempt) int {
+		return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.number, b.number))
+	})
+}
+
+func (f *facts) of(op contract.Operation) []attempt {
+	var list []attempt
+	for _, a := range f.attempts {
+		if a.op == op {
+			list = append(list, a)
+		}
+	}
+	return list
+}
+
+// live says that somebody still waits for the claim.
+func (f *facts) live() bool { return f.claim != nil && f.claim.DeletionTimestamp == nil }
+
+func unfinished(attempts []attempt) (attempt, bool) {
+	for _, a := range attempts {
+		if !a.outcome.Final() {
+			return a, true
+		}
+	}
+	return attempt{}, false
+}
+
+func last(attempts []attempt) (attempt, bool) {
+	if len(attempts) == 0 {
+		return attempt{}, false
+	}
+	return attempts[len(attempts)-1], true
+}
+
+// suspect is the oldest attempt that may have made storage. Its request finds that storage again.
+func suspect(attempts []attempt) (attempt, bool) {
+	for _, a := range attempts {
+		if a.outcome.MayHaveMade() || a.pod.Annotations[contract.AnnSuspect] != "" {
+			return a, true
+		}
+	}
+	return attempt{}, false
+}
+
+// next is the number of the operation's next attempt. Names of kept pods are taken too.
+func (f *facts) next(op contract.Operation) int {
+	number := 0
+	for _, list := range [][]attempt{f.kept, f.attempts} {
+		for _, a := range list {
+			if a.op == op {
+				number = (a.number + 1) % (podspec.MaxAttempt + 1)
+			}
+		}
+	}
+	return number
+}
+
+func (f *facts) claimNode() string {
+	if f.claim == nil {
+		return ""
+	}
+	return f.claim.Annotations[annSelectedNode]
+}
+
+// annSelectedNode is the scheduler's choice for a claim that waits for its first consumer.
+const annSelectedNode = "volume.kubernetes.io/selected-node"
+
+// identity is what new storage of the class would be found by.
+func (f *facts) identity() contract.Identity {
+	identity := contract.Identity{Properties: f.config.Properties}
+	if f.terms != nil {
+		identity.Parameters = f.terms.Parameters
+	}
+	return identity
+}
+
+func sameIdentity(a, b contract.Identity) bool {
+	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
+}

@@ -1,0 +1,97 @@
+package dispatcher
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// byClaimUID indexes pods by the claim that they are for, byUID claims by their UID.
+const (
+	byClaimUID = "claim-uid"
+	byUID      = "claim"
+)
+
+// caches are what the dispatcher knows of the cluster, kept up to date by watches.
+type caches struct {
+	claims, pods, configMaps, classes, troubles cache.SharedIndexInformer
+	volumes                                     *kickable
+}
+
+func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
+	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean))
+	ours := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(client, 0,
+			informers.WithNamespace(namespace), informers.WithTransform(lean), informers.WithTweakListOptions(tweak))
+	}
+	labelled := func(selector string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
+	}
+	warnings := fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("type", corev1.EventTypeWarning)).String()
+	c := &caches{
+		claims:     cluster.Core().V1().PersistentVolumeClaims().Informer(),
+		volumes:    &kickable{SharedIndexInformer: cluster.Core().V1().PersistentVolumes().Informer()},
+		classes:    cluster.Storage().V1().StorageClasses().Informer(),
+		pods:       ours(labelled(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
+		configMaps: ours(labelled("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
+		troubles:   ours(func(o *metav1.ListOptions) { o.FieldSelector = warnings }).Core().V1().Events().Informer(),
+	}
+	if err := c.claims.AddIndexers(cache.Indexers{byUID: func(obj any) ([]string, error) {
+		return []string{string(obj.(*corev1.PersistentVolumeClaim).UID)}, nil
+	}}); err != nil {
+		return nil, fmt.Errorf("index claims: %w", err)
+	}
+	if err := c.pods.AddIndexers(cache.Indexers{byClaimUID: func(obj any) ([]string, error) {
+		return []string{obj.(*corev1.Pod).Labels[contract.LabelClaimUID]}, nil
+	}}); err != nil {
+		return nil, fmt.Errorf("index pods: %w", err)
+	}
+	return c, nil
+}
+
+func (c *caches) all() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{c.claims, c.volumes, c.classes, c.pods, c.configMaps, c.troubles}
+}
+
+// lean drops what nobody here reads and what can be large. Annotations stay: the library writes claims and volumes back
+// from the cache.
+func lean(obj any) (any, error) {
+	if object, ok := obj.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	return obj, nil
+}
+
+// kickable is an informer that can tell its listeners again about an object that did not change. The library has no
+// other door by which to be told that the deletion it asked for has come to an end.
+type kickable struct {
+	cache.SharedIndexInformer
+
+	mu       sync.Mutex
+	handlers []cache.ResourceEventHandler
+}
+
+// AddEventHandlerWithResyncPeriod remembers the handler. Only the library listens by this method.
+func (k *kickable) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	k.mu.Lock()
+	k.handlers = append(k.handlers, handler)
+	k.mu.Unlock()
+	return k.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
+}
+
+func (k *kickable) kick(obj any) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, handler := range k.handlers {
+		handler.OnUpdate(obj, obj)
+	}
+}

@@ -1,0 +1,124 @@
+package dispatcher
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// lanes are one queue with its own threads for each storage class, so that a class with ten thousand claims in trouble
+// does not make another class's claim wait in line.
+type lanes struct {
+	look    func(ctx context.Context, class, uid string) (again time.Duration, err error)
+	threads int
+
+	mu     sync.Mutex
+	ctx    context.Context // set by start
+	wg     sync.WaitGroup
+	queues map[string]workqueue.TypedRateLimitingInterface[string]
+	// classOf is every UID that has anything going on, so that a change of a class's ConfigMap reaches them all.
+	classOf map[string]string
+}
+
+func newLanes(threads int, look func(ctx context.Context, class, uid string) (time.Duration, error)) *lanes {
+	return &lanes{look: look, threads: threads,
+		queues: map[string]workqueue.TypedRateLimitingInterface[string]{}, classOf: map[string]string{}}
+}
+
+// start lets the threads run until ctx ends; what was added before waits until then.
+func (l *lanes) start(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ctx = ctx
+	for class, queue := range l.queues {
+		l.serve(class, queue)
+	}
+}
+
+// wait returns when all threads have ended, which they do once the context of start has.
+func (l *lanes) wait() {
+	l.mu.Lock()
+	for _, queue := range l.queues {
+		queue.ShutDown()
+	}
+	l.mu.Unlock()
+	l.wg.Wait()
+}
+
+// add makes the UID known and asks for a look at it.
+func (l *lanes) add(class, uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.classOf[uid] = class
+	l.queue(class).Add(uid)
+}
+
+// poke asks for a look at the UID if it is known.
+func (l *lanes) poke(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if class, ok := l.classOf[uid]; ok {
+		l.queue(class).Add(uid)
+	}
+}
+
+// pokeClass asks for a look at all of a class.
+func (l *lanes) pokeClass(class string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid, c := range l.classOf {
+		if c == class {
+			l.queue(class).Add(uid)
+		}
+	}
+}
+
+func (l *lanes) forget(uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.classOf, uid)
+}
+
+// queue is called with mu held.
+func (l *lanes) queue(class string) workqueue.TypedRateLimitingInterface[string] {
+	queue, ok := l.queues[class]
+	if !ok {
+		queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
+		l.queues[class] = queue
+		if l.ctx != nil {
+			l.serve(class, queue)
+		}
+	}
+	return queue
+}
+
+func (l *lanes) serve(class string, queue workqueue.TypedRateLimitingInterface[string]) {
+	for range l.threads {
+		l.wg.Go(func() {
+			for l.next(class, queue) {
+			}
+		})
+	}
+}
+
+func (l *lanes) next(class string, queue workqueue.TypedRateLimitingInterface[string]) bool {
+	uid, stop := queue.Get()
+	if stop || l.ctx.Err() != nil {
+		return false
+	}
+	defer queue.Done(uid)
+	again, err := l.look(l.ctx, class, uid)
+	if err != nil {
+		klog.FromContext(l.ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)
+		queue.AddRateLimited(uid)
+		return true
+	}
+	queue.Forget(uid)
+	if again > 0 {
+		queue.AddAfter(uid, again)
+	}
+	return true
+}

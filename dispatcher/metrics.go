@@ -1,0 +1,29 @@
+package dispatcher
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// metrics of the dispatcher. docs/metrics.md explains each.
+type metrics struct {
+	attempts *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	running  *prometheus.GaugeVec
+}
+
+// durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
+var durations = []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
+			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",
+			Help: "Failures reported as events, by class and reason."}, []string{"class", "reason"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "flex_provisioner_duration_seconds", Buckets: durations,
+			Help: "Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."}, []string{"class", "operation", "phase"}),
+		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
+			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
+	}
+	registry.MustRegister(m.attempts, m.failures, m.duration, m.running)
+	return m
+}

@@ -1,0 +1,87 @@
+package dispatcher
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// plan is what to do about one claim's UID now. Its parts are carried out in the order of the fields.
+type plan struct {
+	// confirm says that the plan was made on a belief that a cache may hold too long, such as that no volume exists. It is
+	// made again on facts read from the API server before anything is done.
+	confirm bool
+	reports []report
+	// create starts an attempt.
+	create *order
+	// stop deletes pods that have not started; their records stay until they are final.
+	stop []*corev1.Pod
+	// dropVolume deletes the PersistentVolume object, whose storage is gone.
+	dropVolume bool
+	// reschedule takes the selected node off the claim, so that the scheduler chooses again.
+	reschedule bool
+	// settle ends attempts: their outcome has been acted on.
+	settle []*corev1.Pod
+	// storageGone tells the library that the storage of the released volume is gone.
+	storageGone bool
+	// forget says that nothing is left to do for this UID.
+	forget bool
+	// again is when to look again if nothing changes; zero for never.
+	again time.Time
+}
+
+// order is an attempt to start.
+type order struct {
+	op     contract.Operation
+	number int
+	// record is for an undo the attempt whose storage is to be removed.
+	record *corev1.Pod
+	// node the pod is bound to, or empty.
+	node string
+	// replaces are failed attempts that the new one makes superfluous once it exists.
+	replaces []*corev1.Pod
+}
+
+// report is an event. Each key is reported once for a UID.
+type report struct {
+	on      target
+	pod     *corev1.Pod // for onPod
+	warning bool
+	reason  podspec.Reason
+	message string
+	key     string
+	// logs asks for the last log lines of the pod, for the administrator, and where the class says so for the user too.
+	logs bool
+}
+
+type target string
+
+const (
+	onClaim  target = "claim"
+	onVolume target = "volume"
+	onPod    target = "pod"
+)
+
+// Reasons of events beside those that podspec tells. docs/events.md explains each.
+const (
+	ReasonSucceeded      podspec.Reason = "ProvisioningSucceeded"
+	ReasonNoVolume       podspec.Reason = "ProvisionerMadeNoVolume"
+	ReasonVolumeMismatch podspec.Reason = "VolumeDoesNotFit"
+	ReasonConfigMissing  podspec.Reason = "ProvisionerConfigMissing"
+	ReasonClaimRefused   podspec.Reason = "ClaimRefused"
+	ReasonPodRefused     podspec.Reason = "ProvisionerPodRefused"
+	ReasonStartTimeout   podspec.Reason = "ProvisionerStartTimeout"
+	ReasonNotOurs        podspec.Reason = "VolumeNotOurs"
+	ReasonLog            podspec.Reason = "ProvisionerLog"
+	ReasonUndo           podspec.Reason = "ProvisionerUndo"
+	ReasonUndone         podspec.Reason = "ProvisionerUndone"
+)
+
+func (p *plan) look(at time.Time) {
+	if p.again.IsZero() || at.Before(p.again) {
+		p.again = at
+	}
+}

@@ -1,0 +1,113 @@
+package dispatcher
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// attemptOf turns an order into what the pod is made from.
+func (d *Dispatcher) attemptOf(f *facts, o *order) (podspec.Attempt, error) {
+	a := podspec.Attempt{Config: f.config, Node: o.node}
+	var err error
+	switch {
+	case o.op == contract.Provision:
+		a.Request = d.provisionRequest(f)
+	case f.volume != nil:
+		a.Volume = f.volume
+		a.Request, err = deleteRequest(f)
+	default:
+		a.Request, err = undoRequest(f, o.record)
+	}
+	if err != nil {
+		return a, err
+	}
+	a.Request.Operation, a.Request.Attempt = o.op, o.number
+	a.Request.ServiceAccount = f.config.ServiceAccountName
+	a.Request.TimeoutSeconds = int64(f.config.Timeout.Seconds())
+	if o.op == contract.Provision {
+		a.Volume, err = podspec.Skeleton(a.Request, d.termsOf(f))
+	}
+	return a, err
+}
+
+func (d *Dispatcher) provisionRequest(f *facts) contract.Request {
+	size := f.claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	r := contract.Request{
+		VolumeName:   podspec.VolumeName(f.uid),
+		Claim:        contract.Claim{Namespace: f.claim.Namespace, Name: f.claim.Name, UID: f.uid},
+		StorageClass: f.class,
+		SizeBytes:    size.Value(),
+		VolumeMode:   string(modeOf(f.claim.Spec.VolumeMode)),
+		SelectedNode: f.claimNode(),
+		Identity:     f.identity(),
+	}
+	for _, mode := range f.claim.Spec.AccessModes {
+		r.AccessModes = append(r.AccessModes, string(mode))
+	}
+	if d.creators.trusted(f.claim) {
+		r.Username = f.claim.Annotations[contract.AnnCreatedBy]
+		if groups := f.claim.Annotations[contract.AnnCreatedByGroups]; groups != "" {
+			r.Groups = strings.Split(groups, ",")
+		}
+	}
+	return r
+}
+
+func (d *Dispatcher) termsOf(f *facts) podspec.ClassTerms {
+	terms := podspec.ClassTerms{
+		Provisioner:   f.terms.Provisioner,
+		ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+		MountOptions:  f.terms.MountOptions,
+		ConfigStamp:   podspec.ConfigStamp(f.config),
+	}
+	if f.terms.ReclaimPolicy != nil {
+		terms.ReclaimPolicy = *f.terms.ReclaimPolicy
+	}
+	return terms
+}
+
+// deleteRequest asks for a volume's storage to be removed, by what it was found by when it was made. Properties that the
+// class has gained since are added, so that a newer image finds what it needs; none that the volume has is replaced.
+func deleteRequest(f *facts) (contract.Request, error) {
+	identity, err := podspec.IdentityOf(f.volume)
+	if err != nil {
+		return contract.Request{}, err
+	}
+	properties := maps.Clone(f.config.Properties)
+	if properties == nil {
+		properties = map[string]string{}
+	}
+	maps.Copy(properties, identity.Properties)
+	identity.Properties = properties
+	size := f.volume.Spec.Capacity[corev1.ResourceStorage]
+	r := contract.Request{
+		VolumeName:   f.volume.Name,
+		Claim:        contract.Claim{UID: f.uid},
+		StorageClass: f.class,
+		SizeBytes:    size.Value(),
+		VolumeMode:   string(modeOf(f.volume.Spec.VolumeMode)),
+		Identity:     identity,
+	}
+	if ref := f.volume.Spec.ClaimRef; ref != nil {
+		r.Claim.Namespace, r.Claim.Name = ref.Namespace, ref.Name
+	}
+	for _, mode := range f.volume.Spec.AccessModes {
+		r.AccessModes = append(r.AccessModes, string(mode))
+	}
+	return r, nil
+}
+
+// undoRequest asks for the removal of what an attempt may have made.
+func undoRequest(f *facts, record *corev1.Pod) (contract.Request, error) {
+	request, err := podspec.RequestOf(record)
+	if err != nil {
+		return request, fmt.Errorf("undo attempt for claim %s: %w", f.uid, err)
+	}
+	return request, nil
+}

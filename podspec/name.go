@@ -1,0 +1,57 @@
+package podspec
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// MaxAttempt is the highest attempt number that a pod's name can carry; the admission policy for volumes reads four
+// digits. The number after it is 0 again.
+const MaxAttempt = 9999
+
+var namePattern = regexp.MustCompile(`^(prov|del)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([0-9]{1,4})$`)
+
+var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del"}
+
+// Name is the name of an attempt's pod: prov-<claim UID>-<n> or del-<claim UID>-<n>. It is a function of the attempt
+// alone, so that creating the pod is the lock and finding it is adopting it, and the pod's own token proves to the API
+// server which volume it may create. It is at most 46 bytes and never cut.
+func Name(operation contract.Operation, claimUID string, attempt int) string {
+	return fmt.Sprintf("%s-%s-%d", prefixes[operation], claimUID, attempt)
+}
+
+// ParseName is the inverse of Name; ok is false for names that Name never makes.
+func ParseName(name string) (operation contract.Operation, claimUID string, attempt int, ok bool) {
+	parts := namePattern.FindStringSubmatch(name)
+	if parts == nil {
+		return "", "", 0, false
+	}
+	operation = contract.Provision
+	if parts[1] == prefixes[contract.Delete] {
+		operation = contract.Delete
+	}
+	attempt, _ = strconv.Atoi(parts[3]) // at most four digits, as the pattern says
+	return operation, parts[2], attempt, true
+}
+
+// VolumeName is the name of the PersistentVolume of a claim, the same that sig-storage-lib gives it.
+func VolumeName(claimUID string) string { return "pvc-" + claimUID }
+
+// ClaimUIDOf is the inverse of VolumeName; ok is false for volumes with other names.
+func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
+	if len(volumeName) < 4 || volumeName[:4] != "pvc-" {
+		return "", false
+	}
+	return volumeName[4:], true
+}
+
+// ClassHash is the label value that stands for a storage class, whose name may be too long for a label.
+func ClassHash(class string) string {
+	sum := sha256.Sum256([]byte(class))
+	return hex.EncodeToString(sum[:8])
+}

@@ -1,0 +1,262 @@
+package podspec
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Phase is how far an attempt has come.
+type Phase string
+
+// The phases. Succeeded and Failed are final: no container of the pod runs or ever will.
+const (
+	// Starting: the container has not been seen to run.
+	Starting Phase = "Starting"
+	// Running: the container runs, or was last seen running.
+	Running Phase = "Running"
+	// Succeeded: exit code 0. Whether the volume exists is another question.
+	Succeeded Phase = "Succeeded"
+	// Failed: anything else.
+	Failed Phase = "Failed"
+)
+
+// Reason names the cause of a failure or of a slow start; it is the reason of the event that reports it.
+type Reason string
+
+// The reasons that a pod alone can tell. docs/events.md explains each.
+const (
+	ReasonNone          Reason = ""
+	ReasonFailed        Reason = "ProvisionerFailed"
+	ReasonRefused       Reason = "ProvisionerRefused"
+	ReasonNotHere       Reason = "ProvisionerNotHere"
+	ReasonTryAgain      Reason = "ProvisionerBusy"
+	ReasonOutOfMemory   Reason = "ProvisionerOutOfMemory"
+	ReasonDeadline      Reason = "ProvisionerDeadlineExceeded"
+	ReasonEvicted       Reason = "ProvisionerEvicted"
+	ReasonImagePull     Reason = "ProvisionerImagePullFailed"
+	ReasonPodConfig     Reason = "ProvisionerPodConfigError"
+	ReasonStart         Reason = "ProvisionerStartFailed"
+	ReasonUnschedulable Reason = "ProvisionerUnschedulable"
+)
+
+// Outcome is what a pod says of its attempt.
+type Outcome struct {
+	Phase Phase
+	// Reason is why it failed, or while it is starting what holds it up; empty where nothing is wrong.
+	Reason Reason
+	// Message is one clean line for users, empty where Reason is.
+	Message string
+	// OwnWords says that Message is the container's own.
+	OwnWords bool
+	// ExitCode is the container's, -1 where it has none.
+	ExitCode int32
+	// MayHaveRun is false only where it is certain that the container never started, so that nothing can have been made.
+	MayHaveRun bool
+	// Node is where the pod was put, empty before.
+	Node string
+	// Finished is when the attempt ended, as far as is known; zero before.
+	Finished time.Time
+}
+
+// Final says that no container of the pod runs or ever will.
+func (o Outcome) Final() bool { return o.Phase == Succeeded || o.Phase == Failed }
+
+// MayHaveMade says that storage may exist because of this attempt. A container that refused or sent the claim elsewhere
+// promised that it made nothing.
+func (o Outcome) MayHaveMade() bool {
+	return o.MayHaveRun && o.Reason != ReasonRefused && o.Reason != ReasonNotHere
+}
+
+// Disrupted says that the attempt failed by no fault of its own.
+func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
+
+// OutcomeOf judges a pod. The order of precedence is: the pod's phase, what ended it from outside, what ended the
+// container, what the container said.
+func OutcomeOf(pod *corev1.Pod) Outcome {
+	o := Outcome{ExitCode: -1, Node: pod.Spec.NodeName, MayHaveRun: mayHaveRun(pod)}
+	switch {
+	case pod.Status.Phase == corev1.PodSucceeded:
+		o.Phase, o.ExitCode, o.Finished = Succeeded, 0, finishedAt(pod)
+	case pod.Status.Phase == corev1.PodFailed:
+		o.Phase, o.Finished = Failed, finishedAt(pod)
+		o.Reason, o.Message, o.OwnWords, o.ExitCode = failure(pod)
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
+		// The API server binds no pod that is being deleted, so that this one can never start.
+		o.Phase, o.Finished = Failed, pod.DeletionTimestamp.Time
+		o.Reason, o.Message = ReasonEvicted, "the pod was deleted before it was given a node"
+	case pod.Status.Phase == corev1.PodRunning:
+		o.Phase = Running
+	default:
+		o.Phase = Starting
+		o.Reason, o.Message = startTrouble(pod)
+	}
+	return o
+}
+
+// mayHaveRun trusts a container's status only where the kubelet had the last word: on a lost node the status that says
+// "waiting" may be older than the container.
+func mayHaveRun(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName == "" {
+		return false
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil {
+			return true
+		}
+	}
+	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	return !ended || disruption(pod) != ""
+}
+
+func finishedAt(pod *corev1.Pod) time.Time {
+	for _, status := range pod.Status.ContainerStatuses {
+		if t := status.State.Terminated; t != nil && !t.FinishedAt.IsZero() {
+			return t.FinishedAt.Time
+		}
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.ContainersReady || c.Type == corev1.DisruptionTarget {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return pod.CreationTimestamp.Time
+}
+
+// fromOutside are the pod reasons by which the kubelet says that the node, not the container, ended the attempt.
+var fromOutside = map[string]bool{
+	"Evicted": true, "Preempting": true, "NodeShutdown": true, "Terminated": true, "NodeLost": true, "Shutdown": true,
+	"NodeAffinity": true, "UnexpectedAdmissionError": true, "OutOfcpu": true, "OutOfmemory": true, "OutOfpods": true,
+	"OutOfephemeral-storage": true,
+}
+
+func disruption(pod *corev1.Pod) string {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
+}
+
+func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int32) {
+	exit = -1
+	terminated := terminatedContainer(pod)
+	if terminated != nil {
+		exit = terminated.ExitCode
+	}
+	switch {
+	case pod.Status.Reason == "DeadlineExceeded":
+		message := "the pod ran into its deadline"
+		if pod.Spec.ActiveDeadlineSeconds != nil {
+			message = fmt.Sprintf("the pod ran into its deadline of %ds", *pod.Spec.ActiveDeadlineSeconds)
+		}
+		if said := said(terminated); said != "" {
+			message += ", saying: " + said
+		}
+		return ReasonDeadline, message, false, exit
+	case fromOutside[pod.Status.Reason]:
+		return ReasonEvicted, "the node ended the pod: " + Clean(pod.Status.Reason+": "+pod.Status.Message), false, exit
+	case disruption(pod) != "":
+		return ReasonEvicted, "the pod was disrupted: " + Clean(disruption(pod)), false, exit
+	case terminated == nil:
+		return ReasonStart, "the pod failed before its container started: " + Clean(strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message)), false, exit
+	case terminated.Reason == "OOMKilled":
+		return ReasonOutOfMemory, "the container was killed for want of memory; raise the ConfigMap's resources", false, exit
+	}
+	reason = ofExitCode(terminated.ExitCode)
+	if said := said(terminated); said != "" {
+		return reason, said, true, exit
+	}
+	if terminated.Reason == "StartError" || terminated.Reason == "ContainerCannotRun" {
+		return ReasonStart, "the container could not be started: " + Clean(terminated.Message), false, exit
+	}
+	return reason, fmt.Sprintf("the container exited with code %d and left no message", terminated.ExitCode), false, exit
+}
+
+func ofExitCode(code int32) Reason {
+	switch code {
+	case contract.ExitRefused:
+		return ReasonRefused
+	case contract.ExitNotHere:
+		return ReasonNotHere
+	case contract.ExitTryAgain:
+		return ReasonTryAgain
+	}
+	return ReasonFailed
+}
+
+// terminatedContainer prefers a failed init container: the provisioner never started then.
+func terminatedContainer(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for _, status := range pod.Status.InitContainerStatuses {
+		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
+			return t
+		}
+	}
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == ContainerName && status.State.Terminated != nil {
+			return status.State.Terminated
+		}
+	}
+	return nil
+}
+
+// said is the container's own message. The kubelet writes some of its own into the same field when a container cannot
+// be started, which it marks by the reason.
+func said(t *corev1.ContainerStateTerminated) string {
+	if t == nil || t.Reason == "StartError" || t.Reason == "ContainerCannotRun" || t.Reason == "ContainerStatusUnknown" {
+		return ""
+	}
+	return Clean(t.Message)
+}
+
+// startTrouble says what keeps a pod from starting, in the order in which it has to be mended.
+func startTrouble(pod *corev1.Pod) (Reason, string) {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+			return ReasonUnschedulable, "no node takes the pod: " + Clean(c.Message)
+		}
+	}
+	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+		waiting := status.State.Waiting
+		if waiting == nil {
+			continue
+		}
+		switch waiting.Reason {
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
+			return ReasonImagePull, fmt.Sprintf("image %s cannot be had: %s", status.Image, Clean(waiting.Reason+": "+waiting.Message))
+		case "CreateContainerConfigError":
+			return ReasonPodConfig, "the container's configuration is incomplete: " + Clean(waiting.Message)
+		case "CreateContainerError", "RunContainerError":
+			return ReasonStart, "the container could not be started: " + Clean(waiting.Message)
+		}
+	}
+	return ReasonNone, ""
+}
+
+// Clean makes one line of at most contract.MaxMessage bytes, without control characters, of what others wrote.
+func Clean(text string) string {
+	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	}), " ")
+	return Clip(text, contract.MaxMessage)
+}
+
+// Clip cuts a text to a number of bytes, between two characters, and shows that it did.
+func Clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	const more = "..."
+	cut := limit - len(more)
+	for !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + more
+}

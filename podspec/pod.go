@@ -1,0 +1,173 @@
+package podspec
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Attempt is all that one provisioner pod is made from.
+type Attempt struct {
+	Config  *configmaps.Config
+	Request contract.Request
+	// Volume is for provision the Skeleton, for delete the whole object, for an undo nil.
+	Volume *corev1.PersistentVolume
+	// Node, where not empty, is the only node that the pod may run on: where the scheduler wants the consumer, or where
+	// an earlier attempt may have left node-local storage.
+	Node string
+}
+
+// Cluster is what all pods of a dispatcher have in common.
+type Cluster struct {
+	// Namespace of the pods, the ConfigMaps and the Secrets.
+	Namespace string
+	// KubeAPI is the API server's URL as pods reach it.
+	KubeAPI string
+	// FlexctlImage holds flexctl at its root, for pods that run inline scripts.
+	FlexctlImage string
+	// ImageVolumes says that nodes can mount an image as a volume (Kubernetes 1.35 and containerd 2.1 or newer). An init
+	// container that copies flexctl does the same elsewhere, for a second or so more each pod.
+	ImageVolumes bool
+}
+
+// maxAnnotations is the API server's limit on the size of all annotations of an object.
+const maxAnnotations = 256 << 10
+
+// Build makes the pod of an attempt. It errs only where the request is too large for a pod to carry.
+func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
+	annotations, err := annotationsOf(a)
+	if err != nil {
+		return nil, fmt.Errorf("build pod for claim %s/%s: %w", a.Request.Claim.Namespace, a.Request.Claim.Name, err)
+	}
+	volumes, mounts := volumesOf(a, c)
+	timeout := int64(a.Config.Timeout.Seconds())
+	grace := int64(30)
+	no := false
+	pod := &corev1.Pod{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        Name(a.Request.Operation, a.Request.Claim.UID, a.Request.Attempt),
+			Namespace:   c.Namespace,
+			Labels:      labelsOf(a.Request),
+			Annotations: annotations,
+			Finalizers:  []string{contract.PodFinalizer},
+		},
+		Spec: corev1.PodSpec{
+			ServiceAccountName:            a.Config.ServiceAccountName,
+			AutomountServiceAccountToken:  &no,
+			EnableServiceLinks:            &no,
+			RestartPolicy:                 corev1.RestartPolicyNever,
+			ActiveDeadlineSeconds:         &timeout,
+			TerminationGracePeriodSeconds: &grace,
+			NodeSelector:                  nodeSelectorOf(a.Config),
+			Affinity:                      affinityOf(a),
+			Tolerations:                   tolerationsOf(a.Config),
+			SecurityContext:               podSecurity(a.Config),
+			Volumes:                       volumes,
+			Containers: []corev1.Container{{
+				Name:                     ContainerName,
+				Image:                    a.Config.Image,
+				ImagePullPolicy:          a.Config.ImagePullPolicy,
+				Command:                  commandOf(a),
+				Env:                      envOf(a, c),
+				Resources:                a.Config.Resources,
+				VolumeMounts:             mounts,
+				SecurityContext:          containerSecurity(a.Config),
+				TerminationMessagePolicy: corev1.TerminationMessageReadFile,
+			}},
+		},
+	}
+	for _, name := range a.Config.ImagePullSecrets {
+		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
+	}
+	if inline(a) && !c.ImageVolumes {
+		pod.Spec.InitContainers = []corev1.Container{flexctlCopier(a.Config, c)}
+	}
+	return pod, nil
+}
+
+// ContainerName is the name of the provisioner's container.
+const ContainerName = "provisioner"
+
+func labelsOf(r contract.Request) map[string]string {
+	return map[string]string{
+		contract.LabelOperation: string(r.Operation),
+		contract.LabelClaimUID:  r.Claim.UID,
+		contract.LabelAttempt:   strconv.Itoa(r.Attempt),
+		contract.LabelClassHash: ClassHash(r.StorageClass),
+	}
+}
+
+// annotationsOf carries the request into the pod: the kubelet shows annotations as files, so that no ConfigMap need be
+// written for an attempt, and the attempt's record outlives every other object.
+func annotationsOf(a Attempt) (map[string]string, error) {
+	request, err := json.Marshal(a.Request)
+	if err != nil {
+		return nil, fmt.Errorf("encode request: %w", err)
+	}
+	annotations := map[string]string{
+		contract.AnnClaim:   a.Request.Claim.Namespace + "/" + a.Request.Claim.Name,
+		contract.AnnClass:   a.Request.StorageClass,
+		contract.AnnConfig:  ConfigStamp(a.Config),
+		contract.AnnRequest: string(request),
+	}
+	if a.Volume != nil {
+		volume, err := volumeFile(a.Volume)
+		if err != nil {
+			return nil, fmt.Errorf("encode volume %s: %w", a.Volume.Name, err)
+		}
+		annotations[contract.AnnVolume] = volume
+		annotations[contract.AnnVolumeUID] = string(a.Volume.UID)
+	}
+	if inline(a) {
+		annotations[contract.AnnScript] = script(a)
+	}
+	size := 0
+	for key, value := range annotations {
+		size += len(key) + len(value)
+	}
+	if size > maxAnnotations {
+		return nil, fmt.Errorf("request, volume and script are %d bytes as annotations, the API server takes %d: shorten the properties, parameters or scripts", size, maxAnnotations)
+	}
+	return annotations, nil
+}
+
+// volumeFile is the volume as YAML without status and bookkeeping, so that spec comes last and an author without flexctl
+// may append the source to it.
+func volumeFile(volume *corev1.PersistentVolume) (string, error) {
+	volume = volume.DeepCopy()
+	volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+	volume.ManagedFields = nil
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(volume)
+	if err != nil {
+		return "", err
+	}
+	delete(fields, "status")
+	if metadata := fields["metadata"].(map[string]any); metadata["creationTimestamp"] == nil {
+		delete(metadata, "creationTimestamp")
+	}
+	file, err := yaml.Marshal(fields)
+	return string(file), err
+}
+
+// ConfigStamp is the value of the annotation contract.AnnConfig: which ConfigMap, in which version, with which content.
+func ConfigStamp(config *configmaps.Config) string {
+	return config.Name + "/" + config.ResourceVersion + "@" + config.Digest
+}
+
+// RequestOf reads back what a pod was asked.
+func RequestOf(pod *corev1.Pod) (contract.Request, error) {
+	var request contract.Request
+	if err := json.Unmarshal([]byte(pod.Annotations[contract.AnnRequest]), &request); err != nil {
+		return request, fmt.Errorf("read annotation %s of pod %s/%s: %w", contract.AnnRequest, pod.Namespace, pod.Name, err)
+	}
+	return request, nil
+}

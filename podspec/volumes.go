@@ -1,0 +1,92 @@
+package podspec
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// tokenSeconds is the lifetime of the pod's token. The API server stretches one nominal value (3607) to a year and
+// leaves every other alone.
+const tokenSeconds = int64(900)
+
+// volumesOf lists what the pod mounts: its identity, its request, a little room in /tmp since its root is read-only, and
+// what the ConfigMap names.
+func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.VolumeMount) {
+	add := func(name string, source corev1.VolumeSource, mount corev1.VolumeMount) {
+		mount.Name = name
+		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: source})
+		mounts = append(mounts, mount)
+	}
+	add("identity", identityVolume(a), corev1.VolumeMount{MountPath: contract.TokenDir, ReadOnly: true})
+	add("request", requestVolume(a), corev1.VolumeMount{MountPath: contract.RequestDir, ReadOnly: true})
+	tmpLimit := resource.MustParse("16Mi")
+	add("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &tmpLimit}}, corev1.VolumeMount{MountPath: "/tmp"})
+	if inline(a) {
+		add("flexctl", flexctlVolume(c), corev1.VolumeMount{MountPath: contract.BinDir, ReadOnly: true})
+	}
+	for i, name := range a.Config.Secrets {
+		mode := int32(0o444)
+		add(numbered("secret", i), corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}},
+			corev1.VolumeMount{MountPath: contract.SecretsDir + "/" + name, ReadOnly: true})
+	}
+	for i, path := range a.Config.HostPaths {
+		create := corev1.HostPathDirectoryOrCreate
+		add(numbered("host", i), corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &create}},
+			corev1.VolumeMount{MountPath: path})
+	}
+	for i, m := range a.Config.MountClaims {
+		add(numbered("claim", i), corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: m.Claim}},
+			corev1.VolumeMount{MountPath: m.Path})
+	}
+	return volumes, mounts
+}
+
+func numbered(name string, i int) string { return name + "-" + string(rune('a'+i)) }
+
+// identityVolume lies where every Kubernetes client looks. A literal token (deprecated) is mounted from the ConfigMap
+// that holds it, so that at least the pod's specification does not repeat it.
+func identityVolume(a Attempt) corev1.VolumeSource {
+	seconds := tokenSeconds
+	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}}
+	if a.Config.LiteralToken {
+		token = corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: a.Config.Name},
+			Items:                []corev1.KeyToPath{{Key: "service-token", Path: "token"}},
+		}}
+	}
+	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		token,
+		{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
+			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},
+		}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{field("namespace", "metadata.namespace", nil)}}},
+	}}}
+}
+
+func requestVolume(a Attempt) corev1.VolumeSource {
+	files := []corev1.DownwardAPIVolumeFile{field("request.json", annotation(contract.AnnRequest), nil)}
+	if a.Volume != nil {
+		files = append(files, field("volume.yaml", annotation(contract.AnnVolume), nil))
+	}
+	if inline(a) {
+		executable := int32(0o555)
+		files = append(files, field("script", annotation(contract.AnnScript), &executable))
+	}
+	return corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: files}}
+}
+
+func annotation(name string) string { return "metadata.annotations['" + name + "']" }
+
+func field(path, fieldPath string, mode *int32) corev1.DownwardAPIVolumeFile {
+	return corev1.DownwardAPIVolumeFile{Path: path, Mode: mode, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: fieldPath}}
+}
+
+func flexctlVolume(c Cluster) corev1.VolumeSource {
+	if c.ImageVolumes {
+		return corev1.VolumeSource{Image: &corev1.ImageVolumeSource{Reference: c.FlexctlImage, PullPolicy: corev1.PullIfNotPresent}}
+	}
+	return corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+}
