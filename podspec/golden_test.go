@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// goldenCase is testdata/<case>/case.yaml, beside the ConfigMap in configmap.yaml and the expected pod in pod.yaml. The
+// goldenCase is testdata/build/<case>/case.yaml, beside the ConfigMap in configmap.yaml and the expected pod in pod.yaml. The
 // integration tests show every pod.yaml to a real API server.
 type goldenCase struct {
 	Request contract.Request
@@ -30,9 +30,9 @@ type goldenCase struct {
 }
 
 func TestBuild(t *testing.T) {
-	folders, err := filepath.Glob("testdata/*")
+	folders, err := filepath.Glob("testdata/build/*")
 	if err != nil || len(folders) == 0 {
-		t.Fatalf("no cases in testdata: %v", err)
+		t.Fatalf("no cases in testdata/build: %v", err)
 	}
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {

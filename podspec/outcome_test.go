@@ -1,0 +1,81 @@
+package podspec
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// A case is testdata/outcome/<case>.yaml: a pod as the kubelet or others leave it, and what is to be made of it.
+func TestOutcomeOf(t *testing.T) {
+	files, err := filepath.Glob("testdata/outcome/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no cases in testdata/outcome: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			var c struct {
+				Pod     corev1.Pod
+				Outcome Outcome
+			}
+			read(t, file, &c)
+			if got, want := text(t, OutcomeOf(&c.Pod)), text(t, c.Outcome); got != want {
+				t.Errorf("%s:\ngot:\n%swant:\n%s", file, got, want)
+			}
+		})
+	}
+}
+
+func text(t *testing.T, object any) string {
+	t.Helper()
+	data, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func TestClean(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"plain", "no space left", "no space left"},
+		{"newlines and tabs", "one\n\ttwo\r\n three \n", "one two three"},
+		{"terminal escapes", "\x1b[31mred\x1b[0m\x00", "[31mred [0m"},
+		{"C1 controls and line separators", "a\u009bb\u2028c", "a b c"},
+		{"text that turns direction", "user\u202egnp.exe", "user gnp.exe"},
+		{"broken UTF-8", "a\xffb", "a?b"},
+		{"at the limit", strings.Repeat("x", contract.MaxMessage), strings.Repeat("x", contract.MaxMessage)},
+		{"cut between characters", strings.Repeat("é", contract.MaxMessage), strings.Repeat("é", (contract.MaxMessage-3)/2) + "..."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Clean(c.text); got != c.want {
+				t.Errorf("Clean(%q) = %q, want %q", c.text, got, c.want)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	const uid = "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
+	for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
+		for _, number := range []int{0, 7, MaxAttempt} {
+			name := Name(op, uid, number)
+			gotOp, gotUID, gotNumber, ok := ParseName(name)
+			if !ok || gotOp != op || gotUID != uid || gotNumber != number {
+				t.Errorf("ParseName(%q) = %q, %q, %d, %t", name, gotOp, gotUID, gotNumber, ok)
+			}
+			if len(name) > 46 {
+				t.Errorf("%q has %d bytes, want at most 46: it is a host name too", name, len(name))
+			}
+		}
+	}
+	for _, name := range []string{"", "prov-" + uid, "prov-" + uid + "-", "prov-" + uid + "-10000", "prov-" + strings.ToUpper(uid) + "-1", "x-" + uid + "-1", "prov-" + uid + "-1-2"} {
+		if _, _, _, ok := ParseName(name); ok {
+			t.Errorf("ParseName(%q) takes what Name never makes", name)
+		}
+	}
+}
