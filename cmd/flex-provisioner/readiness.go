@@ -14,8 +14,8 @@ import (
 
 // readiness knows what this process lacks. Permissions are asked for until all are there, and then never again.
 type readiness struct {
-	client                    kubernetes.Interface
-	namespace, leaseNamespace string
+	client kubernetes.Interface
+	needs  []authorizationv1.ResourceAttributes
 
 	mu      sync.Mutex
 	allowed bool
@@ -24,8 +24,8 @@ type readiness struct {
 	note    string
 }
 
-func newReadiness(client kubernetes.Interface, namespace, leaseNamespace string) *readiness {
-	return &readiness{client: client, namespace: namespace, leaseNamespace: leaseNamespace, note: "starting"}
+func newReadiness(client kubernetes.Interface, needs []authorizationv1.ResourceAttributes) *readiness {
+	return &readiness{client: client, needs: needs, note: "starting"}
 }
 
 func (r *readiness) leading() { r.say("leading") }
@@ -55,7 +55,7 @@ func (r *readiness) check(ctx context.Context) (note string, lacks []string) {
 }
 
 func (r *readiness) ask(ctx context.Context) (lacks []string) {
-	for _, need := range permissions(r.namespace, r.leaseNamespace) {
+	for _, need := range r.needs {
 		review, err := r.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &need}}, metav1.CreateOptions{})
 		if err != nil {
@@ -76,6 +76,9 @@ func describe(a authorizationv1.ResourceAttributes) string {
 	if a.Group != "" {
 		resource += "." + a.Group
 	}
+	if a.Name != "" {
+		resource += " " + a.Name
+	}
 	where := "in all namespaces"
 	if a.Namespace != "" {
 		where = "in namespace " + a.Namespace
@@ -84,25 +87,26 @@ func describe(a authorizationv1.ResourceAttributes) string {
 }
 
 // permissions is all that the dispatcher asks of the API server. deploy/base grants exactly these; a test compares.
-func permissions(namespace, leaseNamespace string) []authorizationv1.ResourceAttributes {
+func permissions(namespace, leaseNamespace, lease string) []authorizationv1.ResourceAttributes {
 	var list []authorizationv1.ResourceAttributes
-	for _, line := range []struct{ namespace, group, resource, verbs string }{
-		{"", "", "persistentvolumes", "get list watch delete patch"},
-		{"", "", "persistentvolumeclaims", "get list watch patch"},
-		{"", "storage.k8s.io", "storageclasses", "get list watch"},
-		{"", "admissionregistration.k8s.io", "validatingadmissionpolicies", "get list watch"},
-		{"", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "get list watch"},
-		{"", "", "events", "create patch"},
-		{namespace, "", "pods", "create get list watch delete patch"},
-		{namespace, "", "pods/log", "get"},
-		{namespace, "", "configmaps", "get list watch"},
-		{namespace, "", "events", "get list watch"},
-		{leaseNamespace, "coordination.k8s.io", "leases", "create get update"},
+	for _, line := range []struct{ namespace, group, resource, name, verbs string }{
+		{"", "", "persistentvolumes", "", "get list watch delete patch"},
+		{"", "", "persistentvolumeclaims", "", "get list watch patch"},
+		{"", "storage.k8s.io", "storageclasses", "", "get list watch"},
+		{"", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "get list watch"},
+		{"", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "", "get list watch"},
+		{"", "", "events", "", "create patch"},
+		{namespace, "", "pods", "", "create get list watch delete patch"},
+		{namespace, "", "pods/log", "", "get"},
+		{namespace, "", "configmaps", "", "get list watch"},
+		{namespace, "", "events", "", "get list watch"},
+		{leaseNamespace, "coordination.k8s.io", "leases", "", "create"},
+		{leaseNamespace, "coordination.k8s.io", "leases", lease, "get update"},
 	} {
 		resource, subresource, _ := strings.Cut(line.resource, "/")
 		for _, verb := range strings.Fields(line.verbs) {
 			list = append(list, authorizationv1.ResourceAttributes{Namespace: line.namespace, Group: line.group,
-				Resource: resource, Subresource: subresource, Verb: verb})
+				Resource: resource, Subresource: subresource, Name: line.name, Verb: verb})
 		}
 	}
 	return list

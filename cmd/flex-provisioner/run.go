@@ -39,7 +39,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	state := newReadiness(client, o.namespace, o.leaseNamespace)
+	state := newReadiness(client, permissions(o.namespace, o.leaseNamespace, leaseName(o.provisionerName)))
 	stopServing, err := serve(ctx, o.httpAddress, registry, state)
 	if err != nil {
 		return err
