@@ -107,12 +107,20 @@ func mayHaveRun(pod *corev1.Pod) bool {
 		return false
 	}
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil {
+		if status.State.Running != nil || status.LastTerminationState.Terminated != nil || status.State.Terminated != nil && !neverCreated(status) {
 			return true
 		}
 	}
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	return !ended || disruption(pod) != ""
+}
+
+// neverCreated recognizes how the kubelet ends a pod whose container it never had, because its image could not be pulled
+// for instance: as terminated with an unknown status, but without the identities that a container gets when it is made.
+func neverCreated(status corev1.ContainerStatus) bool {
+	t := status.State.Terminated
+	return t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
+		!strings.Contains(t.Message, "used to be Running")
 }
 
 func finishedAt(pod *corev1.Pod) time.Time {
@@ -165,8 +173,8 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 		return ReasonEvicted, "the node ended the pod: " + Clean(pod.Status.Reason+": "+pod.Status.Message), false, exit
 	case disruption(pod) != "":
 		return ReasonEvicted, "the pod was disrupted: " + Clean(disruption(pod)), false, exit
-	case terminated == nil:
-		return ReasonStart, "the pod failed before its container started: " + Clean(strings.TrimSpace(pod.Status.Reason+" "+pod.Status.Message)), false, exit
+	case terminated == nil || !mayHaveRun(pod):
+		return ReasonStart, strings.TrimSuffix("the pod failed before its container started: "+Clean(pod.Status.Reason+" "+pod.Status.Message), ": "), false, exit
 	case terminated.Reason == "OOMKilled":
 		return ReasonOutOfMemory, "the container was killed for want of memory; raise the ConfigMap's resources", false, exit
 	}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// maxInput bounds in bytes what is read; an object of the API has at most 1.5 MiB.
+const maxInput = 1 << 20
+
+// maxPatience is how long an API server may be away before another attempt is the better idea.
+const maxPatience = 2 * time.Minute
+
+type createOptions struct {
+	root         string
+	file         string
+	nodeAffinity string
+	dryRun       bool
+	timeout      time.Duration
+}
+
+func newCreateCommand(root string) *cobra.Command {
+	o := createOptions{root: root}
+	cmd := &cobra.Command{
+		Use:   "create-pv",
+		Short: "Create the claim's PersistentVolume from a volume source on stdin",
+		Long: `Reads YAML or JSON: one volume source as a PersistentVolume's spec has it, and where wanted
+
+  capacity       the real size, where it came out larger than requested: 12Gi, or a number of bytes
+  nodeAffinity   as a PersistentVolume's spec has it
+  mountOptions   added to those of the class
+  annotations    notes for your own delete, under a domain of yours
+
+Name, size, claim, class and everything else come from the request. Running it again is success. What passes by itself, an
+API server that is busy or restarts, is tried again until --timeout; what the API server or a policy refuses is not.
+
+--node-affinity pins the volume. A PersistentVolume selects nodes by label only, and the pod may not read its node's
+labels, so "self" and a bare NODE mean the label kubernetes.io/hostname and take it to be the node's name. Where the two
+differ (kubectl get nodes -L kubernetes.io/hostname), give LABEL=VALUE or a nodeAffinity.`,
+		Example: `  echo "nfs: {server: 10.0.0.1, path: /exports/$FLEX_PV_NAME}" | flexctl create-pv
+  echo "local: {path: /srv/$FLEX_PV_NAME}" | flexctl create-pv --node-affinity self
+  echo "local: {path: /srv/$FLEX_PV_NAME}" | flexctl create-pv --node-affinity topology.kubernetes.io/zone=west
+  flexctl create-pv --dry-run -f source.yaml`,
+		Args: atMost(0, "the volume source is read from stdin or by -f FILE"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&o.file, "file", "f", "-", "read the volume source from this file, - is stdin")
+	flags.StringVar(&o.nodeAffinity, "node-affinity", "", "self, NODE or LABEL=VALUE: the only nodes that can mount the volume")
+	flags.BoolVar(&o.dryRun, "dry-run", false, "print the PersistentVolume instead of creating it")
+	flags.DurationVar(&o.timeout, "timeout", 0, "how long to try while the API server does not answer well\n(default: half of the pod's time, at most 2m)")
+	return cmd
+}
+
+func (o createOptions) run(cmd *cobra.Command) error {
+	request, err := sdk.LoadRequest(o.root)
+	if err != nil {
+		return err
+	}
+	volume, err := o.volume(request, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if o.dryRun {
+		return printVolume(cmd.OutOrStdout(), volume)
+	}
+	client, err := sdk.NewClient(o.root)
+	if err != nil {
+		return err
+	}
+	// A shell that is the pod's first process hands no SIGTERM on, so the wait needs an end of its own.
+	timeout := o.timeout
+	if timeout == 0 {
+		timeout = patience(request)
+	}
+	ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("gave up after %s", timeout))
+	defer cancel()
+	created, err := sdk.CreateVolume(ctx, client, volume)
+	if err != nil {
+		return err
+	}
+	result := "exists already"
+	if created {
+		result = "created"
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "persistentvolume/%s %s\n", volume.Name, result)
+	return err
+}
+
+// patience leaves the pod time to say why it failed.
+func patience(request sdk.Request) time.Duration {
+	half := time.Duration(request.TimeoutSeconds) * time.Second / 2
+	if half <= 0 {
+		return maxPatience
+	}
+	return min(half, maxPatience)
+}
+
+func (o createOptions) volume(request sdk.Request, stdin io.Reader) (*corev1.PersistentVolume, error) {
+	if request.Operation != contract.Provision {
+		return nil, fmt.Errorf("create-pv: the operation is %s; only provision creates a volume", request.Operation)
+	}
+	skeleton, err := sdk.LoadVolume(o.root, request)
+	if err != nil {
+		return nil, err
+	}
+	data, err := o.read(stdin)
+	if err != nil {
+		return nil, err
+	}
+	filling, err := parseVolume(data)
+	if err != nil {
+		return nil, fmt.Errorf("create-pv: %w", err)
+	}
+	if o.nodeAffinity != "" {
+		if filling.NodeAffinity != nil {
+			return nil, errors.New("create-pv: both --node-affinity and nodeAffinity are given; keep one")
+		}
+		if filling.NodeAffinity, err = parseNodeAffinity(o.nodeAffinity, os.Getenv("FLEX_NODE")); err != nil {
+			return nil, fmt.Errorf("create-pv: %w", err)
+		}
+	}
+	volume, err := sdk.NewVolume(skeleton, filling)
+	if err != nil {
+		return nil, fmt.Errorf("create-pv: %w", err)
+	}
+	return volume, nil
+}
+
+func (o createOptions) read(stdin io.Reader) ([]byte, error) {
+	if o.file != "-" {
+		file, err := os.Open(o.file)
+		if err != nil {
+			return nil, fmt.Errorf("create-pv: read volume source: %w", err)
+		}
+		defer file.Close()
+		stdin = file
+	}
+	data, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
+	if err != nil {
+		return nil, fmt.Errorf("create-pv: read volume source: %w", err)
+	}
+	if len(data) > maxInput {
+		return nil, fmt.Errorf("create-pv: the input is longer than %d bytes; it holds one volume source", maxInput)
+	}
+	return data, nil
+}
+
+func parseNodeAffinity(flag, self string) (*corev1.VolumeNodeAffinity, error) {
+	label, value, found := strings.Cut(flag, "=")
+	switch {
+	case flag == "self" && self == "":
+		return nil, errors.New("--node-affinity self: FLEX_NODE is empty; is this a provisioner pod?")
+	case flag == "self":
+		label, value = corev1.LabelHostname, self
+	case !found:
+		label, value = corev1.LabelHostname, flag
+	}
+	if faults := validation.IsQualifiedName(label); len(faults) > 0 {
+		return nil, fmt.Errorf("--node-affinity: label %q: %s", label, strings.Join(faults, "; "))
+	}
+	if faults := validation.IsValidLabelValue(value); len(faults) > 0 || value == "" {
+		return nil, fmt.Errorf("--node-affinity: %q is no value of the label %s: %s", value, label,
+			strings.Join(append(faults, "give self, NODE or LABEL=VALUE"), "; "))
+	}
+	return sdk.NodeAffinity(label, value), nil
+}
+
+func printVolume(out io.Writer, volume *corev1.PersistentVolume) error {
+	body, err := sdk.Encode(volume)
+	if err != nil {
+		return err
+	}
+	text, err := yaml.JSONToYAML(body)
+	if err != nil {
+		return fmt.Errorf("print persistentvolume %s: %w", volume.Name, err)
+	}
+	_, err = out.Write(text)
+	return err
+}

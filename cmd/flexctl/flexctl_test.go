@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// cliCase is one call; what it prints, ends with and writes is in testdata/<name>.golden.
+type cliCase struct {
+	name   string
+	args   []string
+	stdin  string
+	undo   bool // the pod deletes, and has no volume
+	delete bool // the pod deletes a volume
+	faults []sdktest.Fault
+}
+
+const nfsSource = "nfs: {server: 10.0.0.1, path: /exports/x}\n"
+
+func newRequest(c cliCase) (contract.Request, *corev1.PersistentVolume) {
+	properties := map[string]string{"zone": "west", "tier.name": "gold"}
+	if c.undo {
+		return sdktest.Delete(properties), nil
+	}
+	volume := sdktest.Skeleton(sdktest.Provision(properties))
+	if c.delete {
+		volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: "lun-7"}
+		volume.Spec.NodeAffinity = sdk.NodeAffinity("kubernetes.io/hostname", sdktest.Node)
+		return sdktest.Delete(properties), volume
+	}
+	return sdktest.Provision(properties), volume
+}
+
+func TestGolden(t *testing.T) {
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			server := sdktest.NewServer(t, c.faults...)
+			request, volume := newRequest(c)
+			pod := sdktest.NewPod(t, request, volume, server)
+			t.Setenv("FLEX_ROOT", pod.Root)
+			t.Setenv("FLEX_NODE", sdktest.Node)
+			t.Setenv("FLEX_KUBE_API", server.URL)
+			var stdout, stderr bytes.Buffer
+			code := run(t.Context(), c.args, streams{strings.NewReader(c.stdin), &stdout, &stderr})
+			got := golden(c, code, stdout.String(), stderr.String(), pod.Message(t), server)
+			got = strings.NewReplacer(pod.Root, "$ROOT", server.URL, "$API").Replace(got)
+			compare(t, filepath.Join("testdata", c.name+".golden"), got)
+		})
+	}
+}
+
+func golden(c cliCase, code int, stdout, stderr, message string, server *sdktest.Server) string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "args: flexctl %s\ncode: %d\n", strings.Join(c.args, " "), code)
+	for _, part := range []struct{ title, text string }{
+		{"stdin", c.stdin}, {"stdout", stdout}, {"stderr", stderr}, {"termination message", message},
+	} {
+		if part.text != "" {
+			fmt.Fprintf(&text, "--- %s\n%s\n", part.title, strings.TrimSuffix(part.text, "\n"))
+		}
+	}
+	if tries := server.Tries(); tries > 0 {
+		created, err := yaml.JSONToYAML(server.Volume(sdktest.Provision(nil).VolumeName))
+		if err != nil {
+			created = []byte(err.Error())
+		}
+		fmt.Fprintf(&text, "--- API server after %d requests\n%s", tries, created)
+	}
+	return text.String()
+}
+
+func compare(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; run go test -update", err)
+	}
+	if got != string(want) {
+		t.Errorf("%s:\n--- got\n%s--- want\n%s", file, got, want)
+	}
+}
+
+// A golden that no case writes tests nothing.
+func TestGoldensAreUsed(t *testing.T) {
+	known := map[string]bool{}
+	for _, c := range cases {
+		if known[c.name+".golden"] {
+			t.Errorf("two cases are called %s", c.name)
+		}
+		known[c.name+".golden"] = true
+	}
+	files, err := os.ReadDir("testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if !known[file.Name()] {
+			t.Errorf("testdata/%s belongs to no case", file.Name())
+		}
+	}
+}
+
+func status(code int, reason metav1.StatusReason, message string) []sdktest.Fault {
+	return []sdktest.Fault{{Code: code, Reason: reason, Message: message}}
+}

@@ -1,0 +1,93 @@
+// Command flexctl is what a provisioner written in shell calls inside its pod: to create the PersistentVolume, to read the
+// request, and to fail in a way that the dispatcher understands. It is thin over package sdk.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// version is set at link time by -X main.version=.
+var version = "devel"
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
+	stop()
+	os.Exit(code)
+}
+
+type streams struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func run(ctx context.Context, args []string, s streams) int {
+	root := os.Getenv(sdk.RootEnv)
+	cmd := newCommand(root)
+	cmd.SetArgs(args)
+	cmd.SetIn(s.in)
+	cmd.SetOut(s.out)
+	cmd.SetErr(s.err)
+	return sdk.Report(root, cmd.ExecuteContext(ctx), s.err)
+}
+
+func newCommand(root string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "flexctl",
+		Short: "Inside a provisioner pod: create the volume, read the request, fail well",
+		Long: `flexctl is for provisioners written in shell. Whatever fails writes the pod's termination message, which is
+what the claim's owner sees, and ends with the exit code that the contract gives it:
+
+   0  done
+  64  the request can never work and nothing was made
+  69  not on this node and nothing was made
+  75  nothing is wrong, try again soon
+   1  anything else: tried again with growing delays`,
+		Example: `  set -eu
+  dir=/export/$FLEX_PV_NAME
+  case $FLEX_OPERATION in
+  provision) mkdir -p "$dir"; echo "nfs: {server: $USE_NFS_SERVER, path: $dir}" | flexctl create-pv ;;
+  delete)    rm -rf -- "$dir" ;;
+  esac`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
+	})
+	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root),
+		newInstallCommand(), newVersionCommand())
+	return cmd
+}
+
+func newVersionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  atMost(0, "it takes none"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "flexctl", version)
+			return err
+		},
+	}
+}
+
+// atMost refuses the first argument too many by name.
+func atMost(n int, remedy string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > n {
+			return fmt.Errorf("%s: unexpected argument %q: %s", cmd.CommandPath(), args[n], remedy)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# Directories of a node as volumes. Properties: root, the directory of the node that they lie in and that the class's key
+# host-path mounts at the same path; mode, theirs, 0777 if not given. Sizes are not enforced.
+#
+# The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
+# directory is ours. The directory of the marks proves that the root is the disk we know, and not its empty mount point.
+set -eu
+
+: "${MODE:=0777}"
+case ${ROOT-} in
+'') flexctl fail --refuse 'property "root" is missing: name a directory of the node, the same as in key "host-path"' ;;
+[!/]* | *[!A-Za-z0-9._/-]* | */../* | */..) flexctl fail --refuse "property \"root\" is \"$ROOT\": write an absolute path of letters, digits, '.', '_' and '-'" ;;
+esac
+expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
+	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
+expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
+	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
+
+dir=$ROOT/$FLEX_PV_NAME
+marks=$ROOT/.flex-provisioner
+mark=$marks/$FLEX_PV_NAME
+
+case $FLEX_OPERATION in
+provision)
+	[ -d "$ROOT" ] || flexctl fail --not-here "node $FLEX_NODE has no directory $ROOT; does key \"host-path\" name it?"
+	# In this order: an attempt beside this one makes the mark first.
+	if [ -e "$dir" ] && [ ! -d "$mark" ]; then
+		flexctl fail "$dir on node $FLEX_NODE is not ours; move it out of the way"
+	fi
+	mkdir -p -- "$mark"
+	mkdir -p -- "$dir"
+	chmod -- "$MODE" "$dir"
+	echo "local: {path: \"$dir\"}" | flexctl create-pv --node-affinity self
+	;;
+delete)
+	volume=$(flexctl volume metadata.name) # empty for an undo
+	if [ -n "$volume" ]; then
+		# Of another node's directory "not there" says nothing.
+		node=$(flexctl volume spec.nodeAffinity.required.nodeSelectorTerms.0.matchExpressions.0.values.0)
+		[ "$node" = "$FLEX_NODE" ] || flexctl fail --not-here "$dir is on node $node, and this is node $FLEX_NODE"
+	fi
+	[ -d "$ROOT" ] || flexctl fail --try-again "node $FLEX_NODE has no directory $ROOT; is its disk mounted?"
+	if [ -d "$mark" ]; then
+		rm -rf -- "$dir"
+		rm -rf -- "$mark"
+	elif [ -n "$volume" ]; then # an undo may come before the first mark, and leaves what is not ours alone
+		[ -d "$marks" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+		[ ! -e "$dir" ] || flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"
+	fi
+	;;
+*) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
+esac

@@ -1,0 +1,339 @@
+package nfssubdir
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+)
+
+func TestMain(m *testing.M) { sdktest.MainWithFlexctl(m) }
+
+const (
+	script = "provisioner.sh"
+	server = "10.0.0.1"
+	export = "/srv/nfs"
+)
+
+// class is a storage class: where the export is mounted, its properties and the API server.
+type class struct {
+	mount      string
+	properties map[string]string
+	api        *sdktest.Server
+	name       string
+}
+
+func newClass(t *testing.T, more map[string]string) class {
+	c := class{t.TempDir(), map[string]string{"server": server, "export": export}, sdktest.NewServer(t), sdktest.Provision(nil).VolumeName}
+	c.properties["mount"] = c.mount
+	maps.Copy(c.properties, more)
+	return c
+}
+
+var archive = map[string]string{"archive-on-delete": "true"}
+
+func (c class) dir() string      { return filepath.Join(c.mount, c.name) }
+func (c class) mark() string     { return filepath.Join(c.mount, ".flex-provisioner", c.name) }
+func (c class) archived() string { return filepath.Join(c.mount, "archived-"+c.name) }
+
+func (c class) provision(t *testing.T) sdktest.Pod {
+	request := sdktest.Provision(c.properties)
+	return sdktest.NewPod(t, request, sdktest.Skeleton(request), c.api)
+}
+
+func (c class) delete(t *testing.T) sdktest.Pod {
+	request := sdktest.Delete(c.properties)
+	volume := sdktest.Skeleton(request)
+	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: server, Path: export + "/" + c.name}
+	return sdktest.NewPod(t, request, volume, nil)
+}
+
+func (c class) undo(t *testing.T) sdktest.Pod {
+	return sdktest.NewPod(t, sdktest.Delete(c.properties), nil, nil)
+}
+
+func TestProvision(t *testing.T) {
+	// A slash at the end of the export is no second one in the path.
+	for _, exported := range []string{export, export + "/"} {
+		c := newClass(t, map[string]string{"export": exported})
+		// The second one is an attempt after one whose end was lost.
+		for _, want := range []string{"created", "exists already"} {
+			expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "persistentvolume/"+c.name+" "+want)
+		}
+		c.check(t)
+	}
+}
+
+func TestProvisionAtOnce(t *testing.T) {
+	c := newClass(t, nil)
+	var group sync.WaitGroup
+	for range 4 {
+		pod := c.provision(t)
+		group.Go(func() { expect(t, sdktest.RunScript(t, script, pod, 0), 0, "persistentvolume/"+c.name) })
+	}
+	group.Wait()
+	c.check(t)
+}
+
+// Killed before and after every command, the provisioner gets there the next time, or is undone without a trace.
+func TestProvisionKilled(t *testing.T) {
+	for at, ended := 1, false; !ended; at++ {
+		c := newClass(t, nil)
+		ended = sdktest.RunScript(t, script, c.provision(t), at).Code != sdktest.Killed
+		if ended && at < 8 {
+			t.Fatalf("the script has only %d points", at-1)
+		}
+		expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "persistentvolume/"+c.name)
+		c.check(t)
+
+		c = newClass(t, nil)
+		sdktest.RunScript(t, script, c.provision(t), at)
+		expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
+		c.checkGone(t)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	c := newClass(t, nil)
+	c.fill(t)
+	other := filepath.Join(c.mount, "pvc-00000000-0000-4000-8000-000000000000", "file")
+	writeFile(t, other)
+	for range 2 {
+		expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+		c.checkGone(t)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Errorf("the delete went too far: %v", err)
+	}
+	if _, err := os.Stat(c.archived()); !os.IsNotExist(err) {
+		t.Errorf("archive: %v, want none", err)
+	}
+}
+
+func TestDeleteArchives(t *testing.T) {
+	c := newClass(t, archive)
+	c.fill(t)
+	for range 2 {
+		expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+		c.checkGone(t)
+		c.checkArchived(t)
+	}
+}
+
+// What an earlier archive holds is never overwritten or mixed up with.
+func TestDeleteArchiveInTheWay(t *testing.T) {
+	c := newClass(t, archive)
+	c.fill(t)
+	writeFile(t, filepath.Join(c.archived(), "older"))
+	pod := c.delete(t)
+	if got := sdktest.RunScript(t, script, pod, 0); got.Code != 1 {
+		t.Errorf("exit code %d, want 1:\n%s", got.Code, got.Output)
+	}
+	if want := export + "/archived-" + c.name + " on " + server + " is in the way; rename it"; pod.Message(t) != want {
+		t.Errorf("message %q, want %q", pod.Message(t), want)
+	}
+	for _, file := range []string{filepath.Join(c.archived(), "older"), filepath.Join(c.dir(), "a", "b", "file")} {
+		if _, err := os.Stat(file); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDeleteAtOnce(t *testing.T) {
+	for _, more := range []map[string]string{nil, archive} {
+		c := newClass(t, more)
+		c.fill(t)
+		var group sync.WaitGroup
+		for range 4 {
+			pod := c.delete(t)
+			// One of them may stumble over what another just removed: it is tried again.
+			group.Go(func() { sdktest.RunScript(t, script, pod, 0) })
+		}
+		group.Wait()
+		expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+		c.checkGone(t)
+		if more != nil {
+			c.checkArchived(t)
+		}
+	}
+}
+
+func TestDeleteKilled(t *testing.T) {
+	for _, more := range []map[string]string{nil, archive} {
+		for at, ended := 1, false; !ended; at++ {
+			c := newClass(t, more)
+			c.fill(t)
+			ended = sdktest.RunScript(t, script, c.delete(t), at).Code != sdktest.Killed
+			if ended && at < 6 {
+				t.Fatalf("the script has only %d points", at-1)
+			}
+			expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+			c.checkGone(t)
+			if more != nil {
+				c.checkArchived(t)
+			}
+		}
+	}
+}
+
+func TestUndoOfNothing(t *testing.T) {
+	c := newClass(t, archive)
+	expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
+	c.checkGone(t)
+}
+
+// A directory without a mark is somebody else's. Nothing of it is touched.
+func TestForeignDirectory(t *testing.T) {
+	for _, more := range []map[string]string{nil, archive} {
+		c := newClass(t, more)
+		file := filepath.Join(c.dir(), "file")
+		writeFile(t, file)
+		if err := os.MkdirAll(filepath.Dir(c.mark()), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		remote := export + "/" + c.name + " on " + server
+		for _, call := range []struct {
+			name string
+			pod  sdktest.Pod
+			code int
+			text string
+		}{
+			{"provision", c.provision(t), 1, remote + " is not ours; move it out of the way"},
+			{"delete", c.delete(t), 1, remote + " has no mark, so it is not removed; remove it by hand"},
+			{"undo", c.undo(t), 0, ""},
+		} {
+			expect(t, sdktest.RunScript(t, script, call.pod, 0), call.code, call.text)
+			if got := call.pod.Message(t); got != call.text {
+				t.Errorf("%s: message %q, want %q", call.name, got, call.text)
+			}
+			if _, err := os.Stat(file); err != nil {
+				t.Errorf("%s: %v", call.name, err)
+			}
+		}
+	}
+}
+
+// "Unreachable" is not "gone".
+func TestUnreachable(t *testing.T) {
+	c := newClass(t, nil)
+	expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 75,
+		filepath.Dir(c.mark())+" is not there; is the export "+export+" of "+server+" mounted at "+c.mount+"?")
+	if err := os.Remove(c.mount); err != nil {
+		t.Fatal(err)
+	}
+	for _, pod := range []sdktest.Pod{c.delete(t), c.undo(t)} {
+		expect(t, sdktest.RunScript(t, script, pod, 0), 75, "the export is not mounted at "+c.mount)
+	}
+	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 64,
+		"the export is not mounted at "+c.mount+`; key "mount-claims" does that`)
+}
+
+func TestBadInput(t *testing.T) {
+	for _, c := range []struct {
+		server, export, archive, volume, text string
+	}{
+		{"", "/e", "", "", `property "server" is missing: name the NFS server`},
+		{"10.0.0.1", "", "", "", `property "export" is missing: name the directory that the server exports`},
+		{`a", path: "/`, "/e", "", "", `property "server" is "a", path: "/": write a host name or an address`},
+		{"10.0.0.1", "e", "", "", `property "export" is "e": write an absolute path of letters, digits, '.', '_' and '-'`},
+		{"10.0.0.1", "/e\n", "", "", `write an absolute path of letters, digits, '.', '_' and '-'`},
+		{"10.0.0.1", "/e", "yes", "", `property "archive-on-delete" is "yes": write "true" or "false"`},
+		{"10.0.0.1", "/e", "", "../etc", `"../etc" is no name of a volume, pvc-UID`},
+	} {
+		properties := map[string]string{"server": c.server, "export": c.export, "archive-on-delete": c.archive}
+		request := sdktest.Provision(properties)
+		if c.volume != "" {
+			request.VolumeName = c.volume
+		}
+		pod := sdktest.NewPod(t, request, sdktest.Skeleton(request), nil)
+		expect(t, sdktest.RunScript(t, script, pod, 0), 64, c.text)
+	}
+}
+
+// Addresses of either kind, and names, are taken.
+func TestServers(t *testing.T) {
+	for _, address := range []string{"10.0.0.1", "fd00::1", "[fd00::1]", "nfs-1.example.com"} {
+		c := newClass(t, map[string]string{"server": address})
+		expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "created")
+		var volume corev1.PersistentVolume
+		if err := json.Unmarshal(c.api.Volume(c.name), &volume); err != nil {
+			t.Fatal(err)
+		}
+		if got := volume.Spec.NFS.Server; got != address {
+			t.Errorf("server %q, want %q", got, address)
+		}
+	}
+}
+
+func expect(t *testing.T, got sdktest.Result, code int, text string) {
+	t.Helper()
+	if got.Code != code || !strings.Contains(got.Output, text) || text == "" && got.Output != "" {
+		t.Errorf("exit code %d, output:\n%s\nwant code %d, output:\n%s", got.Code, got.Output, code, text)
+	}
+}
+
+// fill makes the volume and puts files into it.
+func (c class) fill(t *testing.T) {
+	t.Helper()
+	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "created")
+	writeFile(t, filepath.Join(c.dir(), "a", "b", "file"))
+}
+
+// check is that the directory and the volume are there and fit.
+func (c class) check(t *testing.T) {
+	t.Helper()
+	info, err := os.Stat(c.dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o777 {
+		t.Errorf("mode of the directory is %v, want 0777", got)
+	}
+	var volume corev1.PersistentVolume
+	if err := json.Unmarshal(c.api.Volume(c.name), &volume); err != nil {
+		t.Fatal(err)
+	}
+	want := corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: server, Path: export + "/" + c.name}}
+	if !reflect.DeepEqual(volume.Spec.PersistentVolumeSource, want) {
+		t.Errorf("volume source %v, want %v", volume.Spec.PersistentVolumeSource, want)
+	}
+	if volume.Spec.NodeAffinity != nil {
+		t.Errorf("node affinity %v, want none", volume.Spec.NodeAffinity)
+	}
+}
+
+// checkGone is that neither the directory nor its mark is there.
+func (c class) checkGone(t *testing.T) {
+	t.Helper()
+	for _, path := range []string{c.dir(), c.mark()} {
+		if _, err := os.Lstat(path); !os.IsNotExist(err) {
+			t.Errorf("%s is there still, or %v", path, err)
+		}
+	}
+}
+
+func (c class) checkArchived(t *testing.T) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(c.archived(), "a", "b", "file"))
+	if err != nil || string(data) != "data" {
+		t.Errorf("archived file: %q, %v", data, err)
+	}
+}
+
+func writeFile(t *testing.T, file string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

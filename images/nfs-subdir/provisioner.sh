@@ -1,0 +1,59 @@
+#!/bin/sh
+# Directories of an NFS export as volumes. Properties: server and export, as nodes mount them; mount, where the class's
+# key mount-claims puts the same export here, /export if not given; archive-on-delete, "true" renames a directory to
+# archived-NAME instead of removing it. Sizes are not enforced. To remove what pods wrote as other users, the server maps
+# all users to one (all_squash), or the class runs as root (run-as-user) and the server lets it (no_root_squash).
+#
+# The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
+# directory is ours. The directory of the marks proves that the export is mounted.
+set -eu
+
+: "${MOUNT:=/export}" "${ARCHIVE_ON_DELETE:=false}"
+case ${SERVER-} in
+'') flexctl fail --refuse 'property "server" is missing: name the NFS server' ;;
+*[!][A-Za-z0-9.:-]*) flexctl fail --refuse "property \"server\" is \"$SERVER\": write a host name or an address" ;;
+esac
+case ${EXPORT-} in
+'') flexctl fail --refuse 'property "export" is missing: name the directory that the server exports' ;;
+[!/]* | *[!A-Za-z0-9._/-]*) flexctl fail --refuse "property \"export\" is \"$EXPORT\": write an absolute path of letters, digits, '.', '_' and '-'" ;;
+esac
+case $ARCHIVE_ON_DELETE in
+true | false) ;;
+*) flexctl fail --refuse "property \"archive-on-delete\" is \"$ARCHIVE_ON_DELETE\": write \"true\" or \"false\"" ;;
+esac
+expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
+	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
+
+dir=$MOUNT/$FLEX_PV_NAME
+marks=$MOUNT/.flex-provisioner
+mark=$marks/$FLEX_PV_NAME
+
+case $FLEX_OPERATION in
+provision)
+	[ -d "$MOUNT" ] || flexctl fail --refuse "the export is not mounted at $MOUNT; key \"mount-claims\" does that"
+	# In this order: an attempt beside this one makes the mark first.
+	if [ -e "$dir" ] && [ ! -d "$mark" ]; then
+		flexctl fail "$EXPORT/$FLEX_PV_NAME on $SERVER is not ours; move it out of the way"
+	fi
+	mkdir -p -- "$mark"
+	mkdir -p -- "$dir"
+	chmod -- 0777 "$dir"
+	echo "nfs: {server: \"$SERVER\", path: \"${EXPORT%/}/$FLEX_PV_NAME\"}" | flexctl create-pv
+	;;
+delete)
+	volume=$(flexctl volume metadata.name) # empty for an undo
+	[ -d "$MOUNT" ] || flexctl fail --try-again "the export is not mounted at $MOUNT"
+	if [ -d "$mark" ]; then
+		if [ "$ARCHIVE_ON_DELETE" = true ] && [ -e "$dir" ]; then
+			mv -T -- "$dir" "$MOUNT/archived-$FLEX_PV_NAME" || [ ! -e "$dir" ] ||
+				flexctl fail "$EXPORT/archived-$FLEX_PV_NAME on $SERVER is in the way; rename it"
+		fi
+		rm -rf -- "$dir"
+		rm -rf -- "$mark"
+	elif [ -n "$volume" ]; then # an undo may come before the first mark, and leaves what is not ours alone
+		[ -d "$marks" ] || flexctl fail --try-again "$marks is not there; is the export $EXPORT of $SERVER mounted at $MOUNT?"
+		[ ! -e "$dir" ] || flexctl fail "$EXPORT/$FLEX_PV_NAME on $SERVER has no mark, so it is not removed; remove it by hand"
+	fi
+	;;
+*) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
+esac

@@ -1,0 +1,21 @@
+// Package sdk is for authors of provisioner images in Go. It knows the contract with the dispatcher and Kubernetes'
+// PersistentVolume, and nothing of the dispatcher or of any storage.
+//
+// An author implements Provisioner and calls Main:
+//
+//	func main() { sdk.Main(directories{server: "10.0.0.1"}) }
+//
+// Main reads the request, calls Provision or Delete, completes the PersistentVolume that lies ready beside the request with
+// what Provision returned, creates it, and turns an error into the exit code and the message that the claim's owner sees.
+// The package example is a whole provisioner. Run it without a cluster by means of package sdktest.
+//
+// What makes a provisioner correct is that it may die anywhere. The pod can be killed after the storage was made and
+// before the volume was; the next one has to find that storage by request.VolumeName, its only name. The volume is the
+// commit: once it exists the provision counts as done, whatever becomes of the pod. So:
+//
+//   - name the storage after request.VolumeName, and look for it before making it;
+//   - on delete, prove that the storage is the claim's before touching it, and take "not there" for success only where
+//     the backend itself answered;
+//   - promise "nothing was made" by Refuse and NotHere only where it is true;
+//   - stop when the context ends, which SIGTERM does.
+package sdk

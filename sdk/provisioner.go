@@ -1,0 +1,97 @@
+package sdk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Request is what the pod is asked: see contract.Request.
+type Request = contract.Request
+
+// Provisioner makes and removes storage. Both methods may be killed at any instruction and are then called again in a
+// new pod, perhaps while the dying predecessor still runs: "already there" and "already gone" are successes, and
+// "unreachable" is neither. Errors made by Refuse, NotHere and TryAgain choose what happens next; after every other error
+// the operation is tried again with growing delays.
+type Provisioner interface {
+	// Provision makes the storage that request.VolumeName names, or finds the one that an earlier attempt made, and says
+	// how to mount it. The PersistentVolume itself is made by Main.
+	Provision(ctx context.Context, request Request) (*Volume, error)
+	// Delete removes the storage once it has proved that it is the claim's. volume is nil for an undo: the claim went
+	// away before there was a volume, so storage may exist, wholly, half or not at all, and only request.VolumeName and
+	// request.Identity say where. Nobody asks again after a nil error.
+	Delete(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
+}
+
+// Volume is what a provisioner adds to the PersistentVolume; everything else of it is settled by the claim and its class.
+type Volume struct {
+	// Source tells the kubelet how to mount the storage. Exactly one of its fields is set.
+	Source corev1.PersistentVolumeSource
+	// Capacity is the real size where the storage came out larger than requested. Zero: as requested.
+	Capacity resource.Quantity
+	// NodeAffinity limits the nodes on which the volume can be mounted; see NodeAffinity. Nil: any node.
+	NodeAffinity *corev1.VolumeNodeAffinity
+	// MountOptions are added to those of the class.
+	MountOptions []string
+	// Annotations are notes for the author's own Delete, under a domain of the author's: "example.com/lun".
+	Annotations map[string]string
+}
+
+// Main does what the pod was started for and exits with the contract's code. On SIGTERM the context of the operation ends;
+// the kubelet waits for the rest of the pod's grace period before it kills.
+func Main(p Provisioner) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	root := os.Getenv(RootEnv)
+	code := Report(root, Run(ctx, root, p), os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// Run is Main without its exit. root stands before the contract's paths and is empty inside a pod.
+func Run(ctx context.Context, root string, p Provisioner) error {
+	request, err := LoadRequest(root)
+	if err != nil {
+		return err
+	}
+	volume, err := LoadVolume(root, request)
+	if err != nil {
+		return err
+	}
+	switch request.Operation {
+	case contract.Provision:
+		return provision(ctx, root, p, request, volume)
+	case contract.Delete:
+		return p.Delete(ctx, request, volume)
+	}
+	return Refuse(fmt.Errorf("operation %q: this provisioner knows only %s and %s",
+		request.Operation, contract.Provision, contract.Delete))
+}
+
+func provision(ctx context.Context, root string, p Provisioner, request Request, skeleton *corev1.PersistentVolume) error {
+	// First of all the client: without one nothing could come of the storage.
+	client, err := NewClient(root)
+	if err != nil {
+		return err
+	}
+	made, err := p.Provision(ctx, request)
+	if err != nil {
+		return err
+	}
+	if made == nil {
+		return errors.New("the provisioner returned neither a volume nor an error")
+	}
+	volume, err := NewVolume(skeleton, *made)
+	if err != nil {
+		return err
+	}
+	_, err = CreateVolume(ctx, client, volume)
+	return err
+}

@@ -1,0 +1,177 @@
+package sdk_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+)
+
+// recorder notes what it was asked and answers as told.
+type recorder struct {
+	volume *sdk.Volume
+	err    error
+	calls  []string
+}
+
+func (r *recorder) Provision(_ context.Context, request sdk.Request) (*sdk.Volume, error) {
+	r.calls = append(r.calls, "provision "+request.VolumeName+" in "+request.Properties["zone"])
+	return r.volume, r.err
+}
+
+func (r *recorder) Delete(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	source := "undo"
+	if volume != nil {
+		source = volume.Spec.NFS.Path
+	}
+	r.calls = append(r.calls, "delete "+request.VolumeName+" "+source)
+	return r.err
+}
+
+type runCase struct {
+	name     string
+	request  sdk.Request
+	volume   *corev1.PersistentVolume
+	answer   recorder
+	calls    []string
+	code     int
+	err      string // %s stands for the pod's root
+	noServer bool
+}
+
+func runCases() []runCase {
+	zone := map[string]string{"zone": "west"}
+	expand := sdktest.Provision(zone)
+	expand.Operation = "expand"
+	foreign := sdktest.Provision(zone)
+	foreign.Claim.UID = "another"
+	stranger := sdktest.Delete(zone)
+	stranger.VolumeName = "pvc-another"
+	good := &sdk.Volume{Source: nfs}
+	return []runCase{
+		{name: "provision", request: sdktest.Provision(zone), volume: sdktest.Skeleton(sdktest.Provision(zone)),
+			answer: recorder{volume: good}, calls: []string{"provision " + name + " in west"}, err: "<nil>"},
+		{name: "provision fails", request: sdktest.Provision(zone), volume: sdktest.Skeleton(sdktest.Provision(zone)),
+			answer: recorder{err: sdk.NotHere(errors.New("no disk"))}, calls: []string{"provision " + name + " in west"},
+			code: 69, err: "no disk"},
+		{name: "provision returns nothing", request: sdktest.Provision(zone), volume: sdktest.Skeleton(sdktest.Provision(zone)),
+			calls: []string{"provision " + name + " in west"}, code: 1,
+			err: "the provisioner returned neither a volume nor an error"},
+		{name: "provision without source", request: sdktest.Provision(zone), volume: sdktest.Skeleton(sdktest.Provision(zone)),
+			answer: recorder{volume: &sdk.Volume{}}, calls: []string{"provision " + name + " in west"}, code: 1,
+			err: "volume source: Required value: name exactly one, for example nfs or csi"},
+		{name: "no identity, so nothing is made", request: sdktest.Provision(zone), volume: sdktest.Skeleton(sdktest.Provision(zone)),
+			answer: recorder{volume: good}, noServer: true, code: 1,
+			err: "neither FLEX_KUBE_API nor KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set; is this a provisioner pod?"},
+		{name: "no skeleton", request: sdktest.Provision(zone), answer: recorder{volume: good}, code: 1,
+			err: "read volume: %s/etc/flex-provisioner/volume.yaml is missing or empty; is this a provisioner pod?"},
+		{name: "skeleton of another claim", request: foreign, volume: sdktest.Skeleton(sdktest.Provision(zone)),
+			answer: recorder{volume: good}, code: 1,
+			err: `read volume %s/etc/flex-provisioner/volume.yaml: spec.claimRef.uid is not "another", the claim of the request`},
+		{name: "delete needs no identity", request: sdktest.Delete(zone), volume: newVolume(), noServer: true,
+			calls: []string{"delete " + name + " /e/x"}, err: "<nil>"},
+		{name: "undo", request: sdktest.Delete(zone), noServer: true, calls: []string{"delete " + name + " undo"}, err: "<nil>"},
+		{name: "delete fails", request: sdktest.Delete(zone), volume: newVolume(), noServer: true,
+			answer: recorder{err: errors.New("array is down")}, calls: []string{"delete " + name + " /e/x"}, code: 1, err: "array is down"},
+		{name: "delete of another volume", request: stranger, volume: newVolume(), code: 1,
+			err: `read volume %s/etc/flex-provisioner/volume.yaml: metadata.name is "` + name + `", but the request is for "pvc-another"`},
+		{name: "unknown operation", request: expand, volume: newVolume(), code: 64,
+			err: `operation "expand": this provisioner knows only provision and delete`},
+	}
+}
+
+func TestRun(t *testing.T) {
+	for _, c := range runCases() {
+		t.Run(c.name, func(t *testing.T) {
+			var server *sdktest.Server
+			t.Setenv("FLEX_KUBE_API", "")
+			if !c.noServer {
+				server = sdktest.NewServer(t)
+				t.Setenv("FLEX_KUBE_API", server.URL)
+			}
+			pod := sdktest.NewPod(t, c.request, c.volume, server)
+			err := sdk.Run(t.Context(), pod.Root, &c.answer)
+			want := strings.ReplaceAll(c.err, "%s", pod.Root)
+			if got := errorText(err); got != want || sdk.ExitCode(err) != c.code {
+				t.Errorf("error %s with code %d, want %s with %d", got, sdk.ExitCode(err), want, c.code)
+			}
+			if !reflect.DeepEqual(c.answer.calls, c.calls) {
+				t.Errorf("calls %q, want %q", c.answer.calls, c.calls)
+			}
+			wantVolume := c.request.Operation == contract.Provision && c.err == "<nil>"
+			if server != nil && (server.Volume(name) != nil) != wantVolume {
+				t.Errorf("the volume exists: %t, want %t", !wantVolume, wantVolume)
+			}
+		})
+	}
+}
+
+func TestLoadRequest(t *testing.T) {
+	pod := sdktest.NewPod(t, sdktest.Provision(nil), nil, nil)
+	file := filepath.Join(pod.Root, contract.RequestFile)
+	for _, c := range []struct{ name, text, err string }{
+		{"no JSON", "{", "read request " + file + ": unexpected end of JSON input"},
+		{"no name", "{}", "read request " + file + ": volumeName is missing"},
+		{"of a later version", `{"volumeName": "pvc-1", "colour": {"name": "red"}}`, "<nil>"},
+	} {
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := sdk.LoadRequest(pod.Root); errorText(err) != c.err {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.err)
+		}
+	}
+	want := sdktest.Provision(map[string]string{"zone": "west"})
+	data, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := sdk.LoadRequest(pod.Root); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestNewConfigAddress(t *testing.T) {
+	pod := sdktest.NewPod(t, sdktest.Provision(nil), nil, sdktest.NewServer(t))
+	for _, c := range []struct{ api, host, port, want, err string }{
+		{api: "https://10.96.0.1:443", host: "10.96.0.1", port: "6443", want: "https://10.96.0.1:443", err: "<nil>"},
+		{host: "10.96.0.1", port: "443", want: "https://10.96.0.1:443", err: "<nil>"},
+		{host: "fd00::1", port: "443", want: "https://[fd00::1]:443", err: "<nil>"},
+		{api: "http://10.96.0.1", err: `FLEX_KUBE_API is "http://10.96.0.1"; it must be like https://10.96.0.1:443`},
+		{api: "10.96.0.1", err: `FLEX_KUBE_API is "10.96.0.1"; it must be like https://10.96.0.1:443`},
+		{host: "10.96.0.1", err: "neither FLEX_KUBE_API nor KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set; is this a provisioner pod?"},
+	} {
+		t.Setenv("FLEX_KUBE_API", c.api)
+		t.Setenv("KUBERNETES_SERVICE_HOST", c.host)
+		t.Setenv("KUBERNETES_SERVICE_PORT", c.port)
+		config, err := sdk.NewConfig(pod.Root)
+		if errorText(err) != c.err || err == nil && config.Host != c.want {
+			t.Errorf("%+v: got %+v, %v", c, config, err)
+		}
+	}
+}
+
+func TestNewConfigWithoutIdentity(t *testing.T) {
+	t.Setenv("FLEX_KUBE_API", "https://10.96.0.1:443")
+	pod := sdktest.NewPod(t, sdktest.Delete(nil), nil, nil)
+	_, err := sdk.NewConfig(pod.Root)
+	want := fmt.Sprintf("find the pod's identity: stat %s: no such file or directory; only pods that provision have one",
+		filepath.Join(pod.Root, contract.TokenFile))
+	if errorText(err) != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}

@@ -1,0 +1,151 @@
+package sdktest
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Node is the node that every Pod runs on.
+const Node = "node-1"
+
+// Pod is what a provisioner finds inside its pod, below a directory of its own.
+type Pod struct {
+	// Root goes into FLEX_ROOT, or to sdk.Run.
+	Root    string
+	request contract.Request
+	server  *Server
+}
+
+// NewPod lays out the files of a pod. A nil volume is what an undo gets. A nil server leaves the pod without identity.
+func NewPod(t testing.TB, request contract.Request, volume *corev1.PersistentVolume, server *Server) Pod {
+	t.Helper()
+	p := Pod{Root: t.TempDir(), request: request, server: server}
+	data, err := json.Marshal(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.write(t, contract.RequestFile, data)
+	p.write(t, contract.TerminationFile, nil)
+	if volume != nil {
+		if data, err = yaml.Marshal(volume); err != nil {
+			t.Fatal(err)
+		}
+		p.write(t, contract.VolumeFile, data)
+	}
+	if server != nil {
+		p.write(t, contract.TokenFile, []byte(Token))
+		p.write(t, contract.CAFile, server.CA)
+	}
+	return p
+}
+
+// Env is the environment of the pod, NAME=VALUE, with the names of properties and parameters.
+func (p Pod) Env() []string {
+	env := []string{"FLEX_ROOT=" + p.Root, "FLEX_NODE=" + Node}
+	var api string
+	if p.server != nil {
+		api = p.server.URL
+	}
+	for _, v := range p.request.Env(api) {
+		env = append(env, v.Name+"="+v.Value)
+	}
+	for _, values := range []map[string]string{p.request.Parameters, p.request.Properties} {
+		for key, value := range values {
+			env = append(env, contract.EnvName(key)+"="+value)
+		}
+	}
+	return env
+}
+
+// Message is the termination message so far.
+func (p Pod) Message(t testing.TB) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(p.Root, contract.TerminationFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (p Pod) write(t testing.TB, file string, data []byte) {
+	t.Helper()
+	file = filepath.Join(p.Root, file)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Provision is a request for 10 GiB of the class silver with these properties.
+func Provision(properties map[string]string) contract.Request {
+	const uid = "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
+	return contract.Request{
+		Operation:    contract.Provision,
+		VolumeName:   "pvc-" + uid,
+		Claim:        contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
+		StorageClass: "silver",
+		SizeBytes:    10 << 30,
+		AccessModes:  []string{"ReadWriteOnce"},
+		VolumeMode:   "Filesystem",
+		Identity:     contract.Identity{Properties: properties},
+	}
+}
+
+// Delete is the request that removes what Provision's made.
+func Delete(properties map[string]string) contract.Request {
+	request := Provision(properties)
+	request.Operation = contract.Delete
+	return request
+}
+
+// Skeleton is the PersistentVolume that the dispatcher lays beside a request to provision.
+func Skeleton(request contract.Request) *corev1.PersistentVolume {
+	mode := corev1.PersistentVolumeMode(request.VolumeMode)
+	modes := []corev1.PersistentVolumeAccessMode{}
+	for _, m := range request.AccessModes {
+		modes = append(modes, corev1.PersistentVolumeAccessMode(m))
+	}
+	return &corev1.PersistentVolume{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: request.VolumeName,
+			Annotations: map[string]string{
+				contract.ProvisionedBy: contract.ProvisionerName,
+				contract.AnnClaimUID:   request.Claim.UID,
+			},
+			Finalizers: []string{contract.VolumeFinalizer},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: corev1.ResourceList{
+				corev1.ResourceStorage: *resource.NewQuantity(request.SizeBytes, resource.BinarySI),
+			},
+			AccessModes:                   modes,
+			VolumeMode:                    &mode,
+			StorageClassName:              request.StorageClass,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			MountOptions:                  []string{"hard"},
+			ClaimRef: &corev1.ObjectReference{
+				APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(request.Claim.UID),
+			},
+		},
+	}
+}
+
+func encodeCertificate(certificate *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+const (
+	name  = "flex-bench"
+	image = "docker.io/flex-provisioner/shell:dev"
+)
+
+type bench struct{ client kubernetes.Interface }
+
+// setUp makes a namespace and a class whose storage is made of nothing, so that only the way there is measured.
+func (b *bench) setUp(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Name: name}
+	ours := metav1.ObjectMeta{Name: name, Namespace: contract.ProvisionersNamespace}
+	config := ours
+	config.Labels = map[string]string{"storage-class": name, "type": "provisioner-config"}
+	no := false
+	creates := []func() error{
+		func() error {
+			_, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := b.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: meta, Provisioner: contract.ProvisionerName}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := b.client.CoreV1().ServiceAccounts(ours.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: ours, AutomountServiceAccountToken: &no}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := b.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: ours.Namespace}}}, metav1.CreateOptions{})
+			return err
+		},
+		func() error {
+			_, err := b.client.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType,
+				fmt.Appendf(nil, `{"data":{"%s.storageClasses":"%s","%s.volumeTypes":"nfs"}}`, name, name, name), metav1.PatchOptions{})
+			return err
+		},
+		func() error {
+			_, err := b.client.CoreV1().ConfigMaps(ours.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: config, Data: map[string]string{
+				"plugin-name": contract.ProvisionerName, "image": image, "service-account-name": name,
+				"provision": `echo "nfs: {server: 10.99.0.1, path: /$FLEX_PV_NAME}" | flexctl create-pv`, "delete": "true",
+			}}, metav1.CreateOptions{})
+			return err
+		},
+	}
+	for _, create := range creates {
+		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("set up: %w", err)
+		}
+	}
+	return nil
+}
+
+func (b *bench) tearDown(ctx context.Context) {
+	o := metav1.DeleteOptions{}
+	for what, err := range map[string]error{
+		"ConfigMap":          b.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(ctx, name, o),
+		"ServiceAccount":     b.client.CoreV1().ServiceAccounts(contract.ProvisionersNamespace).Delete(ctx, name, o),
+		"ClusterRoleBinding": b.client.RbacV1().ClusterRoleBindings().Delete(ctx, name, o),
+		"StorageClass":       b.client.StorageV1().StorageClasses().Delete(ctx, name, o),
+		"Namespace":          b.client.CoreV1().Namespaces().Delete(ctx, name, o),
+	} {
+		if err != nil {
+			fmt.Printf("tear down: delete %s %s: %v\n", what, name, err)
+		}
+	}
+}
+
+// barePod is the floor: a pod of the same image that does nothing.
+func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
+	pods := b.client.CoreV1().Pods(name)
+	podName := fmt.Sprintf("bare-%d", i)
+	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + podName})
+	if err != nil {
+		return 0, fmt.Errorf("watch pod %s: %w", podName, err)
+	}
+	defer w.Stop()
+	start := time.Now()
+	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName}, Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers:    []corev1.Container{{Name: "c", Image: image, Command: []string{"/bin/true"}}}}}, metav1.CreateOptions{}); err != nil {
+		return 0, fmt.Errorf("create pod %s: %w", podName, err)
+	}
+	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
+		return o.(*corev1.Pod).Status.Phase == corev1.PodSucceeded
+	})
+	if err != nil {
+		return 0, fmt.Errorf("pod %s: %w", podName, err)
+	}
+	none := int64(0)
+	return took, pods.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &none})
+}
+
+type course struct{ podCreated, bound, gone time.Duration }
+
+// claim follows one claim from its creation until its volume is gone again.
+func (b *bench) claim(ctx context.Context, i int) (course, error) {
+	var c course
+	claims := b.client.CoreV1().PersistentVolumeClaims(name)
+	claimName, class := fmt.Sprintf("claim-%d", i), name
+	claimWatch, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})
+	if err != nil {
+		return c, fmt.Errorf("watch claim: %w", err)
+	}
+	defer claimWatch.Stop()
+	podWatch, err := b.client.CoreV1().Pods(contract.ProvisionersNamespace).Watch(ctx, metav1.ListOptions{
+		LabelSelector: contract.LabelOperation + "=provision," + contract.LabelClassHash + "=" + podspec.ClassHash(class)})
+	if err != nil {
+		return c, fmt.Errorf("watch pods: %w", err)
+	}
+	defer podWatch.Stop()
+	start := time.Now()
+	made, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claimName}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}, metav1.CreateOptions{})
+	if err != nil {
+		return c, fmt.Errorf("create claim: %w", err)
+	}
+	uid := string(made.UID)
+	if c.podCreated, err = until(ctx, podWatch, start, func(t watch.EventType, o runtime.Object) bool {
+		return t == watch.Added && o.(*corev1.Pod).Labels[contract.LabelClaimUID] == uid
+	}); err != nil {
+		return c, fmt.Errorf("pod of claim %s: %w", claimName, err)
+	}
+	if c.bound, err = until(ctx, claimWatch, start, func(_ watch.EventType, o runtime.Object) bool {
+		return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
+	}); err != nil {
+		return c, fmt.Errorf("claim %s: %w", claimName, err)
+	}
+	c.gone, err = b.release(ctx, claimName, podspec.VolumeName(uid))
+	return c, err
+}
+
+func (b *bench) release(ctx context.Context, claim, volume string) (time.Duration, error) {
+	w, err := b.client.CoreV1().PersistentVolumes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + volume})
+	if err != nil {
+		return 0, fmt.Errorf("watch volume: %w", err)
+	}
+	defer w.Stop()
+	start := time.Now()
+	if err := b.client.CoreV1().PersistentVolumeClaims(name).Delete(ctx, claim, metav1.DeleteOptions{}); err != nil {
+		return 0, fmt.Errorf("delete claim: %w", err)
+	}
+	took, err := until(ctx, w, start, func(t watch.EventType, _ runtime.Object) bool { return t == watch.Deleted })
+	if err != nil {
+		return 0, fmt.Errorf("volume %s: %w", volume, err)
+	}
+	return took, nil
+}
+
+// until is the time from start to the first event that satisfies, or an error after two minutes.
+func until(ctx context.Context, w watch.Interface, start time.Time, satisfied func(watch.EventType, runtime.Object) bool) (time.Duration, error) {
+	limit := time.NewTimer(2 * time.Minute)
+	defer limit.Stop()
+	for {
+		select {
+		case event, ok := <-w.ResultChan():
+			if !ok {
+				return 0, fmt.Errorf("the watch ended")
+			}
+			if event.Type != watch.Error && satisfied(event.Type, event.Object) {
+				return time.Since(start), nil
+			}
+		case <-limit.C:
+			return 0, fmt.Errorf("not there after two minutes")
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
