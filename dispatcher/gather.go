@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,28 +72,35 @@ func (d *Dispatcher) gatherIntake(f *facts) {
 // confirm replaces what the caches say of the claim and its volume by what the API server says now. A cache may lag by
 // any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time.
 func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
-	name := podspec.VolumeName(f.uid)
-	volume, err := d.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	var volume *corev1.PersistentVolume
+	var claim *corev1.PersistentVolumeClaim
+	var noVolume, noClaim error
+	var both sync.WaitGroup
+	both.Go(func() {
+		volume, noVolume = d.client.CoreV1().PersistentVolumes().Get(ctx, podspec.VolumeName(f.uid), metav1.GetOptions{})
+	})
+	if f.claim != nil {
+		claim, noClaim = d.client.CoreV1().PersistentVolumeClaims(f.claim.Namespace).Get(ctx, f.claim.Name, metav1.GetOptions{})
+	}
+	both.Wait()
 	switch {
-	case apierrors.IsNotFound(err):
+	case apierrors.IsNotFound(noVolume):
 		f.volume = nil
-	case err != nil:
-		return fmt.Errorf("get volume %s: %w", name, err)
+	case noVolume != nil:
+		return fmt.Errorf("get volume %s: %w", podspec.VolumeName(f.uid), noVolume)
 	default:
 		f.volume = volume
 	}
-	if f.claim != nil {
-		claim, err := d.client.CoreV1().PersistentVolumeClaims(f.claim.Namespace).Get(ctx, f.claim.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			f.claim = nil
-		case err != nil:
-			return fmt.Errorf("get claim %s/%s: %w", f.claim.Namespace, f.claim.Name, err)
-		case string(claim.UID) != f.uid:
-			f.claim = nil // deleted, and another one has its name
-		default:
-			f.claim = claim
-		}
+	switch {
+	case f.claim == nil:
+	case apierrors.IsNotFound(noClaim):
+		f.claim = nil
+	case noClaim != nil:
+		return fmt.Errorf("get claim %s/%s: %w", f.claim.Namespace, f.claim.Name, noClaim)
+	case string(claim.UID) != f.uid:
+		f.claim = nil // deleted, and another one has its name
+	default:
+		f.claim = claim
 	}
 	d.gatherIntake(f)
 	return nil
