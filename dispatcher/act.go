@@ -19,6 +19,7 @@ import (
 
 // look is one look at a claim's UID: gather, decide, act. It is never called twice at once for one UID.
 func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration, error) {
+	defer d.slots.looked(class, uid)
 	f, err := d.gather(class, uid)
 	if err != nil {
 		return 0, err
@@ -115,6 +116,7 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 		d.slots.free(f.class, pod.Name)
 		return d.refused(ctx, f, o, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
+	d.intake.clear(f.uid) // what kept the claim waiting is over; if it comes again, it is told again
 	for _, old := range o.replaces {
 		if err := d.settle(ctx, old, 0); err != nil {
 			return err

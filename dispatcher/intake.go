@@ -98,3 +98,10 @@ func (i *intake) untell(uid, pod string) {
 	defer i.mu.Unlock()
 	maps.DeleteFunc(i.told[uid], func(key string, _ bool) bool { return strings.HasPrefix(key, pod+"/") })
 }
+
+// clear drops all that was told for the UID.
+func (i *intake) clear(uid string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.told, uid)
+}

@@ -48,10 +48,14 @@ func (l *lanes) wait() {
 	l.wg.Wait()
 }
 
-// add makes the UID known and asks for a look at it.
+// add makes the UID known and asks for a look at it. A UID stays in the lane that it came to first, whatever class a
+// volume of its name may carry: two lanes could look at it at once.
 func (l *lanes) add(class, uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if known, ok := l.classOf[uid]; ok {
+		class = known
+	}
 	l.classOf[uid] = class
 	l.queue(class).Add(uid)
 }

@@ -1,6 +1,9 @@
 package dispatcher
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // slots keeps max-concurrent of every class exactly: at most so many pods of it that have not ended. Who finds no slot
 // waits in line, first come first served, and is woken when one is free.
@@ -8,31 +11,41 @@ type slots struct {
 	wake func(uid string)
 
 	mu      sync.Mutex
-	taken   map[string]map[string]bool // class -> pod names
-	waiting map[string][]string        // class -> UIDs in line
+	classes map[string]*classSlots
+}
+
+type classSlots struct {
+	taken map[string]bool // pod names
+	line  []string        // UIDs that wait
+	woken map[string]bool // UIDs that were woken and have not had their look
 }
 
 func newSlots(wake func(uid string)) *slots {
-	return &slots{wake: wake, taken: map[string]map[string]bool{}, waiting: map[string][]string{}}
+	return &slots{wake: wake, classes: map[string]*classSlots{}}
+}
+
+// of is called with mu held.
+func (s *slots) of(class string) *classSlots {
+	c, ok := s.classes[class]
+	if !ok {
+		c = &classSlots{taken: map[string]bool{}, woken: map[string]bool{}}
+		s.classes[class] = c
+	}
+	return c
 }
 
 // take occupies a slot for the pod. With limit 0 there is always one. Otherwise uid is put in line.
 func (s *slots) take(class, pod, uid string, limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if limit > 0 && !s.taken[class][pod] && len(s.taken[class]) >= limit {
-		for _, w := range s.waiting[class] {
-			if w == uid {
-				return false
-			}
+	c := s.of(class)
+	if limit > 0 && !c.taken[pod] && len(c.taken) >= limit {
+		if !slices.Contains(c.line, uid) {
+			c.line = append(c.line, uid)
 		}
-		s.waiting[class] = append(s.waiting[class], uid)
 		return false
 	}
-	if s.taken[class] == nil {
-		s.taken[class] = map[string]bool{}
-	}
-	s.taken[class][pod] = true
+	c.taken[pod] = true
 	return true
 }
 
@@ -40,20 +53,43 @@ func (s *slots) take(class, pod, uid string, limit int) bool {
 func (s *slots) free(class, pod string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.taken[class][pod] {
+	c := s.of(class)
+	if !c.taken[pod] {
 		return false
 	}
-	delete(s.taken[class], pod)
-	if line := s.waiting[class]; len(line) > 0 {
-		s.waiting[class] = line[1:]
-		s.wake(line[0])
-	}
+	delete(c.taken, pod)
+	s.next(c)
 	return true
+}
+
+// looked is called after every look at a UID. One that was woken and had no use for the slot, since its claim is gone for
+// instance, must not keep it from the others.
+func (s *slots) looked(class, uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.of(class)
+	if c.woken[uid] {
+		delete(c.woken, uid)
+		if len(c.line) > 0 && !slices.Contains(c.line, uid) {
+			s.next(c)
+		}
+	}
+}
+
+// next is called with mu held.
+func (s *slots) next(c *classSlots) {
+	if len(c.line) == 0 {
+		return
+	}
+	uid := c.line[0]
+	c.line = c.line[1:]
+	c.woken[uid] = true
+	s.wake(uid)
 }
 
 // count is how many slots of the class are taken.
 func (s *slots) count(class string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.taken[class])
+	return len(s.of(class).taken)
 }

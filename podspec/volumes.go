@@ -1,6 +1,8 @@
 package podspec
 
 import (
+	"strconv"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -43,7 +45,7 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 	return volumes, mounts
 }
 
-func numbered(name string, i int) string { return name + "-" + string(rune('a'+i)) }
+func numbered(name string, i int) string { return name + "-" + strconv.Itoa(i) }
 
 // identityVolume lies where every Kubernetes client looks. A literal token (deprecated) is mounted from the ConfigMap
 // that holds it, so that at least the pod's specification does not repeat it.

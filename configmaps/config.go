@@ -1,0 +1,182 @@
+package configmaps
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// The label by which a dispatcher finds provisioner ConfigMaps.
+const (
+	LabelType       = "type"
+	TypeProvisioner = "provisioner-config"
+)
+
+// Config is a provisioner ConfigMap that has been checked: it cannot be wrong in itself.
+type Config struct {
+	// Name, Namespace and ResourceVersion are the ConfigMap's.
+	Name, Namespace, ResourceVersion string
+	// Digest identifies the ConfigMap's data: 16 hexadecimal digits of a SHA-256, for change detection.
+	Digest string
+	// IdentityDigest is the same over Properties alone.
+	IdentityDigest string
+	// StorageClass is the class that the ConfigMap is for: the label storage-class, or the key of that name where the
+	// class's name does not fit into a label.
+	StorageClass string
+	// Image runs as the provisioner.
+	Image string
+	// ServiceAccountName is the ServiceAccount of the provisioner pods, in the ConfigMap's namespace.
+	ServiceAccountName string
+	// LiteralToken says that the ConfigMap holds a service-token, which the pod mounts as its token file straight from
+	// the ConfigMap. Deprecated: without it the pod gets a token of its own that ends with it.
+	LiteralToken bool
+	// Properties are all keys that are not reserved, by the names they have in the ConfigMap. Their environment names are
+	// legal, allowed and unique.
+	Properties map[string]string
+	// NodeSelector restricts the nodes that provisioner pods run on; nil means any node.
+	NodeSelector map[string]string
+	// Tolerations are the pod's.
+	Tolerations []corev1.Toleration
+	// Timeout bounds one attempt from the pod's start. Whole seconds, default 10 minutes.
+	Timeout time.Duration
+	// StartTimeout bounds the time from the pod's creation until its container runs. Whole seconds, default 5 minutes.
+	StartTimeout time.Duration
+	// FailedPodTTL is how long a failed pod stays for its logs once nobody needs it as a record. Whole seconds, default 0.
+	// The last failed pod of a claim that still waits always stays until the next attempt.
+	FailedPodTTL time.Duration
+	// MaxConcurrent bounds the pods of this class that run at the same time; 0 means no limit.
+	MaxConcurrent int
+	// ImagePullPolicy is empty for Kubernetes' own default.
+	ImagePullPolicy corev1.PullPolicy
+	// ImagePullSecrets are names of Secrets in the ConfigMap's namespace.
+	ImagePullSecrets []string
+	// Resources of the provisioner's container, complete with the defaults.
+	Resources corev1.ResourceRequirements
+	// RunAsUser is the pod's user; 0 means root and nil the default, 65532.
+	RunAsUser *int64
+	// Secrets are names of Secrets in the ConfigMap's namespace that are mounted as files.
+	Secrets []string
+	// HostPaths are directories of the node, absolute and clean, mounted at the same path. The dispatcher's flag allows
+	// each of them.
+	HostPaths []string
+	// MountClaims are claims of the ConfigMap's namespace that are mounted into the pod.
+	MountClaims []ClaimMount
+	// Provision and Delete are inline scripts: both are set or neither.
+	Provision, Delete string
+	// AccessModes that claims of the class may ask for. Default: all four.
+	AccessModes []corev1.PersistentVolumeAccessMode
+	// VolumeModes that claims of the class may ask for. Default: Filesystem only.
+	VolumeModes []corev1.PersistentVolumeMode
+	// NodeLocal says that the storage lives on the node that the provision pod ran on.
+	NodeLocal bool
+	// ShowLogs lets users see the last log lines of a failed pod that left no message.
+	ShowLogs bool
+}
+
+// ClaimMount is a claim and the absolute, clean path that it is mounted at.
+type ClaimMount struct{ Claim, Path string }
+
+// Options are what the cluster administrator decides outside the ConfigMap.
+type Options struct {
+	// AllowedHostPaths are the directories that host-path may name, themselves or below. Empty allows none.
+	AllowedHostPaths []string
+}
+
+// Parse checks a provisioner ConfigMap. It returns either a Config or every fault there is, in a stable order: first the
+// metadata, then reserved keys in the order of the reference, then properties by name.
+func Parse(cm *corev1.ConfigMap, o Options) (*Config, field.ErrorList) {
+	c := &Config{Name: cm.Name, Namespace: cm.Namespace, ResourceVersion: cm.ResourceVersion}
+	errs := checkType(cm)
+	errs = append(errs, c.parseReserved(cm.Data)...)
+	errs = append(errs, c.parseClass(cm)...)
+	errs = append(errs, checkScripts(cm.Data)...)
+	errs = append(errs, c.checkMounts(o)...)
+	errs = append(errs, c.parseProperties(cm.Data)...)
+	errs = append(errs, checkBinary(cm.BinaryData)...)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	c.Digest = digest(cm.Data)
+	c.IdentityDigest = digest(c.Properties)
+	return c, nil
+}
+
+// PluginName is the provisioner name that a ConfigMap is for, without any check, so that a dispatcher can pass over the
+// ConfigMaps of others.
+func PluginName(cm *corev1.ConfigMap) string { return strings.TrimSpace(cm.Data[keyPluginName]) }
+
+var dataPath = field.NewPath("data")
+
+// checkType makes the tools that check files refuse what a dispatcher would never see.
+func checkType(cm *corev1.ConfigMap) field.ErrorList {
+	path := field.NewPath("metadata", "labels").Key(LabelType)
+	switch got := cm.Labels[LabelType]; got {
+	case TypeProvisioner:
+		return nil
+	case "":
+		return field.ErrorList{field.Required(path, "dispatchers find provisioner ConfigMaps by the label "+LabelType+": "+TypeProvisioner)}
+	default:
+		return field.ErrorList{field.NotSupported(path, got, []string{TypeProvisioner})}
+	}
+}
+
+func (c *Config) parseReserved(data map[string]string) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range reserved {
+		value, present := data[key.name]
+		path := dataPath.Key(key.name)
+		if !present {
+			value = key.preset
+			if key.required {
+				errs = append(errs, field.Required(path, key.meaning))
+			}
+			if value == "" {
+				continue
+			}
+		}
+		errs = append(errs, key.read(c, value, path)...)
+	}
+	return errs
+}
+
+func (c *Config) parseProperties(data map[string]string) field.ErrorList {
+	c.Properties = map[string]string{}
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		if isReserved(key) {
+			continue
+		}
+		if meant := resembles(key); meant != "" {
+			errs = append(errs, misspelt(key, meant))
+			continue
+		}
+		c.Properties[key] = data[key]
+	}
+	return append(errs, checkPairs(c.Properties, dataPath)...)
+}
+
+// checkScripts demands both scripts or none: with one of them the other operation would run the image's own entrypoint.
+func checkScripts(data map[string]string) field.ErrorList {
+	_, provision := data[keyProvision]
+	_, remove := data[keyDelete]
+	switch {
+	case provision && !remove:
+		return field.ErrorList{field.Required(dataPath.Key(keyDelete), "inline scripts come in pairs: without it the storage would never be removed")}
+	case remove && !provision:
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "inline scripts come in pairs: without it no storage would be made")}
+	}
+	return nil
+}
+
+func checkBinary(data map[string][]byte) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(data)) {
+		errs = append(errs, field.Forbidden(field.NewPath("binaryData").Key(key),
+			"a provisioner ConfigMap has no binary keys; put text under data and files into a Secret (key secrets)"))
+	}
+	return errs
+}

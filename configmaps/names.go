@@ -1,0 +1,87 @@
+package configmaps
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// keyPattern are the keys whose environment name is legal, [A-Z][A-Z0-9_]*. It looks at the key and not at the name:
+// upper case turns some letters outside of ASCII into ASCII.
+var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
+
+// CheckName checks that a property's or parameter's environment name (contract.EnvName) is legal and not refused.
+func CheckName(key string, path *field.Path) field.ErrorList {
+	if !keyPattern.MatchString(key) {
+		return field.ErrorList{field.Invalid(path, key, "has no environment name: it must begin with a letter and go on with letters, digits, '-', '_' and '.'")}
+	}
+	name := contract.EnvName(key)
+	if reason := refusal(name); reason != "" {
+		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("would set the environment variable %s, which is refused: %s; choose another name, for example %q",
+			name, reason, "backend-"+key))}
+	}
+	return nil
+}
+
+// CheckIdentity checks the parameters of a StorageClass by the rules of properties, and against the properties of the
+// class's Config: one environment name has one source.
+func CheckIdentity(properties, parameters map[string]string) field.ErrorList {
+	path := field.NewPath("parameters")
+	errs := checkPairs(parameters, path)
+	owners := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(properties)) {
+		owners[contract.EnvName(key)] = key
+	}
+	for _, key := range slices.Sorted(maps.Keys(parameters)) {
+		if owner, taken := owners[contract.EnvName(key)]; taken {
+			errs = append(errs, sameName(path.Key(key), dataPath.Key(owner), key))
+		}
+	}
+	return errs
+}
+
+// checkPairs checks the names, values and size of properties or parameters.
+func checkPairs(pairs map[string]string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	size := 0
+	owners := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(pairs)) {
+		size += len(key) + len(pairs[key])
+		errs = append(errs, CheckName(key, path.Key(key))...)
+		errs = append(errs, checkText(pairs[key], path.Key(key))...)
+		name := contract.EnvName(key)
+		if owner, taken := owners[name]; taken {
+			errs = append(errs, sameName(path.Key(key), path.Key(owner), key))
+			continue
+		}
+		owners[name] = key
+	}
+	if size > maxProperties {
+		errs = append(errs, tooLong(path, fmt.Sprintf("the names and values of all properties or parameters have %d bytes, at most %d are allowed; "+
+			"put large files into the image or a Secret (key secrets)", size, maxProperties)))
+	}
+	return errs
+}
+
+func sameName(path, other *field.Path, key string) *field.Error {
+	err := field.Duplicate(path, contract.EnvName(key))
+	err.Detail = fmt.Sprintf("%s has the same environment name; rename or remove one of them", other)
+	return err
+}
+
+// refusal is why an environment name is refused, "" where it is not.
+func refusal(name string) string {
+	for _, r := range refused {
+		prefix, open := strings.CutSuffix(r.pattern, "*")
+		if name == r.pattern || open && strings.HasPrefix(name, prefix) {
+			return r.reason
+		}
+	}
+	return ""
+}

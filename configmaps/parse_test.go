@@ -1,0 +1,122 @@
+package configmaps
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/yaml"
+)
+
+var update = flag.Bool("update", false, "rewrite the expectations in testdata and the tables of the reference")
+
+// TestParse runs every folder of testdata: configmap.yaml and perhaps options.yaml give either config.yaml or errors.txt,
+// which has one error a line.
+func TestParse(t *testing.T) {
+	folders, err := filepath.Glob("testdata/*/configmap.yaml")
+	if err != nil || len(folders) < 20 {
+		t.Fatalf("found %d cases: %v", len(folders), err)
+	}
+	for _, file := range folders {
+		folder := filepath.Dir(file)
+		t.Run(filepath.Base(folder), func(t *testing.T) {
+			var cm corev1.ConfigMap
+			var o Options
+			readYAML(t, file, &cm)
+			if _, err := os.Stat(filepath.Join(folder, "options.yaml")); err == nil {
+				readYAML(t, filepath.Join(folder, "options.yaml"), &o)
+			}
+			config, errs := Parse(&cm, o)
+			if (config == nil) != (len(errs) > 0) {
+				t.Fatalf("got config %v and errors %v, want exactly one of them", config, errs)
+			}
+			var gotConfig, gotErrors string
+			if config != nil {
+				gotConfig = configYAML(t, config)
+			}
+			if len(errs) > 0 {
+				gotErrors = strings.Join(texts(errs), "\n") + "\n"
+			}
+			golden(t, filepath.Join(folder, "config.yaml"), gotConfig)
+			golden(t, filepath.Join(folder, "errors.txt"), gotErrors)
+		})
+	}
+}
+
+// golden compares with a file; an empty text means that the file must not exist.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		os.Remove(file)
+		if got != "" {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (-update rewrites it)\nwant:\n%s\ngot:\n%s", file, want, got)
+	}
+}
+
+func readYAML(t *testing.T, file string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict(text, into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+// configYAML writes durations as people read them.
+func configYAML(t *testing.T, config *Config) string {
+	t.Helper()
+	text, err := json.Marshal(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	for name, d := range map[string]time.Duration{"Timeout": config.Timeout, "StartTimeout": config.StartTimeout, "FailedPodTTL": config.FailedPodTTL} {
+		fields[name] = d.String()
+	}
+	out, err := yaml.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+func texts(errs field.ErrorList) []string {
+	all := []string{}
+	for _, err := range errs {
+		all = append(all, err.Error())
+	}
+	return all
+}
+
+// good is the least that is accepted, with the data added.
+func good(data map[string]string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{Data: map[string]string{
+		"plugin-name": "flex-provisioner.io/dispatcher", "image": "custom/iscsi-provision", "service-account-name": "foo"}}
+	cm.Name, cm.Namespace, cm.ResourceVersion = "silver", "flex-provisioners", "7"
+	cm.Labels = map[string]string{"storage-class": "silver", "type": "provisioner-config"}
+	for key, value := range data {
+		cm.Data[key] = value
+	}
+	return cm
+}

@@ -1,0 +1,126 @@
+package configmaps
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Reserved keys that more than the table below speaks of.
+const (
+	keyPluginName   = "plugin-name"
+	keyStorageClass = "storage-class"
+	keyHostPath     = "host-path"
+	keyMountClaims  = "mount-claims"
+	keyProvision    = "provision"
+	keyDelete       = "delete"
+)
+
+// Limits, in bytes.
+const (
+	maxProperties = 16 << 10 // of all properties together, names and values
+	maxScript     = 64 << 10 // of one inline script
+	maxValue      = 16 << 10 // of any other reserved key
+)
+
+// reservedKey is one row of the reference: a key whose value the dispatcher itself understands.
+type reservedKey struct {
+	name    string
+	meaning string // one clause, for the reference and for the error of a missing required key
+	form    string // what its value looks like
+	// required keys have neither preset nor absent.
+	required bool
+	// preset is what an absent key is read as, in the key's own form.
+	preset string
+	// absent says what it means when the key is absent and there is no preset.
+	absent string
+	// script values are kept to the byte; all others lose white space at their ends.
+	script bool
+	parse  parser
+}
+
+// parser reads a value that is neither empty nor too long nor has control characters into the Config.
+type parser func(c *Config, value string, path *field.Path) field.ErrorList
+
+// reserved is the one table of reserved keys. Parse works through it from top to bottom.
+var reserved = []reservedKey{
+	{name: keyPluginName, meaning: "the provisioner name, equal to the StorageClass's provisioner", form: "qualified name, not under kubernetes.io/",
+		required: true, parse: parsePluginName},
+	{name: keyStorageClass, meaning: "the class, where its name is too long for the label of the same name", form: "name of a StorageClass",
+		absent: "the label's value", parse: parseClassKey},
+	{name: "image", meaning: "the container image that does the work", form: "image reference",
+		required: true, parse: parseImage},
+	{name: "service-account-name", meaning: "the ServiceAccount of the provisioner pods, which creates the PersistentVolume", form: "name in the ConfigMap's namespace",
+		required: true, parse: objectName(func(c *Config) *string { return &c.ServiceAccountName })},
+	{name: "service-token", meaning: "a literal token for the pod; deprecated, everybody who reads the ConfigMap can use it", form: "text",
+		absent: "a token of the ServiceAccount that ends with the pod", parse: parseLiteralToken},
+	{name: "node-selector", meaning: "labels of the nodes that provisioner pods may run on", form: "YAML map or `k=v,k=v`",
+		absent: "any node", parse: parseNodeSelector},
+	{name: "tolerations", meaning: "taints that provisioner pods tolerate", form: "YAML list of Kubernetes tolerations",
+		absent: "none", parse: parseTolerations},
+	{name: "timeout", meaning: "how long one attempt may take from the pod's start", form: "duration, 10s to 24h",
+		preset: "10m", parse: duration(func(c *Config) *time.Duration { return &c.Timeout }, 10*time.Second, 24*time.Hour)},
+	{name: "start-timeout", meaning: "how long a pod may take from its creation until its container runs", form: "duration, 10s to 24h",
+		preset: "5m", parse: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, 10*time.Second, 24*time.Hour)},
+	{name: "failed-pod-ttl", meaning: "how long a failed pod stays for its logs once nobody needs it as a record; the last one of a waiting claim always stays", form: "duration, 0s to 168h",
+		preset: "0s", parse: duration(func(c *Config) *time.Duration { return &c.FailedPodTTL }, 0, 7*24*time.Hour)},
+	{name: "max-concurrent", meaning: "how many pods of this class may run at the same time; 0 is no limit", form: "number, 0 to 10000",
+		preset: "0", parse: parseMaxConcurrent},
+	{name: "image-pull-policy", meaning: "when the node pulls the image", form: "Always, IfNotPresent or Never",
+		absent: "Kubernetes' own default", parse: parsePullPolicy},
+	{name: "image-pull-secrets", meaning: "Secrets with the registry's credentials", form: "names, at most 16",
+		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.ImagePullSecrets })},
+	{name: "resources", meaning: "what the container asks for and may use; what is not given is as in the default, but never contradicts what is", form: "YAML `{requests: …, limits: …}` of cpu, memory, ephemeral-storage",
+		preset: "{requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 256Mi}}", parse: parseResources},
+	{name: "run-as-user", meaning: "the pod's user; 0 is root", form: "number, 0 to 2147483647",
+		absent: "65532", parse: parseRunAsUser},
+	{name: "secrets", meaning: "Secrets mounted as files under /var/run/secrets/flex-provisioner/NAME/", form: "names, at most 16",
+		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.Secrets })},
+	{name: keyHostPath, meaning: "directories of the node, mounted at the same path; only where the dispatcher's --allowed-host-paths allows them", form: "absolute paths, at most 16",
+		absent: "none", parse: parseHostPaths},
+	{name: keyMountClaims, meaning: "claims of the ConfigMap's namespace, mounted into the pod", form: "`claim:/path`, at most 16",
+		absent: "none", parse: parseMountClaims},
+	{name: keyProvision, meaning: "an inline script that makes the storage, run in the image", form: "text, at most 64 KiB; needs `delete`",
+		absent: "the image's entrypoint", script: true, parse: script(func(c *Config) *string { return &c.Provision })},
+	{name: keyDelete, meaning: "an inline script that removes the storage, run in the image", form: "text, at most 64 KiB; needs `provision`",
+		absent: "the image's entrypoint", script: true, parse: script(func(c *Config) *string { return &c.Delete })},
+	{name: "access-modes", meaning: "the access modes that a claim may ask for", form: "names of Kubernetes access modes",
+		preset: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
+			corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)},
+	{name: "volume-modes", meaning: "the volume modes that a claim may ask for", form: "Filesystem, Block or both",
+		preset: "Filesystem", parse: choices(func(c *Config) *[]corev1.PersistentVolumeMode { return &c.VolumeModes },
+			corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)},
+	{name: "node-local", meaning: "the storage lives on the node that the pod ran on", form: "true or false",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.NodeLocal })},
+	{name: "show-logs", meaning: "the last log lines of a failed pod without a message go to the user's event", form: "true or false",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.ShowLogs })},
+}
+
+func isReserved(key string) bool {
+	return slices.ContainsFunc(reserved, func(k reservedKey) bool { return k.name == key })
+}
+
+// read applies what holds for every reserved key and hands the value on to the key's own parser.
+func (k reservedKey) read(c *Config, value string, path *field.Path) field.ErrorList {
+	limit := maxValue
+	if k.script {
+		limit = maxScript
+	}
+	switch trimmed := strings.TrimSpace(value); {
+	case trimmed == "" && k.required:
+		return field.ErrorList{field.Required(path, k.meaning)}
+	case trimmed == "":
+		return field.ErrorList{empty(path)}
+	case len(value) > limit:
+		return field.ErrorList{tooLongBytes(path, len(value), limit)}
+	case !k.script:
+		value = trimmed
+	}
+	if errs := checkText(value, path); errs != nil {
+		return errs
+	}
+	return k.parse(c, value, path)
+}

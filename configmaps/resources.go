@@ -1,0 +1,128 @@
+package configmaps
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// resourcesForm is what an administrator may set. Resource claims and extended resources are not among it: nothing a
+// provisioner does needs a device.
+type resourcesForm struct {
+	Requests amounts `json:"requests"`
+	Limits   amounts `json:"limits"`
+}
+
+// amounts is a ResourceList that is looked at before apimachinery reads it: a quantity such as 1e2147483647 keeps it
+// busy for hours, and the dispatcher with it.
+type amounts corev1.ResourceList
+
+var amountPattern = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
+
+// UnmarshalJSON reads an object of quantities, which are text or numbers.
+func (a *amounts) UnmarshalJSON(text []byte) error {
+	var raw map[corev1.ResourceName]json.RawMessage
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return errors.New("requests and limits must be maps")
+	}
+	*a = amounts{}
+	for _, name := range slices.Sorted(maps.Keys(raw)) {
+		written := strings.Trim(string(raw[name]), `"`)
+		if !amountPattern.MatchString(written) {
+			return notAmount(name, written)
+		}
+		quantity, err := resource.ParseQuantity(written)
+		if err != nil {
+			return notAmount(name, written)
+		}
+		(*a)[name] = quantity
+	}
+	return nil
+}
+
+func notAmount(name corev1.ResourceName, written string) error {
+	return fmt.Errorf("%s is %s, must be a quantity such as 100m, 2 or 512Mi", name, written)
+}
+
+var resourceNames = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
+
+func parseResources(c *Config, value string, path *field.Path) field.ErrorList {
+	var given resourcesForm
+	if err := decode(value, &given); err != nil {
+		return notDecoded(path, value, err, "YAML with requests and limits ({requests: {cpu: 100m}, limits: {memory: 1Gi}})")
+	}
+	if len(given.Requests)+len(given.Limits) == 0 {
+		return field.ErrorList{empty(path)}
+	}
+	errs := checkQuantities(given.Requests, path.Child("requests"))
+	errs = append(errs, checkQuantities(given.Limits, path.Child("limits"))...)
+	for _, name := range resourceNames {
+		request, requested := given.Requests[name]
+		limit, limited := given.Limits[name]
+		if limited && limit.Sign() == 0 {
+			errs = append(errs, field.Invalid(path.Child("limits").Key(string(name)), limit.String(), "must be more than 0"))
+		}
+		if requested && limited && request.Cmp(limit) > 0 {
+			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(), "must be at most the limit, "+limit.String()))
+		}
+	}
+	c.Resources = complete(given)
+	return errs
+}
+
+func checkQuantities(quantities amounts, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(quantities)) {
+		quantity, path := quantities[name], path.Key(string(name))
+		unit, smallest := resource.Scale(0), "must be whole bytes: m means a thousandth, M and Mi mean megabytes"
+		if name == corev1.ResourceCPU {
+			unit, smallest = resource.Milli, "must be whole thousandths of a CPU, such as 100m"
+		}
+		_, exact := quantity.AsScale(unit)
+		switch {
+		case !slices.Contains(resourceNames, name):
+			errs = append(errs, field.NotSupported(path, name, resourceNames))
+		case quantity.Sign() < 0:
+			errs = append(errs, field.Invalid(path, quantity.String(), "must not be negative"))
+		case !exact:
+			errs = append(errs, field.Invalid(path, quantity.String(), smallest))
+		}
+	}
+	return errs
+}
+
+// complete adds the defaults. They give way to what is given, so that a request alone or a limit alone is never a
+// contradiction.
+func complete(given resourcesForm) corev1.ResourceRequirements {
+	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
+	maps.Copy(requests, given.Requests)
+	maps.Copy(limits, given.Limits)
+	if _, ok := limits[corev1.ResourceMemory]; !ok {
+		limits[corev1.ResourceMemory] = larger(resource.MustParse("256Mi"), requests[corev1.ResourceMemory])
+	}
+	for name, standard := range map[corev1.ResourceName]string{corev1.ResourceCPU: "10m", corev1.ResourceMemory: "32Mi"} {
+		if _, ok := requests[name]; ok {
+			continue
+		}
+		requests[name] = resource.MustParse(standard)
+		if limit, ok := limits[name]; ok && limit.Cmp(requests[name]) < 0 {
+			requests[name] = limit.DeepCopy()
+		}
+	}
+	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
+}
+
+func larger(a, b resource.Quantity) resource.Quantity {
+	if b.Cmp(a) > 0 {
+		return b.DeepCopy()
+	}
+	return a
+}

@@ -1,0 +1,83 @@
+package configmaps
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+const digits64 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func TestImage(t *testing.T) {
+	const form = ": must be an image reference such as registry.example.com/team/provisioner:v1 or name@sha256:…"
+	for image, want := range map[string]string{
+		"custom/iscsi-provision": "", "busybox": "", "busybox:1.37": "", "localhost:5000/a/b:v1": "", "[fd00::1]:5000/a": "", "10.0.0.1/a": "",
+		"reg.example.com/a__b/c-d/e.f_g:V1-x_y.z": "", "a@sha256:" + digits64: "", "a:v1@sha256:" + digits64: "", "UPPER.example.com/a": "", "a--b": "", "xn--bcher-kva.example/a": "",
+		"a:" + strings.Repeat("t", 128):  "",
+		"a b":                            form,
+		"-a":                             form,
+		"--privileged":                   form,
+		"a:":                             form,
+		":v1":                            form,
+		"a/":                             form,
+		"/a":                             form,
+		"a//b":                           form,
+		"a..b":                           form,
+		"a___b":                          form,
+		"a:b:c":                          form,
+		"a@sha256:" + digits64[1:]:       form,
+		"a@md5:" + digits64[:32]:         form,
+		"a:" + strings.Repeat("t", 129):  form,
+		"https://reg.example.com/a":      form,
+		"a\nb":                           form,
+		"$(IMAGE)":                       form,
+		"ä":                              form,
+		"Custom-Iscsi":                   ": the repository's name must be lower case",
+		"reg.example.com/Team/a":         ": the repository's name must be lower case",
+		digits64:                         ": 64 hexadecimal digits are an image's hash, not its name; write name@sha256:…",
+		"reg.example.com/" + digits64:    "",
+		digits64[:63]:                    "",
+		"reg.example.com:port/a":         form,
+		"a@sha256:" + digits64 + ":tag":  form,
+		"reg_with_underscore.example/a/": form,
+	} {
+		var config Config
+		got := strings.Join(texts(parseImage(&config, image, field.NewPath("i"))), "\n")
+		if want != "" {
+			want = field.Invalid(field.NewPath("i"), image, want[2:]).Error()
+		}
+		if got != want {
+			t.Errorf("image %q\nwant %s\ngot  %s", image, want, got)
+		}
+	}
+}
+
+// TestCheckText holds what a YAML file cannot, broken UTF-8 among it.
+func TestCheckText(t *testing.T) {
+	for value, want := range map[string]string{
+		"": "", "a\tb\n": "", "größe €": "", "real \ufffd": "",
+		"a\r\n":    "v: Invalid value: byte 1 is a carriage return; save the text with Unix line ends",
+		"a\x00":    "v: Invalid value: byte 1 is the control character U+0000; only newline and tab are allowed",
+		"\x1b[31m": "v: Invalid value: byte 0 is the control character U+001B; only newline and tab are allowed",
+		"ä\u0085":  "v: Invalid value: byte 2 is the control character U+0085; only newline and tab are allowed",
+		"ab\xff":   "v: Invalid value: byte 2 is not UTF-8; put binary files into a Secret (key secrets)",
+	} {
+		if got := strings.Join(texts(checkText(value, field.NewPath("v"))), "\n"); got != want {
+			t.Errorf("%q: want %s, got %s", value, want, got)
+		}
+	}
+}
+
+func TestWithin(t *testing.T) {
+	for _, c := range []struct {
+		path, dir string
+		want      bool
+	}{
+		{"/mnt/flex", "/mnt/flex", true}, {"/mnt/flex/a", "/mnt/flex", true}, {"/mnt/flexible", "/mnt/flex", false}, {"/mnt", "/mnt/flex", false}, {"/a", "/", true}, {"/", "/", true},
+	} {
+		if got := within(c.path, c.dir); got != c.want {
+			t.Errorf("within(%q, %q) = %t, want %t", c.path, c.dir, got, c.want)
+		}
+	}
+}
