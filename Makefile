@@ -1,0 +1,85 @@
+# Everything here works on a fresh Debian 12 with Go; what touches the kernel or installs packages needs root.
+.DEFAULT_GOAL := help
+.SECONDEXPANSION:
+.DELETE_ON_ERROR:
+SHELL := /bin/bash
+export GOFLAGS ?= -buildvcs=false
+
+PROGRAMS := $(notdir $(wildcard cmd/*))
+IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
+SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './configmaps/*' \) -print) go.mod go.sum
+FILES     = git ls-files -co --exclude-standard
+SCRIPTS   = $(shell $(FILES) | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: $(PROGRAMS:%=bin/%) ## the programs, into bin/
+
+images: $(IMAGES:%=bin/images/%.tar) ## the container images, as archives in bin/images/ that containerd and docker load
+
+lint: ## gofmt, go vet and shellcheck
+	@out=$$(gofmt -l $$($(FILES) '*.go')); [ -z "$$out" ] || { echo "gofmt -w $$out" >&2; exit 1; }
+	go vet ./...
+	go vet -tags integration ./...
+	go vet -tags e2e ./...
+	cd tools && go vet ./...
+	@test/cluster/packages.sh shellcheck
+	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
+
+test: lint test-unit test-integration test-e2e chaos ## the whole ladder
+
+test-unit: ## what needs nothing but Go
+	go test -race ./...
+	cd tools && go test -race ./...
+
+test-integration: cluster-up ## against a real API server
+	go test -count=1 -tags integration ./test/integration/...
+
+test-e2e: cluster-up images ## against a real node
+	go test -count=1 -tags e2e ./test/e2e/...
+
+chaos: ## crashes, lost answers and errors
+	test/chaos/run.sh
+
+bench: cluster-up images ## how fast, against the raw API and others
+	test/bench/run.sh
+
+demo: cluster-up images ## a claim from nothing to a volume in use
+	test/demo.sh
+
+down: cinder-down cluster-down ## stop all that was started
+
+cluster-up: ## a real one-node Kubernetes; settings: test/cluster/README.md
+	test/cluster/up.sh
+
+cluster-down: ## stop it
+	test/cluster/down.sh
+
+cinder-up: ## a real Cinder on this machine
+	test/cinder/up.sh
+
+cinder-down: ## stop it
+	test/cinder/down.sh
+
+.PHONY: help build images lint test test-unit test-integration test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
+
+# A program that came out the same keeps its time, so that a change elsewhere makes no new images.
+replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
+	@$(replace)
+
+bin/%: $(SOURCES)
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@.new ./cmd/$*
+	@$(replace)
+
+# An image is made again when a file of its folder, its program or its base changed.
+bin/images/%.tar: bin/mkimage $$(wildcard images/$$*/*)
+	@test/cluster/packages.sh busybox-static
+	bin/mkimage build -o $@ images/$*/image.yaml
+
+bin/images/flex-provisioner.tar: bin/flex-provisioner
+bin/images/flexctl.tar: bin/flexctl
+bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/flexctl images/shell/image.yaml

@@ -1,0 +1,162 @@
+# shellcheck shell=bash disable=SC2054,SC2154 # commas belong to flags; the settings come from up.sh
+# The components of the control plane and the node: how each is started and when it is healthy. Sourced after lib.sh.
+# The settings come from $STATE/settings, so that a component starts again with the flags it had.
+
+COMPONENTS="etcd kube-apiserver containerd kube-controller-manager kube-scheduler kubelet kube-proxy"
+
+etcd_command() {
+	# Without fsync: what a killed etcd wrote is still there, only a power cut would lose it.
+	CMD=("$BIN/etcd" --data-dir "$STATE/etcd" --unsafe-no-fsync --log-level warn
+		--listen-client-urls http://127.0.0.1:2379 --advertise-client-urls http://127.0.0.1:2379
+		--listen-peer-urls http://127.0.0.1:2380)
+}
+
+kube_apiserver_command() {
+	CMD=("$BIN/kube-apiserver" --etcd-servers=http://127.0.0.1:2379
+		--secure-port=6443 --bind-address=0.0.0.0 --advertise-address="$NODE_IP" --service-cluster-ip-range=10.96.0.0/16
+		--authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged=true
+		--client-ca-file="$PKI/ca.crt" --tls-cert-file="$PKI/apiserver.crt" --tls-private-key-file="$PKI/apiserver.key"
+		--service-account-issuer=https://kubernetes.default.svc.cluster.local
+		--service-account-key-file="$PKI/sa.pub" --service-account-signing-key-file="$PKI/sa.key"
+		--kubelet-client-certificate="$PKI/apiserver-kubelet-client.crt"
+		--kubelet-client-key="$PKI/apiserver-kubelet-client.key"
+		--kubelet-certificate-authority="$PKI/ca.crt" --kubelet-preferred-address-types=InternalIP
+		--requestheader-client-ca-file="$PKI/ca.crt" --requestheader-allowed-names=front-proxy-client
+		--requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group
+		--requestheader-extra-headers-prefix=X-Remote-Extra-)
+	local extra
+	read -ra extra <<< "$APISERVER_EXTRA"
+	CMD+=("${extra[@]}")
+}
+
+kube_controller_manager_command() {
+	# With the default client limits the first ServiceAccounts take ten seconds.
+	CMD=("$BIN/kube-controller-manager" --leader-elect=false --kube-api-qps=300 --kube-api-burst=500
+		--kubeconfig="$PKI/controller-manager.kubeconfig" --use-service-account-credentials
+		--authentication-kubeconfig="$PKI/controller-manager.kubeconfig"
+		--authorization-kubeconfig="$PKI/controller-manager.kubeconfig"
+		--flex-volume-plugin-dir="$STATE/volumeplugins" --service-account-private-key-file="$PKI/sa.key" --root-ca-file="$PKI/ca.crt"
+		--cluster-signing-cert-file="$PKI/ca.crt" --cluster-signing-key-file="$PKI/ca.key")
+}
+
+kube_scheduler_command() {
+	CMD=("$BIN/kube-scheduler" --leader-elect=false --kubeconfig="$PKI/scheduler.kubeconfig"
+		--authentication-kubeconfig="$PKI/scheduler.kubeconfig" --authorization-kubeconfig="$PKI/scheduler.kubeconfig")
+}
+
+containerd_command() {
+	CMD=(env PATH="$BIN:$PATH" "$BIN/containerd" -c "$STATE/containerd.toml")
+}
+
+kubelet_command() {
+	CMD=(env PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$STATE/kubelet.yaml" --root-dir="$STATE/kubelet"
+		--kubeconfig="$PKI/kubelet.kubeconfig" --hostname-override="$NODE" --node-ip="$NODE_IP")
+}
+
+kube_proxy_command() {
+	CMD=("$BIN/kube-proxy" --config="$STATE/kube-proxy.yaml")
+}
+
+# standins prints the folders of imitated commands that the kubelet finds before the real ones.
+standins() {
+	grep -qw nfs /proc/filesystems || printf '%s:' "$HERE/standin/nfs"
+	[ "$ISCSI" != 1 ] || printf '%s:' "$HERE/standin/iscsi"
+}
+
+healthy() {
+	case $1 in
+	etcd) inside curl -sf http://127.0.0.1:2379/health ;;
+	kube-apiserver) inside curl -sf --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt" --key "$PKI/admin.key" "$API/readyz" ;;
+	kube-controller-manager) inside curl -sfk https://127.0.0.1:10257/healthz ;;
+	kube-scheduler) inside curl -sfk https://127.0.0.1:10259/healthz ;;
+	containerd) inside "$BIN/ctr" -a "$RUN/containerd.sock" version ;;
+	kubelet) inside curl -sf http://127.0.0.1:10248/healthz ;;
+	kube-proxy) inside curl -sf http://127.0.0.1:10256/livez ;;
+	esac
+}
+
+start() {
+	alive "$1" && return
+	local CMD
+	"${1//-/_}_command"
+	spawn "$1" "${CMD[@]}"
+}
+
+wait_healthy() {
+	until_ok 60 healthy_or_dead "$1" && alive "$1" && return
+	tail -n 5 "$LOG/$1.log" >&2
+	die "$1 did not become healthy: see $LOG/$1.log"
+}
+healthy_or_dead() { gone "$1" || healthy "$1"; }
+
+check_component() { # fail with a name, not with a bash error
+	case " $COMPONENTS " in
+	*" $1 "*) ;;
+	*) die "no component $1: one of $COMPONENTS" ;;
+	esac
+}
+
+# write_configs writes the files that the commands above name.
+write_configs() {
+	cat > "$STATE/containerd.toml" <<-C
+	version = 2
+	root = "$STATE/containerd"
+	state = "$RUN/containerd"
+	disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+	[grpc]
+	  address = "$RUN/containerd.sock"
+	[plugins."io.containerd.grpc.v1.cri"]
+	  sandbox_image = "docker.io/flex-provisioner/pause:1"
+	  restrict_oom_score_adj = true
+	  disable_hugetlb_controller = true
+	  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+	    runtime_type = "io.containerd.runc.v2"
+	    [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
+	      BinaryName = "$BIN/runc"
+	      SystemdCgroup = false
+	  [plugins."io.containerd.grpc.v1.cri".cni]
+	    bin_dir = "$BIN"
+	    conf_dir = "$STATE/cni"
+	C
+	mkdir -p "$STATE/cni"
+	cat > "$STATE/cni/10-pods.conflist" <<-C
+	{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
+	 "ipam": {"type": "host-local", "dataDir": "$RUN/cni", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+	C
+	cat > "$STATE/kubelet.yaml" <<-C
+	apiVersion: kubelet.config.k8s.io/v1beta1
+	kind: KubeletConfiguration
+	failCgroupV1: false
+	failSwapOn: false
+	cgroupDriver: cgroupfs
+	containerRuntimeEndpoint: unix://$RUN/containerd.sock
+	authentication: {x509: {clientCAFile: $PKI/ca.crt}, anonymous: {enabled: false}, webhook: {enabled: true}}
+	authorization: {mode: Webhook}
+	tlsCertFile: $PKI/kubelet-server.crt
+	tlsPrivateKeyFile: $PKI/kubelet-server.key
+	podLogsDir: $STATE/pods
+	volumePluginDir: $STATE/volumeplugins
+	oomScoreAdj: 0
+	evictionHard: {nodefs.available: 1%, imagefs.available: 1%, memory.available: 100Mi}
+	imageGCHighThresholdPercent: 100
+	clusterDomain: cluster.local
+	resolvConf: ""
+	serializeImagePulls: false
+	registryPullQPS: 0
+	eventRecordQPS: 0
+	kubeAPIQPS: 200
+	kubeAPIBurst: 400
+	nodeStatusUpdateFrequency: 2s
+	featureGates: {EventedPLEG: $([ "$PLEG" = evented ] && echo true || echo false)}
+	C
+	cat > "$STATE/kube-proxy.yaml" <<-C
+	apiVersion: kubeproxy.config.k8s.io/v1alpha1
+	kind: KubeProxyConfiguration
+	mode: nftables
+	clientConnection: {kubeconfig: $PKI/kube-proxy.kubeconfig}
+	clusterCIDR: 10.244.0.0/16
+	hostnameOverride: $NODE
+	oomScoreAdj: 0
+	conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+	C
+}

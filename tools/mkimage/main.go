@@ -1,0 +1,80 @@
+// Command mkimage makes container images from a short recipe and a few files, with no registry, no parent image and no
+// daemon: the same files always give the same archive, byte for byte.
+//
+//	mkimage build -o bin/images/shell.tar images/shell/image.yaml
+//	mkimage push bin/images/shell.tar registry.example/flex-provisioner/shell:v1
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+)
+
+const usage = `usage:
+  mkimage build -o ARCHIVE [-arch ARCH] RECIPE    make a docker-archive that containerd and docker load
+  mkimage push [-insecure] ARCHIVE REFERENCE      copy an archive's image to a registry, with docker's credentials`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "mkimage:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	switch args[0] {
+	case "build":
+		return runBuild(args[1:])
+	case "push":
+		return runPush(ctx, args[1:])
+	}
+	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+}
+
+func runBuild(args []string) error {
+	flags := flag.NewFlagSet("build", flag.ContinueOnError)
+	out := flags.String("o", "", "archive to write")
+	arch := flags.String("arch", runtime.GOARCH, "architecture the image says it is for")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *out == "" || flags.NArg() != 1 {
+		return errors.New(usage)
+	}
+	recipe, err := LoadRecipe(flags.Arg(0))
+	if err != nil {
+		return err
+	}
+	image, err := BuildImage(recipe, *arch)
+	if err != nil {
+		return fmt.Errorf("build %s: %w", flags.Arg(0), err)
+	}
+	return WriteArchive(*out, image, recipe.Names)
+}
+
+func runPush(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("push", flag.ContinueOnError)
+	insecure := flags.Bool("insecure", false, "allow a registry without TLS")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 2 {
+		return errors.New(usage)
+	}
+	pushed, err := Push(ctx, flags.Arg(0), flags.Arg(1), *insecure)
+	if err != nil {
+		return err
+	}
+	fmt.Println(pushed)
+	return nil
+}
