@@ -62,7 +62,7 @@ func (r *readiness) ask(ctx context.Context) (lacks []string) {
 			return append(lacks, fmt.Sprintf("the API server does not answer: %v", err))
 		}
 		if !review.Status.Allowed {
-			lacks = append(lacks, "permission to "+describe(need)+": apply deploy/base/rbac.yaml")
+			lacks = append(lacks, "permission to "+describe(need)+": kubectl apply -k deploy/base")
 		}
 	}
 	return lacks

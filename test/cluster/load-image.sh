@@ -6,11 +6,15 @@ set -eu
 [ $# -gt 0 ] || die "usage: load-image.sh FILE.tar..."
 need_root
 need_running
+ctr() { inside env CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1 "$BIN/ctr" -a "$RUN/containerd.sock" -n k8s.io "$@" < /dev/null; }
+marked() { ctr images ls "name==$1" | grep -q io.cri-containerd.image=managed; }
+
 for f; do
 	[ -e "$f" ] || die "no such file: $f"
-	# A name that moves to another image would leave the runtime without that image's own name: it has to go first.
-	tar -xOf "$f" manifest.json | grep -o '"RepoTags":\["[^]]*"' | grep -o '[a-z0-9./-]*:[A-Za-z0-9._-]*' | grep / | while read -r tag; do
-		inside env CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1 "$BIN/ctr" -a "$RUN/containerd.sock" -n k8s.io images rm --sync "$tag" >/dev/null 2>&1 </dev/null || true
-	done
-	inside env CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1 "$BIN/ctr" -a "$RUN/containerd.sock" -n k8s.io images import --local "$(realpath "$f")"
+	ctr images import --local "$(realpath "$f")"
+	# The node's image service looks again at a tag that it knows only if its own mark is off: without this it would go on
+	# with the older image, or with none.
+	tag=$(tar -xOf "$f" manifest.json | sed -n 's/.*"RepoTags":\["\([^"]*\)".*/\1/p')
+	ctr images label "$tag" io.cri-containerd.image= > /dev/null
+	until_ok 10 marked "$tag" || die "the node did not take $tag in: see $LOG/containerd.log"
 done

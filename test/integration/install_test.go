@@ -1,0 +1,185 @@
+//go:build integration
+
+package integration
+
+import (
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+)
+
+// Everything that can be installed is accepted, without a warning.
+func TestManifestsAreAccepted(t *testing.T) {
+	dirs := []string{"deploy/base", "deploy/overlays/ha", "examples",
+		"examples/hostpath", "examples/inline", "examples/nfs-subdir", "examples/silver"}
+	if servesStamp(t) {
+		dirs = append(dirs, "deploy/overlays/creator-stamp")
+	}
+	for _, dir := range dirs {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			out, err := server.Kubectl(t.Context(), "apply", "--dry-run=server", "--warnings-as-errors", "-k", dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out, "(server dry run)") {
+				t.Errorf("kubectl printed %q", out)
+			}
+		})
+	}
+}
+
+// The Deployment's pods meet the Pod Security level of their namespace. A Deployment is accepted whatever they are.
+func TestDispatcherPodIsAccepted(t *testing.T) {
+	client := server.Client(apiserver.Admin.Token())
+	deployment, err := client.AppsV1().Deployments(contract.SystemNamespace).Get(t.Context(), "flex-provisioner", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: deployment.Spec.Template.ObjectMeta, Spec: deployment.Spec.Template.Spec}
+	pod.GenerateName = "flex-provisioner-"
+	made, err := client.CoreV1().Pods(contract.SystemNamespace).Create(t.Context(), pod, dryRun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := made.Spec.ServiceAccountName; got != "dispatcher" {
+		t.Errorf("serviceAccountName is %s, want dispatcher", got)
+	}
+	pod.Spec.HostNetwork = true
+	if _, err := client.CoreV1().Pods(contract.SystemNamespace).Create(t.Context(), pod, dryRun); !violates(err) {
+		t.Errorf("answer to a pod on the node's network: %v, want a refusal by Pod Security", err)
+	}
+}
+
+// The parts of an example name each other rightly. A wrong name shows only when a claim is made.
+func TestExamplesAreConsistent(t *testing.T) {
+	for _, name := range []string{"hostpath", "inline", "nfs-subdir", "silver"} {
+		t.Run(name, func(t *testing.T) { checkExample(t, name) })
+	}
+}
+
+// example is what one kustomization renders, as far as its parts name each other.
+type example struct {
+	classes          map[string]storagev1.StorageClass
+	configs          []corev1.ConfigMap
+	accounts         map[string]bool
+	mayCreate        map[string]bool // ServiceAccounts that are bound to flex-provisioner-pod
+	allowList        map[string]string
+	allowedHostPaths []string        // of the dispatcher's flag
+	claims           map[string]bool // namespace/name
+	ownClaim         corev1.PersistentVolumeClaim
+	ownPod           corev1.Pod
+}
+
+func checkExample(t *testing.T, name string) {
+	t.Helper()
+	e := render(t, "examples/"+name)
+	if len(e.configs) != 1 {
+		t.Fatalf("there are %d provisioner ConfigMaps, want 1", len(e.configs))
+	}
+	config, errs := configmaps.Parse(&e.configs[0], configmaps.Options{AllowedHostPaths: e.allowedHostPaths})
+	if len(errs) > 0 {
+		t.Fatalf("ConfigMap %s: %v", e.configs[0].Name, errs.ToAggregate())
+	}
+	class, known := e.classes[config.StorageClass]
+	if !known || class.Provisioner != e.configs[0].Data["plugin-name"] {
+		t.Errorf("class %q of provisioner %q is not among the StorageClasses", config.StorageClass, e.configs[0].Data["plugin-name"])
+	}
+	account := config.ServiceAccountName
+	if !e.accounts[account] || !e.mayCreate[account] {
+		t.Errorf("ServiceAccount %s exists: %v, is bound to flex-provisioner-pod: %v, want both", account, e.accounts[account], e.mayCreate[account])
+	}
+	if got := e.allowList[account+".storageClasses"]; got != config.StorageClass {
+		t.Errorf("allow-list has %s.storageClasses %q, want %q", account, got, config.StorageClass)
+	}
+	for _, m := range config.MountClaims {
+		if !e.claims[contract.ProvisionersNamespace+"/"+m.Claim] {
+			t.Errorf("claim %s of mount-claims is not there", m.Claim)
+		}
+	}
+	if got := *e.ownClaim.Spec.StorageClassName; got != config.StorageClass {
+		t.Errorf("the claim's class is %s, want %s", got, config.StorageClass)
+	}
+	if got := e.ownPod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != e.ownClaim.Name {
+		t.Errorf("the consumer's claim is %s, want %s", got, e.ownClaim.Name)
+	}
+}
+
+func render(t *testing.T, dir string) example {
+	t.Helper()
+	out, err := server.Kubectl(t.Context(), "kustomize", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := example{classes: map[string]storagev1.StorageClass{}, accounts: map[string]bool{}, mayCreate: map[string]bool{}, claims: map[string]bool{}}
+	for document := range strings.SplitSeq(out, "\n---\n") {
+		e.add(t, []byte(document))
+	}
+	return e
+}
+
+func (e *example) add(t *testing.T, document []byte) {
+	t.Helper()
+	read := func(into any) {
+		if err := yaml.UnmarshalStrict(document, into); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+	}
+	var head struct{ Kind string }
+	if err := yaml.Unmarshal(document, &head); err != nil {
+		t.Fatal(err)
+	}
+	switch head.Kind {
+	case "StorageClass":
+		var class storagev1.StorageClass
+		read(&class)
+		e.classes[class.Name] = class
+	case "ConfigMap":
+		var config corev1.ConfigMap
+		read(&config)
+		if config.Namespace == contract.ProvisionersNamespace {
+			e.configs = append(e.configs, config)
+		} else {
+			e.allowList = config.Data
+		}
+	case "ServiceAccount":
+		var account corev1.ServiceAccount
+		read(&account)
+		e.accounts[account.Name] = account.Namespace == contract.ProvisionersNamespace
+	case "ClusterRoleBinding":
+		var binding rbacv1.ClusterRoleBinding
+		read(&binding)
+		for _, s := range binding.Subjects {
+			if binding.RoleRef.Name == "flex-provisioner-pod" && s.Namespace == contract.ProvisionersNamespace {
+				e.mayCreate[s.Name] = true
+			}
+		}
+	case "PersistentVolumeClaim":
+		var claim corev1.PersistentVolumeClaim
+		read(&claim)
+		e.claims[claim.Namespace+"/"+claim.Name] = true
+		if claim.Namespace == "" {
+			e.ownClaim = claim
+		}
+	case "Pod":
+		read(&e.ownPod)
+	case "Deployment":
+		var deployment appsv1.Deployment
+		read(&deployment)
+		for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
+			if path, is := strings.CutPrefix(arg, "--allowed-host-paths="); is {
+				e.allowedHostPaths = append(e.allowedHostPaths, path)
+			}
+		}
+	}
+}

@@ -1,0 +1,72 @@
+//go:build integration
+
+// Package integration checks what the project installs against a real API server: that the manifests are accepted, that
+// the policies hold, and that the dispatcher's rights are enough and no more.
+package integration
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+)
+
+// server has deploy/base and all the examples installed, without the creator stamp, and testdata/setup.yaml.
+var server *apiserver.Server
+
+var users = []apiserver.User{
+	{Name: "tom", Groups: []string{"team-a"}},
+	{Name: "mallory"},
+	{Name: "steward"},
+	{Name: "system:kube-scheduler"},
+	{Name: "system:node:node1", Groups: []string{"system:nodes"}},
+	{Name: "system:serviceaccount:kube-system:statefulset-controller"},
+}
+
+func TestMain(m *testing.M) {
+	code, err := run(context.Background(), m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func run(ctx context.Context, m *testing.M) (int, error) {
+	var err error
+	if server, err = apiserver.Start(ctx, users); err != nil {
+		return 1, err
+	}
+	defer server.Stop()
+	for _, args := range [][]string{
+		{"create", "serviceaccount", "default"}, // no controller does it
+		{"apply", "-k", "examples"},
+		{"apply", "-f", "test/integration/testdata/setup.yaml"},
+		{"patch", "-n", "flex-system", "configmap", "flex-pv-policy", "--patch-file", "test/integration/testdata/allow-list.yaml"},
+	} {
+		if _, err := server.Kubectl(ctx, args...); err != nil {
+			return 1, err
+		}
+	}
+	return m.Run(), nil
+}
+
+// eventually asks until there is no error, and fails with the last one. Policies and controllers act on what they watch,
+// a moment after it was written.
+func eventually(t *testing.T, ask func() error) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := ask()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
