@@ -201,13 +201,17 @@ func abandoned(f *facts, provisions []attempt) plan {
 
 // orderDelete starts an attempt to remove storage: the volume's, or without one what the record's attempt may have made.
 func orderDelete(f *facts, p plan, deletes []attempt, record *corev1.Pod, node string) plan {
-	if f.config == nil {
-		on := onVolume
+	if f.config == nil || f.uncontained != "" {
+		r := report{on: onVolume, pod: record, warning: true, reason: ReasonConfigMissing, message: f.configProblem}
 		if f.volume == nil {
-			on = onPod
+			r.on = onPod
 		}
-		p.reports = append(p.reports, report{on: on, pod: record, warning: true, reason: ReasonConfigMissing, key: "config/" + f.configProblem,
-			message: "storage waits to be removed: " + f.configProblem})
+		if f.uncontained != "" {
+			r.reason, r.message = ReasonUncontained, f.uncontained
+		}
+		r.key = string(r.reason) + "/" + r.message
+		r.message = "storage waits to be removed: " + r.message
+		p.reports = append(p.reports, r)
 		return p
 	}
 	if !f.config.NodeLocal {

@@ -45,6 +45,9 @@ func (s scene) facts() *facts {
 	if s.has("no-config") {
 		f.config, f.configProblem = nil, "no ConfigMap"
 	}
+	if s.has("uncontained") {
+		f.uncontained = "a policy is missing"
+	}
 	if s.has("new-config") || s.has("new-properties") {
 		f.config.Digest = "d2"
 	}
@@ -244,6 +247,8 @@ func TestDecide(t *testing.T) {
 		{name: "new claim", want: "create provision 0, (confirm)"},
 		{name: "claim not handed over yet", also: "unwanted", want: "forget"},
 		{name: "no ConfigMap", also: "no-config", want: "tell claim ProvisionerConfigMissing"},
+		{name: "no admission policies", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
+		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
 		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},
 		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
 		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},

@@ -33,6 +33,11 @@ type Options struct {
 	AllowedHostPaths []string
 	// Threads work on each class; default 8. They never wait for a pod.
 	Threads int
+	// SystemNamespace holds the allow-list that the admission policies read.
+	SystemNamespace string
+	// InsecureWithoutPolicies makes pods even where the admission policies are not in force that keep a provisioner from
+	// creating volumes other than its own. Default false.
+	InsecureWithoutPolicies bool
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 }
@@ -44,6 +49,7 @@ type Dispatcher struct {
 	client   kubernetes.Interface
 	caches   *caches
 	creators creators
+	contains containment
 	policies []cache.SharedIndexInformer
 	configs  *configs
 	troubles *troubles
@@ -67,9 +73,14 @@ func New(client kubernetes.Interface, o Options) (*Dispatcher, error) {
 	}
 	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean)).Admissionregistration().V1()
 	policies, bindings := admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer()
+	shipped, err := readShipped(o.SystemNamespace, o.Pods.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	d := &Dispatcher{
 		options: o, cluster: o.Pods, client: client, caches: caches,
 		creators: creators{policies: policies.GetStore(), bindings: bindings.GetStore()},
+		contains: containment{shipped: shipped, policies: policies.GetStore(), bindings: bindings.GetStore()},
 		policies: []cache.SharedIndexInformer{policies, bindings},
 		configs:  newConfigs(), troubles: newTroubles(), intake: newIntake(),
 		judging: workqueue.NewTypedDelayingQueue[string](),
@@ -148,6 +159,8 @@ func (d *Dispatcher) listen() error {
 		{d.caches.configMaps, func(obj any, _ bool) { d.judging.Add(configmaps.ClassName(obj.(*corev1.ConfigMap))) }},
 		{d.caches.classes, func(obj any, _ bool) { d.judging.Add(nameOf(obj)) }},
 		{d.caches.troubles, d.troubleChanged},
+		{d.policies[0], func(any, bool) { d.lanes.pokeAll() }},
+		{d.policies[1], func(any, bool) { d.lanes.pokeAll() }},
 	}
 	for _, h := range handlers {
 		_, err := h.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -236,3 +249,14 @@ func (d *Dispatcher) judgeNext() bool {
 func classOf(pod *corev1.Pod) string { return pod.Annotations[contract.AnnClass] }
 
 func nameOf(obj any) string { return obj.(metav1.Object).GetName() }
+
+// Lacks names what keeps this dispatcher from making pods, empty where nothing does. It can be asked at any time.
+func (d *Dispatcher) Lacks() string {
+	if d.options.InsecureWithoutPolicies || !d.policies[0].HasSynced() || !d.policies[1].HasSynced() {
+		return ""
+	}
+	if lacks := d.contains.lacks(); lacks != "" {
+		return lacks + ": kubectl apply -k deploy/policies, or start the dispatcher with --insecure-without-policies"
+	}
+	return ""
+}

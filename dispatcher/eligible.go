@@ -13,6 +13,9 @@ import (
 
 // obstacle is what keeps the claim from being tried at all, until an administrator changes the class or its ConfigMap.
 func (f *facts) obstacle() (podspec.Reason, string) {
+	if f.uncontained != "" {
+		return ReasonUncontained, f.uncontained
+	}
 	if f.terms == nil {
 		return ReasonConfigMissing, fmt.Sprintf("StorageClass %q does not exist", f.class)
 	}

@@ -32,6 +32,8 @@ type facts struct {
 	// config in force for the class, or nil, and what is wrong with its ConfigMap, for users to read.
 	config        *configmaps.Config
 	configProblem string
+	// uncontained says what is missing for provisioner pods to be safe, empty where nothing is.
+	uncontained string
 	// attempts of both operations, oldest first: pods with the finalizer.
 	attempts []attempt
 	// kept are failed pods whose outcome has been acted on, and which stay a while for their logs.

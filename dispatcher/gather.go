@@ -37,6 +37,7 @@ func (d *Dispatcher) gather(class, uid string) (*facts, error) {
 		return nil, err
 	}
 	f.config, f.configProblem = d.configs.get(class)
+	f.uncontained = d.Lacks()
 	d.gatherIntake(f)
 	return f, nil
 }

@@ -69,6 +69,15 @@ func (l *lanes) poke(uid string) {
 	}
 }
 
+// pokeAll asks for a look at everything.
+func (l *lanes) pokeAll() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for uid, class := range l.classOf {
+		l.queue(class).Add(uid)
+	}
+}
+
 // pokeClass asks for a look at all of a class.
 func (l *lanes) pokeClass(class string) {
 	l.mu.Lock()

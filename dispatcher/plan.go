@@ -71,6 +71,7 @@ const (
 	ReasonNoVolume       podspec.Reason = "ProvisionerMadeNoVolume"
 	ReasonVolumeMismatch podspec.Reason = "VolumeDoesNotFit"
 	ReasonConfigMissing  podspec.Reason = "ProvisionerConfigMissing"
+	ReasonUncontained    podspec.Reason = "AdmissionPoliciesMissing"
 	ReasonClaimRefused   podspec.Reason = "ClaimRefused"
 	ReasonPodRefused     podspec.Reason = "ProvisionerPodRefused"
 	ReasonStartTimeout   podspec.Reason = "ProvisionerStartTimeout"

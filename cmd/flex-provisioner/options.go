@@ -34,6 +34,7 @@ type options struct {
 	leaderElect      bool
 	leaseNamespace   string
 	leaseDuration    time.Duration
+	insecure         bool
 }
 
 // How flexctl comes into pods that run inline scripts.
@@ -65,6 +66,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&o.allowedHostPaths, "allowed-host-paths", nil, "`directories` of nodes that a ConfigMap's host-path may name, or directories within (none by default)")
 	flags.StringVar(&o.flexctlImage, "flexctl-image", o.flexctlImage, "`image` that holds flexctl, for inline scripts")
 	flags.StringVar(&o.flexctlMount, "flexctl-mount", o.flexctlMount, "`how` inline scripts get flexctl: image (mount the image; Kubernetes 1.35 and containerd 2.1 or newer), copy (an init container; slower), or auto (by the API server's version)")
+	flags.BoolVar(&o.insecure, "insecure-without-policies", false, "make pods even where the admission policies are missing that keep a provisioner from creating volumes other than its own")
 	flags.StringVar(&o.podAPI, "pod-kube-api", "", "`URL` of the API server as provisioner pods reach it (default: this process's own, inside a cluster)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's ServiceAccount)")
 	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server")

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -10,6 +11,8 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher"
 )
 
 // readiness knows what this process lacks. Permissions are asked for until all are there, and then never again.
@@ -22,13 +25,21 @@ type readiness struct {
 	asked   time.Time
 	lacks   []string
 	note    string
+	// dispatcher is nil while this process stands by.
+	dispatcher *dispatcher.Dispatcher
 }
 
 func newReadiness(client kubernetes.Interface, needs []authorizationv1.ResourceAttributes) *readiness {
 	return &readiness{client: client, needs: needs, note: "starting"}
 }
 
-func (r *readiness) leading() { r.say("leading") }
+// leading lets the dispatcher say what it lacks beside permissions.
+func (r *readiness) leading(d *dispatcher.Dispatcher) {
+	r.say("leading")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dispatcher = d
+}
 
 func (r *readiness) standby(leader string) { r.say("standing by, the leader is " + leader) }
 
@@ -51,7 +62,13 @@ func (r *readiness) check(ctx context.Context) (note string, lacks []string) {
 		r.lacks, r.asked = r.ask(ctx), time.Now()
 		r.allowed = len(r.lacks) == 0
 	}
-	return r.note, r.lacks
+	lacks = slices.Clone(r.lacks)
+	if r.dispatcher != nil {
+		if missing := r.dispatcher.Lacks(); missing != "" {
+			lacks = append(lacks, missing)
+		}
+	}
+	return r.note, lacks
 }
 
 func (r *readiness) ask(ctx context.Context) (lacks []string) {

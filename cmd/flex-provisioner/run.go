@@ -52,12 +52,12 @@ func run(ctx context.Context, o *options) error {
 		}
 		d, err := dispatcher.New(client, dispatcher.Options{
 			ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
-			Threads: o.threads, Registry: registry,
+			Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Registry: registry,
 		})
 		if err != nil {
 			return err
 		}
-		state.leading()
+		state.leading(d)
 		return d.Run(ctx)
 	}
 	if !o.leaderElect {
