@@ -1,0 +1,116 @@
+// Package fake is a Cinder that lives in the test's process: block storage API v3 over HTTP, and Keystone v3 where asked
+// for, with state, errors and texts as recorded from the real one (../recordings), and with faults that the real one has
+// only on bad days.
+//
+//	f := fake.New(t, fake.WithKeystone())
+//	lost := f.Fault(fake.On("os-reserve").AfterEffect().Close())
+//	... use f.Endpoint(), f.AuthURL(), f.Identity() ...
+//	if got := f.Volume("pvc-1").Status; got != "in-use" { ... }
+//	if got := f.Calls().Count("os-reserve"); got != 1 { ... }
+//
+// A volume passes through "creating" and "deleting" as WithPace says. Nothing else happens by itself.
+package fake
+
+import (
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Cinder is one fake Cinder, with its Keystone if it has one. Its methods may be called at any time, by anybody.
+type Cinder struct {
+	t        testing.TB
+	api      *httptest.Server
+	identity *httptest.Server // nil without Keystone
+
+	released chan struct{} // closed at the test's end: nothing may hang on
+
+	mu          sync.Mutex
+	settings    settings
+	volumes     []*volume // in the order of creation, as all below
+	snapshots   []*snapshot
+	attachments []*attachment
+	types       []*volumeType
+	messages    []message
+	quotas      map[string]Quota
+	keystone    *keystone
+	calls       Calls
+	faults      []*Armed
+	secrets     []string
+	failCreate  []string // texts for the next volumes created, see FailCreate
+	failDelete  int
+}
+
+// New starts a fake that ends with the test: without options one as a standalone Cinder of today with one iSCSI backend
+// and no authentication.
+func New(t testing.TB, options ...Option) *Cinder {
+	f := &Cinder{t: t, released: make(chan struct{}), settings: defaults(), quotas: map[string]Quota{}}
+	f.types = []*volumeType{{id: newID(), name: defaultType, description: "Default Volume Type", specs: map[string]string{}}}
+	for _, option := range options {
+		option(f)
+	}
+	f.api = serve(f.serveCinder)
+	t.Cleanup(f.api.Close)
+	if f.keystone != nil {
+		f.identity = serve(f.serveKeystone)
+		t.Cleanup(f.identity.Close)
+	}
+	t.Cleanup(func() { close(f.released) })
+	return f
+}
+
+// URL is the root of the API, "http://127.0.0.1:PORT", without the version.
+func (f *Cinder) URL() string { return f.api.URL }
+
+// Endpoint is the API's URL without a project: what a standalone user configures today, ".../v3".
+func (f *Cinder) Endpoint() string { return f.api.URL + "/v3" }
+
+// ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalogue: ".../v3/PROJECT".
+func (f *Cinder) ProjectEndpoint(project string) string { return f.Endpoint() + "/" + project }
+
+// AuthURL is Keystone's URL, ".../v3". It fails the test where there is no Keystone.
+func (f *Cinder) AuthURL() string {
+	f.t.Helper()
+	if f.identity == nil {
+		f.t.Fatal("the fake has no Keystone: use fake.WithKeystone()")
+	}
+	return f.identity.URL + "/v3"
+}
+
+// Settle ends all that is under way: what is being created, extended or deleted is so afterwards, however many reads or
+// seconds WithPace asks for.
+func (f *Cinder) Settle() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range 2 { // a cascade's volume goes after its snapshots
+		f.settle(func(*transition) bool { return true })
+	}
+}
+
+// FailCreate lets the next volume that Cinder accepts end in status "error"; text is what /messages then says of it.
+// Without a text it is the scheduler's for a volume that no backend can take.
+func (f *Cinder) FailCreate(text string) {
+	if text == "" {
+		text = noValidHost
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failCreate = append(f.failCreate, text)
+}
+
+// FailDelete lets the next volume whose deletion Cinder accepts end in status "error_deleting".
+func (f *Cinder) FailDelete() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failDelete++
+}
+
+// Secrets lists all that must not show up in any output: passwords and secrets of the identities, tokens, CHAP secrets.
+func (f *Cinder) Secrets() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]string(nil), f.secrets...)
+}
+
+func (f *Cinder) now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000") }

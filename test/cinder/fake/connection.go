@@ -1,0 +1,180 @@
+package fake
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+)
+
+// A Connection is what a backend gives to those who connect to one of its volumes.
+type Connection struct {
+	kind  string
+	needs []string // properties that the connector must have
+	data  func(v Volume, connector map[string]any) map[string]any
+	extra map[string]any // overrides and additions to data
+	outer map[string]any // fields beside data
+}
+
+// Raw connects with this driver_volume_type and data, whatever the connector is. Where data holds "volume_id" or others of
+// Cinder's additions, they win.
+func Raw(kind string, data map[string]any) Connection {
+	return Connection{kind: kind, data: func(Volume, map[string]any) map[string]any { return maps.Clone(data) }}
+}
+
+// With adds to the data, or replaces: With("target_lun", 300), With("encrypted", true).
+func (c Connection) With(key string, value any) Connection {
+	extra := maps.Clone(c.extra)
+	if extra == nil {
+		extra = map[string]any{}
+	}
+	extra[key] = value
+	c.extra = extra
+	return c
+}
+
+// As changes driver_volume_type: ISCSI().As("iSCSI").
+func (c Connection) As(kind string) Connection { c.kind = kind; return c }
+
+// Needs lets connectors without these properties be refused.
+func (c Connection) Needs(properties ...string) Connection { c.needs = properties; return c }
+
+// check refuses a connector that lacks something.
+func (c Connection) check(connector map[string]any) answer {
+	var missing []string
+	for _, name := range c.needs {
+		switch x := connector[name].(type) {
+		case nil:
+			missing = append(missing, name)
+		case string:
+			if x == "" {
+				missing = append(missing, name)
+			}
+		case []any:
+			if len(x) == 0 {
+				missing = append(missing, name)
+			}
+		}
+	}
+	if len(missing) > 0 {
+		return invalidInput("Connector doesn't have required information: %s", strings.Join(missing, ", "))
+	}
+	return answer{}
+}
+
+// info is connection_info in its nested form, with what Cinder's manager adds for every backend.
+func (c Connection) info(v Volume, readOnly bool, connector map[string]any) object {
+	mode := "rw"
+	if readOnly {
+		mode = "ro"
+	}
+	data := object{"qos_specs": nil, "access_mode": mode, "encrypted": v.Encrypted, "cacheable": false}
+	maps.Copy(data, c.data(v, connector))
+	maps.Copy(data, c.extra)
+	info := object{"driver_volume_type": c.kind, "data": data}
+	maps.Copy(info, c.outer)
+	return info
+}
+
+// Portal is where ISCSI exports volumes.
+const Portal = "127.0.0.1:3260"
+
+// ISCSI is Cinder's reference backend: one target a volume, LUN 1, CHAP. A connector with "multipath" true gets the plural
+// keys as well, with one portal.
+func ISCSI() Connection { return ISCSIMultipath(Portal) }
+
+// ISCSIMultipath is ISCSI with several portals of one target.
+func ISCSIMultipath(portals ...string) Connection {
+	return Connection{kind: "iscsi", needs: []string{"initiator"}, data: func(v Volume, connector map[string]any) map[string]any {
+		iqn := "iqn.2010-10.org.openstack:volume-" + v.ID
+		data := map[string]any{
+			"target_discovered": false, "target_portal": portals[0], "target_iqn": iqn, "target_lun": 1, "volume_id": v.ID,
+			"auth_method": "CHAP", "auth_username": v.CHAPUser, "auth_password": v.CHAPPassword,
+		}
+		if connector["multipath"] == true {
+			var all, iqns, luns list
+			for _, p := range portals {
+				all, iqns, luns = append(all, p), append(iqns, iqn), append(luns, 1)
+			}
+			data["target_portals"], data["target_iqns"], data["target_luns"] = all, iqns, luns
+		}
+		return data
+	}}
+}
+
+// ISCSIDiscoveryCHAP is ISCSI where discovery needs CHAP too.
+func ISCSIDiscoveryCHAP(user, password string) Connection {
+	return ISCSI().With("discovery_auth_method", "CHAP").With("discovery_auth_username", user).With("discovery_auth_password", password)
+}
+
+// ISCSIPluralOnly has the plural keys alone, as arrays of several portals with an IQN each do.
+func ISCSIPluralOnly(iqn string, lun int, portals ...string) Connection {
+	return Connection{kind: "iscsi", needs: []string{"initiator"}, data: func(v Volume, _ map[string]any) map[string]any {
+		var all, iqns, luns list
+		for _, p := range portals {
+			all, iqns, luns = append(all, p), append(iqns, iqn), append(luns, lun)
+		}
+		return map[string]any{"target_discovered": false, "discard": true, "addressing_mode": "SAM2", "volume_id": v.ID,
+			"target_portals": all, "target_iqns": iqns, "target_luns": luns}
+	}}
+}
+
+// ISCSIShared is an array with one target for all volumes: the LUN tells them apart.
+func ISCSIShared(iqn string) Connection {
+	luns := map[string]int{}
+	return Connection{kind: "iscsi", needs: []string{"initiator"}, data: func(v Volume, _ map[string]any) map[string]any {
+		if luns[v.ID] == 0 {
+			luns[v.ID] = len(luns) + 1
+		}
+		return map[string]any{"target_discovered": false, "target_portal": Portal, "target_iqn": iqn, "target_lun": luns[v.ID], "volume_id": v.ID}
+	}}
+}
+
+// FibreChannel is an array of two ports. It needs wwpns and wwnns in the connector.
+func FibreChannel() Connection {
+	return Connection{kind: "fibre_channel", needs: []string{"wwpns", "wwnns"}, data: func(v Volume, connector map[string]any) map[string]any {
+		wwns := list{"500A098280FEEBA5", "50:0a:09:82:80:fe:eb:a6"}
+		zones := object{}
+		if ports, ok := connector["wwpns"].([]any); ok {
+			for _, p := range ports {
+				zones[fmt.Sprint(p)] = wwns
+			}
+		}
+		return map[string]any{"target_discovered": true, "target_lun": 1, "target_luns": list{1, 1}, "target_wwn": wwns, "target_wwns": wwns,
+			"initiator_target_map": zones, "discard": true, "addressing_mode": "SAM2", "volume_id": v.ID}
+	}}
+}
+
+// RBD is Ceph, with cephx.
+func RBD() Connection {
+	return Connection{kind: "rbd", data: func(v Volume, _ map[string]any) map[string]any {
+		return map[string]any{"name": "volumes/volume-" + v.ID, "hosts": list{"127.0.0.1"}, "ports": list{"16789"}, "cluster_name": "ceph",
+			"auth_enabled": true, "auth_username": "cinder", "secret_type": "ceph", "secret_uuid": "5a8b1f2c-0000-4000-8000-000000000001",
+			"volume_id": v.ID, "discard": true}
+	}}
+}
+
+// NVMeOF is NVMe over TCP in the first form of connection_info.
+func NVMeOF() Connection {
+	return Connection{kind: "nvmeof", needs: []string{"nqn"}, data: func(v Volume, _ map[string]any) map[string]any {
+		return map[string]any{"target_portal": "127.0.0.1", "target_port": 4420, "nqn": "nqn.2010-10.org.openstack:volume-" + v.ID,
+			"transport_type": "tcp", "ns_id": 10, "volume_id": v.ID}
+	}}
+}
+
+// NVMeOF2 is NVMe over TCP in the second form, with portals and the namespace's UUID.
+func NVMeOF2() Connection {
+	return Connection{kind: "nvmeof", needs: []string{"nqn"}, data: func(v Volume, _ map[string]any) map[string]any {
+		return map[string]any{"target_nqn": "nqn.2010-10.org.openstack:volume-" + v.ID, "vol_uuid": v.ID,
+			"portals": list{list{"127.0.0.1", 4420, "tcp"}, list{"127.0.0.2", 4420, "tcp"}}, "ns_id": 10}
+	}}
+}
+
+// NFS is Cinder's nfs: a disk image on a share that holds those of all projects.
+func NFS() Connection {
+	return Connection{kind: "nfs", outer: map[string]any{"mount_point_base": "/var/lib/cinder/mnt"}, data: func(v Volume, _ map[string]any) map[string]any {
+		return map[string]any{"export": "10.0.0.5:/vol", "name": "volume-" + v.ID, "options": nil, "format": "raw"}
+	}}
+}
+
+// Encrypted is ISCSI of a volume that os-brick would have to decrypt on the node.
+func Encrypted() Connection { return ISCSI().With("encrypted", true) }

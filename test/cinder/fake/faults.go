@@ -1,0 +1,193 @@
+package fake
+
+import (
+	"net/http"
+	"time"
+)
+
+// A Fault says which call goes wrong, and how. It begins with On, and Cinder.Fault puts it in force:
+//
+//	fake.On("os-reserve").Close()                     // the first os-reserve from now on: no effect, no answer
+//	fake.On("POST /volumes").AfterEffect().Close()    // the volume is made, the answer is lost
+//	fake.On("DELETE /volumes/{id}").Nth(2).Refuse(503, "busy")
+//	fake.On("GET /volumes/{id}").Always().HTML(502)
+//	fake.On("*").Nth(7).Hang()                        // the seventh call of any kind
+type Fault struct {
+	op     string
+	nth    int
+	always bool
+	after  bool
+	delay  time.Duration
+	do     func(Call)
+	how    how
+	answer answer
+}
+
+type how int
+
+const (
+	normally how = iota
+	hang
+	closed
+	truncated
+	answered
+)
+
+// On begins a fault of the first call, from now on, of an operation. Operations are called as in Call.Op: an action by
+// its name, all else by method and path, where {id} stands for any; "*" is every call to Cinder, not those to Keystone.
+func On(op string) Fault { return Fault{op: op, nth: 1} }
+
+// Nth lets the fault be on the n-th call, counted from 1 and from when it is put in force.
+func (f Fault) Nth(n int) Fault { f.nth = n; return f }
+
+// Always lets it be on every call, from the n-th on where Nth is given.
+func (f Fault) Always() Fault { f.always = true; return f }
+
+// AfterEffect lets Cinder do what it was asked first: only the answer goes wrong.
+func (f Fault) AfterEffect() Fault { f.after = true; return f }
+
+// Delay waits before all else.
+func (f Fault) Delay(d time.Duration) Fault { f.delay = d; return f }
+
+// Do calls a function, before the effect or, with AfterEffect, after it: the place to kill the caller.
+func (f Fault) Do(do func(Call)) Fault { f.do = do; return f }
+
+// Close ends the connection without an answer.
+func (f Fault) Close() Fault { f.how = closed; return f }
+
+// Truncate sends half of the answer and ends the connection. It implies AfterEffect.
+func (f Fault) Truncate() Fault { f.how, f.after = truncated, true; return f }
+
+// Hang gives no answer until Armed.Release is called. When the caller goes away first, nothing more happens: without
+// AfterEffect the call has none.
+func (f Fault) Hang() Fault { f.how = hang; return f }
+
+// Refuse answers as Cinder does, in JSON: {"badRequest": {"code": 400, "message": message}} for 400, and so on.
+func (f Fault) Refuse(status int, message string) Fault {
+	return f.respond(refuse(status, message))
+}
+
+// HTML answers as a proxy before Cinder does.
+func (f Fault) HTML(status int) Fault {
+	title := http.StatusText(status)
+	return f.Answer(status, "text/html", "<html><head><title>"+title+"</title></head>\n<body><h1>"+title+"</h1></body></html>\n")
+}
+
+// Answer answers with any body.
+func (f Fault) Answer(status int, contentType, body string) Fault {
+	return f.respond(answer{status: status, contentType: contentType, raw: []byte(body)})
+}
+
+func (f Fault) respond(a answer) Fault { f.how, f.answer = answered, a; return f }
+
+// Armed is a fault in force.
+type Armed struct {
+	fault    Fault
+	f        *Cinder
+	seen     int
+	fired    int
+	removed  bool
+	reached  chan struct{}
+	released chan struct{}
+}
+
+// Fault puts a fault in force. Where several are on one call, the first of them that is not done acts.
+func (f *Cinder) Fault(fault Fault) *Armed {
+	a := &Armed{fault: fault, f: f, reached: make(chan struct{}), released: make(chan struct{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.faults = append(f.faults, a)
+	return a
+}
+
+// Fired is how many calls it was on so far.
+func (a *Armed) Fired() int {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	return a.fired
+}
+
+// Reached is closed when the first call came to the fault and its delay has passed; with AfterEffect, after the effect.
+func (a *Armed) Reached() <-chan struct{} { return a.reached }
+
+// Release lets hanging calls go on, and those that come later not hang at all.
+func (a *Armed) Release() {
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	if !isClosed(a.released) {
+		close(a.released)
+	}
+}
+
+// Remove ends the fault and releases what hangs.
+func (a *Armed) Remove() {
+	a.Release()
+	a.f.mu.Lock()
+	defer a.f.mu.Unlock()
+	a.removed = true
+}
+
+// faultOn counts the call with all faults on its operation and returns the one that acts, or nil.
+func (f *Cinder) faultOn(op string, identity bool) *Armed {
+	var acting *Armed
+	for _, a := range f.faults {
+		if a.removed || a.fault.op != op && (a.fault.op != "*" || identity) {
+			continue
+		}
+		a.seen++
+		due := a.seen == a.fault.nth || a.fault.always && a.seen > a.fault.nth
+		if due && acting == nil {
+			acting = a
+			a.fired++
+		}
+	}
+	return acting
+}
+
+// act does what the fault says, at one of its two places. It returns true where the call ends with it.
+func (a *Armed) act(w http.ResponseWriter, r *http.Request, call Call, normal answer) bool {
+	if a.fault.delay > 0 {
+		select {
+		case <-time.After(a.fault.delay):
+		case <-a.f.released:
+		case <-r.Context().Done():
+			panic(http.ErrAbortHandler)
+		}
+	}
+	a.f.mu.Lock()
+	if !isClosed(a.reached) {
+		close(a.reached)
+	}
+	a.f.mu.Unlock()
+	if a.fault.do != nil {
+		a.fault.do(call)
+	}
+	switch a.fault.how {
+	case hang:
+		select {
+		case <-a.released:
+			return false
+		case <-a.f.released:
+		case <-r.Context().Done():
+		}
+		panic(http.ErrAbortHandler)
+	case closed:
+		panic(http.ErrAbortHandler)
+	case truncated:
+		normal.writeHalf(w)
+		panic(http.ErrAbortHandler)
+	case answered:
+		a.fault.answer.write(w)
+		return true
+	}
+	return false
+}
+
+func isClosed(c chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

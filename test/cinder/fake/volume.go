@@ -1,0 +1,216 @@
+package fake
+
+import (
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"math/big"
+	"time"
+)
+
+const (
+	defaultType = "__DEFAULT__"
+	noValidHost = "schedule allocate volume:Could not find any available weighted backend."
+)
+
+type volume struct {
+	id, name, description  string
+	status                 string
+	next                   transition
+	size                   int
+	typ, zone              string
+	project, user          string
+	metadata, admin        map[string]string // a user's; Cinder's own, shown to administrators with the others
+	source, snapshot       string
+	multiattach, encrypted bool
+	bootable               bool
+	exported               bool
+	hostless               bool   // the scheduler found no backend for it
+	chapUser, chapPassword string // made with the first export, kept for the volume's life
+	connectors             []map[string]any
+	created, updated       string
+}
+
+// transition is what becomes of a volume or snapshot that is in a passing status.
+type transition struct {
+	to    string // the status it ends in; "gone"; empty where there is nothing to come
+	text  string // for /messages, with "error"
+	reads int    // that still see the passing status
+	at    time.Time
+}
+
+func (t *transition) due() bool { return t.reads <= 0 && !time.Now().Before(t.at) }
+
+func (f *Cinder) transition(to, text string) transition {
+	p := f.settings.pace
+	return transition{to: to, text: text, reads: p.reads, at: time.Now().Add(p.wait)}
+}
+
+// settle ends the transitions that are ready.
+func (f *Cinder) settle(ready func(*transition) bool) {
+	for _, n := range append([]*snapshot(nil), f.snapshots...) {
+		if n.next.to == "" || !ready(&n.next) {
+			continue
+		}
+		if n.next.to == gone {
+			f.snapshots = without(f.snapshots, n)
+			continue
+		}
+		n.status, n.next, n.updated = n.next.to, transition{}, f.now()
+	}
+	for _, v := range append([]*volume(nil), f.volumes...) {
+		if v.next.to == "" || !ready(&v.next) {
+			continue
+		}
+		if v.next.to == gone {
+			f.forget(v)
+			continue
+		}
+		if v.next.text != "" {
+			f.messages = append(f.messages, message{id: newID(), resource: v.id, text: v.next.text, created: f.now()})
+		}
+		v.status, v.next, v.updated = v.next.to, transition{}, f.now()
+	}
+}
+
+const gone = "gone"
+
+// forget removes a volume with its export and its attachments.
+func (f *Cinder) forget(v *volume) {
+	for _, a := range f.attachmentsOf(v) {
+		f.attachments = without(f.attachments, a)
+	}
+	f.volumes = without(f.volumes, v)
+}
+
+func (f *Cinder) volume(id string) *volume {
+	for _, v := range f.volumes {
+		if v.id == id {
+			return v
+		}
+	}
+	return nil
+}
+
+// visible is the volume if the caller may see it: administrators see those of all projects.
+func (f *Cinder) visible(q *request, id string) *volume {
+	if v := f.volume(id); v != nil && (q.admin() || v.project == q.project) {
+		return v
+	}
+	return nil
+}
+
+// chap makes the volume's CHAP secret, once.
+func (f *Cinder) chap(v *volume) {
+	if v.chapUser == "" {
+		v.chapUser, v.chapPassword = random(20), random(16)
+		f.secrets = append(f.secrets, v.chapPassword)
+	}
+}
+
+// view is the volume in JSON, as this caller gets it in this microversion.
+func (f *Cinder) view(q *request, v *volume) object {
+	attachments := list{}
+	for _, a := range f.attachmentsOf(v) {
+		if a.status == "attached" {
+			attachments = append(attachments, object{
+				"id": v.id, "attachment_id": a.id, "volume_id": v.id, "server_id": null(a.instance), "host_name": null(a.host),
+				"device": a.device, "attached_at": a.attached,
+			})
+		}
+	}
+	metadata := maps.Clone(v.metadata)
+	if q.admin() {
+		maps.Copy(metadata, v.admin)
+	}
+	o := object{
+		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created, "updated_at": null(v.updated),
+		"name": null(v.name), "description": null(v.description), "volume_type": v.typ, "snapshot_id": null(v.snapshot),
+		"source_volid": null(v.source), "metadata": metadata, "links": links(q, "volumes", v.id), "user_id": v.user,
+		"bootable": fmt.Sprint(v.bootable), "encrypted": v.encrypted, "replication_status": nil, "consistencygroup_id": nil,
+		"multiattach": v.multiattach, "attachments": attachments,
+	}
+	if q.admin() {
+		o["migration_status"] = nil
+	}
+	f.addNewer(q, v, o)
+	return o
+}
+
+// addNewer adds what microversions brought.
+func (f *Cinder) addNewer(q *request, v *volume, o object) {
+	for _, field := range []struct {
+		since int
+		admin bool
+		name  string
+		value any
+	}{
+		{13, false, "group_id", nil},
+		{21, true, "provider_id", nil},
+		{48, false, "shared_targets", false},
+		{48, false, "service_uuid", "21f5ae9e-091e-4416-b112-154081d019ec"},
+		{61, true, "cluster_name", nil},
+		{63, false, "volume_type_id", f.typeNamed(v.typ).id},
+		{65, false, "consumes_quota", true},
+	} {
+		if q.minor >= field.since && (q.admin() || !field.admin) {
+			o[field.name] = field.value
+		}
+	}
+}
+
+// fullView is view with what show and the detailed list add to the answer of a create.
+func (f *Cinder) fullView(q *request, v *volume) object {
+	o := f.view(q, v)
+	o["os-vol-tenant-attr:tenant_id"] = v.project
+	if q.admin() {
+		o["os-vol-mig-status-attr:migstat"] = nil
+		o["os-vol-mig-status-attr:name_id"] = nil
+		o["os-vol-host-attr:host"] = "node@" + Backend + "#" + Backend
+		if v.status == "creating" || v.hostless {
+			o["os-vol-host-attr:host"] = nil
+		}
+	}
+	return o
+}
+
+func links(q *request, kind, id string) list {
+	return list{
+		object{"rel": "self", "href": q.host + "/v3/" + q.project + "/" + kind + "/" + id},
+		object{"rel": "bookmark", "href": q.host + "/" + q.project + "/" + kind + "/" + id},
+	}
+}
+
+func null(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+func without[T comparable](all []T, one T) []T {
+	var rest []T
+	for _, x := range all {
+		if x != one {
+			rest = append(rest, x)
+		}
+	}
+	return rest
+}
+
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:])
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+func random(n int) string {
+	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
+	b := make([]byte, n)
+	for i := range b {
+		x, _ := rand.Int(rand.Reader, big.NewInt(int64(len(letters))))
+		b[i] = letters[x.Int64()]
+	}
+	return string(b)
+}
