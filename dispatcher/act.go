@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -24,6 +25,9 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 	if err != nil {
 		return 0, err
 	}
+	if unseen, err := d.unseen(ctx, f); err != nil || unseen {
+		return unseenFor, err
+	}
 	p := decide(f)
 	if p.confirm {
 		if err := d.confirm(ctx, f); err != nil {
@@ -37,9 +41,7 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 	if err := d.sweep(ctx, f, &p); err != nil {
 		return 0, err
 	}
-	if p.forget && len(f.kept) == 0 {
-		d.intake.forget(uid)
-		d.lanes.forget(uid)
+	if p.forget && len(f.kept) == 0 && d.forget(f) {
 		return 0, nil
 	}
 	if p.again.IsZero() {
@@ -80,11 +82,27 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 			return err
 		}
 	}
+	for _, pod := range p.retire {
+		if err := d.settle(ctx, pod, max(keepFor(f, pod), f.holds(pod))); err != nil {
+			return err
+		}
+	}
 	if p.storageGone {
 		d.intake.storageGone(f.volume.UID)
 		d.caches.volumes.kick(f.volume)
 	}
+	if p.handOver {
+		d.caches.claims.kick(f.claim)
+	}
 	return nil
+}
+
+// holds is how long a pod has to stay for its number alone: for ever, if it is the newest of a claim that waits.
+func (f *facts) holds(pod *corev1.Pod) time.Duration {
+	if f.waiting() && f.newest(newAttempt(pod, "")) {
+		return math.MaxInt64
+	}
+	return 0
 }
 
 // start creates the pod of an order. Its name is the lock: who finds it taken has lost nothing, and watches the pod that
@@ -105,6 +123,7 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
+	d.intake.expect(f.uid, pod.Name)
 	_, err = d.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
 	switch {
 	case err == nil:
@@ -149,6 +168,9 @@ func keepFor(f *facts, pod *corev1.Pod) time.Duration {
 // sweep removes kept pods whose time is over.
 func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
 	for _, a := range f.kept {
+		if f.holds(a.pod) > 0 {
+			continue
+		}
 		until := a.outcome.Finished.Add(keepFor(f, a.pod))
 		if f.now.Before(until) {
 			p.look(until)

@@ -51,6 +51,12 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 	if running, ok := unfinished(provisions); ok {
 		return overdue(f, p, running)
 	}
+	if newest, ok := last(deletes); ok && newest.outcome.Phase == podspec.Succeeded && f.volume.Status.Phase != corev1.VolumeBound &&
+		newest.pod.Annotations[contract.AnnVolumeUID] == string(f.volume.UID) {
+		// Its storage is gone, whatever has become of the claim and the reclaim policy since: so goes the volume.
+		p.storageGone, p.dropVolume = f.released, !awaitsDeletion(f.volume)
+		return p
+	}
 	ours := len(provisions) > 0 && f.volume.Status.Phase != corev1.VolumeBound
 	strayed := !f.live() && (f.volume.Spec.ClaimRef == nil || string(f.volume.Spec.ClaimRef.UID) != f.uid)
 	switch {
@@ -85,7 +91,7 @@ func awaitsDeletion(v *corev1.PersistentVolume) bool {
 func removal(f *facts, p plan, deletes []attempt) plan {
 	newest, ok := last(deletes)
 	if !ok {
-		return orderDelete(f, p, deletes, nil, "")
+		return orderDelete(f, p, nil, "")
 	}
 	if !newest.outcome.Final() {
 		return watch(f, p, newest)
@@ -94,16 +100,12 @@ func removal(f *facts, p plan, deletes []attempt) plan {
 		p.settle = pods(deletes) // they belong to a volume of the same name before this one
 		return p
 	}
-	if newest.outcome.Phase == podspec.Succeeded {
-		p.storageGone, p.dropVolume = f.released, !f.released
-		return p
-	}
 	p.reports = append(p.reports, f.failed(newest))
 	if at := f.retry(newest); f.now.Before(at) {
 		p.look(at)
 		return p
 	}
-	return orderDelete(f, p, deletes, nil, "")
+	return orderDelete(f, p, nil, "")
 }
 
 // undoing: there is no volume, but there are delete pods. They removed the storage of a volume that is gone by now, or
@@ -118,11 +120,20 @@ func undoing(f *facts, provisions, deletes []attempt) plan {
 		if _, ok := unfinished(provisions); ok {
 			return p
 		}
+		if made, ok := suspect(provisions); ok && made.outcome.Finished.After(newest.pod.CreationTimestamp.Time) {
+			p.settle = pods(deletes) // it ran beside the undo, which may have come too early
+			return p
+		}
 		if newest.pod.Annotations[contract.AnnVolumeUID] == "" && f.live() {
 			p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndone, key: string(newest.pod.UID),
 				message: "what earlier attempts had made was removed"})
 		}
-		p.settle = append(pods(provisions), pods(deletes)...) // the proof goes last
+		all := append(pods(provisions), pods(deletes)...) // the proof goes last
+		if f.waiting() {
+			p.retire = all
+		} else {
+			p.settle = all
+		}
 		return p
 	}
 	p.reports = append(p.reports, f.failed(newest))
@@ -134,7 +145,7 @@ func undoing(f *facts, provisions, deletes []attempt) plan {
 	if made, ok := suspect(provisions); ok {
 		record, node = made.pod, made.outcome.Node
 	}
-	return orderDelete(f, p, deletes, record, node)
+	return orderDelete(f, p, record, node)
 }
 
 // provisioning: the claim waits and there is no volume.
@@ -148,31 +159,32 @@ func provisioning(f *facts, provisions []attempt) plan {
 		p.reports = append(p.reports, f.failed(newest))
 		p.confirm = newest.outcome.Phase == podspec.Succeeded // the volume may be on its way to the cache
 	}
+	made, suspected := suspect(provisions)
+	if tried && f.claimNode() != "" && elsewhere(newest) && !suspected {
+		p.reschedule = true
+		p.retire = pods(provisions)
+		return p
+	}
 	if !f.wanted {
-		p.forget = !tried
+		p.handOver, p.forget = !tried, !tried
 		return p
 	}
 	if reason, message := f.obstacle(); reason != podspec.ReasonNone {
 		p.reports = append(p.reports, report{on: onClaim, warning: true, reason: reason, key: string(reason) + "/" + message, message: message})
 		return p
 	}
-	made, suspected := suspect(provisions)
 	switch {
-	case tried && f.claimNode() != "" && elsewhere(newest) && !suspected:
-		p.reschedule = true
-		p.settle = pods(provisions)
-		return p
 	case suspected && identityChanged(f, made):
 		// The earlier attempt's storage would not be found again by the new properties.
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndo, key: "undo/" + made.pod.Name,
 			message: "the properties of the class changed: what earlier attempts may have made is removed first"})
-		return orderDelete(f, p, nil, made.pod, made.outcome.Node)
+		return orderDelete(f, p, made.pod, made.outcome.Node)
 	case tried && f.now.Before(f.retry(newest)):
 		p.look(f.retry(newest))
 		return p
 	}
 	p.confirm = true
-	p.create = &order{op: contract.Provision, number: f.next(contract.Provision), node: f.claimNode(), replaces: pods(provisions)}
+	p.create = &order{op: contract.Provision, number: f.next(contract.Provision), node: f.claimNode(), replaces: f.replaced(contract.Provision)}
 	if suspected {
 		p.create.record = made.pod
 		if f.config.NodeLocal && made.outcome.Node != "" {
@@ -192,7 +204,7 @@ func abandoned(f *facts, provisions []attempt) plan {
 		return overdue(f, p, running) // it may be about to create the volume: let it finish
 	}
 	if made, ok := suspect(provisions); ok {
-		return orderDelete(f, p, nil, made.pod, made.outcome.Node)
+		return orderDelete(f, p, made.pod, made.outcome.Node)
 	}
 	p.settle = pods(provisions)
 	p.forget = len(provisions) == 0
@@ -200,7 +212,7 @@ func abandoned(f *facts, provisions []attempt) plan {
 }
 
 // orderDelete starts an attempt to remove storage: the volume's, or without one what the record's attempt may have made.
-func orderDelete(f *facts, p plan, deletes []attempt, record *corev1.Pod, node string) plan {
+func orderDelete(f *facts, p plan, record *corev1.Pod, node string) plan {
 	if f.config == nil || f.uncontained != "" {
 		r := report{on: onVolume, pod: record, warning: true, reason: ReasonConfigMissing, message: f.configProblem}
 		if f.volume == nil {
@@ -218,7 +230,7 @@ func orderDelete(f *facts, p plan, deletes []attempt, record *corev1.Pod, node s
 		node = ""
 	}
 	p.confirm = true
-	p.create = &order{op: contract.Delete, number: f.next(contract.Delete), record: record, node: node, replaces: pods(deletes)}
+	p.create = &order{op: contract.Delete, number: f.next(contract.Delete), record: record, node: node, replaces: f.replaced(contract.Delete)}
 	return p
 }
 
@@ -276,10 +288,7 @@ func (f *facts) overtaken(a attempt) bool {
 
 func identityChanged(f *facts, a attempt) bool {
 	request, err := podspec.RequestOf(a.pod)
-	if err != nil || !f.overtaken(a) {
-		return false
-	}
-	return !sameIdentity(request.Identity, f.identity())
+	return err == nil && !sameIdentity(request.Identity, f.identity())
 }
 
 // elsewhere says that an attempt ended because of its node, and made nothing there.
@@ -333,6 +342,17 @@ func pods(attempts []attempt) []*corev1.Pod {
 	var list []*corev1.Pod
 	for _, a := range attempts {
 		list = append(list, a.pod)
+	}
+	return list
+}
+
+// replaced are the pods that the operation's next attempt makes superfluous.
+func (f *facts) replaced(op contract.Operation) []*corev1.Pod {
+	list := pods(f.of(op))
+	for _, a := range f.kept {
+		if a.op == op {
+			list = append(list, a.pod)
+		}
 	}
 	return list
 }

@@ -45,6 +45,9 @@ func (s scene) facts() *facts {
 	if s.has("no-config") {
 		f.config, f.configProblem = nil, "no ConfigMap"
 	}
+	if s.has("new-parameters") {
+		f.terms.Parameters = map[string]string{"pool": "b"}
+	}
 	if s.has("uncontained") {
 		f.uncontained = "a policy is missing"
 	}
@@ -58,7 +61,11 @@ func (s scene) facts() *facts {
 	f.volume = s.makeVolume()
 	f.released = s.has("asked") && f.volume != nil && awaitsDeletion(f.volume)
 	for i, words := range s.pods {
-		pod := makePod(words, noon.Add(time.Duration(i-len(s.pods))*time.Minute))
+		created, ended := noon.Add(time.Duration(i-len(s.pods))*time.Minute), noon.Add(-500*time.Millisecond)
+		if i < len(s.pods)-1 {
+			ended = created.Add(10 * time.Second)
+		}
+		pod := makePod(words, created, ended)
 		f.attempts = append(f.attempts, newAttempt(pod, ""))
 	}
 	sortAttempts(f.attempts)
@@ -107,6 +114,9 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 	if has("small") {
 		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
 	}
+	if has("deleting") {
+		v.DeletionTimestamp = &metav1.Time{Time: noon}
+	}
 	if has("stray") {
 		v.Spec.ClaimRef.UID = "another"
 	}
@@ -126,7 +136,7 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 
 // makePod: "prov-0 STATE" with STATE pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
 // evicted, unstarted; then words: old (created an hour ago), suspect, undo, other (a delete of an earlier volume), deleting.
-func makePod(words string, created time.Time) *corev1.Pod {
+func makePod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool { return slices.Contains(fields[1:], word) }
 	prefix, number, _ := strings.Cut(fields[0], "-")
@@ -136,6 +146,9 @@ func makePod(words string, created time.Time) *corev1.Pod {
 	pod.Spec.NodeName = "node1"
 	if has("old") {
 		pod.CreationTimestamp.Time = noon.Add(-time.Hour)
+	}
+	if has("late") { // it ended after the pods that were created after it
+		ended = noon
 	}
 	if has("suspect") {
 		pod.Annotations[contract.AnnSuspect] = "true"
@@ -152,7 +165,7 @@ func makePod(words string, created time.Time) *corev1.Pod {
 	state := corev1.ContainerState{}
 	end := func(phase corev1.PodPhase, code int32) {
 		pod.Status.Phase = phase
-		state.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Time{Time: noon.Add(-500 * time.Millisecond)}}
+		state.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Time{Time: ended}}
 	}
 	switch fields[1] {
 	case "pending":
@@ -225,8 +238,12 @@ func describe(p plan) string {
 		}
 	}
 	names("settle", p.settle)
+	names("retire", p.retire)
 	if p.storageGone {
 		words = append(words, "storage gone")
+	}
+	if p.handOver {
+		words = append(words, "hand over")
 	}
 	if p.forget {
 		words = append(words, "forget")
@@ -245,7 +262,7 @@ func describe(p plan) string {
 func TestDecide(t *testing.T) {
 	for _, s := range []scene{
 		{name: "new claim", want: "create provision 0, (confirm)"},
-		{name: "claim not handed over yet", also: "unwanted", want: "forget"},
+		{name: "claim not handed over yet", also: "unwanted", want: "hand over, forget"},
 		{name: "no ConfigMap", also: "no-config", want: "tell claim ProvisionerConfigMissing"},
 		{name: "no admission policies", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
 		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
@@ -259,8 +276,9 @@ func TestDecide(t *testing.T) {
 		{name: "start timeout", pods: []string{"prov-0 pulling old"}, want: "tell claim ProvisionerImagePullFailed, tell claim ProvisionerStartTimeout, stop prov-0"},
 		{name: "no node fits", pods: []string{"prov-0 unschedulable"}, want: "tell claim ProvisionerUnschedulable, look in 4m0s"},
 		{name: "selected node does not fit", pods: []string{"prov-0 unschedulable"}, also: "selected", want: "tell claim ProvisionerUnschedulable, stop prov-0"},
-		{name: "selected node did not fit", pods: []string{"prov-0 unstarted"}, also: "selected", want: "reschedule, settle prov-0"},
-		{name: "not here", pods: []string{"prov-0 nothere"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule, settle prov-0"},
+		{name: "selected node did not fit", pods: []string{"prov-0 unstarted"}, also: "selected", want: "reschedule, retire prov-0"},
+		{name: "not here", pods: []string{"prov-0 nothere"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule, retire prov-0"},
+		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, retire prov-0"},
 		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, look in 1.5s"},
 		{name: "first failure", pods: []string{"prov-0 failed"}, want: "tell claim ProvisionerFailed, look in 500ms"},
 		{name: "fifth failure", pods: []string{"prov-4 failed"}, want: "tell claim ProvisionerFailed, look in 15.5s"},
@@ -270,6 +288,8 @@ func TestDecide(t *testing.T) {
 		{name: "evicted waits a second", pods: []string{"prov-7 evicted"}, want: "tell claim ProvisionerEvicted, look in 500ms"},
 		{name: "ConfigMap edited after a failure", pods: []string{"prov-3 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 4, replace prov-3, (confirm)"},
 		{name: "properties edited after a failure that may have made storage", pods: []string{"prov-3 failed"}, also: "new-properties",
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
+		{name: "StorageClass made anew with other parameters", pods: []string{"prov-3 failed"}, also: "new-parameters",
 			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
 		{name: "properties edited after a refusal", pods: []string{"prov-3 refused"}, also: "new-properties", want: "tell claim ProvisionerRefused, create provision 4, replace prov-3, (confirm)"},
 		{name: "node-local retry goes where storage may be", pods: []string{"prov-0 failed"}, also: "node-local new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0 on node1, replace prov-0, (confirm)"},
@@ -285,8 +305,11 @@ func TestDecide(t *testing.T) {
 		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, drop volume"},
-		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "settle prov-0, settle del-0"},
+		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "retire prov-0, retire del-0"},
 		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
+		{name: "volume deleted by hand before it was bound", volume: "fits deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
+		{name: "claim deleted while its misfit is removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 done"}, want: "drop volume"},
 		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "create delete 0, (confirm)"},
 
@@ -306,8 +329,9 @@ func TestDecide(t *testing.T) {
 		{name: "undo runs", claim: "none", pods: []string{"prov-0 failed", "del-0 running undo"}, want: ""},
 		{name: "undo failed", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "tell pod ProvisionerFailed, look in 500ms"},
 		{name: "undo failed long ago", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for prov-0, replace del-0, (confirm)"},
+		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed late", "del-0 done undo"}, want: "settle del-0"},
 		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "settle prov-0, settle del-0"},
-		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, settle prov-0, settle del-0"},
+		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, retire prov-0, retire del-0"},
 		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "settle prov-0"},
 
 		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "create delete 0, (confirm)"},

@@ -58,12 +58,14 @@ type Dispatcher struct {
 	lanes    *lanes
 	judging  workqueue.TypedDelayingInterface[string]
 	metrics  *metrics
+	library  *controller.ProvisionController
 	recorder record.EventRecorder
 	log      logr.Logger
 }
 
-// New makes a dispatcher. It makes no request yet.
-func New(client kubernetes.Interface, o Options) (*Dispatcher, error) {
+// New makes a dispatcher. It makes no request yet. It has to be called before any other client of the process is at work:
+// the library adds to the scheme that all of them decode by.
+func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatcher, error) {
 	if o.Threads == 0 {
 		o.Threads = 8
 	}
@@ -88,6 +90,7 @@ func New(client kubernetes.Interface, o Options) (*Dispatcher, error) {
 	}
 	d.lanes = newLanes(o.Threads, d.look)
 	d.slots = newSlots(d.lanes.poke)
+	d.library = d.newLibrary(ctx) // before the informers start, since it adds an index
 	return d, nil
 }
 
@@ -102,7 +105,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
-	library := d.library(ctx, &running) // before the informers start, since it adds an index
+	d.library.ControllerWaitGroup(&running)
 	informers := append(d.caches.all(), d.policies...)
 	synced := make([]cache.InformerSynced, 0, len(informers))
 	for _, informer := range informers {
@@ -118,18 +121,17 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.lanes.start(ctx)
 	defer d.lanes.wait()
 	d.log.Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.cluster.Namespace)
-	library.Run(ctx)
+	d.library.Run(ctx)
 	return nil
 }
 
-// library is the front door. Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15
+// newLibrary makes the front door. Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15
 // failures, and its storage with it. It saves no volumes, so that the limiter, which only a saving would use, merely
 // keeps it from choosing the store that deletes storage when a save fails.
-func (d *Dispatcher) library(ctx context.Context, running *sync.WaitGroup) *controller.ProvisionController {
+func (d *Dispatcher) newLibrary(ctx context.Context) *controller.ProvisionController {
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
 	return controller.NewProvisionController(ctx, silent{d.client}, d.options.ProvisionerName, frontDoor{d},
 		controller.LeaderElection(false),
-		func(c *controller.ProvisionController) error { c.ControllerWaitGroup(running); return nil },
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
 		controller.RateLimiter(retry),
@@ -150,7 +152,7 @@ func (d *Dispatcher) listen() error {
 		on       func(obj any, deleted bool)
 	}{
 		{d.caches.pods, d.podChanged},
-		{d.caches.claims, func(obj any, _ bool) { d.lanes.poke(string(obj.(*corev1.PersistentVolumeClaim).UID)) }},
+		{d.caches.claims.SharedIndexInformer, func(obj any, _ bool) { d.lanes.poke(string(obj.(*corev1.PersistentVolumeClaim).UID)) }},
 		{d.caches.volumes.SharedIndexInformer, func(obj any, _ bool) {
 			if uid, ok := podspec.ClaimUIDOf(obj.(*corev1.PersistentVolume).Name); ok {
 				d.lanes.poke(uid)
@@ -207,6 +209,7 @@ func (d *Dispatcher) podChanged(obj any, deleted bool) {
 	if deleted {
 		d.troubles.forget(pod.UID)
 	}
+	d.intake.arrived(uid, pod.Name)
 	d.lanes.add(class, uid)
 }
 

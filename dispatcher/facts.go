@@ -34,6 +34,8 @@ type facts struct {
 	configProblem string
 	// uncontained says what is missing for provisioner pods to be safe, empty where nothing is.
 	uncontained string
+	// seen is the state of the intake that the facts were gathered from.
+	seen uint64
 	// attempts of both operations, oldest first: pods with the finalizer.
 	attempts []attempt
 	// kept are failed pods whose outcome has been acted on, and which stay a while for their logs.
@@ -59,9 +61,23 @@ func newAttempt(pod *corev1.Pod, trouble string) attempt {
 
 // sortAttempts puts the oldest first. Times have whole seconds, so the number decides between two of one second.
 func sortAttempts(attempts []attempt) {
-	slices.SortFunc(attempts, func(a, b attempt) int {
-		return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.number, b.number))
-	})
+	slices.SortFunc(attempts, compare)
+}
+
+func compare(a, b attempt) int {
+	return cmp.Or(a.pod.CreationTimestamp.Compare(b.pod.CreationTimestamp.Time), cmp.Compare(a.number, b.number))
+}
+
+func older(a, b attempt) bool { return compare(a, b) < 0 }
+
+// newest says that no later pod of the operation is known.
+func (f *facts) newest(a attempt) bool {
+	for _, other := range append(slices.Clone(f.attempts), f.kept...) {
+		if other.op == a.op && other.pod.UID != a.pod.UID && !older(other, a) {
+			return false
+		}
+	}
+	return true
 }
 
 func (f *facts) of(op contract.Operation) []attempt {

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -33,77 +34,121 @@ func (d *Dispatcher) gather(class, uid string) (*facts, error) {
 	if obj, ok, _ := d.caches.classes.GetStore().GetByKey(class); ok {
 		f.terms = obj.(*storagev1.StorageClass)
 	}
-	if err := d.gatherPods(f); err != nil {
-		return nil, err
+	pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid)
+	if err != nil {
+		return nil, fmt.Errorf("look up pods of claim %s: %w", f.uid, err)
 	}
+	for _, obj := range pods {
+		d.take(f, obj.(*corev1.Pod))
+	}
+	sortAttempts(f.attempts)
+	sortAttempts(f.kept)
 	f.config, f.configProblem = d.configs.get(class)
 	f.uncontained = d.Lacks()
 	d.gatherIntake(f)
 	return f, nil
 }
 
-func (d *Dispatcher) gatherPods(f *facts) error {
-	pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid)
-	if err != nil {
-		return fmt.Errorf("look up pods of claim %s: %w", f.uid, err)
+// take adds a pod to the facts: as an attempt, or as one that is kept for its logs or its number.
+func (d *Dispatcher) take(f *facts, pod *corev1.Pod) {
+	if _, _, _, ok := podspec.ParseName(pod.Name); !ok {
+		return
 	}
-	for _, obj := range pods {
-		pod := obj.(*corev1.Pod)
-		if _, _, _, ok := podspec.ParseName(pod.Name); !ok {
-			continue
-		}
-		a := newAttempt(pod, d.troubles.of(pod.UID))
-		if slices.Contains(pod.Finalizers, contract.PodFinalizer) || !a.outcome.Final() {
-			f.attempts = append(f.attempts, a)
-		} else {
-			f.kept = append(f.kept, a)
-		}
+	d.intake.arrived(f.uid, pod.Name)
+	a := newAttempt(pod, d.troubles.of(pod.UID))
+	if slices.Contains(pod.Finalizers, contract.PodFinalizer) || !a.outcome.Final() {
+		f.attempts = append(f.attempts, a)
+	} else {
+		f.kept = append(f.kept, a)
 	}
-	sortAttempts(f.attempts)
-	sortAttempts(f.kept)
-	return nil
 }
 
 func (d *Dispatcher) gatherIntake(f *facts) {
 	var released types.UID
-	f.wanted, released = d.intake.get(f.uid)
+	f.wanted, released, f.seen = d.intake.get(f.uid)
 	f.released = f.volume != nil && f.volume.UID == released && awaitsDeletion(f.volume)
 }
 
-// confirm replaces what the caches say of the claim and its volume by what the API server says now. A cache may lag by
-// any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time.
-func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
-	var volume *corev1.PersistentVolume
-	var claim *corev1.PersistentVolumeClaim
-	var noVolume, noClaim error
-	var both sync.WaitGroup
-	both.Go(func() {
-		volume, noVolume = d.client.CoreV1().PersistentVolumes().Get(ctx, podspec.VolumeName(f.uid), metav1.GetOptions{})
-	})
-	if f.claim != nil {
-		claim, noClaim = d.client.CoreV1().PersistentVolumeClaims(f.claim.Namespace).Get(ctx, f.claim.Name, metav1.GetOptions{})
+// unseenFor is how long a pod that was created may take to reach the cache before the API server is asked for it.
+const unseenFor = 2 * time.Second
+
+// unseen says that the cache does not show the pod that was created last, so that nothing can be decided: another pod
+// could be ordered beside it. Its arrival brings the UID back here. One that never arrives has come and gone between two
+// lists.
+func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
+	name := d.intake.awaited(f.uid)
+	if name == "" {
+		return false, nil
 	}
-	both.Wait()
+	_, err := d.client.CoreV1().Pods(d.cluster.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(noVolume):
+	case apierrors.IsNotFound(err):
+		d.intake.arrived(f.uid, name)
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get pod %s/%s: %w", d.cluster.Namespace, name, err)
+	}
+	return true, nil
+}
+
+// confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may
+// lag by any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time, and a
+// delete could be ordered beside a provision of the former leader. Pods are listed only where the cache knows of some:
+// while a claim waits, the newest pod stays, so that who knows of none is about to take the first one's name.
+func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
+	var faults [3]error
+	var all sync.WaitGroup
+	claim, known := f.claim, len(f.attempts)+len(f.kept) > 0
+	all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
+	if claim != nil {
+		all.Go(func() { claim, faults[1] = d.liveClaim(ctx, claim) })
+	}
+	if known {
+		all.Go(func() { faults[2] = d.confirmPods(ctx, f) })
+	}
+	all.Wait()
+	f.claim = claim
+	d.gatherIntake(f)
+	return errors.Join(faults[:]...)
+}
+
+func (d *Dispatcher) confirmVolume(ctx context.Context, f *facts) error {
+	name := podspec.VolumeName(f.uid)
+	volume, err := d.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
 		f.volume = nil
-	case noVolume != nil:
-		return fmt.Errorf("get volume %s: %w", podspec.VolumeName(f.uid), noVolume)
+	case err != nil:
+		return fmt.Errorf("get volume %s: %w", name, err)
 	default:
 		f.volume = volume
 	}
+	return nil
+}
+
+// liveClaim is the claim as it is now, nil where it is gone or another one has its name.
+func (d *Dispatcher) liveClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	now, err := d.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
 	switch {
-	case f.claim == nil:
-	case apierrors.IsNotFound(noClaim):
-		f.claim = nil
-	case noClaim != nil:
-		return fmt.Errorf("get claim %s/%s: %w", f.claim.Namespace, f.claim.Name, noClaim)
-	case string(claim.UID) != f.uid:
-		f.claim = nil // deleted, and another one has its name
-	default:
-		f.claim = claim
+	case apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID:
+		return nil, nil
+	case err != nil:
+		return claim, fmt.Errorf("get claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
-	d.gatherIntake(f)
+	return now, nil
+}
+
+func (d *Dispatcher) confirmPods(ctx context.Context, f *facts) error {
+	list, err := d.client.CoreV1().Pods(d.cluster.Namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + f.uid})
+	if err != nil {
+		return fmt.Errorf("list pods of claim %s: %w", f.uid, err)
+	}
+	f.attempts, f.kept = nil, nil
+	for i := range list.Items {
+		d.take(f, &list.Items[i])
+	}
+	sortAttempts(f.attempts)
+	sortAttempts(f.kept)
 	return nil
 }
 

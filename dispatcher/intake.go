@@ -8,25 +8,29 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// intake is what the library handed over and is not finished. It is memory only: after a restart the library hands
-// everything over again.
+// intake is what the library handed over and is not finished, and what was done that the caches do not show yet. It is
+// memory only: after a restart the library hands everything over again.
 type intake struct {
 	mu       sync.Mutex
+	changes  uint64
 	wanted   map[string]bool
 	released map[string]types.UID // claim's UID -> volume's UID
 	gone     map[types.UID]bool   // volumes whose storage is gone
 	told     map[string]map[string]bool
+	expected map[string]string // claim's UID -> pod that was created
 }
 
 func newIntake() *intake {
-	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{}, gone: map[types.UID]bool{}, told: map[string]map[string]bool{}}
+	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{}, gone: map[types.UID]bool{},
+		told: map[string]map[string]bool{}, expected: map[string]string{}}
 }
 
 // want takes in a claim to be provisioned.
 func (d *Dispatcher) want(uid, class string) {
 	d.intake.mu.Lock()
+	defer d.intake.mu.Unlock()
+	d.intake.changes++
 	d.intake.wanted[uid] = true
-	d.intake.mu.Unlock()
 	d.lanes.add(class, uid)
 }
 
@@ -39,21 +43,38 @@ func (d *Dispatcher) isWanted(uid string) bool {
 // release takes in a volume whose storage is to be deleted; gone says that this has been done.
 func (d *Dispatcher) release(uid, class string, volume types.UID) (gone bool) {
 	d.intake.mu.Lock()
-	gone = d.intake.gone[volume]
-	if !gone {
-		d.intake.released[uid] = volume
+	defer d.intake.mu.Unlock()
+	if d.intake.gone[volume] {
+		return true
 	}
-	d.intake.mu.Unlock()
-	if !gone {
-		d.lanes.add(class, uid)
-	}
-	return gone
+	d.intake.changes++
+	d.intake.released[uid] = volume
+	d.lanes.add(class, uid)
+	return false
 }
 
-func (i *intake) get(uid string) (wanted bool, released types.UID) {
+// forget drops a UID, unless something was handed over since the facts were gathered.
+func (d *Dispatcher) forget(f *facts) bool {
+	d.intake.mu.Lock()
+	defer d.intake.mu.Unlock()
+	if d.intake.changes != f.seen {
+		d.lanes.poke(f.uid)
+		return false
+	}
+	delete(d.intake.gone, d.intake.released[f.uid])
+	delete(d.intake.wanted, f.uid)
+	delete(d.intake.released, f.uid)
+	delete(d.intake.told, f.uid)
+	delete(d.intake.expected, f.uid)
+	d.lanes.forget(f.uid)
+	d.slots.leave(f.class, f.uid)
+	return true
+}
+
+func (i *intake) get(uid string) (wanted bool, released types.UID, changes uint64) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.wanted[uid], i.released[uid]
+	return i.wanted[uid], i.released[uid], i.changes
 }
 
 func (i *intake) storageGone(volume types.UID) {
@@ -69,13 +90,27 @@ func (i *intake) unwant(uid string) {
 	delete(i.wanted, uid)
 }
 
-func (i *intake) forget(uid string) {
+// expect remembers that a pod is being created.
+func (i *intake) expect(uid, pod string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.gone, i.released[uid])
-	delete(i.wanted, uid)
-	delete(i.released, uid)
-	delete(i.told, uid)
+	i.expected[uid] = pod
+}
+
+// awaited is the pod that was created for the UID and has not been seen, or empty.
+func (i *intake) awaited(uid string) string {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.expected[uid]
+}
+
+// arrived ends the wait for the pod.
+func (i *intake) arrived(uid, pod string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.expected[uid] == pod {
+		delete(i.expected, uid)
+	}
 }
 
 // first says whether the key was not told for the UID before.

@@ -25,8 +25,13 @@ type plan struct {
 	reschedule bool
 	// settle ends attempts: their outcome has been acted on.
 	settle []*corev1.Pod
+	// retire ends attempts too, but leaves the newest pod of each operation there without its finalizer. While a claim waits
+	// the numbers of its attempts only grow: a dispatcher whose cache lags then orders a name that is taken.
+	retire []*corev1.Pod
 	// storageGone tells the library that the storage of the released volume is gone.
 	storageGone bool
+	// handOver asks the library to look at the claim again. It may have dropped it while a volume existed.
+	handOver bool
 	// forget says that nothing is left to do for this UID.
 	forget bool
 	// again is when to look again if nothing changes; zero for never.

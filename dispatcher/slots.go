@@ -76,6 +76,14 @@ func (s *slots) looked(class, uid string) {
 	}
 }
 
+// leave takes a UID out of line that is forgotten: a wake-up would not reach it.
+func (s *slots) leave(class, uid string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.of(class)
+	c.line = slices.DeleteFunc(c.line, func(other string) bool { return other == uid })
+}
+
 // next is called with mu held.
 func (s *slots) next(c *classSlots) {
 	if len(c.line) == 0 {

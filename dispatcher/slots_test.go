@@ -44,6 +44,12 @@ func TestSlots(t *testing.T) {
 	expect("5")
 	take("5", true)
 	s.looked("a", "5")
+	take("6", false)
+	take("7", false)
+	s.leave("a", "6") // claim 6 is forgotten: nothing would hear its wake-up
+	s.free("a", "pod-4")
+	expect("7")
+	take("7", true)
 	if got := s.count("a"); got != 2 {
 		t.Fatalf("%d slots taken, want 2", got)
 	}

@@ -14,6 +14,9 @@ import (
 func misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []string {
 	var faults []string
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound {
+		say("somebody deleted it before it was bound")
+	}
 	if ref := v.Spec.ClaimRef; ref == nil {
 		say("spec.claimRef is missing")
 	} else if ref.UID != claim.UID || ref.Namespace != claim.Namespace || ref.Name != claim.Name {

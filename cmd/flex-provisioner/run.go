@@ -39,6 +39,17 @@ func run(ctx context.Context, o *options) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	pods, err := o.cluster(client, config)
+	if err != nil {
+		return err
+	}
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{
+		ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
+		Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Registry: registry,
+	})
+	if err != nil {
+		return err
+	}
 	state := newReadiness(client, permissions(o.namespace, o.leaseNamespace, leaseName(o.provisionerName)))
 	stopServing, err := serve(ctx, o.httpAddress, registry, state)
 	if err != nil {
@@ -46,17 +57,6 @@ func run(ctx context.Context, o *options) error {
 	}
 	defer stopServing()
 	work := func(ctx context.Context) error {
-		pods, err := o.cluster(client, config)
-		if err != nil {
-			return err
-		}
-		d, err := dispatcher.New(client, dispatcher.Options{
-			ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
-			Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Registry: registry,
-		})
-		if err != nil {
-			return err
-		}
 		state.leading(d)
 		return d.Run(ctx)
 	}

@@ -1,0 +1,120 @@
+package apiserver
+
+import (
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Object is what the server keeps. One that was handed out is never changed: change a copy and give it back.
+type Object interface {
+	metav1.Object
+	runtime.Object
+}
+
+// Resources that the server knows, as they are written in paths.
+const (
+	Pods       = "pods"
+	Claims     = "persistentvolumeclaims"
+	Volumes    = "persistentvolumes"
+	ConfigMaps = "configmaps"
+	Secrets    = "secrets"
+	Events     = "events"
+	Classes    = "storageclasses"
+)
+
+type kind struct {
+	group, version, resource, name string
+	make                           func() Object
+	// status and created fill in what the server itself decides: the status that a write outside the subresource cannot
+	// change, and the first values.
+	status  func(to, from Object)
+	created func(Object)
+	fields  func(Object) fields.Set
+
+	objects map[string]*entry
+	log     []change
+	uids    int64
+	floor   int64         // watches and lists from before it find it compacted away
+	wake    chan struct{} // closed at the next change
+}
+
+// entry is one version of an object, with its JSON.
+type entry struct {
+	object Object
+	json   []byte
+}
+
+// change is one step of a kind's history. before is nil for an addition, after for a removal.
+type change struct {
+	version       int64
+	at            int64 // in nanoseconds since 1970
+	before, after *entry
+	last          []byte // for a removal the JSON with the version of the removal
+}
+
+func of[T any, P interface {
+	*T
+	Object
+}](group, version, resource, name string) *kind {
+	return &kind{group: group, version: version, resource: resource, name: name,
+		make: func() Object { return P(new(T)) }, objects: map[string]*entry{}, wake: make(chan struct{})}
+}
+
+func kinds() map[string]*kind {
+	pods := of[corev1.Pod]("", "v1", Pods, "Pod")
+	pods.status = func(to, from Object) { to.(*corev1.Pod).Status = from.(*corev1.Pod).Status }
+	pods.created = func(o Object) {
+		o.(*corev1.Pod).Status = corev1.PodStatus{Phase: corev1.PodPending}
+		if seconds := int64(30); o.(*corev1.Pod).Spec.TerminationGracePeriodSeconds == nil {
+			o.(*corev1.Pod).Spec.TerminationGracePeriodSeconds = &seconds
+		}
+	}
+	claims := of[corev1.PersistentVolumeClaim]("", "v1", Claims, "PersistentVolumeClaim")
+	claims.status = func(to, from Object) {
+		to.(*corev1.PersistentVolumeClaim).Status = from.(*corev1.PersistentVolumeClaim).Status
+	}
+	claims.created = func(o Object) {
+		o.(*corev1.PersistentVolumeClaim).Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}
+		o.SetFinalizers(append(o.GetFinalizers(), "kubernetes.io/pvc-protection"))
+	}
+	volumes := of[corev1.PersistentVolume]("", "v1", Volumes, "PersistentVolume")
+	volumes.status = func(to, from Object) {
+		to.(*corev1.PersistentVolume).Status = from.(*corev1.PersistentVolume).Status
+	}
+	volumes.created = func(o Object) {
+		o.(*corev1.PersistentVolume).Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending}
+		o.SetFinalizers(append(o.GetFinalizers(), "kubernetes.io/pv-protection"))
+	}
+	events := of[corev1.Event]("", "v1", Events, "Event")
+	events.fields = func(o Object) fields.Set {
+		e := o.(*corev1.Event)
+		return fields.Set{"involvedObject.kind": e.InvolvedObject.Kind, "type": e.Type, "metadata.name": e.Name}
+	}
+	table := map[string]*kind{}
+	for _, k := range []*kind{pods, claims, volumes, events,
+		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
+		of[corev1.Secret]("", "v1", Secrets, "Secret"),
+		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),
+		of[coordinationv1.Lease]("coordination.k8s.io", "v1", "leases", "Lease"),
+		of[admissionv1.ValidatingAdmissionPolicy]("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
+		of[admissionv1.ValidatingAdmissionPolicyBinding]("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
+	} {
+		if k.fields == nil {
+			k.fields = func(o Object) fields.Set { return fields.Set{"metadata.name": o.GetName()} }
+		}
+		table[k.resource] = k
+	}
+	return table
+}
+
+func (k *kind) apiVersion() string {
+	if k.group == "" {
+		return k.version
+	}
+	return k.group + "/" + k.version
+}

@@ -1,0 +1,95 @@
+// Package chaos runs the real dispatcher through thousands of schedules of crashes, lost answers and errors.
+package chaos
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/sim"
+)
+
+var (
+	seeds   = flag.Int("seeds", 20, "how many seeds to run")
+	from    = flag.Uint64("from", 1, "the first seed")
+	verbose = flag.Bool("trace", false, "print plan and trace of every seed")
+	shrink  = flag.Bool("shrink", true, "look for a smaller plan that fails as well")
+	most    = flag.Int("most", 3, "how many failing seeds to print in full")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	// The default handlers wait for a global clock, which runs in the time of whichever bubble looked at it last.
+	utilruntime.ErrorHandlers = nil
+	os.Exit(m.Run())
+}
+
+// watching is what the watchdog names when a run comes to no end in real time.
+var watching atomic.Value
+
+// run runs a plan in a bubble of its own. A deadlock or a panic is a violation.
+func run(t *testing.T, plan sim.Plan, options sim.Options) (result sim.Result) {
+	t.Helper()
+	watching.Store(plan.String())
+	dog := time.AfterFunc(2*time.Minute, func() { panic("no end of\n" + watching.Load().(string)) })
+	defer dog.Stop()
+	defer func() {
+		// A process that was killed before it had begun leaves goroutines behind, which end with it in real life.
+		if r := recover(); r != nil && (!strings.Contains(fmt.Sprint(r), "blocked goroutines remain") || !result.DiedYoung) {
+			result.Violations = append(result.Violations, fmt.Sprintf("at the end: %v", r))
+		}
+	}()
+	synctest.Test(t, func(*testing.T) { result = sim.Run(plan, options) })
+	return result
+}
+
+// TestSeeds is the search. Its last line counts seeds, faults and violations.
+func TestSeeds(t *testing.T) {
+	drawn := map[string]int{}
+	failed := 0
+	var virtual time.Duration
+	started := time.Now()
+	for seed := *from; seed < *from+uint64(*seeds); seed++ {
+		plan := sim.NewPlan(seed)
+		if alone {
+			plan = plan.Alone()
+		}
+		result := run(t, plan, sim.Options{})
+		for kind, n := range result.Drawn {
+			drawn[kind] += n
+		}
+		virtual += result.Virtual
+		if *verbose {
+			fmt.Printf("%s%s", plan, result.Trace)
+		}
+		if len(result.Violations) > 0 {
+			failed++
+			report(t, plan, result, failed)
+		}
+	}
+	fmt.Printf("chaos: %d seeds from %d, %s of virtual time in %s, faults drawn:%s; seeds with violations: %d\n",
+		*seeds, *from, virtual.Round(time.Second), time.Since(started).Round(time.Millisecond), counted(drawn), failed)
+}
+
+func report(t *testing.T, plan sim.Plan, result sim.Result, failed int) {
+	t.Helper()
+	t.Errorf("seed %d:\n  %s", plan.Seed, strings.Join(result.Violations, "\n  "))
+	if failed > *most {
+		return
+	}
+	if *shrink {
+		plan, result = smaller(t, plan, result)
+	}
+	t.Logf("the smallest plan found:\n%s\n%s\nviolations:\n  %s", plan, result.Trace, strings.Join(result.Violations, "\n  "))
+}

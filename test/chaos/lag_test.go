@@ -1,0 +1,45 @@
+package chaos
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/sim"
+)
+
+// TestOwnPodNotSeenYet: one dispatcher, whose watch of pods lags behind its own creation of a retry, while the claim goes
+// away. It must not undo beside the retry.
+func TestOwnPodNotSeenYet(t *testing.T) {
+	for seed := uint64(1); seed <= 60; seed++ {
+		for second := 3; second < 12; second++ {
+			at := time.Duration(second) * time.Second
+			plan := sim.Plan{Seed: seed, Claims: 1, Nodes: 1, Classes: []sim.Class{{Name: "class-0"}}, Length: 60 * time.Second,
+				Rates: map[string]float64{"no-volume": 1},
+				Actions: []sim.Action{{At: time.Second, Do: "claim-create"}, {At: at, Do: "watch-lag-pods", For: 8 * time.Second},
+					{At: at + 1500*time.Millisecond, Do: "claim-delete"}}}
+			if r := run(t, plan, sim.Options{}); len(r.Violations) > 0 {
+				trace := fmt.Sprint(r.Trace)
+				t.Fatalf("seed %d:\n%s\n%s\n%s", seed, plan, trace, strings.Join(r.Violations, "\n"))
+			}
+		}
+	}
+}
+
+// TestOwnPodNotSeenYetAndPropertiesChanged: as before, but the class's properties change instead. What is undone is then
+// the storage of a volume in use.
+func TestOwnPodNotSeenYetAndPropertiesChanged(t *testing.T) {
+	for seed := uint64(1); seed <= 60; seed++ {
+		for second := 3; second < 12; second++ {
+			at := time.Duration(second) * time.Second
+			plan := sim.Plan{Seed: seed, Claims: 1, Nodes: 1, Classes: []sim.Class{{Name: "class-0"}}, Length: 60 * time.Second,
+				Rates: map[string]float64{"no-volume": 0.5},
+				Actions: []sim.Action{{At: time.Second, Do: "claim-create"}, {At: at, Do: "watch-lag-pods", For: 8 * time.Second},
+					{At: at + 1500*time.Millisecond, Do: "config-identity", N: 0}}}
+			if r := run(t, plan, sim.Options{}); strings.Contains(strings.Join(r.Violations, "\n"), "is bound to") {
+				t.Fatalf("seed %d:\n%s\n%s\n%s", seed, plan, r.Trace, strings.Join(r.Violations, "\n"))
+			}
+		}
+	}
+}

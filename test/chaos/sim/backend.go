@@ -1,0 +1,161 @@
+package sim
+
+import (
+	"errors"
+	"sync"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+var errUnreachable = syscall.ECONNREFUSED
+
+// backend is where storage is: pools of named volumes, which take a while to come and to go.
+type backend struct {
+	w       *World
+	mu      sync.Mutex
+	storage map[string]storageState // by pool/name
+}
+
+type storageState string
+
+const (
+	creating  storageState = "creating"
+	available storageState = "available"
+	deleting  storageState = "deleting"
+)
+
+func newBackend(w *World) *backend { return &backend{w: w, storage: map[string]storageState{}} }
+
+// poolOf is where a request's storage is: what finds it again.
+func poolOf(r contract.Request) string { return r.Properties["zone"] + "-" + r.Parameters["pool"] }
+
+func (b *backend) get(key string) storageState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.storage[key]
+}
+
+func (b *backend) set(key string, s storageState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if s == "" {
+		delete(b.storage, key)
+	} else {
+		b.storage[key] = s
+	}
+	b.w.trace.add("backend", "%s %s", key, s)
+}
+
+// state is a copy.
+func (b *backend) state() map[string]storageState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	state := map[string]storageState{}
+	for key, s := range b.storage {
+		state[key] = s
+	}
+	return state
+}
+
+// call is one call of the author's to the backend.
+func (b *backend) call(c *container, what string) error {
+	to := 500 * time.Millisecond
+	if c.chance("backend-slow") {
+		to = 20 * time.Second
+	}
+	if err := c.step(10*time.Millisecond, to, what); err != nil {
+		return err
+	}
+	if c.chance("backend-error") {
+		return errors.New("the backend is not available")
+	}
+	return nil
+}
+
+func (b *backend) provision(c *container) error {
+	key := poolOf(c.request) + "/" + c.request.VolumeName
+	if err := b.call(c, "look the storage up"); err != nil {
+		return err
+	}
+	switch b.get(key) {
+	case deleting:
+		return errors.New("the storage is being deleted")
+	case "":
+		if err := b.call(c, "create the storage"); err != nil {
+			return err
+		}
+		b.set(key, creating)
+	}
+	if err := b.call(c, "wait for the storage"); err != nil {
+		return err
+	}
+	if b.get(key) == creating {
+		b.set(key, available)
+	}
+	if b.get(key) != available {
+		return errors.New("the storage went away")
+	}
+	return nil
+}
+
+func (b *backend) remove(c *container) error {
+	key := poolOf(c.request) + "/" + c.request.VolumeName
+	if err := b.call(c, "look the storage up"); err != nil {
+		return err
+	}
+	if b.get(key) == "" {
+		return nil
+	}
+	if err := b.call(c, "delete the storage"); err != nil {
+		return err
+	}
+	if b.get(key) != "" {
+		b.mayDelete(c)
+		b.set(key, deleting)
+	}
+	if err := b.call(c, "wait until the storage is gone"); err != nil {
+		return err
+	}
+	b.set(key, "")
+	return nil
+}
+
+// mayDelete checks that nobody has or is about to have the storage.
+func (b *backend) mayDelete(c *container) {
+	name := c.request.VolumeName
+	v, ok := b.w.volume(name)
+	if !ok || v.Spec.NFS == nil || v.Spec.NFS.Path != "/"+poolOf(c.request)+"/"+name {
+		return
+	}
+	claim := b.w.findClaim(uidOf(name))
+	switch {
+	case claim != nil && claim.Spec.VolumeName == name:
+		b.w.violate("pod %s deletes the storage of %s, which is bound to %s", c.pod.Name, name, claim.Name)
+	case claim != nil && claim.DeletionTimestamp == nil && b.w.match(claim) != nil && v.DeletionTimestamp == nil:
+		b.w.violate("pod %s deletes the storage of %s, which is about to be bound to %s", c.pod.Name, name, claim.Name)
+	}
+}
+
+// binding checks that a volume that is being bound has storage.
+func (b *backend) binding(v *corev1.PersistentVolume) {
+	if v.Spec.NFS == nil {
+		return
+	}
+	if s := b.get(v.Spec.NFS.Path[1:]); s != available {
+		b.w.violate("volume %s is being bound, but its storage is %q", v.Name, s)
+	}
+}
+
+// volumeNameOf is the last part of a key of the backend.
+func volumeNameOf(key string) string {
+	for i := len(key) - 1; i >= 0; i-- {
+		if key[i] == '/' {
+			return key[i+1:]
+		}
+	}
+	return key
+}

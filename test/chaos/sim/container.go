@@ -1,0 +1,215 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+// container is the author's image, at work: it keeps the contract, except where the plan says that it does not.
+type container struct {
+	w       *World
+	run     *run
+	pod     *corev1.Pod
+	process *process
+	request contract.Request
+	// ctx ends with SIGKILL, asked with SIGTERM.
+	ctx, asked context.Context
+	kill       context.CancelFunc
+	terminate  context.CancelFunc
+}
+
+func newContainer(w *World, r *run) *container {
+	c := &container{w: w, run: r, pod: r.pod, process: w.process("pod", r.pod.Name)}
+	if err := json.Unmarshal([]byte(r.pod.Annotations[contract.AnnRequest]), &c.request); err != nil {
+		w.violate("pod %s has an unreadable request: %v", r.pod.Name, err)
+	}
+	c.ctx, c.kill = context.WithCancel(w.ctx)
+	c.asked, c.terminate = context.WithCancel(c.ctx)
+	if c.chance("stubborn") {
+		c.asked = c.ctx
+	}
+	context.AfterFunc(c.ctx, c.process.kill)
+	c.process.refuse = c.refusal
+	return c
+}
+
+// chance draws what goes wrong with this container.
+func (c *container) chance(what string) bool {
+	if !c.w.faulty() || !c.w.dice.chance(c.w.plan.Rates[what], what, c.pod.Name) {
+		return false
+	}
+	c.w.drawn(what)
+	return true
+}
+
+// refusal: nothing gets through from a node that is cut off, and the pod's token dies with the pod.
+func (c *container) refusal() error {
+	if c.run.n.isCut() {
+		return errUnreachable
+	}
+	pod, ok := apiserver.Get[*corev1.Pod](c.w.server, apiserver.Pods, namespace, c.pod.Name)
+	if !ok || pod.UID != c.pod.UID || pod.DeletionTimestamp != nil && time.Since(pod.DeletionTimestamp.Time) > time.Minute {
+		return apiserver.Status(401, metav1.StatusReasonUnauthorized, "Unauthorized")
+	}
+	return nil
+}
+
+var errKilled = errors.New("killed")
+
+// step is a moment at which the container may be killed, or hear that it should stop.
+func (c *container) step(from, to time.Duration, what string) error {
+	if c.chance("pod-killed") {
+		c.w.trace.add(c.pod.Name, "is killed before it can %s", what)
+		return errKilled
+	}
+	timer := time.NewTimer(c.w.dice.between(from, to, "step", what, c.pod.Name))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-c.asked.Done():
+		if c.ctx.Err() != nil {
+			return errKilled
+		}
+		return errors.New("terminated")
+	}
+}
+
+func (c *container) work() exit {
+	var err error
+	if c.request.Operation == contract.Delete {
+		err = c.delete()
+	} else {
+		err = c.provision()
+	}
+	if errors.Is(err, errKilled) || c.ctx.Err() != nil {
+		return exit{code: 137, reason: "Error", ran: true}
+	}
+	if err == nil {
+		return exit{reason: "Completed", ran: true}
+	}
+	e := exit{code: int32(sdk.ExitCode(err)), reason: "Error", message: sdk.Message(err), ran: true}
+	if e.code == contract.ExitDone+1 && c.chance("oom") {
+		return exit{code: 137, reason: "OOMKilled", ran: true}
+	}
+	return e
+}
+
+func (c *container) provision() error {
+	if err := c.step(10*time.Millisecond, 2*time.Second, "begin"); err != nil {
+		return err
+	}
+	if err := c.refuses(); err != nil {
+		return err
+	}
+	if c.chance("slow") {
+		if err := c.step(30*time.Second, 2*time.Minute, "dawdle"); err != nil {
+			return err
+		}
+	}
+	if err := c.w.backend.provision(c); err != nil {
+		return err
+	}
+	if c.chance("exit-1") {
+		return errors.New("something went wrong after the storage was made")
+	}
+	if c.chance("no-volume") {
+		return nil
+	}
+	if err := c.step(time.Millisecond, time.Second, "create the volume"); err != nil {
+		return err
+	}
+	return c.createVolume()
+}
+
+// refuses draws the exit codes that promise that nothing was made.
+func (c *container) refuses() error {
+	switch {
+	case c.chance("exit-64"):
+		return sdk.Refuse(errors.New("refused by chaos"))
+	case c.chance("exit-69"):
+		return sdk.NotHere(errors.New("not here by chaos"))
+	case c.chance("exit-75"):
+		return sdk.TryAgain(errors.New("busy by chaos"))
+	case c.chance("exit-1"):
+		return errors.New("failed by chaos before anything was made")
+	}
+	return nil
+}
+
+func (c *container) createVolume() error {
+	skeleton := &corev1.PersistentVolume{}
+	if err := yaml.Unmarshal([]byte(c.pod.Annotations[contract.AnnVolume]), skeleton); err != nil {
+		c.w.violate("pod %s has an unreadable volume: %v", c.pod.Name, err)
+		return err
+	}
+	volume, err := sdk.NewVolume(skeleton, sdk.Volume{Source: corev1.PersistentVolumeSource{
+		NFS: &corev1.NFSVolumeSource{Server: "backend", Path: "/" + poolOf(c.request) + "/" + c.request.VolumeName}}})
+	if err != nil {
+		return err
+	}
+	if c.chance("misfit") {
+		switch c.w.dice.roll("misfit-how", c.pod.Name).IntN(3) {
+		case 0:
+			volume.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
+		case 1:
+			volume.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadOnlyMany}
+		case 2:
+			volume.Spec.ClaimRef.Name = "another"
+		}
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	_, err = sdk.CreateVolume(c.asked, client, volume)
+	return err
+}
+
+var podScheme = func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.PersistentVolume{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	return scheme
+}()
+
+func (c *container) client() (rest.Interface, error) {
+	return rest.RESTClientFor(&rest.Config{Host: "http://apiserver", Transport: c.process, QPS: -1, APIPath: "/api",
+		ContentConfig: rest.ContentConfig{GroupVersion: &corev1.SchemeGroupVersion, ContentType: "application/json",
+			NegotiatedSerializer: serializer.NewCodecFactory(podScheme).WithoutConversion()}})
+}
+
+func (c *container) delete() error {
+	if err := c.step(10*time.Millisecond, 2*time.Second, "begin"); err != nil {
+		return err
+	}
+	if c.chance("exit-75") {
+		return sdk.TryAgain(errors.New("busy by chaos"))
+	}
+	if c.chance("slow") {
+		if err := c.step(30*time.Second, 2*time.Minute, "dawdle"); err != nil {
+			return err
+		}
+	}
+	if err := c.w.backend.remove(c); err != nil {
+		return err
+	}
+	if c.chance("exit-1") {
+		return errors.New("something went wrong after the storage was removed")
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package sim
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+type dispatcherProcess struct {
+	*process
+	cancel context.CancelFunc
+	ended  chan struct{}
+}
+
+// startDispatcher starts a process of the real dispatcher.
+func (w *World) startDispatcher() {
+	w.mu.Lock()
+	w.started++
+	name := fmt.Sprintf("dispatcher-%d", w.started)
+	w.mu.Unlock()
+	p := &dispatcherProcess{process: w.process("dispatcher", name), ended: make(chan struct{})}
+	var ctx context.Context
+	ctx, p.cancel = context.WithCancel(klog.NewContext(w.ctx, logr.Discard()))
+	config := &rest.Config{Host: "http://apiserver", Transport: p.process, QPS: 200, Burst: 400,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
+	if w.options.Wrap != nil {
+		config.Wrap(w.options.Wrap)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		panic(err)
+	}
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, Registry: prometheus.NewRegistry(),
+		SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true, // the double admits everything
+		Pods: podspec.Cluster{Namespace: namespace, KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
+	if err != nil {
+		panic(err)
+	}
+	w.trace.add(name, "starts")
+	w.set(func() { w.dispatchers = append(w.dispatchers, p) })
+	go func() {
+		defer close(p.ended)
+		err := d.Run(ctx)
+		if err != nil {
+			w.diedYoung.Store(true)
+		}
+		w.trace.add(name, "ended: %v", err)
+	}()
+}
+
+func (w *World) alive() []*dispatcherProcess {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var list []*dispatcherProcess
+	for _, d := range w.dispatchers {
+		if !d.isDead() {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// killDispatcher ends a process as SIGKILL does, as far as anybody can tell who is not in it. Another starts if it was
+// the only one.
+func (w *World) killDispatcher(p *process, why string) {
+	for _, d := range w.alive() {
+		if d.process == p && !w.over.Load() {
+			w.trace.add(p.name, "is killed %s", why)
+			d.kill()
+			d.cancel()
+			w.later(10*time.Millisecond, 20*time.Second, func() {
+				if len(w.alive()) == 0 {
+					w.startDispatcher()
+				}
+			}, "restart", p.name)
+		}
+	}
+}
+
+func (w *World) disturbDispatchers(a Action) {
+	alive := w.alive()
+	if a.Do == "dispatcher-second" {
+		if len(alive) > 1 {
+			return
+		}
+		w.startDispatcher()
+		time.AfterFunc(a.For, func() {
+			if alive := w.alive(); len(alive) > 1 {
+				w.killDispatcher(alive[a.N%len(alive)].process, "as one of two leaders")
+			}
+		})
+		return
+	}
+	if len(alive) > 0 {
+		w.killDispatcher(alive[a.N%len(alive)].process, "by the plan")
+	}
+}
+
+// wrote counts what a dispatcher writes.
+func (w *World) wrote(p *process, r *apiserver.Request, code int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes++
+	w.lastWrite = fmt.Sprintf("%s %s %s%s -> %d", p.name, r.Verb, r.Resource, path(r), code)
+}
+
+// served checks what a dispatcher does against what it was told before.
+func (w *World) served(p *process, r *apiserver.Request, code int) {
+	switch {
+	case p.role != "dispatcher":
+	case r.Resource == apiserver.Volumes && r.Verb == "get" && code == 200:
+		if v, ok := w.volume(r.Name); ok {
+			w.set(func() { w.policyRead[p.name+"/"+r.Name] = v.Spec.PersistentVolumeReclaimPolicy })
+		}
+	case r.Resource == apiserver.Pods && r.Verb == "create" && code == 201:
+		var pod corev1.Pod
+		if err := json.Unmarshal(r.Body(), &pod); err != nil || pod.Annotations[contract.AnnVolumeUID] == "" {
+			return
+		}
+		volume := "pvc-" + pod.Labels[contract.LabelClaimUID]
+		w.mu.Lock()
+		policy, bound := w.policyRead[p.name+"/"+volume], w.everBound[volume]
+		w.mu.Unlock()
+		if policy == corev1.PersistentVolumeReclaimRetain && bound {
+			w.violate("%s orders the deletion of %s, which it knows is to be retained", p.name, volume)
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package sim
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+// node is a machine with its kubelet.
+type node struct {
+	w    *World
+	name string
+
+	mu      sync.Mutex
+	life    context.Context // of the machine; what runs on it ends with it
+	crash   context.CancelFunc
+	online  chan struct{} // closed while the kubelet reaches the API server
+	cutoff  bool
+	removed bool                          // the Node object was deleted
+	started map[types.UID]context.Context // the machine's life in which it started a pod
+}
+
+func newNode(w *World, name string) *node {
+	n := &node{w: w, name: name, online: make(chan struct{}), started: map[types.UID]context.Context{}}
+	n.life, n.crash = context.WithCancel(w.ctx)
+	close(n.online)
+	return n
+}
+
+func (w *World) readyNodes() []*node {
+	var ready []*node
+	for _, n := range w.nodes {
+		if n.ready() {
+			ready = append(ready, n)
+		}
+	}
+	return ready
+}
+
+func (n *node) ready() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return !n.cutoff && n.life.Err() == nil && !n.removed
+}
+
+func (n *node) isRemoved() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.removed
+}
+
+// connected waits until the kubelet reaches the API server; false if the machine died first.
+func (n *node) connected(life context.Context) bool {
+	for {
+		n.mu.Lock()
+		online := n.online
+		n.mu.Unlock()
+		select {
+		case <-online:
+			n.mu.Lock()
+			cutoff := n.cutoff
+			n.mu.Unlock()
+			if !cutoff {
+				return life.Err() == nil
+			}
+		case <-life.Done():
+			return false
+		}
+	}
+}
+
+func (n *node) isCut() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.cutoff
+}
+
+// disturbNode: a machine dies, or is cut off, and comes back; or dies and its Node object is deleted. Nobody deletes the
+// Node object of a machine that still runs: what runs there could not be stopped.
+func (w *World) disturbNode(a Action) {
+	n := w.nodes[a.N%len(w.nodes)]
+	if !n.ready() {
+		return
+	}
+	n.mu.Lock()
+	if a.Do == "node-cut" {
+		n.cutoff, n.online = true, make(chan struct{})
+	} else {
+		n.crash()
+	}
+	n.mu.Unlock()
+	w.trace.add(n.name, "%s", a.Do)
+	gone := time.Now()
+	time.AfterFunc(100*time.Second, func() { w.taint(n, gone) })
+	if a.Do == "node-deleted" {
+		time.AfterFunc(a.For/2, func() { w.deleteNode(n) })
+	}
+	time.AfterFunc(a.For, func() { w.restoreNode(n) })
+}
+
+// taint evicts the pods of a node that has been away for 40 s to be noticed and 60 s to be tolerated.
+func (w *World) taint(n *node, gone time.Time) {
+	if w.over.Load() || n.ready() || n.isRemoved() {
+		return
+	}
+	for _, pod := range w.podsOn(n) {
+		if pod.DeletionTimestamp == nil {
+			w.disrupt(pod, "DeletionByTaintManager")
+			w.remove("taint-manager", apiserver.Pods, namespace, pod.Name)
+		}
+	}
+}
+
+func (w *World) disrupt(pod *corev1.Pod, reason string) {
+	w.server.Mutate(apiserver.Pods, namespace, pod.Name, func(o apiserver.Object) {
+		p := o.(*corev1.Pod)
+		if p.UID == pod.UID && !ended(p) {
+			p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget,
+				Status: corev1.ConditionTrue, Reason: reason, Message: "chaos", LastTransitionTime: metav1.Now().Rfc3339Copy()})
+		}
+	})
+}
+
+// deleteNode is followed by the pod garbage collector.
+func (w *World) deleteNode(n *node) {
+	if w.over.Load() {
+		return
+	}
+	n.mu.Lock()
+	n.removed = true
+	n.mu.Unlock()
+	w.trace.add(n.name, "Node object deleted")
+	w.later(20*time.Second, 60*time.Second, func() {
+		if !n.isRemoved() {
+			return
+		}
+		for _, pod := range w.podsOn(n) {
+			w.collect(pod)
+		}
+	}, "podgc", n.name)
+}
+
+// collect is what the pod garbage collector does to an orphan.
+func (w *World) collect(pod *corev1.Pod) {
+	w.trace.add("podgc", "collects %s", pod.Name)
+	w.disrupt(pod, "DeletionByPodGC")
+	w.server.Mutate(apiserver.Pods, namespace, pod.Name, func(o apiserver.Object) {
+		if p := o.(*corev1.Pod); p.UID == pod.UID && !ended(p) {
+			p.Status.Phase = corev1.PodFailed
+		}
+	})
+	none := int64(0)
+	_, _ = w.server.Delete(apiserver.Pods, namespace, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+}
+
+func (w *World) restoreNode(n *node) {
+	if w.over.Load() {
+		return
+	}
+	n.mu.Lock()
+	if n.life.Err() != nil {
+		n.life, n.crash = context.WithCancel(w.ctx)
+	}
+	if n.cutoff {
+		n.cutoff = false
+		close(n.online)
+	}
+	n.removed = false
+	n.mu.Unlock()
+	w.trace.add(n.name, "is back")
+	for _, pod := range w.podsOn(n) {
+		w.later(time.Second, 10*time.Second, func() { w.resume(n, pod) }, "kubelet", "resume", pod.Name)
+	}
+	w.retryPods()
+	for _, name := range sorted(w.claimNames()) {
+		w.later(time.Millisecond, time.Second, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
+	}
+}
+
+func (w *World) podsOn(n *node) []*corev1.Pod {
+	var list []*corev1.Pod
+	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
+		if pod.Spec.NodeName == n.name {
+			list = append(list, pod)
+		}
+	}
+	return list
+}
+
+func (w *World) node(name string) *node {
+	for _, n := range w.nodes {
+		if n.name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}

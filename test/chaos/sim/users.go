@@ -1,0 +1,196 @@
+package sim
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+// putClass creates the StorageClass unless it is there.
+func (w *World) putClass(i int, pool string) {
+	c := w.plan.Classes[i]
+	policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
+	if c.Retain {
+		policy = corev1.PersistentVolumeReclaimRetain
+	}
+	if c.Delayed {
+		mode = storagev1.VolumeBindingWaitForFirstConsumer
+	}
+	w.create(apiserver.Classes, &storagev1.StorageClass{
+		ObjectMeta:    metav1.ObjectMeta{Name: c.Name},
+		Provisioner:   contract.ProvisionerName,
+		ReclaimPolicy: &policy, VolumeBindingMode: &mode,
+		Parameters: map[string]string{"pool": pool},
+	})
+}
+
+// putConfig creates or replaces the class's ConfigMap. note is a property that means nothing.
+func (w *World) putConfig(i int, zone, note string) {
+	c := w.plan.Classes[i]
+	data := map[string]string{
+		"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner",
+		"zone": zone, "timeout": "60s", "start-timeout": "40s", "failed-pod-ttl": "0s",
+	}
+	if c.TTL > 0 {
+		data["failed-pod-ttl"] = c.TTL.String()
+	}
+	if c.MaxConcurrent > 0 {
+		data["max-concurrent"] = string(rune('0' + c.MaxConcurrent))
+	}
+	if note != "" {
+		data["image"] = "example.com/image:" + note
+	}
+	w.setConfig(i, data)
+}
+
+func (w *World) setConfig(i int, data map[string]string) {
+	name := w.plan.Classes[i].Name
+	if w.server.Mutate(apiserver.ConfigMaps, namespace, name, func(o apiserver.Object) { o.(*corev1.ConfigMap).Data = data }) {
+		w.trace.add("admin", "change ConfigMap %s: %v", name, data)
+		return
+	}
+	w.create(apiserver.ConfigMaps, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"storage-class": name, "type": "provisioner-config"}},
+		Data:       data})
+}
+
+func (w *World) createClaim(i int) {
+	class := w.plan.Classes[i%len(w.plan.Classes)].Name
+	mode := corev1.PersistentVolumeFilesystem
+	w.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: tenants, Name: claimName(i)},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, VolumeMode: &mode,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	})
+}
+
+// do carries out one action of the plan.
+func (w *World) do(a Action) {
+	w.trace.add("plan", "%s %d for %s", a.Do, a.N, a.For)
+	w.drawn(a.Do)
+	mend := func(f func()) {
+		time.AfterFunc(a.For, func() {
+			if !w.over.Load() {
+				f()
+			}
+		})
+	}
+	claim, class := a.N%w.plan.Claims, a.N%len(w.plan.Classes)
+	switch a.Do {
+	case "claim-create":
+		w.createClaim(claim)
+	case "claim-delete":
+		w.remove("user", apiserver.Claims, tenants, claimName(claim))
+	case "claim-recreate":
+		w.remove("user", apiserver.Claims, tenants, claimName(claim))
+		w.recreate(claim, 10)
+	case "claim-annotate":
+		w.server.Mutate(apiserver.Claims, tenants, claimName(claim), func(o apiserver.Object) { setAnnotation(o, "team/note", a.At.String()) })
+	case "config-edit":
+		w.putConfig(class, "zone-a", "note"+string(rune('a'+a.N%20)))
+	case "config-identity":
+		w.putConfig(class, []string{"zone-b", "zone-a", "zone-c"}[a.N%3], "")
+	case "config-break":
+		w.setConfig(class, map[string]string{"plugin-name": contract.ProvisionerName, "nodeselector": "x"})
+		mend(func() { w.putConfig(class, "zone-a", "mended") })
+	case "config-delete":
+		w.remove("admin", apiserver.ConfigMaps, namespace, w.plan.Classes[class].Name)
+		mend(func() { w.putConfig(class, "zone-a", "") })
+	case "class-delete", "class-parameters":
+		pool := map[string]string{"class-delete": "a", "class-parameters": "b"}[a.Do]
+		w.remove("admin", apiserver.Classes, "", w.plan.Classes[class].Name)
+		mend(func() { w.putClass(class, pool) })
+	case "volume-retain", "volume-delete":
+		w.touchVolume(a)
+	case "quota-zero":
+		w.set(func() { w.noQuota = true })
+		mend(func() { w.set(func() { w.noQuota = false }) })
+	case "image-broken":
+		w.set(func() { w.images[w.plan.Classes[class].Name] = true })
+		mend(func() { w.set(func() { delete(w.images, w.plan.Classes[class].Name) }) })
+	case "watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes", "watch-cut", "compact":
+		w.disturb(a)
+	case "dispatcher-kill", "dispatcher-second":
+		w.disturbDispatchers(a)
+	case "pod-kill", "pod-evict", "pod-delete":
+		w.disturbPod(a)
+	case "node-dead", "node-cut", "node-deleted":
+		w.disturbNode(a)
+	default:
+		panic("unknown action " + a.Do)
+	}
+}
+
+func (w *World) set(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+}
+
+// recreate makes a claim of the same name as soon as the old one is gone.
+func (w *World) recreate(i, tries int) {
+	w.later(time.Millisecond, time.Second, func() {
+		if _, there := apiserver.Get[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims, tenants, claimName(i)); there {
+			if tries > 0 {
+				w.recreate(i, tries-1)
+			}
+			return
+		}
+		w.createClaim(i)
+	}, "user", "recreate", claimName(i))
+}
+
+func (w *World) touchVolume(a Action) {
+	volumes := apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes)
+	if len(volumes) == 0 {
+		return
+	}
+	v := volumes[a.N%len(volumes)]
+	if a.Do == "volume-delete" {
+		w.remove("admin", apiserver.Volumes, "", v.Name)
+		return
+	}
+	w.trace.add("admin", "retain %s", v.Name)
+	w.set(func() { w.kept[v.Name] = true }) // its deletion may have begun: judged when the pod is ordered
+	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
+		o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	})
+}
+
+func (w *World) disturb(a Action) {
+	resources := map[string][]string{
+		"watch-lag":      {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes},
+		"watch-lag-pods": {apiserver.Pods}, "watch-lag-claims": {apiserver.Claims}, "watch-lag-volumes": {apiserver.Volumes}}[a.Do]
+	for _, resource := range resources {
+		w.set(func() { w.lags[resource] = time.Now().Add(a.For) })
+	}
+	if a.Do == "compact" {
+		w.server.Compact()
+	}
+	if a.Do == "compact" || a.Do == "watch-cut" {
+		for _, d := range w.alive() {
+			d.cutWatches()
+		}
+	}
+}
+
+func setAnnotation(o apiserver.Object, name, value string) {
+	annotations := map[string]string{}
+	for k, v := range o.GetAnnotations() {
+		annotations[k] = v
+	}
+	annotations[name] = value
+	if value == "" {
+		delete(annotations, name)
+	}
+	o.SetAnnotations(annotations)
+}

@@ -1,0 +1,195 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+// tenants is the namespace of the claims.
+const tenants = "team"
+
+// World is one run of a plan.
+type World struct {
+	plan    Plan
+	options Options
+	dice    *dice
+	server  *apiserver.Server
+	trace   *trace
+	backend *backend
+	ctx     context.Context
+
+	calm, over, diedYoung atomic.Bool
+
+	mu          sync.Mutex
+	lags        map[string]time.Time
+	counts      map[string]int
+	violations  []string
+	nodes       []*node
+	dispatchers []*dispatcherProcess
+	started     int
+	images      map[string]bool // classes whose image cannot be pulled
+	noQuota     bool
+	writes      int
+	lastWrite   string
+	policyRead  map[string]corev1.PersistentVolumeReclaimPolicy // by process and volume: what its last live read saw
+	everBound   map[string]bool                                 // volumes that may hold data, by name
+	kept        map[string]bool                                 // storage whose volume an administrator keeps or dropped, by name
+
+	podMu sync.Mutex
+	pods  map[types.UID]*podState
+	// runningPods are those whose container runs.
+	runningPods map[types.UID]*corev1.Pod
+}
+
+func newWorld(ctx context.Context, plan Plan, options Options) *World {
+	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
+		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
+		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, kept: map[string]bool{},
+		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
+	w.backend = newBackend(w)
+	w.server.Admit = w.admit
+	w.server.Changed = w.changed
+	for i := range plan.Nodes {
+		w.nodes = append(w.nodes, newNode(w, fmt.Sprintf("node-%d", i)))
+	}
+	return w
+}
+
+// faulty says that things may go wrong now.
+func (w *World) faulty() bool { return !w.calm.Load() }
+
+func (w *World) drawn(fault string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.counts[fault]++
+}
+
+// violate records that an invariant does not hold.
+func (w *World) violate(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.trace.add("INVARIANT", "%s", text)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.violations) < 10 {
+		w.violations = append(w.violations, fmt.Sprintf("at %.3fs: %s", time.Since(w.trace.start).Seconds(), text))
+	}
+}
+
+// later runs f after a while that is drawn for the actor and the object.
+func (w *World) later(from, to time.Duration, f func(), name ...string) {
+	time.AfterFunc(w.dice.between(from, to, name...), func() {
+		if !w.over.Load() {
+			f()
+		}
+	})
+}
+
+func (w *World) lagsUntil(resource string) time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lags[resource]
+}
+
+// admit is the quota.
+func (w *World) admit(o apiserver.Object) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if pod, ok := o.(*corev1.Pod); ok && w.noQuota {
+		return apiserver.Status(403, metav1.StatusReasonForbidden,
+			fmt.Sprintf("pods %q is forbidden: exceeded quota: none, requested: pods=1, used: pods=0, limited: pods=0", pod.Name))
+	}
+	return nil
+}
+
+// changed is the watch of the stand-ins. It is called under the server's lock.
+func (w *World) changed(resource string, before, after apiserver.Object) {
+	object := after
+	if object == nil {
+		object = before
+	}
+	name := object.GetName()
+	switch resource {
+	case apiserver.Pods:
+		w.podChanged(before, after)
+	case apiserver.Claims:
+		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(name) }, "binder", "claim", name)
+		if after != nil && after.GetDeletionTimestamp() != nil {
+			w.later(time.Millisecond, 2*time.Second, func() { w.unprotectClaim(name) }, "protection", "claim", name)
+		}
+		if after == nil {
+			for _, suffix := range []string{string(before.GetUID())} {
+				w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume("pvc-" + suffix) }, "binder", "volume", suffix)
+			}
+		}
+		w.later(time.Millisecond, 500*time.Millisecond, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
+	case apiserver.Volumes:
+		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
+			w.set(func() { w.kept[name] = true })
+		}
+		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume(name) }, "binder", "volume", name)
+	case apiserver.Classes:
+		for _, i := range slices.Sorted(maps.Keys(w.claimNames())) {
+			w.later(time.Millisecond, time.Second, func() { w.syncClaim(i) }, "binder", "claim", i)
+		}
+	}
+}
+
+func (w *World) claimNames() map[string]bool {
+	names := map[string]bool{}
+	for i := range w.plan.Claims {
+		names[claimName(i)] = true
+	}
+	return names
+}
+
+func claimName(i int) string { return fmt.Sprintf("claim-%d", i) }
+
+// Setup: classes and ConfigMaps.
+func (w *World) setup() {
+	for i := range w.plan.Classes {
+		w.putClass(i, "a")
+		w.putConfig(i, "zone-a", "")
+	}
+}
+
+func (w *World) create(resource string, object apiserver.Object) {
+	if _, err := w.server.Create(resource, object); err != nil {
+		w.trace.add("user", "create %s %s -> %v", resource, object.GetName(), err)
+		return
+	}
+	w.trace.add("user", "create %s %s", resource, object.GetName())
+}
+
+func (w *World) remove(actor, resource, namespace, name string) {
+	_, err := w.server.Delete(resource, namespace, name, metav1.DeleteOptions{})
+	w.trace.add(actor, "delete %s %s -> %v", resource, name, err)
+}
+
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+func uidOf(volume string) string { return volume[len("pvc-"):] }
+
+// findClaim is the claim with a UID, or nil.
+func (w *World) findClaim(uid string) *corev1.PersistentVolumeClaim {
+	for _, claim := range apiserver.List[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims) {
+		if string(claim.UID) == uid {
+			return claim
+		}
+	}
+	return nil
+}
+
+// namespace of the provisioners.
+const namespace = contract.ProvisionersNamespace
