@@ -49,7 +49,7 @@ containerd_command() {
 }
 
 kubelet_command() {
-	CMD=(env PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$STATE/kubelet.yaml" --root-dir="$STATE/kubelet"
+	CMD=(env PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$STATE/kubelet.yaml" --root-dir=/var/lib/kubelet
 		--kubeconfig="$PKI/kubelet.kubeconfig" --hostname-override="$NODE" --node-ip="$NODE_IP")
 }
 

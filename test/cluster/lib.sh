@@ -13,7 +13,7 @@ PIDS=$RUN/pids               # one file a process, see record
 NODE=node1
 NODE_IP=10.99.0.1
 HOST_PORT=16443              # the API server on the machine's 127.0.0.1
-PRIVATE_DIRS="/var/lib/cni /var/lib/kubelet /var/log/containers" # fixed in the CNI library and the kubelet
+PRIVATE_DIRS="/var/lib/cni /var/lib/kubelet /var/log/containers" # seen by the cluster alone; short, since sockets lie there
 API=https://127.0.0.1:6443   # the same inside the cluster's network namespace
 
 say() { echo "cluster: $*"; }
