@@ -79,6 +79,7 @@ func weakerPolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
 	if !equality.Semantic.DeepEqual(got.ParamKind, want.ParamKind) {
 		return "spec.paramKind differs"
 	}
+	got, want = plain(got), plain(want)
 	if !equality.Semantic.DeepEqual(got.MatchConditions, want.MatchConditions) {
 		return "spec.matchConditions differ"
 	}
@@ -95,6 +96,22 @@ func weakerPolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
 		}
 	}
 	return ""
+}
+
+// plain evens out the white space of expressions, which tools that rewrite YAML fold as they like.
+func plain(spec *admissionv1.ValidatingAdmissionPolicySpec) *admissionv1.ValidatingAdmissionPolicySpec {
+	spec = spec.DeepCopy()
+	even := func(expression *string) { *expression = strings.Join(strings.Fields(*expression), " ") }
+	for i := range spec.MatchConditions {
+		even(&spec.MatchConditions[i].Expression)
+	}
+	for i := range spec.Variables {
+		even(&spec.Variables[i].Expression)
+	}
+	for i := range spec.Validations {
+		even(&spec.Validations[i].Expression)
+	}
+	return spec
 }
 
 // rulesOf leaves out what the API server fills in.

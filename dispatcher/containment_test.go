@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -26,6 +27,10 @@ func TestContainment(t *testing.T) {
 		{name: "as shipped"},
 		{name: "with another rule", weaken: func(p *policy) *policy {
 			p.Spec.Validations = append(p.Spec.Validations, admissionv1.Validation{Expression: "false"})
+			return p
+		}},
+		{name: "folded by another tool", weaken: func(p *policy) *policy {
+			p.Spec.Variables[2].Expression = strings.ReplaceAll(p.Spec.Variables[2].Expression, " ", "\n ") + "\n"
 			return p
 		}},
 		{name: "removed", weaken: func(*policy) *policy { return no }, want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod does not exist"},
