@@ -114,7 +114,8 @@ func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
 	return took, pods.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &none})
 }
 
-type course struct{ podCreated, bound, gone time.Duration }
+// course is when each thing happened, counted from the creation of the claim, and from its deletion.
+type course struct{ annotated, podCreated, bound, gone time.Duration }
 
 // claim follows one claim from its creation until its volume is gone again.
 func (b *bench) claim(ctx context.Context, i int) (course, error) {
@@ -140,15 +141,26 @@ func (b *bench) claim(ctx context.Context, i int) (course, error) {
 		return c, fmt.Errorf("create claim: %w", err)
 	}
 	uid := string(made.UID)
-	if c.podCreated, err = until(ctx, podWatch, start, func(t watch.EventType, o runtime.Object) bool {
-		return t == watch.Added && o.(*corev1.Pod).Labels[contract.LabelClaimUID] == uid
+	pod := make(chan error, 1)
+	go func() { // beside the claim's own course, so that neither is seen late
+		var err error
+		c.podCreated, err = until(ctx, podWatch, start, func(t watch.EventType, o runtime.Object) bool {
+			return t == watch.Added && o.(*corev1.Pod).Labels[contract.LabelClaimUID] == uid
+		})
+		pod <- err
+	}()
+	if c.annotated, err = until(ctx, claimWatch, start, func(_ watch.EventType, o runtime.Object) bool {
+		return o.(*corev1.PersistentVolumeClaim).Annotations["volume.kubernetes.io/storage-provisioner"] != ""
 	}); err != nil {
-		return c, fmt.Errorf("pod of claim %s: %w", claimName, err)
+		return c, fmt.Errorf("claim %s: %w", claimName, err)
 	}
 	if c.bound, err = until(ctx, claimWatch, start, func(_ watch.EventType, o runtime.Object) bool {
 		return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
 	}); err != nil {
 		return c, fmt.Errorf("claim %s: %w", claimName, err)
+	}
+	if err := <-pod; err != nil {
+		return c, fmt.Errorf("pod of claim %s: %w", claimName, err)
 	}
 	c.gone, err = b.release(ctx, claimName, podspec.VolumeName(uid))
 	return c, err
