@@ -5,9 +5,9 @@
 SHELL := /bin/bash
 export GOFLAGS ?= -buildvcs=false
 
-PROGRAMS := $(notdir $(wildcard cmd/*))
+PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard images/*/main.go))
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
-SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './configmaps/*' \) -print) go.mod go.sum
+SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
 SCRIPTS   = $(shell $(FILES) | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
 
@@ -23,6 +23,7 @@ lint: ## gofmt, go vet and shellcheck
 	go vet ./...
 	go vet -tags integration ./...
 	go vet -tags e2e ./...
+	go vet -tags cinder ./...
 	cd tools && go vet ./...
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
@@ -38,7 +39,7 @@ test-integration: ## against a real API server
 	go test -race -count=1 -tags integration ./test/integration/...
 
 test-e2e: cluster-up images ## against a real node
-	go test -count=1 -tags e2e ./test/e2e/...
+	go test -count=1 -timeout 30m -tags e2e ./test/e2e/...
 
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
@@ -46,7 +47,7 @@ chaos: ## crashes, lost answers and errors
 bench: cluster-up images ## how fast, against the raw API and others
 	test/bench/run.sh
 
-demo: cluster-up images ## a claim from nothing to a volume in use
+demo: $(if $(filter current,$(CLUSTER)),,cluster-up) images ## a claim from nothing to a volume in use
 	test/demo.sh
 
 down: cinder-down cluster-down ## stop all that was started
@@ -73,14 +74,15 @@ bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	@$(replace)
 
 bin/%: $(SOURCES)
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@.new ./cmd/$*
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
 # An image is made again when a file of its folder, its program or its base changed.
 bin/images/%.tar: bin/mkimage $$(wildcard images/$$*/*)
-	@test/cluster/packages.sh busybox-static
+	@test/cluster/packages.sh busybox-static ca-certificates
 	bin/mkimage build -o $@ images/$*/image.yaml
 
 bin/images/flex-provisioner.tar: bin/flex-provisioner
 bin/images/flexctl.tar: bin/flexctl
 bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/flexctl images/shell/image.yaml
+bin/images/cinder-iscsi.tar: bin/cinder-iscsi

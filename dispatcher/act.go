@@ -29,6 +29,12 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 		return unseenFor, err
 	}
 	p := decide(f)
+	if p.check {
+		if err := d.confirmVolume(ctx, f); err != nil {
+			return 0, err
+		}
+		p = decide(f)
+	}
 	if p.confirm {
 		if err := d.confirm(ctx, f); err != nil {
 			return 0, err
@@ -55,6 +61,11 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 	for _, r := range p.reports {
 		d.tell(ctx, f, r)
+	}
+	if p.mend != nil {
+		if err := d.mend(ctx, f.volume, p.mend); err != nil {
+			return err
+		}
 	}
 	if p.create != nil {
 		if err := d.start(ctx, f, p.create); err != nil {
@@ -88,8 +99,10 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 		}
 	}
 	if p.storageGone {
-		d.intake.storageGone(f.volume.UID)
-		d.caches.volumes.kick(f.volume)
+		// Once is enough: the library tries again by itself what fails after that.
+		if d.intake.storageGone(f.volume.UID) {
+			d.caches.volumes.kick(f.volume)
+		}
 	}
 	if p.handOver {
 		d.caches.claims.kick(f.claim)
@@ -97,9 +110,10 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 	return nil
 }
 
-// holds is how long a pod has to stay for its number alone: for ever, if it is the newest of a claim that waits.
+// holds is how long a pod has to stay for its number alone: for ever, if it is the first or the newest of a claim that
+// waits.
 func (f *facts) holds(pod *corev1.Pod) time.Duration {
-	if f.waiting() && f.newest(newAttempt(pod, "")) {
+	if a := newAttempt(pod, ""); f.waiting() && (a.number == 0 || f.newest(a)) {
 		return math.MaxInt64
 	}
 	return 0
@@ -137,7 +151,11 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	}
 	d.intake.clear(f.uid) // what kept the claim waiting is over; if it comes again, it is told again
 	for _, old := range o.replaces {
-		if err := d.settle(ctx, old, 0); err != nil {
+		keep := time.Duration(0)
+		if _, _, number, _ := podspec.ParseName(old.Name); number == 0 {
+			keep = f.holds(old)
+		}
+		if err := d.settle(ctx, old, keep); err != nil {
 			return err
 		}
 	}
@@ -189,16 +207,18 @@ func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
 // its finalizer would look like one that somebody else took away.
 func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Duration) error {
 	d.intake.untell(string(pod.Labels[contract.LabelClaimUID]), pod.Name)
-	patch, err := finalizerPatch(pod)
-	if err != nil {
-		return err
-	}
-	_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("take finalizer off pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	if slices.Contains(pod.Finalizers, contract.PodFinalizer) {
+		patch, err := withoutFinalizer(pod.UID, contract.PodFinalizer)
+		if err != nil {
+			return err
+		}
+		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("take finalizer off pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		}
 	}
 	if pod.DeletionTimestamp != nil || keep > 0 {
 		return nil
@@ -206,12 +226,12 @@ func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Dura
 	return d.deletePod(ctx, pod)
 }
 
-// finalizerPatch removes ours and keeps others'. The UID makes it fail on a later pod of the same name.
-func finalizerPatch(pod *corev1.Pod) ([]byte, error) {
-	keep := slices.DeleteFunc(slices.Clone(pod.Finalizers), func(name string) bool { return name == contract.PodFinalizer })
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "finalizers": keep}})
+// withoutFinalizer is a strategic merge patch that takes one finalizer off and leaves what others add or take meanwhile.
+// The UID makes it fail on a later object of the same name.
+func withoutFinalizer(uid types.UID, name string) ([]byte, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{name}}})
 	if err != nil {
-		return nil, fmt.Errorf("encode patch of pod %s/%s: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("encode removal of finalizer %s: %w", name, err)
 	}
 	return patch, nil
 }
@@ -239,12 +259,11 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 	if err != nil {
 		return fmt.Errorf("delete volume %s: %w", v.Name, err)
 	}
-	keep := slices.DeleteFunc(slices.Clone(v.Finalizers), func(name string) bool { return name == contract.VolumeFinalizer })
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": v.UID, "finalizers": keep}})
+	patch, err := withoutFinalizer(v.UID, contract.VolumeFinalizer)
 	if err != nil {
-		return fmt.Errorf("encode patch of volume %s: %w", v.Name, err)
+		return err
 	}
-	_, err = volumes.Patch(ctx, v.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	_, err = volumes.Patch(ctx, v.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("take finalizer off volume %s: %w", v.Name, err)
 	}

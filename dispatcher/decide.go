@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -46,6 +47,12 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 		if len(faults) > 0 {
 			p.reports = append(p.reports, report{on: onClaim, warning: true, reason: ReasonVolumeMismatch, key: string(f.volume.UID),
 				message: fmt.Sprintf("volume %s does not fit the claim: %s", f.volume.Name, joined(faults))})
+		}
+	}
+	if len(provisions) > 0 {
+		if p.mend = mend(f.volume, f.terms, f.provisioner); p.mend != nil {
+			p.reports = append(p.reports, report{on: onClaim, pod: provisions[0].pod, warning: true, reason: ReasonVolumeMended, key: "mended/" + string(f.volume.UID),
+				message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", f.volume.Name, joined(p.mend.faults))})
 		}
 	}
 	if running, ok := unfinished(provisions); ok {
@@ -128,6 +135,7 @@ func undoing(f *facts, provisions, deletes []attempt) plan {
 			p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndone, key: string(newest.pod.UID),
 				message: "what earlier attempts had made was removed"})
 		}
+		p.check = true                                    // a volume that the cache does not show yet would keep its object
 		all := append(pods(provisions), pods(deletes)...) // the proof goes last
 		if f.waiting() {
 			p.retire = all
@@ -179,8 +187,8 @@ func provisioning(f *facts, provisions []attempt) plan {
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndo, key: "undo/" + made.pod.Name,
 			message: "the properties of the class changed: what earlier attempts may have made is removed first"})
 		return orderDelete(f, p, made.pod, made.outcome.Node)
-	case tried && f.now.Before(f.retry(newest)):
-		p.look(f.retry(newest))
+	case f.now.Before(f.earliest()):
+		p.look(f.earliest())
 		return p
 	}
 	p.confirm = true
@@ -240,6 +248,9 @@ func watch(f *facts, p plan, a attempt) plan {
 	if a.outcome.Reason != podspec.ReasonNone {
 		p.reports = append(p.reports, f.told(a, a.outcome.Reason, a.outcome.Message))
 	}
+	if a.outcome.Phase == podspec.Running {
+		return deadline(f, p, a)
+	}
 	if a.outcome.Phase != podspec.Starting || a.pod.DeletionTimestamp != nil || f.config == nil {
 		return p
 	}
@@ -256,6 +267,21 @@ func watch(f *facts, p plan, a attempt) plan {
 		p.look(patience)
 	}
 	return overdue(f, p, a)
+}
+
+// deadline tells of a pod's deadline when it passes. The kubelet says so only after the container has ended, for which a
+// shell that heeds no signal takes all of its grace period.
+func deadline(f *facts, p plan, a attempt) plan {
+	if a.pod.Status.StartTime == nil || a.pod.Spec.ActiveDeadlineSeconds == nil {
+		return p
+	}
+	seconds := *a.pod.Spec.ActiveDeadlineSeconds
+	if end := a.pod.Status.StartTime.Add(time.Duration(seconds) * time.Second); f.now.Before(end) {
+		p.look(end)
+		return p
+	}
+	p.reports = append(p.reports, f.told(a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds and is being ended", seconds)))
+	return p
 }
 
 // overdue stops a pod that has not been seen to run by the time it must have started.
@@ -302,6 +328,21 @@ func (f *facts) retry(a attempt) time.Time {
 		return f.now
 	}
 	return retryAt(a)
+}
+
+// earliest is when the next provision has its turn. It follows the latest one, also if that was retired after what it
+// made had been removed: a provisioner that makes unfit volumes is not asked for the next one at once.
+func (f *facts) earliest() time.Time {
+	var latest attempt
+	for _, a := range append(slices.Clone(f.kept), f.attempts...) {
+		if a.op == contract.Provision && (latest.pod == nil || older(latest, a)) {
+			latest = a
+		}
+	}
+	if latest.pod == nil {
+		return time.Time{}
+	}
+	return f.retry(latest)
 }
 
 // failed reports how an attempt ended without what it was asked for.

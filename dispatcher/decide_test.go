@@ -38,7 +38,7 @@ type scene struct {
 func (s scene) has(word string) bool { return slices.Contains(strings.Fields(s.also), word) }
 
 func (s scene) facts() *facts {
-	f := &facts{now: noon, uid: uid, class: "silver", wanted: !s.has("unwanted"), terms: &storagev1.StorageClass{Provisioner: "p"},
+	f := &facts{now: noon, uid: uid, class: "silver", wanted: !s.has("unwanted"), provisioner: "p", terms: &storagev1.StorageClass{Provisioner: "p"},
 		config: &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: 5 * time.Minute, NodeLocal: s.has("node-local"),
 			Properties:  map[string]string{"zone": "west"},
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}}
@@ -66,7 +66,11 @@ func (s scene) facts() *facts {
 			ended = created.Add(10 * time.Second)
 		}
 		pod := makePod(words, created, ended)
-		f.attempts = append(f.attempts, newAttempt(pod, ""))
+		if slices.Contains(strings.Fields(words), "kept") {
+			f.kept = append(f.kept, newAttempt(pod, ""))
+		} else {
+			f.attempts = append(f.attempts, newAttempt(pod, ""))
+		}
 	}
 	sortAttempts(f.attempts)
 	return f
@@ -104,7 +108,7 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 	}
 	has := func(word string) bool { return slices.Contains(strings.Fields(s.volume), word) }
 	v := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + uid, UID: "volume-uid"},
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + uid, UID: "volume-uid", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p"}},
 		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -113,6 +117,9 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 	}
 	if has("small") {
 		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
+	}
+	if has("bare") {
+		v.Finalizers, v.Annotations = nil, nil
 	}
 	if has("deleting") {
 		v.DeletionTimestamp = &metav1.Time{Time: noon}
@@ -177,6 +184,10 @@ func makePod(words string, created, ended time.Time) *corev1.Pod {
 	case "pulling":
 		pod.Status.Phase = corev1.PodPending
 		state.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+	case "hanging": // past its deadline
+		pod.Spec.ActiveDeadlineSeconds, pod.Status.StartTime = new(int64), &metav1.Time{Time: noon.Add(-time.Second)}
+		pod.Status.Phase = corev1.PodRunning
+		state.Running = &corev1.ContainerStateRunning{}
 	case "running":
 		pod.Status.Phase = corev1.PodRunning
 		state.Running = &corev1.ContainerStateRunning{}
@@ -211,6 +222,9 @@ func describe(p plan) string {
 		if r.key != "" {
 			words = append(words, fmt.Sprintf("tell %s %s", r.on, r.reason))
 		}
+	}
+	if p.mend != nil {
+		words = append(words, fmt.Sprintf("mend %d", len(p.mend.faults)))
 	}
 	names := func(verb string, pods []*corev1.Pod) {
 		for _, pod := range pods {
@@ -251,6 +265,9 @@ func describe(p plan) string {
 	if !p.again.IsZero() {
 		words = append(words, "look in "+p.again.Sub(noon).Round(100*time.Millisecond).String())
 	}
+	if p.check {
+		words = append(words, "(check)")
+	}
 	if p.confirm {
 		words = append(words, "(confirm)")
 	}
@@ -270,6 +287,7 @@ func TestDecide(t *testing.T) {
 		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
 		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
 		{name: "pod running", pods: []string{"prov-0 running"}, want: ""},
+		{name: "pod hangs", pods: []string{"prov-0 hanging"}, want: "tell claim ProvisionerDeadlineExceeded"},
 		{name: "image cannot be pulled", pods: []string{"prov-0 pulling"}, want: "tell claim ProvisionerImagePullFailed, look in 4m0s"},
 		{name: "image mended in the ConfigMap", pods: []string{"prov-0 pulling"}, also: "new-config", want: "tell claim ProvisionerImagePullFailed, stop prov-0"},
 		{name: "a healthy start is not stopped by an edit", pods: []string{"prov-0 pending"}, also: "new-config", want: "look in 4m0s"},
@@ -300,12 +318,16 @@ func TestDecide(t *testing.T) {
 		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
 		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
+		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 2"},
+		{name: "an administrator may change a volume later", claim: "bound", volume: "fits bound bare", want: "forget"},
+		{name: "misfit undone, the next attempt waits", pods: []string{"prov-5 done kept"}, want: "look in 31.5s"},
+		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, replace prov-5, (confirm)"},
 		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
 		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
 		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, drop volume"},
-		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "retire prov-0, retire del-0"},
+		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "retire prov-0, retire del-0, (check)"},
 		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
 		{name: "volume deleted by hand before it was bound", volume: "fits deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
 		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
@@ -330,8 +352,8 @@ func TestDecide(t *testing.T) {
 		{name: "undo failed", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "tell pod ProvisionerFailed, look in 500ms"},
 		{name: "undo failed long ago", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for prov-0, replace del-0, (confirm)"},
 		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed late", "del-0 done undo"}, want: "settle del-0"},
-		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "settle prov-0, settle del-0"},
-		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, retire prov-0, retire del-0"},
+		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "settle prov-0, settle del-0, (check)"},
+		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, retire prov-0, retire del-0, (check)"},
 		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "settle prov-0"},
 
 		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "create delete 0, (confirm)"},
@@ -342,7 +364,7 @@ func TestDecide(t *testing.T) {
 		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "storage gone"},
 		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: ""},
 		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "settle del-0"},
-		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "settle del-0"},
+		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "settle del-0, (check)"},
 		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for del-0, replace del-0, (confirm)"},
 		{name: "made Retain while the delete pod ran", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 running"}, want: ""},
 		{name: "made Retain after the delete pod", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 failed"}, want: "settle del-0"},

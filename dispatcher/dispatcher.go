@@ -259,7 +259,7 @@ func (d *Dispatcher) Lacks() string {
 		return ""
 	}
 	if lacks := d.contains.lacks(); lacks != "" {
-		return lacks + ": kubectl apply -k deploy/policies, or start the dispatcher with --insecure-without-policies"
+		return lacks + ": apply the installation again, or start the dispatcher with --insecure-without-policies"
 	}
 	return ""
 }

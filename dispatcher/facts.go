@@ -23,6 +23,8 @@ type facts struct {
 	claim *corev1.PersistentVolumeClaim
 	// wanted says that the library handed the claim over to be provisioned.
 	wanted bool
+	// provisioner is the name that this dispatcher serves.
+	provisioner string
 	// terms is the claim's StorageClass, or nil.
 	terms *storagev1.StorageClass
 	// volume is pvc-<uid>, or nil.

@@ -20,7 +20,7 @@ import (
 
 // gather collects from the caches what is known about a UID.
 func (d *Dispatcher) gather(class, uid string) (*facts, error) {
-	f := &facts{now: time.Now(), uid: uid, class: class}
+	f := &facts{now: time.Now(), uid: uid, class: class, provisioner: d.options.ProvisionerName}
 	claims, err := d.caches.claims.GetIndexer().ByIndex(byUID, uid)
 	if err != nil {
 		return nil, fmt.Errorf("look up claim %s: %w", uid, err)

@@ -77,10 +77,13 @@ func (i *intake) get(uid string) (wanted bool, released types.UID, changes uint6
 	return i.wanted[uid], i.released[uid], i.changes
 }
 
-func (i *intake) storageGone(volume types.UID) {
+// storageGone remembers that the volume's storage is gone, and says whether that is new.
+func (i *intake) storageGone(volume types.UID) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	known := i.gone[volume]
 	i.gone[volume] = true
+	return !known
 }
 
 // unwant gives the claim back to the library, which hands it over again when the scheduler has chosen another node.

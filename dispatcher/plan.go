@@ -14,7 +14,11 @@ type plan struct {
 	// confirm says that the plan was made on a belief that a cache may hold too long, such as that no volume exists. It is
 	// made again on facts read from the API server before anything is done.
 	confirm bool
+	// check is the same for the volume alone.
+	check   bool
 	reports []report
+	// mend is what a new volume lacks and can be given.
+	mend *mending
 	// create starts an attempt.
 	create *order
 	// stop deletes pods that have not started; their records stay until they are final.
@@ -25,8 +29,9 @@ type plan struct {
 	reschedule bool
 	// settle ends attempts: their outcome has been acted on.
 	settle []*corev1.Pod
-	// retire ends attempts too, but leaves the newest pod of each operation there without its finalizer. While a claim waits
-	// the numbers of its attempts only grow: a dispatcher whose cache lags then orders a name that is taken.
+	// retire ends attempts too, but leaves the first and the newest pod of each operation there without their finalizer.
+	// While a claim waits, the numbers of its attempts only grow and the first one's name stays taken: a dispatcher whose
+	// cache lags, or knows of none, orders a name that exists.
 	retire []*corev1.Pod
 	// storageGone tells the library that the storage of the released volume is gone.
 	storageGone bool
@@ -75,6 +80,7 @@ const (
 	ReasonSucceeded      podspec.Reason = "ProvisioningSucceeded"
 	ReasonNoVolume       podspec.Reason = "ProvisionerMadeNoVolume"
 	ReasonVolumeMismatch podspec.Reason = "VolumeDoesNotFit"
+	ReasonVolumeMended   podspec.Reason = "VolumeMended"
 	ReasonConfigMissing  podspec.Reason = "ProvisionerConfigMissing"
 	ReasonUncontained    podspec.Reason = "AdmissionPoliciesMissing"
 	ReasonClaimRefused   podspec.Reason = "ClaimRefused"

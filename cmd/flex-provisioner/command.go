@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -17,6 +18,9 @@ PersistentVolume; when the volume is released, a pod of the same image removes t
 
 It serves /healthz, /readyz (which names what is missing, permissions included) and /metrics on --http-address, needs no
 storage of its own, and may be stopped and started at any moment. Run two replicas to have one take over at once.`
+
+// width of the help in columns.
+const width = 116
 
 func newCommand() *cobra.Command {
 	o := defaults()
@@ -41,6 +45,10 @@ func newCommand() *cobra.Command {
 	klog.InitFlags(verbosity)
 	command.Flags().AddGoFlag(verbosity.Lookup("v"))
 	command.Flags().SortFlags = false
+	command.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprintf(c.OutOrStdout(), "Usage:\n  %s\n\nFlags:\n%s", c.UseLine(), c.LocalFlags().FlagUsagesWrapped(width))
+		return err
+	})
 	return command
 }
 

@@ -1,0 +1,197 @@
+package arch
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/flex-provisioner/flex-provisioner/"
+
+// tags are the build tags of the project's tests.
+const tags = "integration,e2e,cinder"
+
+// arrows says which packages of the project each one may import, beside itself. A folder with /... stands for all below;
+// the first line that fits counts. A package without a line here is an error: say what it may know.
+var arrows = []arrow{
+	{"contract", nil},
+	{"configmaps", []string{"contract"}},
+	{"podspec", []string{"configmaps", "contract"}},
+	{"deploy/...", nil},
+	{"dispatcher/...", []string{"podspec", "configmaps", "contract", "deploy/..."}},
+	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "contract"}},
+	{"cmd/flexctl", []string{"sdk", "contract"}},
+	{"sdk/sdktest", []string{"sdk", "contract"}},
+	{"sdk/...", []string{"contract"}},
+	{"conformance/...", []string{"sdk/...", "contract"}},
+	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
+	{"images/...", []string{"sdk/...", "contract"}},
+	{"test/...", []string{"..."}},
+}
+
+type arrow struct {
+	who string
+	may []string
+}
+
+// pkg is what go list says of a package. Imports are those of the program, the others those of its tests.
+type pkg struct {
+	Dir                                string
+	ImportPath                         string
+	Imports, TestImports, XTestImports []string
+	GoFiles                            []string
+	Deps                               []string
+}
+
+// name is the package's folder from the top.
+func (p pkg) name() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+// ofTests says that a package is there for tests alone, like httptest.
+func ofTests(name string) bool {
+	return strings.HasPrefix(name, "test/") || strings.HasSuffix(path.Base(name), "test")
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-tags", tags,
+		"-json=Dir,ImportPath,Imports,TestImports,XTestImports,GoFiles,Deps", "./...")
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v", cmd, err)
+	}
+	var packages []pkg
+	for decoder := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+	if len(packages) < 10 {
+		t.Fatalf("go list found %d packages only", len(packages))
+	}
+	return packages
+}
+
+func fits(name, pattern string) bool {
+	if below, ok := strings.CutSuffix(pattern, "..."); ok {
+		return below == "" || name+"/" == below || strings.HasPrefix(name, below)
+	}
+	return name == pattern
+}
+
+func TestArrows(t *testing.T) {
+	for _, p := range list(t) {
+		line := slices.IndexFunc(arrows, func(a arrow) bool { return fits(p.name(), a.who) })
+		if line < 0 {
+			t.Errorf("package %s has no line in the table of arrows: say there what it may import", p.name())
+			continue
+		}
+		for _, imported := range p.Imports {
+			if name, ours := strings.CutPrefix(imported, module); ours {
+				check(t, p.name(), name, arrows[line].may)
+			}
+		}
+	}
+}
+
+func check(t *testing.T, name, imported string, may []string) {
+	t.Helper()
+	if !slices.ContainsFunc(may, func(pattern string) bool { return fits(imported, pattern) }) {
+		t.Errorf("%s imports %s; it may import %s", name, imported, strings.Join(may, ", "))
+	}
+	if ofTests(imported) && !ofTests(name) {
+		t.Errorf("%s imports %s, which is for tests", name, imported)
+	}
+}
+
+// TestGophercloud: Cinder is the business of one image, and of the tests of it.
+func TestGophercloud(t *testing.T) {
+	for _, p := range list(t) {
+		imports := p.Imports
+		if !fits(p.name(), "test/cinder/...") {
+			imports = slices.Concat(p.Imports, p.TestImports, p.XTestImports)
+		}
+		if fits(p.name(), "images/cinder-iscsi/...") {
+			continue
+		}
+		for _, imported := range imports {
+			if strings.HasPrefix(imported, "github.com/gophercloud/") {
+				t.Errorf("%s imports %s: only images/cinder-iscsi may", p.name(), imported)
+			}
+		}
+	}
+}
+
+// pure are the packages that turn values into values.
+var pure = []string{"contract", "configmaps", "podspec"}
+
+// TestPure: no clock, randomness, environment, network or context; and no client, however far away.
+func TestPure(t *testing.T) {
+	impure := []string{"context", "io/ioutil", "log", "math/rand", "math/rand/v2", "crypto/rand", "net", "net/http", "os", "os/exec", "syscall", "sync"}
+	far := []string{"k8s.io/client-go", "sigs.k8s.io/sig-storage-lib-external-provisioner"}
+	for _, p := range list(t) {
+		if !slices.Contains(pure, p.name()) {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if slices.Contains(impure, imported) {
+				t.Errorf("%s imports %s: it is pure", p.name(), imported)
+			}
+		}
+		for _, dependency := range p.Deps {
+			if slices.ContainsFunc(far, func(prefix string) bool { return strings.HasPrefix(dependency, prefix) }) {
+				t.Errorf("%s depends on %s: it is pure", p.name(), dependency)
+			}
+		}
+		for _, file := range p.GoFiles {
+			checkClock(t, filepath.Join(p.Dir, file))
+		}
+	}
+}
+
+// checkClock: of package time only durations and times that are handed in.
+func checkClock(t *testing.T, name string) {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}
+	ast.Inspect(file, func(node ast.Node) bool {
+		selector, ok := node.(*ast.SelectorExpr)
+		if !ok {
+			return true
+		}
+		if of, ok := selector.X.(*ast.Ident); ok && of.Name == "time" && slices.Contains(clock, selector.Sel.Name) {
+			t.Errorf("%s uses time.%s: its package is pure", name, selector.Sel.Name)
+		}
+		return true
+	})
+}
+
+// TestContractIsLight: what every image builds against imports nothing but the standard library.
+func TestContractIsLight(t *testing.T) {
+	for _, p := range list(t) {
+		if p.name() != "contract" {
+			continue
+		}
+		for _, imported := range p.Imports {
+			if strings.Contains(imported, ".") {
+				t.Errorf("contract imports %s, which is not of the standard library", imported)
+			}
+		}
+	}
+}

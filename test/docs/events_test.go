@@ -1,0 +1,95 @@
+package docs
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// reasons are the values of a package's constants of type podspec.Reason.
+func reasons(t *testing.T, dir string) []string {
+	t.Helper()
+	_, files := sources(t, dir)
+	var found []string
+	for _, file := range files {
+		for _, declaration := range file.Decls {
+			constants, ok := declaration.(*ast.GenDecl)
+			if !ok || constants.Tok != token.CONST {
+				continue
+			}
+			for _, spec := range constants.Specs {
+				found = append(found, reasonOf(t, spec.(*ast.ValueSpec))...)
+			}
+		}
+	}
+	return found
+}
+
+func reasonOf(t *testing.T, spec *ast.ValueSpec) []string {
+	t.Helper()
+	name := ""
+	switch typed := spec.Type.(type) {
+	case *ast.Ident:
+		name = typed.Name
+	case *ast.SelectorExpr:
+		name = typed.Sel.Name
+	}
+	if name != "Reason" {
+		return nil
+	}
+	literal, ok := spec.Values[0].(*ast.BasicLit)
+	if !ok {
+		t.Fatalf("constant %s is no literal: this test cannot read it", spec.Names[0].Name)
+	}
+	value, err := strconv.Unquote(literal.Value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if value == "" {
+		return nil
+	}
+	return []string{value}
+}
+
+var eventItem = regexp.MustCompile("(?m)^- `([A-Za-z]+)` \\((Normal|Warning)[;,] ")
+
+func TestEvents(t *testing.T) {
+	var documented []string
+	for _, match := range eventItem.FindAllStringSubmatch(read(t, "docs/events.md"), -1) {
+		documented = append(documented, match[1])
+	}
+	same(t, "docs/events.md", documented, append(reasons(t, "podspec"), reasons(t, "dispatcher")...))
+}
+
+// TestTroubleshooting: every reason that a pod can give a claim is in the README, and none that does not exist.
+func TestTroubleshooting(t *testing.T) {
+	all := append(reasons(t, "podspec"), reasons(t, "dispatcher")...)
+	var documented []string
+	for _, name := range column(table(t, section(t, "README.md", "## Troubleshooting")), 0) {
+		documented = append(documented, name)
+		if !slices.Contains(all, name) {
+			t.Errorf("README.md has the event %s, the code does not", name)
+		}
+	}
+	for _, name := range reasons(t, "podspec") {
+		if !slices.Contains(documented, name) {
+			t.Errorf("the README's troubleshooting lacks %s", name)
+		}
+	}
+}
+
+// TestEventsInDocuments: what looks like one of our reasons anywhere in the documents is one.
+func TestEventsInDocuments(t *testing.T) {
+	all := append(reasons(t, "podspec"), reasons(t, "dispatcher")...)
+	for _, name := range markdown(t) {
+		for _, word := range spans(read(t, name)) {
+			if regexp.MustCompile(`^Provision(er|ing)[A-Z][A-Za-z]+$`).MatchString(word) && !slices.Contains(all, word) {
+				t.Errorf("%s names the event %s, which the code does not have: %s", name, word, strings.Join(all, ", "))
+			}
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
+)
+
+// TestLinks: every relative link of every document leads somewhere, and to a heading that is there.
+func TestLinks(t *testing.T) {
+	for _, name := range markdown(t) {
+		for _, match := range link.FindAllStringSubmatch(block.ReplaceAllString(read(t, name), ""), -1) {
+			target, anchor, _ := strings.Cut(match[1], "#")
+			if strings.Contains(target, "://") {
+				continue
+			}
+			path := name
+			if target != "" {
+				path = filepath.Join(filepath.Dir(name), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, path)); err != nil {
+				t.Errorf("%s links to %s: %v", name, match[1], err)
+			} else if anchor != "" && !slices.Contains(anchors(t, path), anchor) {
+				t.Errorf("%s links to %s, and %s has no such heading", name, match[1], path)
+			}
+		}
+	}
+}
+
+// anchors are the headings of a document as links name them.
+func anchors(t *testing.T, name string) []string {
+	t.Helper()
+	var found []string
+	for _, match := range heading.FindAllStringSubmatch(block.ReplaceAllString(read(t, name), ""), -1) {
+		text := regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(strings.ToLower(match[1]), "")
+		found = append(found, strings.ReplaceAll(text, " ", "-"))
+	}
+	return found
+}
+
+// TestPaths: what README.md and docs/ name as a file or folder of the project is one. A * stands for any name.
+func TestPaths(t *testing.T) {
+	top := regexp.MustCompile(`^(configmaps|contract|deploy|dispatcher|docs|examples|images|podspec|sdk|test|tools)/[^ ]*$`)
+	for _, name := range ours(t) {
+		for _, word := range spans(read(t, name)) {
+			if !top.MatchString(word) {
+				continue
+			}
+			if found, err := filepath.Glob(filepath.Join(root, word)); err != nil || len(found) == 0 {
+				t.Errorf("%s names %s, which does not exist", name, word)
+			}
+		}
+	}
+}
+
+// TestTargets: every "make X" in the documents is a target of the Makefile.
+func TestTargets(t *testing.T) {
+	call := regexp.MustCompile("(?m)(?:`|^    |&& )make ([a-z][a-z-]*)")
+	target := regexp.MustCompile(`(?m)^([a-z-]+):`)
+	var targets []string
+	for _, match := range target.FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		targets = append(targets, match[1])
+	}
+	for _, name := range markdown(t) {
+		for _, match := range call.FindAllStringSubmatch(read(t, name), -1) {
+			if !slices.Contains(targets, match[1]) {
+				t.Errorf("%s says make %s, and the Makefile has no such target", name, match[1])
+			}
+		}
+	}
+}
+
+// ours are README.md and the documents of docs/ whose form is checked here.
+func ours(t *testing.T) []string {
+	t.Helper()
+	list := []string{"README.md"}
+	for _, name := range []string{"crash-points", "dependencies", "design-notes", "events", "metrics", "operations", "writing-a-provisioner"} {
+		list = append(list, "docs/"+name+".md")
+	}
+	return list
+}
+
+// TestScreens: lines fit into 120 columns, but for code and tables of docs/, and a section of the README into a screen.
+func TestScreens(t *testing.T) {
+	const columns, lines = 120, 50
+	for _, name := range ours(t) {
+		text := read(t, name)
+		if name != "README.md" {
+			text = regexp.MustCompile(`(?m)^\|.*$`).ReplaceAllString(block.ReplaceAllString(text, ""), "")
+		}
+		for line := range strings.Lines(text) {
+			if len([]rune(strings.TrimSuffix(line, "\n"))) > columns {
+				t.Errorf("%s has a line of more than %d columns: %s", name, columns, line)
+			}
+		}
+	}
+	for _, part := range regexp.MustCompile(`(?m)^## `).Split(read(t, "README.md"), -1) {
+		title, _, _ := strings.Cut(part, "\n")
+		if n := strings.Count(strings.TrimSpace(part), "\n") + 1; n > lines {
+			t.Errorf("README.md: section %q has %d lines, more than a screen of %d", title, n, lines)
+		}
+	}
+}
