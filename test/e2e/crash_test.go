@@ -1,0 +1,118 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// TestDispatcherKilled kills the dispatcher while ten pods run. Half of them end while no dispatcher runs, half when it
+// is there again. The same then for the ten pods that delete.
+func TestDispatcherKilled(t *testing.T) {
+	s := begin(t)
+	class := s.class("a", setting{provision: gate + "mkdir \"$dir\"\nchmod 0777 \"$dir\"\n" + makeVolume, remove: gate + "rmdir \"$dir\"\n"})
+	var claims []*claim
+	for i := range 10 {
+		claims = append(claims, class.claim(fmt.Sprintf("claim-%d", i)))
+	}
+	s.killWhile(contract.Provision, claims)
+	s.wait(patient, "10 claims bound", func() string { return first(claims, (*claim).unbound) })
+	s.wait(patient, "10 pods acted on", func() string { return first(claims, (*claim).busy) })
+	for _, c := range claims {
+		c.delete()
+	}
+	s.killWhile(contract.Delete, claims)
+	s.wait(patient, "10 claims gone", s.left)
+	for _, c := range claims {
+		c.ran(contract.Provision, 1)
+		c.ran(contract.Delete, 1)
+	}
+	runs := class.runs()
+	slices.Sort(runs)
+	if len(runs) != 20 || len(slices.Compact(runs)) != 20 {
+		t.Errorf("%d runs of scripts, %d of them different: want 20\n%v", len(runs), len(slices.Compact(runs)), runs)
+	}
+}
+
+// killWhile kills the dispatcher while a pod of every claim waits at its gate.
+func (s *scope) killWhile(operation contract.Operation, claims []*claim) {
+	s.Helper()
+	s.wait(patient, fmt.Sprintf("10 %s pods run", operation), func() string {
+		return first(claims, func(c *claim) string {
+			for _, p := range c.livePods() {
+				if p.Labels[contract.LabelOperation] == string(operation) && p.Status.Phase == corev1.PodRunning {
+					return ""
+				}
+			}
+			return "no pod runs for claim " + c.Name
+		})
+	})
+	leader, was := s.leader(), holder()
+	s.ok(killed(s.Context(), leader))
+	for _, c := range claims[:5] {
+		c.class.open(operation, c.volumeName())
+	}
+	took := s.wait(patient, "a new leader", func() string {
+		if holder() == was || holder() == "" {
+			return "the Lease is held by " + was
+		}
+		return ""
+	})
+	s.Logf("the dispatcher was killed while ten %s pods ran; another process led after %.1f s", operation, took.Seconds())
+	for _, c := range claims[5:] {
+		c.class.open(operation, c.volumeName())
+	}
+}
+
+// busy says that a provisioner pod of the claim is there.
+func (c *claim) busy() string {
+	for _, p := range c.livePods() {
+		return fmt.Sprintf("pod %s is %s", p.Name, p.Status.Phase)
+	}
+	return ""
+}
+
+// TestStandbyTakesOver runs two dispatchers and kills the one that leads.
+func TestStandbyTakesOver(t *testing.T) {
+	s := begin(t)
+	class := s.class("a", setting{})
+	_, err := kubectl(t.Context(), "apply", "-k", "deploy/overlays/ha")
+	s.ok(err)
+	s.later(oneDispatcher)
+	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
+	s.ok(err)
+	s.wait(patient, "two dispatchers", func() string {
+		if n := len(dispatchers()); n != 2 {
+			return fmt.Sprintf("%d are ready", n)
+		}
+		return ""
+	})
+	class.claim("one-leads").bound(soon)
+
+	leader := s.leader()
+	// Killed once, its container is back before the Lease ends and may win it. Each time the kubelet waits longer.
+	for range 3 {
+		was := holder()
+		s.ok(killed(t.Context(), s.leader()))
+		took := s.wait(patient, "a new leader", func() string {
+			if holder() == was || holder() == "" {
+				return "the Lease is held by " + was
+			}
+			return ""
+		})
+		t.Logf("%s led after %.1f s", holder(), took.Seconds())
+		if s.leader().UID != leader.UID {
+			break
+		}
+	}
+	if s.leader().UID == leader.UID {
+		t.Errorf("%s still leads", leader.Name)
+	}
+	class.claim("the-other-leads").bound(soon)
+}

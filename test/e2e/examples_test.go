@@ -1,0 +1,103 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// example is a folder of examples/, with the names that differ from it.
+type example struct{ name, configMap, account, root string }
+
+var examples = []example{
+	{name: "inline", configMap: "inline", account: "inline", root: nfsRoot},
+	{name: "silver", configMap: "custom-iscsi-provisioner", account: "foo", root: nfsRoot},
+	{name: "nfs-subdir", configMap: "nfs-subdir", account: "nfs-subdir", root: nfsRoot},
+	{name: "hostpath", configMap: "hostpath", account: "hostpath", root: "/var/lib/flex-hostpath"},
+}
+
+// TestExamples applies each example as its README says, in the namespace default, and cleans up as examples/README.md
+// says.
+func TestExamples(t *testing.T) {
+	t.Cleanup(func() {
+		if err := oneDispatcher(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, e := range examples {
+		t.Run(e.name, func(t *testing.T) {
+			s := begin(t)
+			s.later(e.removeClass)
+			_, err := kubectl(t.Context(), "apply", "-k", "examples/"+e.name)
+			s.ok(err)
+			uid := s.exampleBound(e.name)
+			volume := podspec.VolumeName(uid)
+			s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: e.name}}, "hello from "+e.name+"\n")
+			if !exists(e.root + "/" + volume + "/hello") {
+				t.Errorf("%s/%s/hello does not exist", e.root, volume)
+			}
+			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name)
+			s.ok(err)
+			s.wait(patient, "volume gone", func() string {
+				var left []string
+				if obj, ok, _ := shared.volumes.GetByKey(volume); ok {
+					v := obj.(*corev1.PersistentVolume)
+					left = append(left, "volume "+v.Name+" is "+string(v.Status.Phase)+showEvents(eventsOn(v.UID)))
+				}
+				for _, p := range all(shared.pods, func(p *corev1.Pod) bool { return p.Labels[contract.LabelClaimUID] == uid && !kept(p) }) {
+					left = append(left, "pod "+p.Name+" is "+string(p.Status.Phase))
+				}
+				return strings.Join(left, ", ")
+			})
+			if exists(e.root + "/" + volume) {
+				t.Errorf("%s/%s is left", e.root, volume)
+			}
+		})
+	}
+}
+
+// exampleBound waits until the example's claim is bound, and returns its UID.
+func (s *scope) exampleBound(name string) (uid string) {
+	s.Helper()
+	s.wait(patient, "claim "+name+" bound", func() string {
+		obj, ok, _ := shared.claims.GetByKey("default/" + name)
+		if !ok {
+			return "it is not there"
+		}
+		c := obj.(*corev1.PersistentVolumeClaim)
+		uid = string(c.UID)
+		if c.Status.Phase != corev1.ClaimBound || c.Spec.VolumeName != podspec.VolumeName(uid) {
+			return "it is " + string(c.Status.Phase) + showEvents(eventsOn(c.UID))
+		}
+		return ""
+	})
+	return uid
+}
+
+// removeClass takes away what the example's class consists of, beside the installation.
+func (e example) removeClass(ctx context.Context) error {
+	core := shared.admin.CoreV1()
+	in := contract.ProvisionersNamespace
+	for _, err := range []error{
+		shared.admin.StorageV1().StorageClasses().Delete(ctx, e.name, metav1.DeleteOptions{}),
+		shared.admin.RbacV1().ClusterRoleBindings().Delete(ctx, "flex-provisioner-pod-"+e.account, metav1.DeleteOptions{}),
+		core.ConfigMaps(in).Delete(ctx, e.configMap, metav1.DeleteOptions{}),
+		core.ServiceAccounts(in).Delete(ctx, e.account, metav1.DeleteOptions{}),
+		core.PersistentVolumeClaims(in).Delete(ctx, e.name+"-export", metav1.DeleteOptions{}),
+		core.PersistentVolumes().Delete(ctx, e.name+"-export", metav1.DeleteOptions{}),
+	} {
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,221 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// countRuns is the number of runs for the volume so far, this one included, as $run.
+const countRuns = "echo >> \"$home/seen/count-$FLEX_PV_NAME\"\nrun=$(wc -l < \"$home/seen/count-$FLEX_PV_NAME\")\n"
+
+// tooSmall makes a volume of the wrong size, which flexctl would refuse to.
+const tooSmall = makeDir + `
+sed 's/^    storage: .*/    storage: 1Mi/' /etc/flex-provisioner/volume.yaml > /tmp/volume.yaml
+printf '  nfs:\n    server: %s\n    path: %s\n' "$SERVER" "$EXPORT/$FOLDER/volumes/$FLEX_PV_NAME" >> /tmp/volume.yaml
+/export/kubectl create --validate=false -f /tmp/volume.yaml
+`
+
+// failure is a class that fails, and what its claim's user reads.
+type failure struct {
+	name string
+	// data are keys of the ConfigMap, provision its script, where it matters.
+	data      map[string]string
+	provision string
+	// within is how soon after the claim its event has to come, with this reason and text.
+	within       time.Duration
+	reason, text string
+	// mend are changes of the ConfigMap after which the same claim has to be bound. Without any it mends itself.
+	mend map[string]string
+	// meanwhile makes the changes while the first attempt runs, which they do not concern.
+	meanwhile bool
+	// attempts is how many provision pods there were when the claim is bound; 0 where that depends on the speed.
+	attempts int
+}
+
+var works = map[string]string{"provision": prologue + makeDir + makeVolume}
+
+var failures = []failure{
+	{
+		name:      "fails twice, then works",
+		provision: countRuns + "[ $run -gt 2 ] || flexctl fail \"the backend is at lunch\"\n" + makeDir + makeVolume,
+		within:    10 * time.Second, reason: "ProvisionerFailed", text: "the backend is at lunch (pod {pod})", attempts: 3,
+	},
+	{
+		name: "hangs", data: map[string]string{"timeout": "10s"}, provision: makeDir + "while true; do sleep 0.1; done\n",
+		within: 25 * time.Second, reason: "ProvisionerDeadlineExceeded", text: "the pod ran into its deadline of 10s (pod {pod})", mend: works, meanwhile: true, attempts: 2,
+	},
+	{
+		name: "hangs and heeds no signal", data: map[string]string{"timeout": "10s"}, provision: "trap '' TERM\n" + makeDir + "sleep 3600\n",
+		within: 55 * time.Second, reason: "ProvisionerDeadlineExceeded", text: "the pod ran into its deadline of 10s (pod {pod})", mend: works, meanwhile: true, attempts: 2,
+	},
+	{
+		name: "image does not exist", data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:1"},
+		within: 10 * time.Second, reason: "ProvisionerImagePullFailed",
+		text: "image docker.io/flex-provisioner/no-such-image:1 cannot be had: *docker.io/flex-provisioner/no-such-image:1*(pod {pod})",
+		mend: map[string]string{"image": shellImage},
+	},
+	{
+		name: "image may not be pulled", data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:2", "image-pull-policy": "Never"},
+		within: 10 * time.Second, reason: "ProvisionerImagePullFailed",
+		text: "image docker.io/flex-provisioner/no-such-image:2 cannot be had: ErrImageNeverPull: *(pod {pod})",
+		mend: map[string]string{"image": shellImage},
+	},
+	{
+		name: "volume too small", provision: tooSmall,
+		within: 10 * time.Second, reason: "VolumeDoesNotFit",
+		text: "volume {volume} does not fit the claim: spec.capacity.storage is 1Mi, less than the 64Mi that the claim asks for",
+		mend: works,
+	},
+	{
+		name: "makes no volume", provision: makeDir,
+		within: 10 * time.Second, reason: "ProvisionerMadeNoVolume",
+		text: "the container exited with code 0, but volume {volume} does not exist (pod {pod})", mend: works,
+	},
+	{
+		name: "no node fits", data: map[string]string{"node-selector": "e2e/nowhere=true"},
+		within: 10 * time.Second, reason: "ProvisionerUnschedulable", text: "no node takes the pod: 0/* nodes are available: *(pod {pod})",
+		mend: map[string]string{"node-selector": ""},
+	},
+	{
+		name: "no room on any node", data: map[string]string{"resources": "{requests: {memory: 900Gi}, limits: {memory: 900Gi}}"},
+		within: 10 * time.Second, reason: "ProvisionerUnschedulable", text: "no node takes the pod: 0/* nodes are available: *Insufficient memory*(pod {pod})",
+		mend: map[string]string{"resources": ""},
+	},
+	{
+		name: "refuses", provision: "flexctl fail --refuse 'pool \"gold\" is full; ask storage@example.com'\n",
+		within: 10 * time.Second, reason: "ProvisionerRefused", text: "pool \"gold\" is full; ask storage@example.com (pod {pod})",
+		mend: works, attempts: 2,
+	},
+	{
+		name: "not here", provision: countRuns + "[ $run -gt 1 ] || flexctl fail --not-here 'no fabric on node1'\n" + makeDir + makeVolume,
+		within: 10 * time.Second, reason: "ProvisionerNotHere", text: "no fabric on node1 (pod {pod})", attempts: 2,
+	},
+	{
+		name: "busy", provision: countRuns + "[ $run -gt 1 ] || flexctl fail --try-again 'the array is rebuilding'\n" + makeDir + makeVolume,
+		within: 10 * time.Second, reason: "ProvisionerBusy", text: "the array is rebuilding (pod {pod})", attempts: 2,
+	},
+	{
+		name: "own message", provision: countRuns + "[ $run -gt 1 ] || { printf 'two\\nlines,\\ta tab and $(FLEX_PV_NAME)' > /dev/termination-log; exit 3; }\n" + makeDir + makeVolume,
+		within: 10 * time.Second, reason: "ProvisionerFailed", text: "two lines, a tab and $(FLEX_PV_NAME) (pod {pod})", attempts: 2,
+	},
+	{
+		name: "no message", provision: countRuns + "[ $run -gt 1 ] || exit 7\n" + makeDir + makeVolume,
+		within: 10 * time.Second, reason: "ProvisionerFailed", text: "the container exited with code 7 and left no message (pod {pod})", attempts: 2,
+	},
+	{
+		name: "shows its log", data: map[string]string{"show-logs": "true"},
+		provision: countRuns + "[ $run -gt 1 ] || { echo first; echo 'no route to array' >&2; exit 7; }\n" + makeDir + makeVolume,
+		within:    10 * time.Second, reason: "ProvisionerFailed", attempts: 2,
+		text: "the container exited with code 7 and left no message (pod {pod}); its log ends with: first no route to array",
+	},
+	{
+		name: "out of memory", data: map[string]string{"resources": "{limits: {memory: 32Mi}}"}, provision: "head -c 200m /dev/zero | tail\n",
+		within: 20 * time.Second, reason: "ProvisionerOutOfMemory", text: "the container was killed for want of memory; raise the ConfigMap's resources (pod {pod})",
+		mend: works,
+	},
+	{
+		name: "may not make such volumes", provision: makeDir + "echo 'nfs: {server: 10.99.0.1, path: /etc}' | flexctl create-pv\n",
+		within: 10 * time.Second, reason: "ProvisionerFailed", text: "*denied request: spec.nfs is not below * of ConfigMap flex-system/flex-pv-policy*(pod {pod})", mend: works,
+	},
+}
+
+// TestFailures has classes that fail in every way. Their claims' users are told why, within seconds; a claim of another
+// class is bound meanwhile; and once the cause is mended the same claim is bound, without a restart.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, f := range failures {
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t)
+			class := s.class("a", setting{data: f.data, provision: f.provision})
+			healthy := s.class("healthy", setting{})
+			c := class.claim("claim")
+			if f.meanwhile {
+				s.wait(soon, "directory made", c.noDirectory)
+				class.edit(f.mend)
+			}
+			took := c.told(f.within, f.reason, f.text)
+			other := healthy.claim("other").bound(soon)
+			if f.mend != nil && !f.meanwhile {
+				class.edit(f.mend)
+			}
+			mended := s.wait(patient, "claim bound", c.unbound)
+			s.wait(patient, "pods acted on", c.busy)
+			if f.attempts > 0 {
+				c.ran(contract.Provision, f.attempts)
+			}
+			c.consume(shared.admin)
+			c.delete()
+			c.gone(patient)
+			t.Logf("told after %.1f s, a claim of another class bound in %.1f s, bound after %.1f s more",
+				took.Seconds(), other.Seconds(), mended.Seconds())
+		})
+	}
+}
+
+// TestLogForAdministrator: a script's log may hold anything, so that it goes to the ConfigMap, not to the claim.
+func TestLogForAdministrator(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{provision: "echo 'no route to 10.0.0.7'\nexit 7\n"})
+	c := class.claim("claim")
+	uid := class.edit(nil)
+	s.told(soon, uid, "ProvisionerLog", fmt.Sprintf("pod *-0 for claim %s/claim: no route to 10.0.0.7", s.name))
+	c.told(soon, "ProvisionerFailed", "the container exited with code 7 and left no message (pod {pod})")
+	for _, event := range eventsOn(c.UID) {
+		if strings.Contains(event.Message, "10.0.0.7") {
+			t.Errorf("the claim's user was told the log: %s", event.Message)
+		}
+	}
+}
+
+// TestMissingSecret names a Secret that is made later.
+func TestMissingSecret(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	name := s.name + "-secret"
+	class := s.class("a", setting{data: map[string]string{"secrets": name},
+		provision: "cp /var/run/secrets/flex-provisioner/" + name + "/password \"$home/seen/password\"\n" + makeDir + makeVolume})
+	c := class.claim("claim")
+	took := c.told(10*time.Second, "ProvisionerPodConfigError", "FailedMount: *secret \""+name+"\" not found (pod {pod})")
+	other := s.class("healthy", setting{}).claim("other").bound(soon)
+	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
+	_, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"password": "$(HOME)"}}, metav1.CreateOptions{})
+	s.ok(err)
+	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) })
+	c.bound(patient)
+	if got := class.seen("password"); got != "$(HOME)" {
+		t.Errorf("the pod read %q from the Secret, want $(HOME)", got)
+	}
+	c.ran(contract.Provision, 1)
+	t.Logf("told after %.1f s, a claim of another class bound in %.1f s", took.Seconds(), other.Seconds())
+}
+
+// TestEvicted evicts a provisioner pod while it runs, as a drain of its node does.
+func TestEvicted(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{provision: makeDir + gate + makeVolume})
+	c := class.claim("claim")
+	s.wait(soon, "directory made", c.noDirectory)
+	name := strings.TrimPrefix(c.pod(contract.Provision, 0), contract.ProvisionersNamespace+"/")
+	s.ok(shared.admin.PolicyV1().Evictions(contract.ProvisionersNamespace).Evict(t.Context(),
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: name}}))
+	took := c.told(20*time.Second, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting (pod {pod})")
+	other := s.class("healthy", setting{}).claim("other").bound(soon)
+	class.open(contract.Provision, c.volumeName())
+	c.bound(patient)
+	c.ran(contract.Provision, 2)
+	t.Logf("told after %.1f s, a claim of another class bound in %.1f s", took.Seconds(), other.Seconds())
+}

@@ -1,0 +1,251 @@
+//go:build e2e
+
+// Package e2e runs the whole of flex-provisioner on a real cluster: claims are made through the API server, the kubelet
+// runs the provisioner pods, and what counts is what exists afterwards. Every test works in a namespace, with classes and
+// in directories of its own, and fails if anything of it is left when it ends.
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Images that every run loads. There is no registry: they are on the node, or nowhere.
+const (
+	shellImage     = "docker.io/flex-provisioner/shell:dev"
+	nfsSubdirImage = "docker.io/flex-provisioner/nfs-subdir:dev"
+)
+
+// nfsServer is the node, whose directories the cluster's stand-in for NFS serves; nfsRoot is the one that tests use.
+const (
+	nfsServer = "10.99.0.1"
+	nfsRoot   = "/srv/nfs"
+)
+
+// installation is what is installed: the base, with the stamp that says who made a claim.
+const installation = "deploy/overlays/creator-stamp"
+
+// repository is the checkout; tests run in their package's directory.
+var repository = filepath.Join("..", "..")
+
+// run tells the objects of this run from those that an earlier one may have left.
+var run = strconv.FormatInt(time.Now().Unix(), 36)
+
+// export is the claim in the provisioners' namespace through which provisioner pods reach the directory exportDir.
+var (
+	export    = "e2e-" + run
+	exportDir = nfsRoot + "/" + export
+)
+
+// cluster is what all tests share.
+type cluster struct {
+	// admin may do everything; tom is an ordinary user, of group team-a, who may do what a test lets him.
+	admin, tom kubernetes.Interface
+	*watched
+}
+
+// shared is set before the first test.
+var shared *cluster
+
+// setUp installs the project, unless FLEX_E2E_SKIP_INSTALL=1, and returns what takes down what it made for the tests.
+func setUp(ctx context.Context) (takeDown func(), err error) {
+	shared = &cluster{}
+	if shared.admin, err = client(kubeconfig()); err != nil {
+		return nil, err
+	}
+	if shared.tom, err = client(filepath.Join(repository, ".cluster", "tom.kubeconfig")); err != nil {
+		return nil, err
+	}
+	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
+		if err := install(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := step("wait until claims are stamped", func() error { return stamped(ctx) }); err != nil {
+		return nil, err
+	}
+	stop := func() {}
+	if shared.watched, stop, err = watch(ctx, shared.admin); err != nil {
+		return stop, err
+	}
+	return func() { removeExport(); stop() }, makeExport(ctx)
+}
+
+func install(ctx context.Context) error {
+	images, err := filepath.Glob(filepath.Join(repository, "bin", "images", "*.tar"))
+	if err != nil || len(images) == 0 {
+		return errors.New("no images in bin/images: make images")
+	}
+	for i := range images {
+		images[i] = strings.TrimPrefix(images[i], repository+"/")
+	}
+	if err := step("load images", func() error {
+		_, err := command(ctx, append([]string{"test/cluster/load-image.sh"}, images...)...)
+		return err
+	}); err != nil {
+		return err
+	}
+	return step("install "+installation, func() error {
+		for _, args := range [][]string{
+			{"apply", "-k", installation},
+			{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
+			{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
+		} {
+			if _, err := kubectl(ctx, args...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// stamped waits until the policies that name a claim's creator are in force; a dry run shows it.
+func stamped(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	probe := newClaim("default", export+"-probe", "", "1Mi")
+	for {
+		made, err := shared.admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil && made.Annotations[contract.AnnCreatedBy] != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("claims are not stamped with their creator: %w", errors.Join(err, ctx.Err()))
+		case <-time.After(glance):
+		}
+	}
+}
+
+// makeExport makes the directory that all classes of this run share, and the static volume and claim by which
+// provisioner pods mount it.
+func makeExport(ctx context.Context) error {
+	if err := openDir(nfsRoot); err != nil {
+		return err
+	}
+	if err := openDir(exportDir); err != nil {
+		return err
+	}
+	if err := exportKubectl(); err != nil {
+		return err
+	}
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: export}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		ClaimRef:               &corev1.ObjectReference{Namespace: contract.ProvisionersNamespace, Name: export},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: nfsServer, Path: exportDir}},
+	}}
+	none := ""
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: export}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &none, VolumeName: export, AccessModes: modes,
+		Resources: corev1.VolumeResourceRequirements{Requests: size},
+	}}
+	if _, err := shared.admin.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make the export's volume: %w", err)
+	}
+	if _, err := shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("make the export's claim: %w", err)
+	}
+	return nil
+}
+
+// exportKubectl puts kubectl where scripts find it as /export/kubectl, for authors who do without flexctl.
+func exportKubectl() error {
+	program, err := os.ReadFile(filepath.Join(repository, ".cluster", "bin", "kubectl"))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(exportDir+"/kubectl", program, 0o755)
+}
+
+func removeExport() {
+	ctx := context.Background()
+	for what, err := range map[string]error{
+		"claim":     shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Delete(ctx, export, metav1.DeleteOptions{}),
+		"volume":    shared.admin.CoreV1().PersistentVolumes().Delete(ctx, export, metav1.DeleteOptions{}),
+		"directory": os.RemoveAll(exportDir),
+	} {
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "e2e: remove the export's %s: %v\n", what, err)
+		}
+	}
+}
+
+// openDir makes a directory into which every user may write, as a server that maps all users to one would let them.
+func openDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return err
+	}
+	return os.Chmod(dir, 0o777) // whatever the umask says
+}
+
+// exists says whether there is anything at a path of the node.
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func kubeconfig() string {
+	if file := os.Getenv("KUBECONFIG"); file != "" {
+		return file
+	}
+	return filepath.Join(repository, ".cluster", "kubeconfig")
+}
+
+func client(kubeconfig string) (kubernetes.Interface, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("no cluster (make cluster-up): %w", err)
+	}
+	config.QPS, config.Burst = 200, 400
+	return kubernetes.NewForConfig(config)
+}
+
+// kubectl runs kubectl in the repository, as the admin.
+func kubectl(ctx context.Context, args ...string) (string, error) {
+	program := filepath.Join(".cluster", "bin", "kubectl")
+	if _, err := os.Stat(filepath.Join(repository, program)); err != nil {
+		program = "kubectl"
+	}
+	file, err := filepath.Abs(kubeconfig())
+	if err != nil {
+		return "", err
+	}
+	return command(ctx, append([]string{program, "--kubeconfig", file}, args...)...)
+}
+
+// command runs a command in the repository; what it printed is part of the error.
+func command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = repository
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// step says what takes its time.
+func step(what string, do func() error) error {
+	began := time.Now()
+	err := do()
+	fmt.Printf("e2e: %s: %.1f s\n", what, time.Since(began).Seconds())
+	return err
+}

@@ -1,0 +1,215 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// deletedMeanwhile deletes a claim while its pod runs, which has made a directory and no volume yet.
+var deletedMeanwhile = []struct {
+	name string
+	// end is what the script does when the claim is gone.
+	end string
+}{
+	{name: "then the pod fails", end: "exit 1\n"},
+	{name: "then the pod makes the volume", end: makeVolume},
+	{name: "then the pod makes no volume", end: "exit 0\n"},
+	{name: "then the pod refuses too late", end: makeVolume + "exit 1\n"},
+}
+
+func TestClaimDeletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	for _, meanwhile := range deletedMeanwhile {
+		t.Run(meanwhile.name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t)
+			class := s.class("a", setting{provision: makeDir + gate + meanwhile.end})
+			c := class.claim("claim")
+			s.wait(soon, "directory made", c.noDirectory)
+			c.delete()
+			s.wait(soon, "claim gone", c.present)
+			class.open(contract.Provision, c.volumeName())
+			c.gone(patient)
+			c.ran(contract.Provision, 1)
+			c.ran(contract.Delete, 1)
+		})
+	}
+}
+
+// TestClaimDeletedBeforeStart deletes a claim whose pod cannot start. Nothing was made, so that nothing is undone.
+func TestClaimDeletedBeforeStart(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{data: map[string]string{"node-selector": "e2e/nowhere=true"}})
+	c := class.claim("claim")
+	c.told(soon, "ProvisionerUnschedulable", "no node takes the pod: *")
+	c.delete()
+	c.gone(soon)
+	c.ran(contract.Delete, 0)
+
+	class = s.class("b", setting{data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:3"}})
+	c = class.claim("claim")
+	c.told(soon, "ProvisionerImagePullFailed", "*")
+	c.delete()
+	c.gone(soon)
+}
+
+// TestClaimMadeAnew deletes a claim and makes another one of the same name at once.
+func TestClaimMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{provision: makeDir + gate + makeVolume})
+	first := class.claim("claim")
+	s.wait(soon, "directory made", first.noDirectory)
+	first.delete()
+	s.wait(soon, "claim gone", first.present)
+	second := class.claim("claim")
+	class.open(contract.Provision, second.volumeName())
+	second.bound(soon)
+	class.open(contract.Provision, first.volumeName())
+	s.wait(patient, "the first claim's volume gone", func() string {
+		if v := first.volume(); v != nil {
+			return "volume " + v.Name + " is " + string(v.Status.Phase)
+		}
+		return first.busy()
+	})
+	if exists(first.directory()) {
+		t.Errorf("directory %s is left", first.directory())
+	}
+	second.consume(shared.admin)
+}
+
+// TestRetain: the volume and its storage stay, until an administrator says otherwise.
+func TestRetain(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	retain := corev1.PersistentVolumeReclaimRetain
+	class := s.class("a", setting{terms: storagev1.StorageClass{ReclaimPolicy: &retain}})
+	c := class.claim("claim")
+	c.bound(soon)
+	c.consume(shared.admin)
+	c.delete()
+	s.wait(soon, "volume released", func() string {
+		if v := c.volume(); v == nil || v.Status.Phase != corev1.VolumeReleased {
+			return "it is not"
+		}
+		return c.busy()
+	})
+	// Another claim of the class comes and goes, so that the volume was passed over and not merely late.
+	other := s.class("b", setting{}).claim("other")
+	other.bound(soon)
+	other.delete()
+	other.gone(soon)
+	if c.volume() == nil || !exists(c.directory()+"/hello") {
+		t.Errorf("volume %v and directory %s should have stayed", c.volume(), c.directory())
+	}
+	c.ran(contract.Delete, 0)
+	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(t.Context(), c.volumeName(), types.MergePatchType,
+		[]byte(`{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`), metav1.PatchOptions{})
+	s.ok(err)
+	c.gone(soon)
+	c.ran(contract.Delete, 1)
+}
+
+// TestWaitForFirstConsumer: no pod before there is a consumer, and then one where the consumer will be.
+func TestWaitForFirstConsumer(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	wait := storagev1.VolumeBindingWaitForFirstConsumer
+	class := s.class("a", setting{terms: storagev1.StorageClass{VolumeBindingMode: &wait}})
+	c := class.claim("claim")
+	c.told(soon, "WaitForFirstConsumer", "waiting for first consumer to be created before binding")
+	s.class("b", setting{}).claim("other").bound(soon) // so that this one was passed over and not merely late
+	c.ran(contract.Provision, 0)
+	pod := c.consumer(shared.admin)
+	s.finished(pod, "hello from claim\n")
+	env := class.env(contract.Provision, c.volumeName())
+	if env["FLEX_SELECTED_NODE"] != "node1" || env["FLEX_NODE"] != "node1" {
+		t.Errorf("the pod saw the selected node %q and its own %q, want node1", env["FLEX_SELECTED_NODE"], env["FLEX_NODE"])
+	}
+	c.ran(contract.Provision, 1)
+	c.delete()
+	c.gone(soon)
+}
+
+// TestDeleteFails: storage that cannot be removed keeps its volume, the volume says why, and it is tried again.
+func TestDeleteFails(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{remove: countRuns + "[ $run -gt 2 ] || flexctl fail 'snapshots depend on it'\n" + removeDir})
+	c := class.claim("claim")
+	c.bound(soon)
+	c.delete()
+	volume := c.volume()
+	s.told(soon, volume.UID, "ProvisionerFailed", "snapshots depend on it (pod "+c.pod(contract.Delete, 0)+")")
+	c.gone(soon)
+	c.ran(contract.Delete, 3)
+}
+
+// TestPlainKubectl is a provisioner without flexctl: it appends the source to the skeleton.
+func TestPlainKubectl(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{provision: makeDir + `
+{ cat /etc/flex-provisioner/volume.yaml; printf '  nfs: {server: %s, path: %s}\n' "$SERVER" "$EXPORT/$FOLDER/volumes/$FLEX_PV_NAME"; } > /tmp/volume.yaml
+/export/kubectl create --validate=false -f /tmp/volume.yaml
+`})
+	c := class.claim("claim")
+	c.bound(soon)
+	if uid, ok := podspec.ClaimUIDOf(c.volume().Name); !ok || uid != string(c.UID) {
+		t.Errorf("volume %s is not for claim %s", c.volume().Name, c.UID)
+	}
+	c.consume(shared.admin)
+	c.delete()
+	c.gone(soon)
+}
+
+// TestAlwaysTooSmall has a provisioner that makes a volume too small every time. Each is undone, and the attempts get
+// rarer: the backend is not to be worn out by one bad class. The delay after the fifth attempt is 16 s, which is more than
+// an attempt with its undo takes.
+func TestAlwaysTooSmall(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{provision: tooSmall})
+	c := class.claim("claim")
+	var starts []time.Time
+	s.wait(2*patient, "six attempts", func() string {
+		starts = nil
+		for _, pod := range shared.ran(contract.Provision, c.UID) {
+			starts = append(starts, pod.CreationTimestamp.Time)
+		}
+		if len(starts) < 6 {
+			return fmt.Sprintf("%d attempts", len(starts))
+		}
+		return ""
+	})
+	slices.SortFunc(starts, time.Time.Compare)
+	var delays []time.Duration
+	for i := range starts[1:] {
+		delays = append(delays, starts[i+1].Sub(starts[i]))
+	}
+	if delays[4] < 16*time.Second {
+		t.Errorf("attempts came %v after the ones before them: the delay does not grow", delays)
+	}
+	names := map[string]bool{}
+	for _, pod := range shared.ran(contract.Provision, c.UID) {
+		if names[pod.Name] {
+			t.Errorf("there was more than one pod %s", pod.Name)
+		}
+		names[pod.Name] = true
+	}
+	class.edit(works)
+	c.bound(patient)
+}
