@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// Every way to log in ends in a volume, and in its removal.
+func TestWaysToLogIn(t *testing.T) {
+	t.Parallel()
+	type files = map[string]string
+	ini := func(lines ...string) files {
+		return files{"cloud.conf": "[Global]\n" + strings.Join(lines, "\n") + "\n"}
+	}
+	for _, c := range []struct {
+		name    string
+		options []fake.Option
+		config  func(f *fake.Cinder, i fake.Identity) files
+	}{
+		{"password and names", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return ini("auth-url="+f.AuthURL(), "username="+i.User, "password="+i.Password, "tenant-name="+i.Project)
+		}},
+		{"password and IDs, endpoint override", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return ini("auth-url="+f.AuthURL(), "user-id="+i.UserID(), "password="+i.Password, "tenant-id="+i.ProjectID, "cinder-endpoint="+f.Endpoint()+"/%(project_id)s")
+		}},
+		{"another domain", []fake.Option{fake.WithKeystone(fake.Identity{User: "k8s", Password: "domain-password-1", Domain: "Users", Project: "k8s"})},
+			func(f *fake.Cinder, i fake.Identity) files {
+				return ini("auth-url="+f.AuthURL(), "username="+i.User, "password="+i.Password, "tenant-name="+i.Project, "domain-name="+i.Domain)
+			}},
+		{"application credential", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return ini("auth-url="+f.AuthURL(), "application-credential-id="+i.AppCredID, "application-credential-secret="+i.AppCredSecret)
+		}},
+		{"application credential by name", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return ini("auth-url="+f.AuthURL(), "application-credential-name="+i.AppCredName, "application-credential-secret="+i.AppCredSecret, "username="+i.User)
+		}},
+		{"trust", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return ini("auth-url="+f.AuthURL(), "trust-id="+i.TrustID, "trustee-id="+i.UserID(), "trustee-password="+i.Password)
+		}},
+		{"token", nil, func(f *fake.Cinder, _ fake.Identity) files { return ini("auth-url="+f.AuthURL(), "token="+f.Token()) }},
+		{"openrc", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return files{"OS_AUTH_URL": f.AuthURL(), "OS_USERNAME": i.User, "OS_PASSWORD": i.Password + "\n", "OS_PROJECT_NAME": i.Project,
+				"OS_USER_DOMAIN_NAME": i.Domain, "OS_PROJECT_DOMAIN_NAME": i.Domain, "OS_REGION_NAME": "RegionOne"}
+		}},
+		{"clouds.yaml and secure.yaml", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return files{
+				"clouds.yaml": fmt.Sprintf("clouds: {a: {auth: {auth_url: %q, username: %q, project_name: %q}, region_name: RegionOne}}", f.AuthURL(), i.User, i.Project),
+				"secure.yaml": fmt.Sprintf("clouds: {a: {auth: {password: %q}}}", i.Password)}
+		}},
+		{"region and interface", []fake.Option{fake.WithKeystone(), fake.WithRegion("west"), fake.WithInterface("internal", "")},
+			func(f *fake.Cinder, i fake.Identity) files {
+				return ini("auth-url="+f.AuthURL(), "username="+i.User, "password="+i.Password, "tenant-name="+i.Project, "region=west", "os-endpoint-type=internal")
+			}},
+		{"old service type", []fake.Option{fake.WithKeystone(), fake.WithServiceTypes("volume")}, func(f *fake.Cinder, i fake.Identity) files {
+			return ini("auth-url="+f.AuthURL(), "username="+i.User, "password="+i.Password, "tenant-name="+i.Project)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.options == nil {
+				c.options = []fake.Option{fake.WithKeystone()}
+			}
+			s := newStage(t, append(c.options, fake.WithPace(fake.Reads(0)))...)
+			s.config = c.config(s.cinder, s.cinder.Identity())
+			s.provision(t.Context()).want(t, 0, "")
+			s.wantOne()
+			if got := s.cluster.Volume(name).Annotations["cinder.openstack.org/project-id"]; got != s.cinder.Identity().ProjectID {
+				t.Errorf("project %q", got)
+			}
+			s.delete(t.Context()).want(t, 0, "")
+			s.wantNothing()
+		})
+	}
+}
+
+// Without Keystone, a project's name that today's Cinder does not take in a URL is left to the token; older ones need it.
+func TestWithoutKeystone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		options  []fake.Option
+		endpoint string
+		project  string
+		path     string
+	}{
+		{"hexadecimal", nil, "/v3", project, "/v3/" + project + "/volumes/detail"},
+		{"hexadecimal, before Yoga", []fake.Option{fake.BeforeYoga()}, "/v3", project, "/v3/" + project + "/volumes/detail"},
+		{"in the URL", nil, "/v3/" + project, project, "/v3/" + project + "/volumes/detail"},
+		{"a name", nil, "", "kubernetes", "/v3/volumes/detail"},
+		{"a name, before Yoga", []fake.Option{fake.BeforeYoga()}, "", "kubernetes", "/v3/kubernetes/volumes/detail"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newStage(t, append(c.options, fake.WithPace(fake.Reads(0)))...)
+			s.config = map[string]string{"cloud.conf": "[Global]\ncinder-endpoint=" + s.cinder.URL() + c.endpoint + "\ntenant-name=" + c.project + "\n"}
+			s.provision(t.Context()).want(t, 0, "")
+			s.wantOne()
+			if calls := s.cinder.Calls().Of("GET /volumes/detail"); calls[0].Path != c.path {
+				t.Errorf("asked %s, not %s", calls[0].Path, c.path)
+			}
+			s.delete(t.Context()).want(t, 0, "")
+			s.wantNothing()
+		})
+	}
+}
+
+// A token that ends in the middle is renewed.
+func TestTokenEnds(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, fake.WithKeystone())
+	s.useKeystone()
+	s.cinder.Fault(fake.On("os-reserve").Do(func(fake.Call) { s.cinder.RevokeTokens() }))
+	s.provision(t.Context()).want(t, 0, "")
+	s.wantOne()
+}
+
+// With credentials for another project every volume seems to be gone.
+func TestOtherProjectAtDelete(t *testing.T) {
+	t.Parallel()
+	other := fake.Identity{User: "other", Password: "other-password-1", Project: "other"}
+	s := newStage(t, fake.WithKeystone(fake.DefaultIdentity, other))
+	s.useKeystone()
+	s.provision(t.Context()).want(t, 0, "")
+	ids := s.cinder.Identities()
+	mine := s.config
+	s.config = map[string]string{"cloud.conf": "[Global]\nauth-url=" + s.cinder.AuthURL() + "\nusername=other\npassword=other-password-1\ntenant-name=other\n"}
+	s.delete(t.Context()).want(t, 1, fmt.Sprintf("volume %s was made in project %s, but the credentials are now for %q; correct them, or annotation cinder.openstack.org/project-id",
+		name, ids[0].ProjectID, ids[1].ProjectID))
+	s.wantOne()
+	s.config = mine
+	s.delete(t.Context()).want(t, 0, "")
+	s.wantNothing()
+}
+
+func TestCatalogWithoutCinder(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, fake.WithKeystone())
+	s.useKeystone()
+	s.config["cloud.conf"] += "region=east\n"
+	s.provision(t.Context()).want(t, 64, "the catalog has no public endpoint of Cinder's API v3 in region east, but public block-storage in region RegionOne, public volumev3 in region RegionOne; correct region or os-endpoint-type, or name Cinder in cinder-endpoint")
+}

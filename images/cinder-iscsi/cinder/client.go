@@ -1,0 +1,160 @@
+// Package cinder is the few calls that the provisioner makes, each of them one request, and what their errors mean. Cinder
+// itself, and the state that a volume is in, are the flow's business.
+package cinder
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
+)
+
+// Volume is Cinder's.
+type Volume = volumes.Volume
+
+// Attachment is one of a volume.
+type Attachment = volumes.Attachment
+
+// CreateOpts are what a volume is made from.
+type CreateOpts = volumes.CreateOpts
+
+// Hints are for Cinder's scheduler.
+type Hints = volumes.SchedulerHintOpts
+
+// Connector is who connects, as os-brick writes it.
+type Connector map[string]any
+
+// ToVolumeInitializeConnectionMap makes it the body of initialize_connection. gophercloud's own has no NQN, and one WWNN.
+func (c Connector) ToVolumeInitializeConnectionMap() (map[string]any, error) {
+	return map[string]any{"os-initialize_connection": map[string]any{"connector": c}}, nil
+}
+
+// ToVolumeTerminateConnectionMap makes it the body of terminate_connection.
+func (c Connector) ToVolumeTerminateConnectionMap() (map[string]any, error) {
+	return map[string]any{"os-terminate_connection": map[string]any{"connector": c}}, nil
+}
+
+// Client calls Cinder. Its errors say by sdk.ExitCode what is to be done: see docs/cinder-errors.md.
+type Client struct {
+	service *gophercloud.ServiceClient
+	// Note is called after each call, with how long it took and its error: for the log.
+	Note func(call Call, took time.Duration, err error)
+}
+
+// New makes a client from a connection.
+func New(client *cloud.Client) *Client {
+	return &Client{service: client.ServiceClient, Note: func(Call, time.Duration, error) {}}
+}
+
+func (c *Client) do(call Call, what string, request func() error) error {
+	start := time.Now()
+	err := Explain(call, what, request())
+	c.Note(call, time.Since(start), err)
+	return err
+}
+
+// Find lists the volumes of a name, the oldest first. Two calls that look at the same moment agree on the first.
+func (c *Client) Find(ctx context.Context, name string) ([]Volume, error) {
+	var found []Volume
+	err := c.do(Find, name, func() (err error) { found, err = c.list(ctx, name); return err })
+	if err != nil {
+		return nil, err
+	}
+	// A server that does not know the filter would list everything.
+	found = slices.DeleteFunc(found, func(v Volume) bool { return v.Name != name })
+	slices.SortFunc(found, func(a, b Volume) int {
+		if order := a.CreatedAt.Compare(b.CreatedAt); order != 0 {
+			return order
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return found, nil
+}
+
+func (c *Client) list(ctx context.Context, name string) ([]Volume, error) {
+	pages, err := volumes.List(c.service, volumes.ListOpts{Name: name}).AllPages(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return volumes.ExtractVolumes(pages)
+}
+
+// Show is nil where there is no such volume.
+func (c *Client) Show(ctx context.Context, id string) (*Volume, error) {
+	var volume *Volume
+	err := c.do(Show, id, func() (err error) { volume, err = volumes.Get(ctx, c.service, id).Extract(); return err })
+	if err != nil || volume == nil || volume.ID == "" {
+		return nil, err
+	}
+	return volume, nil
+}
+
+// Create asks for a volume, which comes back while it is being made. It is never asked twice: where the answer is lost,
+// the volume has to be looked for.
+func (c *Client) Create(ctx context.Context, opts CreateOpts, hints *Hints) (*Volume, error) {
+	var builder volumes.SchedulerHintOptsBuilder
+	if hints != nil {
+		builder = hints
+	}
+	var volume *Volume
+	err := c.do(Create, opts.Name, func() (err error) {
+		volume, err = volumes.Create(ctx, c.service, opts, builder).Extract()
+		return err
+	})
+	return volume, err
+}
+
+// Reserve takes the volume for us: of several who try, one succeeds.
+func (c *Client) Reserve(ctx context.Context, id string) error {
+	return c.do(Reserve, id, func() error { return volumes.Reserve(ctx, c.service, id).ExtractErr() })
+}
+
+// Connect exports the volume to the connector and returns the connection info as JSON. It holds passwords.
+func (c *Client) Connect(ctx context.Context, id string, connector Connector) ([]byte, error) {
+	var result volumes.InitializeConnectionResult
+	err := c.do(Connect, id, func() error {
+		result = volumes.InitializeConnection(ctx, c.service, id, connector)
+		return result.Err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(result.Body)
+}
+
+// Attach makes the volume "in-use" by the host. No instance is named: Cinder would ask Nova before letting go of it.
+func (c *Client) Attach(ctx context.Context, id, host, mountPoint string, readOnly bool) error {
+	opts := volumes.AttachOpts{HostName: host, MountPoint: mountPoint, Mode: volumes.ReadWrite}
+	if readOnly {
+		opts.Mode = volumes.ReadOnly
+	}
+	return c.do(Attach, id, func() error { return volumes.Attach(ctx, c.service, id, opts).ExtractErr() })
+}
+
+// Terminate ends the connector's connection, and lets go of the volume where it was only reserved.
+func (c *Client) Terminate(ctx context.Context, id string, connector Connector) error {
+	return c.do(Terminate, id, func() error { return volumes.TerminateConnection(ctx, c.service, id, connector).ExtractErr() })
+}
+
+// Detach removes one attachment, and with the last one the export.
+func (c *Client) Detach(ctx context.Context, id, attachment string) error {
+	return c.do(Detach, id, func() error {
+		return volumes.Detach(ctx, c.service, id, volumes.DetachOpts{AttachmentID: attachment}).ExtractErr()
+	})
+}
+
+// Unreserve undoes Reserve, and nothing else.
+func (c *Client) Unreserve(ctx context.Context, id string) error {
+	return c.do(Unreserve, id, func() error { return volumes.Unreserve(ctx, c.service, id).ExtractErr() })
+}
+
+// Delete asks for the volume's removal, which goes on after the answer.
+func (c *Client) Delete(ctx context.Context, id string) error {
+	return c.do(Delete, id, func() error { return volumes.Delete(ctx, c.service, id, nil).ExtractErr() })
+}

@@ -1,0 +1,77 @@
+package cinder
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// messagesVersion is the first microversion with user messages.
+const messagesVersion = "3.5"
+
+// Message is Cinder's own word on what went wrong with a volume, its last one; empty where it has none or does not tell.
+func (c *Client) Message(ctx context.Context, id string) string {
+	service := *c.service
+	service.Microversion = messagesVersion
+	var answer struct {
+		Messages []struct {
+			Text    string `json:"user_message"`
+			Created string `json:"created_at"`
+		} `json:"messages"`
+	}
+	err := c.do(Message, id, func() error {
+		_, err := service.Get(ctx, service.ServiceURL("messages")+"?resource_uuid="+url.QueryEscape(id), &answer, &gophercloud.RequestOpts{OkCodes: []int{200}})
+		return err
+	})
+	if err != nil {
+		return ""
+	}
+	var text, last string
+	for _, m := range answer.Messages {
+		if m.Created >= last {
+			text, last = m.Text, m.Created
+		}
+	}
+	return firstLine(text)
+}
+
+// Multiattach says whether volumes of a type may be attached more than once. An empty name asks for the default type.
+func (c *Client) Multiattach(ctx context.Context, name string) (bool, error) {
+	var multiattach bool
+	err := c.do(Types, name, func() (err error) { multiattach, err = c.multiattach(ctx, name); return err })
+	return multiattach, err
+}
+
+func (c *Client) multiattach(ctx context.Context, name string) (bool, error) {
+	if name == "" {
+		volumeType, err := volumetypes.Get(ctx, c.service, "default").Extract()
+		if err != nil {
+			return false, err
+		}
+		return isMultiattach(volumeType), nil
+	}
+	pages, err := volumetypes.List(c.service, volumetypes.ListOpts{}).AllPages(ctx)
+	if err != nil {
+		return false, err
+	}
+	all, err := volumetypes.ExtractVolumeTypes(pages)
+	if err != nil {
+		return false, err
+	}
+	for _, t := range all {
+		if t.Name == name || t.ID == name {
+			return isMultiattach(&t), nil
+		}
+	}
+	return false, sdk.Refuse(fmt.Errorf("cinder has no volume type %q", name))
+}
+
+func isMultiattach(t *volumetypes.VolumeType) bool {
+	return strings.EqualFold(strings.TrimSpace(t.ExtraSpecs["multiattach"]), "<is> True")
+}

@@ -1,0 +1,207 @@
+package cloud
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
+	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// Client is a connection to Cinder.
+type Client struct {
+	*gophercloud.ServiceClient
+	// Project is the ID of the project whose volumes are seen; without authentication it is the name that is believed.
+	Project string
+	// Region is the one that was asked for, or empty.
+	Region string
+}
+
+// Close ends the connection that HTTP keeps alive: Cinder serves a bounded number of them.
+func (c *Client) Close() { c.HTTPClient.CloseIdleConnections() }
+
+// userAgent is what Cinder's log shows.
+const userAgent = "flex-provisioner-cinder"
+
+// Connect authenticates: one request to Keystone. Errors of HTTP are gophercloud's, wrapped. Without authentication it makes no request, except where the project's
+// name is one that only some releases of Cinder take in a URL.
+func (c *Config) Connect(ctx context.Context) (*Client, error) {
+	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: transport(c.tls), CheckRedirect: noRedirect}}
+	provider.UserAgent.Prepend(userAgent)
+	provider.UseTokenLock()
+	if c.AuthURL == "" {
+		return c.connectNoAuth(ctx, provider)
+	}
+	provider.IdentityBase = strings.TrimSuffix(c.AuthURL, "v3/")
+	provider.IdentityEndpoint = c.AuthURL
+	auth := c.auth
+	if err := openstack.AuthenticateV3(ctx, provider, &auth, gophercloud.EndpointOpts{}); err != nil {
+		return nil, fmt.Errorf("log in at %s: %w", c.AuthURL, err)
+	}
+	project, catalog, err := granted(provider)
+	if err != nil {
+		return nil, fmt.Errorf("log in at %s: %w", c.AuthURL, err)
+	}
+	if project == "" {
+		return nil, sdk.Refuse(fmt.Errorf("log in at %s: %w", c.AuthURL, errNoProject))
+	}
+	at := strings.ReplaceAll(c.Endpoint, projectTemplate, project)
+	if at == "" {
+		if at, err = c.fromCatalog(catalog); err != nil {
+			return nil, sdk.Refuse(err)
+		}
+	}
+	return c.client(provider, at, project), nil
+}
+
+func (c *Config) client(provider *gophercloud.ProviderClient, at, project string) *Client {
+	return &Client{
+		ServiceClient: &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: at, Type: "block-storage"},
+		Project:       project,
+		Region:        c.Region,
+	}
+}
+
+// transport has time limits for what should be quick, since a provisioner pod has only so long.
+func transport(config *tls.Config) http.RoundTripper {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   15 * time.Second,
+		IdleConnTimeout:       30 * time.Second,
+		ExpectContinueTimeout: time.Second,
+		ForceAttemptHTTP2:     true,
+		TLSClientConfig:       config.Clone(),
+	}
+}
+
+// noRedirect: Go's client would follow with another method, or take the token elsewhere.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+var errNoProject = errors.New("the token is for no project, and Cinder's volumes belong to one; give tenant-name or tenant-id")
+
+// granted is the project and the catalog of the token.
+func granted(provider *gophercloud.ProviderClient) (string, *tokens.ServiceCatalog, error) {
+	result, known := provider.GetAuthResult().(interface {
+		ExtractProject() (*tokens.Project, error)
+		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
+	})
+	if !known {
+		return "", nil, errNoCatalog
+	}
+	project, err := result.ExtractProject()
+	if err != nil {
+		return "", nil, err
+	}
+	catalog, err := result.ExtractServiceCatalog()
+	if err != nil {
+		return "", nil, err
+	}
+	if project == nil {
+		return "", catalog, nil
+	}
+	return project.ID, catalog, nil
+}
+
+// types are the names that clouds give Cinder's API v3 in their catalogs, the best first. "volume" is of old v1 there, or
+// of new ones with a single entry.
+var types = []string{"block-storage", "volumev3", "block-store", "volume", "volumev2"}
+
+// fromCatalog asks for nothing more: gophercloud's own way asks the endpoint for its versions.
+func (c *Config) fromCatalog(catalog *tokens.ServiceCatalog) (string, error) {
+	var there []string
+	for _, kind := range types {
+		for _, entry := range catalog.Entries {
+			if entry.Type != kind {
+				continue
+			}
+			for _, e := range entry.Endpoints {
+				there = append(there, fmt.Sprintf("%s %s in region %s", e.Interface, kind, e.Region))
+				if e.Interface == c.Interface && (c.Region == "" || e.Region == c.Region || e.RegionID == c.Region) {
+					at, err := cinderURL(settings{endpoint: {e.URL, "the catalog's " + kind}})
+					if err == nil {
+						return at, nil
+					}
+					there[len(there)-1] += " (API " + strings.Join(versions(e.URL), "") + ")"
+				}
+			}
+		}
+	}
+	slices.Sort(there)
+	there = slices.Compact(there)
+	wanted := c.Interface + " endpoint of Cinder's API v3"
+	if c.Region != "" {
+		wanted += " in region " + c.Region
+	}
+	return "", fmt.Errorf("the catalog has no %s, but %s; correct region or os-endpoint-type, or name Cinder in cinder-endpoint", wanted, listed(there))
+}
+
+func versions(at string) []string { return regexp.MustCompile(`v[12]\b`).FindAllString(at, 1) }
+
+// hexProject is what every release of Cinder takes as a project in a URL: project_id_regex, since 20.0.0.
+var hexProject = regexp.MustCompile(`^[0-9a-f-]+$`)
+
+// connectNoAuth puts the project into the URL where all releases take it. Releases before 3.67 need one there and take any;
+// later ones answer 404 to a name, but know the project from the token.
+func (c *Config) connectNoAuth(ctx context.Context, provider *gophercloud.ProviderClient) (*Client, error) {
+	provider.SetToken(c.User + ":" + c.Project)
+	at := strings.ReplaceAll(c.Endpoint, projectTemplate, c.Project)
+	switch {
+	case !strings.HasSuffix(at, "/v3/"): // it has a project already
+		return c.client(provider, at, projectOf(at)), nil
+	case hexProject.MatchString(c.Project):
+		return c.client(provider, at+c.Project+"/", c.Project), nil
+	}
+	optional, err := projectOptional(ctx, c.client(provider, at, c.Project))
+	if err != nil {
+		return nil, fmt.Errorf("ask %s for its version: %w", at, err)
+	}
+	if !optional {
+		at += url.PathEscape(c.Project) + "/"
+	}
+	return c.client(provider, at, c.Project), nil
+}
+
+func projectOf(at string) string {
+	elements := strings.Split(strings.TrimSuffix(at, "/"), "/")
+	return elements[len(elements)-1]
+}
+
+// projectOptional says whether Cinder has microversion 3.67, from which on the project need not be in the URL.
+func projectOptional(ctx context.Context, client *Client) (bool, error) {
+	var body json.RawMessage
+	_, err := client.Get(ctx, client.Endpoint, &body, &gophercloud.RequestOpts{OkCodes: []int{200, 300}})
+	if err != nil {
+		return false, err
+	}
+	var answer struct {
+		Versions []struct {
+			ID      string `json:"id"`
+			Version string `json:"version"`
+		} `json:"versions"`
+	}
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return false, fmt.Errorf("read its answer: %w", err)
+	}
+	for _, v := range answer.Versions {
+		minor, found := strings.CutPrefix(v.Version, "3.")
+		if number, err := strconv.Atoi(minor); found && err == nil {
+			return number >= 67, nil
+		}
+	}
+	return false, nil
+}

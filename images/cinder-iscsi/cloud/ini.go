@@ -1,0 +1,155 @@
+package cloud
+
+import (
+	"fmt"
+	"strings"
+)
+
+// iniNames are the keys of [Global] beside the settings' own names. An empty value is ignored: it means something to
+// OpenStack's cloud provider only.
+var iniNames = map[string]string{
+	"project-id": projectID, "project-name": projectName,
+	"project-domain-id": projDomainID, "project-domain-name": projDomain,
+	"endpoint-type": iface, "interface": iface,
+	"endpoint":    endpoint,
+	"region-name": region,
+	"use-clouds":  "", "clouds-file": "", "cloud": "",
+	"secret-name": "", "secret-namespace": "", "kubeconfig-path": "", "end-user-domain": "",
+}
+
+var iniSettings = []string{
+	authURL, endpoint, username, userID, password, projectID, projectName, userDomainID, userDomain, projDomainID, projDomain,
+	domainID, domainName, trustID, trusteeID, trusteePass, appCredID, appCredName, appCredSecret, token, region, iface,
+	caFile, certFile, keyFile, insecure,
+}
+
+// parseINI reads the sections Global and Cinder and passes over those of other services. The form is that of git's
+// configuration: names in any case, values in quotes where they have ; or #.
+func parseINI(text string) (settings, error) {
+	s := settings{}
+	var errs []error
+	section := ""
+	for i, line := range strings.Split(text, "\n") {
+		at := fmt.Sprintf("%s line %d", cloudConf, i+1)
+		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		switch {
+		case line == "" || line[0] == '#' || line[0] == ';':
+			continue
+		case line[0] == '[':
+			var err error
+			if section, err = sectionOf(line); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", at, err))
+			}
+			continue
+		case section == "":
+			errs = append(errs, fmt.Errorf("%s: comes before the first section; begin the file with [Global]", at))
+			continue
+		}
+		if section != "global" && section != "cinder" {
+			continue
+		}
+		if err := s.setLine(section, line, at); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return s, join(errs)
+}
+
+func sectionOf(line string) (string, error) {
+	end := strings.IndexByte(line, ']')
+	if end < 0 {
+		return "", fmt.Errorf("the section has no ]")
+	}
+	name := strings.ToLower(strings.TrimSpace(line[1:end]))
+	if kind, sub, found := strings.Cut(name, " "); found && kind == "global" {
+		return kind, fmt.Errorf("[Global %s]: one file is for one cloud; name the section [Global] and use a Secret for each", strings.TrimSpace(sub))
+	}
+	return name, nil
+}
+
+func (s settings) setLine(section, line, at string) error {
+	key, value, found := strings.Cut(line, "=")
+	key = strings.ToLower(strings.TrimSpace(key))
+	where := at + ": " + key
+	if !found {
+		// The text may be a password that went into the next line.
+		return fmt.Errorf("%s: has no =; write key = value", at)
+	}
+	name, err := iniName(section, key)
+	if err != nil {
+		return fmt.Errorf("%s: %w", at, err)
+	}
+	value, err = iniValue(value)
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	if name == "" {
+		if on, _ := (settings{key: {value: value}}).truth(key); key == "use-clouds" && on {
+			return fmt.Errorf("%s: is not supported; put %s into the Secret instead of %s", where, cloudsYAML, cloudConf)
+		}
+		return nil
+	}
+	if value == "" {
+		return nil
+	}
+	return s.set(name, value, where)
+}
+
+func iniName(section, key string) (string, error) {
+	name, synonym := iniNames[key]
+	if synonym {
+		if key == "endpoint" && section != "cinder" {
+			return "", fmt.Errorf("endpoint: belongs into [Cinder]; in [Global] it is called %s", endpoint)
+		}
+		return name, nil
+	}
+	for _, known := range iniSettings {
+		if key == known {
+			return key, nil
+		}
+	}
+	return "", fmt.Errorf("%q is not known; known are %s", printableKey(key), strings.Join(iniSettings, ", "))
+}
+
+// printableKey cuts what is no key at all, since it may be part of a secret.
+func printableKey(key string) string {
+	if len(key) > 32 || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' && r != '_' }) {
+		return "..."
+	}
+	return key
+}
+
+// iniValue ends at a comment, and understands quotes with \", \\, \n and \t in them.
+func iniValue(raw string) (string, error) {
+	var out strings.Builder
+	quoted, kept := false, 0
+	raw = strings.TrimSpace(raw)
+	for i := 0; i < len(raw); i++ {
+		c := raw[i]
+		switch {
+		case c == '"':
+			quoted = !quoted
+			kept = out.Len()
+			continue
+		case c == '\\' && i+1 < len(raw):
+			i++
+			escaped, known := map[byte]byte{'"': '"', '\\': '\\', 'n': '\n', 't': '\t'}[raw[i]]
+			if !known {
+				return "", fmt.Errorf(`a \ stands before ", \, n or t; write \\ for itself`)
+			}
+			c = escaped
+		case c == '\\':
+			return "", fmt.Errorf(`ends with \; values are on one line`)
+		case !quoted && (c == ';' || c == '#'):
+			return strings.TrimRight(out.String()[:kept], " \t"), nil
+		}
+		out.WriteByte(c)
+		if quoted || c != ' ' && c != '\t' {
+			kept = out.Len()
+		}
+	}
+	if quoted {
+		return "", fmt.Errorf("a quote is not closed")
+	}
+	return out.String()[:kept], nil
+}

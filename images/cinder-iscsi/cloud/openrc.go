@@ -1,0 +1,75 @@
+package cloud
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// openrcNames are the variables of all clients, old and new. Those that say nothing to a client of Cinder are ignored.
+var openrcNames = map[string]string{
+	"OS_AUTH_URL": authURL, "OS_USERNAME": username, "OS_USER_ID": userID, "OS_USERID": userID, "OS_PASSWORD": password,
+	"OS_TENANT_ID": projectID, "OS_TENANT_NAME": projectName, "OS_PROJECT_ID": projectID, "OS_PROJECT_NAME": projectName,
+	"OS_USER_DOMAIN_ID": userDomainID, "OS_USER_DOMAIN_NAME": userDomain,
+	"OS_PROJECT_DOMAIN_ID": projDomainID, "OS_PROJECT_DOMAIN_NAME": projDomain,
+	"OS_TENANT_DOMAIN_ID": projDomainID, "OS_TENANT_DOMAIN_NAME": projDomain,
+	"OS_DOMAIN_ID": domainID, "OS_DOMAIN_NAME": domainName,
+	"OS_TRUST_ID": trustID, "OS_TOKEN": token, "OS_AUTH_TOKEN": token,
+	"OS_APPLICATION_CREDENTIAL_ID": appCredID, "OS_APPLICATION_CREDENTIAL_NAME": appCredName,
+	"OS_APPLICATION_CREDENTIAL_SECRET": appCredSecret,
+	"OS_REGION_NAME":                   region, "OS_INTERFACE": iface, "OS_ENDPOINT_TYPE": iface,
+	"OS_CACERT": caFile, "OS_CERT": certFile, "OS_KEY": keyFile, "OS_INSECURE": insecure,
+	"OS_CINDER_ENDPOINT": endpoint, "OS_VOLUME_ENDPOINT_OVERRIDE": endpoint, "OS_VOLUMEV3_ENDPOINT_OVERRIDE": endpoint,
+	"OS_BLOCK_STORAGE_ENDPOINT_OVERRIDE": endpoint, "OS_ENDPOINT": endpoint,
+	"OS_AUTH_TYPE": "", "OS_IDENTITY_API_VERSION": "", "OS_CLOUD": "",
+	"OS_VOLUME_API_VERSION": "", "OS_COMPUTE_API_VERSION": "", "OS_IMAGE_API_VERSION": "", "OS_NETWORK_API_VERSION": "",
+	"OS_DEFAULT_DOMAIN": "", "OS_DEFAULT_DOMAIN_ID": "", "OS_DEFAULT_DOMAIN_NAME": "",
+}
+
+// parseOpenrc reads the files whose names begin with OS_. A trailing line end is not part of a value.
+func parseOpenrc(files Files) (settings, error) {
+	s := settings{}
+	var errs []error
+	for _, variable := range slices.Sorted(maps.Keys(files)) {
+		if !strings.HasPrefix(variable, openrc) {
+			continue
+		}
+		value := strings.TrimRight(string(files[variable]), "\r\n")
+		name, known := openrcNames[variable]
+		switch {
+		case !known:
+			errs = append(errs, fmt.Errorf("%s: is not known", variable))
+		case value == "":
+		case name != "":
+			errs = append(errs, s.set(name, value, variable))
+		case variable == "OS_CLOUD":
+			errs = append(errs, fmt.Errorf("%s: needs %s in the Secret instead of the other variables; name the cloud in the property cloud", variable, cloudsYAML))
+		case variable == "OS_IDENTITY_API_VERSION":
+			errs = append(errs, checkIdentityVersion(value, variable))
+		case variable == "OS_AUTH_TYPE":
+			errs = append(errs, s.setAuthType(value, variable))
+		}
+	}
+	return s, join(errs)
+}
+
+// setAuthType refuses what Connect cannot do; the rest shows in the other settings.
+func (s settings) setAuthType(value, where string) error {
+	switch value {
+	case "none", "noauth":
+		return s.set(noAuth, "true", where)
+	case "", "password", "v3password", "token", "v3token", "v3applicationcredential", "v3trust":
+		return nil
+	case "v2password", "v2token":
+		return fmt.Errorf("%s: %q is of the Identity API v2.0, which Keystone has no more; use v3", where, value)
+	}
+	return fmt.Errorf("%s: %q is not supported; use password, v3applicationcredential, token or none", where, value)
+}
+
+func checkIdentityVersion(value, where string) error {
+	if version := strings.TrimPrefix(value, "v"); version == "3" || strings.HasPrefix(version, "3.") {
+		return nil
+	}
+	return fmt.Errorf("%s: %q is not supported; Keystone has v3 only", where, value)
+}

@@ -1,0 +1,139 @@
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The names of the settings, which are those of the INI file.
+const (
+	authURL       = "auth-url"
+	endpoint      = "cinder-endpoint"
+	noAuth        = "no-auth"
+	username      = "username"
+	userID        = "user-id"
+	password      = "password"
+	projectID     = "tenant-id"
+	projectName   = "tenant-name"
+	userDomainID  = "user-domain-id"
+	userDomain    = "user-domain-name"
+	projDomainID  = "tenant-domain-id"
+	projDomain    = "tenant-domain-name"
+	domainID      = "domain-id"
+	domainName    = "domain-name"
+	trustID       = "trust-id"
+	trusteeID     = "trustee-id"
+	trusteePass   = "trustee-password"
+	appCredID     = "application-credential-id"
+	appCredName   = "application-credential-name"
+	appCredSecret = "application-credential-secret"
+	token         = "token"
+	region        = "region"
+	iface         = "os-endpoint-type"
+	caFile        = "ca-file"
+	certFile      = "cert-file"
+	keyFile       = "key-file"
+	insecure      = "tls-insecure"
+)
+
+// secretSettings are never shown.
+var secretSettings = []string{password, trusteePass, appCredSecret, token}
+
+// setting is one value and where it was written, for errors.
+type setting struct{ value, where string }
+
+// settings are by their names in the INI file, whatever they were written in.
+type settings map[string]setting
+
+func (s settings) get(name string) string { return s[name].value }
+
+// name is how the administrator wrote a setting, or its name in the INI file where it is missing.
+func (s settings) name(name string) string {
+	if where := s[name].where; where != "" {
+		return where
+	}
+	return name
+}
+
+// set refuses a second value of a setting, such as tenant-id beside project-id.
+func (s settings) set(name, value, where string) error {
+	if before, twice := s[name]; twice && before.value != value {
+		return fmt.Errorf("%s: %s says something else; keep one of them", where, before.where)
+	}
+	s[name] = setting{value, where}
+	return nil
+}
+
+// truth reads a flag; missing is false.
+func (s settings) truth(name string) (bool, error) {
+	switch strings.ToLower(s.get(name)) {
+	case "", "false", "no", "0", "off":
+		return false, nil
+	case "true", "yes", "1", "on":
+		return true, nil
+	}
+	return false, fmt.Errorf("%s: %q is neither true nor false", s.name(name), s.get(name))
+}
+
+// Files are the content of the mounted Secret, by key.
+type Files map[string][]byte
+
+// Names of the files that Parse looks for.
+const (
+	cloudConf  = "cloud.conf"
+	cloudsYAML = "clouds.yaml"
+	secureYAML = "secure.yaml"
+	openrc     = "OS_"
+)
+
+// Parse reads the files. cloud names the cloud of clouds.yaml, and is empty where that has only one. The error has every
+// fault, none of the secrets.
+func Parse(files Files, cloud string) (*Config, error) {
+	s, err := readSettings(files, cloud)
+	if err != nil {
+		return nil, err
+	}
+	return configOf(s, files)
+}
+
+func readSettings(files Files, cloud string) (settings, error) {
+	names := slices.Sorted(maps.Keys(files))
+	_, ini := files[cloudConf]
+	_, yaml := files[cloudsYAML]
+	env := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, openrc) })
+	switch {
+	case ini && !yaml && !env:
+		return parseINI(string(files[cloudConf]))
+	case yaml && !ini && !env:
+		return parseClouds(files[cloudsYAML], files[secureYAML], cloud)
+	case env && !ini && !yaml:
+		return parseOpenrc(files)
+	case !ini && !yaml && !env:
+		return nil, fmt.Errorf("found none of %s, %s and OS_AUTH_URL, but %s; put one of them into the Secret", cloudConf, cloudsYAML, listed(names))
+	}
+	return nil, fmt.Errorf("found more than one of %s, %s and OS_*: %s; keep one of them in the Secret", cloudConf, cloudsYAML, listed(names))
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "nothing"
+	}
+	return strings.Join(names, ", ")
+}
+
+// join makes one error of several, on one line.
+func join(errs []error) error {
+	var texts []string
+	for _, err := range errs {
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+	}
+	if len(texts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(texts, "; "))
+}

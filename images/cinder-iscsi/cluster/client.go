@@ -1,0 +1,52 @@
+// Package cluster is what the provisioner needs of Kubernetes beside the PersistentVolume: the Secret with a volume's CHAP
+// credentials, and which nodes still use a volume. rbac.yaml, in the image's folder, grants just that.
+package cluster
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// Client is for the provisioners' namespace.
+type Client struct {
+	rest rest.Interface
+	// Namespace is the pod's, where the Secrets lie.
+	Namespace string
+}
+
+// New makes a client with the pod's identity. root stands before the contract's paths.
+func New(root string) (*Client, error) {
+	config, err := sdk.NewConfig(root)
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Secret{})
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	client, err := rest.RESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	return &Client{client, namespace(root)}, nil
+}
+
+func namespace(root string) string {
+	data, _ := os.ReadFile(filepath.Join(root, contract.TokenDir, "namespace"))
+	if name := strings.TrimSpace(string(data)); name != "" {
+		return name
+	}
+	return contract.ProvisionersNamespace
+}

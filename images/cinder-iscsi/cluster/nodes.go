@@ -1,0 +1,86 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// nodesAtOnce bounds the memory that a large cluster takes: nodes are big objects.
+const nodesAtOnce = 100
+
+// nodeList is as little of the nodes as is needed.
+type nodeList struct {
+	Metadata struct {
+		Continue string `json:"continue"`
+	} `json:"metadata"`
+	Items []struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+		Status struct {
+			InUse    []string `json:"volumesInUse"`
+			Attached []struct {
+				Name string `json:"name"`
+			} `json:"volumesAttached"`
+		} `json:"status"`
+	} `json:"items"`
+}
+
+// NodesUsing names the nodes that mount the volume, or that it is attached to, as their kubelets and the attach-detach
+// controller say.
+func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeSource) ([]string, error) {
+	volume := UniqueName(source)
+	if volume == "" {
+		return nil, nil
+	}
+	var using []string
+	from := ""
+	for {
+		request := c.rest.Get().Resource("nodes").Param("limit", strconv.Itoa(nodesAtOnce))
+		if from != "" {
+			request = request.Param("continue", from)
+		}
+		body, err := request.DoRaw(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("list nodes, to see whether one still uses the volume: %w", err)
+		}
+		var list nodeList
+		if err := json.Unmarshal(body, &list); err != nil {
+			return nil, fmt.Errorf("list nodes: %w", err)
+		}
+		for _, node := range list.Items {
+			used := slices.Contains(node.Status.InUse, volume)
+			for _, attached := range node.Status.Attached {
+				used = used || attached.Name == volume
+			}
+			if used {
+				using = append(using, node.Metadata.Name)
+			}
+		}
+		if from = list.Metadata.Continue; from == "" {
+			return using, nil
+		}
+	}
+}
+
+// UniqueName is how the kubelet calls a volume in a node's status; each volume plugin has its own form. It is empty for
+// sources that the provisioner does not make.
+func UniqueName(s corev1.PersistentVolumeSource) string {
+	switch {
+	case s.ISCSI != nil:
+		return fmt.Sprintf("kubernetes.io/iscsi/%s:%s:%d", s.ISCSI.TargetPortal, s.ISCSI.IQN, s.ISCSI.Lun)
+	case s.FC != nil && s.FC.Lun != nil:
+		return fmt.Sprintf("kubernetes.io/fc/[%s]:%d", strings.Join(s.FC.TargetWWNs, " "), *s.FC.Lun)
+	case s.RBD != nil:
+		return fmt.Sprintf("kubernetes.io/rbd/%s:%s", s.RBD.RBDPool, s.RBD.RBDImage)
+	case s.CSI != nil:
+		return fmt.Sprintf("kubernetes.io/csi/%s^%s", s.CSI.Driver, s.CSI.VolumeHandle)
+	}
+	return ""
+}

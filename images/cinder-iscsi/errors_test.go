@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// recordings are answers of a real Cinder and Keystone, by "file/name".
+func recordings(t *testing.T) map[string]recording {
+	t.Helper()
+	files, err := filepath.Glob("../../test/cinder/recordings/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recordings: %v", err)
+	}
+	all := map[string]recording{}
+	for _, file := range files {
+		data, err := os.Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(data)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var r recording
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				t.Fatal(err)
+			}
+			all[strings.TrimSuffix(filepath.Base(file), ".jsonl")+"/"+r.Name] = r
+		}
+		data.Close()
+	}
+	return all
+}
+
+type recording struct {
+	Name   string
+	Status int
+	Answer json.RawMessage
+}
+
+// row is one of the table in docs/cinder-errors.md.
+type row struct {
+	answer, outcome string
+	calls           []string
+}
+
+func errorTable(t *testing.T) []row {
+	t.Helper()
+	data, err := os.ReadFile("../../docs/cinder-errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []row
+	table, _, _ := strings.Cut(string(data), "## What is not an answer")
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 6 || strings.Contains(cells[1], "---") || strings.TrimSpace(cells[1]) == "Answer" {
+			continue
+		}
+		r := row{answer: strings.TrimSpace(cells[1]), outcome: strings.TrimSpace(cells[3])}
+		for _, call := range strings.Split(cells[2], ",") {
+			r.calls = append(r.calls, strings.TrimSpace(call))
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
+// ops are the calls as the fake names them.
+var ops = map[string]string{
+	"log in": "POST /v3/auth/tokens", "find": "GET /volumes/detail", "create": "POST /volumes", "reserve": "os-reserve",
+	"initialize_connection": "os-initialize_connection", "attach": "os-attach",
+	"terminate_connection": "os-terminate_connection", "detach": "os-detach", "unreserve": "os-unreserve", "delete": "DELETE /volumes/{id}",
+}
+
+var (
+	recorded = regexp.MustCompile("^`([a-z]+/.+)` \\((\\d+)\\)$")
+	made     = regexp.MustCompile(`^(\d+) in (JSON|HTML)$`)
+)
+
+func (r row) fault(t *testing.T, call string, all map[string]recording) fake.Fault {
+	t.Helper()
+	fault := fake.On(ops[call])
+	if call == "find" || call == "log in" || strings.Contains(r.answer, "(401)") || call == "delete" && strings.Contains(r.answer, "(400)") {
+		fault = fault.Always() // it is tried more than once
+	}
+	if m := recorded.FindStringSubmatch(r.answer); m != nil {
+		answer, found := all[m[1]]
+		if !found || strconv.Itoa(answer.Status) != m[2] {
+			t.Fatalf("%s: the recording has status %d", r.answer, answer.Status)
+		}
+		return fault.Answer(answer.Status, "application/json", string(answer.Answer))
+	}
+	if m := made.FindStringSubmatch(r.answer); m != nil {
+		status, _ := strconv.Atoi(m[1])
+		if m[2] == "HTML" {
+			return fault.HTML(status)
+		}
+		return fault.Refuse(status, "on a bad day\nTraceback (most recent call last):")
+	}
+	switch r.answer {
+	case "closed connection":
+		return fault.Close()
+	case "half an answer":
+		return fault.Truncate()
+	case "no answer":
+		return fault.Hang()
+	}
+	t.Fatalf("what answer is %q?", r.answer)
+	return fault
+}
+
+func TestErrorTable(t *testing.T) {
+	t.Parallel()
+	all, rows := recordings(t), errorTable(t)
+	if len(rows) < 30 {
+		t.Fatalf("the table has %d rows", len(rows))
+	}
+	for _, r := range rows {
+		for _, call := range r.calls {
+			t.Run(r.answer+" to "+call, func(t *testing.T) {
+				t.Parallel()
+				if ops[call] == "" {
+					t.Fatalf("what call is %q?", call)
+				}
+				tryRow(t, r, call, all)
+			})
+		}
+	}
+}
+
+func tryRow(t *testing.T, r row, call string, all map[string]recording) {
+	options := []fake.Option{fake.WithPace(fake.Reads(0))}
+	keystone := call == "log in" || strings.Contains(r.answer, "(401)")
+	if keystone {
+		options = append(options, fake.WithKeystone())
+	}
+	s := newStage(t, options...)
+	if keystone {
+		s.useKeystone()
+	}
+	if r.answer == "no answer" {
+		s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
+	}
+	run, deleting := s.provision, slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete"}, call)
+	if deleting {
+		s.prepareDelete(t, call)
+		run = s.delete
+	}
+	armed := s.cinder.Fault(r.fault(t, call, all))
+	got := run(t.Context())
+	if armed.Fired() == 0 {
+		t.Fatalf("the call was not made:\n%s", s.cinder.Calls())
+	}
+	switch outcome := outcomeOf(got.code); {
+	case outcome != r.outcome:
+		t.Fatalf("%s, not a %s: %s\n%s", outcome, r.outcome, got.message, got.log)
+	case outcome == "refusal" && !deleting:
+		s.wantNothing()
+	case outcome == "success":
+		s.wantNothing()
+	}
+	if strings.Contains(got.message, "Traceback") || strings.Contains(got.message, "<") {
+		t.Errorf("message %q", got.message)
+	}
+	armed.Remove()
+	s.change = nil
+	// Whatever it was, once it is over the next run succeeds.
+	run(t.Context()).want(t, 0, "")
+	if deleting {
+		s.wantNothing()
+	} else {
+		s.wantOne()
+	}
+}
+
+func (s *stage) prepareDelete(t *testing.T, call string) {
+	s.provision(t.Context()).want(t, 0, "")
+	if call == "unreserve" {
+		// A provision that died before it attached.
+		v := s.cinder.Volume(name)
+		s.cinder.SetStatus(name, "available")
+		s.undo(t.Context()).want(t, 0, "")
+		s.cinder.AddVolume(fake.Volume{Name: name, Status: "attaching", Metadata: v.Metadata, Project: v.Project})
+	}
+}
+
+func outcomeOf(code int) string {
+	switch code {
+	case 0:
+		return "success"
+	case 64:
+		return "refusal"
+	case 1, 75:
+		return "retry"
+	}
+	return strconv.Itoa(code)
+}

@@ -1,0 +1,65 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// gib is the unit of Cinder's sizes.
+const gib = 1 << 30
+
+// checkRequest refuses what no volume of Cinder can be, before Cinder is asked for anything.
+func checkRequest(r contract.Request) error {
+	for _, mode := range r.AccessModes {
+		switch corev1.PersistentVolumeAccessMode(mode) {
+		case corev1.ReadWriteOnce, corev1.ReadOnlyMany:
+		case corev1.ReadWriteMany:
+			if !block(r) {
+				return fmt.Errorf("access mode ReadWriteMany: two nodes would destroy the file system; ask for volumeMode Block, or for ReadWriteOnce")
+			}
+		default:
+			return fmt.Errorf("access mode %s is not supported; ask for ReadWriteOnce, ReadOnlyMany, or ReadWriteMany with volumeMode Block", mode)
+		}
+	}
+	if len(r.AccessModes) == 0 {
+		return fmt.Errorf("the claim has no access mode")
+	}
+	if mode := r.VolumeMode; mode != "" && mode != string(corev1.PersistentVolumeFilesystem) && !block(r) {
+		return fmt.Errorf("volumeMode %s is not supported; ask for Filesystem or Block", mode)
+	}
+	if r.SizeBytes <= 0 || r.SizeBytes > math.MaxInt32*gib {
+		return fmt.Errorf("a size of %d bytes is not supported; ask for 1 byte to %d GiB", r.SizeBytes, math.MaxInt32)
+	}
+	return nil
+}
+
+func block(r contract.Request) bool { return r.VolumeMode == string(corev1.PersistentVolumeBlock) }
+
+// sizeGiB rounds up.
+func sizeGiB(bytes int64) int { return int((bytes-1)/gib + 1) }
+
+// checkType asks Cinder only for claims that several nodes may write to.
+func (f *Flow) checkType(ctx context.Context) error {
+	if !slices.Contains(f.Request.AccessModes, string(corev1.ReadWriteMany)) {
+		return nil
+	}
+	multiattach, err := f.cinder.Multiattach(ctx, f.Parameters.Type)
+	if err != nil {
+		return err
+	}
+	if !multiattach {
+		name := f.Parameters.Type
+		if name == "" {
+			name = "that is cinder's default"
+		}
+		return sdk.Refuse(fmt.Errorf("access mode ReadWriteMany: volume type %s does not say multiattach=\"<is> True\"; use a class whose type does, or ask for ReadWriteOnce", name))
+	}
+	return nil
+}

@@ -1,0 +1,76 @@
+package flow
+
+import (
+	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+)
+
+// iqnPrefix begins the initiator names of single volumes.
+const iqnPrefix = "iqn.2026-01.io.flex-provisioner:"
+
+// host is the name of the host that a volume is attached to as far as Cinder knows. It is the volume's own and made from
+// the claim alone, so that any later run knows the attachment as ours; some arrays take no more than 23 characters.
+func (f *Flow) host() string {
+	id := strings.ReplaceAll(f.Request.Claim.UID, "-", "")
+	return "k8s-" + id[:min(18, len(id))]
+}
+
+// device is what a host would call the volume. Here it is the mark by which the attachment is known as ours.
+func (f *Flow) device() string { return "/kubernetes/" + f.Request.VolumeName }
+
+func (f *Flow) us() attacher { return attacher{f.host(), f.device()} }
+
+// nqn is the name of the NVMe host, the volume's own as well.
+func (f *Flow) nqn() string { return "nqn.2014-08.org.nvmexpress:uuid:" + f.Request.Claim.UID }
+
+// initiator is the name that the kubelet has to log in with; empty for the nodes' own.
+func (f *Flow) initiator() string {
+	switch f.Parameters.InitiatorMode {
+	case parameters.Fixed:
+		return f.Parameters.Initiator
+	case parameters.Node:
+		return ""
+	}
+	return iqnPrefix + f.Request.VolumeName
+}
+
+// connectors are who may connect: one, or in the initiator mode "node" each node. They are the same whenever the volume is
+// looked at.
+func (f *Flow) connectors() []cinder.Connector {
+	if f.Parameters.InitiatorMode != parameters.Node {
+		host := f.host()
+		if f.Parameters.InitiatorMode == parameters.Fixed {
+			host = "k8s-" + f.Properties.Cluster
+		}
+		return []cinder.Connector{f.connector(host, f.initiator())}
+	}
+	var all []cinder.Connector
+	for _, node := range f.Properties.Initiators {
+		all = append(all, f.connector(node.Host, node.IQN))
+	}
+	return all
+}
+
+func (f *Flow) connector(host, initiator string) cinder.Connector {
+	c := cinder.Connector{
+		"host": host, "initiator": initiator, "nqn": f.nqn(), "ip": f.Parameters.ConnectorIP,
+		"multipath": f.Parameters.Multipath, "platform": "x86_64", "os_type": "linux",
+	}
+	if len(f.Properties.WWPNs) > 0 {
+		c["wwpns"], c["wwnns"] = f.Properties.WWPNs, f.Properties.WWNNs
+	}
+	return c
+}
+
+func (f *Flow) mapperInput(volumeID string) mapper.Input {
+	return mapper.Input{
+		Name: f.Request.VolumeName, VolumeID: volumeID, Block: block(f.Request),
+		SecretNamespace: f.Cluster.Namespace,
+		Initiator:       f.initiator(), PerVolume: f.Parameters.InitiatorMode == parameters.PerVolume,
+		HostNQN: f.nqn(), HostID: f.Request.Claim.UID,
+		Parameters: f.Parameters,
+	}
+}

@@ -1,0 +1,108 @@
+// Package flow is what happens in Cinder when a volume is provisioned and deleted.
+//
+// Both directions are loops that look at the volume and take the next step from the state it is in, so that it does not
+// matter at which call an earlier run ended. The claim's UID is in the volume's name and metadata, and that is all by
+// which it is found: a provision that begins again, and an undo without a PersistentVolume, see the same.
+//
+// One provision makes six calls to Cinder, and one more for each look at a volume that is not ready yet:
+//
+//	find                   is it there already? Without this a lost answer would make a second one
+//	create
+//	find                   until "available"; by name, so that a second one would be noticed
+//	reserve                takes it, against all others
+//	initialize_connection  exports it
+//	attach                 makes it "in-use"; without this it could be neither cloned, extended nor snapshotted
+//
+// One delete makes five, and one more for each look at a volume that is not gone yet: find, terminate_connection, detach,
+// delete, find. Keystone is asked once in either.
+package flow
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+)
+
+// Flow is one request, and all that is needed to answer it.
+type Flow struct {
+	// Connect logs in. It is called once, when all that can be checked before has been.
+	Connect    func(context.Context) (*cloud.Client, error)
+	Cluster    *cluster.Client
+	Log        *slog.Logger
+	Request    contract.Request
+	Parameters parameters.Parameters
+	Properties parameters.Properties
+	// Source is what the volume is to be a clone of, nil for an empty one.
+	Source *Source
+	// Topology is where the volume may be, from the class's allowedTopologies; its Zones are empty for anywhere.
+	Topology Topology
+
+	cinder *cinder.Client
+	close  func()
+	// project and region are whose volumes Cinder shows us.
+	project, region string
+	// asked says that this run has asked for a volume; created is that volume's ID, as long as it is the one in use.
+	asked   bool
+	created string
+	// exists says that there may be a volume.
+	exists bool
+	// state is what was last seen, for the message of a run that has to give up.
+	state string
+}
+
+func (f *Flow) open(ctx context.Context) error {
+	client, err := f.Connect(ctx)
+	if err != nil {
+		return cinder.Explain(cinder.Login, "", err)
+	}
+	f.close = client.Close
+	f.project, f.region = client.Project, client.Region
+	f.cinder = cinder.New(client)
+	f.cinder.Note = func(call cinder.Call, took time.Duration, err error) {
+		f.Log.Info(string(call), "volume", f.Request.VolumeName, "took", took.Round(time.Millisecond), "ok", err == nil)
+	}
+	return nil
+}
+
+// Source is a bound claim of the same class of storage.
+type Source struct {
+	// Namespace and Name are the claim's, VolumeName its PersistentVolume's.
+	Namespace, Name, VolumeName string
+}
+
+// Topology is a label of nodes and the values of it that will do.
+type Topology struct {
+	Key   string
+	Zones []string
+}
+
+// Keys of the metadata by which volumes are known as ours.
+const (
+	metaClaimUID = "flex-provisioner.io/claim-uid"
+	metaClaim    = "flex-provisioner.io/claim"
+	metaClass    = "flex-provisioner.io/storage-class"
+	metaCluster  = "flex-provisioner.io/cluster"
+)
+
+// Annotations of the PersistentVolume, for people and for the delete.
+const (
+	// AnnVolumeID is the ID of the Cinder volume.
+	AnnVolumeID = "cinder.openstack.org/volume-id"
+	// AnnProject and AnnRegion are where it is: to credentials for another place it would seem to be gone.
+	AnnProject = "cinder.openstack.org/project-id"
+	AnnRegion  = "cinder.openstack.org/region"
+	// AnnCloneOf is the claim that the volume is a clone of, namespace/name.
+	AnnCloneOf = "cinder.openstack.org/clone-of"
+)
+
+func (f *Flow) end() {
+	if f.close != nil {
+		f.close()
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// blow is how one call goes wrong. A run that is killed makes no further call; one that only loses the connection goes on.
+type blow struct {
+	after, killed bool
+}
+
+func (b blow) String() string {
+	return map[bool]string{false: "before", true: "after"}[b.after] + map[bool]string{false: " lost", true: " killed"}[b.killed]
+}
+
+var blows = []blow{{false, false}, {true, false}, {false, true}, {true, true}}
+
+// struck runs with a blow at the n-th call to Cinder or Keystone, counted through, or to Kubernetes. It is false where the
+// run has fewer calls.
+func (s *stage) struck(ctx context.Context, b blow, n int, cluster bool, run func(context.Context) result) bool {
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	var hit atomic.Bool
+	strike := func() {
+		hit.Store(true)
+		if b.killed {
+			kill()
+		}
+	}
+	if cluster {
+		s.cluster.SetFault(func(i int, _ string) clustertest.Fault {
+			if i != n {
+				return clustertest.Fault{}
+			}
+			return clustertest.Fault{Before: !b.after, After: b.after, Do: strike}
+		})
+		defer s.cluster.SetFault(nil)
+		run(ctx)
+		return hit.Load()
+	}
+	fault := fake.On("*").Nth(n).Do(func(fake.Call) { strike() }).Close()
+	if b.after {
+		fault = fault.AfterEffect()
+	}
+	armed := s.cinder.Fault(fault)
+	defer armed.Remove()
+	run(ctx)
+	return hit.Load()
+}
+
+// eachStrike runs test for every call of a run and every blow until there are no more calls.
+func eachStrike(t *testing.T, least int, test func(t *testing.T, strike func(*stage, func(context.Context) result) bool)) {
+	for _, cluster := range []bool{false, true} {
+		for _, b := range blows {
+			t.Run(fmt.Sprintf("%s cluster=%t", b, cluster), func(t *testing.T) {
+				t.Parallel()
+				n, more := 1, true
+				for ; more; n++ {
+					t.Run(fmt.Sprintf("call %d", n), func(t *testing.T) {
+						test(t, func(s *stage, run func(context.Context) result) bool {
+							more = s.struck(t.Context(), b, n, cluster, run)
+							return more
+						})
+					})
+				}
+				if calls := n - 2; !cluster && calls < least {
+					t.Errorf("%d calls were struck, not at least %d", calls, least)
+				}
+			})
+		}
+	}
+}
+
+// After a run that died at any call, the next one ends with exactly one volume.
+func TestKilledProvision(t *testing.T) {
+	t.Parallel()
+	eachStrike(t, 6, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
+		s := newStage(t)
+		strike(s, s.provision)
+		if len(s.cinder.Volumes()) > 1 {
+			t.Fatalf("two volumes:\n%s", s.cinder.State())
+		}
+		s.provision(t.Context()).want(t, 0, "")
+		s.wantOne()
+		s.delete(t.Context()).want(t, 0, "")
+		s.wantNothing()
+	})
+}
+
+// A provision that died at any call is undone without a trace, although nothing but the name is known.
+func TestUndoOfKilledProvision(t *testing.T) {
+	t.Parallel()
+	eachStrike(t, 6, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
+		s := newStage(t, fake.WithPace(fake.Reads(0)))
+		strike(s, s.provision)
+		s.undo(t.Context()).want(t, 0, "")
+		s.wantNothing()
+	})
+}
+
+// A delete that died at any call is ended by the next one.
+func TestKilledDelete(t *testing.T) {
+	t.Parallel()
+	eachStrike(t, 5, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
+		s := newStage(t)
+		s.provision(t.Context()).want(t, 0, "")
+		strike(s, s.delete)
+		s.delete(t.Context()).want(t, 0, "")
+		s.wantNothing()
+	})
+}
+
+// An undo that died at any call is ended by the next one, and so is a refusal that cleans up behind itself.
+func TestKilledUndo(t *testing.T) {
+	t.Parallel()
+	eachStrike(t, 5, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
+		s := newStage(t, fake.WithConnection(fake.NFS()), fake.WithPace(fake.Reads(0)))
+		strike(s, s.provision)
+		s.undo(t.Context()).want(t, 0, "")
+		s.wantNothing()
+	})
+}
+
+// Runs side by side, as when a node comes back, agree on one volume or fail and are run again.
+func TestRunsSideBySide(t *testing.T) {
+	t.Parallel()
+	for range 5 {
+		s := newStage(t)
+		done := make(chan result)
+		for range 3 {
+			go func() { done <- s.provision(t.Context()) }()
+		}
+		for range 3 {
+			<-done
+		}
+		s.provision(t.Context()).want(t, 0, "")
+		if s.cluster.Volume(name) == nil {
+			t.Fatal("no volume")
+		}
+		s.delete(t.Context()).want(t, 0, "")
+		s.wantNothing()
+	}
+}

@@ -1,0 +1,166 @@
+package mapper
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Connection is what Cinder says of how to reach a volume. Printing it shows no more than its type: the rest has passwords.
+type Connection struct {
+	// Type is driver_volume_type in lower case.
+	Type string
+	// Encrypted volumes are opened with a key that only the host of an instance gets.
+	Encrypted bool
+	// ReadOnly volumes are exported so.
+	ReadOnly bool
+	data     json.RawMessage
+}
+
+// String hides what the connection holds.
+func (c Connection) String() string { return c.Type + " connection" }
+
+// GoString hides what the connection holds.
+func (c Connection) GoString() string { return c.String() }
+
+// Decode reads connection info in all the shapes that Cinder gives it: as initialize_connection answers, with or without
+// the outer "connection_info", and flat, as attachments have it. Errors never quote the input.
+func Decode(data []byte) (Connection, error) {
+	var outer struct {
+		Info json.RawMessage `json:"connection_info"`
+	}
+	if err := json.Unmarshal(data, &outer); err != nil {
+		return Connection{}, errors.New("connection info is not a JSON object")
+	}
+	if isObject(outer.Info) {
+		data = outer.Info
+	}
+	var info struct {
+		Type text            `json:"driver_volume_type"`
+		Data json.RawMessage `json:"data"`
+	}
+	if err := decode(data, &info); err != nil {
+		return Connection{}, err
+	}
+	if info.Type == "" {
+		return Connection{}, errors.New("connection info has no driver_volume_type")
+	}
+	if isObject(info.Data) {
+		data = info.Data
+	}
+	var common struct {
+		Encrypted  flag `json:"encrypted"`
+		AccessMode text `json:"access_mode"`
+	}
+	if err := decode(data, &common); err != nil {
+		return Connection{}, err
+	}
+	return Connection{
+		Type:      strings.ToLower(string(info.Type)),
+		Encrypted: bool(common.Encrypted),
+		ReadOnly:  strings.EqualFold(string(common.AccessMode), "ro"),
+		data:      data,
+	}, nil
+}
+
+func isObject(data json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
+
+// decode names in its error the field that has the wrong type, and nothing of its value.
+func decode(data []byte, into any) error {
+	err := json.Unmarshal(data, into)
+	var wrong *json.UnmarshalTypeError
+	var shape shapeError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &shape):
+		return fmt.Errorf("connection info has a field that is no %s", string(shape))
+	case errors.As(err, &wrong):
+		return fmt.Errorf("connection info: field %s is of the wrong type", wrong.Field)
+	}
+	return errors.New("connection info is not a JSON object")
+}
+
+// shapeError says what a field should have been.
+type shapeError string
+
+func (e shapeError) Error() string { return "no " + string(e) }
+
+// text is a string; drivers write some numbers as such and some strings as numbers.
+type text string
+
+// UnmarshalJSON takes a string, a number or null.
+func (t *text) UnmarshalJSON(data []byte) error {
+	var s string
+	var n json.Number
+	switch {
+	case string(data) == "null":
+	case json.Unmarshal(data, &s) == nil:
+		*t = text(s)
+	case json.Unmarshal(data, &n) == nil:
+		*t = text(n)
+	default:
+		return shapeError("text")
+	}
+	return nil
+}
+
+// number is an integer, written as one or as a string. Set tells 0 from nothing.
+type number struct {
+	Value int64
+	Set   bool
+}
+
+// UnmarshalJSON takes a whole number, a string that holds one, or null.
+func (n *number) UnmarshalJSON(data []byte) error {
+	var t text
+	if err := t.UnmarshalJSON(data); err != nil {
+		return shapeError("whole number")
+	}
+	if t == "" {
+		return nil
+	}
+	value, err := strconv.ParseInt(string(t), 10, 64)
+	if err != nil {
+		return shapeError("whole number")
+	}
+	*n = number{value, true}
+	return nil
+}
+
+// flag is a truth value, written as one or as Python prints it. What is neither counts as true: the one flag that is read
+// says that a volume must not be mounted.
+type flag bool
+
+// UnmarshalJSON takes anything.
+func (f *flag) UnmarshalJSON(data []byte) error {
+	switch strings.ToLower(strings.Trim(string(data), `"`)) {
+	case "false", "null", "", "0", "none":
+		*f = false
+	default:
+		*f = true
+	}
+	return nil
+}
+
+// list is a list, or one item without the brackets.
+type list[T any] []T
+
+// UnmarshalJSON takes a list, an item or null.
+func (l *list[T]) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	if bytes.HasPrefix(data, []byte("[")) {
+		return json.Unmarshal(data, (*[]T)(l))
+	}
+	var one T
+	if err := json.Unmarshal(data, &one); err != nil {
+		return err
+	}
+	*l = list[T]{one}
+	return nil
+}

@@ -1,0 +1,109 @@
+// Package mapper turns Cinder's connection info into native Kubernetes volumes. It is pure: the same connection, parameters
+// and names give the same volume source, and nothing is asked of Cinder or of Kubernetes.
+//
+// There is one file for each kind of connection. What can be no native volume, or only an unsafe one, is refused with the
+// reason; the kinds are those of "driver_volume_type".
+package mapper
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+)
+
+// Input is what a volume source is made from, beside the connection.
+type Input struct {
+	// Name is the PersistentVolume's, and the name of the Secret if there is one.
+	Name string
+	// VolumeID is Cinder's.
+	VolumeID string
+	// Block says that the claim wants the raw device, so that no file system is named.
+	Block bool
+	// SecretNamespace is where the Secret will lie.
+	SecretNamespace string
+	// Initiator is the IQN that the connection was made for and that the kubelet has to log in with; empty where the nodes
+	// use their own.
+	Initiator string
+	// PerVolume says that no other volume uses Initiator, so that a target which several volumes share would not do.
+	PerVolume bool
+	// HostNQN and HostID are the NVMe host that the connection was made for.
+	HostNQN, HostID string
+	// Parameters are the StorageClass's.
+	Parameters parameters.Parameters
+}
+
+// Mapped is a native volume.
+type Mapped struct {
+	Source corev1.PersistentVolumeSource
+	// Secret is the content of the Secret that Source refers to, nil for none. It is never printed.
+	Secret Secret
+}
+
+// Secret is a Secret's content. Printing it shows its keys.
+type Secret map[string]string
+
+// String hides the values.
+func (s Secret) String() string { return fmt.Sprint(slices.Sorted(maps.Keys(s))) }
+
+// GoString hides the values.
+func (s Secret) GoString() string { return s.String() }
+
+// Mapper makes volumes of one kind of connection.
+type Mapper interface {
+	// Map makes the volume source, and the content of its Secret. An error says why there can be none.
+	Map(c Connection, in Input) (Mapped, error)
+}
+
+// mappers by driver_volume_type in lower case: one Cinder driver writes iSCSI.
+var mappers = map[string]Mapper{
+	"iscsi":         iscsi{},
+	"iser":          iscsi{transport: "iser"},
+	"fibre_channel": fibreChannel{},
+	"rbd":           rbd{},
+	"nvmeof":        nvme{},
+}
+
+// refused are the kinds that have a reason of their own.
+var refused = map[string]string{
+	"nfs": "the volume is a file on an export that holds every project's volumes, and mounting it would show them all",
+}
+
+// Map makes the volume for a connection of any kind.
+func Map(c Connection, in Input) (Mapped, error) {
+	mapper, known := mappers[c.Type]
+	switch {
+	case c.Encrypted:
+		return Mapped{}, fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it, and a node would format it; use a volume type without encryption", in.VolumeID)
+	case refused[c.Type] != "":
+		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %q: %s; use a volume type with another backend", in.VolumeID, c.Type, refused[c.Type])
+	case !known:
+		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %q, which no native volume can use; use a volume type with one of %s",
+			in.VolumeID, c.Type, strings.Join(slices.Sorted(maps.Keys(mappers)), ", "))
+	}
+	mapped, err := mapper.Map(c, in)
+	if err != nil {
+		return Mapped{}, fmt.Errorf("map %s connection of cinder volume %s: %w", c.Type, in.VolumeID, err)
+	}
+	return mapped, nil
+}
+
+// fsType is empty for raw devices, and for those whose file system the kubelet may choose.
+func (in Input) fsType() string {
+	if in.Block {
+		return ""
+	}
+	return in.Parameters.FSType
+}
+
+// checkLUN: the API server takes no other, and the kubelet does not know the addressing modes beyond.
+func checkLUN(lun int64) (int32, error) {
+	if lun < 0 || lun > 255 {
+		return 0, fmt.Errorf("LUN %d is not between 0 and 255, the only ones that Kubernetes knows; limit the LUNs of the backend", lun)
+	}
+	return int32(lun), nil
+}

@@ -1,0 +1,110 @@
+package mapper
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// nvme makes static volumes of csi-driver-nvmf.
+type nvme struct{}
+
+// nvmeData has the fields of both versions of Cinder's connection info.
+type nvmeData struct {
+	Portal    text            `json:"target_portal"`
+	Port      text            `json:"target_port"`
+	Transport text            `json:"transport_type"`
+	NQN       text            `json:"nqn"`
+	TargetNQN text            `json:"target_nqn"`
+	UUID      text            `json:"vol_uuid"`
+	Portals   []list[text]    `json:"portals"`
+	Replicas  json.RawMessage `json:"volume_replicas"`
+}
+
+var (
+	nqnForm  = regexp.MustCompile(`^nqn\.[[:graph:]]{1,219}$`)
+	portForm = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+)
+
+// Map takes the first portal, since csi-driver-nvmf knows one.
+func (nvme) Map(c Connection, in Input) (Mapped, error) {
+	var data nvmeData
+	if err := decode(c.data, &data); err != nil {
+		return Mapped{}, err
+	}
+	if len(data.Replicas) > 0 && string(data.Replicas) != "null" {
+		return Mapped{}, errors.New("the volume is replicated on the host that mounts it, which needs os-brick; use a volume type without replicas")
+	}
+	nqn, address, port, transport, err := data.target()
+	if err != nil {
+		return Mapped{}, err
+	}
+	uuid, err := data.device(nqn, in.VolumeID)
+	if err != nil {
+		return Mapped{}, err
+	}
+	attributes := map[string]string{
+		"targetTrAddr": address, "targetTrPort": port, "targetTrType": transport,
+		"nqn": nqn, "deviceUUID": uuid,
+	}
+	if in.HostNQN != "" {
+		attributes["hostNqn"], attributes["hostId"] = in.HostNQN, in.HostID
+	}
+	return Mapped{Source: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
+		Driver:           in.Parameters.NVMeCSIDriver,
+		VolumeHandle:     in.Name,
+		ReadOnly:         c.ReadOnly,
+		FSType:           in.fsType(),
+		VolumeAttributes: attributes,
+	}}}, nil
+}
+
+func (d nvmeData) target() (nqn, address, port, transport string, err error) {
+	nqn, address, port, transport = string(d.NQN), string(d.Portal), string(d.Port), string(d.Transport)
+	if d.TargetNQN != "" {
+		nqn = string(d.TargetNQN)
+	}
+	if len(d.Portals) > 0 {
+		first := d.Portals[0]
+		if len(first) != 3 {
+			return "", "", "", "", errors.New("portals[0] is not an address, a port and a transport")
+		}
+		address, port, transport = string(first[0]), string(first[1]), string(first[2])
+	}
+	address = strings.Trim(address, "[]")
+	if _, parseErr := netip.ParseAddr(address); parseErr != nil {
+		return "", "", "", "", fmt.Errorf("target_portal %q is not an IP address", address)
+	}
+	switch strings.ToLower(transport) {
+	case "tcp":
+		transport = "tcp"
+	case "rdma", "rocev2":
+		transport = "rdma"
+	default:
+		return "", "", "", "", fmt.Errorf("transport_type %q is neither tcp nor rdma", transport)
+	}
+	if !nqnForm.MatchString(nqn) {
+		return "", "", "", "", fmt.Errorf("nqn %q is not of the form nqn.NAME", nqn)
+	}
+	if !portForm.MatchString(port) {
+		return "", "", "", "", fmt.Errorf("target_port %q is no port", port)
+	}
+	return nqn, address, port, transport, nil
+}
+
+// device is the UUID of the namespace, by which the node finds the disk. The old form of the connection does not tell it;
+// Cinder's own target has one subsystem a volume and gives the namespace the volume's ID.
+func (d nvmeData) device(nqn, volumeID string) (string, error) {
+	switch {
+	case d.UUID != "":
+		return string(d.UUID), nil
+	case volumeID != "" && strings.Contains(nqn, volumeID):
+		return volumeID, nil
+	}
+	return "", errors.New("the connection does not tell the UUID of the namespace; set nvmeof_conn_info_version = 2 in the backend's section of cinder.conf")
+}

@@ -1,0 +1,108 @@
+package mapper
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+)
+
+// rbd makes volumes of images in a Ceph cluster. Cinder gives no key for it, so that the class has to name a Secret.
+type rbd struct{}
+
+type rbdData struct {
+	Name  text       `json:"name"`
+	Hosts list[text] `json:"hosts"`
+	Ports list[text] `json:"ports"`
+	User  text       `json:"auth_username"`
+	Auth  flag       `json:"auth_enabled"`
+}
+
+// Map makes a static volume of ceph-csi, or a native one where the class asks for it: the kubelet knows those up to
+// Kubernetes 1.30.
+func (rbd) Map(c Connection, in Input) (Mapped, error) {
+	var data rbdData
+	if err := decode(c.data, &data); err != nil {
+		return Mapped{}, err
+	}
+	pool, image, found := strings.Cut(string(data.Name), "/")
+	if !found || pool == "" || image == "" || strings.Contains(image, "/") {
+		return Mapped{}, fmt.Errorf("name %q is not pool/image", data.Name)
+	}
+	var source corev1.PersistentVolumeSource
+	var err error
+	if in.Parameters.RBD == parameters.RBDNative {
+		source.RBD, err = data.native(c, in, pool, image)
+	} else {
+		source.CSI, err = cephCSI(c, in, pool, image)
+	}
+	if err != nil {
+		return Mapped{}, err
+	}
+	return Mapped{Source: source}, nil
+}
+
+func (d rbdData) native(c Connection, in Input, pool, image string) (*corev1.RBDPersistentVolumeSource, error) {
+	p := in.Parameters
+	monitors, err := d.monitors()
+	if err != nil {
+		return nil, err
+	}
+	source := &corev1.RBDPersistentVolumeSource{
+		CephMonitors: monitors, RBDPool: pool, RBDImage: image, FSType: in.fsType(), ReadOnly: c.ReadOnly,
+		RadosUser: "admin", Keyring: "/etc/ceph/keyring", // what the API server would fill in
+	}
+	if d.User != "" {
+		source.RadosUser = string(d.User)
+	}
+	if p.CephSecretName != "" {
+		source.SecretRef = &corev1.SecretReference{Name: p.CephSecretName, Namespace: p.CephSecretNamespace}
+	} else if d.Auth {
+		return nil, errors.New("the cluster asks for a key, and Cinder does not tell it; name a Secret with it in parameters cephSecretName and cephSecretNamespace")
+	}
+	return source, nil
+}
+
+// monitors pairs hosts with ports. Cinder strips the brackets of IPv6 addresses, and Ceph's tools need them.
+func (d rbdData) monitors() ([]string, error) {
+	if len(d.Hosts) == 0 || len(d.Hosts) != len(d.Ports) {
+		return nil, fmt.Errorf("hosts and ports have %d and %d items; they must be as many, and at least one", len(d.Hosts), len(d.Ports))
+	}
+	monitors := make([]string, len(d.Hosts))
+	for i, host := range d.Hosts {
+		if host == "" || d.Ports[i] == "" {
+			return nil, fmt.Errorf("monitor %d has no host or no port", i)
+		}
+		monitors[i] = net.JoinHostPort(strings.Trim(string(host), "[]"), string(d.Ports[i]))
+	}
+	return monitors, nil
+}
+
+// cephCSI needs no monitors: ceph-csi has its own list for each cluster ID.
+func cephCSI(c Connection, in Input, pool, image string) (*corev1.CSIPersistentVolumeSource, error) {
+	p := in.Parameters
+	if p.CephClusterID == "" || p.CephSecretName == "" {
+		return nil, errors.New("ceph-csi needs the parameters cephClusterID, cephSecretName and cephSecretNamespace: the cluster as ceph-csi knows it, and a Secret with userID and userKey")
+	}
+	attributes := map[string]string{
+		"clusterID":     p.CephClusterID,
+		"pool":          pool,
+		"staticVolume":  "true",
+		"imageFeatures": p.CephImageFeatures,
+	}
+	if p.CephMounter != "" {
+		attributes["mounter"] = p.CephMounter
+	}
+	return &corev1.CSIPersistentVolumeSource{
+		Driver:             p.CephCSIDriver,
+		VolumeHandle:       image,
+		ReadOnly:           c.ReadOnly,
+		FSType:             in.fsType(),
+		VolumeAttributes:   attributes,
+		NodeStageSecretRef: &corev1.SecretReference{Name: p.CephSecretName, Namespace: p.CephSecretNamespace},
+	}, nil
+}

@@ -1,0 +1,239 @@
+// Package parameters reads what administrators write for the Cinder provisioner: the parameters of a StorageClass and the
+// properties of its ConfigMap. Both are strict: an unknown name or a wrong value is an error that names it, and all errors
+// come at once.
+package parameters
+
+import (
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// Initiator modes: who the storage believes is connecting.
+const (
+	// PerVolume gives each volume an initiator name of its own, which follows it to any node.
+	PerVolume = "per-volume"
+	// Fixed is one name for all volumes of the class.
+	Fixed = "fixed"
+	// Node is the nodes' own names, all of them connected when the volume is made.
+	Node = "node"
+)
+
+// Ways to mount Ceph images.
+const (
+	RBDCephCSI = "ceph-csi"
+	RBDNative  = "native"
+)
+
+// Parameters are a StorageClass's, complete with defaults.
+type Parameters struct {
+	// Type is Cinder's volume type by name or ID, and Availability its availability zone; empty leaves both to Cinder.
+	Type, Availability string
+	// FSType is the file system for claims of volumeMode Filesystem.
+	FSType string
+	// InitiatorMode is PerVolume, Fixed or Node; Initiator is the name for Fixed.
+	InitiatorMode, Initiator string
+	// ConnectorIP is the address that Cinder is told of the connecting host.
+	ConnectorIP string
+	Multipath   bool
+	// SmartClone allows claims of the class to be clones.
+	SmartClone bool
+	// Metadata is added to each Cinder volume.
+	Metadata map[string]string
+	// RBD is RBDCephCSI or RBDNative.
+	RBD                                              string
+	CephCSIDriver, CephClusterID, CephImageFeatures  string
+	CephMounter, CephSecretName, CephSecretNamespace string
+	NVMeCSIDriver                                    string
+	// SameHost and DifferentHost are IDs of Cinder volumes; SchedulerQuery is JSON.
+	SameHost, DifferentHost []string
+	SchedulerQuery          string
+}
+
+// parameter is a key of the StorageClass.
+type parameter struct {
+	name, meaning, form, preset string
+	read                        func(p *Parameters, value string, at *field.Path) *field.Error
+}
+
+var known = []parameter{
+	{"type", "Cinder's volume type, by name or ID", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Type })},
+	{"availability", "Cinder's availability zone", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Availability })},
+	{"fsType", "the file system that the kubelet makes for claims of volumeMode Filesystem", "`ext4`, `ext3`, `xfs` or `btrfs`", "ext4",
+		oneOf(func(p *Parameters) *string { return &p.FSType }, "ext4", "ext3", "xfs", "btrfs")},
+	{"initiatorMode", "who connects: a name for each volume, one for all, or the nodes' own", "`per-volume`, `fixed` or `node`", PerVolume,
+		oneOf(func(p *Parameters) *string { return &p.InitiatorMode }, PerVolume, Fixed, Node)},
+	{"initiator", "the name for initiatorMode fixed", "IQN", "", matching(func(p *Parameters) *string { return &p.Initiator }, iqnForm, "must be an IQN such as iqn.2026-01.example.com:cluster-1")},
+	{"connectorIP", "the address of the connecting host, for backends that ask for it", "IP address", "127.0.0.1", address(func(p *Parameters) *string { return &p.ConnectorIP })},
+	{"multipath", "use all portals of the target", "true or false", "false", boolean(func(p *Parameters) *bool { return &p.Multipath })},
+	{"smartclone", "allow clones; only for backends that clone without copying", "true or false", "false", boolean(func(p *Parameters) *bool { return &p.SmartClone })},
+	{"metadata", "metadata for each Cinder volume", "`k=v,k=v`", "", readMetadata},
+	{"rbd", "how Ceph images are mounted; native only up to Kubernetes 1.30", "`ceph-csi` or `native`", RBDCephCSI,
+		oneOf(func(p *Parameters) *string { return &p.RBD }, RBDCephCSI, RBDNative)},
+	{"cephCSIDriver", "the name of the ceph-csi driver", "domain name", "rbd.csi.ceph.com", domain(func(p *Parameters) *string { return &p.CephCSIDriver })},
+	{"cephClusterID", "the cluster as ceph-csi knows it; required for ceph-csi", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.CephClusterID })},
+	{"cephImageFeatures", "the features that ceph-csi maps the image with", "names between commas", "layering", line(func(p *Parameters) *string { return &p.CephImageFeatures })},
+	{"cephMounter", "ceph-csi's mounter", "`rbd` or `rbd-nbd`", "", oneOf(func(p *Parameters) *string { return &p.CephMounter }, "rbd", "rbd-nbd")},
+	{"cephSecretName", "the Secret with Ceph's key, which Cinder does not tell", "name", "", domain(func(p *Parameters) *string { return &p.CephSecretName })},
+	{"cephSecretNamespace", "its namespace", "name", "", domain(func(p *Parameters) *string { return &p.CephSecretNamespace })},
+	{"nvmeCSIDriver", "the name of csi-driver-nvmf", "domain name", "csi.nvmf.com", domain(func(p *Parameters) *string { return &p.NVMeCSIDriver })},
+	{"sameHost", "scheduler hint: the backend of all these Cinder volumes", "IDs between commas", "", ids(func(p *Parameters) *[]string { return &p.SameHost })},
+	{"differentHost", "scheduler hint: a backend of none of these Cinder volumes", "IDs between commas", "", ids(func(p *Parameters) *[]string { return &p.DifferentHost })},
+	{"schedulerQuery", "scheduler hint: a query for Cinder's JsonFilter", "JSON", "", query},
+}
+
+// Parse reads the parameters of a StorageClass. The error has every fault, in the order of the documentation.
+func Parse(values map[string]string) (Parameters, error) {
+	at := field.NewPath("parameters")
+	var p Parameters
+	var errs field.ErrorList
+	for _, k := range known {
+		value, present := values[k.name]
+		if !present {
+			value = k.preset
+		}
+		if value == "" && !present {
+			continue
+		}
+		if err := k.read(&p, value, at.Key(k.name)); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, unknown(values, names(), at)...)
+	errs = append(errs, p.check(at)...)
+	if len(errs) > 0 {
+		return Parameters{}, errs.ToAggregate()
+	}
+	return p, nil
+}
+
+// Known drops what Parse would not know. A delete is asked with the parameters of its provision, which another version of
+// the image may have read.
+func Known(values map[string]string) map[string]string {
+	out := maps.Clone(values)
+	maps.DeleteFunc(out, func(name, _ string) bool { return !slices.Contains(names(), name) })
+	return out
+}
+
+func names() []string {
+	var out []string
+	for _, k := range known {
+		out = append(out, k.name)
+	}
+	return out
+}
+
+// check finds parameters that do not go together.
+func (p Parameters) check(at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	switch {
+	case p.InitiatorMode == Fixed && p.Initiator == "":
+		errs = append(errs, field.Required(at.Key("initiator"), "initiatorMode fixed needs the name"))
+	case p.InitiatorMode != Fixed && p.Initiator != "":
+		errs = append(errs, field.Forbidden(at.Key("initiator"), "it means something only with initiatorMode fixed"))
+	}
+	if (p.CephSecretName == "") != (p.CephSecretNamespace == "") {
+		errs = append(errs, field.Required(at.Key("cephSecretNamespace"), "cephSecretName and cephSecretNamespace are given both or not at all"))
+	}
+	return errs
+}
+
+func unknown(values map[string]string, names []string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(names, name) {
+			errs = append(errs, field.Forbidden(at.Key(name), "is not known; known are "+strings.Join(names, ", ")))
+		}
+	}
+	return errs
+}
+
+var (
+	iqnForm  = regexp.MustCompile(`^iqn\.\d{4}-\d{2}\.[a-z0-9][a-z0-9.-]{0,99}:[a-z0-9][a-z0-9.:-]{0,99}$`)
+	uuidForm = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[1-5][0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	keyForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/ -]{0,254}$`)
+)
+
+type reader = func(p *Parameters, value string, at *field.Path) *field.Error
+
+func line(into func(*Parameters) *string) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		if value == "" || len(value) > 255 || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			return field.Invalid(at, value, "must be one line of 1 to 255 characters; leave it out for the default")
+		}
+		*into(p) = value
+		return nil
+	}
+}
+
+func oneOf(into func(*Parameters) *string, values ...string) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		if !slices.Contains(values, value) {
+			return field.NotSupported(at, value, values)
+		}
+		*into(p) = value
+		return nil
+	}
+}
+
+func matching(into func(*Parameters) *string, form *regexp.Regexp, remedy string) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		if !form.MatchString(value) {
+			return field.Invalid(at, value, remedy)
+		}
+		*into(p) = value
+		return nil
+	}
+}
+
+func address(into func(*Parameters) *string) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		if ip, err := netip.ParseAddr(value); err != nil || ip.Zone() != "" {
+			return field.Invalid(at, value, "must be an IP address")
+		}
+		*into(p) = value
+		return nil
+	}
+}
+
+// domain also fits the names of Secrets and namespaces.
+func domain(into func(*Parameters) *string) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		if faults := validation.IsDNS1123Subdomain(value); len(faults) > 0 {
+			return field.Invalid(at, value, faults[0])
+		}
+		*into(p) = value
+		return nil
+	}
+}
+
+func boolean(into func(*Parameters) *bool) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		if value != "true" && value != "false" {
+			return field.NotSupported(at, value, []string{"true", "false"})
+		}
+		*into(p) = value == "true"
+		return nil
+	}
+}
+
+func ids(into func(*Parameters) *[]string) reader {
+	return func(p *Parameters, value string, at *field.Path) *field.Error {
+		list := strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' })
+		for _, id := range list {
+			if !uuidForm.MatchString(id) {
+				return field.Invalid(at, id, "must be the ID of a Cinder volume")
+			}
+		}
+		if len(list) == 0 {
+			return field.Invalid(at, value, "must name at least one Cinder volume")
+		}
+		*into(p) = list
+		return nil
+	}
+}

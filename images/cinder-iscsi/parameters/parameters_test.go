@@ -1,0 +1,117 @@
+package parameters
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestDefaults(t *testing.T) {
+	got, err := Parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Parameters{FSType: "ext4", InitiatorMode: PerVolume, ConnectorIP: "127.0.0.1", RBD: RBDCephCSI,
+		CephCSIDriver: "rbd.csi.ceph.com", CephImageFeatures: "layering", NVMeCSIDriver: "csi.nvmf.com"}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	properties, err := ParseProperties(nil)
+	if err != nil || !reflect.DeepEqual(properties, Properties{CloudConfig: "cinder-cloud-config", Cluster: "kubernetes"}) {
+		t.Errorf("got %+v, %v", properties, err)
+	}
+}
+
+func TestParseErrors(t *testing.T) {
+	long := strings.Repeat("x", 256)
+	for _, c := range []struct{ key, value, err string }{
+		{"type", "", `parameters[type]: Invalid value: "": must be one line of 1 to 255 characters; leave it out for the default`},
+		{"availability", long, `parameters[availability]: Invalid value: "` + long + `": must be one line of 1 to 255 characters; leave it out for the default`},
+		{"fsType", "zfs", `parameters[fsType]: Unsupported value: "zfs": supported values: "ext4", "ext3", "xfs", "btrfs"`},
+		{"initiatorMode", "all", `parameters[initiatorMode]: Unsupported value: "all": supported values: "per-volume", "fixed", "node"`},
+		{"initiatorMode", "fixed", `parameters[initiator]: Required value: initiatorMode fixed needs the name`},
+		{"initiator", "iqn.2026-01.com.example:x", `parameters[initiator]: Forbidden: it means something only with initiatorMode fixed`},
+		{"connectorIP", "localhost", `parameters[connectorIP]: Invalid value: "localhost": must be an IP address`},
+		{"multipath", "True", `parameters[multipath]: Unsupported value: "True": supported values: "true", "false"`},
+		{"metadata", "a", `parameters[metadata]: Invalid value: "a": must be key=value, each of at most 255 characters`},
+		{"metadata", "a=1,a=2", `parameters[metadata]: Duplicate value: "a"`},
+		{"metadata", "flex-provisioner.io/claim-uid=x", `parameters[metadata]: Invalid value: "flex-provisioner.io/claim-uid=x": the provisioner or Cinder sets this key itself; name another`},
+		{"rbd", "krbd", `parameters[rbd]: Unsupported value: "krbd": supported values: "ceph-csi", "native"`},
+		{"cephSecretName", "a", `parameters[cephSecretNamespace]: Required value: cephSecretName and cephSecretNamespace are given both or not at all`},
+		{"sameHost", "x", `parameters[sameHost]: Invalid value: "x": must be the ID of a Cinder volume`},
+		{"differentHost", " , ", `parameters[differentHost]: Invalid value: " , ": must name at least one Cinder volume`},
+		{"schedulerQuery", "{}", `parameters[schedulerQuery]: Invalid value: "{}": must be a JSON list such as [">=", "$free_capacity_gb", 100]`},
+		{"Type", "x", `parameters[Type]: Forbidden: is not known; known are ` + strings.Join(names(), ", ")},
+	} {
+		_, err := Parse(map[string]string{c.key: c.value})
+		if err == nil || err.Error() != c.err {
+			t.Errorf("%s=%s:\ngot  %v\nwant %s", c.key, c.value, err, c.err)
+		}
+		if _, err := Parse(Known(map[string]string{"of another version": "x"})); err != nil {
+			t.Errorf("Known left something: %v", err)
+		}
+	}
+}
+
+func TestPropertyErrors(t *testing.T) {
+	for _, c := range []struct{ key, value, err string }{
+		{"cloud-config", "A", `properties[cloud-config]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
+		{"cluster", "-", `properties[cluster]: Invalid value: "-": must be 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit`},
+		{"initiators", "node-1", `properties[initiators]: Invalid value: "node-1": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
+		{"wwpns", "10000090fa534185", `properties[wwnns]: Required value: wwpns and wwnns are given both or not at all`},
+		{"colour", "red", `properties[colour]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, wwpns, wwnns`},
+	} {
+		_, err := ParseProperties(map[string]string{c.key: c.value})
+		if err == nil || err.Error() != c.err {
+			t.Errorf("%s=%s:\ngot  %v\nwant %s", c.key, c.value, err, c.err)
+		}
+	}
+}
+
+// The tables in README.md are those of the code.
+func TestDocumentation(t *testing.T) {
+	data, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range documentation() {
+		if !strings.Contains(string(data), line+"\n") {
+			t.Errorf("README.md lacks the line\n%s", line)
+		}
+	}
+	if rows := strings.Count(string(data), "\n| `"); rows != len(known)+len(knownProperties) {
+		t.Errorf("README.md has %d rows for %d parameters and %d properties", rows, len(known), len(knownProperties))
+	}
+}
+
+func documentation() []string {
+	var lines []string
+	add := func(name, meaning, form, preset string) {
+		if preset != "" {
+			preset = "`" + preset + "`"
+		}
+		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |", name, meaning, form, preset))
+	}
+	for _, k := range known {
+		add(k.name, k.meaning, k.form, k.preset)
+	}
+	for _, k := range knownProperties {
+		add(k.name, k.meaning, k.form, k.preset)
+	}
+	return lines
+}
+
+func FuzzParse(f *testing.F) {
+	for _, k := range known {
+		f.Add(k.name, k.preset)
+	}
+	f.Fuzz(func(t *testing.T, key, value string) {
+		p, err := Parse(map[string]string{key: value})
+		if err == nil && (p.FSType == "" || p.InitiatorMode == "" || p.NVMeCSIDriver == "") {
+			t.Errorf("%q=%q takes a default away: %+v", key, value, p)
+		}
+		_, _ = ParseProperties(map[string]string{key: value})
+	})
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
+)
+
+// rbac.yaml grants what the provisioner does, and nothing else.
+func TestRBAC(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("rbac.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var granted []string
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, verb := range rule.Verbs {
+				granted = append(granted, verb+" "+strings.Join(rule.Resources, ","))
+			}
+		}
+	}
+	verbs := map[string]string{"POST secrets": "create secrets", "GET secrets": "get secrets", "DELETE secrets": "delete secrets",
+		"GET nodes": "list nodes", "POST persistentvolumes": ""}
+	var used []string
+	s := newStage(t)
+	note := func() {
+		for _, call := range s.cluster.Calls() {
+			verb, known := verbs[call]
+			if !known {
+				t.Errorf("call %s", call)
+			}
+			if verb != "" && !slices.Contains(used, verb) {
+				used = append(used, verb)
+			}
+		}
+	}
+	s.cluster.SetFault(func(int, string) clustertest.Fault { return clustertest.Fault{} })
+	s.provision(t.Context()).want(t, 0, "")
+	s.delete(t.Context()).want(t, 0, "")
+	note()
+	slices.Sort(granted)
+	slices.Sort(used)
+	if !slices.Equal(granted, used) {
+		t.Errorf("granted %q, used %q", granted, used)
+	}
+}

@@ -1,0 +1,196 @@
+//go:build cinder
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+)
+
+// These tests need what "make cinder-up" starts: go test -tags cinder ./images/cinder-iscsi
+
+// environment is .cinder/env, lines of KEY=value.
+func environment(t testing.TB) map[string]string {
+	t.Helper()
+	file := os.Getenv("CINDER_ENV")
+	if file == "" {
+		file = "../../.cinder/env"
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("%v; run make cinder-up", err)
+	}
+	values := map[string]string{}
+	for line := range strings.Lines(string(data)) {
+		if key, value, found := strings.Cut(strings.TrimSpace(line), "="); found {
+			values[strings.TrimPrefix(key, "export ")] = strings.Trim(value, `"'`)
+		}
+	}
+	return values
+}
+
+// credentials are all ways into the Cinder that runs.
+func credentials(t testing.TB) map[string]map[string]string {
+	t.Helper()
+	env := environment(t)
+	if env["CINDER_AUTH"] != "keystone" {
+		return map[string]map[string]string{"noauth": {"cloud.conf": "[Cinder]\nendpoint=" + env["CINDER_ENDPOINT"] + "\n[Global]\ntenant-name=" + env["CINDER_PROJECT"] + "\n"}}
+	}
+	openrc := map[string]string{}
+	for key, value := range env {
+		if strings.HasPrefix(key, "OS_") {
+			openrc[key] = value
+		}
+	}
+	appCred := map[string]string{"OS_AUTH_URL": env["OS_AUTH_URL"], "OS_INTERFACE": env["OS_INTERFACE"],
+		"OS_APPLICATION_CREDENTIAL_ID": env["APPCRED_ID"], "OS_APPLICATION_CREDENTIAL_SECRET": env["APPCRED_SECRET"]}
+	return map[string]map[string]string{"password": openrc, "application credential": appCred}
+}
+
+// realStage has a cluster, and the Cinder that runs.
+func realStage(t testing.TB, config map[string]string) *stage {
+	return &stage{t: t, cluster: hub.NewServer(t), config: config}
+}
+
+// realRun is stage.run without the fake's part; uid is the claim's.
+func (s *stage) realRun(ctx context.Context, op contract.Operation, uid string) result {
+	request := sdktest.Provision(nil)
+	request.Operation, request.Claim.UID, request.VolumeName, request.SizeBytes, request.TimeoutSeconds = op, uid, "pvc-"+uid, 1<<30, 120
+	volume := sdktest.Skeleton(request)
+	if op == contract.Delete {
+		volume = s.cluster.Volume(request.VolumeName)
+	}
+	pod := s.pod(request, volume)
+	var log bytes.Buffer
+	err := sdk.Run(ctx, pod.Root, provisioner{root: pod.Root, log: &log})
+	return result{sdk.Report(pod.Root, err, &log), pod.Message(s.t), log.String()}
+}
+
+func (s *stage) client(t testing.TB) *cinder.Client {
+	t.Helper()
+	files := cloud.Files{}
+	for key, value := range s.config {
+		files[key] = []byte(value)
+	}
+	config, err := cloud.Parse(files, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := config.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return cinder.New(client)
+}
+
+func TestRealCinder(t *testing.T) {
+	for how, config := range credentials(t) {
+		t.Run(how, func(t *testing.T) {
+			s := realStage(t, config)
+			uid := "5e1f0000-0000-4000-8000-" + fmt.Sprintf("%012x", time.Now().UnixNano()&0xffffffffffff)
+			s.realRun(t.Context(), contract.Provision, uid).want(t, 0, "")
+			// The same again finds what is there, as after a lost answer.
+			s.realRun(t.Context(), contract.Provision, uid).want(t, 0, "")
+			found, err := s.client(t).Find(t.Context(), "pvc-"+uid)
+			if err != nil || len(found) != 1 || found[0].Status != "in-use" || len(found[0].Attachments) != 1 {
+				t.Errorf("in cinder there is %+v, %v", found, err)
+			}
+			volume := s.cluster.Volume("pvc-" + uid)
+			if volume.Spec.ISCSI == nil || !volume.Spec.ISCSI.SessionCHAPAuth || len(s.cluster.Secrets()) != 1 {
+				t.Errorf("volume %s", asJSON(t, volume.Spec.PersistentVolumeSource))
+			}
+			s.cluster.AddNode("node-1", corev1.UniqueVolumeName(fmt.Sprintf("kubernetes.io/iscsi/%s:%s:%d", volume.Spec.ISCSI.TargetPortal, volume.Spec.ISCSI.IQN, volume.Spec.ISCSI.Lun)))
+			s.realRun(t.Context(), contract.Delete, uid).want(t, 75, "volume pvc-"+uid+" is still in use on node node-1")
+			s.cluster.SetNodes()
+			s.realRun(t.Context(), contract.Delete, uid).want(t, 0, "")
+			if found, err := s.client(t).Find(t.Context(), "pvc-"+uid); err != nil || len(found) != 0 || len(s.cluster.Secrets()) != 0 {
+				t.Errorf("left in cinder: %+v, %v; %d secrets", found, err, len(s.cluster.Secrets()))
+			}
+		})
+	}
+}
+
+// A hundred provisions and deletes, twenty at a time; the distribution of the calls' times is printed.
+func TestRealCinderUnderLoad(t *testing.T) {
+	for how, config := range credentials(t) {
+		t.Run(how, func(t *testing.T) {
+			s := realStage(t, config)
+			times := calls{}
+			for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
+				start := time.Now()
+				turns := make(chan struct{}, 20)
+				var all sync.WaitGroup
+				for i := range 100 {
+					all.Go(func() {
+						turns <- struct{}{}
+						got := s.realRun(t.Context(), op, fmt.Sprintf("10ad0000-0000-4000-8000-%012x", i))
+						<-turns
+						got.want(t, 0, "")
+						times.add(got.log)
+					})
+				}
+				all.Wait()
+				t.Logf("100 times %s, 20 at a time: %s", op, time.Since(start).Round(time.Millisecond))
+			}
+			t.Log(times.String())
+			client := s.client(t)
+			for i := range 100 {
+				name := fmt.Sprintf("pvc-10ad0000-0000-4000-8000-%012x", i)
+				if found, err := client.Find(t.Context(), name); err != nil || len(found) > 0 {
+					t.Errorf("left in cinder: %+v, %v", found, err)
+				}
+			}
+			if n := len(s.cluster.Secrets()); n != 0 {
+				t.Errorf("%d secrets are left", n)
+			}
+		})
+	}
+}
+
+// calls are the times of the calls by name.
+type calls map[string][]time.Duration
+
+var (
+	callsMutex sync.Mutex
+	logged     = regexp.MustCompile(`msg=(\S+|"[^"]+") .*took=(\S+)`)
+)
+
+func (c calls) add(log string) {
+	callsMutex.Lock()
+	defer callsMutex.Unlock()
+	for _, m := range logged.FindAllStringSubmatch(log, -1) {
+		if took, err := time.ParseDuration(m[2]); err == nil {
+			c[m[1]] = append(c[m[1]], took)
+		}
+	}
+}
+
+func (c calls) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-22s %6s %8s %8s %8s %8s\n", "call", "times", "50 %", "90 %", "99 %", "longest")
+	for _, name := range slices.Sorted(maps.Keys(c)) {
+		all := c[name]
+		slices.Sort(all)
+		at := func(percent int) time.Duration { return all[(len(all)-1)*percent/100] }
+		fmt.Fprintf(&b, "%-22s %6d %8s %8s %8s %8s\n", name, len(all), at(50), at(90), at(99), at(100))
+	}
+	return b.String()
+}
