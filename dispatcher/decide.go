@@ -280,7 +280,7 @@ func deadline(f *facts, p plan, a attempt) plan {
 		p.look(end)
 		return p
 	}
-	p.reports = append(p.reports, f.told(a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds and is being ended", seconds)))
+	p.reports = append(p.reports, f.told(a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds)))
 	return p
 }
 

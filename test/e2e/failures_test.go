@@ -57,7 +57,7 @@ var failures = []failure{
 	},
 	{
 		name: "hangs and heeds no signal", data: map[string]string{"timeout": "10s"}, provision: "trap '' TERM\n" + makeDir + "sleep 3600\n",
-		within: 55 * time.Second, reason: "ProvisionerDeadlineExceeded", text: "the pod ran into its deadline of 10s (pod {pod})", mend: works, meanwhile: true, attempts: 2,
+		within: 25 * time.Second, reason: "ProvisionerDeadlineExceeded", text: "the pod ran into its deadline of 10s (pod {pod})", mend: works, meanwhile: true, attempts: 2,
 	},
 	{
 		name: "image does not exist", data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:1"},

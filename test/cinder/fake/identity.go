@@ -126,4 +126,3 @@ func (f *Cinder) issue(t *token) string {
 	f.secrets = append(f.secrets, id)
 	return id
 }
-

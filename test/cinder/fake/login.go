@@ -124,4 +124,3 @@ func (k *keystone) find(is func(*Identity) bool) *Identity {
 	}
 	return nil
 }
-
