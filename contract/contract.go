@@ -47,6 +47,9 @@ const (
 	// AnnSuspect is on provision pods that follow one which may have left storage behind, so that its removal does not
 	// depend on whether this pod ran.
 	AnnSuspect = Prefix + "suspect"
+	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
+	// becomes of the claim and the reclaim policy.
+	AnnUndo = Prefix + "undo"
 	// AnnClaimUID is on volumes the UID of the claim they were made for: the CLAIM_UUID of the design.
 	AnnClaimUID = Prefix + "claim-uid"
 	// AnnIdentity is on volumes the Identity of the storage as JSON, frozen at provision.

@@ -133,6 +133,9 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	if o.op == contract.Provision && o.record != nil {
 		pod.Annotations[contract.AnnSuspect] = "true"
 	}
+	if o.op == contract.Delete && f.volume != nil && !f.released {
+		pod.Annotations[contract.AnnUndo] = "true"
+	}
 	if !d.slots.take(f.class, pod.Name, f.uid, f.config.MaxConcurrent) {
 		return nil
 	}

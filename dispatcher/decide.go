@@ -67,7 +67,7 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 	ours := len(provisions) > 0 && f.volume.Status.Phase != corev1.VolumeBound
 	strayed := !f.live() && (f.volume.Spec.ClaimRef == nil || string(f.volume.Spec.ClaimRef.UID) != f.uid)
 	switch {
-	case f.released, ours && (len(faults) > 0 || strayed):
+	case f.released, ours && (len(faults) > 0 || strayed), begun(f.volume, deletes):
 		return removal(f, p, deletes)
 	case len(faults) > 0:
 		// Bound to something, or not made by a pod of ours: to delete it could destroy data. It has been reported.
@@ -87,6 +87,13 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 		p.forget = len(f.attempts) == 0
 	}
 	return p
+}
+
+// begun says that the removal of an unfit volume has begun. What is half removed cannot serve anybody any more.
+func begun(v *corev1.PersistentVolume, deletes []attempt) bool {
+	return v.Status.Phase != corev1.VolumeBound && slices.ContainsFunc(deletes, func(a attempt) bool {
+		return a.pod.Annotations[contract.AnnUndo] != "" && a.pod.Annotations[contract.AnnVolumeUID] == string(v.UID)
+	})
 }
 
 // awaitsDeletion says that the library is about to hand the volume over for deletion.

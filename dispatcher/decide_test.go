@@ -163,6 +163,9 @@ func makePod(words string, created, ended time.Time) *corev1.Pod {
 	if has("undo") {
 		pod.Annotations[contract.AnnVolumeUID] = ""
 	}
+	if has("misfit") {
+		pod.Annotations[contract.AnnUndo] = "true"
+	}
 	if has("other") {
 		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
 	}
@@ -319,6 +322,7 @@ func TestDecide(t *testing.T) {
 		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 2"},
+		{name: "the library takes the finalizer off what is retained", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 1"},
 		{name: "an administrator may change a volume later", claim: "bound", volume: "fits bound bare", want: "forget"},
 		{name: "misfit undone, the next attempt waits", pods: []string{"prov-5 done kept"}, want: "look in 31.5s"},
 		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, replace prov-5, (confirm)"},
@@ -332,6 +336,8 @@ func TestDecide(t *testing.T) {
 		{name: "volume deleted by hand before it was bound", volume: "fits deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
 		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "claim deleted while its misfit is removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 done"}, want: "drop volume"},
+		{name: "claim deleted while its misfit is half removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 failed misfit"}, also: "new-config",
+			want: "tell volume ProvisionerFailed, create delete 1, replace del-0, (confirm)"},
 		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "create delete 0, (confirm)"},
 

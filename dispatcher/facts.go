@@ -36,6 +36,8 @@ type facts struct {
 	configProblem string
 	// uncontained says what is missing for provisioner pods to be safe, empty where nothing is.
 	uncontained string
+	// missed says that a pod came and went which the cache never showed.
+	missed bool
 	// seen is the state of the intake that the facts were gathered from.
 	seen uint64
 	// attempts of both operations, oldest first: pods with the finalizer.

@@ -84,6 +84,7 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		d.intake.arrived(f.uid, name)
+		f.missed = true
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("get pod %s/%s: %w", d.cluster.Namespace, name, err)
@@ -93,12 +94,12 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 
 // confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may
 // lag by any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time, and a
-// delete could be ordered beside a provision of the former leader. Pods are listed only where the cache knows of some:
-// while a claim waits, the newest pod stays, so that who knows of none is about to take the first one's name.
+// delete could be ordered beside a provision of the former leader. Pods are listed only where the cache knows of some, or
+// missed one: while a claim waits its first pod stays, so that who knows of none is about to take a name that is taken.
 func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
 	var faults [3]error
 	var all sync.WaitGroup
-	claim, known := f.claim, len(f.attempts)+len(f.kept) > 0
+	claim, known := f.claim, f.missed || len(f.attempts)+len(f.kept) > 0
 	all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = d.liveClaim(ctx, claim) })

@@ -31,7 +31,9 @@ func mend(v *corev1.PersistentVolume, terms *storagev1.StorageClass, provisioner
 		faults = append(faults, fmt.Sprintf("annotation %s is %q", contract.ProvisionedBy, got))
 		metadata["annotations"] = map[string]any{contract.ProvisionedBy: provisioner}
 	}
-	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+	// The library takes the finalizer off volumes that are retained.
+	if v.DeletionTimestamp == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
+		!slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
 		faults = append(faults, "finalizer "+contract.VolumeFinalizer+" is missing")
 		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
 		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the list, so it has to be the one that was read

@@ -12,7 +12,7 @@ import (
 // TestOwnPodNotSeenYet: one dispatcher, whose watch of pods lags behind its own creation of a retry, while the claim goes
 // away. It must not undo beside the retry.
 func TestOwnPodNotSeenYet(t *testing.T) {
-	for seed := uint64(1); seed <= 60; seed++ {
+	for seed := uint64(1); seed <= laggingSeeds(); seed++ {
 		for second := 3; second < 12; second++ {
 			at := time.Duration(second) * time.Second
 			plan := sim.Plan{Seed: seed, Claims: 1, Nodes: 1, Classes: []sim.Class{{Name: "class-0"}}, Length: 60 * time.Second,
@@ -30,7 +30,7 @@ func TestOwnPodNotSeenYet(t *testing.T) {
 // TestOwnPodNotSeenYetAndPropertiesChanged: as before, but the class's properties change instead. What is undone is then
 // the storage of a volume in use.
 func TestOwnPodNotSeenYetAndPropertiesChanged(t *testing.T) {
-	for seed := uint64(1); seed <= 60; seed++ {
+	for seed := uint64(1); seed <= laggingSeeds(); seed++ {
 		for second := 3; second < 12; second++ {
 			at := time.Duration(second) * time.Second
 			plan := sim.Plan{Seed: seed, Claims: 1, Nodes: 1, Classes: []sim.Class{{Name: "class-0"}}, Length: 60 * time.Second,
@@ -42,4 +42,12 @@ func TestOwnPodNotSeenYetAndPropertiesChanged(t *testing.T) {
 			}
 		}
 	}
+}
+
+// laggingSeeds are fewer where each takes long.
+func laggingSeeds() uint64 {
+	if alone || testing.Short() {
+		return 5
+	}
+	return 15
 }

@@ -10,7 +10,7 @@ go test -c -o "$work/chaos" .
 children=()
 for ((i = 0; i < processors && i * each < seeds; i++)); do
 	count=$((each < seeds - i * each ? each : seeds - i * each))
-	GOMAXPROCS=1 "$work/chaos" -test.timeout 0 -test.run '^TestSeeds$' -test.v -seeds "$count" -from $((from + i * each)) >"$work/$i.log" 2>&1 &
+	GODEBUG=asyncpreemptoff=1 GOMAXPROCS=1 "$work/chaos" -test.timeout 0 -test.run '^TestSeeds$' -test.v -seeds "$count" -from $((from + i * each)) >"$work/$i.log" 2>&1 &
 	children+=($!)
 done
 failed=0

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"fmt"
+
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +49,15 @@ type kind struct {
 type entry struct {
 	object Object
 	json   []byte
+	nth    int // of the object's versions
+}
+
+// name is the same in every run, whatever happens to other objects meanwhile.
+func (c *change) name() string {
+	if c.after == nil {
+		return fmt.Sprintf("%s/%d removed", c.before.object.GetName(), c.before.nth)
+	}
+	return fmt.Sprintf("%s/%d", c.after.object.GetName(), c.after.nth)
 }
 
 // change is one step of a kind's history. before is nil for an addition, after for a removal.

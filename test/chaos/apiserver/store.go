@@ -199,7 +199,10 @@ func graceOf(pod *corev1.Pod, asked *int64) int64 {
 func (s *Server) put(k *kind, before *entry, object Object) *entry {
 	s.version++
 	object.SetResourceVersion(strconv.FormatInt(s.version, 10))
-	after := &entry{object: object, json: k.encode(object)}
+	after := &entry{object: object, json: k.encode(object), nth: 1}
+	if before != nil {
+		after.nth = before.nth + 1
+	}
 	k.objects[key(object.GetNamespace(), object.GetName())] = after
 	s.record(k, change{before: before, after: after})
 	return after

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Lag says when a watch may tell a change that was made at a time.
-type Lag func(resource string, version int64, at time.Time) time.Time
+// Lag says when a watch may tell a change that was made at a time. change names the object and counts its versions.
+type Lag func(resource, change string, at time.Time) time.Time
 
 func (k *kind) matching(r *Request) []*entry {
 	var list []*entry
@@ -65,7 +65,7 @@ func (s *Server) stream(ctx context.Context, r *Request, lag Lag, cut <-chan str
 			continue
 		}
 		next++
-		if wait := time.Until(lag(r.Resource, c.version, time.Unix(0, c.at))); wait > 0 {
+		if wait := time.Until(lag(r.Resource, c.name(), time.Unix(0, c.at))); wait > 0 {
 			select {
 			case <-time.After(wait):
 			case <-cut:

@@ -71,6 +71,15 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	return list
 }
 
+// events are all that were written, by object.
+func (w *World) events() []string {
+	var list []string
+	for _, e := range apiserver.List[*corev1.Event](w.server, apiserver.Events) {
+		list = append(list, e.InvolvedObject.Name+" "+e.Reason+": "+e.Message)
+	}
+	return list
+}
+
 func (w *World) eventsOf(uid string) []string {
 	var list []string
 	for _, e := range apiserver.List[*corev1.Event](w.server, apiserver.Events) {

@@ -228,8 +228,8 @@ func (p *process) watch(hr *http.Request, r *apiserver.Request) (*http.Response,
 }
 
 // lag is when the process hears of a change.
-func (p *process) lag(resource string, version int64, at time.Time) time.Time {
-	w, change := p.w, fmt.Sprint(version)
+func (p *process) lag(resource, change string, at time.Time) time.Time {
+	w := p.w
 	at = at.Add(w.dice.between(100*time.Microsecond, 5*time.Millisecond, "lag", p.name, resource, change))
 	if !w.faulty() {
 		return at

@@ -26,6 +26,8 @@ type Result struct {
 	Drawn map[string]int
 	// Digest is equal for two runs in which the same happened at the same times.
 	Digest uint64
+	// Events that were written, as "object reason: message".
+	Events []string
 	// Trace is what happened, one line a step.
 	Trace fmt.Stringer
 	// Calls is the length of the trace.
@@ -66,7 +68,7 @@ func Run(plan Plan, options Options) Result {
 	text := w.trace.String()
 	_, _ = digest.Write([]byte(text))
 	return Result{Violations: w.violations, Drawn: w.counts, Digest: digest.Sum64(), Trace: w.trace, Calls: len(w.trace.lines),
-		DiedYoung: w.diedYoung.Load(), Virtual: virtual}
+		DiedYoung: w.diedYoung.Load(), Virtual: virtual, Events: w.events()}
 }
 
 // mend ends all faults and lets a single dispatcher live.

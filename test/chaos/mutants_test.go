@@ -1,0 +1,213 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// call is a request as a mutation sees it: what it is, and its body.
+type call struct {
+	*http.Request
+	what string // POST pods, LIST pods, WATCH pods, GET pods
+	body []byte
+}
+
+// mutate makes a wrapper of what to do with a call and how to send it on.
+func mutate(do func(c call, send func(call) (*http.Response, error)) (*http.Response, error)) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		send := func(c call) (*http.Response, error) {
+			r := c.Clone(c.Context())
+			r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(c.body)), int64(len(c.body))
+			return next.RoundTrip(r)
+		}
+		return transport(func(r *http.Request) (*http.Response, error) {
+			c := call{Request: r, what: whatOf(r)}
+			if r.Body != nil {
+				var err error
+				if c.body, err = io.ReadAll(r.Body); err != nil {
+					return nil, err
+				}
+			}
+			return do(c, send)
+		})
+	}
+}
+
+var resourcePath = regexp.MustCompile(`/(pods|persistentvolumes|persistentvolumeclaims)(/[^/]+)?$`)
+
+func whatOf(r *http.Request) string {
+	parts := resourcePath.FindStringSubmatch(r.URL.Path)
+	verb := r.Method
+	switch {
+	case parts == nil:
+		return ""
+	case verb == http.MethodGet && r.URL.Query().Get("watch") != "":
+		verb = "WATCH"
+	case verb == http.MethodGet && parts[2] == "":
+		verb = "LIST"
+	}
+	return verb + " " + parts[1]
+}
+
+func answer(c call, code int, text string) *http.Response {
+	return &http.Response{StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: c.Request,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(text)), ContentLength: int64(len(text))}
+}
+
+// editPod changes the pod of a create.
+func editPod(c call, edit func(*corev1.Pod)) call {
+	var pod corev1.Pod
+	if err := json.Unmarshal(c.body, &pod); err != nil {
+		panic(err)
+	}
+	edit(&pod)
+	c.body, _ = json.Marshal(pod)
+	return c
+}
+
+// noPodFinalizer leaves delete pods theirs: without it they are never settled, which any seed shows, slowly.
+var noPodFinalizer = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "POST pods" {
+		c = editPod(c, func(pod *corev1.Pod) {
+			if pod.Labels[contract.LabelOperation] == string(contract.Provision) {
+				pod.Finalizers = nil
+			}
+		})
+	}
+	return send(c)
+})
+
+// noVolumeFinalizer also keeps the library from adding it later.
+var noVolumeFinalizer = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	switch c.what {
+	case "POST pods":
+		c = editPod(c, func(pod *corev1.Pod) {
+			var volume corev1.PersistentVolume
+			if text := pod.Annotations[contract.AnnVolume]; text != "" && yaml.Unmarshal([]byte(text), &volume) == nil {
+				volume.Finalizers = nil
+				file, _ := yaml.Marshal(volume)
+				pod.Annotations[contract.AnnVolume] = string(file)
+			}
+		})
+	case "PUT persistentvolumes", "PATCH persistentvolumes":
+		c.body = bytes.ReplaceAll(c.body, []byte(contract.VolumeFinalizer), []byte("kubernetes.io/pv-protection"))
+	}
+	return send(c)
+})
+
+// staleClaim answers every GET of a claim as the first.
+func staleClaim(next http.RoundTripper) http.RoundTripper {
+	var mu sync.Mutex
+	first := map[string]string{}
+	return mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+		if c.what != "GET persistentvolumeclaims" {
+			return send(c)
+		}
+		mu.Lock()
+		text, ok := first[c.URL.Path]
+		mu.Unlock()
+		if ok {
+			return answer(c, http.StatusOK, text), nil
+		}
+		response, err := send(c)
+		if err != nil || response.StatusCode != http.StatusOK {
+			return response, err
+		}
+		data, err := io.ReadAll(response.Body)
+		mu.Lock()
+		first[c.URL.Path] = string(data)
+		mu.Unlock()
+		return answer(c, http.StatusOK, string(data)), err
+	})(next)
+}
+
+// staleVolume answers every GET of a volume as before it was created.
+var staleVolume = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "GET persistentvolumes" {
+		return answer(c, http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`), nil
+	}
+	return send(c)
+})
+
+// noLivePods leaves informers alone, which select by the label's presence.
+var noLivePods = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "LIST pods" && strings.Contains(c.URL.Query().Get("labelSelector"), "=") {
+		return answer(c, http.StatusOK, `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`), nil
+	}
+	return send(c)
+})
+
+// noMisfits lets the dispatcher see volumes as they should be.
+var noMisfits = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	response, err := send(c)
+	if err == nil && strings.HasSuffix(c.what, " persistentvolumes") && c.Method == http.MethodGet {
+		response.Body, response.ContentLength = &healed{response.Body, bufio.NewReader(response.Body), nil}, -1
+	}
+	return response, err
+})
+
+var healing = strings.NewReplacer(`"storage":"1Mi"`, `"storage":"1Gi"`, "ReadOnlyMany", "ReadWriteOnce")
+
+// healed rewrites a stream line by line.
+type healed struct {
+	io.Closer
+	from *bufio.Reader
+	left []byte
+}
+
+func (h *healed) Read(p []byte) (int, error) {
+	if len(h.left) == 0 {
+		line, err := h.from.ReadString('\n')
+		if line == "" && err != nil {
+			return 0, err
+		}
+		h.left = []byte(healing.Replace(line))
+	}
+	n := copy(p, h.left)
+	h.left = h.left[n:]
+	return n, nil
+}
+
+// noLock makes a second pod where the name is taken.
+var noLock = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	response, err := send(c)
+	if err == nil && c.what == "POST pods" && response.StatusCode == http.StatusConflict {
+		return send(editPod(c, func(pod *corev1.Pod) {
+			cut := strings.LastIndex(pod.Name, "-")
+			pod.Name = fmt.Sprintf("%s-%d", pod.Name[:cut], 5000+len(pod.Name))
+		}))
+	}
+	return response, err
+})
+
+// noTombstone removes every pod whose finalizer is taken off.
+var noTombstone = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	response, err := send(c)
+	if err == nil && c.what == "PATCH pods" && response.StatusCode == http.StatusOK {
+		c.Request = c.Clone(c.Context())
+		c.Method, c.body = http.MethodDelete, nil
+		c.Header.Del("Content-Type")
+		gone, err := send(c)
+		if err != nil {
+			return nil, err
+		}
+		_ = gone.Body.Close()
+	}
+	return response, err
+})
