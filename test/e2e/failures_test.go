@@ -115,7 +115,7 @@ var failures = []failure{
 	},
 	{
 		name: "shows its log", data: map[string]string{"show-logs": "true"},
-		provision: countRuns + "[ $run -gt 1 ] || { echo first; echo 'no route to array' >&2; exit 7; }\n" + makeDir + makeVolume,
+		provision: countRuns + "[ $run -gt 1 ] || { echo first >&2; echo 'no route to array' >&2; exit 7; }\n" + makeDir + makeVolume,
 		within:    10 * time.Second, reason: "ProvisionerFailed", attempts: 2,
 		text: "the container exited with code 7 and left no message (pod {pod}); its log ends with: first no route to array",
 	},
