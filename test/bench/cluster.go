@@ -114,10 +114,10 @@ func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
 	return took, pods.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &none})
 }
 
-// course is when each thing happened, counted from the creation of the claim, and from its deletion.
-type course struct{ annotated, podCreated, bound, gone time.Duration }
+// course is when each thing happened, counted from the creation of the claim.
+type course struct{ annotated, podCreated, bound time.Duration }
 
-// claim follows one claim from its creation until its volume is gone again.
+// claim follows one claim from its creation until it is bound.
 func (b *bench) claim(ctx context.Context, i int) (course, error) {
 	var c course
 	claims := b.client.CoreV1().PersistentVolumeClaims(name)
@@ -162,23 +162,42 @@ func (b *bench) claim(ctx context.Context, i int) (course, error) {
 	if err := <-pod; err != nil {
 		return c, fmt.Errorf("pod of claim %s: %w", claimName, err)
 	}
-	c.gone, err = b.release(ctx, claimName, podspec.VolumeName(uid))
-	return c, err
+	return c, nil
 }
 
-func (b *bench) release(ctx context.Context, claim, volume string) (time.Duration, error) {
-	w, err := b.client.CoreV1().PersistentVolumes().Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + volume})
+// release deletes all claims at once and is the time until the last of their volumes is gone.
+func (b *bench) release(ctx context.Context) (time.Duration, error) {
+	volumes := b.client.CoreV1().PersistentVolumes()
+	list, err := volumes.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return 0, fmt.Errorf("watch volume: %w", err)
+		return 0, fmt.Errorf("list volumes: %w", err)
+	}
+	left := map[string]bool{}
+	for _, v := range list.Items {
+		if v.Spec.StorageClassName == name {
+			left[v.Name] = true
+		}
+	}
+	w, err := volumes.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		return 0, fmt.Errorf("watch volumes: %w", err)
 	}
 	defer w.Stop()
 	start := time.Now()
-	if err := b.client.CoreV1().PersistentVolumeClaims(name).Delete(ctx, claim, metav1.DeleteOptions{}); err != nil {
-		return 0, fmt.Errorf("delete claim: %w", err)
+	if err := b.client.CoreV1().PersistentVolumeClaims(name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
+		return 0, fmt.Errorf("delete claims: %w", err)
 	}
-	took, err := until(ctx, w, start, func(t watch.EventType, _ runtime.Object) bool { return t == watch.Deleted })
+	if len(left) == 0 {
+		return 0, nil
+	}
+	took, err := until(ctx, w, start, func(t watch.EventType, o runtime.Object) bool {
+		if t == watch.Deleted {
+			delete(left, o.(*corev1.PersistentVolume).Name)
+		}
+		return len(left) == 0
+	})
 	if err != nil {
-		return 0, fmt.Errorf("volume %s: %w", volume, err)
+		return 0, fmt.Errorf("%d volumes: %w", len(left), err)
 	}
 	return took, nil
 }
