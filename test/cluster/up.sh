@@ -65,9 +65,9 @@ has_begun() { [ "$(cat "/proc/$(child_of "$1")/comm")" = bash ]; }
 
 # forward makes the API server reachable on the machine's own loopback, through a socket that both namespaces see.
 forward() {
-	spawn api-inside socat "UNIX-LISTEN:$RUN/api.sock,fork" TCP:127.0.0.1:6443
+	spawn api-inside socat "UNIX-LISTEN:$RUN/api.sock,fork" TCP:127.0.0.1:6443,nodelay
 	until_ok 5 test -S "$RUN/api.sock" || die "no socket $RUN/api.sock: see $LOG/api-inside.log"
-	setsid socat "TCP-LISTEN:$HOST_PORT,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$RUN/api.sock" > "$LOG/api-outside.log" 2>&1 < /dev/null 9>&- &
+	setsid socat "TCP-LISTEN:$HOST_PORT,bind=127.0.0.1,fork,reuseaddr,nodelay" "UNIX-CONNECT:$RUN/api.sock" > "$LOG/api-outside.log" 2>&1 < /dev/null 9>&- &
 	record api-outside $!
 	disown
 }
