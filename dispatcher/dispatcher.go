@@ -50,6 +50,10 @@ type Dispatcher struct {
 	caches   *caches
 	creators creators
 	contains containment
+	lacking  struct {
+		sync.Mutex
+		what string
+	}
 	policies []cache.SharedIndexInformer
 	configs  *configs
 	troubles *troubles
@@ -116,6 +120,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		return fmt.Errorf("caches did not fill: %w", context.Cause(ctx))
 	}
 	// ConfigMaps are judged before claims come in: an early claim would be told that its class has none.
+	d.judgePolicies()
 	d.judgeAll()
 	running.Go(func() { d.judge(ctx) })
 	d.lanes.start(ctx)
@@ -161,8 +166,8 @@ func (d *Dispatcher) listen() error {
 		{d.caches.configMaps, func(obj any, _ bool) { d.judging.Add(configmaps.ClassName(obj.(*corev1.ConfigMap))) }},
 		{d.caches.classes, func(obj any, _ bool) { d.judging.Add(nameOf(obj)) }},
 		{d.caches.troubles, d.troubleChanged},
-		{d.policies[0], func(any, bool) { d.lanes.pokeAll() }},
-		{d.policies[1], func(any, bool) { d.lanes.pokeAll() }},
+		{d.policies[0], func(any, bool) { d.judgePolicies() }},
+		{d.policies[1], func(any, bool) { d.judgePolicies() }},
 	}
 	for _, h := range handlers {
 		_, err := h.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -258,8 +263,19 @@ func (d *Dispatcher) Lacks() string {
 	if d.options.InsecureWithoutPolicies || !d.policies[0].HasSynced() || !d.policies[1].HasSynced() {
 		return ""
 	}
+	d.lacking.Lock()
+	defer d.lacking.Unlock()
+	return d.lacking.what
+}
+
+// judgePolicies compares the admission policies with the shipped ones when one of them changes, and not at every look,
+// and lets everything look again.
+func (d *Dispatcher) judgePolicies() {
+	d.lacking.Lock()
+	d.lacking.what = ""
 	if lacks := d.contains.lacks(); lacks != "" {
-		return lacks + ": apply the installation again, or start the dispatcher with --insecure-without-policies"
+		d.lacking.what = lacks + ": apply the installation again, or start the dispatcher with --insecure-without-policies"
 	}
-	return ""
+	d.lacking.Unlock()
+	d.lanes.pokeAll()
 }
