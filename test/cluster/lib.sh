@@ -3,7 +3,7 @@
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 REPO=$(cd "$HERE/../.." && pwd)
-CLUSTER=$REPO/.cluster       # everything of this checkout's cluster
+CLUSTER=$(readlink -m "$REPO/.cluster") # everything of this checkout's cluster; worktrees may share one by a link
 BIN=$CLUSTER/bin             # links into the cache of build.sh
 PKI=$CLUSTER/pki
 LOG=$CLUSTER/log
