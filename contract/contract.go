@@ -61,6 +61,18 @@ const (
 	AnnCreatedByGroups = Prefix + "created-by-groups"
 )
 
+// Clones, by the names that standalone-cinder gave them.
+const (
+	// AnnCloneRequest is on a claim the bound claim whose data it is to begin with: a name, or namespace/name with the
+	// claim's own namespace. A spec.dataSource of kind PersistentVolumeClaim asks for the same.
+	AnnCloneRequest = "k8s.io/CloneRequest"
+	// AnnCloneOf is the answer, namespace/name, on claims whose volume is a clone.
+	AnnCloneOf = "k8s.io/CloneOf"
+	// ParameterSmartClone is the StorageClass parameter that allows clones where it is "true": its provisioner heeds
+	// Request.Source.
+	ParameterSmartClone = "smartclone"
+)
+
 // PodFinalizer keeps a pod until its outcome has been acted on. Evictions, drains and the pod garbage collector delete
 // pods, and with the pod the only record that an attempt was started would be gone.
 const PodFinalizer = Prefix + "outcome-recorded"

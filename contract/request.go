@@ -40,8 +40,22 @@ type Request struct {
 	TimeoutSeconds int64 `json:"timeoutSeconds"`
 	// ServiceAccount is the pod's.
 	ServiceAccount string `json:"serviceAccount"`
+	// Source is what the volume is to be a clone of, nil for an empty volume. Only classes with the parameter
+	// ParameterSmartClone get one, and only of a bound claim in the claim's own namespace.
+	Source *Source `json:"source,omitempty"`
+	// AllowedTopologies are the class's: the volume has to be reachable from the nodes that match one of these terms. A
+	// term matches nodes whose label of each key has one of the values. Empty for anywhere.
+	AllowedTopologies []map[string][]string `json:"allowedTopologies,omitempty"`
 	// Identity is what finds the storage again.
 	Identity
+}
+
+// Source is a bound claim whose data a new volume begins with.
+type Source struct {
+	// Namespace and Name are the claim's, VolumeName its PersistentVolume's.
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+	VolumeName string `json:"volumeName"`
 }
 
 // Claim names the claim that a volume is for.
@@ -66,6 +80,10 @@ type EnvVar struct{ Name, Value string }
 // Env is the fixed part of the environment of a request, in a fixed order. FLEX_NODE is not in it: only the kubelet
 // knows it. kubeAPI is the API server's URL as pods reach it.
 func (r Request) Env(kubeAPI string) []EnvVar {
+	source := ""
+	if r.Source != nil {
+		source = r.Source.VolumeName
+	}
 	return []EnvVar{
 		{"FLEX_OPERATION", string(r.Operation)},
 		{"FLEX_ATTEMPT", strconv.Itoa(r.Attempt)},
@@ -78,6 +96,7 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_ACCESS_MODES", strings.Join(r.AccessModes, ",")},
 		{"FLEX_VOLUME_MODE", r.VolumeMode},
 		{"FLEX_SELECTED_NODE", r.SelectedNode},
+		{"FLEX_SOURCE_PV_NAME", source},
 		{"FLEX_USERNAME", r.Username},
 		{"FLEX_GROUPS", strings.Join(r.Groups, ",")},
 		{"FLEX_TIMEOUT_SECONDS", strconv.FormatInt(r.TimeoutSeconds, 10)},

@@ -67,6 +67,11 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 			return err
 		}
 	}
+	if p.cloneOf != "" {
+		if err := d.answerClone(ctx, f.claim, p.cloneOf); err != nil {
+			return err
+		}
+	}
 	if p.create != nil {
 		if err := d.start(ctx, f, p.create); err != nil {
 			return err

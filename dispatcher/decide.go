@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -77,6 +78,7 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 		return p
 	}
 	if len(provisions) > 0 && f.live() {
+		p.cloneOf = unansweredClone(f.claim, provisions)
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonSucceeded, key: string(f.volume.UID),
 			message: fmt.Sprintf("pod %s made volume %s", provisions[len(provisions)-1].pod.Name, f.volume.Name)})
 	}
@@ -192,7 +194,7 @@ func provisioning(f *facts, provisions []attempt) plan {
 	case suspected && identityChanged(f, made):
 		// The earlier attempt's storage would not be found again by the new properties.
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndo, key: "undo/" + made.pod.Name,
-			message: "the properties of the class changed: what earlier attempts may have made is removed first"})
+			message: "what is asked for changed: what earlier attempts may have made is removed first"})
 		return orderDelete(f, p, made.pod, made.outcome.Node)
 	case f.now.Before(f.earliest()):
 		p.look(f.earliest())
@@ -319,9 +321,10 @@ func (f *facts) overtaken(a attempt) bool {
 	return f.config != nil && !strings.HasSuffix(a.pod.Annotations[contract.AnnConfig], "@"+f.config.Digest)
 }
 
+// identityChanged says that the next attempt would make something else than this one may have made.
 func identityChanged(f *facts, a attempt) bool {
 	request, err := podspec.RequestOf(a.pod)
-	return err == nil && !sameIdentity(request.Identity, f.identity())
+	return err == nil && (!sameIdentity(request.Identity, f.identity()) || !reflect.DeepEqual(request.Source, f.source()))
 }
 
 // elsewhere says that an attempt ended because of its node, and made nothing there.

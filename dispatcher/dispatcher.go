@@ -157,10 +157,18 @@ func (d *Dispatcher) listen() error {
 		on       func(obj any, deleted bool)
 	}{
 		{d.caches.pods, d.podChanged},
-		{d.caches.claims.SharedIndexInformer, func(obj any, _ bool) { d.lanes.poke(string(obj.(*corev1.PersistentVolumeClaim).UID)) }},
+		{d.caches.claims.SharedIndexInformer, func(obj any, _ bool) {
+			claim := obj.(*corev1.PersistentVolumeClaim)
+			d.lanes.poke(string(claim.UID))
+			d.pokeClones(claim.Namespace, claim.Name)
+		}},
 		{d.caches.volumes.SharedIndexInformer, func(obj any, _ bool) {
-			if uid, ok := podspec.ClaimUIDOf(obj.(*corev1.PersistentVolume).Name); ok {
+			volume := obj.(*corev1.PersistentVolume)
+			if uid, ok := podspec.ClaimUIDOf(volume.Name); ok {
 				d.lanes.poke(uid)
+			}
+			if ref := volume.Spec.ClaimRef; ref != nil {
+				d.pokeClones(ref.Namespace, ref.Name)
 			}
 		}},
 		{d.caches.configMaps, func(obj any, _ bool) { d.judging.Add(configmaps.ClassName(obj.(*corev1.ConfigMap))) }},

@@ -25,8 +25,15 @@ func (f *facts) obstacle() (podspec.Reason, string) {
 	if faults := configmaps.CheckIdentity(f.config.Properties, f.terms.Parameters); len(faults) > 0 {
 		return ReasonClaimRefused, fmt.Sprintf("StorageClass %q: %v", f.class, faults.ToAggregate())
 	}
-	if faults := refusals(f.claim, f.config); len(faults) > 0 {
+	faults := refusals(f.claim, f.config)
+	if fault := f.refusedClone(); fault != "" {
+		faults = append(faults, fault)
+	}
+	if len(faults) > 0 {
 		return ReasonClaimRefused, joined(faults)
+	}
+	if awaited := f.awaitedOrigin(); awaited != "" {
+		return ReasonCloneWaits, awaited
 	}
 	return podspec.ReasonNone, ""
 }
@@ -38,11 +45,6 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if claim.Spec.Selector != nil {
 		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
-	}
-	if source := claim.Spec.DataSourceRef; source != nil {
-		say("spec.dataSourceRef is %s %q: class %s makes empty volumes only; remove it", source.Kind, source.Name, config.StorageClass)
-	} else if source := claim.Spec.DataSource; source != nil {
-		say("spec.dataSource is %s %q: class %s makes empty volumes only; remove it", source.Kind, source.Name, config.StorageClass)
 	}
 	for _, mode := range claim.Spec.AccessModes {
 		if !slices.Contains(config.AccessModes, mode) {

@@ -27,6 +27,8 @@ type facts struct {
 	provisioner string
 	// terms is the claim's StorageClass, or nil.
 	terms *storagev1.StorageClass
+	// origin is what the claim asks to be a clone of.
+	origin origin
 	// volume is pvc-<uid>, or nil.
 	volume *corev1.PersistentVolume
 	// released says that the library asked for the volume's storage to be deleted.

@@ -34,6 +34,7 @@ func (d *Dispatcher) gather(class, uid string) (*facts, error) {
 	if obj, ok, _ := d.caches.classes.GetStore().GetByKey(class); ok {
 		f.terms = obj.(*storagev1.StorageClass)
 	}
+	d.gatherOrigin(f)
 	pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid)
 	if err != nil {
 		return nil, fmt.Errorf("look up pods of claim %s: %w", f.uid, err)
@@ -109,6 +110,7 @@ func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
 	}
 	all.Wait()
 	f.claim = claim
+	d.gatherOrigin(f)
 	d.gatherIntake(f)
 	return errors.Join(faults[:]...)
 }

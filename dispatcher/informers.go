@@ -47,7 +47,7 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 	}
 	if err := c.claims.AddIndexers(cache.Indexers{byUID: func(obj any) ([]string, error) {
 		return []string{string(obj.(*corev1.PersistentVolumeClaim).UID)}, nil
-	}}); err != nil {
+	}, byOrigin: indexOrigin}); err != nil {
 		return nil, fmt.Errorf("index claims: %w", err)
 	}
 	if err := c.pods.AddIndexers(cache.Indexers{byClaimUID: func(obj any) ([]string, error) {

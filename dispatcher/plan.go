@@ -19,6 +19,8 @@ type plan struct {
 	reports []report
 	// mend is what a new volume lacks and can be given.
 	mend *mending
+	// cloneOf is the claim that a new volume is a clone of, for the claim to say so; empty for none.
+	cloneOf string
 	// create starts an attempt.
 	create *order
 	// stop deletes pods that have not started; their records stay until they are final.
@@ -84,6 +86,7 @@ const (
 	ReasonConfigMissing  podspec.Reason = "ProvisionerConfigMissing"
 	ReasonUncontained    podspec.Reason = "AdmissionPoliciesMissing"
 	ReasonClaimRefused   podspec.Reason = "ClaimRefused"
+	ReasonCloneWaits     podspec.Reason = "CloneSourceNotBound"
 	ReasonPodRefused     podspec.Reason = "ProvisionerPodRefused"
 	ReasonStartTimeout   podspec.Reason = "ProvisionerStartTimeout"
 	ReasonNotOurs        podspec.Reason = "VolumeNotOurs"

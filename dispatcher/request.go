@@ -45,7 +45,10 @@ func (d *Dispatcher) provisionRequest(f *facts) contract.Request {
 		SizeBytes:    size.Value(),
 		VolumeMode:   string(modeOf(f.claim.Spec.VolumeMode)),
 		SelectedNode: f.claimNode(),
+		Source:       f.source(),
 		Identity:     f.identity(),
+
+		AllowedTopologies: allowedTopologies(f.terms),
 	}
 	for _, mode := range f.claim.Spec.AccessModes {
 		r.AccessModes = append(r.AccessModes, string(mode))

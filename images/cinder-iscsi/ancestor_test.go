@@ -10,9 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
@@ -182,8 +183,8 @@ func TestAncestorClonesForEverybody(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.provision(t.Context()).want(t, 0, "")
-	got := s.clone(map[string]string{"smartclone": "true"}, flow.Source{Namespace: "team-b", Name: "data", VolumeName: name}, 10<<30)
-	wantError(t, got, 64, "clone of claim team-b/data: only claims of the same namespace can be cloned, and this one is in team-a")
+	got := s.clone("0c7f", map[string]string{"smartclone": "true"}, contract.Source{Namespace: "team-b", Name: "data", VolumeName: name}, 10<<30)
+	got.want(t, 64, "clone of claim team-b/data: only claims of the same namespace can be cloned, and this one is in team-a")
 }
 
 // 13: a claim without a class name crashed it. The class is a plain word of the request here.
@@ -243,16 +244,13 @@ func TestAncestorDeletesVolumesInUse(t *testing.T) {
 	s.wantNothing()
 }
 
-// clone provisions with a source, which no request can carry yet.
-func (s *stage) clone(parameters map[string]string, source flow.Source, size int64) error {
+// clone provisions a clone for another claim.
+func (s *stage) clone(uid string, parameters map[string]string, source contract.Source, size int64) result {
 	s.t.Helper()
-	request := s.request("provision")
-	request.VolumeName, request.Claim.UID, request.SizeBytes = "pvc-0c7f", "0c7f", size
-	request.Parameters = parameters
-	f := s.flow(request)
-	f.Source = &source
-	_, err := f.Provision(context.Background())
-	return err
+	request := s.request(contract.Provision)
+	request.VolumeName, request.Claim.UID, request.SizeBytes = "pvc-"+uid, uid, size
+	request.Parameters, request.Source = parameters, &source
+	return s.run(context.Background(), request, sdktest.Skeleton(request))
 }
 
 // A database that lags behind does not show the new volume at once; that is no reason to make another.

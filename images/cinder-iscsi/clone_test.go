@@ -1,43 +1,19 @@
 package main
 
 import (
-	"io"
-	"log/slog"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
-
-// flow is a request's, as the provisioner makes it.
-func (s *stage) flow(request sdk.Request) *flow.Flow {
-	s.t.Helper()
-	pod := s.pod(request, nil)
-	f, _, err := provisioner{root: pod.Root, log: io.Discard}.flow(request)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	f.Log = slog.New(slog.DiscardHandler)
-	return f
-}
-
-func wantError(t testing.TB, err error, code int, text string) {
-	t.Helper()
-	if err == nil || err.Error() != text || sdk.ExitCode(err) != code {
-		t.Errorf("got %d: %v\nwant %d: %s", sdk.ExitCode(err), err, code, text)
-	}
-}
 
 func TestClone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, fake.WithType(fake.Type{Name: "fast"}))
 	s.provision(t.Context()).want(t, 0, "")
 	allowed := map[string]string{"smartclone": "true"}
-	source := flow.Source{Namespace: "team-a", Name: "data", VolumeName: name}
-	if err := s.clone(allowed, source, 12<<30); err != nil {
-		t.Fatal(err)
-	}
+	source := contract.Source{Namespace: "team-a", Name: "data", VolumeName: name}
+	s.clone("0c7f", allowed, source, 12<<30).want(t, 0, "")
 	made := s.cinder.Volume("pvc-0c7f")
 	if made.SourceVolume != s.cinder.Volume(name).ID || made.Size != 12 || made.Status != "in-use" {
 		t.Errorf("clone %+v", made)
@@ -47,17 +23,9 @@ func TestClone(t *testing.T) {
 	other.VolumeName = "pvc-of-nfs"
 	unbound := source
 	unbound.VolumeName = ""
-	again := func(uid string, parameters map[string]string, source flow.Source, size int64) error {
-		request := s.request("provision")
-		request.VolumeName, request.Claim.UID, request.SizeBytes, request.Parameters = "pvc-"+uid, uid, size, parameters
-		f := s.flow(request)
-		f.Source = &source
-		_, err := f.Provision(t.Context())
-		return err
-	}
 	for _, c := range []struct {
 		parameters map[string]string
-		source     flow.Source
+		source     contract.Source
 		size       int64
 		err        string
 	}{
@@ -69,7 +37,7 @@ func TestClone(t *testing.T) {
 		{map[string]string{"smartclone": "false"}, source, 10 << 30,
 			`clone of claim team-a/data: class silver does not allow clones; ask its administrator for parameter smartclone: "true"`},
 	} {
-		wantError(t, again("0c80", c.parameters, c.source, c.size), 64, c.err)
+		s.clone("0c80", c.parameters, c.source, c.size).want(t, 64, c.err)
 	}
 	if after := len(s.cinder.Volumes()); after != before {
 		t.Errorf("refused clones made %d volumes", after-before)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
@@ -189,21 +190,26 @@ func TestKinds(t *testing.T) {
 func TestTopology(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, fake.WithZones("west", "east"))
-	request := s.request("provision")
-	f := s.flow(request)
-	f.Topology = flow.Topology{Key: "topology.kubernetes.io/zone", Zones: []string{"east"}}
-	made, err := f.Provision(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	allow := func(zones ...string) {
+		s.change = func(r *sdk.Request) {
+			r.AllowedTopologies, r.SelectedNode = []map[string][]string{{"topology.kubernetes.io/zone": zones}}, "node-a"
+		}
 	}
-	term := made.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
+	node := func(zone string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-a", Labels: map[string]string{"topology.kubernetes.io/zone": zone}}}
+	}
+	s.cluster.SetNodes(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, node("north"))
+	allow("east", "west")
+	s.provision(t.Context()).want(t, 64, `the pod of the claim is to run on node node-a with label topology.kubernetes.io/zone="north", but allowedTopologies has only east, west; correct one of them`)
+	s.cluster.SetNodes(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "another"}}, node("east"))
+	s.provision(t.Context()).want(t, 0, "")
+	term := s.cluster.Volume(name).Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
 	if s.cinder.Volume(name).Zone != "east" || term.Key != "topology.kubernetes.io/zone" || strings.Join(term.Values, "") != "east" {
 		t.Errorf("zone %s, affinity %+v", s.cinder.Volume(name).Zone, term)
 	}
-	f = s.flow(request)
-	f.Topology, f.Parameters.Availability = flow.Topology{Zones: []string{"east"}}, "west"
-	_, err = f.Provision(t.Context())
-	wantError(t, err, 64, "parameter availability is west, but allowedTopologies has only east; correct one of them")
+	allow("east")
+	s.with(map[string]string{"availability": "west"}).provision(t.Context()).
+		want(t, 64, "parameter availability is west, but allowedTopologies has only east; correct one of them")
 }
 
 // Metadata and scheduler hints of the class reach Cinder.

@@ -7,7 +7,7 @@
 CLUSTER_PIDS=$PIDS
 CLUSTER_OWNER=$RUN/owner
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-CINDER=$REPO/.cinder     # everything of this checkout's Cinder
+CINDER=$(readlink -m "$REPO/.cinder") # everything of this checkout's Cinder; worktrees may share one by a link
 LOG=$CINDER/log          # stays after down.sh
 STATE=$CINDER/state      # data bases, volumes, configuration
 RUN=/run/flex-cinder     # sockets and pids; there is one Cinder a machine, and $RUN/owner says whose

@@ -188,14 +188,14 @@ var badClaims = []badClaim{
 		change: func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "Thing", Name: "thing"}
 		},
-		text: `spec.dataSourceRef is Thing "thing": class {class} makes empty volumes only; remove it`,
+		text: `spec.dataSourceRef is Thing "thing": a new volume is empty, or a clone of a PersistentVolumeClaim; remove it`,
 	},
 	{
 		name: "a claim as data source",
 		change: func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "other"}
 		},
-		text: `spec.dataSourceRef is PersistentVolumeClaim "other": class {class} makes empty volumes only; remove it`,
+		text: `the claim asks to be a clone of other: class {class} makes empty volumes only; its administrator can allow clones with parameter smartclone: "true" if its provisioner makes them`,
 	},
 	{
 		name: "access mode", data: map[string]string{"access-modes": "ReadWriteOnce,ReadOnlyMany"},

@@ -21,7 +21,8 @@ type nodeList struct {
 	} `json:"metadata"`
 	Items []struct {
 		Metadata struct {
-			Name string `json:"name"`
+			Name   string            `json:"name"`
+			Labels map[string]string `json:"labels"`
 		} `json:"metadata"`
 		Status struct {
 			InUse    []string `json:"volumesInUse"`
@@ -42,17 +43,9 @@ func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeS
 	var using []string
 	from := ""
 	for {
-		request := c.rest.Get().Resource("nodes").Param("limit", strconv.Itoa(nodesAtOnce))
-		if from != "" {
-			request = request.Param("continue", from)
-		}
-		body, err := request.DoRaw(ctx)
+		list, err := c.listNodes(ctx, "continue", from)
 		if err != nil {
-			return nil, fmt.Errorf("list nodes, to see whether one still uses the volume: %w", err)
-		}
-		var list nodeList
-		if err := json.Unmarshal(body, &list); err != nil {
-			return nil, fmt.Errorf("list nodes: %w", err)
+			return nil, fmt.Errorf("%w: it shows whether one still uses the volume", err)
 		}
 		for _, node := range list.Items {
 			used := slices.Contains(node.Status.InUse, volume)
@@ -67,6 +60,32 @@ func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeS
 			return using, nil
 		}
 	}
+}
+
+// NodeLabel is the value of a node's label, empty where the node or the label is missing. It is read from a list of one,
+// so that listing is all that the provisioner has to be allowed.
+func (c *Client) NodeLabel(ctx context.Context, node, label string) (string, error) {
+	list, err := c.listNodes(ctx, "fieldSelector", "metadata.name="+node)
+	if err != nil || len(list.Items) == 0 {
+		return "", err
+	}
+	return list.Items[0].Metadata.Labels[label], nil
+}
+
+func (c *Client) listNodes(ctx context.Context, parameter, value string) (nodeList, error) {
+	var list nodeList
+	request := c.rest.Get().Resource("nodes").Param("limit", strconv.Itoa(nodesAtOnce))
+	if value != "" {
+		request = request.Param(parameter, value)
+	}
+	body, err := request.DoRaw(ctx)
+	if err != nil {
+		return list, fmt.Errorf("list nodes: %w", err)
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return list, fmt.Errorf("list nodes: %w", err)
+	}
+	return list, nil
 }
 
 // UniqueName is how the kubelet calls a volume in a node's status; each volume plugin has its own form. It is empty for

@@ -246,6 +246,9 @@ func (s *Server) listNodes(w http.ResponseWriter, r *http.Request) {
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
 	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
 	list := corev1.NodeList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}, Items: s.nodes[from:]}
+	if name, one := strings.CutPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name="); one {
+		list.Items = slices.DeleteFunc(slices.Clone(s.nodes), func(node corev1.Node) bool { return node.Name != name })
+	}
 	if limit > 0 && len(list.Items) > limit {
 		list.Items, list.Continue = list.Items[:limit], strconv.Itoa(from+limit)
 	}

@@ -3,10 +3,8 @@ package flow
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
@@ -28,7 +26,7 @@ func (f *Flow) createOpts(ctx context.Context, zone string) (cinder.CreateOpts, 
 	opts := cinder.CreateOpts{
 		Name: r.VolumeName, Size: sizeGiB(r.SizeBytes), VolumeType: p.Type, AvailabilityZone: zone, Metadata: metadata,
 	}
-	if f.Source != nil {
+	if f.Request.Source != nil {
 		source, err := f.cloneSource(ctx, opts)
 		if err != nil {
 			return opts, nil, err
@@ -41,25 +39,10 @@ func (f *Flow) createOpts(ctx context.Context, zone string) (cinder.CreateOpts, 
 	return opts, &cinder.Hints{SameHost: p.SameHost, DifferentHost: p.DifferentHost, Query: p.SchedulerQuery}, nil
 }
 
-// zone is the class's availability zone, or one of those that its topology allows: the same for a claim each time, others
-// for others. Empty leaves it to Cinder; there is no default of "nova".
-func (f *Flow) zone() (string, error) {
-	zones, wanted := f.Topology.Zones, f.Parameters.Availability
-	switch {
-	case len(zones) == 0 || slices.Contains(zones, wanted):
-		return wanted, nil
-	case wanted != "":
-		return "", fmt.Errorf("parameter availability is %s, but allowedTopologies has only %s; correct one of them", wanted, strings.Join(zones, ", "))
-	}
-	hash := fnv.New32a()
-	hash.Write([]byte(f.Request.VolumeName))
-	return zones[int(hash.Sum32()%uint32(len(zones)))], nil
-}
-
 // cloneSource is the ID of the volume to clone. Whose it is was settled by its claim, and is checked here once more: the
 // original of this provisioner let anybody clone any volume.
 func (f *Flow) cloneSource(ctx context.Context, opts cinder.CreateOpts) (string, error) {
-	s := f.Source
+	s := f.Request.Source
 	claim := s.Namespace + "/" + s.Name
 	refuse := func(format string, args ...any) (string, error) {
 		return "", sdk.Refuse(fmt.Errorf("clone of claim %s: "+format, append([]any{claim}, args...)...))

@@ -38,10 +38,6 @@ type Flow struct {
 	Request    contract.Request
 	Parameters parameters.Parameters
 	Properties parameters.Properties
-	// Source is what the volume is to be a clone of, nil for an empty one.
-	Source *Source
-	// Topology is where the volume may be, from the class's allowedTopologies; its Zones are empty for anywhere.
-	Topology Topology
 
 	cinder *cinder.Client
 	close  func()
@@ -68,18 +64,6 @@ func (f *Flow) open(ctx context.Context) error {
 		f.Log.Info(string(call), "volume", f.Request.VolumeName, "took", took.Round(time.Millisecond), "ok", err == nil)
 	}
 	return nil
-}
-
-// Source is a bound claim of the same class of storage.
-type Source struct {
-	// Namespace and Name are the claim's, VolumeName its PersistentVolume's.
-	Namespace, Name, VolumeName string
-}
-
-// Topology is a label of nodes and the values of it that will do.
-type Topology struct {
-	Key   string
-	Zones []string
 }
 
 // Keys of the metadata by which volumes are known as ours.

@@ -53,9 +53,9 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if f.Parameters.InitiatorMode == parameters.Node && len(f.Properties.Initiators) == 0 {
 		return nil, sdk.Refuse(errors.New("parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it"))
 	}
-	zone, err := f.zone()
+	where, err := f.place(ctx)
 	if err != nil {
-		return nil, sdk.Refuse(err)
+		return nil, err
 	}
 	if err := f.open(ctx); err != nil {
 		return nil, err
@@ -63,18 +63,18 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if err := f.checkType(ctx); err != nil {
 		return nil, err
 	}
-	volume, next, err := f.ready(ctx, zone)
+	volume, next, err := f.ready(ctx, where.zone)
 	if err != nil {
 		return nil, err
 	}
 	if volume.Encrypted {
 		return nil, sdk.Refuse(fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it; use a volume type without encryption", volume.ID))
 	}
-	return f.attach(ctx, volume, next, zone)
+	return f.attach(ctx, volume, next, where)
 }
 
 // attach takes a volume from "available", or where an earlier run left it, to "in-use", and describes it.
-func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, zone string) (*sdk.Volume, error) {
+func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, where place) (*sdk.Volume, error) {
 	if next == reserve {
 		if err := f.cinder.Reserve(ctx, volume.ID); err != nil {
 			return nil, err
@@ -101,8 +101,8 @@ func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, zon
 		Capacity:    *resource.NewQuantity(int64(volume.Size)*gib, resource.BinarySI),
 		Annotations: f.annotations(volume),
 	}
-	if zone != "" && len(f.Topology.Zones) > 0 {
-		made.NodeAffinity = sdk.NodeAffinity(f.Topology.Key, zone)
+	if where.label != "" {
+		made.NodeAffinity = sdk.NodeAffinity(where.label, where.zone)
 	}
 	return made, nil
 }
@@ -112,8 +112,8 @@ func (f *Flow) annotations(volume *cinder.Volume) map[string]string {
 	if f.region != "" {
 		annotations[AnnRegion] = f.region
 	}
-	if f.Source != nil {
-		annotations[AnnCloneOf] = f.Source.Namespace + "/" + f.Source.Name
+	if source := f.Request.Source; source != nil {
+		annotations[AnnCloneOf] = source.Namespace + "/" + source.Name
 	}
 	return annotations
 }

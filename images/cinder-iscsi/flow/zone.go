@@ -1,0 +1,78 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// place is the availability zone of a volume, and the label by which nodes say that they are in it. Either may be empty.
+type place struct{ zone, label string }
+
+// place is where the volume goes: to the class's zone, or to one that its allowedTopologies name, that of the node which
+// the scheduler chose if it did. There is no default of "nova": an empty zone leaves it to Cinder.
+func (f *Flow) place(ctx context.Context) (place, error) {
+	label, zones, err := allowedZones(f.Request.AllowedTopologies)
+	if err != nil {
+		return place{}, sdk.Refuse(err)
+	}
+	if node := f.Request.SelectedNode; node != "" && len(zones) > 1 {
+		value, err := f.Cluster.NodeLabel(ctx, node, label)
+		if err != nil {
+			return place{}, err
+		}
+		if !slices.Contains(zones, value) {
+			return place{}, sdk.Refuse(fmt.Errorf("the pod of the claim is to run on node %s with label %s=%q, but allowedTopologies has only %s; correct one of them",
+				node, label, value, strings.Join(zones, ", ")))
+		}
+		zones = []string{value}
+	}
+	zone, err := chooseZone(f.Parameters.Availability, zones, f.Request.VolumeName)
+	if err != nil {
+		return place{}, sdk.Refuse(err)
+	}
+	return place{zone, label}, nil
+}
+
+// allowedZones is the one label that allowedTopologies go by, and all its values.
+func allowedZones(terms []map[string][]string) (label string, zones []string, err error) {
+	for _, term := range terms {
+		keys := slices.Sorted(maps.Keys(term))
+		if len(keys) != 1 || label != "" && keys[0] != label {
+			return "", nil, fmt.Errorf("allowedTopologies name the labels %s: cinder knows zones and nothing else; name one label, whose values are cinder's availability zones",
+				strings.Join(append(keys, nonEmpty(label)...), ", "))
+		}
+		label, zones = keys[0], append(zones, term[keys[0]]...)
+	}
+	if label != "" && len(zones) == 0 {
+		return "", nil, errors.New("allowedTopologies have no values; name cinder's availability zones")
+	}
+	slices.Sort(zones)
+	return label, slices.Compact(zones), nil
+}
+
+func nonEmpty(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// chooseZone takes the class's zone, or one of several: the same for a volume each time, others for others.
+func chooseZone(wanted string, zones []string, volume string) (string, error) {
+	switch {
+	case len(zones) == 0 || slices.Contains(zones, wanted):
+		return wanted, nil
+	case wanted != "":
+		return "", fmt.Errorf("parameter availability is %s, but allowedTopologies has only %s; correct one of them", wanted, strings.Join(zones, ", "))
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(volume))
+	return zones[int(hash.Sum32()%uint32(len(zones)))], nil
+}
