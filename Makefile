@@ -50,6 +50,10 @@ bench: cluster-up images ## how fast, against the raw API and others
 demo: $(if $(filter current,$(CLUSTER)),,cluster-up) images ## a claim from nothing to a volume in use
 	test/demo.sh
 
+ifneq ($(filter cinder-%,$(EXAMPLE)),)
+demo: export ISCSI = 1
+endif
+
 down: cinder-down cluster-down ## stop all that was started
 
 cluster-up: ## a real one-node Kubernetes; settings: test/cluster/README.md

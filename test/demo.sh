@@ -2,10 +2,11 @@
 # Shows the main job: installs flex-provisioner, and takes a claim of an ordinary user to a volume that a pod writes to and
 # reads from. Every step says when it began and which commands it ran; the first thing that does not come true ends it with
 # an error. Everything stays up afterwards. Settings, from the environment or after "make demo":
-#   EXAMPLE=silver        a folder of examples/
+#   EXAMPLE=silver        a folder of examples/; for cinder-... a real Cinder is started as well
 #   NAMESPACE=flex-demo   where the claim and its consumer live
 #   CLUSTER=current       the cluster of your kubeconfig, instead of the one that make cluster-up starts; then also
 #   REGISTRY=registry.example/flex   where to push the images, with the credentials of docker login
+#   CLOUD_CONF=file       for the examples with Cinder: how to reach yours, docs/cinder.md
 #   NFS=server:/export    for the examples that use NFS; user 65532 must be able to write there
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -15,8 +16,9 @@ NAMESPACE=${NAMESPACE:-flex-demo}
 CLUSTER=${CLUSTER:-local}
 REGISTRY=${REGISTRY:-}
 NFS=${NFS:-}
+CLOUD_CONF=${CLOUD_CONF:-}
 OUT=bin/demo
-IMAGES=(flex-provisioner flexctl shell hostpath nfs-subdir)
+IMAGES=(flex-provisioner flexctl shell hostpath nfs-subdir cinder-iscsi)
 SERVER=10.99.0.1 EXPORT=/srv/nfs # what the examples name: the node of the local cluster, and a directory there
 
 now() { echo "${EPOCHREALTIME/[.,]/}"; }
@@ -54,7 +56,7 @@ check_settings() {
 	[ -f "examples/$EXAMPLE/claim.yaml" ] || die "EXAMPLE=$EXAMPLE: must be one of $(cd examples && echo */ | tr -d /)"
 	case $CLUSTER in
 	local)
-		[ -z "$REGISTRY$NFS" ] || die "REGISTRY and NFS go with CLUSTER=current only"
+		[ -z "$REGISTRY$NFS$CLOUD_CONF" ] || die "REGISTRY, NFS and CLOUD_CONF go with CLUSTER=current only"
 		export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/.cluster/bin:$PATH
 		[ -f "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
 		TOM=(--kubeconfig "$PWD/.cluster/tom.kubeconfig") ;;
@@ -65,6 +67,8 @@ check_settings() {
 	*) die "CLUSTER=$CLUSTER: must be local or current" ;;
 	esac
 	admin version || die "the cluster does not answer"
+	CLASS=$(sed -n 's/^ *storageClassName: //p' "examples/$EXAMPLE/claim.yaml")
+	[ "$CLUSTER" = local ] || [ -f "$CLOUD_CONF" ] || [ "$CLASS" != cinder-iscsi ] || die "CLUSTER=current: CLOUD_CONF is missing: the file with the way to Cinder, docs/cinder.md"
 	[ "$CLUSTER" = local ] || [ -n "$NFS" ] || ! classes | xargs grep -rq "$SERVER" ||
 		die "CLUSTER=current: NFS is missing: say which server and export, such as 10.0.0.1:/srv/nfs, or take EXAMPLE=hostpath"
 	kubectl auth can-i '*' '*' --all-namespaces > /dev/null || die "installing takes the rights of cluster-admin"
@@ -93,8 +97,8 @@ bring_images() {
 classes() {
 	local class
 	for class in $(cd examples && echo */ | tr -d /); do
-		[ "$class" != "$EXAMPLE" ] && ! kubectl get storageclass "$class" > /dev/null 2>&1 || echo "examples/$class/class"
-	done
+		[ "$class" != "$EXAMPLE" ] && ! kubectl get storageclass "$class" > /dev/null 2>&1 || realpath --relative-to=. "examples/$class/class"
+	done | sort -u
 }
 
 # render makes the manifests: deploy/base and the classes, and the stamp of claims where the cluster knows how. The hash
@@ -109,7 +113,7 @@ render() {
 	# A pod that succeeds is removed at once, and its log with it: here the script waits a moment at its end.
 	awk '/^  provision: \|/ {script = 1; print; next}
 		script && !/^    / {script = 0; print "    sleep 3 # in this demo only: time to read the log"}
-		{print}' "examples/$EXAMPLE/class/configmap.yaml" > "$OUT/linger.yaml"
+		{print}' "$(config)" > "$OUT/linger.yaml"
 	cat > "$OUT/kustomization.yaml" <<-K
 		apiVersion: kustomize.config.k8s.io/v1beta1
 		kind: Kustomization
@@ -123,7 +127,34 @@ render() {
 		    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --flexctl-image=docker.io/flex-provisioner/flexctl:dev}
 	K
 	kubectl kustomize "$OUT" | sed "${REPLACE[@]}" > "$OUT/install.yaml"
-	for file in claim consumer class/configmap; do sed "${REPLACE[@]}" "examples/$EXAMPLE/$file.yaml" > "$OUT/${file#*/}.yaml"; done
+	for file in claim consumer original; do
+		[ ! -f "examples/$EXAMPLE/$file.yaml" ] || sed "${REPLACE[@]}" "examples/$EXAMPLE/$file.yaml" > "$OUT/$file.yaml"
+	done
+	sed "${REPLACE[@]}" "$(config)" > "$OUT/configmap.yaml"
+}
+
+# config is the file with the class's provisioner ConfigMap.
+config() { if [ -f "configmaps/$CLASS.yaml" ]; then echo "configmaps/$CLASS.yaml"; else echo "examples/$EXAMPLE/class/configmap.yaml"; fi; }
+
+# cloud_config makes the Secret by which the image finds Cinder.
+cloud_config() {
+	[ "$CLASS" = cinder-iscsi ] || return 0
+	if [ "$CLUSTER" = local ]; then
+		echo "\$ make cinder-up"
+		test/cinder/up.sh
+		CLOUD_CONF=$OUT/cloud.conf
+		(umask 077; test/cinder/cloud-conf.sh > "$CLOUD_CONF")
+	fi
+	kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found > /dev/null
+	admin -n flex-provisioners create secret generic cinder-cloud-config --from-file=cloud.conf="$CLOUD_CONF"
+}
+
+# original makes what the claim is a clone of, in the examples with clones.
+original() {
+	[ -f "examples/$EXAMPLE/original.yaml" ] || return 0
+	step "tom has a claim already, to which a pod has written"
+	tom apply -f "$OUT/original.yaml"
+	tom wait --for=jsonpath='{.status.phase}'=Succeeded "pod/${EXAMPLE%-clone}-original" --timeout=120s || die "the pod that writes to the original did not succeed"
 }
 
 # set_up installs, as a field manager of its own: what others put into shared objects stays there.
@@ -132,6 +163,7 @@ set_up() {
 	render
 	apply "$OUT/install.yaml"
 	admin -n flex-system rollout status deployment/flex-provisioner --timeout=120s
+	cloud_config
 	[ "$CLUSTER" = current ] || export_directory
 	step "tom gets a namespace"
 	kubectl get namespace "$NAMESPACE" > /dev/null 2>&1 || admin create namespace "$NAMESPACE"
@@ -153,6 +185,7 @@ export_directory() {
 # clean_up removes what an earlier demo left.
 clean_up() {
 	local volume
+	[ ! -f "$OUT/original.yaml" ] || tom delete --wait -f "$OUT/original.yaml" --ignore-not-found --timeout=60s
 	volume=$(as_tom get pvc "$EXAMPLE" --ignore-not-found -o 'jsonpath={.spec.volumeName}')
 	as_tom get pvc "$EXAMPLE" > /dev/null 2>&1 || return 0
 	tom delete --wait "pod/$EXAMPLE" "pvc/$EXAMPLE" --ignore-not-found --timeout=60s
@@ -165,7 +198,7 @@ stamped() {
 
 show_config() {
 	step "the ConfigMap: what the storage administrator wrote for class $EXAMPLE"
-	echo "admin\$ cat examples/$EXAMPLE/class/configmap.yaml"
+	echo "admin\$ cat $(config)"
 	cat "$OUT/configmap.yaml"
 }
 
@@ -179,7 +212,7 @@ claim() {
 	POD=prov-$uid-0
 	until_ok 60 follow_log &
 	FOLLOWER=$!
-	if [ "$(kubectl get storageclass "$EXAMPLE" -o 'jsonpath={.volumeBindingMode}')" = WaitForFirstConsumer ]; then
+	if [ "$(kubectl get storageclass "$CLASS" -o 'jsonpath={.volumeBindingMode}')" = WaitForFirstConsumer ]; then
 		tom create -f "$OUT/consumer.yaml"
 	fi
 	until_ok 60 kubectl -n flex-provisioners get pod "$POD" && admin -n flex-provisioners get pod "$POD" || echo "(gone already)"
@@ -193,7 +226,7 @@ follow_log() { kubectl -n flex-provisioners logs -f "$POD" > "$OUT/log" && cp "$
 show_log() {
 	step "what the pod printed"
 	echo "admin\$ kubectl -n flex-provisioners logs -f $POD"
-	if grep -q '^  provision: |' "examples/$EXAMPLE/class/configmap.yaml"; then
+	if grep -q '^  provision: |' "$(config)"; then
 		wait "$FOLLOWER" || die "the log of pod $POD could not be read"
 		cat "$OUT/$POD.log"
 	else
@@ -235,7 +268,7 @@ go_on() {
 		    export KUBECONFIG=${KUBECONFIG:-\$HOME/.kube/config}${1:+ PATH=$PWD/.cluster/bin:\$PATH}
 		    kubectl -n $NAMESPACE delete pod/$EXAMPLE pvc/$EXAMPLE    # a pod removes the storage, then the volume goes
 		    kubectl -n flex-provisioners get pods --watch       # meanwhile, elsewhere
-		    make demo EXAMPLE=hostpath                          # or inline, nfs-subdir; and silver again
+		    make demo EXAMPLE=hostpath                          # or inline, nfs-subdir, cinder-iscsi, cinder-clone; and silver again
 	G
 	if [ "$CLUSTER" = local ]; then echo "End with: make down"; else
 		echo "End with: kubectl delete namespace $NAMESPACE; then docs/operations.md, \"Removing it\""
@@ -244,13 +277,14 @@ go_on() {
 
 main() {
 	mkdir -p "$OUT"
-	rm -f "$OUT"/*.log
+	rm -f "$OUT"/*
 	step "the cluster"
 	check_settings
 	trap explain_failure EXIT
 	bring_images
 	set_up
 	show_config
+	original
 	claim
 	show_log
 	show_events

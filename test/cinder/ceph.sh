@@ -5,7 +5,7 @@
 start_ceph() {
 	local began dir=$STATE/ceph
 	began=$(now)
-	mkdir -p "$dir"/{mon,mgr,osd} "$RUN/ceph"
+	mkdir -p "$dir"/{mon,mgr,osd} "$STATE/run"
 	export CEPH_CONF=$dir/ceph.conf
 	write_ceph_conf "$dir" "$(cat /proc/sys/kernel/random/uuid)"
 	start_mon "$dir"
@@ -31,8 +31,8 @@ write_ceph_conf() {
 	auth service required = cephx
 	auth client required = cephx
 	keyring = $1/keyring
-	run dir = $RUN/ceph
-	admin socket = $RUN/ceph/\$name.asok
+	run dir = $STATE/run
+	admin socket = $STATE/run/\$name.asok
 	log file = $LOG/\$name.log
 	mon cluster log file = $LOG/ceph.log
 	crash dir = $1

@@ -9,8 +9,8 @@ CLUSTER_OWNER=$RUN/owner
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 CINDER=$(readlink -m "$REPO/.cinder") # everything of this checkout's Cinder; worktrees may share one by a link
 LOG=$CINDER/log          # stays after down.sh
-STATE=$CINDER/state      # data bases, volumes, configuration
-RUN=/run/flex-cinder     # sockets and pids; there is one Cinder a machine, and $RUN/owner says whose
+STATE=$CINDER/state      # data bases, volumes, configuration, and sockets: the cluster has a /run of its own
+RUN=/run/flex-cinder     # pids; there is one Cinder a machine, and $RUN/owner says whose
 PIDS=$RUN/pids
 ENV=$CINDER/env          # for programs on this machine
 POD_ENV=$CINDER/env.pods # the same for pods of the test cluster
@@ -28,7 +28,7 @@ die() { echo "cinder: $*" >&2; exit 1; }
 
 # the_node prints the pid of the test cluster's first process, if the cluster of this checkout runs.
 the_node() {
-	[ "$(cat "$CLUSTER_OWNER" 2>/dev/null)" = "$REPO/.cluster" ] && PIDS=$CLUSTER_PIDS pid_of holder
+	[ "$(cat "$CLUSTER_OWNER" 2>/dev/null)" = "$CLUSTER" ] && PIDS=$CLUSTER_PIDS pid_of holder
 }
 
 # on_place COMMAND...: run in the cluster's namespaces where PLACE=node, else right here.

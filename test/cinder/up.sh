@@ -75,8 +75,8 @@ start_tgtd() {
 	echo "include $STATE/targets/*" > "$STATE/targets.conf"
 	printf '#!/bin/sh\nexec /usr/sbin/tgt-admin -c %s "$@"\n' "$STATE/targets.conf" > "$STATE/bin/tgt-admin"
 	chmod +x "$STATE/bin/tgt-admin"
-	launch tgtd env TGT_IPC_SOCKET="$RUN/tgt.sock" /usr/sbin/tgtd -f --iscsi "portal=$HOST:$ISCSI_PORT"
-	until_ok 10 env TGT_IPC_SOCKET="$RUN/tgt.sock" tgtadm --op show --mode sys || die "tgtd did not start: see $LOG/tgtd.log"
+	launch tgtd env TGT_IPC_SOCKET="$STATE/tgt.sock" /usr/sbin/tgtd -f --iscsi "portal=$HOST:$ISCSI_PORT"
+	until_ok 10 env TGT_IPC_SOCKET="$STATE/tgt.sock" tgtadm --op show --mode sys || die "tgtd did not start: see $LOG/tgtd.log"
 	step "tgtd listens on $HOST:$ISCSI_PORT" "$began"
 }
 
@@ -85,15 +85,15 @@ serve() {
 	local name=$1 file=$2
 	shift 2
 	launch "$name" env -i HOME=/root LANG=C.UTF-8 PATH="$STATE/bin:/usr/sbin:/usr/bin:/sbin:/bin" PYTHONPATH="$HERE/server" \
-		PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TGT_IPC_SOCKET="$RUN/tgt.sock" /usr/bin/python3 "$HERE/server/$file" "$@"
+		PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1 TGT_IPC_SOCKET="$STATE/tgt.sock" /usr/bin/python3 "$HERE/server/$file" "$@"
 }
 
 # forward NAME PORT makes a port on the node's address reachable on this machine's loopback, through a socket that both see.
 forward() {
 	[ "$PLACE" = node ] || return 0
-	launch "$1-inside" socat "UNIX-LISTEN:$RUN/$1.sock,fork" "TCP:$HOST:$2"
-	until_ok 5 test -S "$RUN/$1.sock" || die "no socket $RUN/$1.sock: see $LOG/$1-inside.log"
-	PLACE=machine launch "$1-outside" socat "TCP-LISTEN:$2,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$RUN/$1.sock"
+	launch "$1-inside" socat "UNIX-LISTEN:$STATE/$1.sock,fork" "TCP:$HOST:$2"
+	until_ok 5 test -S "$STATE/$1.sock" || die "no socket $STATE/$1.sock: see $LOG/$1-inside.log"
+	PLACE=machine launch "$1-outside" socat "TCP-LISTEN:$2,bind=127.0.0.1,fork,reuseaddr" "UNIX-CONNECT:$STATE/$1.sock"
 }
 
 start_cinder() {
