@@ -29,7 +29,7 @@ type shipped struct {
 // readShipped reads the policies that come with this program, as they have to be for the two namespaces.
 func readShipped(system, provisioners string) (shipped, error) {
 	var s shipped
-	for _, document := range strings.Split(policies.Volumes+"\n---\n"+policies.Namespace, "\n---\n") {
+	for _, document := range strings.Split(strings.Join([]string{policies.Volumes, policies.Secrets, policies.Namespace}, "\n---\n"), "\n---\n") {
 		document = strings.NewReplacer(contract.SystemNamespace, system, contract.ProvisionersNamespace, provisioners).Replace(document)
 		var policy admissionv1.ValidatingAdmissionPolicy
 		if err := yaml.Unmarshal([]byte(document), &policy); err != nil {

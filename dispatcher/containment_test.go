@@ -67,8 +67,8 @@ func TestContainment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(s.policies) != 3 || len(s.bindings) != 3 {
-				t.Fatalf("%d policies and %d bindings are shipped, want 3 and 3", len(s.policies), len(s.bindings))
+			if len(s.policies) != 4 || len(s.bindings) != 4 {
+				t.Fatalf("%d policies and %d bindings are shipped, want 4 and 4", len(s.policies), len(s.bindings))
 			}
 			got := containment{shipped: s, policies: cache.NewStore(cache.MetaNamespaceKeyFunc), bindings: cache.NewStore(cache.MetaNamespaceKeyFunc)}
 			for i := range s.policies {

@@ -53,6 +53,7 @@ nodeAffinity:
 	{name: "create-wrong-type", args: create, stdin: "nfs: {server: 10, path: /y}\n"},
 	{name: "create-wrong-kind", args: create, stdin: "nfs: 10.0.0.1:/y\n"},
 	{name: "create-bad-capacity", args: create, stdin: nfsSource + "capacity: {storage: 12Gi}\n"},
+	{name: "create-endless-capacity", args: create, stdin: nfsSource + "capacity: 1e9999999999\n"},
 	{name: "create-small-capacity", args: create, stdin: nfsSource + "capacity: 9Gi\n"},
 	{name: "create-provisioned-by", args: create, stdin: nfsSource + "annotations: {pv.kubernetes.io/provisioned-by: me}\n"},
 	{name: "create-to-delete", args: create, stdin: nfsSource, delete: true},

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -29,11 +30,17 @@ type document struct {
 	Annotations                   map[string]string          `json:"annotations"`
 }
 
-// capacity is a quantity whose errors name the field.
+// capacity is a quantity whose errors name the field. It is looked at before apimachinery reads it: to compare a quantity
+// such as 1e2147483647 takes hours.
 type capacity struct{ resource.Quantity }
 
+var capacityPattern = regexp.MustCompile(`^"?[+-]?[0-9.]{1,24}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})"?$`)
+
 func (c *capacity) UnmarshalJSON(data []byte) error {
-	if err := c.Quantity.UnmarshalJSON(data); err != nil {
+	if string(data) == "null" {
+		return nil
+	}
+	if !capacityPattern.Match(data) || c.Quantity.UnmarshalJSON(data) != nil {
 		return fmt.Errorf("capacity: %s is no quantity; write for example 12Gi or a number of bytes", data)
 	}
 	return nil

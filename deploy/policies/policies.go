@@ -9,6 +9,11 @@ import _ "embed"
 //go:embed volumes.yaml
 var Volumes string
 
+// Secrets lets a provisioner pod write and delete the Secret of its own volume alone.
+//
+//go:embed secrets.yaml
+var Secrets string
+
 // Namespace lets the dispatcher alone make pods in the provisioners' namespace.
 //
 //go:embed provisioner-namespace.yaml

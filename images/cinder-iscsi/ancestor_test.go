@@ -73,7 +73,7 @@ func TestAncestorSecretInTheWay(t *testing.T) {
 
 	// A foreign one of that name is left alone.
 	s.cluster.AddSecret(corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}})
-	s.delete(t.Context()).want(t, 1, "secret flex-provisioners/"+name+" has not the label flex-provisioner.io/claim-uid="+name[4:]+", so it is not ours; rename or delete it")
+	s.delete(t.Context()).want(t, 1, "delete secret flex-provisioners/"+name+": secrets \""+name+"\" is forbidden: the Secret is not one of this claim")
 	if len(s.cluster.Secrets()) != 1 {
 		t.Error("it was removed")
 	}

@@ -31,7 +31,7 @@ func TestRBAC(t *testing.T) {
 			}
 		}
 	}
-	verbs := map[string]string{"POST secrets": "create secrets", "GET secrets": "get secrets", "DELETE secrets": "delete secrets",
+	verbs := map[string]string{"POST secrets": "create secrets", "PUT secrets": "update secrets", "DELETE secrets": "delete secrets",
 		"GET nodes": "list nodes", "POST persistentvolumes": ""}
 	var used []string
 	s := newStage(t)
@@ -48,6 +48,7 @@ func TestRBAC(t *testing.T) {
 	}
 	s.cluster.SetFault(func(int, string) clustertest.Fault { return clustertest.Fault{} })
 	s.provision(t.Context()).want(t, 0, "")
+	s.provision(t.Context()).want(t, 0, "") // finds the Secret
 	s.delete(t.Context()).want(t, 0, "")
 	note()
 	slices.Sort(granted)

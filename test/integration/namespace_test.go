@@ -15,53 +15,26 @@ import (
 )
 
 type requestCase struct {
-	Name string         `json:"name"`
-	As   string         `json:"as"`
-	Verb string         `json:"verb"`
-	Path string         `json:"path"` // below flex-provisioners, unless it begins with a slash
-	Body map[string]any `json:"body"`
+	Name string `json:"name"`
+	As   string `json:"as"`
+	// Holder is one of holders, instead of As.
+	Holder string         `json:"holder"`
+	Verb   string         `json:"verb"`
+	Path   string         `json:"path"` // below flex-provisioners, unless it begins with a slash
+	Body   map[string]any `json:"body"`
 	// Pod is a merge patch of the table's pod, instead of a body.
 	Pod map[string]any `json:"pod"`
+	// Secret and Claim are the same for the other tables.
+	Secret map[string]any `json:"secret"`
+	Claim  map[string]any `json:"claim"`
 	// Refused is what a policy says; Forbidden, that RBAC refuses before.
 	Refused   string `json:"refused"`
 	Forbidden bool   `json:"forbidden"`
 }
 
-// Only the dispatcher makes pods in flex-provisioners, and only administrators decide what they run.
-func TestProvisionersNamespace(t *testing.T) {
-	var data struct {
-		Pod   map[string]any `json:"pod"`
-		Cases []requestCase  `json:"cases"`
-	}
-	readData(t, "requests.yaml", &data)
-	foo := provisionerPod(t, "prov-88888888-8888-4888-8888-888888888888-0", "foo")
-	inline := provisionerPod(t, "prov-88888888-8888-4888-8888-888888888889-0", "inline")
-	bind(t, foo)
-	fill := strings.NewReplacer("{foo}", foo.Name, "{foo uid}", string(foo.UID), "{inline}", inline.Name)
-
-	for i, c := range data.Cases {
-		if c.Pod != nil {
-			data.Cases[i].Body = merged(data.Pod, c.Pod)
-		}
-	}
-	for _, c := range data.Cases { // until both policies are in force
-		if c.Name == "mallory makes a pod" || c.Name == "a provisioner with too many rights deletes a volume" {
-			eventually(t, func() error { return judge(send(t, tokenOf(t, c.As), c.request(t, fill)), c.Refused) })
-		}
-	}
-	for _, c := range data.Cases {
-		t.Run(c.Name, func(t *testing.T) {
-			err := send(t, tokenOf(t, c.As), c.request(t, fill))
-			if c.Forbidden {
-				err = judgeRBAC(err)
-			} else {
-				err = judge(err, c.Refused)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
+func (c requestCase) trial(t *testing.T, token string, fill *strings.Replacer) trial {
+	t.Helper()
+	return trial{name: c.Name, token: token, request: c.request(t, fill), refused: c.Refused, forbidden: c.Forbidden}
 }
 
 func (c requestCase) request(t *testing.T, fill *strings.Replacer) request {

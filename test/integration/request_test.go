@@ -18,7 +18,7 @@ import (
 
 // request is sent as it stands, so that a test's table is data.
 type request struct {
-	// Verb is POST, PATCH (a strategic merge patch) or DELETE.
+	// Verb is GET, POST, PUT, PATCH (a strategic merge patch) or DELETE.
 	Verb string
 	Path string
 	Body map[string]any
@@ -30,17 +30,21 @@ func send(t *testing.T, token string, r request) error {
 	client := server.Client(token).Discovery().RESTClient()
 	var call *rest.Request
 	switch r.Verb {
+	case "GET":
+		call = client.Get()
 	case "POST":
 		call = client.Post()
+	case "PUT":
+		call = client.Put()
 	case "PATCH":
 		call = client.Patch(types.StrategicMergePatchType)
 	case "DELETE":
 		call = client.Delete()
 	default:
-		t.Fatalf("verb %q of %s is none of POST, PATCH, DELETE", r.Verb, r.Path)
+		t.Fatalf("verb %q of %s is none of GET, POST, PUT, PATCH, DELETE", r.Verb, r.Path)
 	}
 	call = call.RequestURI(r.Path)
-	if connection := r.Verb == "POST" && r.Body == nil; !connection {
+	if connection := r.Verb == "POST" && r.Body == nil; !connection && r.Verb != "GET" {
 		call = call.Param("dryRun", "All")
 	}
 	if r.Body != nil {
@@ -49,7 +53,7 @@ func send(t *testing.T, token string, r request) error {
 			t.Fatal(err)
 		}
 		call = call.Body(body)
-		if r.Verb == "POST" {
+		if r.Verb != "PATCH" {
 			call = call.SetHeader("Content-Type", "application/json")
 		}
 	}

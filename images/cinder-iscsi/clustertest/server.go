@@ -1,5 +1,6 @@
 // Package clustertest is an API server with what the Cinder provisioner uses of Kubernetes, and no more rights than
-// rbac.yaml grants: PersistentVolumes to create, Secrets of one namespace to create, get and delete, Nodes to list.
+// rbac.yaml grants: PersistentVolumes to create, Secrets of one namespace to create, update and delete, Nodes to
+// list. Of the admission policies it has the one for Secrets, as far as it protects those of others.
 package clustertest
 
 import (
@@ -211,14 +212,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call, name strin
 		create(w, s.volumes, body, func(v *corev1.PersistentVolume) *metav1.ObjectMeta { return &v.ObjectMeta })
 	case "POST secrets":
 		create(w, s.secrets, body, func(v *corev1.Secret) *metav1.ObjectMeta { return &v.ObjectMeta })
-	case "GET secrets":
-		if secret := s.secrets[name]; secret != nil {
-			write(w, http.StatusOK, secret)
-			return
-		}
-		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "secrets \""+name+"\" not found")
+	case "PUT secrets":
+		s.updateSecret(w, body, name)
 	case "DELETE secrets":
-		s.deleteSecret(w, body, name)
+		s.deleteSecret(w, name)
 	case "GET nodes":
 		s.listNodes(w, r)
 	default:
@@ -226,19 +223,40 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, call, name strin
 	}
 }
 
-func (s *Server) deleteSecret(w http.ResponseWriter, body []byte, name string) {
+func (s *Server) updateSecret(w http.ResponseWriter, body []byte, name string) {
+	if !s.ownSecret(w, name) {
+		return
+	}
+	var secret corev1.Secret
+	if err := json.Unmarshal(body, &secret); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	secret.UID = s.secrets[name].UID
+	s.secrets[name] = &secret
+	write(w, http.StatusOK, secret)
+}
+
+func (s *Server) deleteSecret(w http.ResponseWriter, name string) {
+	if !s.ownSecret(w, name) {
+		return
+	}
+	delete(s.secrets, name)
+	write(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+}
+
+// ownSecret answers like the API server and the policy where there is no Secret, or one that is not the volume's.
+func (s *Server) ownSecret(w http.ResponseWriter, name string) bool {
 	secret := s.secrets[name]
-	var options metav1.DeleteOptions
-	_ = json.Unmarshal(body, &options)
 	switch {
 	case secret == nil:
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, "secrets \""+name+"\" not found")
-	case options.Preconditions != nil && options.Preconditions.UID != nil && *options.Preconditions.UID != secret.UID:
-		fail(w, http.StatusConflict, metav1.StatusReasonConflict, "the UID in the precondition is another")
+	case "pvc-"+secret.Labels[contract.LabelClaimUID] != name:
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "secrets \""+name+"\" is forbidden: the Secret is not one of this claim")
 	default:
-		delete(s.secrets, name)
-		write(w, http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+		return true
 	}
+	return false
 }
 
 // listNodes continues at the number of the next node.

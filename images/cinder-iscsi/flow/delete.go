@@ -40,7 +40,7 @@ func (f *Flow) delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err := f.removeAll(ctx, pv); err != nil {
 		return err
 	}
-	return f.Cluster.RemoveSecret(ctx, f.Request.VolumeName, f.Request.Claim.UID)
+	return f.Cluster.RemoveSecret(ctx, f.Request.VolumeName)
 }
 
 // checkPlace: with credentials for another project or region every volume seems to be gone.

@@ -37,7 +37,7 @@ func (f *Flow) keepPromise(ctx context.Context, refused error) error {
 	if err := f.removeAll(ctx, nil); err != nil {
 		return fmt.Errorf("%w; and the volume that was made for it could not be removed: %w", plain, withoutCode(err))
 	}
-	if err := f.Cluster.RemoveSecret(ctx, f.Request.VolumeName, f.Request.Claim.UID); err != nil {
+	if err := f.Cluster.RemoveSecret(ctx, f.Request.VolumeName); err != nil {
 		return fmt.Errorf("%w; and its secret could not be removed: %w", plain, withoutCode(err))
 	}
 	return refused
