@@ -73,6 +73,7 @@ func realStage(t testing.TB, config map[string]string) *stage {
 func (s *stage) realRun(ctx context.Context, op contract.Operation, uid string) result {
 	request := sdktest.Provision(nil)
 	request.Operation, request.Claim.UID, request.VolumeName, request.SizeBytes, request.TimeoutSeconds = op, uid, "pvc-"+uid, 1<<30, 120
+	request.Parameters = s.parameters
 	volume := sdktest.Skeleton(request)
 	if op == contract.Delete {
 		volume = s.cluster.Volume(request.VolumeName)

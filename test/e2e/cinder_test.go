@@ -1,0 +1,248 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// TestCinder takes claims to volumes of a real Cinder by the class of examples/cinder-iscsi, and through the kubelet's
+// iSCSI to pods that use them. At the end Cinder, its target, the node and the cluster have nothing left of them.
+func TestCinder(t *testing.T) {
+	t.Cleanup(func() {
+		if err := oneDispatcher(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, way := range []struct {
+		name, auth string
+		login      func(*cinder) map[string]string
+	}{
+		{"noauth", "noauth", (*cinder).standalone},
+		{"password", "keystone", (*cinder).password},
+		{"application credential", "keystone", (*cinder).applicationCredential},
+	} {
+		t.Run(way.name, func(t *testing.T) {
+			s := begin(t)
+			cinder := s.cinder(way.auth)
+			class := s.cinderClass(way.login(cinder))
+			volume := s.firstLife(cinder, class)
+			if way.name != "application credential" {
+				cinder.used(volume)
+				s.clones(cinder, class)
+				s.rawBlock(class)
+			}
+			s.deleteClaims(t.Context())
+			s.wait(patient, "nothing left", func() string {
+				return strings.Trim(s.left()+", "+cinder.left()+", "+s.chapSecrets()+", "+s.sessions(""), ", ")
+			})
+		})
+	}
+}
+
+// cinderClass installs the class of the example, with the credentials that it needs.
+func (s *scope) cinderClass(login map[string]string) *class {
+	s.Helper()
+	example := example{name: "cinder-iscsi", configMap: "cinder-iscsi", account: "cinder"}
+	s.later(example.removeClass)
+	_, err := kubectl(s.Context(), "apply", "-k", "examples/cinder-iscsi")
+	s.ok(err)
+	// The example's own claim and consumer are not for this test.
+	_, err = kubectl(s.Context(), "delete", "--ignore-not-found", "-f", "examples/cinder-iscsi/consumer.yaml", "-f", "examples/cinder-iscsi/claim.yaml")
+	s.ok(err)
+	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
+	_, err = secrets.Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cinder-cloud-config"}, StringData: login}, metav1.CreateOptions{})
+	s.ok(err)
+	s.later(func(ctx context.Context) error {
+		return secrets.Delete(ctx, "cinder-cloud-config", metav1.DeleteOptions{})
+	})
+	c := &class{s: s, name: "cinder-iscsi", id: "cinder-iscsi"}
+	s.classes = append(s.classes, c)
+	return c
+}
+
+// firstLife is a claim's: bound, written to by one pod, read by the next.
+func (s *scope) firstLife(cinder *cinder, class *class) *corev1.PersistentVolume {
+	s.Helper()
+	c := class.claim("data", readWriteOnce)
+	c.bound(patient)
+	v := c.volume()
+	source := v.Spec.ISCSI
+	switch {
+	case source == nil:
+		s.Fatalf("volume %s is no iSCSI volume: %+v", v.Name, v.Spec.PersistentVolumeSource)
+	case !source.SessionCHAPAuth || source.SecretRef == nil || source.SecretRef.Namespace != contract.ProvisionersNamespace:
+		s.Errorf("volume %s has no CHAP: %+v", v.Name, source)
+	}
+	if size := v.Spec.Capacity[corev1.ResourceStorage]; size.String() != "1Gi" {
+		s.Errorf("volume %s has %s, cinder makes 1Gi of 64Mi", v.Name, size.String())
+	}
+	cinder.until(v.Name, "in-use")
+	s.finished(s.cinderPod("data", `echo "written by $(hostname)" > /data/file && sync && cat /data/file | wc -l`), "1\n")
+	s.wait(patient, "node logged out", func() string { return s.sessions(source.IQN) })
+	s.finished(s.cinderPod("data", `sed 's/ by .*//' /data/file`), "written\n")
+	return v
+}
+
+// used does with the bound volume what a user of Cinder may.
+func (c *cinder) used(v *corev1.PersistentVolume) {
+	c.s.Helper()
+	id := c.volume(v.Name).ID
+	var snapshot struct{ Snapshot struct{ ID string } }
+	c.call("POST", "/snapshots", map[string]any{"snapshot": map[string]any{"volume_id": id, "name": "by-user"}}, &snapshot)
+	c.s.wait(patient, "snapshot available", func() string {
+		var now struct{ Snapshot struct{ Status string } }
+		c.call("GET", "/snapshots/"+snapshot.Snapshot.ID, nil, &now)
+		if now.Snapshot.Status != "available" {
+			return now.Snapshot.Status
+		}
+		return ""
+	})
+	c.call("DELETE", "/snapshots/"+snapshot.Snapshot.ID, nil, nil)
+	c.call("POST", "/volumes", map[string]any{"volume": map[string]any{"size": 1, "source_volid": id, "name": "by-user"}}, nil)
+	c.until("by-user", "available")
+	c.call("DELETE", "/volumes/"+c.volume("by-user").ID, nil, nil)
+	c.until("by-user", "")
+	c.s.wait(patient, "snapshot gone", func() string {
+		var list struct{ Snapshots []any }
+		c.call("GET", "/snapshots", nil, &list)
+		if len(list.Snapshots) > 0 {
+			return "it is there"
+		}
+		return ""
+	})
+	c.call("POST", "/volumes/"+id+"/action", map[string]any{"os-extend": map[string]any{"new_size": 2}}, nil)
+	c.until(v.Name, "in-use")
+	if now := c.volume(v.Name); now.Size != 2 {
+		c.s.Errorf("volume %s was extended to %d GiB, want 2", v.Name, now.Size)
+	}
+}
+
+// clones asks for them in both ways. They begin with what the original has.
+func (s *scope) clones(cinder *cinder, class *class) {
+	s.Helper()
+	original := class.claim("original", readWriteOnce)
+	original.bound(patient)
+	s.finished(s.cinderPod("original", `echo "from the original" > /data/file && sync && echo done`), "done\n")
+	for name, ask := range map[string]func(*corev1.PersistentVolumeClaim){
+		"by-annotation": func(c *corev1.PersistentVolumeClaim) {
+			c.Annotations = map[string]string{contract.AnnCloneRequest: s.name + "/original"}
+		},
+		"by-data-source": func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "original"}
+		},
+	} {
+		c := class.claim(name, readWriteOnce, atLeast1Gi, ask)
+		c.bound(patient)
+		s.finished(s.cinderPod(name, `cat /data/file`), "from the original\n")
+		if made := cinder.volume(c.volumeName()); made.SourceVolid != cinder.volume(original.volumeName()).ID {
+			s.Errorf("cinder says that %s was made of %q", made.Name, made.SourceVolid)
+		}
+		s.wait(soon, "answer on the claim", func() string {
+			obj, _, _ := shared.claims.GetByKey(s.name + "/" + name)
+			return strings.TrimPrefix(obj.(*corev1.PersistentVolumeClaim).Annotations[contract.AnnCloneOf], s.name+"/original")
+		})
+	}
+	small := class.claim("too-small", readWriteOnce, func(c *corev1.PersistentVolumeClaim) {
+		c.Annotations = map[string]string{contract.AnnCloneRequest: "original"}
+	})
+	small.told(soon, "ClaimRefused", "spec.resources.requests.storage is 64Mi: a clone of original cannot be smaller than its 1Gi")
+	small.delete()
+	other := class.claim("other-namespace", readWriteOnce, func(c *corev1.PersistentVolumeClaim) {
+		c.Annotations = map[string]string{contract.AnnCloneRequest: "kube-system/secrets"}
+	})
+	other.told(soon, "ClaimRefused", `annotation k8s.io/CloneRequest is "kube-system/secrets": only claims of namespace *`)
+	other.delete()
+}
+
+// rawBlock uses a volume without a file system.
+func (s *scope) rawBlock(class *class) {
+	s.Helper()
+	block := corev1.PersistentVolumeBlock
+	c := class.claim("block", readWriteOnce, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block })
+	c.bound(patient)
+	if source := c.volume().Spec.ISCSI; source.FSType != "" {
+		s.Errorf("volume %s is a raw device and has the file system %s", c.volumeName(), source.FSType)
+	}
+	for _, step := range []struct{ script, says string }{
+		{`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`, "done\n"},
+		{`dd if=/dev/data bs=9 count=1 2> /dev/null && echo`, "raw bytes\n"},
+	} {
+		pod := s.cinderPodSpec("block", step.script)
+		container := &pod.Spec.Containers[0]
+		container.VolumeMounts, container.VolumeDevices = nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
+		root, yes := int64(0), false // the device belongs to root
+		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root, RunAsNonRoot: &yes}
+		made, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{})
+		s.ok(err)
+		s.finished(made, step.says)
+	}
+}
+
+func readWriteOnce(c *corev1.PersistentVolumeClaim) {
+	c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+}
+
+func atLeast1Gi(c *corev1.PersistentVolumeClaim) {
+	c.Spec.Resources.Requests = newClaim("", "", "", "1Gi").Spec.Resources.Requests
+}
+
+// cinderPod starts a pod that runs the script with the claim's volume at /data, as an ordinary user.
+func (s *scope) cinderPod(claim, script string) *corev1.Pod {
+	s.Helper()
+	pod, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), s.cinderPodSpec(claim, script), metav1.CreateOptions{})
+	s.ok(err)
+	return pod
+}
+
+func (s *scope) cinderPodSpec(claim, script string) *corev1.Pod {
+	no, yes, none, uid := false, true, int64(0), int64(65532)
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: claim + "-"},
+		Spec: corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
+			// A new file system belongs to root; fsGroup lets others write to it.
+			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &uid, RunAsNonRoot: &yes, FSGroup: &uid},
+			Containers: []corev1.Container{{Name: "consumer", Image: shellImage, Command: []string{"/bin/sh", "-c", script},
+				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+		},
+	}
+}
+
+// chapSecrets names the Secrets with CHAP passwords of volumes.
+func (s *scope) chapSecrets() string {
+	s.Helper()
+	list, err := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace).List(s.Context(), metav1.ListOptions{FieldSelector: "type=kubernetes.io/iscsi-chap"})
+	s.ok(err)
+	var names []string
+	for _, secret := range list.Items {
+		names = append(names, "secret "+secret.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// sessions names the disks that the node has of a target of Cinder's.
+func (s *scope) sessions(iqn string) string {
+	s.Helper()
+	if iqn == "" {
+		iqn = "iqn.2010-10.org.openstack"
+	}
+	disks, err := command(s.Context(), "test/cluster/enter.sh", "ls", "/dev/disk/by-path")
+	s.ok(err)
+	var names []string
+	for disk := range strings.Lines(disks) {
+		if strings.Contains(disk, iqn) {
+			names = append(names, "disk "+strings.TrimSpace(disk))
+		}
+	}
+	return strings.Join(names, ", ")
+}
