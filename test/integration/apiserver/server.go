@@ -34,22 +34,22 @@ type Server struct {
 // readyTimeout bounds the start of each process.
 const readyTimeout = 60 * time.Second
 
-// Start runs etcd and kube-apiserver with RBAC, NodeRestriction and static tokens for users. On an error nothing runs
-// any more.
-func Start(ctx context.Context, users []User) (*Server, error) {
+// Start runs etcd and kube-apiserver with RBAC, NodeRestriction, static tokens for users, and further arguments. On an
+// error nothing runs any more.
+func Start(ctx context.Context, users []User, args ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "flex-integration-")
 	if err != nil {
 		return nil, fmt.Errorf("start API server: %w", err)
 	}
 	s := &Server{Dir: dir}
-	if err := s.start(ctx, users); err != nil {
+	if err := s.start(ctx, users, args); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("start API server: %w", err)
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, users []User) error {
+func (s *Server) start(ctx context.Context, users []User, more []string) error {
 	if err := s.prepare(users); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Server) start(ctx context.Context, users []User) error {
 	if err != nil {
 		return err
 	}
-	server, err := s.run(binary, append(emulate, "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", ports[2],
+	server, err := s.run(binary, append(append(emulate, more...), "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", ports[2],
 		"--tls-cert-file", s.file("tls.crt"), "--tls-private-key-file", s.file("tls.key"),
 		"--token-auth-file", s.file("tokens.csv"), "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", s.file("sa.key"),
