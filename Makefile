@@ -38,6 +38,12 @@ test-integration: ## against a real API server
 	test/cluster/build.sh kubernetes
 	go test -race -count=1 -tags integration ./test/integration/...
 
+test-versions: ## the admission policies on older API servers: a real 1.30, and what the newest emulates
+	test/cluster/build.sh kubernetes
+	test/cluster/build.sh kubernetes-1.30
+	for v in 1.30 1.34 1.35 1.36; do FLEX_KUBERNETES=$$v go test -count=1 -tags integration ./test/integration \
+		-run 'TestManifests|TestPolicies|TestEveryRule|TestDispatcher|TestStolen|TestCreator' || exit 1; done
+
 test-e2e: cluster-up images ## against a real node
 	go test -count=1 -timeout 30m -tags e2e ./test/e2e/...
 
@@ -68,7 +74,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images lint test test-unit test-integration test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images lint test test-unit test-integration test-versions test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

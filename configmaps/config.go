@@ -71,6 +71,8 @@ type Config struct {
 	AccessModes []corev1.PersistentVolumeAccessMode
 	// VolumeModes that claims of the class may ask for. Default: Filesystem only.
 	VolumeModes []corev1.PersistentVolumeMode
+	// MinSize and MaxSize bound in bytes what claims of the class may ask for; 0 means no bound.
+	MinSize, MaxSize int64
 	// NodeLocal says that the storage lives on the node that the provision pod ran on.
 	NodeLocal bool
 	// ShowLogs lets users see the last log lines of a failed pod that left no message.

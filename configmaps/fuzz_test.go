@@ -121,6 +121,9 @@ func checkPodInvariants(t *testing.T, c *Config) {
 			t.Errorf("%s: request %s and limit %s were accepted", name, request.String(), limit.String())
 		}
 	}
+	if c.MinSize < 0 || c.MaxSize < 0 || c.MaxSize > 0 && c.MinSize > c.MaxSize {
+		t.Errorf("sizes: %+v", c)
+	}
 	if c.Timeout < 1 || c.StartTimeout < 1 || c.FailedPodTTL < 0 || c.MaxConcurrent < 0 || c.RunAsUser != nil && *c.RunAsUser < 0 {
 		t.Errorf("numbers: %+v", c)
 	}

@@ -93,6 +93,8 @@ var reserved = []reservedKey{
 	{name: "volume-modes", meaning: "the volume modes that a claim may ask for", form: "Filesystem, Block or both",
 		preset: "Filesystem", parse: choices(func(c *Config) *[]corev1.PersistentVolumeMode { return &c.VolumeModes },
 			corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)},
+	{name: "claim-sizes", meaning: "how much a claim may ask for", form: "`1Gi-10Ti`, or one bound alone: `1Gi-`, `-10Ti`",
+		absent: "no bound", parse: parseClaimSizes},
 	{name: "node-local", meaning: "the storage lives on the node that the pod ran on", form: "true or false",
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.NodeLocal })},
 	{name: "show-logs", meaning: "the last log lines of a failed pod without a message go to the user's event", form: "true or false",

@@ -2,11 +2,13 @@ package configmaps
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -117,6 +119,38 @@ func duration(target func(*Config) *time.Duration, low, high time.Duration) pars
 		*target(c) = d
 		return nil
 	}
+}
+
+// parseClaimSizes reads two bounds, either of which may be missing.
+func parseClaimSizes(c *Config, value string, path *field.Path) field.ErrorList {
+	low, high, found := strings.Cut(value, "-")
+	minimum, lowFits := wholeBytes(low)
+	maximum, highFits := wholeBytes(high)
+	switch {
+	case !found || !lowFits || !highFits || low+high == "":
+		return field.ErrorList{field.Invalid(path, value, "must be two quantities of whole bytes such as 1Gi-10Ti, or one of them: 1Gi- or -10Ti")}
+	case maximum > 0 && minimum > maximum:
+		return field.ErrorList{field.Invalid(path, value, "must not begin with the larger size: no claim could be served")}
+	}
+	c.MinSize, c.MaxSize = minimum, maximum
+	return nil
+}
+
+// wholeBytes is 0 for no bound.
+func wholeBytes(value string) (bytes int64, fits bool) {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return 0, true
+	}
+	if !amountPattern.MatchString(value) {
+		return 0, false
+	}
+	quantity, err := resource.ParseQuantity(value)
+	if err != nil {
+		return 0, false
+	}
+	_, exact := quantity.AsScale(0)
+	return quantity.Value(), exact && quantity.Sign() > 0 && quantity.CmpInt64(math.MaxInt64) < 0
 }
 
 // number reads decimal digits, without sign.

@@ -58,6 +58,10 @@ func (s scene) facts() *facts {
 		f.config.Properties = map[string]string{"zone": "east"}
 	}
 	f.claim = s.makeClaim()
+	if s.has("selected") {
+		wait := storagev1.VolumeBindingWaitForFirstConsumer
+		f.terms.VolumeBindingMode = &wait
+	}
 	f.volume = s.makeVolume()
 	f.released = s.has("asked") && f.volume != nil && awaitsDeletion(f.volume)
 	for i, words := range s.pods {
@@ -83,7 +87,7 @@ func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
 	}
-	if s.has("selected") {
+	if s.has("selected") || s.has("selected-early") {
 		claim.Annotations[annSelectedNode] = "node1"
 	}
 	if s.has("selector") {
@@ -288,6 +292,7 @@ func TestDecide(t *testing.T) {
 		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
 		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},
 		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
+		{name: "a node that the scheduler did not choose", also: "selected-early", want: "create provision 0, (confirm)"},
 		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
 		{name: "pod running", pods: []string{"prov-0 running"}, want: ""},
 		{name: "pod hangs", pods: []string{"prov-0 hanging"}, want: "tell claim ProvisionerDeadlineExceeded"},

@@ -38,6 +38,9 @@ type Options struct {
 	// InsecureWithoutPolicies makes pods even where the admission policies are not in force that keep a provisioner from
 	// creating volumes other than its own. Default false.
 	InsecureWithoutPolicies bool
+	// Trial makes requests with TrialIdentity, by which the dispatcher sees that the policies are in force, at its start and
+	// when they change. Nil, or with InsecureWithoutPolicies, their text alone is compared, or nothing.
+	Trial kubernetes.Interface
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 }
@@ -52,7 +55,8 @@ type Dispatcher struct {
 	contains containment
 	lacking  struct {
 		sync.Mutex
-		what string
+		what, trial string        // by comparison, by trial
+		changed     chan struct{} // a policy, since the last trial
 	}
 	policies []cache.SharedIndexInformer
 	configs  *configs
@@ -92,6 +96,10 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 		judging: workqueue.NewTypedDelayingQueue[string](),
 		metrics: newMetrics(o.Registry),
 	}
+	d.lacking.changed = make(chan struct{}, 1)
+	if o.Trial != nil && !o.InsecureWithoutPolicies {
+		d.lacking.trial = "the admission policies have not been tried yet"
+	}
 	d.lanes = newLanes(o.Threads, d.look)
 	d.slots = newSlots(d.lanes.poke)
 	d.library = d.newLibrary(ctx) // before the informers start, since it adds an index
@@ -121,6 +129,10 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	// ConfigMaps are judged before claims come in: an early claim would be told that its class has none.
 	d.judgePolicies()
+	if d.lackingTrial() != "" {
+		d.tryPoliciesOnce(ctx)
+		running.Go(func() { d.tryPolicies(ctx) })
+	}
 	d.judgeAll()
 	running.Go(func() { d.judge(ctx) })
 	d.lanes.start(ctx)
@@ -273,17 +285,24 @@ func (d *Dispatcher) Lacks() string {
 	}
 	d.lacking.Lock()
 	defer d.lacking.Unlock()
-	return d.lacking.what
+	for _, lacks := range []string{d.lacking.what, d.lacking.trial} {
+		if lacks != "" {
+			return lacks + ": apply the installation again, or start the dispatcher with --insecure-without-policies"
+		}
+	}
+	return ""
 }
 
 // judgePolicies compares the admission policies with the shipped ones when one of them changes, and not at every look,
 // and lets everything look again.
 func (d *Dispatcher) judgePolicies() {
+	lacks := d.contains.lacks()
 	d.lacking.Lock()
-	d.lacking.what = ""
-	if lacks := d.contains.lacks(); lacks != "" {
-		d.lacking.what = lacks + ": apply the installation again, or start the dispatcher with --insecure-without-policies"
-	}
+	d.lacking.what = lacks
 	d.lacking.Unlock()
+	select {
+	case d.lacking.changed <- struct{}{}:
+	default: // the next trial comes after this change too
+	}
 	d.lanes.pokeAll()
 }

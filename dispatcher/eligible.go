@@ -2,10 +2,13 @@ package dispatcher
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -46,6 +49,12 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	if claim.Spec.Selector != nil {
 		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
 	}
+	if fault := refusedSize(claim, config); fault != "" {
+		say("%s", fault)
+	}
+	if node := claim.Annotations[annSelectedNode]; len(validation.IsDNS1123Subdomain(node)) > 0 && node != "" {
+		say("annotation %s is %.64q, which is no name of a node; remove it", annSelectedNode, node)
+	}
 	for _, mode := range claim.Spec.AccessModes {
 		if !slices.Contains(config.AccessModes, mode) {
 			say("spec.accessModes has %s: class %s offers %s", mode, config.StorageClass, list(config.AccessModes))
@@ -55,6 +64,24 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 		say("spec.volumeMode is %s: class %s offers %s", mode, config.StorageClass, list(config.VolumeModes))
 	}
 	return faults
+}
+
+// refusedSize is empty for sizes that are a number of bytes, within the class's bounds. The API server takes any: 1e50.
+func refusedSize(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) string {
+	const path = "spec.resources.requests.storage"
+	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	bound := func(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
+	switch {
+	case size.Sign() <= 0:
+		return fmt.Sprintf("%s is %s: ask for more than nothing", path, size.String())
+	case size.CmpInt64(math.MaxInt64) >= 0:
+		return fmt.Sprintf("%s is %s: no storage has so much; ask for less", path, size.String())
+	case size.CmpInt64(config.MinSize) < 0:
+		return fmt.Sprintf("%s is %s: class %s offers %s and more", path, size.String(), config.StorageClass, bound(config.MinSize))
+	case config.MaxSize > 0 && size.CmpInt64(config.MaxSize) > 0:
+		return fmt.Sprintf("%s is %s: class %s offers %s at most", path, size.String(), config.StorageClass, bound(config.MaxSize))
+	}
+	return ""
 }
 
 func list[T ~string](values []T) string {

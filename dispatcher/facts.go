@@ -142,10 +142,15 @@ func (f *facts) claimNode() string {
 	if f.claim == nil {
 		return ""
 	}
+	if f.terms == nil || f.terms.VolumeBindingMode == nil || *f.terms.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+		return ""
+	}
 	return f.claim.Annotations[annSelectedNode]
 }
 
-// annSelectedNode is the scheduler's choice for a claim that waits for its first consumer.
+// annSelectedNode is the scheduler's choice for a claim that waits for its first consumer. The claim's author can write it
+// as well: where nobody chose it means nothing, and elsewhere the pod still goes through the scheduler, with the class's
+// node selector, so that it cannot be sent where the class has nothing to do.
 const annSelectedNode = "volume.kubernetes.io/selected-node"
 
 // identity is what new storage of the class would be found by.

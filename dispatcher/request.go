@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -54,12 +56,25 @@ func (d *Dispatcher) provisionRequest(f *facts) contract.Request {
 		r.AccessModes = append(r.AccessModes, string(mode))
 	}
 	if d.creators.trusted(f.claim) {
-		r.Username = f.claim.Annotations[contract.AnnCreatedBy]
-		if groups := f.claim.Annotations[contract.AnnCreatedByGroups]; groups != "" {
+		r.Username = printable(f.claim.Annotations[contract.AnnCreatedBy])
+		if groups := printable(f.claim.Annotations[contract.AnnCreatedByGroups]); groups != "" {
 			r.Groups = strings.Split(groups, ",")
 		}
 	}
 	return r
+}
+
+// maxCreator bounds in bytes what a provisioner is told of a claim's creator. An identity provider's names may be any text.
+const maxCreator = 16 << 10
+
+// printable is empty rather than cut or cleaned: half a name is another name.
+func printable(text string) string {
+	if len(text) > maxCreator || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
+	}) {
+		return ""
+	}
+	return text
 }
 
 func (d *Dispatcher) termsOf(f *facts) podspec.ClassTerms {

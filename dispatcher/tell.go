@@ -23,6 +23,9 @@ func newRecorder(ctx context.Context, client kubernetes.Interface) (record.Event
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "flex-provisioner"}), broadcaster.Shutdown
 }
 
+// maxEvent bounds an event's message in bytes, as the newer API for events does.
+const maxEvent = 1024
+
 // tell writes a report as an event on what it is about, once for each key of a UID.
 func (d *Dispatcher) tell(ctx context.Context, f *facts, r report) {
 	if r.key == "" || !d.intake.first(f.uid, r.key) {
@@ -49,6 +52,8 @@ func (d *Dispatcher) tell(ctx context.Context, f *facts, r report) {
 		kind = corev1.EventTypeWarning
 		d.metrics.failures.WithLabelValues(f.class, string(r.reason)).Inc()
 	}
+	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
+	r.message = podspec.Clip(podspec.OneLine(r.message), maxEvent)
 	d.recorder.Event(object, kind, string(r.reason), r.message)
 	d.log.Info("Reported", "reason", r.reason, "message", r.message, "claimUID", f.uid, "StorageClass", f.class)
 }

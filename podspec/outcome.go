@@ -249,11 +249,13 @@ func startTrouble(pod *corev1.Pod) (Reason, string) {
 }
 
 // Clean makes one line of at most contract.MaxMessage bytes, without control characters, of what others wrote.
-func Clean(text string) string {
-	text = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
+func Clean(text string) string { return Clip(OneLine(text), contract.MaxMessage) }
+
+// OneLine is the text without control characters, of any length.
+func OneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 	}), " ")
-	return Clip(text, contract.MaxMessage)
 }
 
 // Clip cuts a text to a number of bytes, between two characters, and shows that it did.

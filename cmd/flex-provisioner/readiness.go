@@ -117,6 +117,8 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 		{namespace, "", "pods/log", "", "get"},
 		{namespace, "", "configmaps", "", "get list watch"},
 		{namespace, "", "events", "", "get list watch"},
+		{namespace, "", "serviceaccounts", dispatcher.TrialAccount, "impersonate"},
+		{"", "authentication.k8s.io", "userextras/" + dispatcher.PodNameKey, dispatcher.TrialPod, "impersonate"},
 		{leaseNamespace, "coordination.k8s.io", "leases", "", "create"},
 		{leaseNamespace, "coordination.k8s.io", "leases", lease, "get update"},
 	} {

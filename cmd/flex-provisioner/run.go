@@ -43,9 +43,15 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	trial := limited(config, o.qps, o.burst)
+	trial.Impersonate = dispatcher.TrialIdentity(o.namespace)
+	asProvisioner, err := kubernetes.NewForConfig(trial)
+	if err != nil {
+		return fmt.Errorf("make client for trials of the admission policies: %w", err)
+	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
-		Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Registry: registry,
+		Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner, Registry: registry,
 	})
 	if err != nil {
 		return err

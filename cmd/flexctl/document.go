@@ -148,10 +148,14 @@ func cutLast(path string) (parent, name string, nested bool) {
 	return "", path, false
 }
 
-// typeAt is the struct at a path such as nodeAffinity.required.nodeSelectorTerms[0].
+// typeAt is the struct at a path such as nodeAffinity.required.nodeSelectorTerms[0], or where the path goes on in what is
+// no struct, such as the key "server." of nfs, that.
 func typeAt(t reflect.Type, path string) reflect.Type {
 	for _, name := range strings.Split(path, ".") {
 		name, _, _ = strings.Cut(name, "[")
+		if t.Kind() != reflect.Struct {
+			return t
+		}
 		for _, f := range reflect.VisibleFields(t) {
 			if jsonName(f) == name && name != "" {
 				t = f.Type

@@ -12,7 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
@@ -269,4 +271,21 @@ func installStamp(t *testing.T) {
 		}
 		return err
 	})
+}
+
+// A group whose name has a comma would be read as two groups, so it is not among those that the stamp and the guard
+// know.
+func TestGroupsWithCommasAreLeftOut(t *testing.T) {
+	config := server.Config(apiserver.Admin.Token())
+	config.Impersonate = rest.ImpersonationConfig{UserName: "eve", Groups: []string{"team-a,system:masters", "system:masters"}}
+	eve := kubernetes.NewForConfigOrDie(config).CoreV1().PersistentVolumeClaims("default")
+	for groups, want := range map[string]string{
+		"system:masters,system:authenticated":                       "",
+		"team-a,system:masters,system:masters,system:authenticated": forged,
+	} {
+		eventually(t, func() error {
+			_, err := eve.Create(t.Context(), claim(t, map[string]string{contract.AnnCreatedByGroups: groups}), dryRun)
+			return judge(err, want)
+		})
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
-const dispatcher = "system:serviceaccount:flex-system:dispatcher"
+const dispatcherName = "system:serviceaccount:flex-system:dispatcher"
 
 // right is one resource with verbs, in one namespace or, for "", in all and for what has none.
 type right struct {
@@ -36,6 +36,8 @@ var needed = []right{
 	{namespace: contract.ProvisionersNamespace, resource: "pods/log", verbs: "get"},
 	{namespace: contract.ProvisionersNamespace, resource: "configmaps", verbs: "get list watch"},
 	{namespace: contract.ProvisionersNamespace, resource: "events", verbs: "get list watch"},
+	{namespace: contract.ProvisionersNamespace, resource: "serviceaccounts", verbs: "impersonate", name: "flex-policy-trial"},
+	{resource: "userextras.authentication.k8s.io/authentication.kubernetes.io/pod-name", verbs: "impersonate", name: "prov-00000000-0000-4000-8000-000000000000-0"},
 	{namespace: contract.SystemNamespace, resource: "leases.coordination.k8s.io", verbs: "create"},
 	{namespace: contract.SystemNamespace, resource: "leases.coordination.k8s.io", verbs: "get update", name: "flex-provisioner"},
 }
@@ -50,6 +52,10 @@ var dangerous = []right{
 	{resource: "namespaces", verbs: "update patch flexadmin"},
 	{resource: "clusterroles.rbac.authorization.k8s.io", verbs: "create update escalate bind"},
 	{resource: "users", verbs: "impersonate"},
+	{resource: "groups", verbs: "impersonate"},
+	{namespace: contract.ProvisionersNamespace, resource: "serviceaccounts", verbs: "impersonate", name: "foo"},
+	{namespace: contract.SystemNamespace, resource: "serviceaccounts", verbs: "impersonate", name: "flex-policy-trial"},
+	{resource: "userextras.authentication.k8s.io/authentication.kubernetes.io/pod-name", verbs: "impersonate", name: "prov-11111111-1111-4111-8111-111111111111-0"},
 	{resource: "validatingadmissionpolicies.admissionregistration.k8s.io", verbs: "create update patch delete"},
 	{namespace: "default", resource: "pods", verbs: "get create"},
 	{namespace: "default", resource: "configmaps", verbs: "get"},
@@ -68,15 +74,15 @@ var dangerous = []right{
 
 func TestDispatcherMayDoWhatItMust(t *testing.T) {
 	for _, r := range needed {
-		checkRight(t, dispatcher, r, true)
+		checkRight(t, dispatcherName, r, true)
 	}
 	// What every identity has: the dispatcher asks about itself.
-	checkRight(t, dispatcher, right{resource: "selfsubjectaccessreviews.authorization.k8s.io", verbs: "create"}, true)
+	checkRight(t, dispatcherName, right{resource: "selfsubjectaccessreviews.authorization.k8s.io", verbs: "create"}, true)
 }
 
 func TestDispatcherMayNotDoMore(t *testing.T) {
 	for _, r := range dangerous {
-		checkRight(t, dispatcher, r, false)
+		checkRight(t, dispatcherName, r, false)
 	}
 	if got, want := granted(t), flatten(needed); !reflect.DeepEqual(got, want) {
 		t.Errorf("roles of the dispatcher grant\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -165,8 +171,8 @@ func rightsOf(namespace string, rules []rbacv1.PolicyRule) []right {
 		}
 		for _, group := range rule.APIGroups {
 			for _, resource := range rule.Resources {
-				if group != "" {
-					resource += "." + group
+				if name, sub, _ := strings.Cut(resource, "/"); group != "" {
+					resource = strings.TrimSuffix(name+"."+group+"/"+sub, "/")
 				}
 				for _, name := range names {
 					rights = append(rights, right{namespace: namespace, resource: resource, verbs: strings.Join(rule.Verbs, " "), name: name})

@@ -24,7 +24,7 @@ func Binary(name string) (string, error) {
 	}
 	path := filepath.Join(dir, name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("find %s: %w: run test/cluster/build.sh kubernetes, or set FLEX_CLUSTER_BIN", name, err)
+		return "", fmt.Errorf("find %s: %w: run test/cluster/build.sh kubernetes (or kubernetes-1.30), or set FLEX_CLUSTER_BIN", name, err)
 	}
 	return path, nil
 }

@@ -34,22 +34,22 @@ type Server struct {
 // readyTimeout bounds the start of each process.
 const readyTimeout = 60 * time.Second
 
-// Start runs etcd and kube-apiserver with RBAC, NodeRestriction and static tokens for users. On an error nothing runs
-// any more.
-func Start(ctx context.Context, users []User) (*Server, error) {
+// Start runs etcd and kube-apiserver with RBAC, NodeRestriction, static tokens for users, and further arguments. On an
+// error nothing runs any more.
+func Start(ctx context.Context, users []User, args ...string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "flex-integration-")
 	if err != nil {
 		return nil, fmt.Errorf("start API server: %w", err)
 	}
 	s := &Server{Dir: dir}
-	if err := s.start(ctx, users); err != nil {
+	if err := s.start(ctx, users, args); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("start API server: %w", err)
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, users []User) error {
+func (s *Server) start(ctx context.Context, users []User, more []string) error {
 	if err := s.prepare(users); err != nil {
 		return err
 	}
@@ -63,12 +63,16 @@ func (s *Server) start(ctx context.Context, users []User) error {
 		return err
 	}
 	s.Host = "https://127.0.0.1:" + ports[2]
-	server, err := s.run("kube-apiserver", "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", ports[2],
+	binary, emulate, err := version()
+	if err != nil {
+		return err
+	}
+	server, err := s.run(binary, append(append(emulate, more...), "--etcd-servers", etcd, "--bind-address", "127.0.0.1", "--secure-port", ports[2],
 		"--tls-cert-file", s.file("tls.crt"), "--tls-private-key-file", s.file("tls.key"),
 		"--token-auth-file", s.file("tokens.csv"), "--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction",
 		"--service-account-issuer", "https://kubernetes.default.svc", "--service-account-key-file", s.file("sa.key"),
 		"--service-account-signing-key-file", s.file("sa.key"), "--service-cluster-ip-range", "10.96.0.0/16",
-		"--allow-privileged", "--endpoint-reconciler-type", "none")
+		"--allow-privileged", "--endpoint-reconciler-type", "none")...)
 	if err != nil {
 		return err
 	}
@@ -76,6 +80,23 @@ func (s *Server) start(ctx context.Context, users []User) error {
 		return err
 	}
 	return s.waitReady(ctx, server)
+}
+
+// version reads FLEX_KUBERNETES, the version to be: 1.30 is a real older API server, which test/cluster/build.sh
+// kubernetes-1.30 makes; others are emulated by the newest, which can do that for three minor versions back. Without it
+// the newest is itself.
+func version() (binary string, args []string, err error) {
+	const newest = "kube-apiserver"
+	switch v := os.Getenv("FLEX_KUBERNETES"); v {
+	case "":
+		return newest, nil, nil
+	case "1.30":
+		return newest + "-" + v, nil, nil
+	case "1.34", "1.35", "1.36":
+		return newest, []string{"--emulated-version=kube=" + v}, nil
+	default:
+		return "", nil, fmt.Errorf("FLEX_KUBERNETES=%s is none of 1.30, 1.34, 1.35, 1.36", v)
+	}
 }
 
 // Stop ends the processes, the youngest first, and removes Dir.

@@ -1,0 +1,110 @@
+//go:build integration
+
+package integration
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+)
+
+const remedy = ": apply the installation again, or start the dispatcher with --insecure-without-policies"
+
+// The dispatcher says which policy is missing, and works again when it is back.
+func TestDispatcherMissesPolicies(t *testing.T) {
+	awaitPolicies(t, suite(t))
+	d := runDispatcher(t, server, dispatcherToken(t))
+	lacks(t, d, "")
+	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	for _, name := range []string{"flex-pv-by-provisioner-pod", "flex-pv-create-only", "flex-secrets-by-provisioner-pod", "flex-provisioner-namespace"} {
+		binding, err := bindings.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bindings.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		lacks(t, d, "ValidatingAdmissionPolicyBinding "+name+" does not exist"+remedy)
+		binding.UID, binding.ResourceVersion = "", ""
+		if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		lacks(t, d, "")
+	}
+	awaitPolicies(t, suite(t))
+}
+
+// All that can be read is as it should be, but the API server does not enforce it: only a trial shows that.
+func TestDispatcherTriesPolicies(t *testing.T) {
+	open, err := apiserver.Start(t.Context(), nil, "--disable-admission-plugins=ValidatingAdmissionPolicy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer open.Stop()
+	for _, args := range [][]string{{"apply", "-k", "deploy/base"}, {"create", "serviceaccount", "-n", contract.ProvisionersNamespace, "default"}} {
+		if _, err := open.Kubectl(t.Context(), args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	whole := server
+	server = open
+	defer func() { server = whole }()
+	d := runDispatcher(t, open, dispatcherToken(t))
+	lacks(t, d, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not in force: a dry run that creates another claim's volume was accepted"+remedy)
+
+	// Without the right to try, nothing is taken for granted either.
+	if _, err := open.Kubectl(t.Context(), "delete", "clusterrolebinding", "flex-policy-trial"); err != nil {
+		t.Fatal(err)
+	}
+	d = runDispatcher(t, open, dispatcherToken(t))
+	eventually(t, func() error {
+		if got := d.Lacks(); !strings.HasPrefix(got, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod could not be tried: persistentvolumes is forbidden") {
+			return fmt.Errorf("the dispatcher lacks %q", got)
+		}
+		return nil
+	})
+}
+
+func runDispatcher(t *testing.T, s *apiserver.Server, token string) *dispatcher.Dispatcher {
+	t.Helper()
+	config := s.Config(token)
+	config.Impersonate = dispatcher.TrialIdentity(contract.ProvisionersNamespace)
+	ctx, stop := context.WithCancel(t.Context())
+	d, err := dispatcher.New(ctx, s.Client(token), dispatcher.Options{
+		ProvisionerName: contract.ProvisionerName, SystemNamespace: contract.SystemNamespace,
+		Pods:  podspec.Cluster{Namespace: contract.ProvisionersNamespace},
+		Trial: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- d.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func lacks(t *testing.T, d *dispatcher.Dispatcher, want string) {
+	t.Helper()
+	eventually(t, func() error {
+		if got := d.Lacks(); got != want {
+			return fmt.Errorf("the dispatcher lacks %q, want %q", got, want)
+		}
+		return nil
+	})
+}
