@@ -51,6 +51,9 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 			say("spec.accessModes has %s: class %s offers %s", mode, config.StorageClass, list(config.AccessModes))
 		}
 	}
+	if asked := requestOf(claim); tooLarge(asked, config.MaxSize) {
+		say("spec.resources.requests.storage is %s: class %s offers %s at most", asked.String(), config.StorageClass, config.MaxSize.String())
+	}
 	if mode := modeOf(claim.Spec.VolumeMode); !slices.Contains(config.VolumeModes, mode) {
 		say("spec.volumeMode is %s: class %s offers %s", mode, config.StorageClass, list(config.VolumeModes))
 	}
