@@ -118,9 +118,10 @@ func (f *facts) target(expands []attempt) resource.Quantity {
 	return asked
 }
 
-// unclear says that an attempt may have left larger storage, or followed one that may, and did not say how it went.
+// unclear says that an attempt may have left larger storage without a word, or that it followed such a one and did not
+// find out: who refuses, or never starts, says nothing about an attempt before it.
 func (a attempt) unclear() bool {
-	return a.outcome.Unclear() || a.outcome.Phase == podspec.Failed && !a.outcome.MayHaveRun && a.pod.Annotations[contract.AnnSuspect] != ""
+	return a.outcome.Unclear() || a.pod.Annotations[contract.AnnSuspect] != "" && a.outcome.Phase == podspec.Failed && a.outcome.Reason != podspec.ReasonFailed
 }
 
 // cannotGrow says why no pod is asked to expand the volume to the size, empty where one is.
