@@ -65,8 +65,11 @@ type Config struct {
 	HostPaths []string
 	// MountClaims are claims of the ConfigMap's namespace that are mounted into the pod.
 	MountClaims []ClaimMount
-	// Provision and Delete are inline scripts: both are set or neither.
-	Provision, Delete string
+	// Provision and Delete are inline scripts: both are set or neither. Expand needs both.
+	Provision, Delete, Expand string
+	// Expandable says that the class's provisioner can expand volumes: it has the inline script Expand, or an image that
+	// knows the operation. Default false.
+	Expandable bool
 	// AccessModes that claims of the class may ask for. Default: all four.
 	AccessModes []corev1.PersistentVolumeAccessMode
 	// VolumeModes that claims of the class may ask for. Default: Filesystem only.
@@ -96,6 +99,7 @@ func Parse(cm *corev1.ConfigMap, o Options) (*Config, field.ErrorList) {
 	errs = append(errs, c.parseReserved(cm.Data)...)
 	errs = append(errs, c.parseClass(cm)...)
 	errs = append(errs, checkScripts(cm.Data)...)
+	errs = append(errs, c.checkExpand(cm.Data)...)
 	errs = append(errs, c.checkMounts(o)...)
 	errs = append(errs, c.parseProperties(cm.Data)...)
 	errs = append(errs, checkBinary(cm.BinaryData)...)
@@ -171,6 +175,22 @@ func checkScripts(data map[string]string) field.ErrorList {
 	case remove && !provision:
 		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "inline scripts come in pairs: without it no storage would be made")}
 	}
+	return nil
+}
+
+// checkExpand settles whether the class can expand: by its script, or where it has none by the word of the key. In a class
+// with inline scripts the image's entrypoint is never run, so that only a script counts.
+func (c *Config) checkExpand(data map[string]string) field.ErrorList {
+	_, inline := data[keyProvision]
+	_, script := data[keyExpand]
+	_, word := data[keyExpandable]
+	switch {
+	case script && !inline:
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "an inline script to expand comes with those to provision and delete; for an image write "+keyExpandable+`: "true" instead`)}
+	case inline && word:
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyExpandable), "in a class with inline scripts the script "+keyExpand+" says so; remove the key")}
+	}
+	c.Expandable = c.Expandable || script
 	return nil
 }
 

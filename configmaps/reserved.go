@@ -17,6 +17,8 @@ const (
 	keyMountClaims  = "mount-claims"
 	keyProvision    = "provision"
 	keyDelete       = "delete"
+	keyExpand       = "expand"
+	keyExpandable   = "expandable"
 )
 
 // Limits, in bytes.
@@ -87,6 +89,10 @@ var reserved = []reservedKey{
 		absent: "the image's entrypoint", script: true, parse: script(func(c *Config) *string { return &c.Provision })},
 	{name: keyDelete, meaning: "an inline script that removes the storage, run in the image", form: "text, at most 64 KiB; needs `provision`",
 		absent: "the image's entrypoint", script: true, parse: script(func(c *Config) *string { return &c.Delete })},
+	{name: keyExpand, meaning: "an inline script that expands the storage, run in the image", form: "text, at most 64 KiB; needs `provision`",
+		absent: "volumes cannot be expanded", script: true, parse: script(func(c *Config) *string { return &c.Expand })},
+	{name: keyExpandable, meaning: "the image's entrypoint knows the operation `expand`", form: "true or false; not with inline scripts",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Expandable })},
 	{name: "access-modes", meaning: "the access modes that a claim may ask for", form: "names of Kubernetes access modes",
 		preset: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
 			corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)},

@@ -48,7 +48,7 @@ func TestInnocent(t *testing.T) {
 		"node", "nodes", "node-name", "node-label", "node-pool", "tier", "qos", "iops", "throughput", "replicas", "replication", "resource-group", "resourceid", "resource-id",
 		"tenant", "project", "domain", "vlan", "interface", "protocol", "version", "revision", "precision-time", "provider", "provision-type", "provisioning", "prefix", "suffix",
 		"delta", "select", "device", "remote", "default", "delay", "deletion-policy", "delete-policy", "retain", "reclaim", "quota", "snapshot", "snapshots", "compression", "encryption",
-		"timer", "time-zone", "timezone", "time", "start-time", "start", "retries", "max-size", "max-volumes", "min-size", "log-level", "logs", "debug", "verbose",
+		"timer", "time-zone", "timezone", "time", "start-time", "start", "retries", "max-volumes", "min-size", "size", "expansion", "log-level", "logs", "debug", "verbose",
 		"service", "services", "service-name", "service-type", "service-port", "service-url", "storage", "storage-pool", "storage-pass", "storage-type", "storage-server",
 		"label", "labels", "sectors", "section", "security", "sources", "source", "script", "scripts", "plugin", "plugins", "plugin-type", "backend", "backend-pool", "local", "location",
 	} {

@@ -38,11 +38,11 @@ const (
 	// AnnRequest is the Request as JSON, on pods; the pod reads it as RequestFile.
 	AnnRequest = Prefix + "request"
 	// AnnVolume is on pods the PersistentVolume as YAML: for provision a skeleton that lacks only its source, for
-	// delete the whole object. The pod reads it as VolumeFile.
+	// delete and expand the whole object. The pod reads it as VolumeFile.
 	AnnVolume = Prefix + "volume"
 	// AnnScript is the inline script of the operation, on pods; the pod reads it as ScriptFile.
 	AnnScript = Prefix + "script"
-	// AnnVolumeUID is on delete pods the UID of the volume they delete, empty for an undo.
+	// AnnVolumeUID is on delete and expand pods the UID of the volume they are for, empty for an undo.
 	AnnVolumeUID = Prefix + "volume-uid"
 	// AnnSuspect is on provision pods that follow one which may have left storage behind, so that its removal does not
 	// depend on whether this pod ran.
@@ -108,9 +108,10 @@ const (
 
 // Exit codes of a provisioner.
 const (
-	// ExitDone: the volume exists (provision), or the storage is gone (delete).
+	// ExitDone: the volume exists (provision), the storage is gone (delete), or it has at least the size asked for (expand).
 	ExitDone = 0
-	// ExitRefused: this request can never work, and nothing was made. Tried again slowly, or when the ConfigMap changes.
+	// ExitRefused: this request can never work, and nothing was made or changed. Tried again slowly, or when the ConfigMap
+	// changes.
 	ExitRefused = 64
 	// ExitNotHere: not on this node, and nothing was made. The claim is scheduled anew where its class allows it.
 	ExitNotHere = 69

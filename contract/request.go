@@ -12,6 +12,8 @@ type Operation string
 const (
 	Provision Operation = "provision"
 	Delete    Operation = "delete"
+	// Expand is asked only of classes whose ConfigMap says that they can.
+	Expand Operation = "expand"
 )
 
 // Request is what one provisioner pod is asked, as it lies in RequestFile. Fields are only ever added.
@@ -24,8 +26,12 @@ type Request struct {
 	Claim      Claim  `json:"claim"`
 	// StorageClass is the class's name.
 	StorageClass string `json:"storageClass"`
-	// SizeBytes is the requested capacity, or for delete the volume's capacity; 0 where an undo does not know it.
+	// SizeBytes is the requested capacity, for expand the size that the storage is to have at least, for delete the
+	// volume's capacity; 0 where an undo does not know it.
 	SizeBytes int64 `json:"sizeBytes"`
+	// CurrentSizeBytes is for expand the volume's capacity so far, which is less than SizeBytes; else 0. The storage may be
+	// larger already, by an attempt whose end was lost.
+	CurrentSizeBytes int64 `json:"currentSizeBytes,omitempty"`
 	// AccessModes as Kubernetes writes them: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod.
 	AccessModes []string `json:"accessModes,omitempty"`
 	// VolumeMode is Filesystem or Block.
@@ -93,6 +99,7 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_PVC_UID", r.Claim.UID},
 		{"FLEX_STORAGE_CLASS", r.StorageClass},
 		{"FLEX_SIZE_BYTES", strconv.FormatInt(r.SizeBytes, 10)},
+		{"FLEX_CURRENT_SIZE_BYTES", strconv.FormatInt(r.CurrentSizeBytes, 10)},
 		{"FLEX_ACCESS_MODES", strings.Join(r.AccessModes, ",")},
 		{"FLEX_VOLUME_MODE", r.VolumeMode},
 		{"FLEX_SELECTED_NODE", r.SelectedNode},

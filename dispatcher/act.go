@@ -72,6 +72,16 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 			return err
 		}
 	}
+	if p.grow != nil {
+		if err := d.grow(ctx, f.volume, p.grow); err != nil {
+			return err
+		}
+	}
+	if p.mark != nil {
+		if err := d.mark(ctx, f, p.mark); err != nil {
+			return err
+		}
+	}
 	if p.create != nil {
 		if err := d.start(ctx, f, p.create); err != nil {
 			return err
@@ -135,7 +145,7 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	if err != nil {
 		return d.refused(ctx, f, o, err)
 	}
-	if o.op == contract.Provision && o.record != nil {
+	if o.op == contract.Provision && o.record != nil || o.suspect {
 		pod.Annotations[contract.AnnSuspect] = "true"
 	}
 	if o.op == contract.Delete && f.volume != nil && !f.released {

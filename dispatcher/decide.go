@@ -20,10 +20,15 @@ import (
 // the pods say. Without a volume, a claim that waits gets attempts; and once nobody waits, what the attempts may have
 // made is removed before their records are.
 func decide(f *facts) plan {
-	provisions, deletes := f.of(contract.Provision), f.of(contract.Delete)
+	provisions, deletes, expands := f.of(contract.Provision), f.of(contract.Delete), f.of(contract.Expand)
+	if running, ok := unfinished(expands); ok {
+		return expansion(f, plan{}, running)
+	}
 	switch {
 	case f.volume != nil:
-		return withVolume(f, provisions, deletes)
+		return withVolume(f, provisions, deletes, expands)
+	case len(expands) > 0:
+		return plan{settle: pods(expands)} // their volume is gone
 	case len(deletes) > 0:
 		return undoing(f, provisions, deletes)
 	case f.waiting():
@@ -40,7 +45,7 @@ func decide(f *facts) plan {
 func (f *facts) waiting() bool { return f.live() && f.claim.Spec.VolumeName == "" }
 
 // withVolume: the volume exists. It is checked as soon as it does, and undone once no attempt runs, if it cannot serve.
-func withVolume(f *facts, provisions, deletes []attempt) plan {
+func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 	var p plan
 	var faults []string
 	if f.live() {
@@ -58,6 +63,11 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 	}
 	if running, ok := unfinished(provisions); ok {
 		return overdue(f, p, running)
+	}
+	expands, others := ofVolume(expands, f.volume)
+	p.settle = pods(others)
+	if !f.growable() {
+		p.settle = append(p.settle, pods(expands)...)
 	}
 	if newest, ok := last(deletes); ok && newest.outcome.Phase == podspec.Succeeded && f.volume.Status.Phase != corev1.VolumeBound &&
 		newest.pod.Annotations[contract.AnnVolumeUID] == string(f.volume.UID) {
@@ -82,7 +92,10 @@ func withVolume(f *facts, provisions, deletes []attempt) plan {
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonSucceeded, key: string(f.volume.UID),
 			message: fmt.Sprintf("pod %s made volume %s", provisions[len(provisions)-1].pod.Name, f.volume.Name)})
 	}
-	p.settle = pods(provisions)
+	p.settle = append(p.settle, pods(provisions)...)
+	if f.growable() {
+		return growing(f, p, expands)
+	}
 	if !awaitsDeletion(f.volume) {
 		// Otherwise a finished delete pod is the proof that spares the volume a second one.
 		p.settle = append(p.settle, pods(deletes)...)
@@ -113,7 +126,7 @@ func removal(f *facts, p plan, deletes []attempt) plan {
 		return watch(f, p, newest)
 	}
 	if newest.pod.Annotations[contract.AnnVolumeUID] != string(f.volume.UID) {
-		p.settle = pods(deletes) // they belong to a volume of the same name before this one
+		p.settle = append(p.settle, pods(deletes)...) // they belong to a volume of the same name before this one
 		return p
 	}
 	p.reports = append(p.reports, f.failed(newest))

@@ -211,6 +211,8 @@ func makePod(words string, created, ended time.Time) *corev1.Pod {
 	case "evicted":
 		end(corev1.PodFailed, 137)
 		pod.Status.Reason = "Evicted"
+	case "killed":
+		end(corev1.PodFailed, 137)
 	case "unstarted":
 		pod.Spec.NodeName = ""
 		pod.Status.Phase = corev1.PodPending
@@ -233,6 +235,12 @@ func describe(p plan) string {
 	if p.mend != nil {
 		words = append(words, fmt.Sprintf("mend %d", len(p.mend.faults)))
 	}
+	if p.grow != nil {
+		words = append(words, "grow to "+p.grow.String())
+	}
+	if p.mark != nil {
+		words = append(words, describeMarking(*p.mark))
+	}
 	names := func(verb string, pods []*corev1.Pod) {
 		for _, pod := range pods {
 			words = append(words, verb+" "+string(pod.UID))
@@ -240,6 +248,12 @@ func describe(p plan) string {
 	}
 	if o := p.create; o != nil {
 		w := fmt.Sprintf("create %s %d", o.op, o.number)
+		if o.size != 0 {
+			w += " of " + resource.NewQuantity(o.size, resource.BinarySI).String()
+		}
+		if o.suspect {
+			w += " suspect"
+		}
 		if o.record != nil {
 			w += " for " + string(o.record.UID)
 		}

@@ -171,13 +171,13 @@ func (d *Dispatcher) listen() error {
 		{d.caches.pods, d.podChanged},
 		{d.caches.claims.SharedIndexInformer, func(obj any, _ bool) {
 			claim := obj.(*corev1.PersistentVolumeClaim)
-			d.lanes.poke(string(claim.UID))
+			d.claimChanged(string(claim.UID))
 			d.pokeClones(claim.Namespace, claim.Name)
 		}},
 		{d.caches.volumes.SharedIndexInformer, func(obj any, _ bool) {
 			volume := obj.(*corev1.PersistentVolume)
 			if uid, ok := podspec.ClaimUIDOf(volume.Name); ok {
-				d.lanes.poke(uid)
+				d.claimChanged(uid)
 			}
 			if ref := volume.Spec.ClaimRef; ref != nil {
 				d.pokeClones(ref.Namespace, ref.Name)
@@ -236,6 +236,16 @@ func (d *Dispatcher) podChanged(obj any, deleted bool) {
 	}
 	d.intake.arrived(uid, pod.Name)
 	d.lanes.add(class, uid)
+}
+
+// claimChanged asks for a look at a claim that is known, or whose volume is to grow: the library knows no expansion. It is
+// called for the claim and for its volume, and so once when the caches hold both.
+func (d *Dispatcher) claimChanged(uid string) {
+	if class, ok := d.caches.expanding(uid, d.options.ProvisionerName); ok {
+		d.lanes.add(class, uid)
+		return
+	}
+	d.lanes.poke(uid)
 }
 
 func (d *Dispatcher) troubleChanged(obj any, deleted bool) {

@@ -49,7 +49,7 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	if claim.Spec.Selector != nil {
 		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
 	}
-	if fault := refusedSize(claim, config); fault != "" {
+	if fault := refusedSize(requestOf(claim), config); fault != "" {
 		say("%s", fault)
 	}
 	if node := claim.Annotations[annSelectedNode]; len(validation.IsDNS1123Subdomain(node)) > 0 && node != "" {
@@ -67,9 +67,8 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 }
 
 // refusedSize is empty for sizes that are a number of bytes, within the class's bounds. The API server takes any: 1e50.
-func refusedSize(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) string {
+func refusedSize(size resource.Quantity, config *configmaps.Config) string {
 	const path = "spec.resources.requests.storage"
-	size := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	bound := func(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 	switch {
 	case size.Sign() <= 0:

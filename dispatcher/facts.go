@@ -42,7 +42,7 @@ type facts struct {
 	missed bool
 	// seen is the state of the intake that the facts were gathered from.
 	seen uint64
-	// attempts of both operations, oldest first: pods with the finalizer.
+	// attempts of all operations, oldest first: pods with the finalizer.
 	attempts []attempt
 	// kept are failed pods whose outcome has been acted on, and which stay a while for their logs.
 	kept []attempt
@@ -54,6 +54,8 @@ type attempt struct {
 	op      contract.Operation
 	number  int
 	outcome podspec.Outcome
+	// size in bytes is for an expansion what it was asked to reach.
+	size int64
 }
 
 func newAttempt(pod *corev1.Pod, trouble string) attempt {
@@ -62,7 +64,13 @@ func newAttempt(pod *corev1.Pod, trouble string) attempt {
 	if outcome.Phase == podspec.Starting && outcome.Reason == podspec.ReasonNone && trouble != "" {
 		outcome.Reason, outcome.Message = podspec.ReasonPodConfig, trouble
 	}
-	return attempt{pod: pod, op: op, number: number, outcome: outcome}
+	a := attempt{pod: pod, op: op, number: number, outcome: outcome}
+	if op == contract.Expand {
+		if request, err := podspec.RequestOf(pod); err == nil {
+			a.size = request.SizeBytes
+		}
+	}
+	return a
 }
 
 // sortAttempts puts the oldest first. Times have whole seconds, so the number decides between two of one second.

@@ -96,11 +96,12 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 // confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may
 // lag by any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time, and a
 // delete could be ordered beside a provision of the former leader. Pods are listed only where the cache knows of some, or
-// missed one: while a claim waits its first pod stays, so that who knows of none is about to take a name that is taken.
+// missed one: while a claim waits its first pod stays, so that who knows of none is about to take a name that is taken. No
+// pod stays after an expansion, so that for the next one they are always listed.
 func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
 	var faults [3]error
 	var all sync.WaitGroup
-	claim, known := f.claim, f.missed || len(f.attempts)+len(f.kept) > 0
+	claim, known := f.claim, f.missed || len(f.attempts)+len(f.kept) > 0 || f.volume != nil && f.growable()
 	all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = d.liveClaim(ctx, claim) })

@@ -45,11 +45,11 @@ func TestRefusedSizesAndNodes(t *testing.T) {
 func TestSizesWithoutBounds(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Ei")}
-	if got, want := refusedSize(claim, &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
+	if got, want := refusedSize(requestOf(claim), &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
 		t.Errorf("refused with %q, want %q", got, want)
 	}
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("7Ei")
-	if got := refusedSize(claim, &configmaps.Config{}); got != "" {
+	if got := refusedSize(requestOf(claim), &configmaps.Config{}); got != "" {
 		t.Errorf("refused with %q", got)
 	}
 }

@@ -12,7 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
+
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // byClaimUID indexes pods by the claim that they are for, byUID claims by their UID.
@@ -60,6 +63,19 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 
 func (c *caches) all() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{c.claims, c.volumes, c.classes, c.pods, c.configMaps, c.troubles}
+}
+
+// expanding is the class of a bound claim that wants its volume expanded, or is marked so, if it is the provisioner's.
+func (c *caches) expanding(uid, provisioner string) (class string, ok bool) {
+	claims, err := c.claims.GetIndexer().ByIndex(byUID, uid)
+	if err != nil || len(claims) == 0 || !unsettled(claims[0].(*corev1.PersistentVolumeClaim)) {
+		return "", false
+	}
+	obj, ok, _ := c.volumes.GetStore().GetByKey(podspec.VolumeName(uid))
+	if !ok || obj.(*corev1.PersistentVolume).Annotations[contract.ProvisionedBy] != provisioner {
+		return "", false
+	}
+	return util.GetPersistentVolumeClass(obj.(*corev1.PersistentVolume)), true
 }
 
 // lean drops what nobody here reads and what can be large. Annotations stay: the library writes claims and volumes back

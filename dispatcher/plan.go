@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -21,6 +22,10 @@ type plan struct {
 	mend *mending
 	// cloneOf is the claim that a new volume is a clone of, for the claim to say so; empty for none.
 	cloneOf string
+	// grow writes the volume's capacity: its storage is known to have it.
+	grow *resource.Quantity
+	// mark writes how an expansion stands into the claim's status. Before an attempt: quotas count what is allocated.
+	mark *marking
 	// create starts an attempt.
 	create *order
 	// stop deletes pods that have not started; their records stay until they are final.
@@ -53,6 +58,10 @@ type order struct {
 	record *corev1.Pod
 	// node the pod is bound to, or empty.
 	node string
+	// size in bytes that an expansion is to reach.
+	size int64
+	// suspect marks an expansion that follows one which may have reached a size without saying so.
+	suspect bool
 	// replaces are failed attempts that the new one makes superfluous once it exists.
 	replaces []*corev1.Pod
 }

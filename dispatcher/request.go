@@ -22,7 +22,7 @@ func (d *Dispatcher) attemptOf(f *facts, o *order) (podspec.Attempt, error) {
 		a.Request = d.provisionRequest(f)
 	case f.volume != nil:
 		a.Volume = f.volume
-		a.Request, err = deleteRequest(f)
+		a.Request, err = volumeRequest(f)
 	default:
 		a.Request, err = undoRequest(f, o.record)
 	}
@@ -30,6 +30,9 @@ func (d *Dispatcher) attemptOf(f *facts, o *order) (podspec.Attempt, error) {
 		return a, err
 	}
 	a.Request.Operation, a.Request.Attempt = o.op, o.number
+	if o.op == contract.Expand {
+		a.Request.CurrentSizeBytes, a.Request.SizeBytes = a.Request.SizeBytes, o.size
+	}
 	a.Request.ServiceAccount = f.config.ServiceAccountName
 	a.Request.TimeoutSeconds = int64(f.config.Timeout.Seconds())
 	if o.op == contract.Provision {
@@ -90,9 +93,10 @@ func (d *Dispatcher) termsOf(f *facts) podspec.ClassTerms {
 	return terms
 }
 
-// deleteRequest asks for a volume's storage to be removed, by what it was found by when it was made. Properties that the
-// class has gained since are added, so that a newer image finds what it needs; none that the volume has is replaced.
-func deleteRequest(f *facts) (contract.Request, error) {
+// volumeRequest is what is asked about a volume's storage, to be removed or expanded, by what it was found by when it was
+// made. Properties that the class has gained since are added, so that a newer image finds what it needs; none that the
+// volume has is replaced.
+func volumeRequest(f *facts) (contract.Request, error) {
 	identity, err := podspec.IdentityOf(f.volume)
 	if err != nil {
 		return contract.Request{}, err

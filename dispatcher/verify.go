@@ -25,8 +25,8 @@ func misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 	if class := util.GetPersistentVolumeClaimClass(claim); util.GetPersistentVolumeClass(v) != class {
 		say("spec.storageClassName is %q, not %q", util.GetPersistentVolumeClass(v), class)
 	}
-	asked, made := claim.Spec.Resources.Requests[corev1.ResourceStorage], v.Spec.Capacity[corev1.ResourceStorage]
-	if made.Cmp(asked) < 0 {
+	// A bound claim may ask for more since: that is an expansion.
+	if asked, made := requestOf(claim), capacityOf(v); made.Cmp(asked) < 0 && !bound(claim, v) {
 		say("spec.capacity.storage is %s, less than the %s that the claim asks for", made.String(), asked.String())
 	}
 	for _, mode := range claim.Spec.AccessModes {

@@ -18,8 +18,11 @@ const defaultUser = int64(65532)
 func inline(a Attempt) bool { return a.Config.Provision != "" }
 
 func script(a Attempt) string {
-	if a.Request.Operation == contract.Delete {
+	switch a.Request.Operation {
+	case contract.Delete:
 		return a.Config.Delete
+	case contract.Expand:
+		return a.Config.Expand
 	}
 	return a.Config.Provision
 }

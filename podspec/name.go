@@ -14,11 +14,11 @@ import (
 // digits. The number after it is 0 again.
 const MaxAttempt = 9999
 
-var namePattern = regexp.MustCompile(`^(prov|del)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([0-9]{1,4})$`)
+var namePattern = regexp.MustCompile(`^(prov|del|exp)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([0-9]{1,4})$`)
 
-var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del"}
+var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp"}
 
-// Name is the name of an attempt's pod: prov-<claim UID>-<n> or del-<claim UID>-<n>. It is a function of the attempt
+// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>. It is a function of the attempt
 // alone, so that creating the pod is the lock and finding it is adopting it, and the pod's own token proves to the API
 // server which volume it may create. It is at most 46 bytes and never cut.
 func Name(operation contract.Operation, claimUID string, attempt int) string {
@@ -31,9 +31,10 @@ func ParseName(name string) (operation contract.Operation, claimUID string, atte
 	if parts == nil {
 		return "", "", 0, false
 	}
-	operation = contract.Provision
-	if parts[1] == prefixes[contract.Delete] {
-		operation = contract.Delete
+	for known, prefix := range prefixes {
+		if prefix == parts[1] {
+			operation = known
+		}
 	}
 	attempt, _ = strconv.Atoi(parts[3]) // at most four digits, as the pattern says
 	return operation, parts[2], attempt, true

@@ -74,6 +74,18 @@ func (o Outcome) MayHaveMade() bool {
 	return o.MayHaveRun && o.Reason != ReasonRefused && o.Reason != ReasonNotHere
 }
 
+// Unclear says that the container was ended from outside, or asks for more time: what it was about may have been done.
+func (o Outcome) Unclear() bool {
+	const signals = 128 // a shell's exit code for a signal is more than this
+	switch {
+	case o.Phase != Failed || !o.MayHaveRun:
+		return false
+	case o.ExitCode > signals:
+		return true
+	}
+	return o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory || o.Reason == ReasonTryAgain
+}
+
 // Disrupted says that the attempt failed by no fault of its own.
 func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
 

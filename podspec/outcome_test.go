@@ -61,7 +61,7 @@ func TestClean(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	const uid = "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
-	for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
+	for _, op := range []contract.Operation{contract.Provision, contract.Delete, contract.Expand} {
 		for _, number := range []int{0, 7, MaxAttempt} {
 			name := Name(op, uid, number)
 			gotOp, gotUID, gotNumber, ok := ParseName(name)
@@ -76,6 +76,28 @@ func TestNames(t *testing.T) {
 	for _, name := range []string{"", "prov-" + uid, "prov-" + uid + "-", "prov-" + uid + "-10000", "prov-" + strings.ToUpper(uid) + "-1", "x-" + uid + "-1", "prov-" + uid + "-1-2"} {
 		if _, _, _, ok := ParseName(name); ok {
 			t.Errorf("ParseName(%q) takes what Name never makes", name)
+		}
+	}
+}
+
+func TestUnclear(t *testing.T) {
+	for _, c := range []struct {
+		outcome Outcome
+		want    bool
+	}{
+		{Outcome{Phase: Running, MayHaveRun: true, ExitCode: -1}, false},
+		{Outcome{Phase: Succeeded, MayHaveRun: true}, false},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 1, Reason: ReasonFailed}, false},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: contract.ExitRefused, Reason: ReasonRefused}, false},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: contract.ExitTryAgain, Reason: ReasonTryAgain}, true},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 137, Reason: ReasonFailed}, true},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 143, Reason: ReasonDeadline}, true},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: -1, Reason: ReasonEvicted}, true},
+		{Outcome{Phase: Failed, MayHaveRun: false, ExitCode: -1, Reason: ReasonEvicted}, false},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 137, Reason: ReasonOutOfMemory}, true},
+	} {
+		if got := c.outcome.Unclear(); got != c.want {
+			t.Errorf("%+v is unclear: %t, want %t", c.outcome, got, c.want)
 		}
 	}
 }

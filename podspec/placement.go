@@ -34,7 +34,7 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 func affinityOf(a Attempt) *corev1.Affinity {
 	var terms []corev1.NodeSelectorTerm
 	switch {
-	case a.Request.Operation == contract.Delete && a.Volume != nil && a.Volume.Spec.NodeAffinity != nil && a.Volume.Spec.NodeAffinity.Required != nil:
+	case a.Request.Operation != contract.Provision && a.Volume != nil && a.Volume.Spec.NodeAffinity != nil && a.Volume.Spec.NodeAffinity.Required != nil:
 		terms = a.Volume.Spec.NodeAffinity.Required.NodeSelectorTerms
 	case a.Node != "":
 		terms = []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{

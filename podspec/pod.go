@@ -18,7 +18,7 @@ import (
 type Attempt struct {
 	Config  *configmaps.Config
 	Request contract.Request
-	// Volume is for provision the Skeleton, for delete the whole object, for an undo nil.
+	// Volume is for provision the Skeleton, for delete and expand the whole object, for an undo nil.
 	Volume *corev1.PersistentVolume
 	// Node, where not empty, is the only node that the pod may run on: where the scheduler wants the consumer, or where
 	// an earlier attempt may have left node-local storage.

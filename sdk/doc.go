@@ -7,7 +7,7 @@
 //
 // Main reads the request, calls Provision or Delete, completes the PersistentVolume that lies ready beside the request with
 // what Provision returned, creates it, and turns an error into the exit code and the message that the claim's owner sees.
-// The package example is a whole provisioner. Run it without a cluster by means of package sdktest.
+// One that can also expand implements Expander. The package example is a whole provisioner. Run it without a cluster by means of package sdktest.
 //
 // What makes a provisioner correct is that it may die anywhere. The pod can be killed after the storage was made and
 // before the volume was; the next one has to find that storage by request.VolumeName, its only name. The volume is the

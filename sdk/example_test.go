@@ -39,6 +39,12 @@ func (d directories) Delete(_ context.Context, request sdk.Request, _ *corev1.Pe
 	return os.RemoveAll(d.dir(request))
 }
 
+// Expand is optional, and here there is nothing to do: a directory has no size of its own.
+func (d directories) Expand(_ context.Context, request sdk.Request, _ *corev1.PersistentVolume) error {
+	_, err := os.Stat(d.dir(request))
+	return err
+}
+
 func (d directories) dir(request sdk.Request) string {
 	return filepath.Join(d.export, request.VolumeName)
 }

@@ -35,8 +35,8 @@ func LoadRequest(root string) (Request, error) {
 	return request, nil
 }
 
-// LoadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete the volume, or
-// nil for an undo. One that belongs to another claim or volume is an error.
+// LoadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete or expand the
+// volume, or nil for an undo. One that belongs to another claim or volume is an error.
 func LoadVolume(root string, request Request) (*corev1.PersistentVolume, error) {
 	file := filepath.Join(root, contract.VolumeFile)
 	data, err := os.ReadFile(file)

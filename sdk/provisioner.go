@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,14 @@ type Provisioner interface {
 	// away before there was a volume, so storage may exist, wholly, half or not at all, and only request.VolumeName and
 	// request.Identity say where. Nobody asks again after a nil error.
 	Delete(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
+}
+
+// Expander is a Provisioner that can also expand. Its class says so by the key expandable: "true", else it is never asked.
+type Expander interface {
+	// Expand makes the storage of the volume at least request.SizeBytes large, which is more than request.CurrentSizeBytes.
+	// It may be so already, by an attempt whose end was lost: that is a success. A nil error is believed: the volume and
+	// the claim get request.SizeBytes. Refuse promises that nothing was changed. The storage is in use meanwhile.
+	Expand(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
 }
 
 // Volume is what a provisioner adds to the PersistentVolume; everything else of it is settled by the claim and its class.
@@ -71,8 +80,14 @@ func Run(ctx context.Context, root string, p Provisioner) error {
 	case contract.Delete:
 		return p.Delete(ctx, request, volume)
 	}
-	return Refuse(fmt.Errorf("operation %q: this provisioner knows only %s and %s",
-		request.Operation, contract.Provision, contract.Delete))
+	known := []string{string(contract.Provision), string(contract.Delete)}
+	if expander, ok := p.(Expander); ok {
+		if request.Operation == contract.Expand {
+			return expander.Expand(ctx, request, volume)
+		}
+		known = append(known, string(contract.Expand))
+	}
+	return Refuse(fmt.Errorf("operation %q: this provisioner knows only %s", request.Operation, strings.Join(known, ", ")))
 }
 
 func provision(ctx context.Context, root string, p Provisioner, request Request, skeleton *corev1.PersistentVolume) error {

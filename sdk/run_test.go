@@ -39,6 +39,14 @@ func (r *recorder) Delete(_ context.Context, request sdk.Request, volume *corev1
 	return r.err
 }
 
+// grower is a recorder that can expand.
+type grower struct{ *recorder }
+
+func (g grower) Expand(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	g.calls = append(g.calls, fmt.Sprintf("expand %s from %d to %d", volume.Name, request.CurrentSizeBytes>>30, request.SizeBytes>>30))
+	return g.err
+}
+
 type runCase struct {
 	name     string
 	request  sdk.Request
@@ -48,12 +56,14 @@ type runCase struct {
 	code     int
 	err      string // %s stands for the pod's root
 	noServer bool
+	// expander says that the provisioner can expand.
+	expander bool
 }
 
 func runCases() []runCase {
 	zone := map[string]string{"zone": "west"}
-	expand := sdktest.Provision(zone)
-	expand.Operation = "expand"
+	shrink := sdktest.Provision(zone)
+	shrink.Operation = "shrink"
 	foreign := sdktest.Provision(zone)
 	foreign.Claim.UID = "another"
 	stranger := sdktest.Delete(zone)
@@ -86,8 +96,18 @@ func runCases() []runCase {
 			answer: recorder{err: errors.New("array is down")}, calls: []string{"delete " + name + " /e/x"}, code: 1, err: "array is down"},
 		{name: "delete of another volume", request: stranger, volume: newVolume(), code: 1,
 			err: `read volume %s/etc/flex-provisioner/volume.yaml: metadata.name is "` + name + `", but the request is for "pvc-another"`},
-		{name: "unknown operation", request: expand, volume: newVolume(), code: 64,
-			err: `operation "expand": this provisioner knows only provision and delete`},
+		{name: "unknown operation", request: shrink, volume: newVolume(), code: 64,
+			err: `operation "shrink": this provisioner knows only provision, delete`},
+		{name: "expand by one that cannot", request: sdktest.Expand(zone), volume: newVolume(), code: 64,
+			err: `operation "expand": this provisioner knows only provision, delete`},
+		{name: "expand", request: sdktest.Expand(zone), volume: newVolume(), expander: true, noServer: true,
+			calls: []string{"expand " + name + " from 10 to 20"}, err: "<nil>"},
+		{name: "expand fails", request: sdktest.Expand(zone), volume: newVolume(), expander: true, noServer: true,
+			answer: recorder{err: sdk.Refuse(errors.New("no larger"))}, calls: []string{"expand " + name + " from 10 to 20"}, code: 64, err: "no larger"},
+		{name: "expand without the volume", request: sdktest.Expand(zone), expander: true, noServer: true, code: 1,
+			err: "read volume: %s/etc/flex-provisioner/volume.yaml is missing or empty; is this a provisioner pod?"},
+		{name: "unknown operation of one that expands", request: shrink, volume: newVolume(), expander: true, code: 64,
+			err: `operation "shrink": this provisioner knows only provision, delete, expand`},
 	}
 }
 
@@ -101,7 +121,11 @@ func TestRun(t *testing.T) {
 				t.Setenv("FLEX_KUBE_API", server.URL)
 			}
 			pod := sdktest.NewPod(t, c.request, c.volume, server)
-			err := sdk.Run(t.Context(), pod.Root, &c.answer)
+			var p sdk.Provisioner = &c.answer
+			if c.expander {
+				p = grower{&c.answer}
+			}
+			err := sdk.Run(t.Context(), pod.Root, p)
 			want := strings.ReplaceAll(c.err, "%s", pod.Root)
 			if got := errorText(err); got != want || sdk.ExitCode(err) != c.code {
 				t.Errorf("error %s with code %d, want %s with %d", got, sdk.ExitCode(err), want, c.code)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -80,6 +81,7 @@ func errorTable(t *testing.T) []row {
 var ops = map[string]string{
 	"log in": "POST /v3/auth/tokens", "find": "GET /volumes/detail", "create": "POST /volumes", "reserve": "os-reserve",
 	"initialize_connection": "os-initialize_connection", "attach": "os-attach",
+	"extend":               "os-extend",
 	"terminate_connection": "os-terminate_connection", "detach": "os-detach", "unreserve": "os-unreserve", "delete": "DELETE /volumes/{id}",
 }
 
@@ -152,10 +154,15 @@ func tryRow(t *testing.T, r row, call string, all map[string]recording) {
 	if r.answer == "no answer" {
 		s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
 	}
-	run, deleting := s.provision, slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete"}, call)
-	if deleting {
+	run, expanding := s.provision, call == "extend"
+	deleting := slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete"}, call)
+	switch {
+	case deleting:
 		s.prepareDelete(t, call)
 		run = s.delete
+	case expanding:
+		s.provision(t.Context()).want(t, 0, "")
+		run = func(ctx context.Context) result { return s.expand(ctx, 20) }
 	}
 	armed := s.cinder.Fault(r.fault(t, call, all))
 	got := run(t.Context())
@@ -165,7 +172,7 @@ func tryRow(t *testing.T, r row, call string, all map[string]recording) {
 	switch outcome := outcomeOf(got.code); {
 	case outcome != r.outcome:
 		t.Fatalf("%s, not a %s: %s\n%s", outcome, r.outcome, got.message, got.log)
-	case outcome == "refusal" && !deleting:
+	case outcome == "refusal" && !deleting && !expanding:
 		s.wantNothing()
 	case outcome == "success":
 		s.wantNothing()

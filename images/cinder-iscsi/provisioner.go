@@ -49,6 +49,19 @@ func (p provisioner) Delete(ctx context.Context, request sdk.Request, volume *co
 	return redact(f.Delete(ctx, volume), secrets)
 }
 
+// Expand is sdk.Expander's. As for Delete, parameters that this version does not know are passed over.
+func (p provisioner) Expand(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	request.Parameters = parameters.Known(request.Parameters)
+	request.Properties = parameters.KnownProperties(request.Properties)
+	f, secrets, err := p.flow(request)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := withDeadline(ctx, request)
+	defer cancel()
+	return redact(f.Expand(ctx, volume), secrets)
+}
+
 // flow reads everything before Cinder is asked for anything. What is wrong here is so until somebody changes it.
 func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, err error) {
 	f = &flow.Flow{Request: request, Log: slog.New(slog.NewTextHandler(p.log, nil))}

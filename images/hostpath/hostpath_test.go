@@ -47,6 +47,11 @@ func (c class) delete(t *testing.T, node string) sdktest.Pod {
 	return sdktest.NewPod(t, request, volume, nil)
 }
 
+func (c class) expand(t *testing.T) sdktest.Pod {
+	request := sdktest.Expand(map[string]string{"root": c.root})
+	return sdktest.NewPod(t, request, sdktest.Skeleton(request), nil)
+}
+
 func (c class) undo(t *testing.T) sdktest.Pod {
 	return sdktest.NewPod(t, sdktest.Delete(map[string]string{"root": c.root}), nil, nil)
 }
@@ -95,6 +100,18 @@ func TestProvisionKilled(t *testing.T) {
 		expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
 		c.checkGone(t)
 	}
+}
+
+// There is nothing to make larger, but it has to be there.
+func TestExpand(t *testing.T) {
+	c := newClass(t)
+	missing := c.dir() + " is not on node node-1; is the disk of " + c.root + " mounted?"
+	expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 1, missing)
+	c.fill(t)
+	for range 2 {
+		expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 0, "")
+	}
+	c.check(t, 0o777)
 }
 
 func TestDelete(t *testing.T) {

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Directories of a node as volumes. Properties: root, the directory of the node that they lie in and that the class's key
-# host-path mounts at the same path; mode, theirs, 0777 if not given. Sizes are not enforced.
+# host-path mounts at the same path; mode, theirs, 0777 if not given. Sizes are not enforced: expanding a volume changes a
+# number only.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the root is the disk we know, and not its empty mount point.
@@ -31,6 +32,10 @@ provision)
 	mkdir -p -- "$dir"
 	chmod -- "$MODE" "$dir"
 	echo "local: {path: \"$dir\"}" | flexctl create-pv --node-affinity self
+	;;
+expand)
+	# A directory has no size of its own. That it is here is all there is to say.
+	[ -d "$mark" ] || flexctl fail "$dir is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
 	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo

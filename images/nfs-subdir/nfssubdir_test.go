@@ -56,6 +56,11 @@ func (c class) delete(t *testing.T) sdktest.Pod {
 	return sdktest.NewPod(t, request, volume, nil)
 }
 
+func (c class) expand(t *testing.T) sdktest.Pod {
+	request := sdktest.Expand(c.properties)
+	return sdktest.NewPod(t, request, sdktest.Skeleton(request), nil)
+}
+
 func (c class) undo(t *testing.T) sdktest.Pod {
 	return sdktest.NewPod(t, sdktest.Delete(c.properties), nil, nil)
 }
@@ -99,6 +104,18 @@ func TestProvisionKilled(t *testing.T) {
 		expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
 		c.checkGone(t)
 	}
+}
+
+// There is nothing to make larger, but it has to be there.
+func TestExpand(t *testing.T) {
+	c := newClass(t, nil)
+	expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 1,
+		export+"/"+c.name+" is not on "+server+"; is the export mounted at "+c.mount+"?")
+	c.fill(t)
+	for range 2 {
+		expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 0, "")
+	}
+	c.check(t)
 }
 
 func TestDelete(t *testing.T) {

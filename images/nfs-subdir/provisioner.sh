@@ -1,7 +1,8 @@
 #!/bin/sh
 # Directories of an NFS export as volumes. Properties: server and export, as nodes mount them; mount, where the class's
 # key mount-claims puts the same export here, /export if not given; archive-on-delete, "true" renames a directory to
-# archived-NAME instead of removing it. Sizes are not enforced. To remove what pods wrote as other users, the server maps
+# archived-NAME instead of removing it. Sizes are not enforced: expanding a volume
+# changes a number only. To remove what pods wrote as other users, the server maps
 # all users to one (all_squash), or the class runs as root (run-as-user) and the server lets it (no_root_squash).
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
@@ -39,6 +40,10 @@ provision)
 	mkdir -p -- "$dir"
 	chmod -- 0777 "$dir"
 	echo "nfs: {server: \"$SERVER\", path: \"${EXPORT%/}/$FLEX_PV_NAME\"}" | flexctl create-pv
+	;;
+expand)
+	# A directory has no size of its own. That it is here is all there is to say.
+	[ -d "$mark" ] || flexctl fail "$EXPORT/$FLEX_PV_NAME is not on $SERVER; is the export mounted at $MOUNT?"
 	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo

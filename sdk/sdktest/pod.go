@@ -112,6 +112,14 @@ func Delete(properties map[string]string) contract.Request {
 	return request
 }
 
+// Expand is the request that makes Provision's 10 GiB into 20.
+func Expand(properties map[string]string) contract.Request {
+	request := Provision(properties)
+	request.Operation = contract.Expand
+	request.CurrentSizeBytes, request.SizeBytes = request.SizeBytes, 2*request.SizeBytes
+	return request
+}
+
 // Skeleton is the PersistentVolume that the dispatcher lays beside a request to provision.
 func Skeleton(request contract.Request) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeMode(request.VolumeMode)

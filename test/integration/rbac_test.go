@@ -28,6 +28,7 @@ type right struct {
 var needed = []right{
 	{resource: "persistentvolumes", verbs: "get list watch patch delete"},
 	{resource: "persistentvolumeclaims", verbs: "get list watch patch"},
+	{resource: "persistentvolumeclaims/status", verbs: "patch"},
 	{resource: "storageclasses.storage.k8s.io", verbs: "get list watch"},
 	{resource: "events", verbs: "create patch"},
 	{resource: "validatingadmissionpolicies.admissionregistration.k8s.io", verbs: "get list watch"},
@@ -47,6 +48,8 @@ var dangerous = []right{
 	{resource: "persistentvolumes", verbs: "create"},
 	{resource: "persistentvolumes", verbs: "update"},
 	{resource: "persistentvolumeclaims", verbs: "create update delete"},
+	{resource: "persistentvolumeclaims/status", verbs: "update"},
+	{resource: "persistentvolumes/status", verbs: "update patch"},
 	{resource: "secrets", verbs: "get list watch create update patch"},
 	{resource: "nodes", verbs: "get update patch"},
 	{resource: "namespaces", verbs: "update patch flexadmin"},

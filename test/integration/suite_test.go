@@ -60,6 +60,7 @@ func suite(t *testing.T) []trial {
 var holders = map[string]struct{ account, pod string }{
 	"foo":                {"foo", "prov-11111111-1111-4111-8111-111111111111-0"},
 	"foo deleting":       {"foo", "del-11111111-1111-4111-8111-111111111111-0"},
+	"foo expanding":      {"foo", "exp-11111111-1111-4111-8111-111111111111-0"},
 	"foo without pod":    {"foo", ""},
 	"hostpath":           {"hostpath", "prov-22222222-2222-4222-8222-222222222222-17"},
 	"nfs-subdir":         {"nfs-subdir", "prov-33333333-3333-4333-8333-333333333333-9999"},
@@ -68,6 +69,7 @@ var holders = map[string]struct{ account, pod string }{
 	"unlisted":           {"unlisted", "prov-66666666-6666-4666-8666-666666666666-0"},
 	"cinder":             {"cinder", "prov-11111111-1111-4111-8111-111111111111-1"},
 	"cinder deleting":    {"cinder", "del-11111111-1111-4111-8111-111111111111-1"},
+	"cinder expanding":   {"cinder", "exp-11111111-1111-4111-8111-111111111111-1"},
 	"cinder without pod": {"cinder", ""},
 	"cinder 12":          {"cinder", "prov-12121212-1212-4212-8212-121212121212-0"},
 	"cinder 12 deleting": {"cinder", "del-12121212-1212-4212-8212-121212121212-0"},

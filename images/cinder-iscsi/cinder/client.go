@@ -154,6 +154,18 @@ func (c *Client) Unreserve(ctx context.Context, id string) error {
 	return c.do(Unreserve, id, func() error { return volumes.Unreserve(ctx, c.service, id).ExtractErr() })
 }
 
+// extendsInUse is the first microversion that extends volumes in use. Cinder has had it since Pike.
+const extendsInUse = "3.42"
+
+// Extend asks for a larger volume, which goes on after the answer.
+func (c *Client) Extend(ctx context.Context, id string, gib int) error {
+	service := *c.service
+	service.Microversion = extendsInUse
+	return c.do(Extend, id, func() error {
+		return volumes.ExtendSize(ctx, &service, id, volumes.ExtendSizeOpts{NewSize: gib}).ExtractErr()
+	})
+}
+
 // Delete asks for the volume's removal, which goes on after the answer.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.do(Delete, id, func() error { return volumes.Delete(ctx, c.service, id, nil).ExtractErr() })

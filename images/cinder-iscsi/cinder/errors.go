@@ -32,6 +32,7 @@ const (
 	Detach    Call = "detach"
 	Unreserve Call = "unreserve"
 	Delete    Call = "delete"
+	Extend    Call = "extend"
 	Types     Call = "volume types"
 	Message   Call = "messages"
 )
@@ -120,9 +121,9 @@ func verdict(call Call, status int, text string) outcome {
 	switch {
 	case status == http.StatusNotFound && slices.Contains(undoing, call) && !isHTML(text):
 		return success
-	case status == http.StatusNotFound && slices.Contains([]Call{Reserve, Connect, Attach}, call):
+	case status == http.StatusNotFound && slices.Contains([]Call{Reserve, Connect, Attach, Extend}, call):
 		return retry // the volume went away under us
-	case status == http.StatusBadRequest && (strings.HasPrefix(text, "Invalid volume") || slices.Contains(undoing, call)):
+	case status == http.StatusBadRequest && (strings.HasPrefix(text, "Invalid volume") || slices.Contains(undoing, call) || call == Extend):
 		return retry // it is in another state
 	case status == http.StatusTooManyRequests:
 		return soon

@@ -15,6 +15,8 @@
 //
 // One delete makes five, and one more for each look at a volume that is not gone yet: find, terminate_connection, detach,
 // delete, find. Keystone is asked once in either.
+//
+// An expansion looks as well (Expand): find, extend, and finds until Cinder says that the volume has the size.
 package flow
 
 import (

@@ -20,6 +20,8 @@ const (
 	clear          // it failed before it was ever used: remove it, to begin anew
 	terminate      // it is attached or reserved: let go of it, then delete
 	remove         // delete
+	extend         // make it larger
+	done           // nothing
 	stop           // a person has to do something
 )
 
@@ -30,6 +32,7 @@ const (
 	statusInUse         = "in-use"
 	statusError         = "error"
 	statusDeleting      = "deleting"
+	statusExtending     = "extending"
 	statusErrorDeleting = "error_deleting"
 )
 
@@ -74,6 +77,24 @@ func toDelete(v *cinder.Volume, us attacher) step {
 		return stop
 	}
 	return wait
+}
+
+// toExpand is the next step to a volume of at least so many GiB. asked says that this run has asked for it: what goes back
+// to its old state then has failed, whatever its status. Cinder shows the new size only once it has it.
+func toExpand(v *cinder.Volume, gib int, asked bool) step {
+	switch {
+	case v.Status == statusExtending:
+		return wait
+	case v.Size >= gib:
+		return done
+	case slices.Contains(failed, v.Status):
+		return stop
+	case v.Status != statusAvailable && v.Status != statusInUse:
+		return wait
+	case asked:
+		return stop
+	}
+	return extend
 }
 
 // attacher is how an attachment of ours looks: the host and the device that it was made with. Cinder shows the host's name

@@ -25,3 +25,29 @@ func TestForeign(t *testing.T) {
 		}
 	}
 }
+
+func TestToExpand(t *testing.T) {
+	for _, c := range []struct {
+		status string
+		size   int
+		asked  bool
+		want   step
+	}{
+		{"in-use", 10, false, extend},
+		{"available", 10, false, extend},
+		{"extending", 10, false, wait}, // an earlier run asked
+		{"extending", 10, true, wait},
+		{"in-use", 20, true, done},
+		{"in-use", 20, false, done},
+		{"maintenance", 20, false, done},
+		{"in-use", 10, true, stop}, // the scheduler found no room
+		{"error_extending", 10, true, stop},
+		{"error_extending", 10, false, stop},
+		{"backing-up", 10, false, wait},
+		{"attaching", 10, false, wait}, // its provision has not ended yet
+	} {
+		if got := toExpand(&cinder.Volume{Status: c.status, Size: c.size}, 20, c.asked); got != c.want {
+			t.Errorf("%+v: got step %d, want %d", c, got, c.want)
+		}
+	}
+}

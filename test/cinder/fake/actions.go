@@ -309,7 +309,15 @@ func (f *Cinder) extend(q *request, v *volume) answer {
 		return a
 	}
 	v.next = f.transition(v.status, "")
-	v.size = size
+	v.next.size = size
+	switch {
+	case f.failExtend > 0:
+		f.failExtend--
+		v.next = f.transition("error_extending", extendFailed)
+	case f.fullExtend > 0:
+		f.fullExtend--
+		v.next = f.transition(v.status, extendNoRoom)
+	}
 	f.to(v, "extending")
 	return done(202)
 }

@@ -40,6 +40,8 @@ type Cinder struct {
 	secrets     []string
 	failCreate  []string // texts for the next volumes created, see FailCreate
 	failDelete  int
+	failExtend  int
+	fullExtend  int
 }
 
 // New starts a fake that ends with the test: without options one as a standalone Cinder of today with one iSCSI backend
@@ -104,6 +106,21 @@ func (f *Cinder) FailDelete() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.failDelete++
+}
+
+// FailExtend lets the next volume whose extension Cinder accepts end in status "error_extending", as when the driver fails.
+func (f *Cinder) FailExtend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.failExtend++
+}
+
+// FullExtend lets the next volume whose extension Cinder accepts go back to its status and size, as when Cinder's scheduler
+// finds no room for it.
+func (f *Cinder) FullExtend() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fullExtend++
 }
 
 // Secrets lists all that must not show up in any output: passwords and secrets of the identities, tokens, CHAP secrets.

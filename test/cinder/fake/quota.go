@@ -37,7 +37,7 @@ func (f *Cinder) used(project string) Quota {
 	var u Quota
 	for _, v := range f.volumes {
 		if v.project == project {
-			u.Volumes, u.Gigabytes = u.Volumes+1, u.Gigabytes+v.size
+			u.Volumes, u.Gigabytes = u.Volumes+1, u.Gigabytes+max(v.size, v.next.size)
 		}
 	}
 	for _, n := range f.snapshots {

@@ -11,6 +11,9 @@ import (
 const (
 	defaultType = "__DEFAULT__"
 	noValidHost = "schedule allocate volume:Could not find any available weighted backend."
+	// Of Cinder's message_field.py; not recorded.
+	extendFailed = "extend volume:Volume Driver failed to extend volume."
+	extendNoRoom = "extend volume:Could not find any available weighted backend."
 )
 
 type volume struct {
@@ -35,6 +38,7 @@ type volume struct {
 type transition struct {
 	to    string // the status it ends in; "gone"; empty where there is nothing to come
 	text  string // for /messages, with "error"
+	size  int    // that it has then, 0 for the same; quotas count it from the beginning
 	reads int    // that still see the passing status
 	at    time.Time
 }
@@ -68,6 +72,9 @@ func (f *Cinder) settle(ready func(*transition) bool) {
 		}
 		if v.next.text != "" {
 			f.messages = append(f.messages, message{id: newID(), resource: v.id, text: v.next.text, created: f.now()})
+		}
+		if v.next.size != 0 {
+			v.size = v.next.size
 		}
 		v.status, v.next, v.updated = v.next.to, transition{}, f.now()
 	}
