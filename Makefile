@@ -34,9 +34,10 @@ test-unit: ## what needs nothing but Go
 	go test -race ./...
 	cd tools && go test -race ./...
 
-test-integration: ## against a real API server
+test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
 	go test -race -count=1 -tags integration ./test/integration/...
+	test/cinder/test.sh
 
 test-versions: ## the admission policies on older API servers: a real 1.30, and what the newest emulates
 	test/cluster/build.sh kubernetes
@@ -44,7 +45,8 @@ test-versions: ## the admission policies on older API servers: a real 1.30, and 
 	for v in 1.30 1.34 1.35 1.36; do FLEX_KUBERNETES=$$v go test -count=1 -tags integration ./test/integration \
 		-run 'TestManifests|TestPolicies|TestEveryRule|TestDispatcher|TestStolen|TestCreator' || exit 1; done
 
-test-e2e: cluster-up images ## against a real node
+test-e2e: export ISCSI = 1
+test-e2e: cluster-up images ## against a real node, with volumes of a real Cinder
 	go test -count=1 -timeout 30m -tags e2e ./test/e2e/...
 
 chaos: ## crashes, lost answers and errors

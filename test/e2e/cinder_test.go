@@ -20,6 +20,9 @@ func TestCinder(t *testing.T) {
 		if err := oneDispatcher(context.Background()); err != nil {
 			t.Error(err)
 		}
+		if _, err := command(context.Background(), "test/cinder/down.sh"); err != nil {
+			t.Error(err)
+		}
 	})
 	for _, way := range []struct {
 		name, auth string
