@@ -120,8 +120,12 @@ func (f *Cinder) view(q *request, v *volume) object {
 	attachments := list{}
 	for _, a := range f.attachmentsOf(v) {
 		if a.status == "attached" {
+			host := null(a.host)
+			if !q.admin() {
+				host = nil
+			}
 			attachments = append(attachments, object{
-				"id": v.id, "attachment_id": a.id, "volume_id": v.id, "server_id": null(a.instance), "host_name": null(a.host),
+				"id": v.id, "attachment_id": a.id, "volume_id": v.id, "server_id": null(a.instance), "host_name": host,
 				"device": a.device, "attached_at": a.attached,
 			})
 		}
