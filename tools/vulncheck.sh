@@ -1,5 +1,5 @@
 #!/bin/bash
-# vulncheck.sh: looks for known vulnerabilities in what the programs call. The database is vuln.go.dev, or what GOVULNDB
+# vulncheck.sh: looks for known vulnerabilities in what the programs contain. The database is vuln.go.dev, or what GOVULNDB
 # says (https://… or file:///…). Where it cannot be reached, nothing was checked, and this says so: with
 # VULNCHECK=required, as for a release, that is a failure.
 set -eu
@@ -13,4 +13,10 @@ fi
 bin=$(mktemp -d)
 trap 'rm -rf "$bin"' EXIT
 (cd tools && go build -o "$bin/govulncheck" golang.org/x/vuln/cmd/govulncheck)
-"$bin/govulncheck" -db "$db" ./cmd/... ./images/...
+# Programs and not sources: what the linker kept of a program is all that it can call, and it takes a second, not minutes.
+for main in cmd/*/main.go images/*/main.go; do
+	program=$(basename "$(dirname "$main")")
+	CGO_ENABLED=0 go build -trimpath -o "$bin/$program" "./$(dirname "$main")"
+	echo "== $program"
+	"$bin/govulncheck" -db "$db" -mode binary "$bin/$program"
+done

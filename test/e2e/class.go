@@ -48,6 +48,7 @@ type setting struct {
 const prologue = `set -eu
 trap 'exit 143' TERM
 home=/export/$FOLDER
+password=$(cat /var/run/secrets/flex-provisioner/*/password) || password=
 dir=$home/volumes/$FLEX_PV_NAME
 echo "$FLEX_OPERATION $(hostname)" >> "$home/runs"
 env > "$home/seen/$FLEX_OPERATION-$FLEX_PV_NAME"
@@ -74,6 +75,7 @@ func (s *scope) class(suffix string, want setting) *class {
 		"image":                shellImage,
 		"service-account-name": c.id,
 		"mount-claims":         export + ":/export",
+		"secrets":              export,
 		"folder":               c.id,
 		"server":               nfsServer,
 		"export":               exportDir,
