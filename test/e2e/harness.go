@@ -84,7 +84,7 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 	if shared.watched, stop, err = watch(ctx, shared.admin); err != nil {
 		return stop, err
 	}
-	return func() { removeMarkedSecret(); removeExport(); stop() }, errors.Join(makeMarkedSecret(ctx), makeExport(ctx))
+	return func() { removeExport(); stop() }, makeExport(ctx)
 }
 
 func install(ctx context.Context) error {

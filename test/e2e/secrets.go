@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,20 +50,23 @@ func listenTo(obj any) {
 	}
 }
 
-func makeMarkedSecret(ctx context.Context) error {
-	_, err := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace).Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: export}, StringData: map[string]string{"password": marked}}, metav1.CreateOptions{})
-	return err
-}
-
-func removeMarkedSecret() {
-	_ = shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace).Delete(context.Background(), export, metav1.DeleteOptions{})
+// makeMarkedSecret makes a Secret with the password, and returns what removes it.
+func makeMarkedSecret(ctx context.Context, name string) (remove func(context.Context) error, err error) {
+	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
+	_, err = secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"password": marked}}, metav1.CreateOptions{})
+	return func(ctx context.Context) error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) }, err
 }
 
 // secretsStaySecret searches, after all tests, what the watches told all the while, every object that the API server has,
-// every log, and the dispatchers' metrics. The one place where it has to be found is the Secret: a search that does not
-// find it there would find it nowhere.
-func secretsStaySecret(ctx context.Context) error {
+// every log that is left, and the dispatchers' metrics. The one place where it has to be found is a Secret: a search that
+// does not find it there would find it nowhere.
+func secretsStaySecret(ctx context.Context) (err error) {
+	remove, err := makeMarkedSecret(ctx, export)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove(ctx)) }()
 	searched, err := searchObjects(ctx)
 	if err != nil {
 		return err
