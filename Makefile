@@ -18,7 +18,10 @@ build: $(PROGRAMS:%=bin/%) ## the programs, into bin/
 
 images: $(IMAGES:%=bin/images/%.tar) ## the container images, as archives in bin/images/ that containerd and docker load
 
-lint: ## gofmt, go vet and shellcheck
+pin: images ## deploy/base with the images of REGISTRY by digest, into bin/deploy
+	tools/pin.sh $(REGISTRY)
+
+lint: ## gofmt, go vet, shellcheck, licences and, where the database can be reached, known vulnerabilities
 	@out=$$(gofmt -l $$($(FILES) '*.go')); [ -z "$$out" ] || { echo "gofmt -w $$out" >&2; exit 1; }
 	go vet ./...
 	go vet -tags integration ./...
@@ -27,6 +30,8 @@ lint: ## gofmt, go vet and shellcheck
 	cd tools && go vet ./...
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
+	@mkdir -p bin && cd tools && go run ./licences .. ./cmd/... ./images/... > ../bin/licences.txt
+	@tools/vulncheck.sh
 
 test: lint test-unit test-integration test-e2e chaos ## the whole ladder
 
@@ -76,7 +81,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images lint test test-unit test-integration test-versions test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-integration test-versions test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

@@ -4,9 +4,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
@@ -71,5 +73,21 @@ func TestPrintable(t *testing.T) {
 		if got := printable(text); got != want {
 			t.Errorf("printable(%.40q) = %.40q, want %.40q", text, got, want)
 		}
+	}
+}
+
+// What a volume's fields say goes into an event as one bounded line.
+func TestEventsAreBounded(t *testing.T) {
+	recorder := record.NewFakeRecorder(1)
+	d := &Dispatcher{intake: newIntake(), recorder: recorder, metrics: newMetrics(prometheus.NewRegistry())}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
+	volume := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+		ClaimRef: &corev1.ObjectReference{Namespace: "a\x1b[2J\nb", Name: strings.Repeat("ä", 5000)}}}
+	d.tell(t.Context(), &facts{uid: "u", claim: claim}, report{on: onClaim, key: "k", warning: true,
+		reason: ReasonClaimRefused, message: joined(misfits(volume, claim))})
+	got := <-recorder.Events
+	want := "Warning ClaimRefused spec.claimRef is a [2J b/ää"
+	if !strings.HasPrefix(got, want) || len(got) > len("Warning ClaimRefused ")+maxEvent || !strings.HasSuffix(got, "ä...") {
+		t.Errorf("event of %d bytes: %.80q…, want %q… and at most %d bytes", len(got), got, want, maxEvent)
 	}
 }

@@ -48,6 +48,7 @@ type setting struct {
 const prologue = `set -eu
 trap 'exit 143' TERM
 home=/export/$FOLDER
+password=$(cat /var/run/secrets/flex-provisioner/*/password 2> /dev/null) || password=
 dir=$home/volumes/$FLEX_PV_NAME
 echo "$FLEX_OPERATION $(hostname)" >> "$home/runs"
 env > "$home/seen/$FLEX_OPERATION-$FLEX_PV_NAME"
@@ -74,6 +75,7 @@ func (s *scope) class(suffix string, want setting) *class {
 		"image":                shellImage,
 		"service-account-name": c.id,
 		"mount-claims":         export + ":/export",
+		"secrets":              c.id,
 		"folder":               c.id,
 		"server":               nfsServer,
 		"export":               exportDir,
@@ -87,6 +89,9 @@ func (s *scope) class(suffix string, want setting) *class {
 	s.classes = append(s.classes, c)
 	c.allow()
 	c.makeAccount()
+	remove, err := makeMarkedSecret(s.Context(), c.id)
+	s.ok(err)
+	s.later(remove)
 	c.makeConfigMap(c.id, c.data)
 	c.makeStorageClass()
 	return c

@@ -33,5 +33,9 @@ func runAll(ctx context.Context, m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "e2e: the dispatcher crashed: "+crashes)
 		return 1
 	}
+	if err := secretsStaySecret(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		return 1
+	}
 	return code
 }

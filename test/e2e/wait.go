@@ -74,6 +74,9 @@ func watch(ctx context.Context, client kubernetes.Interface) (*watched, func(), 
 }
 
 func (w *watched) change(obj any, deleted bool) {
+	if _, is := obj.(metav1.Object); is {
+		listenTo(obj)
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if pod, ok := obj.(*corev1.Pod); ok && pod.Labels[contract.LabelClaimUID] != "" {

@@ -21,7 +21,7 @@ import (
 // Everything that can be installed is accepted, without a warning.
 func TestManifestsAreAccepted(t *testing.T) {
 	dirs := []string{"deploy/base", "deploy/overlays/ha", "examples",
-		"examples/hostpath", "examples/inline", "examples/nfs-subdir", "examples/silver"}
+		"examples/hostpath", "examples/inline", "examples/nfs-subdir", "examples/silver", "examples/network-policies"}
 	if servesStamp(t) {
 		dirs = append(dirs, "deploy/overlays/creator-stamp")
 	}

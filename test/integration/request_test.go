@@ -69,7 +69,7 @@ func judge(err error, refused string) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("accepted, want refused: %s", refused)
-	case !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") || !strings.HasSuffix(err.Error(), " denied request: "+refused):
+	case !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") || !strings.HasSuffix(err.Error(), " denied request: "+refused):
 		return fmt.Errorf("refused: %w, want a policy that says: %s", err, refused)
 	default:
 		return nil

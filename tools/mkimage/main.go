@@ -13,10 +13,12 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 )
 
 const usage = `usage:
-  mkimage build -o ARCHIVE [-arch ARCH] RECIPE    make a docker-archive that containerd and docker load
+  mkimage build -o ARCHIVE [-arch ARCH] RECIPE    make a docker-archive that containerd and docker load,
+                                                  its digest and the list of its components
   mkimage push [-insecure] ARCHIVE REFERENCE      copy an archive's image to a registry, with docker's credentials`
 
 func main() {
@@ -59,7 +61,25 @@ func runBuild(args []string) error {
 	if err != nil {
 		return fmt.Errorf("build %s: %w", flags.Arg(0), err)
 	}
-	return WriteArchive(*out, image, recipe.Names)
+	if err := WriteArchive(*out, image, recipe.Names); err != nil {
+		return err
+	}
+	return writeBeside(*out, recipe)
+}
+
+// writeBeside writes what an archive is to be known by: ARCHIVE.digest, which the image has in every registry that it is
+// pushed to, and ARCHIVE.cdx.json, what it consists of.
+func writeBeside(archive string, recipe *Recipe) error {
+	digest, err := Digest(archive)
+	if err != nil {
+		return err
+	}
+	components, err := SBOM(recipe)
+	if err != nil {
+		return err
+	}
+	stem := strings.TrimSuffix(archive, ".tar")
+	return errors.Join(os.WriteFile(stem+".digest", []byte(digest+"\n"), 0o644), os.WriteFile(stem+".cdx.json", components, 0o644))
 }
 
 func runPush(ctx context.Context, args []string) error {

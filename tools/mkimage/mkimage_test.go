@@ -188,6 +188,9 @@ func TestPush(t *testing.T) {
 	if want := strings.TrimSuffix(reference, ":v1") + "@" + digest.String(); pushed != want {
 		t.Errorf("pushed %s, want %s", pushed, want)
 	}
+	if beside, err := os.ReadFile(strings.TrimSuffix(archive, ".tar") + ".digest"); err != nil || string(beside) != digest.String()+"\n" {
+		t.Errorf("beside the archive there is %q, %v, want %s", beside, err, digest)
+	}
 }
 
 func TestRefusedRecipes(t *testing.T) {

@@ -28,9 +28,22 @@ func Push(ctx context.Context, archive, reference string, insecure bool) (string
 	if err := remote.Write(ref, image, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)); err != nil {
 		return "", fmt.Errorf("push %s to %s: %w", archive, reference, err)
 	}
+	digest, err := Digest(archive)
+	if err != nil {
+		return "", err
+	}
+	return ref.Context().Digest(digest).String(), nil
+}
+
+// Digest is what the archive's image has in a registry.
+func Digest(archive string) (string, error) {
+	image, err := tarball.ImageFromPath(archive, nil)
+	if err != nil {
+		return "", fmt.Errorf("read archive %s: %w", archive, err)
+	}
 	digest, err := image.Digest()
 	if err != nil {
 		return "", fmt.Errorf("digest of %s: %w", archive, err)
 	}
-	return ref.Context().Digest(digest.String()).String(), nil
+	return digest.String(), nil
 }
