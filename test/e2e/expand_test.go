@@ -251,7 +251,10 @@ func (c *claim) lacks(status corev1.ClaimResourceStatus, capacity, volume string
 	now := obj.(*corev1.PersistentVolumeClaim).Status
 	var said []string
 	for _, condition := range now.Conditions {
-		said = append(said, string(condition.Type)+": "+condition.Message)
+		// Others are somebody else's: Kubernetes 1.37 has "Unused".
+		if strings.Contains(string(condition.Type), "Resiz") {
+			said = append(said, string(condition.Type)+": "+condition.Message)
+		}
 	}
 	made, has := v.Spec.Capacity[corev1.ResourceStorage], now.Capacity[corev1.ResourceStorage]
 	if now.AllocatedResourceStatuses[corev1.ResourceStorage] == status && made.Cmp(resource.MustParse(volume)) == 0 &&
