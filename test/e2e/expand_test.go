@@ -35,6 +35,7 @@ func growing(expand string) setting {
 
 // Two requests in a row, the second one while the pod of the first runs.
 func TestExpand(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	c := s.class("grows", growing(noteSizes+"[ $FLEX_SIZE_BYTES -lt 200000000 ] || "+strings.TrimSuffix(gate, "\n")+"\n"))
 	data := c.claim("data")
@@ -65,6 +66,7 @@ func TestExpand(t *testing.T) {
 
 // A failure is on the claim. It can be tried with less, or again once it is mended.
 func TestExpandFails(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	c := s.class("full", growing(noteSizes+"[ $FLEX_SIZE_BYTES -le 134217728 ] || flexctl fail \"no room for more than 128Mi\"\n"))
 	data := c.claim("data")
@@ -82,6 +84,7 @@ func TestExpandFails(t *testing.T) {
 
 // What cannot be is refused before a pod, and goes on once the class is mended.
 func TestExpandRefused(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	c := s.class("stiff", growing(""))
 	data := c.claim("data")
@@ -101,6 +104,7 @@ func TestExpandRefused(t *testing.T) {
 
 // Nobody would grow the file system of an iSCSI volume, so its storage is not touched.
 func TestExpandFileSystemOnDevice(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	want := growing("exit 1\n")
 	want.provision = makeDir + "echo 'iscsi: {targetPortal: 127.0.0.1:3260, iqn: \"iqn.2026-01.io.flex-provisioner:none\", lun: 1}' | flexctl create-pv\n"
@@ -118,6 +122,7 @@ func TestExpandFileSystemOnDevice(t *testing.T) {
 
 // Of volumes of the kind local the kubelet does the last step, when a pod uses them.
 func TestExpandLocal(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	want := growing(noteSizes)
 	want.provision = makeDir + "echo \"local: {path: $EXPORT/$FOLDER/volumes/$FLEX_PV_NAME}\" | flexctl create-pv --node-affinity self\n"
@@ -134,6 +139,7 @@ func TestExpandLocal(t *testing.T) {
 
 // A pod that has the device sees it grow.
 func TestExpandBlock(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	want := growing("truncate -s \"$FLEX_SIZE_BYTES\" \"$home/disk\"\n" + gate)
 	want.provision = "echo \"local: {path: $DISK}\" | flexctl create-pv --node-affinity self\n"
@@ -187,6 +193,7 @@ func TestExpandDispatcherKilled(t *testing.T) {
 
 // The storage of a claim that goes meanwhile is removed, but not beside the pod that expands it.
 func TestExpandDeleted(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	c := s.class("deleted", growing(gate))
 	data := c.claim("data")
@@ -244,7 +251,10 @@ func (c *claim) lacks(status corev1.ClaimResourceStatus, capacity, volume string
 	now := obj.(*corev1.PersistentVolumeClaim).Status
 	var said []string
 	for _, condition := range now.Conditions {
-		said = append(said, string(condition.Type)+": "+condition.Message)
+		// Others are somebody else's: Kubernetes 1.37 has "Unused".
+		if strings.Contains(string(condition.Type), "Resiz") {
+			said = append(said, string(condition.Type)+": "+condition.Message)
+		}
 	}
 	made, has := v.Spec.Capacity[corev1.ResourceStorage], now.Capacity[corev1.ResourceStorage]
 	if now.AllocatedResourceStatuses[corev1.ResourceStorage] == status && made.Cmp(resource.MustParse(volume)) == 0 &&
