@@ -35,6 +35,7 @@ type options struct {
 	leaseNamespace   string
 	leaseDuration    time.Duration
 	insecure         bool
+	profiling        bool
 }
 
 // How flexctl comes into pods that run inline scripts.
@@ -73,6 +74,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server at once")
 	flags.IntVar(&o.threads, "threads", o.threads, "`threads` for each storage class; none of them ever waits for a pod")
 	flags.StringVar(&o.httpAddress, "http-address", o.httpAddress, "`address` for /healthz, /readyz and /metrics")
+	flags.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof/ on --http-address too; profiles show names of claims to whoever may ask")
 	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "work only while holding the Lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", o.leaseNamespace, "`namespace` of the Lease")
 	flags.DurationVar(&o.leaseDuration, "lease-duration", o.leaseDuration, "how long a replica that died is waited for")

@@ -57,7 +57,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	state := newReadiness(client, permissions(o.namespace, o.leaseNamespace, leaseName(o.provisionerName)))
-	stopServing, err := serve(ctx, o.httpAddress, registry, state)
+	stopServing, err := serve(ctx, o, registry, state)
 	if err != nil {
 		return err
 	}

@@ -6,13 +6,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
@@ -20,74 +16,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-const (
-	name  = "flex-bench"
-	image = "docker.io/flex-provisioner/shell:dev"
-)
-
 type bench struct{ client kubernetes.Interface }
-
-// setUp makes a namespace and a class whose storage is made of nothing, so that only the way there is measured.
-func (b *bench) setUp(ctx context.Context) error {
-	meta := metav1.ObjectMeta{Name: name}
-	ours := metav1.ObjectMeta{Name: name, Namespace: contract.ProvisionersNamespace}
-	config := ours
-	config.Labels = map[string]string{"storage-class": name, "type": "provisioner-config"}
-	no := false
-	creates := []func() error{
-		func() error {
-			_, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: meta, Provisioner: contract.ProvisionerName}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.CoreV1().ServiceAccounts(ours.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: ours, AutomountServiceAccountToken: &no}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: ours.Namespace}}}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType,
-				fmt.Appendf(nil, `{"data":{"%s.storageClasses":"%s","%s.volumeTypes":"nfs"}}`, name, name, name), metav1.PatchOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.CoreV1().ConfigMaps(ours.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: config, Data: map[string]string{
-				"plugin-name": contract.ProvisionerName, "image": image, "service-account-name": name,
-				"provision": `echo "nfs: {server: 10.99.0.1, path: /$FLEX_PV_NAME}" | flexctl create-pv`, "delete": "true",
-			}}, metav1.CreateOptions{})
-			return err
-		},
-	}
-	for _, create := range creates {
-		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("set up: %w", err)
-		}
-	}
-	return nil
-}
-
-func (b *bench) tearDown(ctx context.Context) {
-	o := metav1.DeleteOptions{}
-	for what, err := range map[string]error{
-		"ConfigMap":          b.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(ctx, name, o),
-		"ServiceAccount":     b.client.CoreV1().ServiceAccounts(contract.ProvisionersNamespace).Delete(ctx, name, o),
-		"ClusterRoleBinding": b.client.RbacV1().ClusterRoleBindings().Delete(ctx, name, o),
-		"StorageClass":       b.client.StorageV1().StorageClasses().Delete(ctx, name, o),
-		"Namespace":          b.client.CoreV1().Namespaces().Delete(ctx, name, o),
-	} {
-		if err != nil {
-			fmt.Printf("tear down: delete %s %s: %v\n", what, name, err)
-		}
-	}
-}
 
 // barePod is the floor: a pod of the same image that does nothing.
 func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
@@ -114,12 +43,12 @@ func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
 	return took, pods.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &none})
 }
 
-// course is when each thing happened, counted from the creation of the claim.
-type course struct{ annotated, podCreated, bound time.Duration }
+// podCourse is when each thing happened, counted from the creation of the claim.
+type podCourse struct{ annotated, podCreated, bound time.Duration }
 
 // claim follows one claim from its creation until it is bound.
-func (b *bench) claim(ctx context.Context, i int) (course, error) {
-	var c course
+func (b *bench) claim(ctx context.Context, i int) (podCourse, error) {
+	var c podCourse
 	claims := b.client.CoreV1().PersistentVolumeClaims(name)
 	claimName, class := fmt.Sprintf("claim-%d", i), name
 	claimWatch, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})

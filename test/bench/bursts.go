@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// runBursts runs bare program and dispatcher in turn, each on a control plane of its own: cases 1, 2, 3 and 7.
+func runBursts(ctx context.Context, s settings, r *report) error {
+	for _, text := range strings.Split(s.sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-sizes=%s: %q is not a number of claims", s.sizes, text)
+		}
+		runs := s.runs
+		if n > 2000 {
+			runs = 1
+		}
+		for i := range runs {
+			if err := runBurst(ctx, s, r, n, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
+	floor, err := oneBurst(ctx, s, floorClass, n, false)
+	if err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
+	ours, err := oneBurst(ctx, s, oursClass, n, n <= 2000)
+	if err != nil {
+		return fmt.Errorf("ours: %w", err)
+	}
+	c := fmt.Sprintf("1-2 burst of %d claims", n)
+	r.add(figure{Case: c, What: "floor: bound", Unit: "1/s"}, floor.rate)
+	r.add(figure{Case: c, What: "ours: bound", Unit: "1/s"}, ours.rate)
+	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
+	r.add(figure{Case: c, What: "ours : floor, until the last pod is gone", Unit: "ratio"}, ours.rateCleared/floor.rateCleared)
+	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.requests.per(n)}, round(ours.requests.writes()/float64(n)))
+	r.add(figure{Case: c, What: "processor time of the dispatcher for a claim", Unit: "ms"}, float64(ours.cpu.Microseconds())/1000/float64(n))
+	c = fmt.Sprintf("3 own share, burst of %d claims", n)
+	addSeries(r, figure{Case: c, What: "floor: annotated to pod created", Unit: "ms"}, floor.share)
+	addSeries(r, figure{Case: c, What: "ours: annotated to pod created", Unit: "ms", AtMost: 10}, ours.share)
+	addSeries(r, figure{Case: c, What: "floor: pod ended to pod gone", Unit: "ms"}, floor.finish)
+	addSeries(r, figure{Case: c, What: "ours: pod ended to pod gone", Unit: "ms"}, ours.finish)
+	if ours.releaseRate > 0 {
+		c = fmt.Sprintf("7 deletion of %d claims at once", n)
+		r.add(figure{Case: c, What: "ours: volumes gone", Unit: "1/s"}, ours.releaseRate)
+		r.add(figure{Case: c, What: "writes of the dispatcher for a volume", Unit: "count", Note: ours.releases.per(n)}, round(ours.releases.writes()/float64(n)))
+		addSeries(r, figure{Case: c, What: "ours: delete pod ended to pod gone", Unit: "ms"}, ours.deleteFinish)
+	}
+	fmt.Fprintf(os.Stderr, "bench: %s run %d of %d claims: floor %.1f/s, ours %.1f/s, share p50 %.1f p99 %.1f ms\n", time.Now().Format(time.TimeOnly), i+1, n, floor.rate, ours.rate, ours.share.at(0.5), ours.share.at(0.99))
+	return nil
+}
+
+func oneBurst(ctx context.Context, s settings, c class, n int, release bool) (result, error) {
+	stage, err := openStage(ctx, nil, c)
+	if err != nil {
+		return result{}, err
+	}
+	defer stage.close()
+	if s.profile != "" && stage.ours != nil {
+		defer stage.ours.profile(ctx, s.profile, n)()
+	}
+	return stage.burst(ctx, c, n, release)
+}
+
+// addSeries adds the median of a run, and its p99.
+func addSeries(r *report, f figure, s series) {
+	f.P99 = s.at(0.99)
+	r.add(f, s.at(0.5))
+}
+
+// round leaves out what a renewed event or a restart adds: a hundredth of a write.
+func round(x float64) float64 { return float64(int(x*100+0.5)) / 100 }
+
+// machine says on what the figures were measured.
+func machine() string {
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("%d processors, %s, load %s", runtime.NumCPU(), runtime.Version(), strings.TrimSpace(string(load)))
+}
