@@ -174,7 +174,7 @@ func (d *Dispatcher) listen() error {
 			d.claimChanged(string(claim.UID))
 			d.pokeClones(claim.Namespace, claim.Name)
 		}},
-		{d.caches.volumes.SharedIndexInformer, func(obj any, _ bool) {
+		{d.caches.volumes, func(obj any, _ bool) {
 			volume := obj.(*corev1.PersistentVolume)
 			if uid, ok := podspec.ClaimUIDOf(volume.Name); ok {
 				d.claimChanged(uid)

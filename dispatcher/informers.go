@@ -26,8 +26,8 @@ const (
 
 // caches are what the dispatcher knows of the cluster, kept up to date by watches.
 type caches struct {
-	pods, configMaps, classes, troubles cache.SharedIndexInformer
-	claims, volumes                     *kickable
+	pods, configMaps, classes, troubles, volumes cache.SharedIndexInformer
+	claims                                       *kickable
 }
 
 func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
@@ -42,7 +42,7 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 	warnings := fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("type", corev1.EventTypeWarning)).String()
 	c := &caches{
 		claims:     &kickable{SharedIndexInformer: cluster.Core().V1().PersistentVolumeClaims().Informer()},
-		volumes:    &kickable{SharedIndexInformer: cluster.Core().V1().PersistentVolumes().Informer()},
+		volumes:    cluster.Core().V1().PersistentVolumes().Informer(),
 		classes:    cluster.Storage().V1().StorageClasses().Informer(),
 		pods:       ours(labelled(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
 		configMaps: ours(labelled("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
@@ -88,7 +88,7 @@ func lean(obj any) (any, error) {
 }
 
 // kickable is an informer that can tell its listeners again about an object that did not change. The library has no
-// other door by which to be told that the deletion it asked for has come to an end, or that a claim needs a volume again.
+// other door by which to be told that a claim needs a volume again.
 type kickable struct {
 	cache.SharedIndexInformer
 
