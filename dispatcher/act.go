@@ -92,10 +92,11 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 			return err
 		}
 	}
-	if p.dropVolume {
+	if p.dropVolume && !d.intake.isDropped(f.uid, f.volume.UID) {
 		if err := d.dropVolume(ctx, f.volume); err != nil {
 			return err
 		}
+		d.intake.drop(f.uid, f.volume.UID)
 	}
 	if p.reschedule {
 		d.intake.unwant(f.uid)

@@ -16,13 +16,14 @@ type intake struct {
 	wanted   map[string]bool
 	released map[string]types.UID // claim's UID -> volume's UID
 	told     map[string]map[string]bool
-	troubled map[string]bool   // a warning was told since the UID came
-	expected map[string]string // claim's UID -> pod that was created
+	troubled map[string]bool      // a warning was told since the UID came
+	dropped  map[string]types.UID // claim's UID -> UID of a volume that was deleted
+	expected map[string]string    // claim's UID -> pod that was created
 }
 
 func newIntake() *intake {
 	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{},
-		told: map[string]map[string]bool{}, troubled: map[string]bool{}, expected: map[string]string{}}
+		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, expected: map[string]string{}}
 }
 
 // want takes in a claim to be provisioned.
@@ -61,6 +62,7 @@ func (d *Dispatcher) forget(f *facts) bool {
 	delete(d.intake.released, f.uid)
 	delete(d.intake.told, f.uid)
 	delete(d.intake.troubled, f.uid)
+	delete(d.intake.dropped, f.uid)
 	delete(d.intake.expected, f.uid)
 	d.lanes.forget(f.uid)
 	d.slots.leave(f.class, f.uid)
@@ -71,6 +73,19 @@ func (i *intake) get(uid string) (wanted bool, released types.UID, changes uint6
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.wanted[uid], i.released[uid], i.changes
+}
+
+// drop remembers that a volume was deleted, which the cache may not show for a while.
+func (i *intake) drop(uid string, volume types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.dropped[uid] = volume
+}
+
+func (i *intake) isDropped(uid string, volume types.UID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.dropped[uid] == volume
 }
 
 // unwant gives the claim back to the library, which hands it over again when the scheduler has chosen another node.

@@ -31,7 +31,7 @@ func (d *Dispatcher) tell(ctx context.Context, f *facts, r report) {
 	if r.key == "" || !d.intake.first(f.uid, r.key) {
 		return
 	}
-	if r.lone && !d.intake.hadTrouble(f.uid) && d.slots.count(f.class) > 0 {
+	if r.lone && !d.intake.hadTrouble(f.uid) && d.lanes.busy(f.class) {
 		d.log.Info("Finished", "reason", r.reason, "message", r.message, "claimUID", f.uid, "StorageClass", f.class)
 		return
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"time"
 )
 
@@ -85,9 +86,11 @@ type result struct {
 	releaseRate   float64 // from the first delete to the last volume gone
 	share, finish series  // annotation to pod, pod ended to pod gone
 	deleteFinish  series
-	requests      requests // of whoever serves, in the burst
-	releases      requests // in the deletion
-	cpu           time.Duration
+	requests      requests      // of whoever serves, in the burst
+	releases      requests      // in the deletion
+	cpu           time.Duration // of the dispatcher
+	cpuOfAll      time.Duration // of the control plane, the player and whoever serves
+	releaseCPU    time.Duration // of all, in the deletion
 }
 
 // burst makes n claims of the class at once and waits until all are bound and their pods gone; then, where it is ours, it
@@ -99,7 +102,7 @@ func (s *stage) burst(ctx context.Context, c class, n int, release bool) (r resu
 	if err != nil {
 		return r, err
 	}
-	cpu, err := s.cpu()
+	cpu, cpuOfAll, err := s.cpu()
 	if err != nil {
 		return r, err
 	}
@@ -118,11 +121,11 @@ func (s *stage) burst(ctx context.Context, c class, n int, release bool) (r resu
 		r.rateCleared = float64(n) / s.observer.latest(c.name, podGone).Sub(start).Seconds()
 	}
 	r.share, r.finish = s.observer.spans(c.name, annotated, podMade), s.observer.spans(c.name, podFinal, podGone)
-	after, err := s.cpu()
+	after, afterOfAll, err := s.cpu()
 	if err != nil {
 		return r, err
 	}
-	r.cpu = after - cpu
+	r.cpu, r.cpuOfAll = after-cpu, afterOfAll-cpuOfAll
 	now, err := s.plane.requests(ctx)
 	if err != nil {
 		return r, err
@@ -141,13 +144,23 @@ func (s *stage) burst(ctx context.Context, c class, n int, release bool) (r resu
 	r.releaseRate = float64(n) / s.observer.latest(c.name, volumeGone).Sub(start).Seconds()
 	r.deleteFinish = s.observer.spans(c.name, deletePodFinal, deletePodGone)
 	end, err := s.plane.requests(ctx)
+	if err != nil {
+		return r, err
+	}
 	r.releases = end.since(now)
+	_, endOfAll, err := s.cpu()
+	r.releaseCPU = endOfAll - afterOfAll
 	return r, err
 }
 
-func (s *stage) cpu() (time.Duration, error) {
-	if s.ours == nil {
-		return 0, nil
+// cpu is the processor time of the dispatcher, and of everything.
+func (s *stage) cpu() (ours, all time.Duration, err error) {
+	pids := append(s.plane.server.Processes(), os.Getpid())
+	if s.ours != nil {
+		if ours, err = processorTime(s.ours.cmd.Process.Pid); err != nil {
+			return 0, 0, err
+		}
 	}
-	return s.ours.cpu()
+	all, err = processorTime(pids...)
+	return ours, all + ours, err
 }

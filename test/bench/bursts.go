@@ -31,7 +31,7 @@ func runBursts(ctx context.Context, s settings, r *report) error {
 }
 
 func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
-	floor, err := oneBurst(ctx, s, floorClass, n, false)
+	floor, err := oneBurst(ctx, s, floorClass, n, n <= 2000)
 	if err != nil {
 		return fmt.Errorf("floor: %w", err)
 	}
@@ -45,7 +45,11 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
 	r.add(figure{Case: c, What: "ours : floor, until the last pod is gone", Unit: "ratio"}, ours.rateCleared/floor.rateCleared)
 	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.requests.per(n)}, round(ours.requests.writes()/float64(n)))
-	r.add(figure{Case: c, What: "processor time of the dispatcher for a claim", Unit: "ms"}, float64(ours.cpu.Microseconds())/1000/float64(n))
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(n) }
+	r.add(figure{Case: c, What: "floor: processor time for a claim, of everything", Unit: "ms"}, each(floor.cpuOfAll))
+	r.add(figure{Case: c, What: "ours: processor time for a claim, of everything", Unit: "ms"}, each(ours.cpuOfAll))
+	r.add(figure{Case: c, What: "ours: processor time for a claim, of the dispatcher", Unit: "ms"}, each(ours.cpu))
+	r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, float64(floor.cpuOfAll)/float64(ours.cpuOfAll))
 	c = fmt.Sprintf("3 own share, burst of %d claims", n)
 	addSeries(r, figure{Case: c, What: "floor: annotated to pod created", Unit: "ms"}, floor.share)
 	addSeries(r, figure{Case: c, What: "ours: annotated to pod created", Unit: "ms", AtMost: 10}, ours.share)
@@ -53,7 +57,10 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	addSeries(r, figure{Case: c, What: "ours: pod ended to pod gone", Unit: "ms"}, ours.finish)
 	if ours.releaseRate > 0 {
 		c = fmt.Sprintf("7 deletion of %d claims at once", n)
+		r.add(figure{Case: c, What: "floor: volumes gone", Unit: "1/s"}, floor.releaseRate)
 		r.add(figure{Case: c, What: "ours: volumes gone", Unit: "1/s"}, ours.releaseRate)
+		r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.releaseRate/floor.releaseRate)
+		r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, float64(floor.releaseCPU)/float64(ours.releaseCPU))
 		r.add(figure{Case: c, What: "writes of the dispatcher for a volume", Unit: "count", Note: ours.releases.per(n)}, round(ours.releases.writes()/float64(n)))
 		addSeries(r, figure{Case: c, What: "ours: delete pod ended to pod gone", Unit: "ms"}, ours.deleteFinish)
 	}

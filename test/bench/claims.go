@@ -14,6 +14,8 @@ import (
 
 var gibibyte = resource.MustParse("1Gi")
 
+var createOptions metav1.CreateOptions
+
 // concurrency is how many claims are created, and deleted, at a time.
 const concurrency = 16
 

@@ -9,12 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
+
+var bareCluster = podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: image, ImageVolumes: true}
 
 // bareThreads are what the dispatcher has for a class by default.
 const bareThreads = 8
@@ -40,6 +43,7 @@ func startBareProgram(ctx context.Context, p *plane, o *observer, c class) (*bar
 		queue: make(chan func(context.Context) error, 1<<17), made: map[string]bool{}}
 	o.onClaim = append(o.onClaim, b.claim)
 	o.onPod = append(o.onPod, b.pod)
+	o.onVolume = append(o.onVolume, b.volume)
 	for range bareThreads {
 		b.done.Go(func() {
 			for do := range b.queue {
@@ -79,11 +83,14 @@ func (b *bareProgram) makePod(ctx context.Context, claim *corev1.PersistentVolum
 	if err != nil {
 		return err
 	}
-	pod, err := podspec.Build(podspec.Attempt{Config: b.config, Request: request, Volume: volume}, podspec.Cluster{
-		Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: image, ImageVolumes: true})
+	pod, err := podspec.Build(podspec.Attempt{Config: b.config, Request: request, Volume: volume}, bareCluster)
 	if err != nil {
 		return err
 	}
+	return b.create(ctx, pod)
+}
+
+func (b *bareProgram) create(ctx context.Context, pod *corev1.Pod) error {
 	pod.Finalizers = nil
 	if _, err := b.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create pod %s: %w", pod.Name, err)
@@ -100,6 +107,11 @@ func (b *bareProgram) pod(pod *corev1.Pod, deleted bool) {
 	if key := string(pod.UID); !b.made[key] {
 		b.made[key] = true
 		b.queue <- func(ctx context.Context) error {
+			if operation, uid, _, _ := podspec.ParseName(pod.Name); operation == contract.Delete {
+				if err := b.drop(ctx, podspec.VolumeName(uid)); err != nil {
+					return err
+				}
+			}
 			none := int64(0)
 			err := b.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
 			if err != nil && !apierrors.IsNotFound(err) {
@@ -108,4 +120,35 @@ func (b *bareProgram) pod(pod *corev1.Pod, deleted bool) {
 			return nil
 		}
 	}
+}
+
+// volume makes the pod that deletes a released volume's storage.
+func (b *bareProgram) volume(volume *corev1.PersistentVolume) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if key := string(volume.UID); volume.Status.Phase == corev1.VolumeReleased && volume.Spec.StorageClassName == floorClass.name && !b.made[key] {
+		b.made[key] = true
+		b.queue <- func(ctx context.Context) error {
+			request := contract.Request{Operation: contract.Delete, VolumeName: volume.Name, StorageClass: floorClass.name,
+				Claim: contract.Claim{Namespace: volume.Spec.ClaimRef.Namespace, Name: volume.Spec.ClaimRef.Name, UID: string(volume.Spec.ClaimRef.UID)}}
+			pod, err := podspec.Build(podspec.Attempt{Config: b.config, Request: request, Volume: volume}, bareCluster)
+			if err != nil {
+				return err
+			}
+			return b.create(ctx, pod)
+		}
+	}
+}
+
+// drop removes the volume of a delete pod that has ended.
+func (b *bareProgram) drop(ctx context.Context, name string) error {
+	volumes := b.client.CoreV1().PersistentVolumes()
+	if err := volumes.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete volume %s: %w", name, err)
+	}
+	patch := fmt.Appendf(nil, `{"metadata":{"$deleteFromPrimitiveList/finalizers":[%q]}}`, contract.VolumeFinalizer)
+	if _, err := volumes.Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("take finalizer off volume %s: %w", name, err)
+	}
+	return nil
 }

@@ -58,6 +58,7 @@ type benchCase struct {
 
 var cases = []benchCase{
 	{"burst", runBursts},
+	{"isolation", runIsolation},
 }
 
 func caseNames() (names []string) {

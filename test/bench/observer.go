@@ -34,8 +34,10 @@ type observer struct {
 	changed chan struct{}
 	onPod   []func(pod *corev1.Pod, deleted bool)
 	onClaim []func(claim *corev1.PersistentVolumeClaim)
-	stop    context.CancelFunc
-	done    sync.WaitGroup
+	// onVolume is not told of volumes that are gone.
+	onVolume []func(volume *corev1.PersistentVolume)
+	stop     context.CancelFunc
+	done     sync.WaitGroup
 }
 
 func newObserver() *observer {
@@ -134,6 +136,11 @@ func (o *observer) volume(obj any, deleted bool) {
 	volume := obj.(*corev1.PersistentVolume)
 	if ref := volume.Spec.ClaimRef; deleted && ref != nil {
 		o.note(string(ref.UID), func(c *course, now time.Time) { once(&c.volumeGone, now) })
+	}
+	for _, on := range o.onVolume {
+		if !deleted {
+			on(volume)
+		}
 	}
 }
 

@@ -127,22 +127,23 @@ func (d *process) resident() (now, most int64, err error) {
 	return now << 10, most << 10, nil
 }
 
-// cpu is the time on processors that the process has used.
-func (d *process) cpu() (time.Duration, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
-	if err != nil {
-		return 0, fmt.Errorf("read the dispatcher's processor time: %w", err)
+// processorTime is what processes have used.
+func processorTime(pids ...int) (sum time.Duration, err error) {
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("read processor time: %w", err)
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		for _, field := range fields[11:13] { // in user mode and in the kernel, in hundredths of a second
+			ticks, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, fmt.Errorf("read processor time: %w", err)
+			}
+			sum += time.Duration(ticks) * 10 * time.Millisecond
+		}
 	}
-	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	user, err := strconv.Atoi(fields[11])
-	if err != nil {
-		return 0, fmt.Errorf("read the dispatcher's processor time: %w", err)
-	}
-	system, err := strconv.Atoi(fields[12])
-	if err != nil {
-		return 0, fmt.Errorf("read the dispatcher's processor time: %w", err)
-	}
-	return time.Duration(user+system) * 10 * time.Millisecond, nil // the kernel counts in hundredths of a second
+	return sum, nil
 }
 
 // profile takes CPU for the time of a burst, and memory at its end, when the returned function is called.

@@ -124,6 +124,14 @@ func (s *Server) Client(token string) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(s.Config(token))
 }
 
+// Processes are the process ids of etcd, kube-apiserver and whatever else was started.
+func (s *Server) Processes() (pids []int) {
+	for _, p := range s.processes {
+		pids = append(pids, p.cmd.Process.Pid)
+	}
+	return pids
+}
+
 func (s *Server) file(name string) string { return filepath.Join(s.Dir, name) }
 
 func (s *Server) run(name string, args ...string) (*process, error) {
