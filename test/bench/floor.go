@@ -39,7 +39,7 @@ func startBareProgram(ctx context.Context, p *plane, o *observer, c class) (*bar
 	if err != nil {
 		return nil, err
 	}
-	b := &bareProgram{client: kubernetes.NewForConfigOrDie(protobuf(p.server.Config(dispatcherUser.Token()))), config: config,
+	b := &bareProgram{client: kubernetes.NewForConfigOrDie(inProtobuf(p.server.Config(dispatcherUser.Token()))), config: config,
 		queue: make(chan func(context.Context) error, 1<<17), made: map[string]bool{}}
 	o.onClaim = append(o.onClaim, b.claim)
 	o.onPod = append(o.onPod, b.pod)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -18,43 +17,63 @@ var (
 const (
 	troubled = 1000 // claims of each class in trouble
 	narrow   = 300  // claims of the class with a max-concurrent
-	lone     = 200  // claims of the healthy class, one at a time, before and during
+	lone     = 400  // claims of the healthy class, one at a time, without them and beside them
 )
 
-// runIsolation measures claims of one class alone, and then beside two classes that are in trouble: case 5.
+// runIsolation measures claims of one class alone on one control plane, and beside two classes that are in trouble on
+// another, in turn, so that what else the machine does meets both: case 5.
 func runIsolation(ctx context.Context, _ settings, r *report) error {
-	s, err := openStage(ctx, map[string]act{hangsClass.name: hang, imageClass.name: noImage}, healthyClass, hangsClass, imageClass, narrowClass)
-	if err != nil {
-		return err
-	}
-	defer s.close()
-	ctx, cancel := within(ctx, 10*time.Minute, "isolation")
+	ctx, cancel := within(ctx, 15*time.Minute, "isolation")
 	defer cancel()
-	idle, err := s.oneByOne(ctx, "idle", lone)
+	idle, err := openStage(ctx, nil, healthyClass)
 	if err != nil {
 		return err
 	}
+	defer idle.close()
+	busy, err := openStage(ctx, map[string]act{hangsClass.name: hang, imageClass.name: noImage}, healthyClass, hangsClass, imageClass, narrowClass)
+	if err != nil {
+		return err
+	}
+	defer busy.close()
 	for _, c := range []class{hangsClass, imageClass} {
-		if err := makeClaims(ctx, s.plane.admin, s.observer, c.name, troubled); err != nil {
+		if err := makeClaims(ctx, busy.plane.admin, busy.observer, c.name, troubled); err != nil {
 			return err
 		}
 	}
 	for _, c := range []class{hangsClass, imageClass} {
-		if err := s.observer.until(ctx, "pods of class "+c.name, all(troubled, c.name, podMade)); err != nil {
+		if err := busy.observer.until(ctx, "pods of class "+c.name, all(troubled, c.name, podMade)); err != nil {
 			return err
 		}
 	}
-	beside, err := s.oneByOne(ctx, "beside", lone)
-	if err != nil {
-		return err
+	for i := range lone {
+		for _, s := range []*stage{idle, busy} {
+			if err := s.one(ctx, i); err != nil {
+				return err
+			}
+		}
 	}
-	c := fmt.Sprintf("5 isolation: beside %d claims that hang and %d without an image", troubled, troubled)
-	addSeries(r, figure{Case: c, What: "idle: claim created to Bound", Unit: "ms"}, idle.bound)
-	addSeries(r, figure{Case: c, What: "beside them: claim created to Bound", Unit: "ms"}, beside.bound)
-	addSeries(r, figure{Case: c, What: "idle: annotated to pod created", Unit: "ms"}, idle.share)
-	addSeries(r, figure{Case: c, What: "beside them: annotated to pod created", Unit: "ms"}, beside.share)
-	r.add(figure{Case: c, What: "p99 beside them : p99 idle, claim created to Bound", Unit: "ratio", AtMost: 1.2}, beside.bound.at(0.99)/idle.bound.at(0.99))
-	return s.narrow(ctx, r, c)
+	alone, beside := idle.observer.spans(healthyClass.name, created, bound), busy.observer.spans(healthyClass.name, created, bound)
+	c := fmt.Sprintf("5 isolation: %d claims beside %d that hang and %d without an image", lone, troubled, troubled)
+	addSeries(r, figure{Case: c, What: "idle: claim created to Bound", Unit: "ms"}, alone)
+	addSeries(r, figure{Case: c, What: "beside them: claim created to Bound", Unit: "ms"}, beside)
+	addSeries(r, figure{Case: c, What: "idle: annotated to pod created", Unit: "ms"}, idle.observer.spans(healthyClass.name, annotated, podMade))
+	addSeries(r, figure{Case: c, What: "beside them: annotated to pod created", Unit: "ms"}, busy.observer.spans(healthyClass.name, annotated, podMade))
+	r.add(figure{Case: c, What: "p99 beside them : p99 idle, claim created to Bound", Unit: "ratio", AtMost: 1.2}, beside.at(0.99)/alone.at(0.99))
+	r.add(figure{Case: c, What: "p50 beside them : p50 idle, claim created to Bound", Unit: "ratio"}, beside.at(0.5)/alone.at(0.5))
+	return busy.narrow(ctx, r, c)
+}
+
+// one makes a claim of the healthy class, and waits until it is bound and its pod gone.
+func (s *stage) one(ctx context.Context, i int) error {
+	claim, err := s.plane.admin.CoreV1().PersistentVolumeClaims(name).Create(ctx, newClaim(fmt.Sprintf("lone-%d", i), healthyClass.name), createOptions)
+	if err != nil {
+		return fmt.Errorf("create claim: %w", err)
+	}
+	uid := string(claim.UID)
+	s.observer.note(uid, func(c *course, now time.Time) { c.class, c.created = healthyClass.name, now })
+	return s.observer.until(ctx, "one claim", func(courses map[string]*course) bool {
+		return !courses[uid].bound.IsZero() && !courses[uid].podGone.IsZero()
+	})
 }
 
 // narrow runs a burst of the class with a max-concurrent, whose pods are to be as many at a time, and never more.
@@ -70,39 +89,4 @@ func (s *stage) narrow(ctx context.Context, r *report, c string) error {
 	s.observer.mu.Unlock()
 	r.add(figure{Case: c, What: "pods at a time of a class with max-concurrent 7, the most", Unit: "count", AtMost: 7, AtLeast: 7}, float64(most))
 	return nil
-}
-
-type lonely struct{ bound, share series }
-
-// oneByOne makes claims of the healthy class, each when the one before is bound and its pod gone.
-func (s *stage) oneByOne(ctx context.Context, label string, n int) (l lonely, err error) {
-	before := map[string]bool{}
-	s.observer.mu.Lock()
-	for uid := range s.observer.courses {
-		before[uid] = true
-	}
-	s.observer.mu.Unlock()
-	for i := range n {
-		claim, err := s.plane.admin.CoreV1().PersistentVolumeClaims(name).Create(ctx, newClaim(fmt.Sprintf("%s-%d", label, i), healthyClass.name), createOptions)
-		if err != nil {
-			return l, fmt.Errorf("create claim: %w", err)
-		}
-		uid := string(claim.UID)
-		s.observer.note(uid, func(c *course, now time.Time) { c.class, c.created = healthyClass.name, now })
-		if err := s.observer.until(ctx, "one claim", func(courses map[string]*course) bool {
-			return !courses[uid].bound.IsZero() && !courses[uid].podGone.IsZero()
-		}); err != nil {
-			return l, err
-		}
-	}
-	s.observer.mu.Lock()
-	defer s.observer.mu.Unlock()
-	for uid, c := range s.observer.courses {
-		if c.class == healthyClass.name && !before[uid] {
-			l.bound = append(l.bound, c.bound.Sub(c.created))
-			l.share = append(l.share, max(0, c.podMade.Sub(c.annotated)))
-		}
-	}
-	fmt.Fprintf(os.Stderr, "bench: isolation, %s: Bound p50 %.0f p99 %.0f ms\n", label, l.bound.at(0.5), l.bound.at(0.99))
-	return l, nil
 }

@@ -59,6 +59,7 @@ type benchCase struct {
 var cases = []benchCase{
 	{"burst", runBursts},
 	{"isolation", runIsolation},
+	{"memory", runMemory},
 }
 
 func caseNames() (names []string) {

@@ -48,7 +48,7 @@ func startPlane(ctx context.Context, controllers bool) (p *plane, err error) {
 	if err != nil {
 		return nil, err
 	}
-	p = &plane{server: server, admin: kubernetes.NewForConfigOrDie(protobuf(server.Config(apiserver.Admin.Token())))}
+	p = &plane{server: server, admin: kubernetes.NewForConfigOrDie(inProtobuf(server.Config(apiserver.Admin.Token())))}
 	defer func() {
 		if err != nil {
 			p.stop()
@@ -73,7 +73,7 @@ func startPlane(ctx context.Context, controllers bool) (p *plane, err error) {
 
 func (p *plane) stop() { p.server.Stop() }
 
-func protobuf(config *rest.Config) *rest.Config {
+func inProtobuf(config *rest.Config) *rest.Config {
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return config

@@ -51,7 +51,7 @@ type player struct {
 const players = 16
 
 func startPlayer(ctx context.Context, p *plane, o *observer, acts map[string]act) *player {
-	asPods := protobuf(p.server.Config(apiserver.Admin.Token()))
+	asPods := inProtobuf(p.server.Config(apiserver.Admin.Token()))
 	asPods.Wrap(asPod)
 	pl := &player{pods: p.admin, volumes: kubernetes.NewForConfigOrDie(asPods), acts: acts, played: map[types.UID]bool{}, queue: make(chan *corev1.Pod, 1<<16)}
 	o.onPod = append(o.onPod, pl.see)

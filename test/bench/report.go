@@ -74,6 +74,8 @@ func (r *report) missed() []string {
 
 func (f *figure) goal() string {
 	switch {
+	case f.AtMost > 0 && f.AtLeast > 0:
+		return fmt.Sprintf("= %g", f.AtMost)
 	case f.AtMost > 0:
 		return fmt.Sprintf("<= %g", f.AtMost)
 	case f.AtLeast > 0:
