@@ -81,7 +81,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if err != nil {
 		return nil, err
 	}
-	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean)).Admissionregistration().V1()
+	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform((&lean{}).transform)).Admissionregistration().V1()
 	policies, bindings := admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer()
 	shipped, err := readShipped(o.SystemNamespace, o.Pods.Namespace)
 	if err != nil {

@@ -31,10 +31,11 @@ type caches struct {
 }
 
 func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
-	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean))
+	keep := informers.WithTransform((&lean{}).transform)
+	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	ours := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(namespace), informers.WithTransform(lean), informers.WithTweakListOptions(tweak))
+			informers.WithNamespace(namespace), keep, informers.WithTweakListOptions(tweak))
 	}
 	labelled := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
@@ -76,15 +77,6 @@ func (c *caches) expanding(uid, provisioner string) (class string, ok bool) {
 		return "", false
 	}
 	return util.GetPersistentVolumeClass(obj.(*corev1.PersistentVolume)), true
-}
-
-// lean drops what nobody here reads and what can be large. Annotations stay: the library writes claims and volumes back
-// from the cache.
-func lean(obj any) (any, error) {
-	if object, ok := obj.(metav1.Object); ok {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
 }
 
 // kickable is an informer that can tell its listeners again about an object that did not change. The library has no

@@ -143,7 +143,7 @@ func addMemory(ctx context.Context, s settings, r *report, d *process, f figure)
 	r.add(f, float64(most)/1e6)
 	fmt.Fprintf(os.Stderr, "bench: %s: %s: %.0f MB, the most %.0f MB\n", f.Case, f.What, float64(now)/1e6, float64(most)/1e6)
 	if s.profile != "" {
-		d.keep(ctx, s.profile+"/"+strings.ReplaceAll(f.Case, " ", "-")+".heap", "/debug/pprof/heap")
+		d.keep(ctx, s.profile+"/"+strings.NewReplacer(" ", "-", ":", "").Replace(f.Case+" "+f.What)+".heap", "/debug/pprof/heap")
 	}
 	return nil
 }
