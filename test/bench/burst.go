@@ -47,8 +47,10 @@ func openStage(ctx context.Context, acts map[string]act, classes ...class) (s *s
 		}
 		dispatches = dispatches || c.provisioner == oursClass.provisioner
 	}
-	if err := s.player.policiesBite(ctx, classes[0].name); err != nil {
-		return nil, err
+	if len(classes) > 0 {
+		if err := s.player.policiesBite(ctx, classes[0].name); err != nil {
+			return nil, err
+		}
 	}
 	if dispatches {
 		if s.ours, err = startDispatcher(ctx, s.plane); err != nil {

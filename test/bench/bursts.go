@@ -40,6 +40,14 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 		return fmt.Errorf("ours: %w", err)
 	}
 	c := fmt.Sprintf("1-2 burst of %d claims", n)
+	if s.peer != "" {
+		theirs, err := peerBurst(ctx, s.peer, n)
+		if err != nil {
+			return fmt.Errorf("peer: %w", err)
+		}
+		r.add(figure{Case: c, What: "peer: bound", Unit: "1/s"}, theirs.rate)
+		r.add(figure{Case: c, What: "ours : peer", Unit: "ratio"}, ours.rate/theirs.rate)
+	}
 	r.add(figure{Case: c, What: "floor: bound", Unit: "1/s"}, floor.rate)
 	r.add(figure{Case: c, What: "ours: bound", Unit: "1/s"}, ours.rate)
 	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
@@ -79,6 +87,21 @@ func oneBurst(ctx context.Context, s settings, c class, n int, release bool) (re
 	}
 	return stage.burst(ctx, c, n, release)
 }
+
+func peerBurst(ctx context.Context, adapter string, n int) (result, error) {
+	stage, err := openStage(ctx, nil)
+	if err != nil {
+		return result{}, err
+	}
+	defer stage.close()
+	var class string
+	if stage.peer, class, err = startPeer(ctx, adapter, stage.plane.server.Kubeconfig); err != nil {
+		return result{}, err
+	}
+	return stage.burst(ctx, theirClass(class), n, false)
+}
+
+func theirClass(name string) class { return class{name: name} }
 
 // addSeries adds the median of a run, and its p99.
 func addSeries(r *report, f figure, s series) {

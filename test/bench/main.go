@@ -26,20 +26,29 @@ type settings struct {
 	json       string
 	peer       string
 	profile    string
+	pleg       string
+	inside     bool
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.cases, "cases", "burst,isolation,memory,deletion,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.cases, "cases", "burst,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
 	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
+	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
+	flag.BoolVar(&s.inside, "inside", false, "run in the node's namespaces already")
 	flag.IntVar(&s.n, "n", 20, "claims, and bare pods, one at a time on the real kubelet")
 	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
 	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
 	flag.StringVar(&s.peer, "peer", "", "`adapter` of another provisioner to measure beside ours (test/bench/README.md)")
 	flag.StringVar(&s.profile, "profile", "", "`directory` that gets the dispatcher's profiles of each burst")
+	list := flag.Bool("list", false, "print the cases that would be run, and end")
 	flag.Parse()
+	if *list {
+		fmt.Println(s.cases)
+		return
+	}
 	klog.SetOutput(os.Stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, s)
@@ -60,6 +69,7 @@ var cases = []benchCase{
 	{"burst", runBursts},
 	{"isolation", runIsolation},
 	{"memory", runMemory},
+	{"pods", podsInside},
 }
 
 func caseNames() (names []string) {

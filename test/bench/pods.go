@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -18,19 +17,23 @@ import (
 
 type bench struct{ client kubernetes.Interface }
 
-// barePod is the floor: a pod of the same image that does nothing.
-func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
+// barePod makes a pod that does nothing, and is the time until it has Succeeded. dress adds what is to be measured.
+func (b *bench) barePod(ctx context.Context, podName string, dress func(*corev1.Pod)) (time.Duration, error) {
 	pods := b.client.CoreV1().Pods(name)
-	podName := fmt.Sprintf("bare-%d", i)
 	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + podName})
 	if err != nil {
 		return 0, fmt.Errorf("watch pod %s: %w", podName, err)
 	}
 	defer w.Stop()
+	no := false
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Annotations: map[string]string{"request": "{}"}}, Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+		Containers: []corev1.Container{{Name: "c", Image: image, Command: []string{"/bin/true"}}}}}
+	if dress != nil {
+		dress(pod)
+	}
 	start := time.Now()
-	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName}, Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever,
-		Containers:    []corev1.Container{{Name: "c", Image: image, Command: []string{"/bin/true"}}}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return 0, fmt.Errorf("create pod %s: %w", podName, err)
 	}
 	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
@@ -46,11 +49,32 @@ func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
 // podCourse is when each thing happened, counted from the creation of the claim.
 type podCourse struct{ annotated, podCreated, bound time.Duration }
 
+// boundOf is the time from a claim's creation until it is bound.
+func (b *bench) boundOf(ctx context.Context, claimName, class string) (time.Duration, error) {
+	claims := b.client.CoreV1().PersistentVolumeClaims(name)
+	w, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})
+	if err != nil {
+		return 0, fmt.Errorf("watch claim: %w", err)
+	}
+	defer w.Stop()
+	start := time.Now()
+	if _, err := claims.Create(ctx, newClaim(claimName, class), metav1.CreateOptions{}); err != nil {
+		return 0, fmt.Errorf("create claim: %w", err)
+	}
+	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
+		return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
+	})
+	if err != nil {
+		return 0, fmt.Errorf("claim %s: %w", claimName, err)
+	}
+	return took, nil
+}
+
 // claim follows one claim from its creation until it is bound.
-func (b *bench) claim(ctx context.Context, i int) (podCourse, error) {
+func (b *bench) claim(ctx context.Context, claimName string) (podCourse, error) {
 	var c podCourse
 	claims := b.client.CoreV1().PersistentVolumeClaims(name)
-	claimName, class := fmt.Sprintf("claim-%d", i), name
+	class := name
 	claimWatch, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})
 	if err != nil {
 		return c, fmt.Errorf("watch claim: %w", err)
@@ -63,9 +87,7 @@ func (b *bench) claim(ctx context.Context, i int) (podCourse, error) {
 	}
 	defer podWatch.Stop()
 	start := time.Now()
-	made, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claimName}, Spec: corev1.PersistentVolumeClaimSpec{
-		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}, metav1.CreateOptions{})
+	made, err := claims.Create(ctx, newClaim(claimName, class), metav1.CreateOptions{})
 	if err != nil {
 		return c, fmt.Errorf("create claim: %w", err)
 	}

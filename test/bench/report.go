@@ -29,16 +29,19 @@ type figure struct {
 }
 
 // report collects figures; those of one case and name become the runs of one line.
-type report struct{ figures []*figure }
+type report struct {
+	Machine string    `json:"machine"`
+	Figures []*figure `json:"figures"`
+}
 
 // add notes the value of one run.
 func (r *report) add(f figure, value float64) *figure {
-	i := slices.IndexFunc(r.figures, func(known *figure) bool { return known.Case == f.Case && known.What == f.What })
+	i := slices.IndexFunc(r.Figures, func(known *figure) bool { return known.Case == f.Case && known.What == f.What })
 	if i < 0 {
-		r.figures = append(r.figures, &f)
-		i = len(r.figures) - 1
+		r.Figures = append(r.Figures, &f)
+		i = len(r.Figures) - 1
 	}
-	line := r.figures[i]
+	line := r.Figures[i]
 	line.Runs = append(line.Runs, value)
 	line.Note = cmp.Or(f.Note, line.Note)
 	line.P99 = max(line.P99, f.P99)
@@ -64,7 +67,7 @@ func (f *figure) judge() {
 // missed are the ratios and counts that fall short. Times and sizes depend on the machine: they are printed, not asserted.
 func (r *report) missed() []string {
 	var list []string
-	for _, f := range r.figures {
+	for _, f := range r.Figures {
 		if f.Goal == "missed" && (f.Unit == "ratio" || f.Unit == "count") {
 			list = append(list, fmt.Sprintf("%s: %s is %.3g, the goal is %s", f.Case, f.What, f.Median, f.goal()))
 		}
@@ -86,7 +89,7 @@ func (f *figure) goal() string {
 
 func (r *report) print(w io.Writer) {
 	last := ""
-	for _, f := range r.figures {
+	for _, f := range r.Figures {
 		if f.Case != last {
 			fmt.Fprintf(w, "\n%-76s %9s %9s  %-5s %-8s %s\n", f.Case, "median", "p99", "unit", "goal", "")
 			last = f.Case
@@ -108,7 +111,8 @@ func (r *report) print(w io.Writer) {
 func (r *report) json(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	if err := encoder.Encode(map[string]any{"machine": machine(), "figures": r.figures}); err != nil {
+	r.Machine = machine()
+	if err := encoder.Encode(r); err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}
 	return nil
