@@ -18,10 +18,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// byClaimUID indexes pods by the claim that they are for, byUID claims by their UID.
+// byClaimUID indexes pods by the claim that they are for. byUID, claims by their UID, is the index that the library makes.
 const (
 	byClaimUID = "claim-uid"
-	byUID      = "claim"
+	byUID      = "uid"
 )
 
 // caches are what the dispatcher knows of the cluster, kept up to date by watches.
@@ -49,9 +49,7 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 		configMaps: ours(labelled("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
 		troubles:   ours(func(o *metav1.ListOptions) { o.FieldSelector = warnings }).Core().V1().Events().Informer(),
 	}
-	if err := c.claims.AddIndexers(cache.Indexers{byUID: func(obj any) ([]string, error) {
-		return []string{string(obj.(*corev1.PersistentVolumeClaim).UID)}, nil
-	}, byOrigin: indexOrigin}); err != nil {
+	if err := c.claims.AddIndexers(cache.Indexers{byOrigin: indexOrigin}); err != nil {
 		return nil, fmt.Errorf("index claims: %w", err)
 	}
 	if err := c.pods.AddIndexers(cache.Indexers{byClaimUID: func(obj any) ([]string, error) {

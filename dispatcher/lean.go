@@ -61,24 +61,31 @@ func (l *lean) pod(pod *corev1.Pod) {
 var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
 	"pv.kubernetes.io/migrated-to"}
 
+// rare says that a waiting claim's annotation is not one of those that Kubernetes gives to all of a class.
+func rare(key string) bool {
+	return key != "volume.kubernetes.io/storage-provisioner" && key != "volume.beta.kubernetes.io/storage-provisioner" && key != annSelectedNode
+}
+
 func unread(key, _ string) bool {
 	return key == contract.AnnClaimUID || // as the volume's name says
 		!strings.HasPrefix(key, contract.Prefix) && !slices.Contains(read, key)
 }
 
-// claim is left whole until it is bound.
+// claim is left whole until it is bound, but shares what it can.
 func (l *lean) claim(claim *corev1.PersistentVolumeClaim) {
 	delete(claim.Annotations, corev1.LastAppliedConfigAnnotation)
-	if claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound {
-		return
+	if claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound {
+		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
+		maps.DeleteFunc(claim.Annotations, unread)
+		if len(claim.Annotations) == 0 {
+			claim.Annotations = nil
+		}
+		claim.Labels = nil
+	} else if !slices.ContainsFunc(slices.Collect(maps.Keys(claim.Annotations)), rare) {
+		claim.Annotations = l.pairs(claim.Annotations)
 	}
 	claim.Namespace = l.text(claim.Namespace)
-	claim.UID = tail(claim.Spec.VolumeName, claim.UID)
-	maps.DeleteFunc(claim.Annotations, unread)
-	if len(claim.Annotations) == 0 {
-		claim.Annotations = nil
-	}
-	claim.Labels = nil
+	claim.Status.Phase = corev1.PersistentVolumeClaimPhase(l.text(string(claim.Status.Phase)))
 	claim.Finalizers = l.texts(claim.Finalizers)
 	if class := claim.Spec.StorageClassName; class != nil {
 		claim.Spec.StorageClassName = of(l, "class/"+*class, class)
@@ -95,6 +102,7 @@ func (l *lean) volume(v *corev1.PersistentVolume) {
 	s := &v.Spec
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
+	maps.DeleteFunc(v.Annotations, unread)
 	v.Annotations, v.Labels = l.pairs(v.Annotations), nil
 	v.Finalizers = l.texts(v.Finalizers)
 	s.StorageClassName = l.text(s.StorageClassName)
@@ -191,7 +199,6 @@ func (l *lean) sizes(list corev1.ResourceList) corev1.ResourceList {
 
 // pairs are few where they hold class, provisioner, config and identity.
 func (l *lean) pairs(annotations map[string]string) map[string]string {
-	maps.DeleteFunc(annotations, unread)
 	if len(annotations) == 0 {
 		return nil
 	}

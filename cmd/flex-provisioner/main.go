@@ -13,9 +13,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// gcPercent keeps memory below one and a half times of what is in use; what the garbage collector does more for it does
+// gcPercent keeps memory below a third more than what is in use; what the garbage collector does more for it does
 // not show beside the requests to the API server.
-const gcPercent = 50
+const gcPercent = 30
 
 func main() {
 	if os.Getenv("GOGC") == "" {

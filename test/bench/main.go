@@ -70,6 +70,7 @@ var cases = []benchCase{
 	{"isolation", runIsolation},
 	{"memory", runMemory},
 	{"pods", podsInside},
+	{"cinder", runCinder},
 }
 
 func caseNames() (names []string) {
