@@ -41,6 +41,9 @@ type Options struct {
 	// Trial makes requests with TrialIdentity, by which the dispatcher sees that the policies are in force, at its start and
 	// when they change. Nil, or with InsecureWithoutPolicies, their text alone is compared, or nothing.
 	Trial kubernetes.Interface
+	// Events is the client that writes events, so that a flood of them takes nothing from the limits of the other; default
+	// is the client of New.
+	Events kubernetes.Interface
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 }
@@ -77,6 +80,9 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if o.Threads == 0 {
 		o.Threads = 8
 	}
+	if o.Events == nil {
+		o.Events = client
+	}
 	caches, err := newCaches(client, o.Pods.Namespace)
 	if err != nil {
 		return nil, err
@@ -109,7 +115,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 // Run works until ctx ends, and returns when nothing of it runs any more.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.log = klog.FromContext(ctx)
-	recorder, stop := newRecorder(ctx, d.client)
+	recorder, stop := newRecorder(ctx, d.options.Events)
 	defer stop()
 	d.recorder = recorder
 	if err := d.listen(); err != nil {

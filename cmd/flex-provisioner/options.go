@@ -70,7 +70,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.insecure, "insecure-without-policies", false, "make pods even where the admission policies are missing that keep a provisioner from creating volumes other than its own")
 	flags.StringVar(&o.podAPI, "pod-kube-api", "", "`URL` of the API server as provisioner pods reach it (default: this process's own, inside a cluster)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's ServiceAccount)")
-	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server")
+	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server, beside those for events (50) and the Lease (10); the API server protects itself by its priorities")
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server at once")
 	flags.IntVar(&o.threads, "threads", o.threads, "`threads` for each storage class; none of them ever waits for a pod")
 	flags.StringVar(&o.httpAddress, "http-address", o.httpAddress, "`address` for /healthz, /readyz and /metrics")

@@ -24,9 +24,9 @@ type stage struct {
 }
 
 // openStage makes classes and starts who serves them: the bare program for floorClass, and the dispatcher for the others.
-func openStage(ctx context.Context, acts map[string]act, classes ...class) (s *stage, err error) {
+func openStage(ctx context.Context, controllers limits, acts map[string]act, classes ...class) (s *stage, err error) {
 	s = &stage{observer: newObserver()}
-	if s.plane, err = startPlane(ctx, true); err != nil {
+	if s.plane, err = startPlane(ctx, controllers); err != nil {
 		return nil, err
 	}
 	defer func() {

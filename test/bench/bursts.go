@@ -31,11 +31,11 @@ func runBursts(ctx context.Context, s settings, r *report) error {
 }
 
 func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
-	floor, err := oneBurst(ctx, s, floorClass, n, n <= 2000)
+	floor, err := oneBurst(ctx, s, raised, floorClass, n, n <= 2000)
 	if err != nil {
 		return fmt.Errorf("floor: %w", err)
 	}
-	ours, err := oneBurst(ctx, s, oursClass, n, n <= 2000)
+	ours, err := oneBurst(ctx, s, raised, oursClass, n, n <= 2000)
 	if err != nil {
 		return fmt.Errorf("ours: %w", err)
 	}
@@ -76,8 +76,8 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	return nil
 }
 
-func oneBurst(ctx context.Context, s settings, c class, n int, release bool) (result, error) {
-	stage, err := openStage(ctx, nil, c)
+func oneBurst(ctx context.Context, s settings, controllers limits, c class, n int, release bool) (result, error) {
+	stage, err := openStage(ctx, controllers, nil, c)
 	if err != nil {
 		return result{}, err
 	}
@@ -89,7 +89,7 @@ func oneBurst(ctx context.Context, s settings, c class, n int, release bool) (re
 }
 
 func peerBurst(ctx context.Context, adapter string, n int) (result, error) {
-	stage, err := openStage(ctx, nil)
+	stage, err := openStage(ctx, raised, nil)
 	if err != nil {
 		return result{}, err
 	}
@@ -102,6 +102,20 @@ func peerBurst(ctx context.Context, adapter string, n int) (result, error) {
 }
 
 func theirClass(name string) class { return class{name: name} }
+
+// runDefaults is a small burst with the limits that the controller-manager has unless somebody raises them.
+func runDefaults(ctx context.Context, s settings, r *report) error {
+	const n = 100
+	c := fmt.Sprintf("2 burst of %d claims, controller-manager with its default limits 20/30", n)
+	for _, who := range []class{floorClass, oursClass} {
+		result, err := oneBurst(ctx, s, defaults, who, n, false)
+		if err != nil {
+			return err
+		}
+		r.add(figure{Case: c, What: who.name + ": bound", Unit: "1/s"}, result.rate)
+	}
+	return nil
+}
 
 // addSeries adds the median of a run, and its p99.
 func addSeries(r *report, f figure, s series) {

@@ -25,12 +25,12 @@ const (
 func runIsolation(ctx context.Context, _ settings, r *report) error {
 	ctx, cancel := within(ctx, 15*time.Minute, "isolation")
 	defer cancel()
-	idle, err := openStage(ctx, nil, healthyClass)
+	idle, err := openStage(ctx, raised, nil, healthyClass)
 	if err != nil {
 		return err
 	}
 	defer idle.close()
-	busy, err := openStage(ctx, map[string]act{hangsClass.name: hang, imageClass.name: noImage}, healthyClass, hangsClass, imageClass, narrowClass)
+	busy, err := openStage(ctx, raised, map[string]act{hangsClass.name: hang, imageClass.name: noImage}, healthyClass, hangsClass, imageClass, narrowClass)
 	if err != nil {
 		return err
 	}

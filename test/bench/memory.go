@@ -36,7 +36,7 @@ func runMemory(ctx context.Context, s settings, r *report) error {
 
 // claimsInFlight lets the dispatcher make a pod for each of 10,000 claims, all of which hang, and restarts it.
 func claimsInFlight(ctx context.Context, settings settings, r *report) error {
-	p, err := startPlane(ctx, false)
+	p, err := startPlane(ctx, noControllers)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 
 // boundVolumes starts the dispatcher beside 50,000 volumes that are bound.
 func boundVolumes(ctx context.Context, settings settings, r *report) error {
-	p, err := startPlane(ctx, false)
+	p, err := startPlane(ctx, noControllers)
 	if err != nil {
 		return err
 	}

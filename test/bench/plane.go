@@ -42,8 +42,17 @@ type plane struct {
 	admin  kubernetes.Interface
 }
 
+// limits are those of the controller-manager's clients.
+type limits struct{ qps, burst int }
+
+var (
+	raised        = limits{300, 500}
+	defaults      = limits{20, 30}
+	noControllers = limits{}
+)
+
 // startPlane takes about ten seconds. Each burst has one of its own, so that none finds what another left in etcd.
-func startPlane(ctx context.Context, controllers bool) (p *plane, err error) {
+func startPlane(ctx context.Context, controllers limits) (p *plane, err error) {
 	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser})
 	if err != nil {
 		return nil, err
@@ -54,8 +63,8 @@ func startPlane(ctx context.Context, controllers bool) (p *plane, err error) {
 			p.stop()
 		}
 	}()
-	if controllers {
-		if _, err := server.StartControllers(); err != nil {
+	if controllers != noControllers {
+		if _, err := server.StartControllersAt(controllers.qps, controllers.burst); err != nil {
 			return nil, err
 		}
 	}
