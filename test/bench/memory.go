@@ -65,6 +65,9 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 	if err := addMemory(ctx, settings, r, d, figure{Case: c, What: "resident memory", Unit: "MB", AtMost: 120}); err != nil {
 		return err
 	}
+	if err := askForPods(ctx, r, c, p); err != nil {
+		return err
+	}
 	d.stop()
 	before, err := p.requests(ctx)
 	if err != nil {
@@ -96,6 +99,33 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		}
 	}
 	r.add(figure{Case: c, What: "claims that did not get exactly one pod", Unit: "count", AtMost: 0.5}, float64(twice))
+	return nil
+}
+
+// askForPods measures what it costs to be sure of a claim's pods: the list by label, which the API server finds by looking
+// at every pod of the namespace, against one pod by its name.
+func askForPods(ctx context.Context, r *report, c string, p *plane) error {
+	pods := p.admin.CoreV1().Pods(contract.ProvisionersNamespace)
+	var byLabel, byName series
+	for i := range 100 {
+		uid := uidOf(i * 97)
+		start := time.Now()
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + uid})
+		if err != nil {
+			return fmt.Errorf("list pods of claim %s: %w", uid, err)
+		}
+		if len(list.Items) != 1 {
+			return fmt.Errorf("list pods of claim %s: there are %d", uid, len(list.Items))
+		}
+		byLabel = append(byLabel, time.Since(start))
+		start = time.Now()
+		if _, err := pods.Get(ctx, podspec.Name(contract.Provision, uid, 0), metav1.GetOptions{}); err != nil {
+			return fmt.Errorf("get pod of claim %s: %w", uid, err)
+		}
+		byName = append(byName, time.Since(start))
+	}
+	addSeries(r, figure{Case: c, What: "list of one claim's pods, by label", Unit: "ms"}, byLabel)
+	addSeries(r, figure{Case: c, What: "get of one pod, by name", Unit: "ms"}, byName)
 	return nil
 }
 
