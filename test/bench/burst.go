@@ -24,8 +24,8 @@ type stage struct {
 }
 
 // openStage makes classes and starts who serves them: the bare program for floorClass, and the dispatcher for the others.
-func openStage(ctx context.Context, controllers limits, acts map[string]act, classes ...class) (s *stage, err error) {
-	s = &stage{observer: newObserver()}
+func openStage(ctx context.Context, controllers limits, acts map[string]act, classes ...class) (_ *stage, err error) {
+	s := &stage{observer: newObserver()}
 	if s.plane, err = startPlane(ctx, controllers); err != nil {
 		return nil, err
 	}

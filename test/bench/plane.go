@@ -52,12 +52,12 @@ var (
 )
 
 // startPlane takes about ten seconds. Each burst has one of its own, so that none finds what another left in etcd.
-func startPlane(ctx context.Context, controllers limits) (p *plane, err error) {
+func startPlane(ctx context.Context, controllers limits) (_ *plane, err error) {
 	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser})
 	if err != nil {
 		return nil, err
 	}
-	p = &plane{server: server, admin: kubernetes.NewForConfigOrDie(inProtobuf(server.Config(apiserver.Admin.Token())))}
+	p := &plane{server: server, admin: kubernetes.NewForConfigOrDie(inProtobuf(server.Config(apiserver.Admin.Token())))}
 	defer func() {
 		if err != nil {
 			p.stop()
