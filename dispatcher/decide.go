@@ -72,7 +72,7 @@ func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 	if newest, ok := last(deletes); ok && newest.outcome.Phase == podspec.Succeeded && f.volume.Status.Phase != corev1.VolumeBound &&
 		newest.pod.Annotations[contract.AnnVolumeUID] == string(f.volume.UID) {
 		// Its storage is gone, whatever has become of the claim and the reclaim policy since: so goes the volume.
-		p.storageGone, p.dropVolume = f.released, !awaitsDeletion(f.volume)
+		p.dropVolume = true
 		return p
 	}
 	ours := len(provisions) > 0 && f.volume.Status.Phase != corev1.VolumeBound
@@ -89,7 +89,7 @@ func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 	}
 	if len(provisions) > 0 && f.live() {
 		p.cloneOf = unansweredClone(f.claim, provisions)
-		p.reports = append(p.reports, report{on: onClaim, reason: ReasonSucceeded, key: string(f.volume.UID),
+		p.reports = append(p.reports, report{on: onClaim, reason: ReasonSucceeded, key: string(f.volume.UID), lone: provisions[0].number == 0,
 			message: fmt.Sprintf("pod %s made volume %s", provisions[len(provisions)-1].pod.Name, f.volume.Name)})
 	}
 	p.settle = append(p.settle, pods(provisions)...)

@@ -274,9 +274,6 @@ func describe(p plan) string {
 	}
 	names("settle", p.settle)
 	names("retire", p.retire)
-	if p.storageGone {
-		words = append(words, "storage gone")
-	}
 	if p.handOver {
 		words = append(words, "hand over")
 	}
@@ -386,8 +383,8 @@ func TestDecide(t *testing.T) {
 		{name: "released, no ConfigMap", claim: "none", volume: "fits released", also: "asked no-config", want: "tell volume ProvisionerConfigMissing"},
 		{name: "released, delete pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: ""},
 		{name: "released, delete failed", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 failed"}, want: "tell volume ProvisionerFailed, look in 500ms"},
-		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "storage gone"},
-		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: ""},
+		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "drop volume"},
+		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: "drop volume"},
 		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "settle del-0"},
 		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "settle del-0, (check)"},
 		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for del-0, replace del-0, (confirm)"},

@@ -41,6 +41,9 @@ type Options struct {
 	// Trial makes requests with TrialIdentity, by which the dispatcher sees that the policies are in force, at its start and
 	// when they change. Nil, or with InsecureWithoutPolicies, their text alone is compared, or nothing.
 	Trial kubernetes.Interface
+	// Events is the client that writes events, so that a flood of them takes nothing from the limits of the other; default
+	// is the client of New.
+	Events kubernetes.Interface
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 }
@@ -77,11 +80,14 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if o.Threads == 0 {
 		o.Threads = 8
 	}
+	if o.Events == nil {
+		o.Events = client
+	}
 	caches, err := newCaches(client, o.Pods.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean)).Admissionregistration().V1()
+	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform((&lean{}).transform)).Admissionregistration().V1()
 	policies, bindings := admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer()
 	shipped, err := readShipped(o.SystemNamespace, o.Pods.Namespace)
 	if err != nil {
@@ -109,7 +115,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 // Run works until ctx ends, and returns when nothing of it runs any more.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	d.log = klog.FromContext(ctx)
-	recorder, stop := newRecorder(ctx, d.client)
+	recorder, stop := newRecorder(ctx, d.options.Events)
 	defer stop()
 	d.recorder = recorder
 	if err := d.listen(); err != nil {
@@ -174,7 +180,7 @@ func (d *Dispatcher) listen() error {
 			d.claimChanged(string(claim.UID))
 			d.pokeClones(claim.Namespace, claim.Name)
 		}},
-		{d.caches.volumes.SharedIndexInformer, func(obj any, _ bool) {
+		{d.caches.volumes, func(obj any, _ bool) {
 			volume := obj.(*corev1.PersistentVolume)
 			if uid, ok := podspec.ClaimUIDOf(volume.Name); ok {
 				d.claimChanged(uid)

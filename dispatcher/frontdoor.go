@@ -37,20 +37,14 @@ func (f frontDoor) Provision(_ context.Context, o controller.ProvisionOptions) (
 	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was taken in"}
 }
 
-// Delete takes a released volume in, and says so until its storage is gone.
-func (f frontDoor) Delete(ctx context.Context, volume *corev1.PersistentVolume) error {
+// Delete takes a released volume in. The volume goes, after its storage, without the library.
+func (f frontDoor) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
 	uid, ok := podspec.ClaimUIDOf(volume.Name)
 	if !ok {
 		f.d.recorder.Event(volume, corev1.EventTypeWarning, string(ReasonNotOurs),
 			"the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume")
 		return &controller.IgnoredError{Reason: "the volume has a foreign name"}
 	}
-	if !f.d.release(uid, util.GetPersistentVolumeClass(volume), volume.UID) {
-		return &controller.IgnoredError{Reason: "the volume was taken in"}
-	}
-	if volume.DeletionTimestamp != nil && f.d.vanished(ctx, volume) {
-		// The library's own deletion brought it back here before its cache saw the end of it.
-		return &controller.IgnoredError{Reason: "the volume is gone"}
-	}
-	return nil
+	f.d.release(uid, util.GetPersistentVolumeClass(volume), volume.UID)
+	return &controller.IgnoredError{Reason: "the volume was taken in"}
 }

@@ -155,9 +155,3 @@ func (d *Dispatcher) confirmPods(ctx context.Context, f *facts) error {
 	sortAttempts(f.kept)
 	return nil
 }
-
-// vanished says that the API server no longer has the volume. In doubt it says no.
-func (d *Dispatcher) vanished(ctx context.Context, v *corev1.PersistentVolume) bool {
-	now, err := d.client.CoreV1().PersistentVolumes().Get(ctx, v.Name, metav1.GetOptions{})
-	return apierrors.IsNotFound(err) || err == nil && now.UID != v.UID
-}

@@ -18,23 +18,24 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// byClaimUID indexes pods by the claim that they are for, byUID claims by their UID.
+// byClaimUID indexes pods by the claim that they are for. byUID, claims by their UID, is the index that the library makes.
 const (
 	byClaimUID = "claim-uid"
-	byUID      = "claim"
+	byUID      = "uid"
 )
 
 // caches are what the dispatcher knows of the cluster, kept up to date by watches.
 type caches struct {
-	pods, configMaps, classes, troubles cache.SharedIndexInformer
-	claims, volumes                     *kickable
+	pods, configMaps, classes, troubles, volumes cache.SharedIndexInformer
+	claims                                       *kickable
 }
 
 func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
-	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean))
+	keep := informers.WithTransform((&lean{}).transform)
+	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	ours := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0,
-			informers.WithNamespace(namespace), informers.WithTransform(lean), informers.WithTweakListOptions(tweak))
+			informers.WithNamespace(namespace), keep, informers.WithTweakListOptions(tweak))
 	}
 	labelled := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
@@ -42,15 +43,13 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 	warnings := fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("type", corev1.EventTypeWarning)).String()
 	c := &caches{
 		claims:     &kickable{SharedIndexInformer: cluster.Core().V1().PersistentVolumeClaims().Informer()},
-		volumes:    &kickable{SharedIndexInformer: cluster.Core().V1().PersistentVolumes().Informer()},
+		volumes:    cluster.Core().V1().PersistentVolumes().Informer(),
 		classes:    cluster.Storage().V1().StorageClasses().Informer(),
 		pods:       ours(labelled(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
 		configMaps: ours(labelled("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
 		troubles:   ours(func(o *metav1.ListOptions) { o.FieldSelector = warnings }).Core().V1().Events().Informer(),
 	}
-	if err := c.claims.AddIndexers(cache.Indexers{byUID: func(obj any) ([]string, error) {
-		return []string{string(obj.(*corev1.PersistentVolumeClaim).UID)}, nil
-	}, byOrigin: indexOrigin}); err != nil {
+	if err := c.claims.AddIndexers(cache.Indexers{byOrigin: indexOrigin}); err != nil {
 		return nil, fmt.Errorf("index claims: %w", err)
 	}
 	if err := c.pods.AddIndexers(cache.Indexers{byClaimUID: func(obj any) ([]string, error) {
@@ -78,17 +77,8 @@ func (c *caches) expanding(uid, provisioner string) (class string, ok bool) {
 	return util.GetPersistentVolumeClass(obj.(*corev1.PersistentVolume)), true
 }
 
-// lean drops what nobody here reads and what can be large. Annotations stay: the library writes claims and volumes back
-// from the cache.
-func lean(obj any) (any, error) {
-	if object, ok := obj.(metav1.Object); ok {
-		object.SetManagedFields(nil)
-	}
-	return obj, nil
-}
-
 // kickable is an informer that can tell its listeners again about an object that did not change. The library has no
-// other door by which to be told that the deletion it asked for has come to an end, or that a claim needs a volume again.
+// other door by which to be told that a claim needs a volume again.
 type kickable struct {
 	cache.SharedIndexInformer
 

@@ -15,14 +15,15 @@ type intake struct {
 	changes  uint64
 	wanted   map[string]bool
 	released map[string]types.UID // claim's UID -> volume's UID
-	gone     map[types.UID]bool   // volumes whose storage is gone
 	told     map[string]map[string]bool
-	expected map[string]string // claim's UID -> pod that was created
+	troubled map[string]bool      // a warning was told since the UID came
+	dropped  map[string]types.UID // claim's UID -> UID of a volume that was deleted
+	expected map[string]string    // claim's UID -> pod that was created
 }
 
 func newIntake() *intake {
-	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{}, gone: map[types.UID]bool{},
-		told: map[string]map[string]bool{}, expected: map[string]string{}}
+	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{},
+		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, expected: map[string]string{}}
 }
 
 // want takes in a claim to be provisioned.
@@ -40,17 +41,13 @@ func (d *Dispatcher) isWanted(uid string) bool {
 	return d.intake.wanted[uid]
 }
 
-// release takes in a volume whose storage is to be deleted; gone says that this has been done.
-func (d *Dispatcher) release(uid, class string, volume types.UID) (gone bool) {
+// release takes in a volume whose storage is to be deleted.
+func (d *Dispatcher) release(uid, class string, volume types.UID) {
 	d.intake.mu.Lock()
 	defer d.intake.mu.Unlock()
-	if d.intake.gone[volume] {
-		return true
-	}
 	d.intake.changes++
 	d.intake.released[uid] = volume
 	d.lanes.add(class, uid)
-	return false
 }
 
 // forget drops a UID, unless something was handed over since the facts were gathered.
@@ -61,10 +58,11 @@ func (d *Dispatcher) forget(f *facts) bool {
 		d.lanes.poke(f.uid)
 		return false
 	}
-	delete(d.intake.gone, d.intake.released[f.uid])
 	delete(d.intake.wanted, f.uid)
 	delete(d.intake.released, f.uid)
 	delete(d.intake.told, f.uid)
+	delete(d.intake.troubled, f.uid)
+	delete(d.intake.dropped, f.uid)
 	delete(d.intake.expected, f.uid)
 	d.lanes.forget(f.uid)
 	d.slots.leave(f.class, f.uid)
@@ -77,13 +75,17 @@ func (i *intake) get(uid string) (wanted bool, released types.UID, changes uint6
 	return i.wanted[uid], i.released[uid], i.changes
 }
 
-// storageGone remembers that the volume's storage is gone, and says whether that is new.
-func (i *intake) storageGone(volume types.UID) bool {
+// drop remembers that a volume was deleted, which the cache may not show for a while.
+func (i *intake) drop(uid string, volume types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	known := i.gone[volume]
-	i.gone[volume] = true
-	return !known
+	i.dropped[uid] = volume
+}
+
+func (i *intake) isDropped(uid string, volume types.UID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.dropped[uid] == volume
 }
 
 // unwant gives the claim back to the library, which hands it over again when the scheduler has chosen another node.
@@ -128,6 +130,19 @@ func (i *intake) first(uid, key string) bool {
 	}
 	i.told[uid][key] = true
 	return true
+}
+
+// trouble notes that a warning was told.
+func (i *intake) trouble(uid string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.troubled[uid] = true
+}
+
+func (i *intake) hadTrouble(uid string) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.troubled[uid]
 }
 
 // untell drops what was told about a pod that is gone, so that long retries do not fill the memory.

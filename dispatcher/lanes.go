@@ -21,11 +21,12 @@ type lanes struct {
 	queues map[string]workqueue.TypedRateLimitingInterface[string]
 	// classOf is every UID that has anything going on, so that a change of a class's ConfigMap reaches them all.
 	classOf map[string]string
+	known   map[string]int // how many UIDs of each class that are
 }
 
 func newLanes(threads int, look func(ctx context.Context, class, uid string) (time.Duration, error)) *lanes {
 	return &lanes{look: look, threads: threads,
-		queues: map[string]workqueue.TypedRateLimitingInterface[string]{}, classOf: map[string]string{}}
+		queues: map[string]workqueue.TypedRateLimitingInterface[string]{}, classOf: map[string]string{}, known: map[string]int{}}
 }
 
 // start lets the threads run until ctx ends; what was added before waits until then.
@@ -55,6 +56,8 @@ func (l *lanes) add(class, uid string) {
 	defer l.mu.Unlock()
 	if known, ok := l.classOf[uid]; ok {
 		class = known
+	} else {
+		l.known[class]++
 	}
 	l.classOf[uid] = class
 	l.queue(class).Add(uid)
@@ -92,7 +95,17 @@ func (l *lanes) pokeClass(class string) {
 func (l *lanes) forget(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.classOf, uid)
+	if class, ok := l.classOf[uid]; ok {
+		l.known[class]--
+		delete(l.classOf, uid)
+	}
+}
+
+// busy says that more than one UID of the class has something going on.
+func (l *lanes) busy(class string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[class] > 1
 }
 
 // queue is called with mu held.

@@ -40,8 +40,6 @@ type plan struct {
 	// While a claim waits, the numbers of its attempts only grow and the first one's name stays taken: a dispatcher whose
 	// cache lags, or knows of none, orders a name that exists.
 	retire []*corev1.Pod
-	// storageGone tells the library that the storage of the released volume is gone.
-	storageGone bool
 	// handOver asks the library to look at the claim again. It may have dropped it while a volume existed.
 	handOver bool
 	// forget says that nothing is left to do for this UID.
@@ -74,6 +72,9 @@ type report struct {
 	reason  podspec.Reason
 	message string
 	key     string
+	// lone says that it is told of a claim that had trouble, or that comes alone, and not in a burst: each event is a write,
+	// and who waits for a thousand claims sees that they are bound.
+	lone bool
 	// logs asks for the last log lines of the pod, for the administrator, and where the class says so for the user too.
 	logs bool
 }

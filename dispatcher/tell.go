@@ -31,6 +31,10 @@ func (d *Dispatcher) tell(ctx context.Context, f *facts, r report) {
 	if r.key == "" || !d.intake.first(f.uid, r.key) {
 		return
 	}
+	if r.lone && !d.intake.hadTrouble(f.uid) && d.lanes.busy(f.class) {
+		d.log.Info("Finished", "reason", r.reason, "message", r.message, "claimUID", f.uid, "StorageClass", f.class)
+		return
+	}
 	var object runtime.Object
 	switch {
 	case r.on == onClaim && f.claim != nil:
@@ -51,6 +55,7 @@ func (d *Dispatcher) tell(ctx context.Context, f *facts, r report) {
 	if r.warning {
 		kind = corev1.EventTypeWarning
 		d.metrics.failures.WithLabelValues(f.class, string(r.reason)).Inc()
+		d.intake.trouble(f.uid)
 	}
 	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
 	r.message = podspec.Clip(podspec.OneLine(r.message), maxEvent)

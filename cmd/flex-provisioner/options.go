@@ -35,6 +35,7 @@ type options struct {
 	leaseNamespace   string
 	leaseDuration    time.Duration
 	insecure         bool
+	profiling        bool
 }
 
 // How flexctl comes into pods that run inline scripts.
@@ -50,8 +51,8 @@ func defaults() *options {
 		namespace:       contract.ProvisionersNamespace,
 		flexctlImage:    "docker.io/flex-provisioner/flexctl:dev",
 		flexctlMount:    mountAuto,
-		qps:             200,
-		burst:           400,
+		qps:             1000,
+		burst:           2000,
 		threads:         8,
 		httpAddress:     ":8080",
 		leaderElect:     true,
@@ -69,10 +70,11 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.insecure, "insecure-without-policies", false, "make pods even where the admission policies are missing that keep a provisioner from creating volumes other than its own")
 	flags.StringVar(&o.podAPI, "pod-kube-api", "", "`URL` of the API server as provisioner pods reach it (default: this process's own, inside a cluster)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's ServiceAccount)")
-	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server")
+	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server, beside those for events (50) and the Lease (10); the API server protects itself by its priorities")
 	flags.IntVar(&o.burst, "kube-api-burst", o.burst, "requests to the API server at once")
 	flags.IntVar(&o.threads, "threads", o.threads, "`threads` for each storage class; none of them ever waits for a pod")
 	flags.StringVar(&o.httpAddress, "http-address", o.httpAddress, "`address` for /healthz, /readyz and /metrics")
+	flags.BoolVar(&o.profiling, "profiling", false, "serve /debug/pprof/ on --http-address too; profiles show names of claims to whoever may ask")
 	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "work only while holding the Lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", o.leaseNamespace, "`namespace` of the Lease")
 	flags.DurationVar(&o.leaseDuration, "lease-duration", o.leaseDuration, "how long a replica that died is waited for")

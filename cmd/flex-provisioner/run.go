@@ -37,6 +37,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
+	events, err := kubernetes.NewForConfig(limited(config, eventQPS, eventBurst))
+	if err != nil {
+		return fmt.Errorf("make client for events: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	pods, err := o.cluster(client, config)
@@ -51,13 +55,14 @@ func run(ctx context.Context, o *options) error {
 	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
-		Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner, Registry: registry,
+		Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner,
+		Events: events, Registry: registry,
 	})
 	if err != nil {
 		return err
 	}
 	state := newReadiness(client, permissions(o.namespace, o.leaseNamespace, leaseName(o.provisionerName)))
-	stopServing, err := serve(ctx, o.httpAddress, registry, state)
+	stopServing, err := serve(ctx, o, registry, state)
 	if err != nil {
 		return err
 	}
@@ -71,6 +76,13 @@ func run(ctx context.Context, o *options) error {
 	}
 	return lead(ctx, o, config, state, work)
 }
+
+// Limits of the clients beside the main one, whose limits are options: events and the Lease wait for nothing but
+// themselves.
+const (
+	eventQPS, eventBurst = 50, 300
+	leaseQPS, leaseBurst = 10, 20
+)
 
 func limited(config *rest.Config, qps float32, burst int) *rest.Config {
 	config = rest.CopyConfig(config)
@@ -106,7 +118,7 @@ func (o *options) cluster(client kubernetes.Interface, config *rest.Config) (pod
 // lead runs work while this process holds the Lease. Leader election has a client of its own, so that a burst of work
 // never makes it wait; and the Lease is given up only after the work has ended, so that the next leader is alone.
 func lead(ctx context.Context, o *options, config *rest.Config, state *readiness, work func(context.Context) error) error {
-	client, err := kubernetes.NewForConfig(limited(config, 10, 20))
+	client, err := kubernetes.NewForConfig(limited(config, leaseQPS, leaseBurst))
 	if err != nil {
 		return fmt.Errorf("make client for the Lease: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"strings"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 )
 
 // serve answers probes and scrapes until the function that it returns is called.
-func serve(ctx context.Context, address string, metrics prometheus.Gatherer, state *readiness) (stop func(), err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+func serve(ctx context.Context, o *options, metrics prometheus.Gatherer, state *readiness) (stop func(), err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.httpAddress)
 	if err != nil {
-		return nil, fmt.Errorf("listen on --http-address=%s: %w", address, err)
+		return nil, fmt.Errorf("listen on --http-address=%s: %w", o.httpAddress, err)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -30,6 +31,11 @@ func serve(ctx context.Context, address string, metrics prometheus.Gatherer, sta
 		fmt.Fprintf(w, "ok: %s\n", note)
 	})
 	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	if o.profiling {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	done := make(chan struct{})
 	go func() {

@@ -1,89 +1,123 @@
-// Command bench measures the dispatcher on a running cluster: claims against bare pods of the same image, interleaved and
-// at random moments, so that nothing locks on to the kubelet's one-second rounds. It prints; it asserts nothing.
+// Command bench measures the dispatcher. Bursts, isolation, memory and deletion run on a control plane that it starts
+// itself, with a player in the place of nodes, and beside a bare program in the same run; real pods run on the cluster of
+// test/cluster. It prints a table, writes JSON, and with -check fails where a ratio or a count falls short of its goal.
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"time"
 
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 )
 
+type settings struct {
+	cases      string
+	kubeconfig string
+	runs       int
+	sizes      string
+	n          int
+	check      bool
+	json       string
+	peer       string
+	profile    string
+	pleg       string
+	inside     bool
+}
+
 func main() {
-	kubeconfig := flag.String("kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster")
-	n := flag.Int("n", 50, "claims, and bare pods, to measure")
+	var s settings
+	flag.StringVar(&s.cases, "cases", "burst,defaults,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
+	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
+	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
+	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
+	flag.BoolVar(&s.inside, "inside", false, "run in the node's namespaces already")
+	flag.IntVar(&s.n, "n", 20, "claims, and bare pods, one at a time on the real kubelet")
+	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
+	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
+	flag.StringVar(&s.peer, "peer", "", "`adapter` of another provisioner to measure beside ours (test/bench/README.md)")
+	flag.StringVar(&s.profile, "profile", "", "`directory` that gets the dispatcher's profiles of each burst")
+	list := flag.Bool("list", false, "print the cases that would be run, and end")
 	flag.Parse()
+	if *list {
+		fmt.Println(s.cases)
+		return
+	}
+	klog.SetOutput(os.Stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := run(ctx, *kubeconfig, *n); err != nil {
+	err := run(ctx, s)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, kubeconfig string, n int) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return fmt.Errorf("read %s (make cluster-up writes it): %w", kubeconfig, err)
+// benchCase is one of the cases of the report.
+type benchCase struct {
+	name string
+	run  func(ctx context.Context, s settings, r *report) error
+}
+
+var cases = []benchCase{
+	{"burst", runBursts},
+	{"defaults", runDefaults},
+	{"isolation", runIsolation},
+	{"memory", runMemory},
+	{"pods", podsInside},
+	{"cinder", runCinder},
+}
+
+func caseNames() (names []string) {
+	for _, c := range cases {
+		names = append(names, c.name)
 	}
-	config.QPS, config.Burst = 500, 1000
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("make client: %w", err)
+	return names
+}
+
+func run(ctx context.Context, s settings) error {
+	wanted := strings.Split(s.cases, ",")
+	for _, w := range wanted {
+		if !slices.Contains(caseNames(), w) {
+			return fmt.Errorf("-cases=%s: no case %q: one of %s", s.cases, w, strings.Join(caseNames(), ", "))
+		}
 	}
-	b := &bench{client: client}
-	if err := b.setUp(ctx); err != nil {
+	r := &report{}
+	began := time.Now()
+	for _, c := range cases {
+		if !slices.Contains(wanted, c.name) {
+			continue
+		}
+		if err := c.run(ctx, s, r); err != nil {
+			r.print(os.Stdout)
+			return fmt.Errorf("case %s: %w", c.name, err)
+		}
+	}
+	r.print(os.Stdout)
+	fmt.Printf("\n%s; took %s\n", machine(), time.Since(began).Round(time.Second))
+	if err := writeJSON(s.json, r); err != nil {
 		return err
 	}
-	defer b.tearDown(context.WithoutCancel(ctx))
-	var bare, annotated, created, share, bound series
-	for i := range n {
-		pause(ctx)
-		took, err := b.barePod(ctx, i)
-		if err != nil {
-			return err
-		}
-		bare = append(bare, took)
-		pause(ctx)
-		c, err := b.claim(ctx, i)
-		if err != nil {
-			return err
-		}
-		annotated, created, share = append(annotated, c.annotated), append(created, c.podCreated), append(share, c.podCreated-c.annotated)
-		bound = append(bound, c.bound)
+	if missed := r.missed(); s.check && len(missed) > 0 {
+		return fmt.Errorf("short of the goals:\n  %s", strings.Join(missed, "\n  "))
 	}
-	gone, err := b.release(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%-48s %8s %8s %8s\n", fmt.Sprintf("n=%d, milliseconds", n), "p50", "p99", "max")
-	for _, row := range []struct {
-		name string
-		series
-	}{
-		{"bare pod: create to Succeeded", bare},
-		{"claim: create to given to us by Kubernetes", annotated},
-		{"claim: given to us to provisioner pod created", share},
-		{"claim: create to provisioner pod created", created},
-		{"claim: create to Bound", bound},
-	} {
-		fmt.Printf("%-48s %8.1f %8.1f %8.1f\n", row.name, row.at(0.5), row.at(0.99), row.at(1))
-	}
-	fmt.Printf("%-48s %8.2f\n", "ratio of the medians, Bound : bare pod", bound.at(0.5)/bare.at(0.5))
-	fmt.Printf("%-48s %8.1f\n", fmt.Sprintf("%d claims deleted at once: the last volume gone", n), series{gone}.at(1))
 	return nil
 }
 
-// pause waits a random part of a second and a half.
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(rand.N(1500 * time.Millisecond)):
+func writeJSON(path string, r *report) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("write figures: %w", err)
 	}
+	if err := r.json(file); err != nil {
+		file.Close()
+		return err
+	}
+	return file.Close()
 }

@@ -1,7 +1,6 @@
-//go:build integration
-
 // Package apiserver runs a real etcd and kube-apiserver, and the controllers where a test needs them, on free loopback
-// ports: no kubelet, no scheduler, no containers. A test binary starts one in TestMain and stops it at the end.
+// ports: no kubelet, no scheduler, no containers. A test binary starts one in TestMain and stops it at the end; test/bench
+// starts one for each burst.
 package apiserver
 
 import (
@@ -10,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"k8s.io/client-go/kubernetes"
@@ -24,6 +24,8 @@ type Server struct {
 	Dir string
 	// Host is the server's URL.
 	Host string
+	// Etcd is the URL of its store, which takes anybody's requests.
+	Etcd string
 	// Kubeconfig is a file for Admin.
 	Kubeconfig string
 
@@ -58,6 +60,7 @@ func (s *Server) start(ctx context.Context, users []User, more []string) error {
 		return err
 	}
 	etcd := "http://127.0.0.1:" + ports[0]
+	s.Etcd = etcd
 	if _, err := s.run("etcd", "--data-dir", filepath.Join(s.Dir, "etcd"), "--unsafe-no-fsync", "--log-level", "warn",
 		"--listen-client-urls", etcd, "--advertise-client-urls", etcd, "--listen-peer-urls", "http://127.0.0.1:"+ports[1]); err != nil {
 		return err
@@ -121,6 +124,14 @@ func (s *Server) Client(token string) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(s.Config(token))
 }
 
+// Processes are the process ids of etcd, kube-apiserver and whatever else was started.
+func (s *Server) Processes() (pids []int) {
+	for _, p := range s.processes {
+		pids = append(pids, p.cmd.Process.Pid)
+	}
+	return pids
+}
+
 func (s *Server) file(name string) string { return filepath.Join(s.Dir, name) }
 
 func (s *Server) run(name string, args ...string) (*process, error) {
@@ -141,6 +152,12 @@ func (s *Server) prepare(users []User) error {
 	ca, err := os.ReadFile(s.file("tls.crt"))
 	s.ca = ca
 	return err
+}
+
+// KubeconfigOf is a file for the user, which has to be one that the server was started with.
+func (s *Server) KubeconfigOf(u User) (string, error) {
+	path := s.file("kubeconfig-of-" + strings.ReplaceAll(u.Name, ":", "-"))
+	return path, s.writeKubeconfig(path, u.Token())
 }
 
 func (s *Server) writeKubeconfig(path, token string) error {

@@ -6,13 +6,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
@@ -20,88 +15,25 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-const (
-	name  = "flex-bench"
-	image = "docker.io/flex-provisioner/shell:dev"
-)
-
 type bench struct{ client kubernetes.Interface }
 
-// setUp makes a namespace and a class whose storage is made of nothing, so that only the way there is measured.
-func (b *bench) setUp(ctx context.Context) error {
-	meta := metav1.ObjectMeta{Name: name}
-	ours := metav1.ObjectMeta{Name: name, Namespace: contract.ProvisionersNamespace}
-	config := ours
-	config.Labels = map[string]string{"storage-class": name, "type": "provisioner-config"}
-	no := false
-	creates := []func() error{
-		func() error {
-			_, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: meta}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: meta, Provisioner: contract.ProvisionerName}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.CoreV1().ServiceAccounts(ours.Namespace).Create(ctx, &corev1.ServiceAccount{ObjectMeta: ours, AutomountServiceAccountToken: &no}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: name, Namespace: ours.Namespace}}}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType,
-				fmt.Appendf(nil, `{"data":{"%s.storageClasses":"%s","%s.volumeTypes":"nfs"}}`, name, name, name), metav1.PatchOptions{})
-			return err
-		},
-		func() error {
-			_, err := b.client.CoreV1().ConfigMaps(ours.Namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: config, Data: map[string]string{
-				"plugin-name": contract.ProvisionerName, "image": image, "service-account-name": name,
-				"provision": `echo "nfs: {server: 10.99.0.1, path: /$FLEX_PV_NAME}" | flexctl create-pv`, "delete": "true",
-			}}, metav1.CreateOptions{})
-			return err
-		},
-	}
-	for _, create := range creates {
-		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("set up: %w", err)
-		}
-	}
-	return nil
-}
-
-func (b *bench) tearDown(ctx context.Context) {
-	o := metav1.DeleteOptions{}
-	for what, err := range map[string]error{
-		"ConfigMap":          b.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(ctx, name, o),
-		"ServiceAccount":     b.client.CoreV1().ServiceAccounts(contract.ProvisionersNamespace).Delete(ctx, name, o),
-		"ClusterRoleBinding": b.client.RbacV1().ClusterRoleBindings().Delete(ctx, name, o),
-		"StorageClass":       b.client.StorageV1().StorageClasses().Delete(ctx, name, o),
-		"Namespace":          b.client.CoreV1().Namespaces().Delete(ctx, name, o),
-	} {
-		if err != nil {
-			fmt.Printf("tear down: delete %s %s: %v\n", what, name, err)
-		}
-	}
-}
-
-// barePod is the floor: a pod of the same image that does nothing.
-func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
+// barePod makes a pod that does nothing, and is the time until it has Succeeded. dress adds what is to be measured.
+func (b *bench) barePod(ctx context.Context, podName string, dress func(*corev1.Pod)) (time.Duration, error) {
 	pods := b.client.CoreV1().Pods(name)
-	podName := fmt.Sprintf("bare-%d", i)
 	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + podName})
 	if err != nil {
 		return 0, fmt.Errorf("watch pod %s: %w", podName, err)
 	}
 	defer w.Stop()
+	no := false
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName, Annotations: map[string]string{"request": "{}"}}, Spec: corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
+		Containers: []corev1.Container{{Name: "c", Image: image, Command: []string{"/bin/true"}}}}}
+	if dress != nil {
+		dress(pod)
+	}
 	start := time.Now()
-	if _, err := pods.Create(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName}, Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever,
-		Containers:    []corev1.Container{{Name: "c", Image: image, Command: []string{"/bin/true"}}}}}, metav1.CreateOptions{}); err != nil {
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return 0, fmt.Errorf("create pod %s: %w", podName, err)
 	}
 	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
@@ -114,14 +46,35 @@ func (b *bench) barePod(ctx context.Context, i int) (time.Duration, error) {
 	return took, pods.Delete(ctx, podName, metav1.DeleteOptions{GracePeriodSeconds: &none})
 }
 
-// course is when each thing happened, counted from the creation of the claim.
-type course struct{ annotated, podCreated, bound time.Duration }
+// podCourse is when each thing happened, counted from the creation of the claim.
+type podCourse struct{ annotated, podCreated, bound time.Duration }
+
+// boundOf is the time from a claim's creation until it is bound.
+func (b *bench) boundOf(ctx context.Context, claimName, class string) (time.Duration, error) {
+	claims := b.client.CoreV1().PersistentVolumeClaims(name)
+	w, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})
+	if err != nil {
+		return 0, fmt.Errorf("watch claim: %w", err)
+	}
+	defer w.Stop()
+	start := time.Now()
+	if _, err := claims.Create(ctx, newClaim(claimName, class), metav1.CreateOptions{}); err != nil {
+		return 0, fmt.Errorf("create claim: %w", err)
+	}
+	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
+		return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
+	})
+	if err != nil {
+		return 0, fmt.Errorf("claim %s: %w", claimName, err)
+	}
+	return took, nil
+}
 
 // claim follows one claim from its creation until it is bound.
-func (b *bench) claim(ctx context.Context, i int) (course, error) {
-	var c course
+func (b *bench) claim(ctx context.Context, claimName string) (podCourse, error) {
+	var c podCourse
 	claims := b.client.CoreV1().PersistentVolumeClaims(name)
-	claimName, class := fmt.Sprintf("claim-%d", i), name
+	class := name
 	claimWatch, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})
 	if err != nil {
 		return c, fmt.Errorf("watch claim: %w", err)
@@ -134,9 +87,7 @@ func (b *bench) claim(ctx context.Context, i int) (course, error) {
 	}
 	defer podWatch.Stop()
 	start := time.Now()
-	made, err := claims.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: claimName}, Spec: corev1.PersistentVolumeClaimSpec{
-		StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}, metav1.CreateOptions{})
+	made, err := claims.Create(ctx, newClaim(claimName, class), metav1.CreateOptions{})
 	if err != nil {
 		return c, fmt.Errorf("create claim: %w", err)
 	}

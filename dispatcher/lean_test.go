@@ -1,0 +1,107 @@
+package dispatcher
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+func fullVolume(name string) *corev1.PersistentVolume {
+	mode := corev1.PersistentVolumeFilesystem
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name, UID: "v", ResourceVersion: "7", Finalizers: []string{contract.VolumeFinalizer},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}, Labels: map[string]string{"team": "a"},
+			Annotations: map[string]string{contract.ProvisionedBy: "p", contract.AnnClaimUID: name, contract.AnnIdentity: "{}", "pv.kubernetes.io/bound-by-controller": "yes"}},
+		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeMode: &mode,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete, MountOptions: []string{"ro"}, NodeAffinity: &corev1.VolumeNodeAffinity{},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "s", Path: "/" + name}},
+			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: "team-a", Name: "data", UID: types.UID(name), ResourceVersion: "5"}},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+}
+
+func transformed[T any](t *testing.T, l *lean, obj T) T {
+	t.Helper()
+	out, err := l.transform(obj)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(T)
+}
+
+// A volume keeps what decide and the library read, shares it with others, and has of its source only the kind.
+func TestLeanVolume(t *testing.T) {
+	var l lean
+	got, other := transformed(t, &l, fullVolume(uid)), transformed(t, &l, fullVolume("22222222-2222-3333-4444-555555555555"))
+	want := fullVolume(uid)
+	want.ManagedFields, want.Labels, want.Spec.MountOptions, want.Spec.NodeAffinity = nil, nil, nil, nil
+	want.Annotations = map[string]string{contract.ProvisionedBy: "p", contract.AnnIdentity: "{}"}
+	want.Spec.NFS = &corev1.NFSVolumeSource{}
+	want.Spec.ClaimRef.Kind, want.Spec.ClaimRef.ResourceVersion = "", ""
+	quantity := want.Spec.Capacity[corev1.ResourceStorage]
+	if has := got.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(quantity) != 0 {
+		t.Errorf("capacity is %s", has.String())
+	}
+	want.Spec.Capacity = got.Spec.Capacity
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
+	}
+	if reflect.ValueOf(got.Annotations).Pointer() != reflect.ValueOf(other.Annotations).Pointer() ||
+		reflect.ValueOf(got.Spec.Capacity).Pointer() != reflect.ValueOf(other.Spec.Capacity).Pointer() || got.Spec.VolumeMode != other.Spec.VolumeMode {
+		t.Error("two volumes of one class do not share their annotations, sizes and modes")
+	}
+}
+
+// A claim that is bound keeps what an expansion or a clone asks for; one that is not keeps everything.
+func TestLeanClaim(t *testing.T) {
+	make := func(phase corev1.PersistentVolumeClaimPhase, volume string) *corev1.PersistentVolumeClaim {
+		class := "silver"
+		return &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid, Labels: map[string]string{"app": "x"},
+				Annotations: map[string]string{contract.AnnCloneOf: "team-a/a", annSelectedNode: "node1", corev1.LastAppliedConfigAnnotation: "{}"}},
+			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume, StorageClassName: &class,
+				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}}},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
+		}
+	}
+	var l lean
+	bound := transformed(t, &l, make(corev1.ClaimBound, "pvc-"+uid))
+	if want := map[string]string{contract.AnnCloneOf: "team-a/a"}; !reflect.DeepEqual(bound.Annotations, want) || bound.Labels != nil {
+		t.Errorf("bound: annotations %v, labels %v, want %v and none", bound.Annotations, bound.Labels, want)
+	}
+	if bound.UID != uid || *bound.Spec.StorageClassName != "silver" || bound.Spec.Resources.Requests.Storage().String() != "2Gi" {
+		t.Errorf("bound: %+v", bound)
+	}
+	waiting := transformed(t, &l, make(corev1.ClaimPending, ""))
+	if want := map[string]string{contract.AnnCloneOf: "team-a/a", annSelectedNode: "node1"}; !reflect.DeepEqual(waiting.Annotations, want) || waiting.Labels["app"] != "x" {
+		t.Errorf("waiting: annotations %v, labels %v, want %v and app=x", waiting.Annotations, waiting.Labels, want)
+	}
+}
+
+// A pod keeps the record of its attempt, and what its outcome is judged by.
+func TestLeanPod(t *testing.T) {
+	pod := makePod("prov-0 failed", noon, noon)
+	pod.Annotations[contract.AnnVolume], pod.Annotations[contract.AnnScript] = "kind: PersistentVolume", "true"
+	pod.Spec.Containers = []corev1.Container{{Name: "provisioner"}}
+	pod.Spec.NodeName = "node1"
+	want := newAttempt(pod.DeepCopy(), "")
+	got := newAttempt(transformed(t, &lean{}, pod), "")
+	if got.outcome != want.outcome {
+		t.Errorf("the outcome is\n%+v\nwant\n%+v", got.outcome, want.outcome)
+	}
+	delete(want.pod.Annotations, contract.AnnVolume)
+	delete(want.pod.Annotations, contract.AnnScript)
+	if !reflect.DeepEqual(got.pod.Annotations, want.pod.Annotations) || !reflect.DeepEqual(got.pod.Labels, want.pod.Labels) || !reflect.DeepEqual(got.pod.Finalizers, want.pod.Finalizers) {
+		t.Errorf("got %v %v %v", got.pod.Annotations, got.pod.Labels, got.pod.Finalizers)
+	}
+	if got.pod.Spec.Containers != nil {
+		t.Error("containers are kept")
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// runBursts runs bare program and dispatcher in turn, each on a control plane of its own: cases 1, 2, 3 and 7.
+func runBursts(ctx context.Context, s settings, r *report) error {
+	for _, text := range strings.Split(s.sizes, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return fmt.Errorf("-sizes=%s: %q is not a number of claims", s.sizes, text)
+		}
+		runs := s.runs
+		if n > 2000 {
+			runs = 1
+		}
+		for i := range runs {
+			if err := runBurst(ctx, s, r, n, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
+	floor, err := oneBurst(ctx, s, raised, floorClass, n, n <= 2000)
+	if err != nil {
+		return fmt.Errorf("floor: %w", err)
+	}
+	ours, err := oneBurst(ctx, s, raised, oursClass, n, n <= 2000)
+	if err != nil {
+		return fmt.Errorf("ours: %w", err)
+	}
+	c := fmt.Sprintf("1-2 burst of %d claims", n)
+	if s.peer != "" {
+		theirs, err := peerBurst(ctx, s.peer, n)
+		if err != nil {
+			return fmt.Errorf("peer: %w", err)
+		}
+		r.add(figure{Case: c, What: "peer: bound", Unit: "1/s"}, theirs.rate)
+		r.add(figure{Case: c, What: "ours : peer", Unit: "ratio"}, ours.rate/theirs.rate)
+	}
+	r.add(figure{Case: c, What: "floor: bound", Unit: "1/s"}, floor.rate)
+	r.add(figure{Case: c, What: "ours: bound", Unit: "1/s"}, ours.rate)
+	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
+	r.add(figure{Case: c, What: "ours : floor, until the last pod is gone", Unit: "ratio"}, ours.rateCleared/floor.rateCleared)
+	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.requests.per(n)}, round(ours.requests.writes()/float64(n)))
+	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(n) }
+	r.add(figure{Case: c, What: "floor: processor time for a claim, of everything", Unit: "ms"}, each(floor.cpuOfAll))
+	r.add(figure{Case: c, What: "ours: processor time for a claim, of everything", Unit: "ms"}, each(ours.cpuOfAll))
+	r.add(figure{Case: c, What: "ours: processor time for a claim, of the dispatcher", Unit: "ms"}, each(ours.cpu))
+	r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, float64(floor.cpuOfAll)/float64(ours.cpuOfAll))
+	c = fmt.Sprintf("3 own share, burst of %d claims", n)
+	addSeries(r, figure{Case: c, What: "floor: annotated to pod created", Unit: "ms"}, floor.share)
+	addSeries(r, figure{Case: c, What: "ours: annotated to pod created", Unit: "ms", AtMost: 10}, ours.share)
+	addSeries(r, figure{Case: c, What: "floor: pod ended to pod gone", Unit: "ms"}, floor.finish)
+	addSeries(r, figure{Case: c, What: "ours: pod ended to pod gone", Unit: "ms"}, ours.finish)
+	if ours.releaseRate > 0 {
+		c = fmt.Sprintf("7 deletion of %d claims at once", n)
+		r.add(figure{Case: c, What: "floor: volumes gone", Unit: "1/s"}, floor.releaseRate)
+		r.add(figure{Case: c, What: "ours: volumes gone", Unit: "1/s"}, ours.releaseRate)
+		r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.releaseRate/floor.releaseRate)
+		r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, float64(floor.releaseCPU)/float64(ours.releaseCPU))
+		r.add(figure{Case: c, What: "writes of the dispatcher for a volume", Unit: "count", Note: ours.releases.per(n)}, round(ours.releases.writes()/float64(n)))
+		addSeries(r, figure{Case: c, What: "ours: delete pod ended to pod gone", Unit: "ms"}, ours.deleteFinish)
+	}
+	fmt.Fprintf(os.Stderr, "bench: %s run %d of %d claims: floor %.1f/s, ours %.1f/s, share p50 %.1f p99 %.1f ms\n", time.Now().Format(time.TimeOnly), i+1, n, floor.rate, ours.rate, ours.share.at(0.5), ours.share.at(0.99))
+	return nil
+}
+
+func oneBurst(ctx context.Context, s settings, controllers limits, c class, n int, release bool) (result, error) {
+	stage, err := openStage(ctx, controllers, nil, c)
+	if err != nil {
+		return result{}, err
+	}
+	defer stage.close()
+	if s.profile != "" && stage.ours != nil {
+		defer stage.ours.profile(ctx, s.profile, n)()
+	}
+	return stage.burst(ctx, c, n, release)
+}
+
+func peerBurst(ctx context.Context, adapter string, n int) (result, error) {
+	stage, err := openStage(ctx, raised, nil)
+	if err != nil {
+		return result{}, err
+	}
+	defer stage.close()
+	var class string
+	if stage.peer, class, err = startPeer(ctx, adapter, stage.plane.server.Kubeconfig); err != nil {
+		return result{}, err
+	}
+	return stage.burst(ctx, theirClass(class), n, false)
+}
+
+func theirClass(name string) class { return class{name: name} }
+
+// runDefaults is a small burst with the limits that the controller-manager has unless somebody raises them.
+func runDefaults(ctx context.Context, s settings, r *report) error {
+	const n = 100
+	c := fmt.Sprintf("2 burst of %d claims, controller-manager with its default limits 20/30", n)
+	for _, who := range []class{floorClass, oursClass} {
+		result, err := oneBurst(ctx, s, defaults, who, n, false)
+		if err != nil {
+			return err
+		}
+		r.add(figure{Case: c, What: who.name + ": bound", Unit: "1/s"}, result.rate)
+	}
+	return nil
+}
+
+// addSeries adds the median of a run, and its p99.
+func addSeries(r *report, f figure, s series) {
+	f.P99 = s.at(0.99)
+	r.add(f, s.at(0.5))
+}
+
+// round leaves out what a renewed event or a restart adds: a hundredth of a write.
+func round(x float64) float64 { return float64(int(x*100+0.5)) / 100 }
+
+// machine says on what the figures were measured.
+func machine() string {
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("%d processors, %s, load %s", runtime.NumCPU(), runtime.Version(), strings.TrimSpace(string(load)))
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// put writes n objects straight into etcd, in transactions of a hundred, by etcd's JSON gateway: through the API server
+// they would take ten times as long. object makes the key below /registry and the object of a number.
+func (p *plane) put(ctx context.Context, n int, object func(i int) (string, runtime.Object)) error {
+	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
+	const each = 100
+	return inParallel((n+each-1)/each, 4, func(batch int) error {
+		type request struct {
+			Key   []byte `json:"key"`
+			Value []byte `json:"value"`
+		}
+		var puts []map[string]request
+		for i := batch * each; i < min(n, (batch+1)*each); i++ {
+			key, o := object(i)
+			value, err := runtime.Encode(encoder, o)
+			if err != nil {
+				return fmt.Errorf("encode %s: %w", key, err)
+			}
+			puts = append(puts, map[string]request{"requestPut": {[]byte("/registry/" + key), value}})
+		}
+		body, err := json.Marshal(map[string]any{"success": puts})
+		if err != nil {
+			return fmt.Errorf("encode transaction: %w", err)
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.Etcd+"/v3/kv/txn", bytes.NewReader(body))
+		if err != nil {
+			return fmt.Errorf("write to etcd: %w", err)
+		}
+		response, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return fmt.Errorf("write to etcd: %w", err)
+		}
+		defer response.Body.Close()
+		if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+			return fmt.Errorf("write to etcd: %s: %s", response.Status, answer)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/transport"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+)
+
+// act is what becomes of a class's pods.
+type act string
+
+const (
+	// finish: the pod creates its volume, under its own identity, and has succeeded.
+	finish act = "finish"
+	// hang: the pod runs and never ends.
+	hang act = "hang"
+	// noImage: the pod waits for an image that cannot be pulled.
+	noImage act = "no image"
+)
+
+// player does at once what a node does to a pod: it creates the volume as the pod would, and writes the pod's status. The
+// bare program's pods and the dispatcher's are played alike.
+type player struct {
+	pods    kubernetes.Interface // as the kubelet
+	volumes kubernetes.Interface // as the pod
+	acts    map[string]act       // by class; finish where there is none
+
+	mu     sync.Mutex
+	played map[types.UID]bool
+	queue  chan *corev1.Pod
+	done   sync.WaitGroup
+}
+
+// players is how many pods are played at a time.
+const players = 16
+
+func startPlayer(ctx context.Context, p *plane, o *observer, acts map[string]act) *player {
+	asPods := inProtobuf(p.server.Config(apiserver.Admin.Token()))
+	asPods.Wrap(asPod)
+	pl := &player{pods: p.admin, volumes: kubernetes.NewForConfigOrDie(asPods), acts: acts, played: map[types.UID]bool{}, queue: make(chan *corev1.Pod, 1<<16)}
+	o.onPod = append(o.onPod, pl.see)
+	for range players {
+		pl.done.Go(func() {
+			for pod := range pl.queue {
+				if err := pl.play(ctx, pod); err != nil && ctx.Err() == nil {
+					fmt.Fprintln(os.Stderr, "bench: player:", err)
+				}
+			}
+		})
+	}
+	return pl
+}
+
+// end is called when the observer has ended.
+func (p *player) end() {
+	close(p.queue)
+	p.done.Wait()
+}
+
+func (p *player) see(pod *corev1.Pod, deleted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if deleted {
+		delete(p.played, pod.UID)
+		return
+	}
+	if p.played[pod.UID] || pod.Status.Phase != corev1.PodPending {
+		return
+	}
+	p.played[pod.UID] = true
+	p.queue <- pod
+}
+
+func (p *player) play(ctx context.Context, pod *corev1.Pod) error {
+	status := corev1.ContainerStatus{Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image}
+	phase, now := corev1.PodSucceeded, metav1.Now()
+	switch p.acts[pod.Annotations[contract.AnnClass]] {
+	case hang:
+		phase, status.State.Running = corev1.PodRunning, &corev1.ContainerStateRunning{StartedAt: now}
+	case noImage:
+		phase, status.State.Waiting = corev1.PodPending, &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}
+	default:
+		if pod.Labels[contract.LabelOperation] == string(contract.Provision) {
+			if err := p.createVolume(ctx, pod); err != nil {
+				return err
+			}
+		}
+		status.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
+	}
+	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{Phase: phase, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{status}}})
+	if err != nil {
+		return fmt.Errorf("encode status: %w", err)
+	}
+	_, err = p.pods.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("write status of pod %s: %w", pod.Name, err)
+	}
+	return nil
+}
+
+func (p *player) createVolume(ctx context.Context, pod *corev1.Pod) error {
+	var volume corev1.PersistentVolume
+	if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), &volume); err != nil {
+		return fmt.Errorf("read volume of pod %s: %w", pod.Name, err)
+	}
+	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "10.99.0.1", Path: "/" + volume.Name}
+	_, err := p.volumes.CoreV1().PersistentVolumes().Create(withPod(ctx, pod), &volume, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create volume %s: %w", volume.Name, err)
+	}
+	return nil
+}
+
+type podKey struct{}
+
+func withPod(ctx context.Context, pod *corev1.Pod) context.Context {
+	return context.WithValue(ctx, podKey{}, pod)
+}
+
+// asPod makes requests as the pod of the context, by impersonation, so that the admission policies see what they would see
+// of its token.
+func asPod(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if pod, ok := r.Context().Value(podKey{}).(*corev1.Pod); ok {
+			return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
+				UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName,
+				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + pod.Namespace, "system:authenticated"},
+				Extra:    map[string][]string{"authentication.kubernetes.io/pod-name": {pod.Name}},
+			}, next).RoundTrip(r)
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return t(r) }
+
+// policiesBite waits until the admission policies are enforced: the API server compiles them a moment after they were
+// written.
+func (p *player) policiesBite(ctx context.Context, account string) error {
+	ctx, cancel := within(ctx, 30*time.Second, "policies in force")
+	defer cancel()
+	stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: contract.ProvisionersNamespace}, Spec: corev1.PodSpec{ServiceAccountName: account}}
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: podspec.VolumeName("none")}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: corev1.ResourceList{corev1.ResourceStorage: gibibyte}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.99.0.1", Path: "/"}}}}
+	for {
+		_, err := p.volumes.CoreV1().PersistentVolumes().Create(withPod(ctx, stranger), volume, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
+			return nil
+		}
+		select {
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the last answer was %v", context.Cause(ctx), err)
+		}
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+)
+
+// process is the dispatcher's own program, as it is shipped.
+type process struct {
+	cmd     *exec.Cmd
+	address string
+	exited  chan struct{}
+	log     string
+}
+
+// startDispatcher returns when the dispatcher is ready.
+func startDispatcher(ctx context.Context, p *plane, args ...string) (*process, error) {
+	d, err := launchDispatcher(p, args...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := within(ctx, time.Minute, "dispatcher ready")
+	defer cancel()
+	for {
+		if text, err := d.get(ctx, "/readyz"); err == nil && strings.Contains(text, "leading") {
+			return d, nil
+		}
+		select {
+		case <-d.exited:
+			return nil, fmt.Errorf("the dispatcher ended: see %s", d.log)
+		case <-ctx.Done():
+			d.stop()
+			return nil, fmt.Errorf("%w: see %s", context.Cause(ctx), d.log)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func launchDispatcher(p *plane, args ...string) (*process, error) {
+	kubeconfig, err := p.server.KubeconfigOf(dispatcherUser)
+	if err != nil {
+		return nil, err
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("find a free port: %w", err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	d := &process{address: address, exited: make(chan struct{}), log: filepath.Join(apiserver.Repo(), "bin", "bench-dispatcher.log")}
+	d.cmd = exec.Command(filepath.Join(apiserver.Repo(), "bin", "flex-provisioner"), append([]string{"--kubeconfig", kubeconfig,
+		"--http-address", address, "--pod-kube-api", "https://10.96.0.1:443", "--profiling"}, args...)...)
+	out, err := os.Create(d.log)
+	if err != nil {
+		return nil, fmt.Errorf("start dispatcher: %w", err)
+	}
+	defer out.Close()
+	d.cmd.Stdout, d.cmd.Stderr = out, out
+	if err := d.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start dispatcher: %w", err)
+	}
+	go func() {
+		_ = d.cmd.Wait() // its log says why
+		close(d.exited)
+	}()
+	return d, nil
+}
+
+// stop asks, and waits.
+func (d *process) stop() {
+	_ = d.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-d.exited:
+	case <-time.After(20 * time.Second):
+		_ = d.cmd.Process.Kill()
+		<-d.exited
+	}
+}
+
+func (d *process) get(ctx context.Context, path string) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+path, nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("get %s: %s", path, response.Status)
+	}
+	return string(text), err
+}
+
+// resident is the memory of the process now, and the most that it had, in bytes.
+func (d *process) resident() (now, most int64, err error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the dispatcher's memory: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 3 && fields[0] == "VmRSS:":
+			now, err = strconv.ParseInt(fields[1], 10, 64)
+		case len(fields) == 3 && fields[0] == "VmHWM:":
+			most, err = strconv.ParseInt(fields[1], 10, 64)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("read the dispatcher's memory: %w", err)
+		}
+	}
+	return now << 10, most << 10, nil
+}
+
+// processorTime is what processes have used.
+func processorTime(pids ...int) (sum time.Duration, err error) {
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil {
+			return 0, fmt.Errorf("read processor time: %w", err)
+		}
+		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+		for _, field := range fields[11:13] { // in user mode and in the kernel, in hundredths of a second
+			ticks, err := strconv.Atoi(field)
+			if err != nil {
+				return 0, fmt.Errorf("read processor time: %w", err)
+			}
+			sum += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return sum, nil
+}
+
+// keep writes one profile to file.pb.gz.
+func (d *process) keep(ctx context.Context, file, path string) {
+	text, err := d.get(ctx, path)
+	if err == nil {
+		err = os.WriteFile(file+".pb.gz", []byte(text), 0o644)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench: profile:", err)
+	}
+}
+
+// profile takes CPU for the time of a burst, and memory at its end, when the returned function is called.
+func (d *process) profile(ctx context.Context, dir string, n int) func() {
+	taken := make(chan struct{})
+	keep := func(name, path string) { d.keep(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d", name, n)), path) }
+	go func() {
+		defer close(taken)
+		keep("cpu", "/debug/pprof/profile?seconds=15")
+	}()
+	return func() {
+		<-taken
+		keep("heap", "/debug/pprof/heap")
+		keep("allocs", "/debug/pprof/allocs")
+	}
+}
