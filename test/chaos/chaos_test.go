@@ -32,12 +32,25 @@ var (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	flags := flag.NewFlagSet("klog", flag.PanicOnError)
+	klog.InitFlags(flags)
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
+	_ = flags.Set("stderrthreshold", "FATAL")
 	// The default handlers wait for a global clock, which runs in the time of whichever bubble looked at it last.
 	utilruntime.ErrorHandlers = nil
 	runtime.GOMAXPROCS(1) // fewer ways in which goroutines can take turns; bubbles hardly gain by more
+	if replays {
+		warm()
+	}
 	os.Exit(m.Run())
+}
+
+// warm fills what a process fills once: caches of types and of what was compiled.
+func warm() {
+	for seed := range uint64(3) {
+		run(&testing.T{}, sim.NewPlan(seed+1), sim.Options{})
+	}
 }
 
 // watching is what the watchdog names when a run comes to no end in real time.
@@ -46,6 +59,7 @@ var watching atomic.Value
 // run runs a plan in a bubble of its own. A deadlock or a panic is a violation.
 func run(t *testing.T, plan sim.Plan, options sim.Options) (result sim.Result) {
 	t.Helper()
+	collect()
 	watching.Store(plan.String())
 	dog := time.AfterFunc(2*time.Minute, func() { panic("no end of\n" + watching.Load().(string)) })
 	defer dog.Stop()

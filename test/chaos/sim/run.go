@@ -74,7 +74,7 @@ func Run(plan Plan, options Options) Result {
 // mend ends all faults and lets a single dispatcher live.
 func (w *World) mend() {
 	w.trace.add("plan", "everything is mended")
-	w.calm.Store(true)
+	close(w.calm)
 	w.set(func() {
 		w.noQuota = false
 		clear(w.images)

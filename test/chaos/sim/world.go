@@ -30,7 +30,8 @@ type World struct {
 	backend *backend
 	ctx     context.Context
 
-	calm, over, diedYoung atomic.Bool
+	calm            chan struct{} // closed when everything is mended
+	over, diedYoung atomic.Bool
 
 	mu          sync.Mutex
 	lags        map[string]time.Time
@@ -58,7 +59,8 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
 		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, kept: map[string]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
-	w.backend = newBackend(w)
+	w.backend, w.calm = newBackend(w), make(chan struct{})
+	w.server.Calm = w.calm
 	w.server.Admit = w.admit
 	w.server.Changed = w.changed
 	for i := range plan.Nodes {
@@ -68,7 +70,7 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 }
 
 // faulty says that things may go wrong now.
-func (w *World) faulty() bool { return !w.calm.Load() }
+func (w *World) faulty() bool { return !isClosed(w.calm) }
 
 func (w *World) drawn(fault string) {
 	w.mu.Lock()
