@@ -54,9 +54,9 @@ func WithInterface(name, url string) Option {
 func WithServiceTypes(types ...string) Option { return func(f *Cinder) { f.keystone.types = types } }
 
 func (f *Cinder) addIdentity(i Identity) {
-	hex := func() string { return strings.ReplaceAll(newID(), "-", "") }
+	hex := func() string { return strings.ReplaceAll(f.newID(), "-", "") }
 	i.Domain, i.ProjectID, i.AppCredID = or(i.Domain, "Default"), or(i.ProjectID, hex()), or(i.AppCredID, hex())
-	i.AppCredName, i.AppCredSecret, i.TrustID = or(i.AppCredName, "provisioner"), or(i.AppCredSecret, random(40)), or(i.TrustID, hex())
+	i.AppCredName, i.AppCredSecret, i.TrustID = or(i.AppCredName, "provisioner"), or(i.AppCredSecret, f.random(40)), or(i.TrustID, hex())
 	if i.Roles == nil {
 		i.Roles = []string{"reader", "member"}
 	}
@@ -121,7 +121,7 @@ func (f *Cinder) Token() string {
 func (f *Cinder) issue(t *token) string {
 	t.issued = time.Now()
 	t.expires = t.issued.Add(f.keystone.ttl)
-	id := "gAAAAA" + random(60)
+	id := "gAAAAA" + f.random(60)
 	f.keystone.tokens[id] = t
 	f.secrets = append(f.secrets, id)
 	return id
