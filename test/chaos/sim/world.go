@@ -28,6 +28,7 @@ type World struct {
 	server  *apiserver.Server
 	trace   *trace
 	backend *backend
+	cinder  *cinder // nil where no class is Cinder's
 	ctx     context.Context
 
 	calm            chan struct{} // closed when everything is mended
@@ -41,6 +42,7 @@ type World struct {
 	dispatchers []*dispatcherProcess
 	started     int
 	images      map[string]bool // classes whose image cannot be pulled
+	noSecret    bool            // the Secret with Cinder's credentials is gone
 	noQuota     bool
 	writes      int
 	lastWrite   string
@@ -61,6 +63,9 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm = newBackend(w), make(chan struct{})
 	w.server.Calm = w.calm
+	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Cinder }) {
+		w.cinder = newCinder(w, options.T)
+	}
 	w.server.Admit = w.admit
 	w.server.Changed = w.changed
 	for i := range plan.Nodes {

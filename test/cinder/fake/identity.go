@@ -110,6 +110,15 @@ func (f *Cinder) DeleteAppCreds() {
 	}
 }
 
+// ChangePassword gives the first identity another password. As in Keystone, its tokens end with that.
+func (f *Cinder) ChangePassword(to string) {
+	f.RevokeTokens()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keystone.identities[0].Password = to
+	f.secrets = append(f.secrets, to)
+}
+
 // Token gives out a token of the first identity, scoped to its project.
 func (f *Cinder) Token() string {
 	f.mu.Lock()
