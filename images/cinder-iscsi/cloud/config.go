@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"path"
 	"strings"
@@ -22,9 +23,11 @@ type Config struct {
 	Region, Interface string
 	// User and Project are whom a Cinder without authentication believes.
 	User, Project string
-	auth          tokens.AuthOptions
-	tls           *tls.Config
-	secrets       []string
+	// Transport carries the requests; nil for one with its own connections.
+	Transport http.RoundTripper
+	auth      tokens.AuthOptions
+	tls       *tls.Config
+	secrets   []string
 }
 
 // String shows where to, and not as whom.

@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,7 +39,7 @@ const userAgent = "flex-provisioner-cinder"
 // Connect authenticates: one request to Keystone. Errors of HTTP are gophercloud's, wrapped. Without authentication it makes no request, except where the project's
 // name is one that only some releases of Cinder take in a URL.
 func (c *Config) Connect(ctx context.Context) (*Client, error) {
-	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: transport(c.tls), CheckRedirect: noRedirect}}
+	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: c.transport(), CheckRedirect: noRedirect}}
 	provider.UserAgent.Prepend(userAgent)
 	provider.UseTokenLock()
 	if c.AuthURL == "" {
@@ -77,7 +76,10 @@ func (c *Config) client(provider *gophercloud.ProviderClient, at, project string
 }
 
 // transport has time limits for what should be quick, since a provisioner pod has only so long.
-func transport(config *tls.Config) http.RoundTripper {
+func (c *Config) transport() http.RoundTripper {
+	if c.Transport != nil {
+		return c.Transport
+	}
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
@@ -85,7 +87,7 @@ func transport(config *tls.Config) http.RoundTripper {
 		IdleConnTimeout:       30 * time.Second,
 		ExpectContinueTimeout: time.Second,
 		ForceAttemptHTTP2:     true,
-		TLSClientConfig:       config.Clone(),
+		TLSClientConfig:       c.tls.Clone(),
 	}
 }
 

@@ -31,6 +31,11 @@ func New(root string) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return NewForConfig(config, namespace(root))
+}
+
+// NewForConfig makes a client for a namespace. It completes the config.
+func NewForConfig(config *rest.Config, namespace string) (*Client, error) {
 	scheme := runtime.NewScheme()
 	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Secret{})
 	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
@@ -40,7 +45,7 @@ func New(root string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
-	return &Client{client, namespace(root)}, nil
+	return &Client{client, namespace}, nil
 }
 
 func namespace(root string) string {

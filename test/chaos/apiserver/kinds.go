@@ -110,6 +110,7 @@ func kinds() map[string]*kind {
 	for _, k := range []*kind{pods, claims, volumes, events,
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
+		of[corev1.Node]("", "v1", "nodes", "Node"),
 		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),
 		of[coordinationv1.Lease]("coordination.k8s.io", "v1", "leases", "Lease"),
 		of[admissionv1.ValidatingAdmissionPolicy]("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),

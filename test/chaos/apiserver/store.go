@@ -24,6 +24,8 @@ type Server struct {
 	Admit func(Object) error
 	// Changed hears of every change, under the server's lock: it may not call the server.
 	Changed func(resource string, before, after Object)
+	// Calm, once closed, ends the delays of watches, those under way too. Nil where they are never ended.
+	Calm <-chan struct{}
 
 	mu      sync.Mutex
 	version int64

@@ -68,6 +68,7 @@ func (s *Server) stream(ctx context.Context, r *Request, lag Lag, cut <-chan str
 		if wait := time.Until(lag(r.Resource, c.name(), time.Unix(0, c.at))); wait > 0 {
 			select {
 			case <-time.After(wait):
+			case <-s.Calm:
 			case <-cut:
 				return io.ErrUnexpectedEOF
 			case <-ctx.Done():

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"syscall"
 	"time"
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
 var errUnreachable = syscall.ECONNREFUSED
@@ -76,7 +78,15 @@ func (b *backend) call(c *container, what string) error {
 	return nil
 }
 
-func (b *backend) provision(c *container) error {
+func (b *backend) provision(c *container) (*sdk.Volume, error) {
+	if err := b.make(c); err != nil {
+		return nil, err
+	}
+	return &sdk.Volume{Source: corev1.PersistentVolumeSource{
+		NFS: &corev1.NFSVolumeSource{Server: "backend", Path: "/" + poolOf(c.request) + "/" + c.request.VolumeName}}}, nil
+}
+
+func (b *backend) make(c *container) error {
 	key := poolOf(c.request) + "/" + c.request.VolumeName
 	if err := b.call(c, "look the storage up"); err != nil {
 		return err
@@ -114,7 +124,7 @@ func (b *backend) remove(c *container) error {
 		return err
 	}
 	if b.get(key) != "" {
-		b.mayDelete(c)
+		b.w.mayDelete(c, key, "deletes")
 		b.set(key, deleting)
 	}
 	if err := b.call(c, "wait until the storage is gone"); err != nil {
@@ -124,29 +134,43 @@ func (b *backend) remove(c *container) error {
 	return nil
 }
 
-// mayDelete checks that nobody has or is about to have the storage.
-func (b *backend) mayDelete(c *container) {
-	name := c.request.VolumeName
-	v, ok := b.w.volume(name)
-	if !ok || v.Spec.NFS == nil || v.Spec.NFS.Path != "/"+poolOf(c.request)+"/"+name {
+// mayDelete checks that nobody has or is about to have the storage. how is what happens to it.
+func (w *World) mayDelete(c *container, key, how string) {
+	name := volumeNameOf(key)
+	v, ok := w.volume(name)
+	if !ok || keyOf(v) != key {
 		return
 	}
-	claim := b.w.findClaim(uidOf(name))
+	claim := w.findClaim(uidOf(name))
 	switch {
 	case claim != nil && claim.Spec.VolumeName == name:
-		b.w.violate("pod %s deletes the storage of %s, which is bound to %s", c.pod.Name, name, claim.Name)
-	case claim != nil && claim.DeletionTimestamp == nil && b.w.match(claim) != nil && v.DeletionTimestamp == nil:
-		b.w.violate("pod %s deletes the storage of %s, which is about to be bound to %s", c.pod.Name, name, claim.Name)
+		w.violate("pod %s %s the storage of %s, which is bound to %s", c.pod.Name, how, name, claim.Name)
+	case claim != nil && claim.DeletionTimestamp == nil && w.match(claim) != nil && v.DeletionTimestamp == nil:
+		w.violate("pod %s %s the storage of %s, which is about to be bound to %s", c.pod.Name, how, name, claim.Name)
 	}
 }
 
-// binding checks that a volume that is being bound has storage.
-func (b *backend) binding(v *corev1.PersistentVolume) {
-	if v.Spec.NFS == nil {
-		return
+// keyOf is where the volume says that its storage is.
+func keyOf(v *corev1.PersistentVolume) string {
+	if v.Spec.NFS != nil {
+		return v.Spec.NFS.Path[1:]
 	}
-	if s := b.get(v.Spec.NFS.Path[1:]); s != available {
-		b.w.violate("volume %s is being bound, but its storage is %q", v.Name, s)
+	return inCinder + v.Name
+}
+
+// storage is the state of all storage, by pool/name.
+func (w *World) storage() map[string]storageState {
+	state := w.backend.state()
+	if w.cinder != nil {
+		maps.Copy(state, w.cinder.state())
+	}
+	return state
+}
+
+// binding checks that a volume that is being bound has storage.
+func (w *World) binding(v *corev1.PersistentVolume) {
+	if s := w.storage()[keyOf(v)]; s != available {
+		w.violate("volume %s is being bound, but its storage is %q", v.Name, s)
 	}
 }
 

@@ -81,7 +81,7 @@ func (w *World) match(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 
 // bind writes the volume's phase first and then the claim, with time for others in between.
 func (w *World) bind(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-	w.backend.binding(v)
+	w.binding(v)
 	w.set(func() { w.everBound[v.Name] = true })
 	w.trace.add("binder", "binds %s to %s", v.Name, claim.Name)
 	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {

@@ -13,7 +13,7 @@ import (
 func (w *World) unsettled() []string {
 	var list []string
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	storage := w.backend.state()
+	storage := w.storage()
 	volumes := map[string]*corev1.PersistentVolume{}
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
 		volumes[v.Name] = v
@@ -35,9 +35,12 @@ func (w *World) unsettled() []string {
 	for _, key := range sorted(storage) {
 		if name := volumeNameOf(key); volumes[name] == nil && !w.keptByAdmin(name) {
 			say("storage %s (%s) is an orphan: it has no volume", key, storage[key])
-		} else if v := volumes[name]; v != nil && v.Spec.NFS.Path != "/"+key {
-			say("storage %s (%s) is an orphan: volume %s has its storage at %s", key, storage[key], name, v.Spec.NFS.Path)
+		} else if v := volumes[name]; v != nil && keyOf(v) != key {
+			say("storage %s (%s) is an orphan: volume %s has its storage at %s", key, storage[key], name, keyOf(v))
 		}
+	}
+	if w.cinder != nil {
+		list = append(list, w.cinder.strangeSecrets(volumes)...)
 	}
 	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
 		say("pod %s (%s, finalizers %v, deleted %v) is left", pod.Name, pod.Status.Phase, pod.Finalizers, pod.DeletionTimestamp != nil)
@@ -65,8 +68,8 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	case bound && w.findClaim(uidOf(v.Name)) == nil:
 		say("volume %s is bound to a claim that is gone", v.Name)
 	}
-	if s := storage[v.Spec.NFS.Path[1:]]; s != available && !w.keptByAdmin(v.Name) {
-		say("volume %s (%s) has no storage at %s: it is %q", v.Name, v.Status.Phase, v.Spec.NFS.Path, s)
+	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) {
+		say("volume %s (%s) has no storage at %s: it is %q", v.Name, v.Status.Phase, keyOf(v), s)
 	}
 	return list
 }

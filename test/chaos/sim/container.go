@@ -121,7 +121,8 @@ func (c *container) provision() error {
 			return err
 		}
 	}
-	if err := c.w.backend.provision(c); err != nil {
+	made, err := c.storage().provision(c)
+	if err != nil {
 		return err
 	}
 	if c.chance("exit-1") {
@@ -133,7 +134,21 @@ func (c *container) provision() error {
 	if err := c.step(time.Millisecond, time.Second, "create the volume"); err != nil {
 		return err
 	}
-	return c.createVolume()
+	return c.createVolume(*made)
+}
+
+// storage is the author's part of the work.
+func (c *container) storage() author {
+	if c.w.cinder != nil && c.w.plan.class(c.pod.Annotations[contract.AnnClass]).Cinder {
+		return c.w.cinder
+	}
+	return c.w.backend
+}
+
+// author is what an image does beside keeping the contract.
+type author interface {
+	provision(*container) (*sdk.Volume, error)
+	remove(*container) error
 }
 
 // refuses draws the exit codes that promise that nothing was made.
@@ -151,14 +166,13 @@ func (c *container) refuses() error {
 	return nil
 }
 
-func (c *container) createVolume() error {
+func (c *container) createVolume(made sdk.Volume) error {
 	skeleton := &corev1.PersistentVolume{}
 	if err := yaml.Unmarshal([]byte(c.pod.Annotations[contract.AnnVolume]), skeleton); err != nil {
 		c.w.violate("pod %s has an unreadable volume: %v", c.pod.Name, err)
 		return err
 	}
-	volume, err := sdk.NewVolume(skeleton, sdk.Volume{Source: corev1.PersistentVolumeSource{
-		NFS: &corev1.NFSVolumeSource{Server: "backend", Path: "/" + poolOf(c.request) + "/" + c.request.VolumeName}}})
+	volume, err := sdk.NewVolume(skeleton, made)
 	if err != nil {
 		return err
 	}
@@ -188,9 +202,14 @@ var podScheme = func() *runtime.Scheme {
 }()
 
 func (c *container) client() (rest.Interface, error) {
-	return rest.RESTClientFor(&rest.Config{Host: "http://apiserver", Transport: c.process, QPS: -1, APIPath: "/api",
-		ContentConfig: rest.ContentConfig{GroupVersion: &corev1.SchemeGroupVersion, ContentType: "application/json",
-			NegotiatedSerializer: serializer.NewCodecFactory(podScheme).WithoutConversion()}})
+	config := c.config()
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = serializer.NewCodecFactory(podScheme).WithoutConversion()
+	return rest.RESTClientFor(config)
+}
+
+func (c *container) config() *rest.Config {
+	return &rest.Config{Host: "http://apiserver", Transport: c.process, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
 func (c *container) delete() error {
@@ -205,7 +224,7 @@ func (c *container) delete() error {
 			return err
 		}
 	}
-	if err := c.w.backend.remove(c); err != nil {
+	if err := c.storage().remove(c); err != nil {
 		return err
 	}
 	if c.chance("exit-1") {

@@ -92,12 +92,17 @@ func (w *World) killDispatcher(p *process, why string) {
 
 func (w *World) disturbDispatchers(a Action) {
 	alive := w.alive()
-	if a.Do == "dispatcher-second" {
+	if a.Do != "dispatcher-kill" {
 		if len(alive) > 1 {
 			return
 		}
 		w.startDispatcher()
-		time.AfterFunc(a.For, func() {
+		until := a.For
+		if a.Do == "dispatcher-stale" {
+			until += 20 * time.Second
+			w.later(time.Second, 5*time.Second, func() { w.outdate(a) }, "outdate")
+		}
+		time.AfterFunc(until, func() {
 			if alive := w.alive(); len(alive) > 1 {
 				w.killDispatcher(alive[a.N%len(alive)].process, "as one of two leaders")
 			}
@@ -106,6 +111,21 @@ func (w *World) disturbDispatchers(a Action) {
 	}
 	if len(alive) > 0 {
 		w.killDispatcher(alive[a.N%len(alive)].process, "by the plan")
+	}
+}
+
+// outdate lets one of several dispatchers hear of nothing for a while, as one that is cut off or does not get a processor,
+// and then of one kind after the other.
+func (w *World) outdate(a Action) {
+	alive := w.alive()
+	if len(alive) == 0 {
+		return
+	}
+	p := alive[a.N%len(alive)]
+	w.trace.add(p.name, "hears of nothing for %s", a.For)
+	for _, resource := range []string{apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes} {
+		until := time.Now().Add(a.For + w.dice.between(0, 5*time.Second, "outdate", p.name, resource))
+		w.set(func() { w.lags[p.name+"/"+resource] = until })
 	}
 }
 

@@ -68,8 +68,8 @@ func (r *run) start() bool {
 	if !r.wait(r.slowly(50*time.Millisecond, time.Second, 20*time.Second, "start"), r.state.deleted) {
 		return false
 	}
-	for r.imageBroken() {
-		r.status(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}, corev1.PodPending)
+	for why := r.waits(); why != nil; why = r.waits() {
+		r.status(corev1.ContainerState{Waiting: why}, corev1.PodPending)
 		if !r.wait(r.w.dice.between(5*time.Second, 20*time.Second, "pull", r.pod.Name), r.state.deleted) {
 			return false
 		}
@@ -77,10 +77,18 @@ func (r *run) start() bool {
 	return !isClosed(r.state.deleted) && r.life.Err() == nil
 }
 
-func (r *run) imageBroken() bool {
+// waits is why the container cannot be started yet, or nil.
+func (r *run) waits() *corev1.ContainerStateWaiting {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	return r.w.images[r.pod.Annotations[contract.AnnClass]]
+	class := r.pod.Annotations[contract.AnnClass]
+	switch {
+	case r.w.images[class]:
+		return &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}
+	case r.w.noSecret && r.w.plan.class(class).Cinder:
+		return &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "secret \"cinder-cloud-config\" not found"}
+	}
+	return nil
 }
 
 func (r *run) status(state corev1.ContainerState, phase corev1.PodPhase) {

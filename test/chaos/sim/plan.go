@@ -32,6 +32,13 @@ type Class struct {
 	Delayed       bool // waits for the first consumer
 	MaxConcurrent int
 	TTL           time.Duration
+	Cinder        bool // its image is cinder-iscsi
+}
+
+// class is the class of a name.
+func (p *Plan) class(name string) Class {
+	i := slices.IndexFunc(p.Classes, func(c Class) bool { return c.Name == name })
+	return p.Classes[i]
 }
 
 // Action is one thing that happens.
@@ -54,7 +61,7 @@ var themes = []struct {
 	most    int // of the actions
 }{
 	{"dispatcher", map[string]float64{"kill-dispatcher": 0.1}, []string{"dispatcher-kill"}, 4},
-	{"leaders", nil, []string{"dispatcher-second"}, 4},
+	{"leaders", nil, []string{"dispatcher-second", "dispatcher-stale"}, 4},
 	{"lag", map[string]float64{"lag": 0.5}, []string{"watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes"}, 6},
 	{"watches", nil, []string{"watch-cut", "compact"}, 4},
 	{"api-before", map[string]float64{"api-429": 0.1, "api-500": 0.2, "api-503": 0.2, "api-409": 0.2, "api-timeout": 0.1}, nil, 0},
@@ -68,7 +75,9 @@ var themes = []struct {
 	{"claims", nil, []string{"claim-delete", "claim-recreate", "claim-annotate", "claim-create"}, 12},
 	{"config", nil, []string{"config-edit", "config-identity", "config-break", "config-delete"}, 6},
 	{"class", nil, []string{"class-delete", "class-parameters"}, 3},
-	{"volumes", nil, []string{"volume-retain", "volume-delete"}, 4},
+	{"volumes", nil, []string{"volume-retain", "volume-unretain", "volume-delete"}, 4},
+	{"cinder", map[string]float64{"cinder-500": 0.2, "cinder-503": 0.2, "cinder-refused": 0.2, "cinder-lost": 0.3, "cinder-slow": 0.2,
+		"cinder-create-error": 0.3, "cinder-delete-error": 0.1}, []string{"cinder-quota-zero", "secret-rotate", "secret-delete"}, 3},
 	{"quota", nil, []string{"quota-zero"}, 3},
 	{"backend", map[string]float64{"backend-error": 0.3, "backend-slow": 0.3}, nil, 0},
 }
@@ -79,7 +88,7 @@ func NewPlan(seed uint64) Plan {
 	p := Plan{Seed: seed, Claims: 1 + r.IntN(5), Nodes: 1 + r.IntN(3), Rates: map[string]float64{},
 		Length: time.Duration(30+r.IntN(300)) * time.Second, Lists: r.IntN(4) == 0}
 	for i := range 1 + r.IntN(2) {
-		c := Class{Name: fmt.Sprintf("class-%d", i), Retain: r.IntN(6) == 0, Delayed: r.IntN(4) == 0}
+		c := Class{Name: fmt.Sprintf("class-%d", i), Retain: r.IntN(6) == 0, Delayed: r.IntN(4) == 0, Cinder: r.IntN(3) == 0}
 		if r.IntN(3) == 0 {
 			c.MaxConcurrent = 1 + r.IntN(2)
 		}

@@ -238,8 +238,10 @@ func (p *process) lag(resource, change string, at time.Time) time.Time {
 		w.drawn("lag")
 		at = at.Add(w.dice.between(0, 5*time.Second, "lag-long", p.name, resource, change))
 	}
-	if until := w.lagsUntil(resource); until.After(at) {
-		return until
+	for _, key := range []string{resource, p.name + "/" + resource} {
+		if until := w.lagsUntil(key); until.After(at) {
+			at = until
+		}
 	}
 	return at
 }

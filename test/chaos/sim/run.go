@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"slices"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,8 @@ import (
 type Options struct {
 	// Wrap, where not nil, stands between the dispatcher and the API server, to take a mechanism out.
 	Wrap func(http.RoundTripper) http.RoundTripper
+	// T is the bubble's, which ends the fake Cinder.
+	T testing.TB
 }
 
 // Result is what a run came to.
@@ -74,17 +77,20 @@ func Run(plan Plan, options Options) Result {
 // mend ends all faults and lets a single dispatcher live.
 func (w *World) mend() {
 	w.trace.add("plan", "everything is mended")
-	w.calm.Store(true)
+	close(w.calm)
 	w.set(func() {
-		w.noQuota = false
+		w.noQuota, w.noSecret = false, false
 		clear(w.images)
 		clear(w.lags)
 	})
 	for i := range w.plan.Classes {
 		w.putClass(i, "a")
-		if cm, ok := apiserver.Get[*corev1.ConfigMap](w.server, apiserver.ConfigMaps, namespace, w.plan.Classes[i].Name); !ok || cm.Data["zone"] == "" {
+		if cm, ok := apiserver.Get[*corev1.ConfigMap](w.server, apiserver.ConfigMaps, namespace, w.plan.Classes[i].Name); !ok || cm.Data["timeout"] == "" {
 			w.putConfig(i, "zone-a", "")
 		}
+	}
+	if w.cinder != nil {
+		w.cinder.mend()
 	}
 	for _, n := range w.nodes {
 		w.restoreNode(n)

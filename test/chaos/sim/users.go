@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +27,24 @@ func (w *World) putClass(i int, pool string) {
 		ObjectMeta:    metav1.ObjectMeta{Name: c.Name},
 		Provisioner:   contract.ProvisionerName,
 		ReclaimPolicy: &policy, VolumeBindingMode: &mode,
-		Parameters: map[string]string{"pool": pool},
+		Parameters: c.parameters(pool),
 	})
+}
+
+// parameters of the class; pool is "a" or "b".
+func (c Class) parameters(pool string) map[string]string {
+	if c.Cinder {
+		return map[string]string{"fsType": map[string]string{"a": "ext4", "b": "xfs"}[pool]}
+	}
+	return map[string]string{"pool": pool}
+}
+
+// zoneProperty is a property in which two configs may differ.
+func (c Class) zoneProperty() string {
+	if c.Cinder {
+		return "cluster"
+	}
+	return "zone"
 }
 
 // putConfig creates or replaces the class's ConfigMap. note is a property that means nothing.
@@ -35,7 +52,10 @@ func (w *World) putConfig(i int, zone, note string) {
 	c := w.plan.Classes[i]
 	data := map[string]string{
 		"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner",
-		"zone": zone, "timeout": "60s", "start-timeout": "40s", "failed-pod-ttl": "0s",
+		c.zoneProperty(): zone, "timeout": "60s", "start-timeout": "40s", "failed-pod-ttl": "0s",
+	}
+	if c.Cinder {
+		data["secrets"] = credentials
 	}
 	if c.TTL > 0 {
 		data["failed-pod-ttl"] = c.TTL.String()
@@ -75,6 +95,9 @@ func (w *World) createClaim(i int) {
 
 // do carries out one action of the plan.
 func (w *World) do(a Action) {
+	if w.cinder == nil && (strings.HasPrefix(a.Do, "cinder-") || strings.HasPrefix(a.Do, "secret-")) {
+		return
+	}
 	w.trace.add("plan", "%s %d for %s", a.Do, a.N, a.For)
 	w.drawn(a.Do)
 	mend := func(f func()) {
@@ -109,7 +132,7 @@ func (w *World) do(a Action) {
 		pool := map[string]string{"class-delete": "a", "class-parameters": "b"}[a.Do]
 		w.remove("admin", apiserver.Classes, "", w.plan.Classes[class].Name)
 		mend(func() { w.putClass(class, pool) })
-	case "volume-retain", "volume-delete":
+	case "volume-retain", "volume-unretain", "volume-delete":
 		w.touchVolume(a)
 	case "quota-zero":
 		w.set(func() { w.noQuota = true })
@@ -119,7 +142,9 @@ func (w *World) do(a Action) {
 		mend(func() { w.set(func() { delete(w.images, w.plan.Classes[class].Name) }) })
 	case "watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes", "watch-cut", "compact":
 		w.disturb(a)
-	case "dispatcher-kill", "dispatcher-second":
+	case "cinder-quota-zero", "secret-rotate", "secret-delete":
+		w.cinder.do(a, mend)
+	case "dispatcher-kill", "dispatcher-second", "dispatcher-stale":
 		w.disturbDispatchers(a)
 	case "pod-kill", "pod-evict", "pod-delete":
 		w.disturbPod(a)
@@ -157,6 +182,14 @@ func (w *World) touchVolume(a Action) {
 	v := volumes[a.N%len(volumes)]
 	if a.Do == "volume-delete" {
 		w.remove("admin", apiserver.Volumes, "", v.Name)
+		return
+	}
+	if a.Do == "volume-unretain" {
+		w.trace.add("admin", "no longer retain %s", v.Name)
+		w.set(func() { delete(w.kept, v.Name) })
+		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
+			o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		})
 		return
 	}
 	w.trace.add("admin", "retain %s", v.Name)

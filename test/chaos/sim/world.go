@@ -28,9 +28,11 @@ type World struct {
 	server  *apiserver.Server
 	trace   *trace
 	backend *backend
+	cinder  *cinder // nil where no class is Cinder's
 	ctx     context.Context
 
-	calm, over, diedYoung atomic.Bool
+	calm            chan struct{} // closed when everything is mended
+	over, diedYoung atomic.Bool
 
 	mu          sync.Mutex
 	lags        map[string]time.Time
@@ -40,6 +42,7 @@ type World struct {
 	dispatchers []*dispatcherProcess
 	started     int
 	images      map[string]bool // classes whose image cannot be pulled
+	noSecret    bool            // the Secret with Cinder's credentials is gone
 	noQuota     bool
 	writes      int
 	lastWrite   string
@@ -58,7 +61,11 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
 		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, kept: map[string]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
-	w.backend = newBackend(w)
+	w.backend, w.calm = newBackend(w), make(chan struct{})
+	w.server.Calm = w.calm
+	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Cinder }) {
+		w.cinder = newCinder(w, options.T)
+	}
 	w.server.Admit = w.admit
 	w.server.Changed = w.changed
 	for i := range plan.Nodes {
@@ -68,7 +75,7 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 }
 
 // faulty says that things may go wrong now.
-func (w *World) faulty() bool { return !w.calm.Load() }
+func (w *World) faulty() bool { return !isClosed(w.calm) }
 
 func (w *World) drawn(fault string) {
 	w.mu.Lock()

@@ -220,7 +220,7 @@ func (f *Cinder) attach(q *request, v *volume) answer {
 		return invalid("%s", text)
 	}
 	f.attachments = append(f.attachments, &attachment{
-		id: newID(), volume: v.id, status: "attached", host: want.Host, device: want.Device, mode: mode, instance: want.Instance, attached: f.now(),
+		id: f.newID(), volume: v.id, status: "attached", host: want.Host, device: want.Device, mode: mode, instance: want.Instance, attached: f.now(),
 	})
 	v.admin["attached_mode"] = mode
 	f.to(v, "in-use")

@@ -64,7 +64,7 @@ func (f *Cinder) createAttachment(q *request) answer {
 	if v.status == "available" {
 		f.to(v, "reserved")
 	}
-	a := &attachment{id: newID(), volume: v.id, status: "reserved", instance: instance}
+	a := &attachment{id: f.newID(), volume: v.id, status: "reserved", instance: instance}
 	if q.minor >= 54 {
 		a.mode = in.Mode
 	}

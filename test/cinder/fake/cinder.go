@@ -12,7 +12,8 @@
 package fake
 
 import (
-	"net/http/httptest"
+	"crypto/rand"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -21,8 +22,9 @@ import (
 // Cinder is one fake Cinder, with its Keystone if it has one. Its methods may be called at any time, by anybody.
 type Cinder struct {
 	t        testing.TB
-	api      *httptest.Server
-	identity *httptest.Server // nil without Keystone
+	chance   io.Reader // of ids and secrets
+	url      string    // of the API, without the version
+	identity string    // URL of Keystone, empty without one
 
 	released chan struct{} // closed at the test's end: nothing may hang on
 
@@ -47,26 +49,29 @@ type Cinder struct {
 // New starts a fake that ends with the test: without options one as a standalone Cinder of today with one iSCSI backend
 // and no authentication.
 func New(t testing.TB, options ...Option) *Cinder {
-	f := &Cinder{t: t, released: make(chan struct{}), settings: defaults(), quotas: map[string]Quota{}}
-	f.types = []*volumeType{{id: newID(), name: defaultType, description: "Default Volume Type", specs: map[string]string{}}}
+	f := prepare(t, rand.Reader, options)
+	f.url = serve(t, f.serveCinder)
+	if f.keystone != nil {
+		f.identity = serve(t, f.serveKeystone)
+	}
+	return f
+}
+
+func prepare(t testing.TB, chance io.Reader, options []Option) *Cinder {
+	f := &Cinder{t: t, chance: chance, released: make(chan struct{}), settings: defaults(), quotas: map[string]Quota{}}
+	f.types = []*volumeType{{id: f.newID(), name: defaultType, description: "Default Volume Type", specs: map[string]string{}}}
 	for _, option := range options {
 		option(f)
-	}
-	f.api = serve(f.serveCinder)
-	t.Cleanup(f.api.Close)
-	if f.keystone != nil {
-		f.identity = serve(f.serveKeystone)
-		t.Cleanup(f.identity.Close)
 	}
 	t.Cleanup(func() { close(f.released) })
 	return f
 }
 
 // URL is the root of the API, "http://127.0.0.1:PORT", without the version.
-func (f *Cinder) URL() string { return f.api.URL }
+func (f *Cinder) URL() string { return f.url }
 
 // Endpoint is the API's URL without a project: what a standalone user configures today, ".../v3".
-func (f *Cinder) Endpoint() string { return f.api.URL + "/v3" }
+func (f *Cinder) Endpoint() string { return f.url + "/v3" }
 
 // ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalogue: ".../v3/PROJECT".
 func (f *Cinder) ProjectEndpoint(project string) string { return f.Endpoint() + "/" + project }
@@ -74,10 +79,10 @@ func (f *Cinder) ProjectEndpoint(project string) string { return f.Endpoint() + 
 // AuthURL is Keystone's URL, ".../v3". It fails the test where there is no Keystone.
 func (f *Cinder) AuthURL() string {
 	f.t.Helper()
-	if f.identity == nil {
+	if f.identity == "" {
 		f.t.Fatal("the fake has no Keystone: use fake.WithKeystone()")
 	}
-	return f.identity.URL + "/v3"
+	return f.identity + "/v3"
 }
 
 // Settle ends all that is under way: what is being created, extended or deleted is so afterwards, however many reads or

@@ -54,9 +54,9 @@ func WithInterface(name, url string) Option {
 func WithServiceTypes(types ...string) Option { return func(f *Cinder) { f.keystone.types = types } }
 
 func (f *Cinder) addIdentity(i Identity) {
-	hex := func() string { return strings.ReplaceAll(newID(), "-", "") }
+	hex := func() string { return strings.ReplaceAll(f.newID(), "-", "") }
 	i.Domain, i.ProjectID, i.AppCredID = or(i.Domain, "Default"), or(i.ProjectID, hex()), or(i.AppCredID, hex())
-	i.AppCredName, i.AppCredSecret, i.TrustID = or(i.AppCredName, "provisioner"), or(i.AppCredSecret, random(40)), or(i.TrustID, hex())
+	i.AppCredName, i.AppCredSecret, i.TrustID = or(i.AppCredName, "provisioner"), or(i.AppCredSecret, f.random(40)), or(i.TrustID, hex())
 	if i.Roles == nil {
 		i.Roles = []string{"reader", "member"}
 	}
@@ -110,6 +110,15 @@ func (f *Cinder) DeleteAppCreds() {
 	}
 }
 
+// ChangePassword gives the first identity another password. As in Keystone, its tokens end with that.
+func (f *Cinder) ChangePassword(to string) {
+	f.RevokeTokens()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keystone.identities[0].Password = to
+	f.secrets = append(f.secrets, to)
+}
+
 // Token gives out a token of the first identity, scoped to its project.
 func (f *Cinder) Token() string {
 	f.mu.Lock()
@@ -121,7 +130,7 @@ func (f *Cinder) Token() string {
 func (f *Cinder) issue(t *token) string {
 	t.issued = time.Now()
 	t.expires = t.issued.Add(f.keystone.ttl)
-	id := "gAAAAA" + random(60)
+	id := "gAAAAA" + f.random(60)
 	f.keystone.tokens[id] = t
 	f.secrets = append(f.secrets, id)
 	return id

@@ -92,7 +92,7 @@ func (f *Cinder) tokenView(q *request, t *token) object {
 	o := object{
 		"methods":   strings.Split(t.method, ","),
 		"user":      object{"domain": domain, "id": i.userID, "name": i.User, "password_expires_at": nil},
-		"audit_ids": list{random(22)}, "expires_at": t.expires.UTC().Format(form), "issued_at": t.issued.UTC().Format(form),
+		"audit_ids": list{f.random(22)}, "expires_at": t.expires.UTC().Format(form), "issued_at": t.issued.UTC().Format(form),
 	}
 	if t.projectID == "" {
 		return o
@@ -179,7 +179,7 @@ func (f *Cinder) createAppCred(q *request) answer {
 		return keystoneError(400, "Bad Request", "'application_credential' is a required property")
 	}
 	i := t.owner
-	i.AppCredID, i.AppCredName, i.AppCredSecret = strings.ReplaceAll(newID(), "-", ""), in.Name, or(in.Secret, random(60))
+	i.AppCredID, i.AppCredName, i.AppCredSecret = strings.ReplaceAll(f.newID(), "-", ""), in.Name, or(in.Secret, f.random(60))
 	f.secrets = append(f.secrets, i.AppCredSecret)
 	roles := list{}
 	for _, r := range i.Roles {

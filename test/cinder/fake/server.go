@@ -10,15 +10,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // serve starts a server without keep-alive: a client whose connection is closed under it must not quietly send the request
 // again on another, as Go's does where the connection had been used before.
-func serve(handler http.HandlerFunc) *httptest.Server {
+func serve(t testing.TB, handler http.HandlerFunc) (url string) {
 	s := httptest.NewUnstartedServer(handler)
 	s.Config.SetKeepAlivesEnabled(false)
 	s.Start()
-	return s
+	t.Cleanup(s.Close)
+	return s.URL
 }
 
 // request is one call to Cinder, understood.
@@ -229,7 +231,7 @@ func (f *Cinder) authenticate(q *request, urlProject string) answer {
 	if f.keystone != nil {
 		token := f.keystone.valid(header)
 		if token == nil {
-			return unauthorized().with("Www-Authenticate", fmt.Sprintf("Keystone uri=%q", f.identity.URL+"/v3"))
+			return unauthorized().with("Www-Authenticate", fmt.Sprintf("Keystone uri=%q", f.identity+"/v3"))
 		}
 		q.user, q.project, q.roles = token.owner.userID, token.projectID, token.owner.Roles
 		return answer{}

@@ -64,7 +64,7 @@ func (f *Cinder) createSnapshot(q *request) answer {
 		return a
 	}
 	n := &snapshot{
-		id: newID(), name: in.Name, description: in.Description, volume: v.id, project: q.project, status: "creating", size: v.size,
+		id: f.newID(), name: in.Name, description: in.Description, volume: v.id, project: q.project, status: "creating", size: v.size,
 		metadata: metadata, next: f.transition("available", ""), created: f.now(),
 	}
 	f.snapshots = append(f.snapshots, n)

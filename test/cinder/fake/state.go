@@ -111,7 +111,7 @@ func (f *Cinder) AddVolume(in Volume) Volume {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	v := &volume{
-		id: or(in.ID, newID()), name: in.Name, description: in.Description, status: or(in.Status, "available"), size: max(in.Size, 1),
+		id: or(in.ID, f.newID()), name: in.Name, description: in.Description, status: or(in.Status, "available"), size: max(in.Size, 1),
 		typ: or(in.Type, defaultType), zone: or(in.Zone, f.settings.zones[0]), project: or(in.Project, f.defaultProject()), user: "admin",
 		metadata: maps.Clone(in.Metadata), admin: map[string]string{}, source: in.SourceVolume, snapshot: in.Snapshot,
 		multiattach: in.Multiattach, encrypted: in.Encrypted, exported: in.Exported, connectors: in.Connectors,
@@ -129,7 +129,7 @@ func (f *Cinder) AddVolume(in Volume) Volume {
 	}
 	for _, a := range in.Attachments {
 		f.attachments = append(f.attachments, &attachment{
-			id: or(a.ID, newID()), volume: v.id, status: or(a.Status, "attached"), host: a.Host, device: a.Device,
+			id: or(a.ID, f.newID()), volume: v.id, status: or(a.Status, "attached"), host: a.Host, device: a.Device,
 			mode: or(a.Mode, "rw"), instance: a.Instance, attached: f.now(),
 		})
 	}

@@ -17,7 +17,7 @@ func (f *Cinder) addType(t Type) *volumeType {
 	if specs == nil {
 		specs = map[string]string{}
 	}
-	added := &volumeType{id: newID(), name: t.Name, description: t.Description, specs: specs}
+	added := &volumeType{id: f.newID(), name: t.Name, description: t.Description, specs: specs}
 	f.types = append(f.types, added)
 	return added
 }

@@ -1,10 +1,9 @@
 package fake
 
 import (
-	"crypto/rand"
 	"fmt"
+	"io"
 	"maps"
-	"math/big"
 	"time"
 )
 
@@ -71,7 +70,7 @@ func (f *Cinder) settle(ready func(*transition) bool) {
 			continue
 		}
 		if v.next.text != "" {
-			f.messages = append(f.messages, message{id: newID(), resource: v.id, text: v.next.text, created: f.now()})
+			f.messages = append(f.messages, message{id: f.newID(), resource: v.id, text: v.next.text, created: f.now()})
 		}
 		if v.next.size != 0 {
 			v.size = v.next.size
@@ -110,7 +109,7 @@ func (f *Cinder) visible(q *request, id string) *volume {
 // chap makes the volume's CHAP secret, once.
 func (f *Cinder) chap(v *volume) {
 	if v.chapUser == "" {
-		v.chapUser, v.chapPassword = random(20), random(16)
+		v.chapUser, v.chapPassword = f.random(20), f.random(16)
 		f.secrets = append(f.secrets, v.chapPassword)
 	}
 }
@@ -209,19 +208,19 @@ func without[T comparable](all []T, one T) []T {
 	return rest
 }
 
-func newID() string {
+func (f *Cinder) newID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:])
+	_, _ = io.ReadFull(f.chance, b[:])
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-func random(n int) string {
+func (f *Cinder) random(n int) string {
 	const letters = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz23456789"
 	b := make([]byte, n)
+	_, _ = io.ReadFull(f.chance, b)
 	for i := range b {
-		x, _ := rand.Int(rand.Reader, big.NewInt(int64(len(letters))))
-		b[i] = letters[x.Int64()]
+		b[i] = letters[int(b[i])%len(letters)]
 	}
 	return string(b)
 }

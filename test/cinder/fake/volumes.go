@@ -55,7 +55,7 @@ func (f *Cinder) createVolume(q *request) answer {
 		return a
 	}
 	v := &volume{
-		id: newID(), name: in.Name, description: in.Description, size: in.size, zone: or(in.Zone, f.settings.zones[0]),
+		id: f.newID(), name: in.Name, description: in.Description, size: in.size, zone: or(in.Zone, f.settings.zones[0]),
 		project: q.project, user: q.user, metadata: in.strings, admin: map[string]string{}, source: in.SourceVolID, snapshot: in.SnapshotID,
 		created: f.now(),
 	}
