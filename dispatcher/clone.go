@@ -89,7 +89,7 @@ func (f *facts) refusedClone() string {
 	if size.Cmp(has) < 0 {
 		return fmt.Sprintf("spec.resources.requests.storage is %s: a clone of %s cannot be smaller than its %s", size.String(), name, has.String())
 	}
-	if mode, is := modeOf(f.claim.Spec.VolumeMode), modeOf(f.origin.volume.Spec.VolumeMode); mode != is {
+	if mode, is := podspec.ModeOf(f.claim.Spec.VolumeMode), podspec.ModeOf(f.origin.volume.Spec.VolumeMode); mode != is {
 		return fmt.Sprintf("spec.volumeMode is %s: a clone of %s has to be %s like it", mode, name, is)
 	}
 	return ""

@@ -49,16 +49,16 @@ func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 	var p plan
 	var faults []string
 	if f.live() {
-		faults = misfits(f.volume, f.claim)
+		faults = podspec.Misfits(f.volume, f.claim)
 		if len(faults) > 0 {
 			p.reports = append(p.reports, report{on: onClaim, warning: true, reason: ReasonVolumeMismatch, key: string(f.volume.UID),
 				message: fmt.Sprintf("volume %s does not fit the claim: %s", f.volume.Name, joined(faults))})
 		}
 	}
 	if len(provisions) > 0 {
-		if p.mend = mend(f.volume, f.terms, f.provisioner); p.mend != nil {
+		if p.mend = podspec.Mend(f.volume, f.reclaim(), f.provisioner); p.mend != nil {
 			p.reports = append(p.reports, report{on: onClaim, pod: provisions[0].pod, warning: true, reason: ReasonVolumeMended, key: "mended/" + string(f.volume.UID),
-				message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", f.volume.Name, joined(p.mend.faults))})
+				message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", f.volume.Name, joined(p.mend.Faults))})
 		}
 	}
 	if running, ok := unfinished(provisions); ok {

@@ -233,7 +233,7 @@ func describe(p plan) string {
 		}
 	}
 	if p.mend != nil {
-		words = append(words, fmt.Sprintf("mend %d", len(p.mend.faults)))
+		words = append(words, fmt.Sprintf("mend %d", len(p.mend.Faults)))
 	}
 	if p.grow != nil {
 		words = append(words, "grow to "+p.grow.String())

@@ -60,7 +60,7 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 			say("spec.accessModes has %s: class %s offers %s", mode, config.StorageClass, list(config.AccessModes))
 		}
 	}
-	if mode := modeOf(claim.Spec.VolumeMode); !slices.Contains(config.VolumeModes, mode) {
+	if mode := podspec.ModeOf(claim.Spec.VolumeMode); !slices.Contains(config.VolumeModes, mode) {
 		say("spec.volumeMode is %s: class %s offers %s", mode, config.StorageClass, list(config.VolumeModes))
 	}
 	return faults
@@ -90,3 +90,5 @@ func list[T ~string](values []T) string {
 	}
 	return strings.Join(words, ", ")
 }
+
+func joined(faults []string) string { return strings.Join(faults, "; ") }

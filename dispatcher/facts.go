@@ -173,3 +173,11 @@ func (f *facts) identity() contract.Identity {
 func sameIdentity(a, b contract.Identity) bool {
 	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
 }
+
+// reclaim is the class's policy, or nil where the class is gone.
+func (f *facts) reclaim() *corev1.PersistentVolumeReclaimPolicy {
+	if f.terms == nil {
+		return nil
+	}
+	return f.terms.ReclaimPolicy
+}

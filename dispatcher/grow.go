@@ -142,13 +142,7 @@ func (f *facts) cannotGrow(target resource.Quantity) string {
 // growable says that the size of the claim's volume is ours to decide about: it is bound on both sides, and made by this
 // dispatcher.
 func (f *facts) growable() bool {
-	return f.live() && bound(f.claim, f.volume) && f.volume.Annotations[contract.ProvisionedBy] == f.provisioner
-}
-
-// bound says that claim and volume are each other's, for good.
-func bound(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
-	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == v.Name &&
-		v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID
+	return f.live() && podspec.Bound(f.claim, f.volume) && f.volume.Annotations[contract.ProvisionedBy] == f.provisioner
 }
 
 // unsettled says that a bound claim's size is not what it asks for, or is marked as on its way there. Claims of which it is
@@ -234,7 +228,7 @@ func growerOf(v *corev1.PersistentVolume) grower {
 	switch {
 	case source == "csi":
 		return kubelet
-	case modeOf(v.Spec.VolumeMode) == corev1.PersistentVolumeBlock, slices.Contains([]string{"nfs", "hostPath"}, source):
+	case podspec.ModeOf(v.Spec.VolumeMode) == corev1.PersistentVolumeBlock, slices.Contains([]string{"nfs", "hostPath"}, source):
 		return itself
 	case source == "local":
 		return kubelet

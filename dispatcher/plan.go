@@ -19,7 +19,7 @@ type plan struct {
 	check   bool
 	reports []report
 	// mend is what a new volume lacks and can be given.
-	mend *mending
+	mend *podspec.Mending
 	// cloneOf is the claim that a new volume is a clone of, for the claim to say so; empty for none.
 	cloneOf string
 	// grow writes the volume's capacity: its storage is known to have it.

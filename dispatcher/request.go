@@ -48,7 +48,7 @@ func (d *Dispatcher) provisionRequest(f *facts) contract.Request {
 		Claim:        contract.Claim{Namespace: f.claim.Namespace, Name: f.claim.Name, UID: f.uid},
 		StorageClass: f.class,
 		SizeBytes:    size.Value(),
-		VolumeMode:   string(modeOf(f.claim.Spec.VolumeMode)),
+		VolumeMode:   string(podspec.ModeOf(f.claim.Spec.VolumeMode)),
 		SelectedNode: f.claimNode(),
 		Source:       f.source(),
 		Identity:     f.identity(),
@@ -113,7 +113,7 @@ func volumeRequest(f *facts) (contract.Request, error) {
 		Claim:        contract.Claim{UID: f.uid},
 		StorageClass: f.class,
 		SizeBytes:    size.Value(),
-		VolumeMode:   string(modeOf(f.volume.Spec.VolumeMode)),
+		VolumeMode:   string(podspec.ModeOf(f.volume.Spec.VolumeMode)),
 		Identity:     identity,
 	}
 	if ref := f.volume.Spec.ClaimRef; ref != nil {

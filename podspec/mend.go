@@ -1,0 +1,48 @@
+package podspec
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Mending is what a volume lacks that Kubernetes binds all the same, so that it has to be given to it rather than the
+// volume be undone: without provisioned-by nobody would ever remove its storage, and without the finalizer the object
+// could go before the storage.
+type Mending struct {
+	// Faults say what it lacks.
+	Faults []string
+	// Patch is the merge patch that gives it to it.
+	Patch map[string]any
+}
+
+// Mend is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known.
+func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string) *Mending {
+	metadata, patch := map[string]any{"uid": v.UID}, map[string]any{}
+	var faults []string
+	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
+		faults = append(faults, fmt.Sprintf("annotation %s is %q", contract.ProvisionedBy, got))
+		metadata["annotations"] = map[string]any{contract.ProvisionedBy: provisioner}
+	}
+	// The library takes the finalizer off volumes that are retained.
+	if v.DeletionTimestamp == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
+		!slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+		faults = append(faults, "finalizer "+contract.VolumeFinalizer+" is missing")
+		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
+		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the list, so it has to be the one that was read
+	}
+	// Retain may be an administrator's doing, and is never taken back.
+	if policy := v.Spec.PersistentVolumeReclaimPolicy; reclaim != nil && policy != *reclaim &&
+		policy != corev1.PersistentVolumeReclaimRetain && v.Status.Phase != corev1.VolumeReleased {
+		faults = append(faults, fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim))
+		patch["spec"] = map[string]any{"persistentVolumeReclaimPolicy": *reclaim}
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	patch["metadata"] = metadata
+	return &Mending{Faults: faults, Patch: patch}
+}

@@ -1,0 +1,69 @@
+package podspec
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Misfits says why a volume cannot serve the claim that it was made for, nil where it can. The volume binder skips such a volume without
+// a word, and the library sees that the volume exists and stops: nobody else would tell the user.
+func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []string {
+	var faults []string
+	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	if v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound {
+		say("somebody deleted it before it was bound")
+	}
+	if ref := v.Spec.ClaimRef; ref == nil {
+		say("spec.claimRef is missing")
+	} else if ref.UID != claim.UID || ref.Namespace != claim.Namespace || ref.Name != claim.Name {
+		say("spec.claimRef is %s/%s with UID %q, not %s/%s with UID %q", ref.Namespace, ref.Name, ref.UID, claim.Namespace, claim.Name, claim.UID)
+	}
+	if class := claimClass(claim); volumeClass(v) != class {
+		say("spec.storageClassName is %q, not %q", volumeClass(v), class)
+	}
+	// A bound claim may ask for more since: that is an expansion.
+	asked, made := claim.Spec.Resources.Requests[corev1.ResourceStorage], v.Spec.Capacity[corev1.ResourceStorage]
+	if made.Cmp(asked) < 0 && !Bound(claim, v) {
+		say("spec.capacity.storage is %s, less than the %s that the claim asks for", made.String(), asked.String())
+	}
+	for _, mode := range claim.Spec.AccessModes {
+		if !slices.Contains(v.Spec.AccessModes, mode) {
+			say("spec.accessModes lacks %s", mode)
+		}
+	}
+	if asked, made := ModeOf(claim.Spec.VolumeMode), ModeOf(v.Spec.VolumeMode); asked != made {
+		say("spec.volumeMode is %s, not %s", made, asked)
+	}
+	return faults
+}
+
+// Bound says that Kubernetes has bound the two to each other.
+func Bound(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
+	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == v.Name &&
+		v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID
+}
+
+// ModeOf is what a volume mode that is not given means.
+func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if mode == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *mode
+}
+
+// claimClass and volumeClass know the annotation that Kubernetes' volume binder still prefers.
+func claimClass(claim *corev1.PersistentVolumeClaim) string {
+	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
+		return class
+	}
+	return *claim.Spec.StorageClassName
+}
+
+func volumeClass(v *corev1.PersistentVolume) string {
+	if class, found := v.Annotations[corev1.BetaStorageClassAnnotation]; found {
+		return class
+	}
+	return v.Spec.StorageClassName
+}
