@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 
@@ -60,7 +59,7 @@ func TestProvision(t *testing.T) {
 	c := newClass(t)
 	// The second one is an attempt after one whose end was lost.
 	for _, want := range []string{"created", "exists already"} {
-		expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "persistentvolume/"+c.name+" "+want)
+		sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "persistentvolume/"+c.name+" "+want)
 	}
 	c.check(t, 0o777)
 }
@@ -69,7 +68,7 @@ func TestProvisionMode(t *testing.T) {
 	c := newClass(t)
 	request := sdktest.Provision(map[string]string{"root": c.root, "mode": "2750"})
 	pod := sdktest.NewPod(t, request, sdktest.Skeleton(request), c.server)
-	expect(t, sdktest.RunScript(t, script, pod, 0), 0, "created")
+	sdktest.RunScript(t, script, pod, 0).Expect(t, 0, "created")
 	c.check(t, 0o750|os.ModeSetgid)
 }
 
@@ -78,7 +77,7 @@ func TestProvisionAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		pod := c.provision(t)
-		group.Go(func() { expect(t, sdktest.RunScript(t, script, pod, 0), 0, "persistentvolume/"+c.name) })
+		group.Go(func() { sdktest.RunScript(t, script, pod, 0).Expect(t, 0, "persistentvolume/"+c.name) })
 	}
 	group.Wait()
 	c.check(t, 0o777)
@@ -92,12 +91,12 @@ func TestProvisionKilled(t *testing.T) {
 		if ended && at < 8 {
 			t.Fatalf("the script has only %d points", at-1)
 		}
-		expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "persistentvolume/"+c.name)
+		sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "persistentvolume/"+c.name)
 		c.check(t, 0o777)
 
 		c = newClass(t)
 		sdktest.RunScript(t, script, c.provision(t), at)
-		expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.undo(t), 0).Expect(t, 0, "")
 		c.checkGone(t)
 	}
 }
@@ -106,10 +105,10 @@ func TestProvisionKilled(t *testing.T) {
 func TestExpand(t *testing.T) {
 	c := newClass(t)
 	missing := c.dir() + " is not on node node-1; is the disk of " + c.root + " mounted?"
-	expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 1, missing)
+	sdktest.RunScript(t, script, c.expand(t), 0).Expect(t, 1, missing)
 	c.fill(t)
 	for range 2 {
-		expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.expand(t), 0).Expect(t, 0, "")
 	}
 	c.check(t, 0o777)
 }
@@ -125,7 +124,7 @@ func TestDelete(t *testing.T) {
 	other := filepath.Join(c.root, "pvc-00000000-0000-4000-8000-000000000000", "file")
 	writeFile(t, other)
 	for range 2 {
-		expect(t, sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0), 0, "")
+		sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0).Expect(t, 0, "")
 		c.checkGone(t)
 	}
 	for _, file := range []string{outside, other} {
@@ -145,7 +144,7 @@ func TestDeleteAtOnce(t *testing.T) {
 		group.Go(func() { sdktest.RunScript(t, script, pod, 0) })
 	}
 	group.Wait()
-	expect(t, sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0), 0, "")
+	sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0).Expect(t, 0, "")
 	c.checkGone(t)
 }
 
@@ -157,14 +156,14 @@ func TestDeleteKilled(t *testing.T) {
 		if ended && at < 8 {
 			t.Fatalf("the script has only %d points", at-1)
 		}
-		expect(t, sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0), 0, "")
+		sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0).Expect(t, 0, "")
 		c.checkGone(t)
 	}
 }
 
 func TestUndoOfNothing(t *testing.T) {
 	c := newClass(t)
-	expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
+	sdktest.RunScript(t, script, c.undo(t), 0).Expect(t, 0, "")
 	c.checkGone(t)
 }
 
@@ -187,7 +186,7 @@ func TestForeignDirectory(t *testing.T) {
 			c.dir() + " on node node-1 has no mark in " + filepath.Dir(c.mark()) + ", so it is not removed; remove it by hand"},
 		{"undo", c.undo(t), 0, ""},
 	} {
-		expect(t, sdktest.RunScript(t, script, call.pod, 0), call.code, call.text)
+		sdktest.RunScript(t, script, call.pod, 0).Expect(t, call.code, call.text)
 		if got := call.pod.Message(t); got != call.text {
 			t.Errorf("%s: message %q, want %q", call.name, got, call.text)
 		}
@@ -204,17 +203,17 @@ func TestForeignDirectory(t *testing.T) {
 func TestUnreachable(t *testing.T) {
 	c := newClass(t)
 	marks := filepath.Dir(c.mark())
-	expect(t, sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0), 75,
+	sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0).Expect(t, 75,
 		marks+" is not on node node-1; is the disk of "+c.root+" mounted?")
-	expect(t, sdktest.RunScript(t, script, c.delete(t, "node-2"), 0), 69,
+	sdktest.RunScript(t, script, c.delete(t, "node-2"), 0).Expect(t, 69,
 		c.dir()+" is on node node-2, and this is node node-1")
 	if err := os.Remove(c.root); err != nil {
 		t.Fatal(err)
 	}
 	for _, pod := range []sdktest.Pod{c.delete(t, sdktest.Node), c.undo(t)} {
-		expect(t, sdktest.RunScript(t, script, pod, 0), 75, "node node-1 has no directory "+c.root+"; is its disk mounted?")
+		sdktest.RunScript(t, script, pod, 0).Expect(t, 75, "node node-1 has no directory "+c.root+"; is its disk mounted?")
 	}
-	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 69,
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 69,
 		"node node-1 has no directory "+c.root+`; does key "host-path" name it?`)
 }
 
@@ -240,21 +239,14 @@ func TestBadInput(t *testing.T) {
 			request.VolumeName = c.volume
 		}
 		pod := sdktest.NewPod(t, request, sdktest.Skeleton(request), nil)
-		expect(t, sdktest.RunScript(t, script, pod, 0), 64, c.text)
-	}
-}
-
-func expect(t *testing.T, got sdktest.Result, code int, text string) {
-	t.Helper()
-	if got.Code != code || !strings.Contains(got.Output, text) || text == "" && got.Output != "" {
-		t.Errorf("exit code %d, output:\n%s\nwant code %d, output:\n%s", got.Code, got.Output, code, text)
+		sdktest.RunScript(t, script, pod, 0).Expect(t, 64, c.text)
 	}
 }
 
 // fill makes the volume and puts files into it.
 func (c class) fill(t *testing.T) {
 	t.Helper()
-	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "created")
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "created")
 	writeFile(t, filepath.Join(c.dir(), "a", "b", "file"))
 }
 

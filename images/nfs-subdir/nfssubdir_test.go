@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"sync"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestProvision(t *testing.T) {
 		c := newClass(t, map[string]string{"export": exported})
 		// The second one is an attempt after one whose end was lost.
 		for _, want := range []string{"created", "exists already"} {
-			expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "persistentvolume/"+c.name+" "+want)
+			sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "persistentvolume/"+c.name+" "+want)
 		}
 		c.check(t)
 	}
@@ -82,7 +81,7 @@ func TestProvisionAtOnce(t *testing.T) {
 	var group sync.WaitGroup
 	for range 4 {
 		pod := c.provision(t)
-		group.Go(func() { expect(t, sdktest.RunScript(t, script, pod, 0), 0, "persistentvolume/"+c.name) })
+		group.Go(func() { sdktest.RunScript(t, script, pod, 0).Expect(t, 0, "persistentvolume/"+c.name) })
 	}
 	group.Wait()
 	c.check(t)
@@ -96,12 +95,12 @@ func TestProvisionKilled(t *testing.T) {
 		if ended && at < 8 {
 			t.Fatalf("the script has only %d points", at-1)
 		}
-		expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "persistentvolume/"+c.name)
+		sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "persistentvolume/"+c.name)
 		c.check(t)
 
 		c = newClass(t, nil)
 		sdktest.RunScript(t, script, c.provision(t), at)
-		expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.undo(t), 0).Expect(t, 0, "")
 		c.checkGone(t)
 	}
 }
@@ -109,11 +108,11 @@ func TestProvisionKilled(t *testing.T) {
 // There is nothing to make larger, but it has to be there.
 func TestExpand(t *testing.T) {
 	c := newClass(t, nil)
-	expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 1,
+	sdktest.RunScript(t, script, c.expand(t), 0).Expect(t, 1,
 		export+"/"+c.name+" is not on "+server+"; is the export mounted at "+c.mount+"?")
 	c.fill(t)
 	for range 2 {
-		expect(t, sdktest.RunScript(t, script, c.expand(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.expand(t), 0).Expect(t, 0, "")
 	}
 	c.check(t)
 }
@@ -124,7 +123,7 @@ func TestDelete(t *testing.T) {
 	other := filepath.Join(c.mount, "pvc-00000000-0000-4000-8000-000000000000", "file")
 	writeFile(t, other)
 	for range 2 {
-		expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.delete(t), 0).Expect(t, 0, "")
 		c.checkGone(t)
 	}
 	if _, err := os.Stat(other); err != nil {
@@ -139,7 +138,7 @@ func TestDeleteArchives(t *testing.T) {
 	c := newClass(t, archive)
 	c.fill(t)
 	for range 2 {
-		expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.delete(t), 0).Expect(t, 0, "")
 		c.checkGone(t)
 		c.checkArchived(t)
 	}
@@ -175,7 +174,7 @@ func TestDeleteAtOnce(t *testing.T) {
 			group.Go(func() { sdktest.RunScript(t, script, pod, 0) })
 		}
 		group.Wait()
-		expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+		sdktest.RunScript(t, script, c.delete(t), 0).Expect(t, 0, "")
 		c.checkGone(t)
 		if more != nil {
 			c.checkArchived(t)
@@ -192,7 +191,7 @@ func TestDeleteKilled(t *testing.T) {
 			if ended && at < 6 {
 				t.Fatalf("the script has only %d points", at-1)
 			}
-			expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 0, "")
+			sdktest.RunScript(t, script, c.delete(t), 0).Expect(t, 0, "")
 			c.checkGone(t)
 			if more != nil {
 				c.checkArchived(t)
@@ -203,7 +202,7 @@ func TestDeleteKilled(t *testing.T) {
 
 func TestUndoOfNothing(t *testing.T) {
 	c := newClass(t, archive)
-	expect(t, sdktest.RunScript(t, script, c.undo(t), 0), 0, "")
+	sdktest.RunScript(t, script, c.undo(t), 0).Expect(t, 0, "")
 	c.checkGone(t)
 }
 
@@ -227,7 +226,7 @@ func TestForeignDirectory(t *testing.T) {
 			{"delete", c.delete(t), 1, remote + " has no mark, so it is not removed; remove it by hand"},
 			{"undo", c.undo(t), 0, ""},
 		} {
-			expect(t, sdktest.RunScript(t, script, call.pod, 0), call.code, call.text)
+			sdktest.RunScript(t, script, call.pod, 0).Expect(t, call.code, call.text)
 			if got := call.pod.Message(t); got != call.text {
 				t.Errorf("%s: message %q, want %q", call.name, got, call.text)
 			}
@@ -241,15 +240,15 @@ func TestForeignDirectory(t *testing.T) {
 // "Unreachable" is not "gone".
 func TestUnreachable(t *testing.T) {
 	c := newClass(t, nil)
-	expect(t, sdktest.RunScript(t, script, c.delete(t), 0), 75,
+	sdktest.RunScript(t, script, c.delete(t), 0).Expect(t, 75,
 		filepath.Dir(c.mark())+" is not there; is the export "+export+" of "+server+" mounted at "+c.mount+"?")
 	if err := os.Remove(c.mount); err != nil {
 		t.Fatal(err)
 	}
 	for _, pod := range []sdktest.Pod{c.delete(t), c.undo(t)} {
-		expect(t, sdktest.RunScript(t, script, pod, 0), 75, "the export is not mounted at "+c.mount)
+		sdktest.RunScript(t, script, pod, 0).Expect(t, 75, "the export is not mounted at "+c.mount)
 	}
-	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 64,
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 64,
 		"the export is not mounted at "+c.mount+`; key "mount-claims" does that`)
 }
 
@@ -271,7 +270,7 @@ func TestBadInput(t *testing.T) {
 			request.VolumeName = c.volume
 		}
 		pod := sdktest.NewPod(t, request, sdktest.Skeleton(request), nil)
-		expect(t, sdktest.RunScript(t, script, pod, 0), 64, c.text)
+		sdktest.RunScript(t, script, pod, 0).Expect(t, 64, c.text)
 	}
 }
 
@@ -279,7 +278,7 @@ func TestBadInput(t *testing.T) {
 func TestServers(t *testing.T) {
 	for _, address := range []string{"10.0.0.1", "fd00::1", "[fd00::1]", "nfs-1.example.com"} {
 		c := newClass(t, map[string]string{"server": address})
-		expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "created")
+		sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "created")
 		var volume corev1.PersistentVolume
 		if err := json.Unmarshal(c.api.Volume(c.name), &volume); err != nil {
 			t.Fatal(err)
@@ -290,17 +289,10 @@ func TestServers(t *testing.T) {
 	}
 }
 
-func expect(t *testing.T, got sdktest.Result, code int, text string) {
-	t.Helper()
-	if got.Code != code || !strings.Contains(got.Output, text) || text == "" && got.Output != "" {
-		t.Errorf("exit code %d, output:\n%s\nwant code %d, output:\n%s", got.Code, got.Output, code, text)
-	}
-}
-
 // fill makes the volume and puts files into it.
 func (c class) fill(t *testing.T) {
 	t.Helper()
-	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "created")
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "created")
 	writeFile(t, filepath.Join(c.dir(), "a", "b", "file"))
 }
 

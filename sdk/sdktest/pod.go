@@ -1,9 +1,7 @@
 package sdktest
 
 import (
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"os"
 	"path/filepath"
 	"testing"
@@ -152,8 +150,4 @@ func Skeleton(request contract.Request) *corev1.PersistentVolume {
 			},
 		},
 	}
-}
-
-func encodeCertificate(certificate *x509.Certificate) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw})
 }

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 )
 
@@ -76,4 +77,12 @@ func RunScript(t testing.TB, script string, pod Pod, killAt int) Result {
 		t.Fatal(err)
 	}
 	return Result{cmd.ProcessState.ExitCode(), output.String()}
+}
+
+// Expect checks the exit code and that the output has a text; an empty text is no output at all.
+func (r Result) Expect(t testing.TB, code int, text string) {
+	t.Helper()
+	if r.Code != code || !strings.Contains(r.Output, text) || text == "" && r.Output != "" {
+		t.Errorf("exit code %d, output:\n%s\nwant code %d, output:\n%s", r.Code, r.Output, code, text)
+	}
 }

@@ -30,7 +30,7 @@ var arrows = []arrow{
 	{"dispatcher/...", []string{"podspec", "configmaps", "contract", "deploy/..."}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "contract"}},
 	{"cmd/flexctl", []string{"sdk", "contract"}},
-	{"sdk/sdktest", []string{"sdk", "contract"}},
+	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "contract"}},
 	{"sdk/...", []string{"contract"}},
 	{"conformance/...", []string{"sdk/...", "contract"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},

@@ -1,0 +1,154 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Volume is nil where there is none.
+func (s *Server) Volume(name string) *corev1.PersistentVolume {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.volumes[name].object.DeepCopy()
+}
+
+// Sent is the body that created the volume, nil where there is none.
+func (s *Server) Sent(name string) []byte {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return slices.Clone(s.volumes[name].sent)
+}
+
+// RemoveVolume takes one away, as the dispatcher does once its storage is gone.
+func (s *Server) RemoveVolume(name string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.volumes, name)
+}
+
+func (s *Server) answerVolume(w http.ResponseWriter, r *http.Request, c call, bound string) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	if c.verb == "create" {
+		s.createVolume(w, body, bound)
+		return
+	}
+	switch v := s.volumes[c.name]; {
+	case bound != AnyVolume && c.name != bound:
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "cannot "+c.verb+" persistentvolume "+c.name+": it is not the pod's own")
+	case v.object == nil:
+		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, `persistentvolumes "`+c.name+`" not found`)
+	case c.verb == "get":
+		write(w, http.StatusOK, v.object)
+	case c.verb == "delete":
+		delete(s.volumes, c.name)
+		succeed(w)
+	case c.verb == "patch":
+		s.patchVolume(w, body, v)
+	default:
+		fail(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, c.right()+" is not known here")
+	}
+}
+
+func (s *Server) createVolume(w http.ResponseWriter, body []byte, bound string) {
+	object := &corev1.PersistentVolume{}
+	if err := json.Unmarshal(body, object); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	name := object.Name
+	switch {
+	case bound != AnyVolume && name != bound:
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden,
+			`persistentvolumes "`+name+`" is forbidden: the pod may create `+allowed(bound))
+	// The real one looks at the resourceVersion before the name, so that this is no AlreadyExists.
+	case object.ResourceVersion != "":
+		fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "resourceVersion should not be set on objects to be created")
+	case invalid(object) != "":
+		fail(w, http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `PersistentVolume "`+name+`" is invalid: `+invalid(object))
+	case s.volumes[name].object != nil:
+		fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, `persistentvolumes "`+name+`" already exists`)
+	default:
+		object.UID, object.ResourceVersion = types.UID("uid-of-"+name), "1"
+		s.volumes[name] = volume{object, body}
+		write(w, http.StatusCreated, object)
+	}
+}
+
+func allowed(bound string) string {
+	if bound == "" {
+		return "none"
+	}
+	return "only " + bound
+}
+
+// invalid is the part of the API server's validation that provisioners run into.
+func invalid(v *corev1.PersistentVolume) string {
+	size := v.Spec.Capacity[corev1.ResourceStorage]
+	switch {
+	case v.Name == "":
+		return "metadata.name: Required value: name or generateName is required"
+	case size.Sign() <= 0:
+		return `spec.capacity[storage]: Invalid value: "` + size.String() + `": must be greater than zero`
+	case len(v.Spec.AccessModes) == 0:
+		return "spec.accessModes: Required value"
+	case v.Spec.PersistentVolumeSource == corev1.PersistentVolumeSource{}:
+		return "spec: Required value: must specify a volume type"
+	case v.Spec.Local != nil && v.Spec.NodeAffinity == nil:
+		return "spec.nodeAffinity: Required value: Local volume requires node affinity"
+	}
+	return ""
+}
+
+// patchVolume knows merge patches, and strategic ones that are also merge patches.
+func (s *Server) patchVolume(w http.ResponseWriter, body []byte, v volume) {
+	var patch, fields map[string]any
+	data, err := json.Marshal(v.object)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	if err == nil {
+		err = json.Unmarshal(body, &patch)
+	}
+	if err == nil {
+		data, err = json.Marshal(merged(fields, patch))
+	}
+	object := &corev1.PersistentVolume{}
+	if err == nil {
+		err = json.Unmarshal(data, object)
+	}
+	if err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+		return
+	}
+	s.volumes[object.Name] = volume{object, v.sent}
+	write(w, http.StatusOK, object)
+}
+
+// merged is RFC 7386.
+func merged(target, patch map[string]any) map[string]any {
+	for key, value := range patch {
+		part, nested := value.(map[string]any)
+		below, had := target[key].(map[string]any)
+		switch {
+		case value == nil:
+			delete(target, key)
+		case nested && had:
+			target[key] = merged(below, part)
+		case nested:
+			target[key] = merged(map[string]any{}, part)
+		default:
+			target[key] = value
+		}
+	}
+	return target
+}
