@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flex-provisioner/flex-provisioner/conformance"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -19,6 +20,7 @@ import (
 var version = "devel"
 
 func main() {
+	conformance.Enter()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
@@ -66,7 +68,7 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root),
-		newInstallCommand(), newVersionCommand())
+		newInstallCommand(), newConformanceCommand(), newVersionCommand())
 	return cmd
 }
 

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+)
+
+// conformanceFlags are those that are not yet options.
+type conformanceFlags struct {
+	conformance.Options
+	properties, parameters, secrets []string
+	runAsUser                       int64
+	junit, json                     string
+}
+
+func newConformanceCommand() *cobra.Command {
+	f := &conformanceFlags{}
+	cmd := &cobra.Command{
+		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP",
+		Short: "Try a provisioner against the contract, without a cluster",
+		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server: twice, at
+once, killed at any moment, with hostile input, and more. It tells what was done, what was expected, what came and what to do
+about it, and ends with 0 if all that is required passed, else with 1. What could not be tried is not passed.
+
+SCRIPT     any program; finds flexctl on its PATH, this machine's files read-only, and the caller's environment
+IMAGE      an archive as docker save writes it, or a name that docker, podman or nerdctl knows
+CONFIGMAP  a class's ConfigMap in YAML; an inline script runs on this machine unless --image names another one
+
+It needs Linux, and root or user namespaces; pods are run in namespaces of their own. Storage of the pods' own is a directory
+(--storage, mount-claims, host-path). Other storage is used for real: let it be one for tests.`,
+		Example: `  flexctl conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
+  flexctl conformance image.tar --property root=/srv/x --storage /srv/x --junit report.xml
+  flexctl conformance configmap.yaml
+  flexctl conformance registry.example/lun:v2 --secret lun-login=./login --list 'ssh array list-luns'`,
+		DisableFlagsInUseLine: true,
+		Args:                  atMost(1, "give one provisioner"),
+		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property of the class; may be repeated, as all that follow")
+	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=DIRECTORY: a Secret, from a directory of files")
+	flags.StringArrayVar(&f.Storage, "storage", nil, "a path at which pods find a directory for their storage")
+	flags.StringVar(&f.List, "list", "", "a shell command that prints a line for each piece of storage there is")
+	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
+	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
+	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long one pod may run")
+	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
+	flags.IntVar(&f.Kills, "kills", 20, "at how many moments of an operation it is killed")
+	flags.StringArrayVar(&f.Only, "check", nil, "run this check only; the others then count as skipped")
+	flags.StringVar(&f.junit, "junit", "", "write the report to this file, as JUnit XML")
+	flags.StringVar(&f.json, "json", "", "write the report to this file, as JSON")
+	return cmd
+}
+
+func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
+	if len(args) == 0 {
+		return errors.New("flexctl conformance: name a script, an image or a ConfigMap")
+	}
+	o := f.Options
+	o.Subject = args[0]
+	for _, pairs := range []struct {
+		flag string
+		from []string
+		to   *map[string]string
+	}{{"property", f.properties, &o.Properties}, {"parameter", f.parameters, &o.Parameters}, {"secret", f.secrets, &o.Secrets}} {
+		if *pairs.to, err = parsePairs(pairs.flag, pairs.from); err != nil {
+			return err
+		}
+	}
+	if cmd.Flags().Changed("run-as-user") {
+		o.RunAsUser = &f.runAsUser
+	}
+	if o.Flexctl, err = conformance.DefaultFlexctl(); err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	o.Done = func(r conformance.Result) { _ = r.WriteText(out) } // a lost line is not worth the rest
+	report, err := conformance.Run(cmd.Context(), o)
+	if err != nil {
+		return fmt.Errorf("flexctl conformance: %w", err)
+	}
+	fmt.Fprintln(out, "\n"+report.Summary())
+	if err := f.write(report); err != nil {
+		return err
+	}
+	if !report.Passed {
+		return errors.New("not all that is required passed")
+	}
+	return nil
+}
+
+func (f *conformanceFlags) write(report *conformance.Report) error {
+	asJSON := func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	for _, one := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{f.junit, report.WriteJUnit}, {f.json, asJSON}} {
+		if one.name == "" {
+			continue
+		}
+		file, err := os.Create(one.name)
+		if err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		if err := errors.Join(one.write(file), file.Close()); err != nil {
+			return fmt.Errorf("write report %s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+func parsePairs(flag string, pairs []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, pair := range pairs {
+		key, value, found := strings.Cut(pair, "=")
+		if _, twice := values[key]; !found || key == "" || twice {
+			return nil, fmt.Errorf("flexctl conformance: --%s %q: write KEY=VALUE, each key once", flag, pair)
+		}
+		values[key] = value
+	}
+	return values, nil
+}

@@ -1,0 +1,226 @@
+package conformance
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// program is what an image runs.
+type program struct {
+	Entrypoint, Cmd, Env []string
+	WorkingDir           string
+}
+
+// archive is an image as `docker save` and `bin/mkimage` write it, or an OCI layout in a tar.
+type archive struct {
+	file  *os.File
+	parts map[string]part
+}
+
+type part struct{ offset, size int64 }
+
+// errNoArchive says that a file is something else.
+var errNoArchive = errors.New("no image archive")
+
+// openArchive notes where the parts of an archive lie.
+func openArchive(name string) (*archive, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open image: %w", err)
+	}
+	a := &archive{file, map[string]part{}}
+	for r := tar.NewReader(file); ; {
+		header, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		var at int64
+		if err == nil {
+			at, err = file.Seek(0, io.SeekCurrent)
+		}
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("read image %s: %w", name, errNoArchive), file.Close())
+		}
+		a.parts[path.Clean(header.Name)] = part{at, header.Size}
+	}
+	_, docker := a.parts["manifest.json"]
+	_, oci := a.parts["index.json"]
+	if !docker && !oci {
+		return nil, errors.Join(fmt.Errorf("read image %s: %w", name, errNoArchive), file.Close())
+	}
+	return a, nil
+}
+
+func (a *archive) part(name string) (io.Reader, error) {
+	p, found := a.parts[path.Clean(name)]
+	if !found {
+		return nil, fmt.Errorf("read image %s: it lacks %s", a.file.Name(), name)
+	}
+	return io.NewSectionReader(a.file, p.offset, p.size), nil
+}
+
+func (a *archive) read(name string, into any) error {
+	r, err := a.part(name)
+	if err != nil {
+		return err
+	}
+	if err := json.NewDecoder(r).Decode(into); err != nil {
+		return fmt.Errorf("read image %s: %s: %w", a.file.Name(), name, err)
+	}
+	return nil
+}
+
+// contents are the names of the image's configuration and layers, the first image's where there are several.
+func (a *archive) contents() (config string, layers []string, err error) {
+	if _, docker := a.parts["manifest.json"]; docker {
+		var images []struct {
+			Config string
+			Layers []string
+		}
+		if err := a.read("manifest.json", &images); err != nil {
+			return "", nil, err
+		}
+		if len(images) == 0 {
+			return "", nil, fmt.Errorf("read image %s: it holds no image", a.file.Name())
+		}
+		return images[0].Config, images[0].Layers, nil
+	}
+	type descriptor struct{ Digest string }
+	blob := func(d descriptor) string { return "blobs/" + strings.ReplaceAll(d.Digest, ":", "/") }
+	var manifest struct {
+		Manifests, Layers []descriptor
+		Config            descriptor
+	}
+	// An index may lead to another one.
+	for name := "index.json"; manifest.Config.Digest == ""; name = blob(manifest.Manifests[0]) {
+		manifest.Manifests = nil
+		if err := a.read(name, &manifest); err != nil {
+			return "", nil, err
+		}
+		if manifest.Config.Digest == "" && len(manifest.Manifests) == 0 {
+			return "", nil, fmt.Errorf("read image %s: it holds no image", a.file.Name())
+		}
+	}
+	for _, layer := range manifest.Layers {
+		layers = append(layers, blob(layer))
+	}
+	return blob(manifest.Config), layers, nil
+}
+
+// unpack lays the image out below a directory.
+func (a *archive) unpack(dir string) (program, error) {
+	config, layers, err := a.contents()
+	if err != nil {
+		return program{}, err
+	}
+	var image struct{ Config program }
+	if err := a.read(config, &image); err != nil {
+		return program{}, err
+	}
+	for _, layer := range layers {
+		r, err := a.part(layer)
+		if err == nil {
+			err = unpackLayer(r, dir)
+		}
+		if err != nil {
+			return program{}, fmt.Errorf("unpack image %s: %w", a.file.Name(), err)
+		}
+	}
+	return image.Config, nil
+}
+
+func unpackLayer(r io.Reader, dir string) error {
+	// What an image links to must not lead out of it.
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	head := make([]byte, 2)
+	n, err := io.ReadFull(r, head)
+	if err != nil {
+		return err
+	}
+	r = io.MultiReader(bytes.NewReader(head[:n]), r)
+	if head[0] == 0x1f && head[1] == 0x8b {
+		if r, err = gzip.NewReader(r); err != nil {
+			return err
+		}
+	}
+	for files := tar.NewReader(r); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = unpackFile(root, header, files)
+		}
+		if err != nil {
+			return fmt.Errorf("a layer: %w", err)
+		}
+	}
+}
+
+// unpackFile also removes what a layer takes away. Devices are left out: the sandbox has its own.
+func unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
+	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
+	if name == "" {
+		return nil
+	}
+	parent, base := path.Split(name)
+	if removed, is := strings.CutPrefix(base, ".wh."); is {
+		return root.RemoveAll(path.Join(parent, removed))
+	}
+	if parent != "" {
+		if err := root.MkdirAll(filepath.Clean(parent), 0o755); err != nil {
+			return err
+		}
+	}
+	if header.Typeflag != tar.TypeDir {
+		if err := root.RemoveAll(name); err != nil {
+			return err
+		}
+	}
+	mode := header.FileInfo().Mode().Perm()
+	switch header.Typeflag {
+	case tar.TypeDir:
+		if err := root.MkdirAll(name, mode); err != nil {
+			return err
+		}
+		return chown(root, name, header)
+	case tar.TypeSymlink:
+		return root.Symlink(header.Linkname, name)
+	case tar.TypeLink:
+		return root.Link(strings.TrimPrefix(path.Clean("/"+header.Linkname), "/"), name)
+	case tar.TypeReg:
+		file, err := root.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_EXCL, mode)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, content)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		return chown(root, name, header)
+	}
+	return nil
+}
+
+// chown comes before the mode, which it changes. Who is not root keeps what he unpacks.
+func chown(root *os.Root, name string, header *tar.Header) error {
+	if os.Geteuid() == 0 {
+		if err := root.Lchown(name, header.Uid, header.Gid); err != nil {
+			return err
+		}
+	}
+	return root.Chmod(name, header.FileInfo().Mode()&(os.ModePerm|os.ModeSetuid|os.ModeSetgid|os.ModeSticky))
+}

@@ -1,0 +1,212 @@
+// Package conformance tries a provisioner against the contract, without a cluster: a script or an image, in pods that the
+// dispatcher's own code builds and that run in a sandbox of this machine, with a double of the API server. Each check has a
+// row in Checks; docs/conformance.md is its prose.
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Options say what is tried, and how.
+type Options struct {
+	// Subject is a script, a provisioner ConfigMap or an image archive, by its path, or an image by its name.
+	Subject string
+	// Image is the image, by path or name, that a ConfigMap's image is to be taken for.
+	Image string
+	// Properties and Parameters are those of the class, over a ConfigMap's.
+	Properties, Parameters map[string]string
+	// Secrets are directories of files, by the names of the Secrets that they stand for.
+	Secrets map[string]string
+	// Storage are paths at which each pod finds a directory for storage, as mount-claims and host-path make it.
+	Storage []string
+	// List is a command, run by sh on this machine, that prints a line for each piece of storage there is.
+	List string
+	// Rights are those of the class's ServiceAccount beyond creating the volume: "get secrets".
+	Rights []string
+	// RunAsUser is the pods' user, nil for the class's own.
+	RunAsUser *int64
+	// Timeout bounds one pod, Grace is the time between SIGTERM and SIGKILL. Whole seconds.
+	Timeout, Grace time.Duration
+	// Kills is at how many moments of an operation it is killed.
+	Kills int
+	// Only are the names of the checks that run; empty for all. The others count as skipped.
+	Only []string
+	// Flexctl is the static binary that scripts find on their PATH.
+	Flexctl string
+	// Done is told of each result as it comes. It may be nil.
+	Done func(Result)
+}
+
+// Enter never returns in the processes that run pods. Programs that use Run call it first of all in main.
+func Enter() { sandbox.Enter() }
+
+// Run tries a provisioner. The error is about what kept the kit from trying; what is wrong with the provisioner is in the
+// report.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if faults := o.validate(); len(faults) > 0 {
+		return nil, faults.ToAggregate()
+	}
+	dir, err := os.MkdirTemp("", "flex-conformance-")
+	if err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	subject, err := load(ctx, o, dir)
+	if err != nil {
+		return nil, err
+	}
+	if faults := configmaps.CheckIdentity(subject.config.Properties, o.Parameters); len(faults) > 0 {
+		return nil, faults.ToAggregate()
+	}
+	s, err := newStage(o, subject, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer s.listener.Close()
+	if err := s.probe(ctx); err != nil {
+		return nil, err
+	}
+	report := &Report{Subject: subject.kind, Runs: 0}
+	for _, check := range Checks() {
+		result, err := s.try(ctx, check, report)
+		if err != nil {
+			return nil, fmt.Errorf("check %s: %w", check.Name, err)
+		}
+		report.Results = append(report.Results, result)
+		if o.Done != nil {
+			o.Done(result)
+		}
+	}
+	report.Runs = len(s.runs)
+	report.Passed = !slices.ContainsFunc(report.Results, Result.stands)
+	return report, nil
+}
+
+func (o Options) validate() field.ErrorList {
+	var faults field.ErrorList
+	for i, p := range o.Storage {
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+			faults = append(faults, field.Invalid(field.NewPath("storage").Index(i), p, "must be an absolute path, as in the pod"))
+		}
+	}
+	for name := range o.Secrets {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			faults = append(faults, field.Invalid(field.NewPath("secret"), name, "is no name of a Secret"))
+		}
+	}
+	for i, right := range o.Rights {
+		if len(strings.Fields(right)) != 2 {
+			faults = append(faults, field.Invalid(field.NewPath("allow").Index(i), right, `must be a verb and a resource, such as "get secrets"`))
+		}
+	}
+	for name, d := range map[string]time.Duration{"timeout": o.Timeout, "grace": o.Grace} {
+		if d < time.Second || d%time.Second != 0 {
+			faults = append(faults, field.Invalid(field.NewPath(name), d.String(), "must be whole seconds, at least 1s"))
+		}
+	}
+	if o.Kills < 1 {
+		faults = append(faults, field.Invalid(field.NewPath("kills"), o.Kills, "must be at least 1"))
+	}
+	for i, name := range o.Only {
+		if !slices.ContainsFunc(Checks(), func(c Check) bool { return c.Name == name }) {
+			faults = append(faults, field.NotSupported(field.NewPath("check").Index(i), name, names()))
+		}
+	}
+	return faults
+}
+
+func names() []string {
+	var all []string
+	for _, check := range Checks() {
+		all = append(all, check.Name)
+	}
+	return all
+}
+
+// probe makes and removes a first volume, after which the storage is as it is in use: with a directory of marks, for
+// instance. Where that fails it looks for what it would take, so that one broken rule is one failed check.
+func (s *stage) probe(ctx context.Context) error {
+	for _, s.level = range []level{{}, {writable: true}, {root: true}, {writable: true, root: true}} {
+		c := s.newClaim()
+		r, err := s.do(ctx, contract.Provision, c, nil)
+		if err != nil {
+			return err
+		}
+		if volume := s.api.Volume(c.VolumeName); volume != nil {
+			s.source = kindOf(volume)
+		}
+		if _, err := s.remove(ctx, c); err != nil {
+			return err
+		}
+		if r.ok() {
+			return nil
+		}
+	}
+	s.level = level{}
+	return nil
+}
+
+// try runs one check, or says why not.
+func (s *stage) try(ctx context.Context, check Check, report *Report) (result Result, err error) {
+	result = Result{Name: check.Name, Required: check.Required, Rule: check.Rule, Did: check.Did, Status: Passed}
+	switch {
+	case check.applies != nil && check.applies(s) != "":
+		result.Status, result.Reason = NotApplicable, check.applies(s)
+		return result, nil
+	case len(s.options.Only) > 0 && !slices.Contains(s.options.Only, check.Name):
+		result.Status, result.Reason = Skipped, "it was not asked for"
+		return result, nil
+	case len(report.Results) > 0 && report.Results[0].Status == Failed:
+		result.Status, result.Reason = Skipped, "nothing else can be tried before provision works"
+		return result, nil
+	}
+	start := time.Now()
+	t := &trial{stage: s, ctx: ctx}
+	defer func() {
+		if stopped, is := recover().(halt); is {
+			err = stopped.err
+		}
+	}()
+	t.begin()
+	check.run(t)
+	result.Took = time.Since(start)
+	for _, f := range t.findings[:min(len(t.findings), maxFindings)] {
+		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.came), f.remedy, s.redact(lastLines(f.log))})
+	}
+	switch {
+	case len(result.Findings) > 0:
+		result.Status = Failed
+	case t.blind:
+		result.Status, result.Reason = Skipped, "the kit cannot see the storage: give --storage PATH, or --list COMMAND"
+	}
+	return result, nil
+}
+
+// lastLines is as much of a log as a report shows.
+func lastLines(log string) string {
+	lines := strings.Split(strings.TrimSpace(log), "\n")
+	return strings.Join(lines[max(0, len(lines)-10):], "\n")
+}
+
+// DefaultFlexctl is the running program.
+func DefaultFlexctl() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("find flexctl: %w", err)
+	}
+	return filepath.EvalSymlinks(self)
+}

@@ -1,0 +1,190 @@
+package conformance
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+func (t *trial) checkProvision() {
+	if c, ok := t.provisioned(); ok {
+		t.wantGone(c, "after the provision", "read the message and the log")
+	}
+}
+
+func (t *trial) checkReadOnlyRoot() {
+	if t.level.writable {
+		t.fail(t.runs[0], "it works with a read-only root", t.runs[0].said()+"; it works where its root can be written to",
+			"write to /tmp, or to what the class mounts")
+	}
+}
+
+func (t *trial) checkNonRoot() {
+	if t.level.root {
+		t.fail(t.runs[0], "it works as user 65532", t.runs[0].said()+"; it works as root",
+			"do without root, and let the storage belong to user 65532; if it must be, the class says run-as-user: \"0\" and conformance --run-as-user 0")
+	}
+}
+
+func (t *trial) checkVolume() {
+	c := t.newClaim()
+	r := t.provision(c)
+	volume := t.api.Volume(c.VolumeName)
+	if !r.ok() || volume == nil {
+		t.fail(r, "a volume", r.said(), "see check provision")
+		return
+	}
+	faults := podspec.Misfits(volume, c.object())
+	reclaim := corev1.PersistentVolumeReclaimDelete
+	if mending := podspec.Mend(volume, &reclaim, contract.ProvisionerName); mending != nil {
+		faults = append(faults, mending.Faults...)
+	}
+	if len(faults) > 0 {
+		t.fail(r, "the volume fits its claim and lacks nothing", strings.Join(faults, "; "),
+			"let flexctl create-pv or the whole skeleton "+contract.VolumeFile+" make the PersistentVolume")
+	}
+	t.wantGone(c, "after the provision", "see check delete")
+}
+
+func (t *trial) checkName() {
+	if !t.sees() {
+		t.blind = true
+		return
+	}
+	c, ok := t.provisioned()
+	if !ok {
+		return
+	}
+	if made := t.added(); !strings.Contains(strings.Join(made, "\n"), c.Claim.UID) {
+		came := "there is nothing new in the storage; does it make its storage somewhere else?"
+		if len(made) > 0 {
+			came = "it made " + some(made)
+		}
+		t.fail(nil, "storage that is named after "+c.VolumeName, came, "name the storage after $FLEX_PV_NAME: the next attempt knows nothing else")
+	}
+	_, err := t.remove(t.ctx, c) // what it leaves is another check's
+	t.must(err)
+}
+
+func (t *trial) checkTwice() {
+	const remedy = "look for the storage by $FLEX_PV_NAME before making it: mkdir -p, not mkdir"
+	c, ok := t.provisioned()
+	if !ok {
+		return
+	}
+	t.wantProvisioned(c, "a second attempt", remedy)
+	t.api.RemoveVolume(c.VolumeName)
+	t.wantProvisioned(c, "an attempt after one that died before the volume was made", remedy)
+	t.wantGone(c, "afterwards", remedy)
+}
+
+func (t *trial) checkAtOnce() {
+	const remedy = "let no step depend on being the only one; what the other made is success"
+	c := t.newClaim()
+	for _, r := range t.both(contract.Provision, c, nil) {
+		if r.Reason == podspec.ReasonRefused || r.Reason == podspec.ReasonNotHere {
+			t.fail(r, "two at once: each exits with code 0, or one that is tried again soon", r.said(), remedy)
+		}
+	}
+	t.wantProvisioned(c, "an attempt after two at once", remedy)
+	t.wantGone(c, "after two at once", remedy)
+}
+
+// both runs two pods of one claim at the same time.
+func (t *trial) both(op contract.Operation, c *claim, volume *corev1.PersistentVolume) []*run {
+	t.api.SetFault(nil)
+	var pods []*started
+	for range 2 {
+		p, err := t.start(op, c, volume)
+		t.must(err)
+		pods = append(pods, p)
+	}
+	var runs []*run
+	for _, p := range pods {
+		r, err := p.wait(t.ctx)
+		t.must(err)
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// killed kills an operation at every blow. What a killed provision left is found again by the next attempt or, where the
+// claim is gone, by a delete.
+func (t *trial) killed(op contract.Operation) {
+	remedy := "whatever an attempt leaves must be found again by $FLEX_PV_NAME, half made or whole; " +
+		"make marks before what they mark and remove them after it"
+	for _, b := range t.blows(op, 0) {
+		for _, again := range []bool{true, false} {
+			if len(t.findings) >= maxFindings {
+				return
+			}
+			c, ok := t.ready(op)
+			if !ok {
+				return
+			}
+			t.strike(op, c, t.api.Volume(c.VolumeName), b)
+			switch {
+			case op == contract.Provision && again:
+				t.wantProvisioned(c, "provision after "+b.String(), remedy)
+				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
+			case op == contract.Provision || again:
+				t.wantGone(c, fmt.Sprintf("delete after %s of a %s", b, op), remedy)
+			}
+			if op == contract.Delete {
+				break
+			}
+		}
+	}
+}
+
+// ready is a claim that an operation can begin with.
+func (t *trial) ready(op contract.Operation) (*claim, bool) {
+	if op == contract.Provision {
+		return t.newClaim(), true
+	}
+	return t.provisioned()
+}
+
+// blows are those for an operation, by how long a run of it takes and how many calls it makes.
+func (t *trial) blows(op contract.Operation, grace time.Duration) []blow {
+	c, ok := t.ready(op)
+	if !ok {
+		return nil
+	}
+	r := t.pod(op, c, t.api.Volume(c.VolumeName))
+	n := len(r.Calls)
+	if op == contract.Provision {
+		t.wantGone(c, "after an attempt that nobody disturbed", "see check delete")
+	} else {
+		t.api.RemoveVolume(c.VolumeName)
+	}
+	return append(t.moments(r.Took, grace), calls(n, grace)...)
+}
+
+func (t *trial) checkTerminated() {
+	const remedy = "the first process of a container gets no signal that it does not ask for: trap TERM, end, and exit with any code but 0"
+	for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
+		for _, b := range t.blows(op, t.options.Grace) {
+			if len(t.findings) >= maxFindings {
+				return
+			}
+			c, ok := t.ready(op)
+			if !ok {
+				return
+			}
+			r := t.strike(op, c, t.api.Volume(c.VolumeName), b)
+			if r.overdue {
+				t.fail(r.run, fmt.Sprintf("%s: it ends within %s", b, t.options.Grace), "it did not, and was killed", remedy)
+			}
+			if op == contract.Provision {
+				t.wantProvisioned(c, "provision after "+b.String(), remedy)
+			}
+			t.wantGone(c, "delete after "+b.String(), remedy)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
+)
+
+// stage is where a provisioner is tried: its storage, the API server, and what has come of it so far.
+type stage struct {
+	options  Options
+	subject  *subject
+	dir      string
+	bin      string // the directory that holds flexctl
+	tmp      string // every pod's /tmp
+	storage  map[string]string
+	api      *apiserver.Server
+	listener *apiserver.Listener
+	// level is how much more the pods may do than they should.
+	level level
+	// source is the kind of the volumes that it makes.
+	source string
+
+	mutex  sync.Mutex
+	number int
+	tokens []string
+	runs   []*run
+	broken []finding
+}
+
+// level is what a provisioner is allowed beyond the contract, to find out which rule it breaks.
+type level struct{ writable, root bool }
+
+// claim is one claim and what its class says.
+type claim struct {
+	contract.Request
+	attempt int
+}
+
+// run is one pod from its start to its end.
+type run struct {
+	Claim     contract.Claim
+	Operation contract.Operation
+	podspec.Outcome
+	sandbox.Exit
+	Output   string
+	Message  string
+	TimedOut bool
+	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.
+	volume []byte
+	// Calls are those to the API server, in so far as this was the only pod.
+	Calls []string
+}
+
+func (r *run) ok() bool { return r.ExitCode == contract.ExitDone }
+
+// said is how a run ended, in a line.
+func (r *run) said() string {
+	switch {
+	case r.TimedOut:
+		return fmt.Sprintf("%s did not end in time and was killed", r.Operation)
+	case r.ok():
+		return fmt.Sprintf("%s exited with code 0", r.Operation)
+	case strings.TrimSpace(r.Message) == "":
+		return fmt.Sprintf("%s exited with code %d and left no message", r.Operation, r.Exit.Code)
+	}
+	return fmt.Sprintf("%s exited with code %d, saying: %s", r.Operation, r.Exit.Code, r.Outcome.Message)
+}
+
+func newStage(o Options, s *subject, dir string) (*stage, error) {
+	st := &stage{options: o, subject: s, dir: dir, bin: filepath.Join(dir, "bin"), tmp: filepath.Join(dir, "tmp"),
+		storage: map[string]string{}, api: apiserver.New(o.Rights...)}
+	for _, made := range []string{st.bin, st.tmp} {
+		if err := os.Mkdir(made, 0o755); err != nil {
+			return nil, fmt.Errorf("make directory: %w", err)
+		}
+	}
+	if err := os.Chmod(st.tmp, 0o777|fs.ModeSticky); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	flexctl, err := os.ReadFile(o.Flexctl)
+	if err == nil {
+		err = writeFile(filepath.Join(st.bin, "flexctl"), flexctl, 0o755)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("put flexctl there: %w", err)
+	}
+	var paths []string
+	for _, mount := range s.config.MountClaims {
+		paths = append(paths, mount.Path)
+	}
+	for i, path := range append(paths, s.config.HostPaths...) {
+		st.storage[path] = filepath.Join(dir, fmt.Sprintf("storage-%d", i))
+		if err := st.newStorage(path); err != nil {
+			return nil, err
+		}
+	}
+	for name, secret := range o.Secrets {
+		if err := st.addSecret(name, secret); err != nil {
+			return nil, err
+		}
+	}
+	st.api.AddNode(node)
+	st.listener = apiserver.Listen(st.api)
+	return st, nil
+}
+
+// newStorage makes an empty directory that every user may write to, as an export or a disk of a node is.
+func (s *stage) newStorage(path string) error {
+	dir := s.storage[path]
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return fmt.Errorf("make storage: %w", err)
+	}
+	return os.Chmod(dir, 0o777)
+}
+
+func (s *stage) secretDir(name string) string {
+	dir := filepath.Join(s.dir, "secret-"+name)
+	_ = os.MkdirAll(dir, 0o755) // a Secret that the ConfigMap names and nobody gave is empty
+	return dir
+}
+
+func (s *stage) addSecret(name, from string) error {
+	files, err := os.ReadDir(from)
+	if err != nil {
+		return fmt.Errorf("read secret %s: %w", name, err)
+	}
+	for _, file := range files {
+		if file.IsDir() {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(from, file.Name()))
+		if err == nil {
+			err = writeFile(filepath.Join(s.secretDir(name), file.Name()), data, 0o444)
+		}
+		if err != nil {
+			return fmt.Errorf("read secret %s: %w", name, err)
+		}
+		for line := range strings.Lines(string(data)) {
+			// Of a file of settings the value is what is secret.
+			if _, value, found := strings.Cut(line, "="); found {
+				line = value
+			}
+			if word := strings.Trim(strings.TrimSpace(line), `"'`); len(word) >= 8 {
+				s.tokens = append(s.tokens, word)
+			}
+		}
+	}
+	return nil
+}
+
+func (s *stage) hostPort() (string, string) {
+	address, _ := url.Parse(s.listener.URL) // which Listen made
+	return address.Hostname(), address.Port()
+}
+
+// newClaim is a claim of 1 GiB that nobody has seen before.
+func (s *stage) newClaim() *claim {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	uid := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	config := s.subject.config
+	mode := corev1.PersistentVolumeFilesystem
+	if len(config.VolumeModes) > 0 {
+		mode = config.VolumeModes[0]
+	}
+	access := corev1.ReadWriteOnce
+	if len(config.AccessModes) > 0 {
+		access = config.AccessModes[0]
+	}
+	return &claim{Request: contract.Request{
+		VolumeName:   podspec.VolumeName(uid),
+		Claim:        contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
+		StorageClass: config.StorageClass, SizeBytes: 1 << 30,
+		AccessModes: []string{string(access)}, VolumeMode: string(mode),
+		Username: "alice", Groups: []string{"team-a", "system:authenticated"},
+		TimeoutSeconds: int64(s.options.Timeout.Seconds()),
+		ServiceAccount: config.ServiceAccountName,
+		Identity:       contract.Identity{Properties: config.Properties, Parameters: s.options.Parameters},
+	}}
+}
+
+// object is the claim as the API has it.
+func (c *claim) object() *corev1.PersistentVolumeClaim {
+	mode := corev1.PersistentVolumeMode(c.VolumeMode)
+	object := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Claim.Namespace, Name: c.Claim.Name, UID: types.UID(c.Claim.UID)},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &c.StorageClass, VolumeMode: &mode,
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: *resource.NewQuantity(c.SizeBytes, resource.BinarySI)}}},
+	}
+	for _, m := range c.AccessModes {
+		object.Spec.AccessModes = append(object.Spec.AccessModes, corev1.PersistentVolumeAccessMode(m))
+	}
+	return object
+}
+
+// build is the pod of the claim's next attempt, as the dispatcher makes it.
+func (s *stage) build(op contract.Operation, c *claim, volume *corev1.PersistentVolume) (pod, error) {
+	request := c.Request
+	request.Operation, request.Attempt = op, c.attempt
+	if op != contract.Provision {
+		request.Username, request.Groups = "", nil
+	}
+	c.attempt++
+	config := *s.subject.config
+	config.Timeout = time.Duration(c.TimeoutSeconds) * time.Second
+	if op == contract.Provision {
+		var err error
+		volume, err = podspec.Skeleton(request, podspec.ClassTerms{Provisioner: contract.ProvisionerName,
+			ReclaimPolicy: corev1.PersistentVolumeReclaimDelete, ConfigStamp: podspec.ConfigStamp(&config)})
+		if err != nil {
+			return pod{}, err
+		}
+	}
+	made, err := podspec.Build(podspec.Attempt{Config: &config, Request: request, Volume: volume}, podspec.Cluster{
+		Namespace: contract.ProvisionersNamespace, KubeAPI: s.listener.URL, FlexctlImage: "flexctl", ImageVolumes: true})
+	if err != nil {
+		return pod{}, err
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.number++
+	p := pod{Pod: made, dir: filepath.Join(s.dir, fmt.Sprintf("pod-%d", s.number)), subject: s.subject,
+		token: "flex-conformance-token-" + rand.Text(), stage: s}
+	s.tokens = append(s.tokens, p.token)
+	bound := ""
+	if op == contract.Provision {
+		bound = c.VolumeName
+	}
+	s.api.Admit(p.token, bound)
+	return p, os.Mkdir(p.dir, 0o755)
+}
+
+// started is a pod that runs.
+type started struct {
+	pod
+	claim   *claim
+	op      contract.Operation
+	process *sandbox.Process
+	output  *bytes.Buffer
+}
+
+func (s *stage) start(op contract.Operation, c *claim, volume *corev1.PersistentVolume) (*started, error) {
+	p, err := s.build(op, c, volume)
+	if err != nil {
+		return nil, fmt.Errorf("make pod: %w", err)
+	}
+	mounts, err := p.mounts()
+	if err != nil {
+		return nil, err
+	}
+	scratch := filepath.Join(p.dir, "scratch")
+	if err := os.Mkdir(scratch, 0o755); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	user := int(*p.Spec.SecurityContext.RunAsUser)
+	if s.level.root {
+		user = 0
+	}
+	r := &started{pod: p, claim: c, op: op, output: &bytes.Buffer{}}
+	// One buffer for both is written by one goroutine.
+	r.process, err = sandbox.Start(sandbox.Spec{Root: s.subject.root, Scratch: scratch, Writable: s.level.writable, User: user,
+		Mounts: mounts, Command: p.command(), Env: p.env(), Dir: s.subject.program.WorkingDir}, sandbox.Output{Stdout: r.output, Stderr: r.output})
+	return r, err
+}
+
+// wait ends the pod at its deadline, as the kubelet does.
+func (r *started) wait(ctx context.Context) (*run, error) {
+	deadline, cancel := context.WithTimeout(ctx, time.Duration(r.claim.TimeoutSeconds)*time.Second)
+	defer cancel()
+	exit, err := r.process.Wait(deadline)
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return nil, err
+	}
+	message, _ := os.ReadFile(filepath.Join(r.dir, "termination-log"))
+	result := &run{Claim: r.claim.Claim, Operation: r.op, Outcome: r.outcome(exit), Exit: exit, Output: r.output.String(),
+		Message: string(message), TimedOut: deadline.Err() != nil && exit.Signaled, Calls: r.stage.api.Calls(),
+		volume: r.stage.api.Sent(r.claim.VolumeName)}
+	r.stage.api.Revoke(r.token)
+	r.stage.mutex.Lock()
+	r.stage.runs = append(r.stage.runs, result)
+	r.stage.mutex.Unlock()
+	return result, os.RemoveAll(r.dir)
+}
+
+// do runs a pod to its end.
+func (s *stage) do(ctx context.Context, op contract.Operation, c *claim, volume *corev1.PersistentVolume) (*run, error) {
+	s.api.SetFault(nil) // counts calls anew
+	return s.finish(ctx, op, c, volume)
+}
+
+func (s *stage) finish(ctx context.Context, op contract.Operation, c *claim, volume *corev1.PersistentVolume) (*run, error) {
+	r, err := s.start(op, c, volume)
+	if err != nil {
+		return nil, err
+	}
+	result, err := r.wait(ctx)
+	if err == nil {
+		s.believe(ctx, c, result)
+	}
+	return result, err
+}
+
+// remove is what the dispatcher does about a claim that is gone: a delete where there is a volume, else an undo.
+func (s *stage) remove(ctx context.Context, c *claim) (*run, error) {
+	r, err := s.do(ctx, contract.Delete, c, s.api.Volume(c.VolumeName))
+	if err == nil && r.ok() {
+		s.api.RemoveVolume(c.VolumeName)
+	}
+	return r, err
+}
+
+// sees says that the kit can see the storage.
+func (s *stage) sees() bool { return len(s.storage) > 0 || s.options.List != "" }
+
+// look lists all storage there is: the files and directories, or what the command prints.
+func (s *stage) look(ctx context.Context) ([]string, error) {
+	var found []string
+	for path, dir := range s.storage {
+		err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
+			if name == dir || errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			found = append(found, filepath.Join(path, strings.TrimPrefix(name, dir)))
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look at storage: %w", err)
+		}
+	}
+	if s.options.List != "" {
+		output, err := exec.CommandContext(ctx, "/bin/sh", "-c", s.options.List).Output()
+		if err != nil {
+			return nil, fmt.Errorf("list storage by %q: %w", s.options.List, err)
+		}
+		for line := range strings.Lines(string(output)) {
+			if line = strings.TrimSpace(line); line != "" {
+				found = append(found, line)
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found), nil
+}
+
+// secretsOf are the Secrets that the provisioner made, which are storage of a kind: a delete has to remove them.
+func (s *stage) secretsOf() []string {
+	var names []string
+	for name := range s.api.Secrets() {
+		names = append(names, "secret "+name)
+	}
+	return names
+}
+
+// describe is a volume as YAML would have it, in one line.
+func describe(v *corev1.PersistentVolume) string {
+	data, err := json.Marshal(v.Spec.PersistentVolumeSource)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

@@ -1,0 +1,150 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+)
+
+// subject is what is tried: an unpacked image, or the machine's own root with a script in it.
+type subject struct {
+	// kind is for the report.
+	kind string
+	// config is what a class that runs it would have.
+	config *configmaps.Config
+	// root is the directory of the image, "/" without one.
+	root    string
+	program program
+	// script is the file that was given instead of an image.
+	script []byte
+}
+
+// onlyInline says that the dispatcher chooses the script, so that the script never sees an operation it does not know.
+func (s *subject) onlyInline() bool { return s.config.Provision != "" }
+
+// load finds out what is to be tried, and unpacks it below dir.
+func load(ctx context.Context, o Options, dir string) (*subject, error) {
+	data, err := os.ReadFile(o.Subject)
+	var s *subject
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		s = &subject{kind: "image " + o.Subject, config: &configmaps.Config{Image: o.Subject}}
+		err = s.fetch(ctx, o.Subject, dir)
+	case err != nil:
+		err = fmt.Errorf("read %s: %w", o.Subject, err)
+	case isTar(data):
+		s = &subject{kind: "image archive " + o.Subject, config: &configmaps.Config{Image: o.Subject}}
+		err = s.unpack(o.Subject, dir)
+	default:
+		if s, err = fromConfigMap(ctx, o, data, dir); s == nil && err == nil {
+			s = &subject{kind: "script " + o.Subject, config: &configmaps.Config{Image: "script"}, root: "/", script: data}
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.complete(o)
+	return s, nil
+}
+
+// complete gives the config what the options say, and what a ConfigMap without the keys has.
+func (s *subject) complete(o Options) {
+	c := s.config
+	if c.StorageClass == "" {
+		c.StorageClass = "conformance"
+	}
+	if c.ServiceAccountName == "" {
+		c.ServiceAccountName = "conformance"
+	}
+	properties := map[string]string{}
+	maps.Copy(properties, c.Properties)
+	maps.Copy(properties, o.Properties)
+	c.Properties = properties
+	if o.RunAsUser != nil {
+		c.RunAsUser = o.RunAsUser
+	}
+	c.Timeout = o.Timeout
+	for _, name := range slices.Sorted(maps.Keys(o.Secrets)) {
+		if !slices.Contains(c.Secrets, name) {
+			c.Secrets = append(c.Secrets, name)
+		}
+	}
+	for i, path := range o.Storage {
+		c.MountClaims = append(c.MountClaims, configmaps.ClaimMount{Claim: fmt.Sprintf("storage-%d", i), Path: path})
+	}
+}
+
+func isTar(data []byte) bool { return len(data) > 262 && string(data[257:262]) == "ustar" }
+
+// fromConfigMap is nil where the file is no ConfigMap. Inline scripts run in the machine's own root where no image is
+// given, since any image with a shell should do.
+func fromConfigMap(ctx context.Context, o Options, data []byte, dir string) (*subject, error) {
+	var cm corev1.ConfigMap
+	if bytes.HasPrefix(data, []byte("#!")) || yaml.Unmarshal(data, &cm) != nil || cm.Kind != "ConfigMap" {
+		return nil, nil
+	}
+	config, faults := configmaps.Parse(&cm, configmaps.Options{AllowedHostPaths: []string{"/"}})
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("read ConfigMap %s: %w", o.Subject, faults.ToAggregate())
+	}
+	s := &subject{kind: "ConfigMap " + o.Subject, config: config, root: "/"}
+	switch {
+	case o.Image != "":
+		s.kind += " in image " + o.Image
+		if _, err := os.Stat(o.Image); err == nil {
+			return s, s.unpack(o.Image, dir)
+		}
+		return s, s.fetch(ctx, o.Image, dir)
+	case config.Provision != "":
+		s.kind += " on this machine instead of in image " + config.Image
+		return s, nil
+	}
+	s.kind += " in image " + config.Image
+	return s, s.fetch(ctx, config.Image, dir)
+}
+
+func (s *subject) unpack(file, dir string) error {
+	a, err := openArchive(file)
+	if err != nil {
+		return err
+	}
+	defer a.file.Close()
+	s.root = filepath.Join(dir, "root")
+	if err := os.Mkdir(s.root, 0o755); err != nil {
+		return fmt.Errorf("unpack image: %w", err)
+	}
+	s.program, err = a.unpack(s.root)
+	return err
+}
+
+// engines are asked for an image by name, the first one that is there.
+var engines = []string{"docker", "podman", "nerdctl"}
+
+// fetch has a container engine write the image as an archive. The engine does not run it: what is tried is always run in
+// the same way.
+func (s *subject) fetch(ctx context.Context, image, dir string) error {
+	for _, name := range engines {
+		engine, err := exec.LookPath(name)
+		if err != nil {
+			continue
+		}
+		file := filepath.Join(dir, "image.tar")
+		if output, err := exec.CommandContext(ctx, engine, "save", "-o", file, "--", image).CombinedOutput(); err != nil {
+			return fmt.Errorf("fetch image %s: there is no file of that name, and %s save: %w: %s", image, name, err, bytes.TrimSpace(output))
+		}
+		return s.unpack(file, dir)
+	}
+	return fmt.Errorf("fetch image %s: there is no file of that name, nor one of %s to ask for the image", image, strings.Join(engines, ", "))
+}
