@@ -27,17 +27,21 @@ lint: ## gofmt, go vet, shellcheck, licences and, where the database can be reac
 	go vet -tags integration ./...
 	go vet -tags e2e ./...
 	go vet -tags cinder ./...
+	go vet -tags images ./conformance
 	cd tools && go vet ./...
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	@mkdir -p bin && cd tools && go run ./licences .. ./cmd/... ./images/... > ../bin/licences.txt
 	@tools/vulncheck.sh
 
-test: lint test-unit test-integration test-e2e chaos ## the whole ladder
+test: lint test-unit test-conformance test-integration test-e2e chaos ## the whole ladder
 
 test-unit: ## what needs nothing but Go
 	go test -race ./...
 	cd tools && go test -race ./...
+
+test-conformance: images ## the shipped images, against the contract
+	go test -count=1 -timeout 20m -tags images ./conformance/
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
@@ -81,7 +85,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-integration test-versions test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

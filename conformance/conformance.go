@@ -19,6 +19,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // Options say what is tried, and how.
@@ -33,8 +34,9 @@ type Options struct {
 	Secrets map[string]string
 	// Storage are paths at which each pod finds a directory for storage, as mount-claims and host-path make it.
 	Storage []string
-	// List is a command, run by sh on this machine, that prints a line for each piece of storage there is.
-	List string
+	// List names each piece of storage there is, with the volume's name in it. Nil where that cannot be known, or Storage is
+	// all there is.
+	List func(context.Context) ([]string, error)
 	// Rights are those of the class's ServiceAccount beyond creating the volume: "get secrets".
 	Rights []string
 	// RunAsUser is the pods' user, nil for the class's own.
@@ -147,7 +149,7 @@ func (s *stage) probe(ctx context.Context) error {
 			return err
 		}
 		if volume := s.api.Volume(c.VolumeName); volume != nil {
-			s.source = kindOf(volume)
+			s.source, s.misfit = kindOf(volume), len(podspec.Misfits(volume, c.object())) > 0
 		}
 		if _, err := s.remove(ctx, c); err != nil {
 			return err

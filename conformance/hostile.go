@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -85,15 +84,17 @@ func (t *trial) wantNoHarm(c *claim, when, remedy string) {
 	volume := t.api.Volume(c.VolumeName)
 	if volume != nil {
 		faults := podspec.Misfits(volume, c.object())
-		if len(faults) > 0 {
+		if len(faults) > 0 && !t.misfit {
 			t.fail(r, when+": a volume that fits", strings.Join(faults, "; "), remedy)
 		}
 		if got := kindOf(volume); t.source != "" && got != t.source {
 			t.fail(r, when+": a volume of the kind "+t.source, "it is "+describe(volume), remedy)
 		}
 	}
+	var removed *run
 	if volume != nil || r.MayHaveMade() {
-		removed, err := t.remove(t.ctx, c)
+		var err error
+		removed, err = t.remove(t.ctx, c)
 		t.must(err)
 		t.api.RemoveVolume(c.VolumeName)
 		if volume != nil && !removed.ok() {
@@ -105,9 +106,8 @@ func (t *trial) wantNoHarm(c *claim, when, remedy string) {
 		t.fail(r, when+": nothing is left", "there is still "+some(left), remedy)
 		t.before = append(t.before, left...)
 	}
-	if file := filepath.Join(t.tmp, canary); exists(file) {
+	if r.Fell || removed != nil && removed.Fell {
 		t.fail(r, when+": it is taken as text", "a part of it was run as a command", remedy)
-		t.must(os.Remove(file))
 	}
 }
 

@@ -67,7 +67,7 @@ func (p pod) source(volume corev1.Volume) (string, error) {
 	case volume.Name == "flexctl":
 		return p.stage.bin, nil
 	case volume.Name == "tmp":
-		return p.stage.tmp, nil
+		return dir, errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777|os.ModeSticky))
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err

@@ -181,8 +181,8 @@ func (t *trial) checkTerminated() {
 			if r.overdue {
 				t.fail(r.run, fmt.Sprintf("%s: it ends within %s", b, t.options.Grace), "it did not, and was killed", remedy)
 			}
-			if op == contract.Provision {
-				t.wantProvisioned(c, "provision after "+b.String(), remedy)
+			if op == contract.Provision && !r.ok() {
+				t.wantProvisioned(c, "provision after "+b.String(), "see check provision-killed")
 			}
 			t.wantGone(c, "delete after "+b.String(), remedy)
 		}

@@ -10,8 +10,8 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +34,6 @@ type stage struct {
 	subject  *subject
 	dir      string
 	bin      string // the directory that holds flexctl
-	tmp      string // every pod's /tmp
 	storage  map[string]string
 	api      *apiserver.Server
 	listener *apiserver.Listener
@@ -42,6 +41,8 @@ type stage struct {
 	level level
 	// source is the kind of the volumes that it makes.
 	source string
+	// misfit says that its volumes never fit, which one check tells and the others need not repeat.
+	misfit bool
 
 	mutex  sync.Mutex
 	number int
@@ -68,6 +69,8 @@ type run struct {
 	Output   string
 	Message  string
 	TimedOut bool
+	// Fell says that the run made the canary in its /tmp.
+	Fell bool
 	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.
 	volume []byte
 	// Calls are those to the API server, in so far as this was the only pod.
@@ -90,14 +93,9 @@ func (r *run) said() string {
 }
 
 func newStage(o Options, s *subject, dir string) (*stage, error) {
-	st := &stage{options: o, subject: s, dir: dir, bin: filepath.Join(dir, "bin"), tmp: filepath.Join(dir, "tmp"),
+	st := &stage{options: o, subject: s, dir: dir, bin: filepath.Join(dir, "bin"),
 		storage: map[string]string{}, api: apiserver.New(o.Rights...)}
-	for _, made := range []string{st.bin, st.tmp} {
-		if err := os.Mkdir(made, 0o755); err != nil {
-			return nil, fmt.Errorf("make directory: %w", err)
-		}
-	}
-	if err := os.Chmod(st.tmp, 0o777|fs.ModeSticky); err != nil {
+	if err := os.Mkdir(st.bin, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
 	flexctl, err := os.ReadFile(o.Flexctl)
@@ -159,8 +157,10 @@ func (s *stage) addSecret(name, from string) error {
 			return fmt.Errorf("read secret %s: %w", name, err)
 		}
 		for line := range strings.Lines(string(data)) {
-			// Of a file of settings the value is what is secret.
-			if _, value, found := strings.Cut(line, "="); found {
+			// Of settings only some are secret.
+			if key, value, found := strings.Cut(line, "="); found && !guarded.MatchString(key) {
+				continue
+			} else if found {
 				line = value
 			}
 			if word := strings.Trim(strings.TrimSpace(line), `"'`); len(word) >= 8 {
@@ -299,8 +299,9 @@ func (r *started) wait(ctx context.Context) (*run, error) {
 	message, _ := os.ReadFile(filepath.Join(r.dir, "termination-log"))
 	result := &run{Claim: r.claim.Claim, Operation: r.op, Outcome: r.outcome(exit), Exit: exit, Output: r.output.String(),
 		Message: string(message), TimedOut: deadline.Err() != nil && exit.Signaled, Calls: r.stage.api.Calls(),
-		volume: r.stage.api.Sent(r.claim.VolumeName)}
+		Fell: exists(filepath.Join(r.dir, "tmp", canary)), volume: r.stage.api.Sent(r.claim.VolumeName)}
 	r.stage.api.Revoke(r.token)
+	r.stage.learnSecrets()
 	r.stage.mutex.Lock()
 	r.stage.runs = append(r.stage.runs, result)
 	r.stage.mutex.Unlock()
@@ -335,7 +336,7 @@ func (s *stage) remove(ctx context.Context, c *claim) (*run, error) {
 }
 
 // sees says that the kit can see the storage.
-func (s *stage) sees() bool { return len(s.storage) > 0 || s.options.List != "" }
+func (s *stage) sees() bool { return len(s.storage) > 0 || s.options.List != nil }
 
 // look lists all storage there is: the files and directories, or what the command prints.
 func (s *stage) look(ctx context.Context) ([]string, error) {
@@ -355,19 +356,30 @@ func (s *stage) look(ctx context.Context) ([]string, error) {
 			return nil, fmt.Errorf("look at storage: %w", err)
 		}
 	}
-	if s.options.List != "" {
-		output, err := exec.CommandContext(ctx, "/bin/sh", "-c", s.options.List).Output()
+	if s.options.List != nil {
+		more, err := s.options.List(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("list storage by %q: %w", s.options.List, err)
+			return nil, fmt.Errorf("list storage: %w", err)
 		}
-		for line := range strings.Lines(string(output)) {
-			if line = strings.TrimSpace(line); line != "" {
-				found = append(found, line)
-			}
-		}
+		found = append(found, more...)
 	}
 	slices.Sort(found)
 	return slices.Compact(found), nil
+}
+
+// guarded are names of settings that nobody should see.
+var guarded = regexp.MustCompile(`(?i)passw|secret|token|key`)
+
+// learnSecrets notes what the provisioner itself put into Secrets and nobody else should see.
+func (s *stage) learnSecrets() {
+	for _, secret := range s.api.Secrets() {
+		for key, value := range secret.Data {
+			word := string(value)
+			if guarded.MatchString(key) && len(word) >= 8 && !slices.Contains(s.tokens, word) {
+				s.tokens = append(s.tokens, word)
+			}
+		}
+	}
 }
 
 // secretsOf are the Secrets that the provisioner made, which are storage of a kind: a delete has to remove them.

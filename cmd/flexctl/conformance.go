@@ -1,11 +1,14 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +22,7 @@ type conformanceFlags struct {
 	conformance.Options
 	properties, parameters, secrets []string
 	runAsUser                       int64
-	junit, json                     string
+	list, junit, json               string
 }
 
 func newConformanceCommand() *cobra.Command {
@@ -50,7 +53,7 @@ It needs Linux, and root or user namespaces; pods are run in namespaces of their
 	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=DIRECTORY: a Secret, from a directory of files")
 	flags.StringArrayVar(&f.Storage, "storage", nil, "a path at which pods find a directory for their storage")
-	flags.StringVar(&f.List, "list", "", "a shell command that prints a line for each piece of storage there is")
+	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage there is")
 	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
 	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
@@ -77,6 +80,9 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 		if *pairs.to, err = parsePairs(pairs.flag, pairs.from); err != nil {
 			return err
 		}
+	}
+	if f.list != "" {
+		o.List = func(ctx context.Context) ([]string, error) { return listBy(ctx, f.list) }
 	}
 	if cmd.Flags().Changed("run-as-user") {
 		o.RunAsUser = &f.runAsUser
@@ -134,4 +140,13 @@ func parsePairs(flag string, pairs []string) (map[string]string, error) {
 		values[key] = value
 	}
 	return values, nil
+}
+
+// listBy is what a shell command prints, without empty lines.
+func listBy(ctx context.Context, command string) ([]string, error) {
+	output, err := exec.CommandContext(ctx, "/bin/sh", "-c", command).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", command, err)
+	}
+	return slices.DeleteFunc(strings.Split(string(output), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" }), nil
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
 )
 
 // Volume is nil where there is none.
@@ -61,7 +62,7 @@ func (s *Server) answerVolume(w http.ResponseWriter, r *http.Request, c call, bo
 
 func (s *Server) createVolume(w http.ResponseWriter, body []byte, bound string) {
 	object := &corev1.PersistentVolume{}
-	if err := json.Unmarshal(body, object); err != nil {
+	if err := yaml.Unmarshal(body, object); err != nil { // which JSON is as well
 		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}

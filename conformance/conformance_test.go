@@ -1,0 +1,190 @@
+package conformance_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+)
+
+func TestMain(m *testing.M) {
+	conformance.Enter()
+	sdktest.MainWithFlexctl(m)
+}
+
+// options are for a provisioner whose storage is at /export.
+func options(t *testing.T, subject string) conformance.Options {
+	t.Helper()
+	flexctl, err := exec.LookPath("flexctl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conformance.Options{
+		Subject: subject, Properties: map[string]string{"nfs-server": "10.0.0.1"}, Storage: []string{"/export"},
+		Timeout: 30 * time.Second, Grace: 10 * time.Second, Kills: 4, Flexctl: flexctl,
+	}
+}
+
+func run(t *testing.T, o conformance.Options) *conformance.Report {
+	t.Helper()
+	report, err := conformance.Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// text is a report as a person reads it.
+func text(t *testing.T, report *conformance.Report) string {
+	t.Helper()
+	var b strings.Builder
+	for _, result := range report.Results {
+		if err := result.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String() + report.Summary()
+}
+
+// wantPass wants all to pass but the advice that is named.
+func wantPass(t *testing.T, report *conformance.Report, but ...string) {
+	t.Helper()
+	var failed []string
+	for _, result := range report.Results {
+		if result.Status == conformance.Failed {
+			failed = append(failed, result.Name)
+		}
+	}
+	if !report.Passed || !slices.Equal(failed, but) {
+		t.Errorf("passed %t, failed %q, want true and %q:\n%s", report.Passed, failed, but, text(t, report))
+	}
+}
+
+func TestGood(t *testing.T) {
+	t.Parallel()
+	wantPass(t, run(t, options(t, "testdata/good.sh")))
+}
+
+// The documents' and the examples' inline scripts, as they are. They do not look whether their export is mounted, since
+// the kubelet sees to that.
+func TestExamples(t *testing.T) {
+	for _, name := range []string{"inline", "silver"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, "../examples/"+name+"/class/configmap.yaml")
+			o.Properties, o.Storage = nil, nil // they are in the ConfigMap
+			wantPass(t, run(t, o), "unreachable")
+		})
+	}
+}
+
+var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+
+// Each wrong provisioner breaks one rule and fails, for this reason and no other. Checks that are named without a reason
+// fail as a consequence.
+func TestWrong(t *testing.T) {
+	for _, c := range []struct {
+		name, check, came string
+		also              []string
+	}{
+		{"cheerful", "exit-codes", "provision exited with code 0, and there is no volume", nil},
+		{"credulous", "hostile-values", "a part of it was run as a command", nil},
+		{"greedy", "delete", "/export/pvc-UID is gone", nil},
+		{"hasty", "provision-twice", "provision exited with code 1 and left no message", []string{"provision-at-once", "provision-killed"}},
+		{"homemade", "volume", `spec.storageClassName is "mine", not "conformance"; annotation pv.kubernetes.io/provisioned-by is ""`, nil},
+		{"lordly", "non-root", "provision exited with code 1 and left no message; it works as root", nil},
+		{"nameless", "name", "it made /export/vol-RANDOM", []string{"provision-twice", "provision-at-once", "provision-killed", "undo", "exit-codes", "sizes"}},
+		{"scribbling", "read-only-root", "provision exited with code 1 and left no message; it works where its root can be written to", nil},
+		{"stubborn", "terminated", "it did not, and was killed", nil},
+		{"talkative", "secrets", "a provision put the pod's token or a line of its Secrets into the log", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, filepath.Join("testdata", c.name+".sh"))
+			if c.name == "stubborn" {
+				o.Grace = time.Second
+			}
+			report := run(t, o)
+			if report.Passed {
+				t.Error("it passed")
+			}
+			for _, result := range report.Results {
+				named := result.Name == c.check
+				if failed := result.Status == conformance.Failed && result.Required; failed != (named || slices.Contains(c.also, result.Name)) {
+					t.Errorf("check %s: failed is %t", result.Name, failed)
+				}
+				if named && len(result.Findings) > 0 {
+					came := uid.ReplaceAllString(result.Findings[0].Came, "UID")
+					came = regexp.MustCompile(`vol-\w{6}`).ReplaceAllString(came, "vol-RANDOM")
+					if came != c.came {
+						t.Errorf("check %s came to\n%s\nwant\n%s", c.check, came, c.came)
+					}
+				}
+			}
+			if t.Failed() {
+				t.Log(text(t, report))
+			}
+		})
+	}
+}
+
+// A report never shows the secret that it found.
+func TestReportsHideSecrets(t *testing.T) {
+	t.Parallel()
+	if report := text(t, run(t, options(t, "testdata/talkative.sh"))); strings.Contains(report, "flex-conformance-token-") {
+		t.Error(report)
+	}
+}
+
+// What cannot be seen is not passed.
+func TestBlind(t *testing.T) {
+	t.Parallel()
+	o := options(t, filepath.Join(t.TempDir(), "blind.sh"))
+	o.Storage = nil
+	script := `set -eu
+case $FLEX_OPERATION in
+provision) echo "nfs: {server: 10.0.0.1, path: /srv/$FLEX_PV_NAME}" | flexctl create-pv ;;
+delete) ;;
+*) flexctl fail --refuse unknown ;;
+esac
+`
+	if err := os.WriteFile(o.Subject, []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	report := run(t, o)
+	if report.Passed {
+		t.Error("it passed")
+	}
+	for _, result := range report.Results {
+		if result.Name == "delete" && (result.Status != conformance.Skipped || result.Reason != "the kit cannot see the storage: give --storage PATH, or --list COMMAND") {
+			t.Errorf("delete: %+v", result)
+		}
+		if result.Status == conformance.Failed {
+			t.Errorf("%s: %+v", result.Name, result)
+		}
+	}
+}
+
+func TestBadOptions(t *testing.T) {
+	_, err := conformance.Run(t.Context(), conformance.Options{Subject: "x", Storage: []string{"export"}, Rights: []string{"secrets"},
+		Secrets: map[string]string{"A": "x"}, Timeout: time.Millisecond, Grace: time.Second, Only: []string{"delet"}})
+	for _, want := range []string{
+		`storage[0]: Invalid value: "export": must be an absolute path, as in the pod`,
+		`secret: Invalid value: "A": is no name of a Secret`,
+		`allow[0]: Invalid value: "secrets": must be a verb and a resource, such as "get secrets"`,
+		`timeout: Invalid value: "1ms": must be whole seconds, at least 1s`,
+		`kills: Invalid value: 0: must be at least 1`,
+		`check[0]: Unsupported value: "delet": supported values: "provision", "read-only-root"`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v\nlacks %s", err, want)
+		}
+	}
+}

@@ -1,0 +1,65 @@
+//go:build images
+
+package conformance_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// The images as `make images` leaves them.
+const archives = "../bin/images/"
+
+func TestImages(t *testing.T) {
+	for _, c := range []struct {
+		name, subject, image string
+		properties           map[string]string
+		storage              []string
+		but                  []string
+	}{
+		{"hostpath", archives + "hostpath.tar", "", map[string]string{"root": "/srv/x", "mode": "0770"}, []string{"/srv/x"}, nil},
+		{"hostpath's class", "../examples/hostpath/class/configmap.yaml", archives + "hostpath.tar", nil, nil, nil},
+		{"nfs-subdir", archives + "nfs-subdir.tar", "", map[string]string{"server": "fd00::1", "export": "/srv/nfs"}, []string{"/export"}, nil},
+		{"nfs-subdir's class", "../examples/nfs-subdir/class/configmap.yaml", archives + "nfs-subdir.tar", nil, nil, nil},
+		{"inline scripts", "../examples/inline/class/configmap.yaml", archives + "shell.tar", nil, nil, []string{"unreachable"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, c.subject)
+			o.Image, o.Properties, o.Storage = c.image, c.properties, c.storage
+			wantPass(t, run(t, o), c.but...)
+		})
+	}
+}
+
+// Cinder's storage is behind its API: the kit sees it by its list of volumes.
+func TestCinder(t *testing.T) {
+	t.Parallel()
+	cinder := fake.New(t, fake.WithPace(fake.Reads(0)))
+	secret := filepath.Join(t.TempDir(), "cloud")
+	if err := os.Mkdir(secret, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("[Cinder]\nendpoint = %s\n[Global]\ntenant-name = 11111111111111111111111111111111\n", cinder.Endpoint())
+	if err := os.WriteFile(filepath.Join(secret, "cloud.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, archives+"cinder-iscsi.tar")
+	o.Properties, o.Storage = nil, nil
+	o.Parameters = map[string]string{"availability": "nova"}
+	o.Secrets = map[string]string{"cinder-cloud-config": secret}
+	o.Rights = []string{"create secrets", "get secrets", "delete secrets", "list nodes"}
+	o.List = func(context.Context) ([]string, error) {
+		var names []string
+		for _, v := range cinder.Volumes() {
+			names = append(names, v.Name)
+		}
+		return names, nil
+	}
+	wantPass(t, run(t, o))
+}

@@ -1,0 +1,9 @@
+# Exits with 0 whatever became of the volume.
+case $FLEX_OPERATION in
+provision)
+    mkdir -p "/export/$FLEX_PV_NAME"
+    echo "nfs: {server: 10.0.0.1, path: /srv/$FLEX_PV_NAME}" | flexctl create-pv || true
+    ;;
+delete) rm -rf -- "/export/$FLEX_PV_NAME" ;;
+*) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
+esac

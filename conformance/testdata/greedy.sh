@@ -1,0 +1,10 @@
+# Breaks rule 4: a delete takes whatever is there.
+set -eu
+case $FLEX_OPERATION in
+provision)
+    mkdir -p "/export/$FLEX_PV_NAME"
+    echo "nfs: {server: 10.0.0.1, path: /srv/$FLEX_PV_NAME}" | flexctl create-pv
+    ;;
+delete) rm -rf -- /export/pvc-* ;;
+*) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
+esac

@@ -1,0 +1,10 @@
+# Breaks rule 3: what is there already is no success to it.
+set -eu
+case $FLEX_OPERATION in
+provision)
+    mkdir "/export/$FLEX_PV_NAME"
+    echo "nfs: {server: 10.0.0.1, path: /srv/$FLEX_PV_NAME}" | flexctl create-pv
+    ;;
+delete) rm -rf -- "/export/$FLEX_PV_NAME" ;;
+*) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
+esac

@@ -1,0 +1,11 @@
+# Prints its token.
+set -eu
+case $FLEX_OPERATION in
+provision)
+    mkdir -p "/export/$FLEX_PV_NAME"
+    echo "logged in with $(cat "$FLEX_TOKEN_FILE")"
+    echo "nfs: {server: 10.0.0.1, path: /srv/$FLEX_PV_NAME}" | flexctl create-pv
+    ;;
+delete) rm -rf -- "/export/$FLEX_PV_NAME" ;;
+*) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
+esac
