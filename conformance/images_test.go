@@ -1,4 +1,4 @@
-//go:build images
+//go:build conformance
 
 package conformance_test
 

@@ -69,6 +69,8 @@ type run struct {
 	Output   string
 	Message  string
 	TimedOut bool
+	// Struck says that the kit killed it or asked it to end.
+	Struck bool
 	// Fell says that the run made the canary in its /tmp.
 	Fell bool
 	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.

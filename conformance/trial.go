@@ -209,6 +209,7 @@ func (t *trial) strike(op contract.Operation, c *claim, volume *corev1.Persisten
 	result, err := r.wait(t.ctx)
 	ended.Store(true)
 	t.must(err)
+	result.Struck = hit.Load()
 	return struck{result, hit.Load(), overdue.Load()}
 }
 

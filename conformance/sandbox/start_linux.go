@@ -36,6 +36,10 @@ func Start(spec Spec, out Output) (*Process, error) {
 	defer faultRead.Close()
 	attributes, mapped := namespaces(spec.User)
 	spec.Mapped = mapped
+	if mapped && spec.Root == "/" {
+		return nil, errors.Join(errors.New("start sandbox: who is not root can run images only, since the kernel lays nothing over the machine's own root for him: run it as root, or put the program into an image"),
+			specWrite.Close(), faultWrite.Close())
+	}
 	cmd := &exec.Cmd{Path: self, Args: []string{Inside}, Stdout: out.Stdout, Stderr: out.Stderr,
 		ExtraFiles: []*os.File{specRead, faultWrite}, SysProcAttr: attributes, Dir: "/"}
 	err = cmd.Start()

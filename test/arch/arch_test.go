@@ -18,7 +18,7 @@ import (
 const module = "github.com/flex-provisioner/flex-provisioner/"
 
 // tags are the build tags of the project's tests.
-const tags = "integration,e2e,cinder,images"
+const tags = "integration,e2e,cinder,conformance"
 
 // arrows says which packages of the project each one may import, beside itself. A folder with /... stands for all below;
 // the first line that fits counts. A package without a line here is an error: say what it may know.

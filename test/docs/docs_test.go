@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write what the code says into the docum
 const root = "../.."
 
 // tags are the build tags of the project's tests.
-const tags = "integration,e2e,cinder"
+const tags = "integration,e2e,cinder,conformance"
 
 func read(t *testing.T, name string) string {
 	t.Helper()
