@@ -11,6 +11,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 )
 
@@ -94,26 +96,41 @@ func (a *archive) contents() (config string, layers []string, err error) {
 		}
 		return images[0].Config, images[0].Layers, nil
 	}
-	type descriptor struct{ Digest string }
-	blob := func(d descriptor) string { return "blobs/" + strings.ReplaceAll(d.Digest, ":", "/") }
-	var manifest struct {
-		Manifests, Layers []descriptor
-		Config            descriptor
-	}
-	// An index may lead to another one.
-	for name := "index.json"; manifest.Config.Digest == ""; name = blob(manifest.Manifests[0]) {
-		manifest.Manifests = nil
-		if err := a.read(name, &manifest); err != nil {
-			return "", nil, err
-		}
-		if manifest.Config.Digest == "" && len(manifest.Manifests) == 0 {
-			return "", nil, fmt.Errorf("read image %s: it holds no image", a.file.Name())
-		}
+	manifest, err := a.manifest("index.json", 0)
+	if err != nil {
+		return "", nil, err
 	}
 	for _, layer := range manifest.Layers {
-		layers = append(layers, blob(layer))
+		layers = append(layers, layer.blob())
 	}
-	return blob(manifest.Config), layers, nil
+	return manifest.Config.blob(), layers, nil
+}
+
+// descriptor names a part of an OCI layout.
+type descriptor struct {
+	Digest   string
+	Platform struct{ Architecture string }
+}
+
+func (d descriptor) blob() string { return "blobs/" + strings.ReplaceAll(d.Digest, ":", "/") }
+
+// manifest is an index or an image's own.
+type manifest struct {
+	Manifests, Layers []descriptor
+	Config            descriptor
+}
+
+// manifest follows indexes to the image for this machine, or the first one.
+func (a *archive) manifest(name string, depth int) (manifest, error) {
+	var m manifest
+	if err := a.read(name, &m); err != nil || m.Config.Digest != "" {
+		return m, err
+	}
+	if len(m.Manifests) == 0 || depth > 3 {
+		return m, fmt.Errorf("read image %s: it holds no image", a.file.Name())
+	}
+	at := slices.IndexFunc(m.Manifests, func(d descriptor) bool { return d.Platform.Architecture == runtime.GOARCH })
+	return a.manifest(m.Manifests[max(at, 0)].blob(), depth+1)
 }
 
 // unpack lays the image out below a directory.

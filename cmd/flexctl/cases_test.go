@@ -94,6 +94,11 @@ nodeAffinity:
 
 	{name: "install-nowhere", args: []string{"install"}},
 
+	{name: "conformance-help", args: []string{"conformance", "--help"}},
+	{name: "conformance-of-nothing", args: []string{"conformance"}},
+	{name: "conformance-pair", args: []string{"conformance", "x", "--property", "zone"}},
+	{name: "conformance-key-twice", args: []string{"conformance", "x", "--parameter", "a=1", "--parameter", "a=2"}},
+
 	{name: "version", args: []string{"version"}},
 	{name: "version-argument", args: []string{"version", "now"}},
 	{name: "unknown-command", args: []string{"make-pv"}},
