@@ -39,6 +39,8 @@ type Options struct {
 	List func(context.Context) ([]string, error)
 	// Rights are those of the class's ServiceAccount beyond creating the volume: "get secrets".
 	Rights []string
+	// Expandable says that volumes can be expanded, as the class's key does.
+	Expandable bool
 	// RunAsUser is the pods' user, nil for the class's own.
 	RunAsUser *int64
 	// Timeout bounds one pod, Grace is the time between SIGTERM and SIGKILL. Whole seconds.
@@ -82,7 +84,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
-	report := &Report{Subject: subject.kind, Runs: 0}
+	report := &Report{Subject: subject.kind}
 	for _, check := range Checks() {
 		result, err := s.try(ctx, check, report)
 		if err != nil {

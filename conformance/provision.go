@@ -132,10 +132,13 @@ func (t *trial) killed(op contract.Operation) {
 			case op == contract.Provision && again:
 				t.wantProvisioned(c, "provision after "+b.String(), remedy)
 				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
+			case op == contract.Expand:
+				t.wantExpanded(c, "expand after "+b.String(), remedy)
+				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
 			case op == contract.Provision || again:
 				t.wantGone(c, fmt.Sprintf("delete after %s of a %s", b, op), remedy)
 			}
-			if op == contract.Delete {
+			if op != contract.Provision {
 				break
 			}
 		}
@@ -158,7 +161,7 @@ func (t *trial) blows(op contract.Operation, grace time.Duration) []blow {
 	}
 	r := t.pod(op, c, t.api.Volume(c.VolumeName))
 	n := len(r.Calls)
-	if op == contract.Provision {
+	if op != contract.Delete {
 		t.wantGone(c, "after an attempt that nobody disturbed", "see check delete")
 	} else {
 		t.api.RemoveVolume(c.VolumeName)

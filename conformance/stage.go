@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -178,7 +179,16 @@ func (s *stage) hostPort() (string, string) {
 	return address.Hostname(), address.Port()
 }
 
-// newClaim is a claim of 1 GiB that nobody has seen before.
+// sizeOf is 1 GiB, or the nearest that claims of the class may ask for.
+func sizeOf(config *configmaps.Config) int64 {
+	size := max(int64(1<<30), config.MinSize)
+	if config.MaxSize > 0 {
+		size = min(size, config.MaxSize)
+	}
+	return size
+}
+
+// newClaim is a claim that nobody has seen before.
 func (s *stage) newClaim() *claim {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -196,7 +206,7 @@ func (s *stage) newClaim() *claim {
 	return &claim{Request: contract.Request{
 		VolumeName:   podspec.VolumeName(uid),
 		Claim:        contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
-		StorageClass: config.StorageClass, SizeBytes: 1 << 30,
+		StorageClass: config.StorageClass, SizeBytes: sizeOf(config),
 		AccessModes: []string{string(access)}, VolumeMode: string(mode),
 		Username: "alice", Groups: []string{"team-a", "system:authenticated"},
 		TimeoutSeconds: int64(s.options.Timeout.Seconds()),
@@ -226,6 +236,9 @@ func (s *stage) build(op contract.Operation, c *claim, volume *corev1.Persistent
 	request.Operation, request.Attempt = op, c.attempt
 	if op != contract.Provision {
 		request.Username, request.Groups = "", nil
+	}
+	if op == contract.Expand {
+		request.CurrentSizeBytes, request.SizeBytes = request.SizeBytes, 2*request.SizeBytes
 	}
 	c.attempt++
 	config := *s.subject.config

@@ -55,6 +55,7 @@ It needs Linux, and root or user namespaces; pods are run in namespaces of their
 	flags.StringArrayVar(&f.Storage, "storage", nil, "a path at which pods find a directory for their storage")
 	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage there is")
 	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
+	flags.BoolVar(&f.Expandable, "expandable", false, "volumes can be expanded, as the ConfigMap's key says")
 	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
 	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long one pod may run")
