@@ -28,7 +28,7 @@ type pod struct {
 	stage   *stage
 }
 
-// sources lays out a directory or file for each of the pod's volumes, as the kubelet does, and says where they are seen.
+// mounts lays out a directory or file for each of the pod's volumes, as the kubelet does, and says where they are seen.
 func (p pod) mounts() ([]sandbox.Mount, error) {
 	at := map[string]corev1.VolumeMount{}
 	for _, mount := range p.Spec.Containers[0].VolumeMounts {
@@ -79,7 +79,7 @@ func (p pod) source(volume corev1.Volume) (string, error) {
 			writeFile(filepath.Join(dir, "namespace"), []byte(contract.ProvisionersNamespace), 0o644))
 	}
 	if volume.DownwardAPI == nil {
-		return "", fmt.Errorf("its kind is not known here")
+		return "", errors.New("its kind is not known here")
 	}
 	for _, item := range volume.DownwardAPI.Items {
 		_, key, _ := strings.Cut(item.FieldRef.FieldPath, "'")
