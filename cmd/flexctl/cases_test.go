@@ -124,5 +124,9 @@ nodeAffinity:
 	{name: "complete-command", args: []string{"__complete", "re"}},
 	{name: "complete-field", args: []string{"__complete", "request", ""}},
 	{name: "complete-flag", args: []string{"__complete", "fail", "--"}},
+	{name: "new-bad-name", args: []string{"new", "My Disks"}},
+	{name: "new-bad-language", args: []string{"new", "disks", "--lang", "cobol"}},
+	{name: "new-no-sdk", args: []string{"new", "disks", "--lang", "go", "--sdk", "/nowhere"}},
+	{name: "new-without-name", args: []string{"new"}},
 	{name: "help", args: []string{"--help"}},
 }

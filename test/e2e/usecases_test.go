@@ -61,7 +61,7 @@ func (s *scope) consumed(folder string, lines ...string) {
 }
 
 func iscsiWithToolsInTheImage(s *scope, folder string) {
-	if !exists("/run/flex-cluster/tgt.sock") {
+	if !exists("/run/flex-cluster/tgt.sock.0") {
 		s.Skip("the cluster has no iSCSI target: make cluster-down, make cluster-up ISCSI=1")
 	}
 	if path, err := exec.LookPath("mkfs.btrfs"); err == nil {
@@ -70,7 +70,7 @@ func iscsiWithToolsInTheImage(s *scope, folder string) {
 	s.later(func(ctx context.Context) error {
 		return onNode(ctx, "umount /run/tgtd/socket.0; rm -r /run/tgtd; rmdir /var/lib/flex-iscsi")
 	})
-	s.onNode("mkdir -p /run/tgtd /var/lib/flex-iscsi; touch /run/tgtd/socket.0; mount --bind /run/flex-cluster/tgt.sock /run/tgtd/socket.0")
+	s.onNode("mkdir -p /run/tgtd /var/lib/flex-iscsi; touch /run/tgtd/socket.0; mount --bind /run/flex-cluster/tgt.sock.0 /run/tgtd/socket.0")
 	s.load(s.image("examples/"+folder+"/image/image.yaml"), "docker.io/flex-provisioner/"+folder+":dev")
 	s.example(folder)
 	v := s.volumeOf(folder)
@@ -84,7 +84,7 @@ func iscsiWithToolsInTheImage(s *scope, folder string) {
 	if exists(file) {
 		s.Errorf("%s is left", file)
 	}
-	s.onNode("! TGT_IPC_SOCKET=/run/tgtd/socket.0 tgtadm --lld iscsi --mode target --op show | grep " + v.Name)
+	s.onNode("! TGT_IPC_SOCKET=/run/tgtd/socket tgtadm --lld iscsi --mode target --op show | grep " + v.Name)
 }
 
 // listener answers everything on port 8080 and prints it.

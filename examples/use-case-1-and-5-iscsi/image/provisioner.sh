@@ -3,7 +3,7 @@
 # as nodes reach it; iqn, the prefix of the targets' names; initiators, who may log in; files, where the files lie.
 set -eu
 flexctl require portal iqn initiators files
-export TGT_IPC_SOCKET=/run/tgtd/socket.0
+export TGT_IPC_SOCKET=/run/tgtd/socket # tgtd adds .0
 name=$IQN:$FLEX_PV_NAME
 file=$FILES/$FLEX_PV_NAME
 
