@@ -15,28 +15,31 @@ type arrivals struct {
 	claims []*claim
 }
 
-// until makes a claim every 300 ms until three of those that it made are bound to volumes of the version.
-func (a *arrivals) until(version string) {
-	s, first, end := a.class.s, len(a.claims), time.Now().Add(patient)
-	s.Helper()
-	next := time.NewTicker(300 * time.Millisecond)
-	defer next.Stop()
-	for a.bound(first, version) < 3 {
-		if time.Now().After(end) {
-			s.Fatalf("%d claims since the update, of which %d were bound by version %s", len(a.claims)-first, a.bound(first, version), version)
-		}
-		a.claims = append(a.claims, a.class.claim(fmt.Sprintf("claim-%d", len(a.claims))))
-		<-next.C
-	}
-}
+// atOnce is how many claims wait at the same time, so that there are pods before, after and in the middle of an update.
+const atOnce = 4
 
-func (a *arrivals) bound(first int, version string) (count int) {
-	for _, c := range a.claims[first:] {
-		if c.unbound() == "" && c.volume().Annotations[madeBy] == version {
-			count++
+// until makes a claim whenever another one is bound, until three of those that it made are bound to volumes of the version.
+func (a *arrivals) until(version string) {
+	s, first := a.class.s, len(a.claims)
+	s.Helper()
+	s.wait(patient, "claims bound by version "+version, func() string {
+		waiting, done := 0, 0
+		for i, c := range a.claims {
+			switch {
+			case c.unbound() != "":
+				waiting++
+			case i >= first && c.volume().Annotations[madeBy] == version:
+				done++
+			}
 		}
-	}
-	return count
+		if done >= 3 {
+			return ""
+		}
+		for ; waiting < atOnce; waiting++ {
+			a.claims = append(a.claims, a.class.claim(fmt.Sprintf("claim-%d", len(a.claims))))
+		}
+		return fmt.Sprintf("of %d claims since the update %d are bound by it", len(a.claims)-first, done)
+	})
 }
 
 // update rolls an image out and back by its digest while claims arrive: none is lost, and what the old image made is
