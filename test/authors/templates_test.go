@@ -80,8 +80,10 @@ func TestTemplates(t *testing.T) {
 				{"delete of what is away", remove(properties, sdktest.Skeleton(request)), contract.ExitTryAgain, false},
 				{"provision", provision(), contract.ExitDone, true},
 				{"provision again", provision(), contract.ExitDone, true},
+				{"expand", sdktest.NewPod(t, sdktest.Expand(properties), sdktest.Skeleton(request), nil), contract.ExitDone, true},
 				{"without properties", sdktest.NewPod(t, sdktest.Provision(nil), sdktest.Skeleton(request), server), contract.ExitRefused, true},
 				{"delete", remove(properties, sdktest.Skeleton(request)), contract.ExitDone, false},
+				{"expand of what is away", sdktest.NewPod(t, sdktest.Expand(properties), sdktest.Skeleton(request), nil), contract.ExitTryAgain, false},
 				{"delete again", remove(properties, sdktest.Skeleton(request)), contract.ExitDone, false},
 			} {
 				code, output := execute(t, program, step.pod)

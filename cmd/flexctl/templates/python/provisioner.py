@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes and removes a directory of an NFS export for each claim of the class {{.Name}}. Put your storage in its place.
+"""Makes, removes and expands a directory of an NFS export for each claim of the class {{.Name}}. Put your storage in its place.
 
 Properties: server and export, as nodes mount it; mount, where this pod has the export, /export if not given.
 """
@@ -43,6 +43,12 @@ def delete(directory, mark):
         shutil.rmtree(directory)
 
 
+def expand(directory):
+    """Has nothing to do: a directory has no size of its own. That it is here is all there is to say."""
+    if not os.path.isdir(directory):
+        fail(f"{directory} is not there; is the export mounted?", "--try-again")
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -63,6 +69,8 @@ def main():
             provision(request, directory, mark)
         elif operation == "delete":
             delete(directory, mark)
+        elif operation == "expand":
+            expand(directory)
         else:
             fail(f"operation {operation} is not known", "--refuse")
     except OSError as error:

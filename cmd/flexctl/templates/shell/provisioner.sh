@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes and removes a directory of an NFS export for each claim of the class {{.Name}}. Put your storage in its place.
+# Makes, removes and expands a directory of an NFS export for each claim of the class {{.Name}}. Put your storage in its place.
 # Properties: server and export, as nodes mount it; mount, where this pod has the export, /export if not given.
 set -eu
 trap 'flexctl fail "the attempt was told to end"' TERM # the pod's first process hears of that only if it asks to
@@ -17,6 +17,10 @@ provision)
 	chmod 0777 "$dir"
 	# Last, since the claim is bound by it.
 	flexctl create-pv --nfs "$SERVER:$EXPORT/$FLEX_PV_NAME"
+	;;
+expand)
+	# A directory has no size of its own. That it is here is all there is to say.
+	[ -d "$dir" ] || flexctl fail --try-again "$EXPORT/$FLEX_PV_NAME is not there; is the export mounted?"
 	;;
 delete)
 	# Away is not gone. An undo, which has no volume, may come before there is anything, the mark included.
