@@ -7,7 +7,7 @@ export GOFLAGS ?= -buildvcs=false
 
 PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard images/*/main.go))
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
-SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' \) -print) go.mod go.sum
+SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/flexctl/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
 SCRIPTS   = $(shell $(FILES) | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
 

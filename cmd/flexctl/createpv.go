@@ -27,6 +27,7 @@ const maxPatience = 2 * time.Minute
 type createOptions struct {
 	root         string
 	file         string
+	source       sourceFlags
 	nodeAffinity string
 	dryRun       bool
 	timeout      time.Duration
@@ -36,8 +37,9 @@ func newCreateCommand(root string) *cobra.Command {
 	o := createOptions{root: root}
 	cmd := &cobra.Command{
 		Use:   "create-pv",
-		Short: "Create the claim's PersistentVolume from a volume source on stdin",
-		Long: `Reads YAML or JSON: one volume source as a PersistentVolume's spec has it, and where wanted
+		Short: "Create the claim's PersistentVolume from a volume source",
+		Long: `The volume source comes from one of --nfs, --iscsi, --local and --csi, or from YAML or JSON on stdin: one source as a
+PersistentVolume's spec has it, and where wanted
 
   capacity       the real size, where it came out larger than requested: 12Gi, or a number of bytes
   nodeAffinity   as a PersistentVolume's spec has it
@@ -50,15 +52,19 @@ API server that is busy or restarts, is tried again until --timeout; what the AP
 --node-affinity pins the volume. A PersistentVolume selects nodes by label only, and the pod may not read its node's
 labels, so "self" and a bare NODE mean the label kubernetes.io/hostname and take it to be the node's name. Where the two
 differ (kubectl get nodes -L kubernetes.io/hostname), give LABEL=VALUE or a nodeAffinity.`,
-		Example: `  echo "nfs: {server: 10.0.0.1, path: /exports/$FLEX_PV_NAME}" | flexctl create-pv
-  echo "local: {path: /srv/$FLEX_PV_NAME}" | flexctl create-pv --node-affinity self
-  echo "local: {path: /srv/$FLEX_PV_NAME}" | flexctl create-pv --node-affinity topology.kubernetes.io/zone=west
+		Example: `  flexctl create-pv --nfs "10.0.0.1:/exports/$FLEX_PV_NAME" --mount-option nfsvers=4.2
+  flexctl create-pv --iscsi "10.0.0.1:3260,iqn.2026-01.com.example:$FLEX_PV_NAME,1" --fs-type xfs
+  flexctl create-pv --local "/srv/$FLEX_PV_NAME"
+  flexctl create-pv --csi csi.example.com,lun-7 --annotation example.com/pool=gold
+  echo "fc: {targetWWNs: [500a0982991b8dc5], lun: 2}" | flexctl create-pv
   flexctl create-pv --dry-run -f source.yaml`,
-		Args: atMost(0, "the volume source is read from stdin or by -f FILE"),
+		Args: atMost(0, "the volume source is read from flags, from stdin or by -f FILE"),
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd) },
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&o.file, "file", "f", "-", "read the volume source from this file, - is stdin")
+	flags.SortFlags = false
+	o.source.add(flags)
+	flags.StringVarP(&o.file, "file", "f", "", "read the volume source from this `FILE`; stdin, or -, where no flag gives it")
 	flags.StringVar(&o.nodeAffinity, "node-affinity", "", "self, NODE or LABEL=VALUE: the only nodes that can mount the volume")
 	flags.BoolVar(&o.dryRun, "dry-run", false, "print the PersistentVolume instead of creating it")
 	flags.DurationVar(&o.timeout, "timeout", 0, "how long to try while the API server does not answer well\n(default: half of the pod's time, at most 2m)")
@@ -117,21 +123,9 @@ func (o createOptions) volume(request sdk.Request, stdin io.Reader) (*corev1.Per
 	if err != nil {
 		return nil, err
 	}
-	data, err := o.read(stdin)
-	if err != nil {
-		return nil, err
-	}
-	filling, err := parseVolume(data)
+	filling, err := o.filling(stdin)
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
-	}
-	if o.nodeAffinity != "" {
-		if filling.NodeAffinity != nil {
-			return nil, errors.New("create-pv: both --node-affinity and nodeAffinity are given; keep one")
-		}
-		if filling.NodeAffinity, err = parseNodeAffinity(o.nodeAffinity, os.Getenv("FLEX_NODE")); err != nil {
-			return nil, fmt.Errorf("create-pv: %w", err)
-		}
 	}
 	volume, err := sdk.NewVolume(skeleton, filling)
 	if err != nil {
@@ -140,23 +134,53 @@ func (o createOptions) volume(request sdk.Request, stdin io.Reader) (*corev1.Per
 	return volume, nil
 }
 
-func (o createOptions) read(stdin io.Reader) ([]byte, error) {
-	if o.file != "-" {
+// filling is what the flags and the input say of the volume.
+func (o createOptions) filling(stdin io.Reader) (v sdk.Volume, err error) {
+	if o.source.given() {
+		if o.file != "" {
+			return v, errors.New("both a source by a flag and -f are given; keep one")
+		}
+		v.Source, err = o.source.source()
+	} else {
+		v, err = o.read(stdin)
+	}
+	if err == nil {
+		err = o.source.complete(&v)
+	}
+	if err != nil {
+		return v, err
+	}
+	affinity := o.nodeAffinity
+	if affinity == "" && o.source.local != "" {
+		affinity = "self"
+	}
+	if affinity == "" {
+		return v, nil
+	}
+	if v.NodeAffinity != nil {
+		return v, errors.New("both --node-affinity and nodeAffinity are given; keep one")
+	}
+	v.NodeAffinity, err = parseNodeAffinity(affinity, os.Getenv("FLEX_NODE"))
+	return v, err
+}
+
+func (o createOptions) read(stdin io.Reader) (sdk.Volume, error) {
+	if o.file != "" && o.file != "-" {
 		file, err := os.Open(o.file)
 		if err != nil {
-			return nil, fmt.Errorf("create-pv: read volume source: %w", err)
+			return sdk.Volume{}, fmt.Errorf("read volume source: %w", err)
 		}
 		defer file.Close()
 		stdin = file
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	if err != nil {
-		return nil, fmt.Errorf("create-pv: read volume source: %w", err)
+		return sdk.Volume{}, fmt.Errorf("read volume source: %w", err)
 	}
 	if len(data) > maxInput {
-		return nil, fmt.Errorf("create-pv: the input is longer than %d bytes; it holds one volume source", maxInput)
+		return sdk.Volume{}, fmt.Errorf("the input is longer than %d bytes; it holds one volume source", maxInput)
 	}
-	return data, nil
+	return parseVolume(data)
 }
 
 func parseNodeAffinity(flag, self string) (*corev1.VolumeNodeAffinity, error) {

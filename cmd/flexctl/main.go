@@ -55,20 +55,20 @@ what the claim's owner sees, and ends with the exit code that the contract gives
   75  nothing is wrong, try again soon
    1  anything else: tried again with growing delays`,
 		Example: `  set -eu
+  flexctl require server
   dir=/export/$FLEX_PV_NAME
   case $FLEX_OPERATION in
-  provision) mkdir -p "$dir"; echo "nfs: {server: $USE_NFS_SERVER, path: $dir}" | flexctl create-pv ;;
+  provision) mkdir -p "$dir"; flexctl create-pv --nfs "$SERVER:$dir" ;;
   delete)    rm -rf -- "$dir" ;;
   esac`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	cmd.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
-	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root),
-		newInstallCommand(), newConformanceCommand(), newVersionCommand())
+	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
+		newInstallCommand(), newConformanceCommand(), newNewCommand(), newVersionCommand())
 	return cmd
 }
 

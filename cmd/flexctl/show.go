@@ -25,7 +25,8 @@ fields as JSON. A field that the request may leave out is an empty line; a prope
 		Example: `  flexctl request claim.namespace
   flexctl request properties.zone
   flexctl request accessModes`,
-		Args: atMost(1, "one field at a time"),
+		Args:              atMost(1, "one field at a time"),
+		ValidArgsFunction: cobra.FixedCompletions(fieldNames(reflect.TypeFor[contract.Request]()), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if _, err := sdk.LoadRequest(root); err != nil {
 				return err

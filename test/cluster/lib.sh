@@ -66,12 +66,23 @@ spawn() {
 	local name=$1 holder enter pid
 	shift
 	holder=$(pid_of holder) || die "is not running: make cluster-up"
-	setsid nsenter -t "$holder" -n -m -p -- "$@" >> "$LOG/$name.log" 2>&1 < /dev/null 9>&- &
+	alone setsid nsenter -t "$holder" -n -m -p -- "$@" >> "$LOG/$name.log" 2>&1 < /dev/null &
 	enter=$!
 	disown
 	until_ok 5 child_of "$enter" || die "$name did not start: see $LOG/$name.log"
 	pid=$(child_of "$enter")
 	record "$name" "$pid"
+}
+
+# alone COMMAND...: become the command, without the files that callers have open. A component outlives them, and with a
+# lock of theirs it would hold the lock.
+alone() {
+	local fd
+	for fd in "/proc/$BASHPID/fd"/*; do
+		fd=${fd##*/}
+		[ "$fd" -le 2 ] || exec {fd}>&-
+	done
+	exec "$@"
 }
 
 # stop NAME SIGNAL: by pid, and wait until it is gone.

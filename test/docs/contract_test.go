@@ -1,10 +1,13 @@
 package docs
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
 const author = "docs/writing-a-provisioner.md"
@@ -97,6 +101,40 @@ func TestScriptOfAuthors(t *testing.T) {
 		t.Errorf("examples/inline/class/configmap.yaml does not hold the example of %s:\n%s", author, text)
 	}
 }
+
+// TestWholeExample: the guide ends with the very script that flexctl new writes. -update puts it there.
+func TestWholeExample(t *testing.T) {
+	template := strings.ReplaceAll(read(t, "cmd/flexctl/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
+	// Not section, which would take the script's comments for headings.
+	before, part, _ := strings.Cut(read(t, author), "\n## The whole example\n")
+	had := fenced(t, part, "sh")
+	if had == template {
+		return
+	}
+	if !*update {
+		t.Errorf("%s does not end with the template; -update puts it there:\n%s", author, template)
+		return
+	}
+	text := before + "\n## The whole example\n" + strings.Replace(part, had, template, 1)
+	if err := os.WriteFile(filepath.Join(root, author), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestExitCodesOfGo: the page for Go authors has every exit code with a name.
+func TestExitCodesOfGo(t *testing.T) {
+	text := section(t, "docs/authors-go.md", "## What the SDK does for you")
+	for err, want := range map[error]string{
+		sdk.Refuse(errOf): "sdk.Refuse", sdk.NotHere(errOf): "sdk.NotHere", sdk.TryAgain(errOf): "sdk.TryAgain", errOf: "return nil, err",
+	} {
+		row := regexp.MustCompile(regexp.QuoteMeta(want) + `.*exit code (\d+)`).FindStringSubmatch(text)
+		if row == nil || row[1] != strconv.Itoa(sdk.ExitCode(err)) {
+			t.Errorf("docs/authors-go.md says of %s %v, want exit code %d", want, row, sdk.ExitCode(err))
+		}
+	}
+}
+
+var errOf = errors.New("an error")
 
 // fenced is the first block of a language in a text.
 func fenced(t *testing.T, text, language string) string {

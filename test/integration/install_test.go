@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +22,7 @@ import (
 
 // Everything that can be installed is accepted, without a warning.
 func TestManifestsAreAccepted(t *testing.T) {
-	dirs := []string{"deploy/base", "deploy/overlays/ha", "examples",
-		"examples/hostpath", "examples/inline", "examples/nfs-subdir", "examples/silver", "examples/network-policies"}
+	dirs := append([]string{"deploy/base", "deploy/overlays/ha", "examples"}, examples(t)...)
 	if servesStamp(t) {
 		dirs = append(dirs, "deploy/overlays/creator-stamp")
 	}
@@ -63,9 +64,23 @@ func TestDispatcherPodIsAccepted(t *testing.T) {
 
 // The parts of an example name each other rightly. A wrong name shows only when a claim is made.
 func TestExamplesAreConsistent(t *testing.T) {
-	for _, name := range []string{"hostpath", "inline", "nfs-subdir", "silver"} {
-		t.Run(name, func(t *testing.T) { checkExample(t, name) })
+	for _, dir := range examples(t) {
+		t.Run(dir, func(t *testing.T) { checkExample(t, dir) })
 	}
+}
+
+// examples are the folders of examples/ that can be applied.
+func examples(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("../../examples/*/kustomization.yaml")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("there are only these examples: %v %v", files, err)
+	}
+	var dirs []string
+	for _, file := range files {
+		dirs = append(dirs, "examples/"+filepath.Base(filepath.Dir(file)))
+	}
+	return dirs
 }
 
 // example is what one kustomization renders, as far as its parts name each other.
@@ -75,44 +90,59 @@ type example struct {
 	accounts         map[string]bool
 	mayCreate        map[string]bool // ServiceAccounts that are bound to flex-provisioner-pod
 	allowList        map[string]string
-	allowedHostPaths []string        // of the dispatcher's flag
-	claims           map[string]bool // namespace/name
-	ownClaim         corev1.PersistentVolumeClaim
+	allowedHostPaths []string          // of the dispatcher's flag
+	claims           map[string]bool   // namespace/name
+	ownClaims        map[string]string // the class of each claim of users
 	ownPod           corev1.Pod
 }
 
-func checkExample(t *testing.T, name string) {
+func checkExample(t *testing.T, dir string) {
 	t.Helper()
-	e := render(t, "examples/"+name)
-	if len(e.configs) != 1 {
-		t.Fatalf("there are %d provisioner ConfigMaps, want 1", len(e.configs))
+	e := render(t, dir)
+	if len(e.configs) == 0 || len(e.ownClaims) != len(e.configs) || len(e.ownPod.Spec.Volumes) != len(e.configs) {
+		t.Fatalf("there are %d provisioner ConfigMaps, %d claims and %d volumes of the consumer; want as many of each",
+			len(e.configs), len(e.ownClaims), len(e.ownPod.Spec.Volumes))
 	}
-	config, errs := configmaps.Parse(&e.configs[0], configmaps.Options{AllowedHostPaths: e.allowedHostPaths})
+	served := map[string]bool{}
+	for i := range e.configs {
+		served[e.checkConfig(t, &e.configs[i])] = true
+	}
+	for name, class := range e.ownClaims {
+		if !served[class] {
+			t.Errorf("claim %s is of class %s, which has no ConfigMap", name, class)
+		}
+	}
+	for _, v := range e.ownPod.Spec.Volumes {
+		if _, known := e.ownClaims[v.PersistentVolumeClaim.ClaimName]; !known {
+			t.Errorf("the consumer's claim %s is not there", v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+}
+
+// checkConfig returns the class that a ConfigMap serves.
+func (e *example) checkConfig(t *testing.T, cm *corev1.ConfigMap) string {
+	t.Helper()
+	config, errs := configmaps.Parse(cm, configmaps.Options{AllowedHostPaths: e.allowedHostPaths})
 	if len(errs) > 0 {
-		t.Fatalf("ConfigMap %s: %v", e.configs[0].Name, errs.ToAggregate())
+		t.Fatalf("ConfigMap %s: %v", cm.Name, errs.ToAggregate())
 	}
 	class, known := e.classes[config.StorageClass]
-	if !known || class.Provisioner != e.configs[0].Data["plugin-name"] {
-		t.Errorf("class %q of provisioner %q is not among the StorageClasses", config.StorageClass, e.configs[0].Data["plugin-name"])
+	if !known || class.Provisioner != cm.Data["plugin-name"] {
+		t.Errorf("class %q of provisioner %q is not among the StorageClasses", config.StorageClass, cm.Data["plugin-name"])
 	}
 	account := config.ServiceAccountName
 	if !e.accounts[account] || !e.mayCreate[account] {
 		t.Errorf("ServiceAccount %s exists: %v, is bound to flex-provisioner-pod: %v, want both", account, e.accounts[account], e.mayCreate[account])
 	}
-	if got := e.allowList[account+".storageClasses"]; got != config.StorageClass {
-		t.Errorf("allow-list has %s.storageClasses %q, want %q", account, got, config.StorageClass)
+	if got := e.allowList[account+".storageClasses"]; !slices.Contains(strings.Split(got, ","), config.StorageClass) {
+		t.Errorf("allow-list has %s.storageClasses %q, want %q in it", account, got, config.StorageClass)
 	}
 	for _, m := range config.MountClaims {
 		if !e.claims[contract.ProvisionersNamespace+"/"+m.Claim] {
 			t.Errorf("claim %s of mount-claims is not there", m.Claim)
 		}
 	}
-	if got := *e.ownClaim.Spec.StorageClassName; got != config.StorageClass {
-		t.Errorf("the claim's class is %s, want %s", got, config.StorageClass)
-	}
-	if got := e.ownPod.Spec.Volumes[0].PersistentVolumeClaim.ClaimName; got != e.ownClaim.Name {
-		t.Errorf("the consumer's claim is %s, want %s", got, e.ownClaim.Name)
-	}
+	return config.StorageClass
 }
 
 func render(t *testing.T, dir string) example {
@@ -121,7 +151,7 @@ func render(t *testing.T, dir string) example {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := example{classes: map[string]storagev1.StorageClass{}, accounts: map[string]bool{}, mayCreate: map[string]bool{}, claims: map[string]bool{}}
+	e := example{classes: map[string]storagev1.StorageClass{}, accounts: map[string]bool{}, mayCreate: map[string]bool{}, claims: map[string]bool{}, ownClaims: map[string]string{}}
 	for document := range strings.SplitSeq(out, "\n---\n") {
 		e.add(t, []byte(document))
 	}
@@ -169,7 +199,7 @@ func (e *example) add(t *testing.T, document []byte) {
 		read(&claim)
 		e.claims[claim.Namespace+"/"+claim.Name] = true
 		if claim.Namespace == "" {
-			e.ownClaim = claim
+			e.ownClaims[claim.Name] = *claim.Spec.StorageClassName
 		}
 	case "Pod":
 		read(&e.ownPod)
@@ -178,7 +208,7 @@ func (e *example) add(t *testing.T, document []byte) {
 		read(&deployment)
 		for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
 			if path, is := strings.CutPrefix(arg, "--allowed-host-paths="); is {
-				e.allowedHostPaths = append(e.allowedHostPaths, path)
+				e.allowedHostPaths = append(e.allowedHostPaths, strings.Split(path, ",")...)
 			}
 		}
 	}

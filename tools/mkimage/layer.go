@@ -24,9 +24,12 @@ type entry struct {
 	data   []byte
 }
 
-// buildLayer returns an uncompressed tar of the files: sorted, owned by root, all of the same age.
-func buildLayer(files []File) ([]byte, error) {
+// buildLayer returns an uncompressed tar of the packages and files: sorted, owned by root, all of the same age.
+func buildLayer(packages []string, files []File) ([]byte, error) {
 	entries := map[string]entry{}
+	if err := addPackages(entries, packages); err != nil {
+		return nil, err
+	}
 	for _, f := range files {
 		if err := addFile(entries, f); err != nil {
 			return nil, fmt.Errorf("file %s: %w", f.Path, err)

@@ -3,6 +3,10 @@
 //
 //	mkimage build -o bin/images/shell.tar images/shell/image.yaml
 //	mkimage push bin/images/shell.tar registry.example/flex-provisioner/shell:v1
+//
+// For machines without a registry it can be one, which forgets everything when it ends:
+//
+//	mkimage serve -listen 127.0.0.1:5000
 package main
 
 import (
@@ -14,15 +18,18 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"syscall"
 )
 
 const usage = `usage:
   mkimage build -o ARCHIVE [-arch ARCH] RECIPE    make a docker-archive that containerd and docker load,
                                                   its digest and the list of its components
-  mkimage push [-insecure] ARCHIVE REFERENCE      copy an archive's image to a registry, with docker's credentials`
+  mkimage push [-insecure] ARCHIVE REFERENCE      copy an archive's image to a registry, with docker's credentials
+  mkimage serve -listen ADDRESS [-credentials FILE]
+                                                  be a registry, in memory; FILE holds the name:password that it demands`
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "mkimage:", err)
@@ -39,6 +46,8 @@ func run(ctx context.Context, args []string) error {
 		return runBuild(args[1:])
 	case "push":
 		return runPush(ctx, args[1:])
+	case "serve":
+		return runServe(ctx, args[1:])
 	}
 	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
 }
@@ -97,4 +106,21 @@ func runPush(ctx context.Context, args []string) error {
 	}
 	fmt.Println(pushed)
 	return nil
+}
+
+func runServe(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("serve", flag.ContinueOnError)
+	listen := flags.String("listen", "", "address to listen on, such as 127.0.0.1:5000")
+	file := flags.String("credentials", "", "file with the name:password that is demanded")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if *listen == "" || flags.NArg() != 0 {
+		return errors.New(usage)
+	}
+	credentials, err := readCredentials(*file)
+	if err != nil {
+		return err
+	}
+	return Serve(ctx, *listen, credentials, os.Stdout)
 }

@@ -88,7 +88,7 @@ func TestBuildImage(t *testing.T) {
 	if got != want {
 		t.Errorf("config:\n got %s\nwant %s", got, want)
 	}
-	layer, err := buildLayer(recipe.Files)
+	layer, err := buildLayer(recipe.Packages, recipe.Files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,6 +204,7 @@ func TestRefusedRecipes(t *testing.T) {
 		{"two kinds", named + "files: [{path: /a, text: b, dir: true}]\n", "files[0] (/a): must have exactly one of from, text, link and dir"},
 		{"decimal mode", named + "files: [{path: /a, text: b, mode: '0799'}]\n", `files[0] (/a): mode: "0799": must be octal, as in "0755"`},
 		{"applets of text", named + "files: [{path: /a, text: b, applets: true}]\n", "files[0] (/a): applets: needs from: the program to ask"},
+		{"option as package", named + "packages: [-y]\n", `packages[0]: "-y" is no name of a Debian package`},
 		{"itself as base", named + "base: image.yaml\n", "base: leads back to itself"},
 		{"missing source", named + "files: [{path: /a, from: absent}]\n", "file /a: from: stat"},
 	}

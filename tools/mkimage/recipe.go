@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // Recipe says what is in an image. It is read from an image.yaml, strictly: an unknown key is an error.
 type Recipe struct {
-	// Base is another recipe, as a path from this one's folder, whose files, env, labels, user, workdir and entrypoint
+	// Base is another recipe, as a path from this one's folder, whose packages, files, env, labels, user, workdir and entrypoint
 	// this one starts from. Its names are not taken.
 	Base string `json:"base,omitempty"`
 	// Names are the references that the archive carries, each with its tag.
@@ -30,6 +31,9 @@ type Recipe struct {
 	Workdir string            `json:"workdir,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
+	// Packages are Debian packages whose files lie below Files, without documentation. What they depend on is not
+	// followed: name it as well.
+	Packages []string `json:"packages,omitempty"`
 	// Files lie in the image in order of their paths; a later one replaces an earlier one of the same path.
 	Files []File `json:"files,omitempty"`
 }
@@ -107,6 +111,7 @@ func (r *Recipe) with(top *Recipe) *Recipe {
 	}
 	out.Env = merged(r.Env, top.Env)
 	out.Labels = merged(r.Labels, top.Labels)
+	out.Packages = slices.Concat(r.Packages, top.Packages)
 	out.Files = slices.Concat(r.Files, top.Files)
 	return &out
 }
@@ -118,6 +123,9 @@ func merged(base, top map[string]string) map[string]string {
 	return out
 }
 
+// packageName keeps options of apt-get out.
+var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]*$`)
+
 func (r *Recipe) validate() error {
 	var errs []error
 	if len(r.Names) == 0 {
@@ -126,6 +134,11 @@ func (r *Recipe) validate() error {
 	for i, n := range r.Names {
 		if _, err := name.NewTag(n, name.StrictValidation); err != nil {
 			errs = append(errs, fmt.Errorf("names[%d]: %q: %w", i, n, err))
+		}
+	}
+	for i, p := range r.Packages {
+		if !packageName.MatchString(p) {
+			errs = append(errs, fmt.Errorf("packages[%d]: %q is no name of a Debian package", i, p))
 		}
 	}
 	for i, f := range r.Files {

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// sourceFlags describe a volume without YAML, so that no value needs quoting.
+type sourceFlags struct {
+	nfs, iscsi, local, csi string
+	fsType                 string
+	capacity               string
+	mountOptions           []string
+	annotations            []string
+}
+
+func (s *sourceFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&s.nfs, "nfs", "", "`SERVER:/PATH` of an NFS export")
+	flags.StringVar(&s.iscsi, "iscsi", "", "`PORTAL,IQN,LUN`, such as 10.0.0.1:3260,iqn.2026-01.com.example:x,1")
+	flags.StringVar(&s.local, "local", "", "`/PATH` on this node; with --node-affinity on another one")
+	flags.StringVar(&s.csi, "csi", "", "`DRIVER,HANDLE` of a CSI driver that is there already")
+	flags.StringVar(&s.fsType, "fs-type", "", "file system of an iscsi, local or csi volume: `ext4`, xfs ...")
+	flags.StringVar(&s.capacity, "capacity", "", "the real `SIZE`, where it came out larger than requested: 12Gi, or a number of bytes")
+	flags.StringArrayVar(&s.mountOptions, "mount-option", nil, "one mount `OPTION` beside those of the class; may be repeated")
+	flags.StringArrayVar(&s.annotations, "annotation", nil, "`KEY=VALUE`, a note for your own delete, under a domain of yours; may be repeated")
+}
+
+// given says that a source is among the flags, so that nothing is to be read.
+func (s *sourceFlags) given() bool { return s.nfs+s.iscsi+s.local+s.csi != "" }
+
+// source is the volume source of the flags, of which exactly one is set.
+func (s *sourceFlags) source() (corev1.PersistentVolumeSource, error) {
+	var source corev1.PersistentVolumeSource
+	var names []string
+	for _, flag := range []struct {
+		name, value string
+		parse       func(string, *corev1.PersistentVolumeSource) error
+	}{
+		{"--nfs", s.nfs, parseNFS}, {"--iscsi", s.iscsi, parseISCSI}, {"--local", s.local, parseLocal}, {"--csi", s.csi, parseCSI},
+	} {
+		if flag.value == "" {
+			continue
+		}
+		names = append(names, flag.name)
+		if err := flag.parse(flag.value, &source); err != nil {
+			return source, fmt.Errorf("%s: %q: %w", flag.name, flag.value, err)
+		}
+	}
+	if len(names) > 1 {
+		return source, fmt.Errorf("%s: a volume has exactly one source; keep one", strings.Join(names, " and "))
+	}
+	return source, s.setFSType(&source)
+}
+
+func parseNFS(value string, source *corev1.PersistentVolumeSource) error {
+	server, path, found := strings.Cut(value, ":/")
+	if !found || server == "" {
+		return errors.New("write SERVER:/PATH")
+	}
+	source.NFS = &corev1.NFSVolumeSource{Server: server, Path: "/" + path}
+	return nil
+}
+
+func parseISCSI(value string, source *corev1.PersistentVolumeSource) error {
+	const form = "write PORTAL,IQN,LUN"
+	parts := strings.Split(value, ",")
+	if len(parts) != 3 || parts[0] == "" || parts[1] == "" {
+		return errors.New(form)
+	}
+	lun, err := strconv.ParseInt(parts[2], 10, 32)
+	if err != nil || lun < 0 {
+		return errors.New(form + ", with a number for LUN")
+	}
+	source.ISCSI = &corev1.ISCSIPersistentVolumeSource{TargetPortal: parts[0], IQN: parts[1], Lun: int32(lun)}
+	return nil
+}
+
+func parseLocal(value string, source *corev1.PersistentVolumeSource) error {
+	if !strings.HasPrefix(value, "/") {
+		return errors.New("write an absolute path")
+	}
+	source.Local = &corev1.LocalVolumeSource{Path: value}
+	return nil
+}
+
+func parseCSI(value string, source *corev1.PersistentVolumeSource) error {
+	driver, handle, _ := strings.Cut(value, ",")
+	if driver == "" || handle == "" {
+		return errors.New("write DRIVER,HANDLE")
+	}
+	source.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	return nil
+}
+
+func (s *sourceFlags) setFSType(source *corev1.PersistentVolumeSource) error {
+	switch {
+	case s.fsType == "":
+	case source.ISCSI != nil:
+		source.ISCSI.FSType = s.fsType
+	case source.Local != nil:
+		source.Local.FSType = &s.fsType
+	case source.CSI != nil:
+		source.CSI.FSType = s.fsType
+	default:
+		return errors.New("--fs-type goes with --iscsi, --local and --csi")
+	}
+	return nil
+}
+
+// complete adds what goes with any source, from flags or input. A value that is in both is an error.
+func (s *sourceFlags) complete(v *sdk.Volume) error {
+	if s.fsType != "" && !s.given() {
+		return errors.New("--fs-type goes with --iscsi, --local and --csi; in the input it is fsType")
+	}
+	if s.capacity != "" {
+		if !v.Capacity.IsZero() {
+			return errors.New("both --capacity and capacity are given; keep one")
+		}
+		size, err := resource.ParseQuantity(s.capacity)
+		if err != nil {
+			return fmt.Errorf("--capacity: %q is no quantity; write for example 12Gi or a number of bytes", s.capacity)
+		}
+		v.Capacity = size
+	}
+	v.MountOptions = append(v.MountOptions, s.mountOptions...)
+	for _, annotation := range s.annotations {
+		key, value, found := strings.Cut(annotation, "=")
+		if !found {
+			return fmt.Errorf("--annotation: %q: write KEY=VALUE", annotation)
+		}
+		if _, both := v.Annotations[key]; both {
+			return fmt.Errorf("annotation %s is given twice; keep one", key)
+		}
+		if v.Annotations == nil {
+			v.Annotations = map[string]string{}
+		}
+		v.Annotations[key] = value
+	}
+	return nil
+}

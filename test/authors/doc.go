@@ -1,0 +1,2 @@
+// Package authors does what authors of provisioners do: it writes each template by flexctl new, builds it and runs it.
+package authors

@@ -1,0 +1,115 @@
+package authors
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+)
+
+func TestMain(m *testing.M) { sdktest.MainWithFlexctl(m) }
+
+// written makes a provisioner of a template and returns its program.
+func written(t *testing.T, language string) (program string) {
+	t.Helper()
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	run(t, ".", "flexctl", "new", "disks", "--lang", language, "--sdk", checkout)
+	switch language {
+	case "shell":
+		program = "disks/provisioner.sh"
+	case "python":
+		if _, err := exec.LookPath("python3"); err != nil {
+			t.Skip("this machine has no python3")
+		}
+		program = "disks/provisioner.py"
+	case "go":
+		run(t, "disks", "go", "mod", "tidy")
+		run(t, "disks", "go", "vet", ".")
+		run(t, "disks", "go", "test", ".")
+		run(t, "disks", "go", "build", "-o", "provisioner", ".")
+		program = "disks/provisioner"
+	}
+	program, err = filepath.Abs(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
+func run(t *testing.T, dir string, command ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", strings.Join(command, " "), err, out)
+	}
+}
+
+// TestTemplates: the first steps of each template. That it keeps the whole contract is shown by the conformance kit.
+func TestTemplates(t *testing.T) {
+	for _, language := range []string{"shell", "go", "python"} {
+		t.Run(language, func(t *testing.T) {
+			program := written(t, language)
+			mount, server := t.TempDir(), sdktest.NewServer(t)
+			properties := map[string]string{"server": "10.0.0.1", "export": "/srv/nfs", "mount": mount}
+			request := sdktest.Provision(properties)
+			dir := filepath.Join(mount, request.VolumeName)
+			provision := func() sdktest.Pod { return sdktest.NewPod(t, request, sdktest.Skeleton(request), server) }
+			remove := func(properties map[string]string, volume *corev1.PersistentVolume) sdktest.Pod {
+				return sdktest.NewPod(t, sdktest.Delete(properties), volume, nil)
+			}
+			for _, step := range []struct {
+				name  string
+				pod   sdktest.Pod
+				code  int
+				there bool
+			}{
+				{"undo of nothing", remove(properties, nil), contract.ExitDone, false},
+				{"delete of what is away", remove(properties, sdktest.Skeleton(request)), contract.ExitTryAgain, false},
+				{"provision", provision(), contract.ExitDone, true},
+				{"provision again", provision(), contract.ExitDone, true},
+				{"expand", sdktest.NewPod(t, sdktest.Expand(properties), sdktest.Skeleton(request), nil), contract.ExitDone, true},
+				{"without properties", sdktest.NewPod(t, sdktest.Provision(nil), sdktest.Skeleton(request), server), contract.ExitRefused, true},
+				{"delete", remove(properties, sdktest.Skeleton(request)), contract.ExitDone, false},
+				{"expand of what is away", sdktest.NewPod(t, sdktest.Expand(properties), sdktest.Skeleton(request), nil), contract.ExitTryAgain, false},
+				{"delete again", remove(properties, sdktest.Skeleton(request)), contract.ExitDone, false},
+			} {
+				code, output := execute(t, program, step.pod)
+				_, err := os.Stat(dir)
+				if code != step.code || (err == nil) != step.there {
+					t.Errorf("%s: exit code %d, want %d; directory is there: %v, want %v\n%s", step.name, code, step.code, err == nil, step.there, output)
+				}
+				if message := step.pod.Message(t); (message == "") != (code == contract.ExitDone) {
+					t.Errorf("%s: exit code %d with the message %q", step.name, code, message)
+				}
+			}
+			if volume := server.Volume(request.VolumeName); !bytes.Contains(volume, []byte(`"nfs":{"server":"10.0.0.1","path":"/srv/nfs/`+request.VolumeName+`"}`)) {
+				t.Errorf("the volume is %s", volume)
+			}
+		})
+	}
+}
+
+func execute(t *testing.T, program string, pod sdktest.Pod) (code int, output string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), program)
+	cmd.Env = append(pod.Env(), "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}

@@ -1,0 +1,328 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// TestUseCases shows each use case of the design by its folder of examples/.
+func TestUseCases(t *testing.T) {
+	t.Cleanup(func() {
+		if err := oneDispatcher(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, c := range []struct {
+		folder string
+		show   func(*scope, string)
+	}{
+		{"use-case-1-and-5-iscsi", iscsiWithToolsInTheImage},
+		{"use-case-2-extra-steps", extraSteps},
+		{"use-case-2b-closed-image", closedImage},
+		{"use-case-3-and-4-public-image", publicImage},
+		{"use-case-6-bash", bash},
+		{"use-case-7-three-classes", threeClasses},
+		{"use-case-9-update", update},
+		{"use-case-10-isolated-nodes", isolatedNodes},
+	} {
+		t.Run(c.folder, func(t *testing.T) { c.show(begin(t), c.folder) })
+	}
+}
+
+// volumeOf is the example's volume, once its claim is bound.
+func (s *scope) volumeOf(claim string) *corev1.PersistentVolume {
+	s.Helper()
+	uid := s.exampleBound(claim)
+	obj, ok, _ := shared.volumes.GetByKey(podspec.VolumeName(uid))
+	if !ok {
+		s.Fatalf("claim %s is bound, and volume %s is not there", claim, podspec.VolumeName(uid))
+	}
+	return obj.(*corev1.PersistentVolume)
+}
+
+// consumed waits for the example's consumer, which has to print the lines.
+func (s *scope) consumed(folder string, lines ...string) {
+	s.Helper()
+	s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: folder}}, strings.Join(lines, "\n")+"\n")
+}
+
+func iscsiWithToolsInTheImage(s *scope, folder string) {
+	if !exists("/run/flex-cluster/tgt.sock.0") {
+		s.Skip("the cluster has no iSCSI target: make cluster-down, make cluster-up ISCSI=1")
+	}
+	if path, err := exec.LookPath("mkfs.btrfs"); err == nil {
+		s.Logf("the node has %s: this run does not show that it needs none", path)
+	}
+	s.later(func(ctx context.Context) error {
+		return onNode(ctx, "umount /run/tgtd/socket.0; rm -r /run/tgtd; rmdir /var/lib/flex-iscsi")
+	})
+	s.onNode("mkdir -p /run/tgtd /var/lib/flex-iscsi; touch /run/tgtd/socket.0; mount --bind /run/flex-cluster/tgt.sock.0 /run/tgtd/socket.0")
+	s.load(s.image("examples/"+folder+"/image/image.yaml"), "docker.io/flex-provisioner/"+folder+":dev")
+	s.example(folder)
+	v := s.volumeOf(folder)
+	if v.Spec.ISCSI == nil || v.Spec.ISCSI.FSType != "btrfs" || v.Spec.ISCSI.IQN != "iqn.2026-01.com.example:"+v.Name {
+		s.Errorf("the volume's source is %+v", v.Spec.PersistentVolumeSource)
+	}
+	s.consumed(folder, "hello from "+folder)
+	file := "/var/lib/flex-iscsi/" + v.Name
+	s.onNode("test $(blkid -o value -s TYPE " + file + ") = btrfs")
+	s.exampleGone(folder)
+	if exists(file) {
+		s.Errorf("%s is left", file)
+	}
+	s.onNode("! TGT_IPC_SOCKET=/run/tgtd/socket tgtadm --lld iscsi --mode target --op show | grep " + v.Name)
+}
+
+// listener answers everything on port 8080 and prints it.
+const listener = `while :; do printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' | nc -l -p 8080; done`
+
+func extraSteps(s *scope, folder string) {
+	golden := nfsRoot + "/golden"
+	s.later(func(context.Context) error { return os.RemoveAll(golden) })
+	s.ok(openDir(golden + "/common"))
+	s.ok(os.WriteFile(golden+"/common/motd", []byte("be careful\n"), 0o644))
+	webhook := s.listener()
+	s.example(folder, "http://10.99.0.1:8080", "http://"+webhook.Status.PodIP+":8080")
+	// A step that fails is what the user reads, and the claim waits.
+	claim := s.exampleClaim(folder)
+	s.told(soon, claim.UID, "ProvisionerFailed", "archive site.tar.gz cannot be unpacked (pod *)")
+	if claim := s.exampleClaim(folder); claim.Spec.VolumeName != "" || exists(nfsRoot+"/"+podspec.VolumeName(string(claim.UID))) {
+		s.Errorf("the claim has volume %q before its steps are done", claim.Spec.VolumeName)
+	}
+	_, err := command(s.Context(), "sh", "-euc", `cd "$1"; echo welcome > index.html; tar -czf new index.html; rm index.html; mv new site.tar.gz`, "-", golden)
+	s.ok(err)
+	v := s.volumeOf(folder)
+	told := logOf(s.Context(), webhook, 1000)
+	if !strings.Contains(told, "POST /new-volume ") || !strings.Contains(told, `"volumeName":"`+v.Name+`"`) {
+		s.Errorf("the webhook was not told of %s, but: %s", v.Name, told)
+	}
+	for _, dir := range []string{"logs", "uploads"} {
+		if !exists(v.Spec.NFS.Path + "/" + dir) {
+			s.Errorf("the volume has no directory %s", dir)
+		}
+	}
+	s.consumed(folder, "hello from "+folder, "welcome", "be careful")
+	s.exampleGone(folder)
+	if exists(v.Spec.NFS.Path) || exists(v.Spec.NFS.Path+".new") {
+		s.Errorf("%s is left", v.Spec.NFS.Path)
+	}
+}
+
+// listener starts one in the test's namespace.
+func (s *scope) listener() *corev1.Pod {
+	s.Helper()
+	none := int64(0)
+	made, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "webhook"},
+		Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &none, Containers: []corev1.Container{{
+			Name: "webhook", Image: shellImage, Command: []string{"/bin/sh", "-c", listener}}}},
+	}, metav1.CreateOptions{})
+	s.ok(err)
+	s.wait(patient, "webhook listens", func() string {
+		if obj, ok, _ := shared.pods.GetByKey(s.name + "/" + made.Name); ok {
+			made = obj.(*corev1.Pod)
+		}
+		if made.Status.PodIP == "" || made.Status.Phase != corev1.PodRunning {
+			return "the pod is " + string(made.Status.Phase)
+		}
+		return ""
+	})
+	return made
+}
+
+// exampleClaim is the example's claim as it is now.
+func (s *scope) exampleClaim(name string) *corev1.PersistentVolumeClaim {
+	s.Helper()
+	var claim *corev1.PersistentVolumeClaim
+	s.wait(soon, "claim "+name, func() string {
+		obj, ok, _ := shared.claims.GetByKey("default/" + name)
+		if !ok {
+			return "it is not there"
+		}
+		claim = obj.(*corev1.PersistentVolumeClaim)
+		return ""
+	})
+	return claim
+}
+
+func closedImage(s *scope, folder string) {
+	vendor := s.registry("customer-7:opensesame")
+	// No other image may be the same: the kubelet lets nobody have a pulled image without the Secret, whatever its name.
+	image := vendor.push(s.imageOn("images/nfs-subdir/image.yaml", "{path: /licence, text: "+run+"}"), "closed/provisioner:7.0")
+	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
+	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, folder, metav1.DeleteOptions{}) })
+	login := func(password string) {
+		_, err := kubectl(s.Context(), "-n", contract.ProvisionersNamespace, "create", "secret", "docker-registry", folder,
+			"--docker-server="+vendor.address, "--docker-username=customer-7", "--docker-password="+password)
+		s.ok(err)
+	}
+	login("opensesam")
+	s.example(folder, "registry.vendor.example", vendor.address)
+	claim := s.exampleClaim(folder)
+	s.told(patient, claim.UID, "ProvisionerImagePullFailed", "image "+vendor.address+"/closed/provisioner:7.0 cannot be had: *401 Unauthorized*")
+	s.ok(secrets.Delete(s.Context(), folder, metav1.DeleteOptions{}))
+	login("opensesame")
+	began := time.Now()
+	v := s.volumeOf(folder)
+	s.Logf("bound %.1f s after the credentials were mended", time.Since(began).Seconds())
+	s.ranFrom(claim.UID, image)
+	s.consumed(folder, "hello from "+folder)
+	s.exampleGone(folder)
+	if exists(v.Spec.NFS.Path) {
+		s.Errorf("%s is left", v.Spec.NFS.Path)
+	}
+}
+
+// ranFrom fails unless the claim's latest provision pod ran the image, which is a reference by digest.
+func (s *scope) ranFrom(claim types.UID, image string) {
+	s.Helper()
+	pods := shared.ran(contract.Provision, claim)
+	for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
+		if status.ImageID != image {
+			s.Errorf("the pod ran %s, want %s", status.ImageID, image)
+		}
+	}
+}
+
+const madeBy = "storage.example/disks-version"
+
+func publicImage(s *scope, folder string) {
+	public := s.registry("")
+	image := public.push(s.image("examples/"+folder+"/image/image.yaml"), "disks:1.0.0")
+	s.example(folder, "registry.storage.example", public.address)
+	v := s.volumeOf(folder)
+	if got := v.Annotations[madeBy]; got != "1.0.0" {
+		s.Errorf("the volume was made by version %q, want 1.0.0", got)
+	}
+	s.ranFrom(v.Spec.ClaimRef.UID, image)
+	s.consumed(folder, "hello from "+folder)
+	s.exampleGone(folder)
+	if exists(v.Spec.NFS.Path) {
+		s.Errorf("%s is left", v.Spec.NFS.Path)
+	}
+}
+
+func bash(s *scope, folder string) {
+	s.load(s.image("test/e2e/testdata/bash.yaml"), "docker.io/library/bash:5")
+	class := s.example(folder)[0]
+	v := s.volumeOf(folder)
+	s.consumed(folder, "hello from "+folder)
+	owners, err := os.ReadFile(v.Spec.NFS.Path + "/OWNERS")
+	if want := "ask storage@example.com\nask archive@example.com\n"; err != nil || string(owners) != want {
+		s.Errorf("OWNERS is %q, %v; want %q", owners, err, want)
+	}
+	refused := class.claim("refused", func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
+	})
+	refused.told(soon, "ProvisionerRefused", "ReadWriteOncePod cannot be had on NFS; ask for ReadWriteMany (pod {pod})")
+	refused.delete()
+	s.exampleGone(folder)
+	if exists(v.Spec.NFS.Path) {
+		s.Errorf("%s is left", v.Spec.NFS.Path)
+	}
+}
+
+func threeClasses(s *scope, folder string) {
+	kinds := []string{"gold", "silver", "bronze"}
+	for _, kind := range kinds {
+		s.later(func(context.Context) error { return os.RemoveAll(nfsRoot + "/" + kind) })
+		s.ok(openDir(nfsRoot + "/" + kind))
+	}
+	if classes := s.example(folder); len(classes) != len(kinds) {
+		s.Fatalf("there are %d classes, want %d", len(classes), len(kinds))
+	}
+	names := map[string]string{}
+	for _, kind := range kinds {
+		v := s.volumeOf("use-case-7-" + kind)
+		names[kind] = v.Name
+		if want := nfsRoot + "/" + kind + "/" + v.Name; v.Spec.NFS.Path != want {
+			s.Errorf("the %s volume lies in %s, want %s", kind, v.Spec.NFS.Path, want)
+		}
+	}
+	s.consumed(folder, "hello from gold", "hello from silver", "hello from bronze")
+	s.exampleGone(folder)
+	for kind, name := range names {
+		dir := nfsRoot + "/" + kind + "/"
+		if exists(dir+name) || exists(dir+"archived-"+name) != (kind == "gold") {
+			s.Errorf("%s: left is %v, archived is %v; want the archive of gold alone", kind, exists(dir+name), exists(dir+"archived-"+name))
+		}
+	}
+}
+
+func isolatedNodes(s *scope, folder string) {
+	const mark = "flex-provisioner.io/provisioning"
+	const isolated = `{"metadata":{"labels":{"` + mark + `":"true"}},"spec":{"taints":[{"key":"` + mark + `","value":"true","effect":"NoSchedule"}]}}`
+	const open = `{"metadata":{"labels":{"` + mark + `":null}},"spec":{"taints":null}}`
+	patch := func(ctx context.Context, node, patch string) error {
+		_, err := shared.admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	}
+	_, simulated := s.nodes()
+	simulated, _, _ = strings.Cut(simulated, "=") // it is called as its label
+	s.later(func(ctx context.Context) error { return patch(ctx, "node1", open) })
+	s.ok(patch(s.Context(), "node1", isolated))
+
+	// The provisioner pod goes where nobody else can: the consumer has no node.
+	class := s.example(folder)[0]
+	v := s.volumeOf(folder)
+	s.on(v.Spec.ClaimRef.UID, contract.Provision, "node1")
+	s.wait(soon, "consumer unschedulable", func() string {
+		obj, ok, _ := shared.pods.GetByKey("default/" + folder)
+		if !ok {
+			return "it is not there"
+		}
+		for _, c := range obj.(*corev1.Pod).Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "untolerated taint") {
+				return ""
+			}
+		}
+		return fmt.Sprintf("its conditions are %v", obj.(*corev1.Pod).Status.Conditions)
+	})
+
+	// It follows the mark, and not the node that anybody may use.
+	s.ok(patch(s.Context(), "node1", open))
+	s.ok(patch(s.Context(), simulated, isolated))
+	s.consumed(folder, "hello from "+folder)
+	elsewhere := class.claim("elsewhere")
+	elsewhere.told(patient, "ProvisionerMadeNoVolume", "*") // simulated nodes run nothing
+	s.on(elsewhere.UID, contract.Provision, simulated)
+	elsewhere.delete()
+	s.ok(s.deleteExample(s.Context(), folder))
+	s.wait(patient, "delete pod on the simulated node", func() string {
+		if len(shared.ran(contract.Delete, v.Spec.ClaimRef.UID)) == 0 {
+			return "there is none"
+		}
+		return ""
+	})
+	s.exampleGone(folder)
+	s.on(v.Spec.ClaimRef.UID, contract.Delete, simulated)
+	s.ok(os.RemoveAll(v.Spec.NFS.Path)) // which a simulated pod does not
+}
+
+// on fails unless all pods of the claim and the operation ran on the node.
+func (s *scope) on(claim types.UID, operation contract.Operation, node string) {
+	s.Helper()
+	pods := shared.ran(operation, claim)
+	if len(pods) == 0 {
+		s.Errorf("there was no %s pod", operation)
+	}
+	for _, p := range pods {
+		if p.Spec.NodeName != node {
+			s.Errorf("pod %s ran on %q, want %s", p.Name, p.Spec.NodeName, node)
+		}
+	}
+}
