@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // The claim's author writes these, and the API server takes them all.
@@ -84,7 +85,7 @@ func TestEventsAreBounded(t *testing.T) {
 	volume := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
 		ClaimRef: &corev1.ObjectReference{Namespace: "a\x1b[2J\nb", Name: strings.Repeat("ä", 5000)}}}
 	d.tell(t.Context(), &facts{uid: "u", claim: claim}, report{on: onClaim, key: "k", warning: true,
-		reason: ReasonClaimRefused, message: joined(misfits(volume, claim))})
+		reason: ReasonClaimRefused, message: joined(podspec.Misfits(volume, claim))})
 	got := <-recorder.Events
 	want := "Warning ClaimRefused spec.claimRef is a [2J b/ää"
 	if !strings.HasPrefix(got, want) || len(got) > len("Warning ClaimRefused ")+maxEvent || !strings.HasSuffix(got, "ä...") {
