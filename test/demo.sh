@@ -97,7 +97,9 @@ bring_images() {
 classes() {
 	local class
 	for class in $(cd examples && echo */ | tr -d /); do
-		[ "$class" != "$EXAMPLE" ] && ! kubectl get storageclass "$class" > /dev/null 2>&1 || realpath --relative-to=. "examples/$class/class"
+		if [ "$class" = "$EXAMPLE" ] || kubectl get storageclass "$class" > /dev/null 2>&1; then
+			realpath --relative-to=. "examples/$class/class"
+		fi
 	done | sort -u
 }
 

