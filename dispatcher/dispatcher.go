@@ -31,7 +31,8 @@ type Options struct {
 	Pods podspec.Cluster
 	// AllowedHostPaths are the directories of nodes under which ConfigMaps may name a host-path. None by default.
 	AllowedHostPaths []string
-	// Threads work on each class; default 8. They never wait for a pod.
+	// Threads work on each class; default 32. They never wait for a pod, but for the API server: with
+	// fewer a burst is as slow as its answers.
 	Threads int
 	// SystemNamespace holds the allow-list that the admission policies read.
 	SystemNamespace string
@@ -78,7 +79,7 @@ type Dispatcher struct {
 // the library adds to the scheme that all of them decode by.
 func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatcher, error) {
 	if o.Threads == 0 {
-		o.Threads = 8
+		o.Threads = 32
 	}
 	if o.Events == nil {
 		o.Events = client

@@ -53,7 +53,7 @@ func defaults() *options {
 		flexctlMount:    mountAuto,
 		qps:             1000,
 		burst:           2000,
-		threads:         8,
+		threads:         32,
 		httpAddress:     ":8080",
 		leaderElect:     true,
 		leaseNamespace:  contract.SystemNamespace,

@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	rateVolumes = 8 // of each in a round
-	rateRounds  = 3
+	rateVolumes = 6 // of each in a round
+	rateRounds  = 2
 	rateAtOnce  = 4
 )
 

@@ -20,7 +20,7 @@ import (
 var bareCluster = podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: image, ImageVolumes: true}
 
 // bareThreads are what the dispatcher has for a class by default.
-const bareThreads = 8
+const bareThreads = 32
 
 // bareProgram makes a pod for each claim and deletes it when it has ended, and nothing else: it reads nothing before it
 // writes, keeps no record, verifies nothing and tells nobody. No provisioner with a pod for each claim can do with less.

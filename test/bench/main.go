@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
 	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
 	flag.BoolVar(&s.inside, "inside", false, "run in the node's namespaces already")
-	flag.IntVar(&s.n, "n", 20, "claims, and bare pods, one at a time on the real kubelet")
+	flag.IntVar(&s.n, "n", 12, "claims, and bare pods, one at a time on the real kubelet")
 	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
 	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
 	flag.StringVar(&s.peer, "peer", "", "`adapter` of another provisioner to measure beside ours (test/bench/README.md)")
