@@ -44,6 +44,29 @@ func TestOwnPodNotSeenYetAndPropertiesChanged(t *testing.T) {
 	}
 }
 
+// TestLeaderWithOldCaches: one of two leaders hears of nothing while the other serves claims, and then of claims before it
+// hears of their pods.
+func TestLeaderWithOldCaches(t *testing.T) {
+	if alone {
+		t.Skip("needs two leaders")
+	}
+	found := false
+	for seed := uint64(1); seed <= laggingSeeds(); seed++ {
+		plan := sim.Plan{Seed: seed, Claims: 3, Nodes: 1, Classes: []sim.Class{{Name: "class-0"}}, Length: 90 * time.Second,
+			Rates: map[string]float64{"exit-1": 0.6},
+			Actions: []sim.Action{{At: 10 * time.Second, Do: "dispatcher-stale", N: 1, For: time.Duration(5+seed) * time.Second},
+				{At: 17 * time.Second, Do: "claim-create"}, {At: 17 * time.Second, Do: "claim-create", N: 1}, {At: 17 * time.Second, Do: "claim-create", N: 2}}}
+		if r := run(t, plan, sim.Options{}); len(r.Violations) > 0 {
+			t.Fatalf("seed %d:\n%s\n%s\n%s", seed, plan, r.Trace, strings.Join(r.Violations, "\n"))
+		}
+		r := run(t, plan, sim.Options{Wrap: noTombstone})
+		found = found || strings.Contains(strings.Join(r.Violations, "\n"), " starts while ")
+	}
+	if !found {
+		t.Error("these plans would not find it if no settled pod stayed")
+	}
+}
+
 // laggingSeeds are fewer where each takes long.
 func laggingSeeds() uint64 {
 	if alone || testing.Short() {

@@ -31,6 +31,7 @@ type cinder struct {
 	w        *World
 	fake     *fake.Cinder
 	password string // in the Secret that pods mount
+	rotated  string // of the user, which the Secret may have to follow yet
 }
 
 const (
@@ -46,7 +47,7 @@ func newCinder(w *World, t testing.TB) *cinder {
 	user := fake.DefaultIdentity
 	user.Password = oldPassword
 	f := fake.NewInProcess(t, w.plan.Seed, fake.WithKeystone(user), fake.WithQuota(plenty), fake.WithPace(fake.After(700*time.Millisecond)))
-	return &cinder{w: w, fake: f, password: oldPassword}
+	return &cinder{w: w, fake: f, password: oldPassword, rotated: oldPassword}
 }
 
 func (n *cinder) provision(c *container) (*sdk.Volume, error) {
@@ -260,9 +261,9 @@ func (n *cinder) do(a Action, mend func(func())) {
 		n.fake.SetQuota("", fake.Quota{})
 		mend(func() { n.fake.SetQuota("", plenty) })
 	case "secret-rotate":
-		to := map[string]string{oldPassword: newPassword, newPassword: oldPassword}[n.inSecret()]
-		n.fake.ChangePassword(to)
-		mend(func() { n.w.set(func() { n.password = to }) })
+		n.rotated = map[string]string{oldPassword: newPassword, newPassword: oldPassword}[n.rotated]
+		n.fake.ChangePassword(n.rotated)
+		mend(func() { n.w.set(func() { n.password = n.rotated }) })
 	case "secret-delete":
 		n.w.set(func() { n.w.noSecret = true })
 		mend(func() { n.w.set(func() { n.w.noSecret = false }) })
@@ -272,8 +273,7 @@ func (n *cinder) do(a Action, mend func(func())) {
 // mend also does what an administrator would about volumes that Cinder could not delete.
 func (n *cinder) mend() {
 	n.fake.SetQuota("", plenty)
-	n.fake.ChangePassword(oldPassword)
-	n.w.set(func() { n.password = oldPassword })
+	n.w.set(func() { n.password = n.rotated })
 	for _, v := range n.fake.Volumes() {
 		if v.Status == "error_deleting" {
 			n.w.trace.add("admin", "resets the state of %s", v.ID)

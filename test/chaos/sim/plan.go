@@ -61,7 +61,7 @@ var themes = []struct {
 	most    int // of the actions
 }{
 	{"dispatcher", map[string]float64{"kill-dispatcher": 0.1}, []string{"dispatcher-kill"}, 4},
-	{"leaders", nil, []string{"dispatcher-second", "dispatcher-stale"}, 4},
+	{"leaders", map[string]float64{"exit-1": 0.5}, []string{"dispatcher-second", "dispatcher-stale"}, 4},
 	{"lag", map[string]float64{"lag": 0.5}, []string{"watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes"}, 6},
 	{"watches", nil, []string{"watch-cut", "compact"}, 4},
 	{"api-before", map[string]float64{"api-429": 0.1, "api-500": 0.2, "api-503": 0.2, "api-409": 0.2, "api-timeout": 0.1}, nil, 0},
@@ -121,7 +121,14 @@ func (p *Plan) take(r *rand.Rand, theme int) {
 		return
 	}
 	for range 1 + r.IntN(t.most) {
-		p.Actions = append(p.Actions, p.action(r, t.actions[r.IntN(len(t.actions))]))
+		a := p.action(r, t.actions[r.IntN(len(t.actions))])
+		p.Actions = append(p.Actions, a)
+		if a.Do == "dispatcher-stale" { // claims come of which the old caches know nothing
+			for range p.Claims {
+				a.At += time.Duration(r.Int64N(int64(4 * time.Second)))
+				p.Actions = append(p.Actions, Action{At: a.At, Do: "claim-create", N: r.IntN(100)})
+			}
+		}
 	}
 }
 
