@@ -88,7 +88,7 @@ func iscsiWithToolsInTheImage(s *scope, folder string) {
 }
 
 // listener answers everything on port 8080 and prints it.
-const listener = `while :; do printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' | nc -l -p 8080; done`
+const listener = `while :; do printf 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n' | nc -l -p 8080; echo; done`
 
 func extraSteps(s *scope, folder string) {
 	golden := nfsRoot + "/golden"

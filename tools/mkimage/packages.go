@@ -16,9 +16,6 @@ import (
 // addPackages puts the files of Debian packages into the layer, as this machine's apt would get them, and nothing of what
 // installing them would do besides. They are fetched once and kept in the user's cache.
 func addPackages(entries map[string]entry, packages []string) error {
-	if len(packages) == 0 {
-		return nil
-	}
 	files, err := fetchPackages(packages)
 	if err != nil {
 		return fmt.Errorf("fetch packages %s: %w", strings.Join(packages, ", "), err)
@@ -37,6 +34,9 @@ func addPackages(entries map[string]entry, packages []string) error {
 
 // fetchPackages returns the archives of the packages.
 func fetchPackages(packages []string) ([]string, error) {
+	if len(packages) == 0 {
+		return nil, nil
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		return nil, err

@@ -24,6 +24,9 @@ func SBOM(recipe *Recipe) ([]byte, error) {
 			return nil, fmt.Errorf("list components of %s: %w", f.Path, err)
 		}
 	}
+	if err := addArchives(components, recipe.Packages); err != nil {
+		return nil, fmt.Errorf("list components of packages: %w", err)
+	}
 	list := make([]cdx.Component, 0, len(components))
 	for _, c := range components {
 		list = append(list, c)
@@ -99,6 +102,31 @@ func debianPackage(file string) (cdx.Component, bool) {
 	if err != nil || len(fields) != 3 {
 		return cdx.Component{}, false
 	}
-	purl := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", owner, strings.ReplaceAll(fields[1], "+", "%2B"), fields[2])
-	return cdx.Component{Type: cdx.ComponentTypeApplication, BOMRef: purl, Name: owner, Version: fields[1], PackageURL: purl}, true
+	return debian(owner, fields[1], fields[2]), true
+}
+
+// addArchives adds the packages of a recipe by what their archives say.
+func addArchives(components map[string]cdx.Component, packages []string) error {
+	files, err := fetchPackages(packages)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		out, err := commandOutput("", "dpkg-deb", "--show", "--showformat", "${Package} ${Version} ${Architecture}", file)
+		if err != nil {
+			return err
+		}
+		fields := strings.Fields(string(out))
+		if len(fields) != 3 {
+			return fmt.Errorf("dpkg-deb says of %s: %s", file, out)
+		}
+		c := debian(fields[0], fields[1], fields[2])
+		components[c.BOMRef] = c
+	}
+	return nil
+}
+
+func debian(name, version, arch string) cdx.Component {
+	purl := fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s", name, strings.NewReplacer("+", "%2B", ":", "%3A").Replace(version), arch)
+	return cdx.Component{Type: cdx.ComponentTypeApplication, BOMRef: purl, Name: name, Version: version, PackageURL: purl}
 }
