@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -50,24 +51,30 @@ func TestCinder(t *testing.T) {
 	}
 }
 
-// cinderClass installs the class of the example, with the credentials that it needs.
+// cinderClass installs the class of the example as docs/cinder.md says, and takes the example's own claim through.
 func (s *scope) cinderClass(login map[string]string) *class {
 	s.Helper()
 	example := example{name: "cinder-iscsi", configMap: "cinder-iscsi", account: "cinder"}
 	s.later(example.removeClass)
-	_, err := kubectl(s.Context(), "apply", "-k", "examples/cinder-iscsi")
-	s.ok(err)
-	// The example's own claim and consumer are not for this test.
-	_, err = kubectl(s.Context(), "delete", "--ignore-not-found", "-f", "examples/cinder-iscsi/consumer.yaml", "-f", "examples/cinder-iscsi/claim.yaml")
-	s.ok(err)
 	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
-	_, err = secrets.Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cinder-cloud-config"}, StringData: login}, metav1.CreateOptions{})
-	s.ok(err)
-	s.later(func(ctx context.Context) error {
+	remove := func(ctx context.Context) error {
 		return secrets.Delete(ctx, "cinder-cloud-config", metav1.DeleteOptions{})
-	})
+	}
+	if err := remove(s.Context()); !apierrors.IsNotFound(err) {
+		s.ok(err)
+	}
+	_, err := secrets.Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cinder-cloud-config"}, StringData: login}, metav1.CreateOptions{})
+	s.ok(err)
+	s.later(remove)
+	_, err = kubectl(s.Context(), "apply", "-k", "examples/cinder-iscsi")
+	s.ok(err)
+	s.exampleBound("cinder-iscsi")
+	s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cinder-iscsi"}}, "hello from cinder-iscsi\n")
+	_, err = kubectl(s.Context(), "delete", "pvc/cinder-iscsi")
+	s.ok(err)
 	c := &class{s: s, name: "cinder-iscsi", id: "cinder-iscsi"}
 	s.classes = append(s.classes, c)
+	s.wait(patient, "the example's volume gone", s.left)
 	return c
 }
 
