@@ -50,6 +50,9 @@ type Config struct {
 	FailedPodTTL time.Duration
 	// MaxConcurrent bounds the pods of this class that run at the same time; 0 means no limit.
 	MaxConcurrent int
+	// DeleteLimit is how many volumes of this class that are older than a day may be deleted within an hour before the rest
+	// waits for an administrator; 0 means no limit and nil the dispatcher's own.
+	DeleteLimit *int
 	// ImagePullPolicy is empty for Kubernetes' own default.
 	ImagePullPolicy corev1.PullPolicy
 	// ImagePullSecrets are names of Secrets in the ConfigMap's namespace.

@@ -71,6 +71,8 @@ var reserved = []reservedKey{
 		preset: "0s", parse: duration(func(c *Config) *time.Duration { return &c.FailedPodTTL }, 0, 7*24*time.Hour)},
 	{name: "max-concurrent", meaning: "how many pods of this class may run at the same time; 0 is no limit", form: "number, 0 to 10000",
 		preset: "0", parse: parseMaxConcurrent},
+	{name: "delete-limit", meaning: "how many volumes of this class that are older than a day may be deleted within an hour before the rest waits for an administrator; 0 is no limit", form: "number, 0 to 10000",
+		absent: "the dispatcher's --delete-limit", parse: parseDeleteLimit},
 	{name: "image-pull-policy", meaning: "when the node pulls the image", form: "Always, IfNotPresent or Never",
 		absent: "Kubernetes' own default", parse: parsePullPolicy},
 	{name: "image-pull-secrets", meaning: "Secrets with the registry's credentials", form: "names, at most 16",
