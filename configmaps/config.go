@@ -73,6 +73,8 @@ type Config struct {
 	// Expandable says that the class's provisioner can expand volumes: it has the inline script Expand, or an image that
 	// knows the operation. Default false.
 	Expandable bool
+	// Listable says that the image knows the operation list, by which the audit compares the storage. Default false.
+	Listable bool
 	// AccessModes that claims of the class may ask for. Default: all four.
 	AccessModes []corev1.PersistentVolumeAccessMode
 	// VolumeModes that claims of the class may ask for. Default: Filesystem only.
@@ -172,7 +174,10 @@ func (c *Config) parseProperties(data map[string]string) field.ErrorList {
 func checkScripts(data map[string]string) field.ErrorList {
 	_, provision := data[keyProvision]
 	_, remove := data[keyDelete]
+	_, listable := data[keyListable]
 	switch {
+	case provision && remove && listable:
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable), "in a class with inline scripts the image's entrypoint is never run; remove the key")}
 	case provision && !remove:
 		return field.ErrorList{field.Required(dataPath.Key(keyDelete), "inline scripts come in pairs: without it the storage would never be removed")}
 	case remove && !provision:

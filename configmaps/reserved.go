@@ -19,6 +19,7 @@ const (
 	keyDelete       = "delete"
 	keyExpand       = "expand"
 	keyExpandable   = "expandable"
+	keyListable     = "listable"
 )
 
 // Limits, in bytes.
@@ -95,6 +96,8 @@ var reserved = []reservedKey{
 		absent: "volumes cannot be expanded", script: true, parse: script(func(c *Config) *string { return &c.Expand })},
 	{name: keyExpandable, meaning: "the image's entrypoint knows the operation `expand`", form: "true or false; not with inline scripts",
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Expandable })},
+	{name: keyListable, meaning: "the image's entrypoint knows the operation `list`, by which the audit compares the storage", form: "true or false; not with inline scripts",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Listable })},
 	{name: "access-modes", meaning: "the access modes that a claim may ask for", form: "names of Kubernetes access modes",
 		preset: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
 			corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)},
