@@ -71,6 +71,8 @@ type Listing struct {
 	Began time.Time
 	// Storage by its name.
 	Storage map[string]contract.Storage
+	// Complete says that all places were looked at, so that what is not there is nowhere.
+	Complete bool
 }
 
 // State is all that an audit looks at.
@@ -206,6 +208,9 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 			found = append(found, Finding{Kind: Storage, Name: name, Command: command,
 				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Config.StorageClass)})
 		}
+	}
+	if !l.Complete {
+		return found
 	}
 	for _, v := range s.Volumes {
 		if _, there := l.Storage[v.Name]; !there && s.belongs(v, l) {

@@ -110,7 +110,7 @@ func secret(age time.Duration) *corev1.Secret {
 
 func listing(lines string) Listing {
 	return Listing{Config: &configmaps.Config{StorageClass: "silver", Properties: map[string]string{"zone": "west"}},
-		Class: &storagev1.StorageClass{Parameters: map[string]string{"pool": "a"}}, Began: noon.Add(-time.Minute), Storage: ParseListing(lines)}
+		Class: &storagev1.StorageClass{Parameters: map[string]string{"pool": "a"}}, Began: noon.Add(-time.Minute), Storage: ParseListing(lines), Complete: true}
 }
 
 func TestCompare(t *testing.T) {
@@ -145,7 +145,9 @@ func TestCompare(t *testing.T) {
 			want: []string{"empty-volume " + name + ": kubectl delete pv " + name}},
 		{name: "volume whose class was not listed", state: State{Objects: Objects{Volumes: volumes(volume("bound"))}}},
 		{name: "volume made after the listing", state: State{Objects: Objects{Volumes: volumes(volume("young"))},
-			Listings: []Listing{{Config: listing("").Config, Class: listing("").Class, Began: noon.Add(-3 * time.Minute)}}}},
+			Listings: []Listing{{Config: listing("").Config, Class: listing("").Class, Began: noon.Add(-3 * time.Minute), Complete: true}}}},
+		{name: "volume that may be on a node that was not asked", state: State{Objects: Objects{Volumes: volumes(volume("bound"))},
+			Listings: []Listing{{Config: listing("").Config, Class: listing("").Class, Began: noon}}}},
 		{name: "volume made by other properties", state: State{Objects: Objects{Volumes: volumes(volume("elsewhere"))}, Listings: []Listing{listing("")}}},
 		{name: "volume whose storage is being removed", state: State{Objects: Objects{Volumes: volumes(volume("released lately"))}, Listings: []Listing{listing("")}}},
 

@@ -146,6 +146,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	d.judgeAll()
 	running.Go(func() { d.judge(ctx) })
+	running.Go(func() { d.auditing(ctx) })
 	d.lanes.start(ctx)
 	defer d.lanes.wait()
 	d.log.Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.cluster.Namespace)

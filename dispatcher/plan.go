@@ -105,6 +105,7 @@ const (
 	ReasonHeld           podspec.Reason = "DeletionHeld"
 	ReasonLimit          podspec.Reason = "DeletionLimit"
 	ReasonLeft           podspec.Reason = "StorageLeftBehind"
+	ReasonOrphan         podspec.Reason = "OrphanFound"
 	ReasonNotOurs        podspec.Reason = "VolumeNotOurs"
 	ReasonLog            podspec.Reason = "ProvisionerLog"
 	ReasonUndo           podspec.Reason = "ProvisionerUndo"
