@@ -15,9 +15,7 @@ import (
 // audit runs the program, and returns what it printed about the names, and its exit code.
 func (s *scope) audit(program string, names ...string) (lines string, code int) {
 	s.Helper()
-	file, err := filepath.Abs(kubeconfig())
-	s.ok(err)
-	cmd := exec.CommandContext(s.Context(), program, "audit", "--kubeconfig", file, "--allowed-host-paths=/var/lib/flex-hostpath")
+	cmd := exec.CommandContext(s.Context(), program, "audit", "--kubeconfig", s.kubeconfig(), "--allowed-host-paths=/var/lib/flex-hostpath")
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {
@@ -41,12 +39,19 @@ func (s *scope) audit(program string, names ...string) (lines string, code int) 
 	return lines, code
 }
 
+// program builds the dispatcher's program.
+func (s *scope) program() string {
+	s.Helper()
+	program := filepath.Join(s.TempDir(), "flex-provisioner")
+	_, err := command(s.Context(), "go", "build", "-o", program, "./cmd/flex-provisioner")
+	s.ok(err)
+	return program
+}
+
 // TestAudit: what the storage has and the cluster does not, and the other way round, is named with a command that mends it.
 func TestAudit(t *testing.T) {
 	s := begin(t)
-	program := filepath.Join(t.TempDir(), "flex-provisioner")
-	_, err := command(t.Context(), "go", "build", "-o", program, "./cmd/flex-provisioner")
-	s.ok(err)
+	program := s.program()
 	folder := s.name + "-a/nfs" // of nothing but this class: volumes/ is looked at when the test ends
 	class := s.class("a", setting{data: map[string]string{"image": nfsSubdirImage, "provision": "", "delete": "", "listable": "true",
 		"mount": "/export/" + folder, "export": exportDir + "/" + folder}})
@@ -73,7 +78,7 @@ func TestAudit(t *testing.T) {
 	if lines != want || code != 1 {
 		t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
 	}
-	_, err = command(t.Context(), "sh", "-c", remove)
+	_, err := command(t.Context(), "sh", "-c", remove)
 	s.ok(err)
 	empty.delete()
 	s.wait(patient, "claim gone", empty.left)
