@@ -50,6 +50,9 @@ type Config struct {
 	FailedPodTTL time.Duration
 	// MaxConcurrent bounds the pods of this class that run at the same time; 0 means no limit.
 	MaxConcurrent int
+	// DeleteLimit is how many volumes of this class that are older than a day may be deleted within an hour before the rest
+	// waits for an administrator; 0 means no limit and nil the dispatcher's own.
+	DeleteLimit *int
 	// ImagePullPolicy is empty for Kubernetes' own default.
 	ImagePullPolicy corev1.PullPolicy
 	// ImagePullSecrets are names of Secrets in the ConfigMap's namespace.
@@ -70,6 +73,8 @@ type Config struct {
 	// Expandable says that the class's provisioner can expand volumes: it has the inline script Expand, or an image that
 	// knows the operation. Default false.
 	Expandable bool
+	// Listable says that the image knows the operation list, by which the audit compares the storage. Default false.
+	Listable bool
 	// AccessModes that claims of the class may ask for. Default: all four.
 	AccessModes []corev1.PersistentVolumeAccessMode
 	// VolumeModes that claims of the class may ask for. Default: Filesystem only.
@@ -169,7 +174,10 @@ func (c *Config) parseProperties(data map[string]string) field.ErrorList {
 func checkScripts(data map[string]string) field.ErrorList {
 	_, provision := data[keyProvision]
 	_, remove := data[keyDelete]
+	_, listable := data[keyListable]
 	switch {
+	case provision && remove && listable:
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable), "in a class with inline scripts the image's entrypoint is never run; remove the key")}
 	case provision && !remove:
 		return field.ErrorList{field.Required(dataPath.Key(keyDelete), "inline scripts come in pairs: without it the storage would never be removed")}
 	case remove && !provision:

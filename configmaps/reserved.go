@@ -19,6 +19,7 @@ const (
 	keyDelete       = "delete"
 	keyExpand       = "expand"
 	keyExpandable   = "expandable"
+	keyListable     = "listable"
 )
 
 // Limits, in bytes.
@@ -71,6 +72,8 @@ var reserved = []reservedKey{
 		preset: "0s", parse: duration(func(c *Config) *time.Duration { return &c.FailedPodTTL }, 0, 7*24*time.Hour)},
 	{name: "max-concurrent", meaning: "how many pods of this class may run at the same time; 0 is no limit", form: "number, 0 to 10000",
 		preset: "0", parse: parseMaxConcurrent},
+	{name: "delete-limit", meaning: "how many volumes of this class that are older than a day may be deleted within an hour before the rest waits for an administrator; 0 is no limit", form: "number, 0 to 10000",
+		absent: "the dispatcher's --delete-limit", parse: parseDeleteLimit},
 	{name: "image-pull-policy", meaning: "when the node pulls the image", form: "Always, IfNotPresent or Never",
 		absent: "Kubernetes' own default", parse: parsePullPolicy},
 	{name: "image-pull-secrets", meaning: "Secrets with the registry's credentials", form: "names, at most 16",
@@ -93,6 +96,8 @@ var reserved = []reservedKey{
 		absent: "volumes cannot be expanded", script: true, parse: script(func(c *Config) *string { return &c.Expand })},
 	{name: keyExpandable, meaning: "the image's entrypoint knows the operation `expand`", form: "true or false; not with inline scripts",
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Expandable })},
+	{name: keyListable, meaning: "the image's entrypoint knows the operation `list`, by which the audit compares the storage", form: "true or false; not with inline scripts",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Listable })},
 	{name: "access-modes", meaning: "the access modes that a claim may ask for", form: "names of Kubernetes access modes",
 		preset: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
 			corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)},

@@ -189,3 +189,10 @@ func parsePullPolicy(c *Config, value string, path *field.Path) field.ErrorList 
 		return field.ErrorList{field.NotSupported(path, value, []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})}
 	}
 }
+
+func parseDeleteLimit(c *Config, value string, path *field.Path) field.ErrorList {
+	n, errs := number(value, 10000, path)
+	limit := int(n)
+	c.DeleteLimit = &limit
+	return errs
+}

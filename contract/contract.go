@@ -13,6 +13,9 @@ const (
 	SystemNamespace = "flex-system"
 	// ProvisionersNamespace holds the provisioner ConfigMaps, their Secrets and ServiceAccounts, and the pods.
 	ProvisionersNamespace = "flex-provisioners"
+	// StopDeletes is the name of a ConfigMap in the provisioners' namespace. While it exists no storage is removed. Its
+	// key reason, if there is one, is shown to all who wait.
+	StopDeletes = "stop-deletes"
 )
 
 // Prefix begins every label and annotation of the project.
@@ -54,6 +57,12 @@ const (
 	AnnClaimUID = Prefix + "claim-uid"
 	// AnnIdentity is on volumes the Identity of the storage as JSON, frozen at provision.
 	AnnIdentity = Prefix + "identity"
+	// AnnMadeBefore is on volumes the time, in RFC 3339, after which no pod of the attempt can have created them. A volume
+	// that was created later is a copy: somebody restored it from a backup, perhaps beside the original.
+	AnnMadeBefore = Prefix + "made-before"
+	// AnnAllowDelete is on volumes an administrator's word, "true", that the storage may be removed although the dispatcher
+	// has reason to ask first.
+	AnnAllowDelete = Prefix + "allow-delete"
 	// AnnCreatedBy, AnnCreatedByUID and AnnCreatedByGroups are on claims who created them, stamped by an admission
 	// policy and believed only where that policy is in force.
 	AnnCreatedBy       = Prefix + "created-by"

@@ -14,6 +14,9 @@ const (
 	Delete    Operation = "delete"
 	// Expand is asked only of classes whose ConfigMap says that they can.
 	Expand Operation = "expand"
+	// List is asked by the audit, of classes whose ConfigMap says that their image knows it: to print a line of Storage for
+	// each volume that the backend has, of this cluster as far as it can tell. There is no claim and no volume then.
+	List Operation = "list"
 )
 
 // Request is what one provisioner pod is asked, as it lies in RequestFile. Fields are only ever added.

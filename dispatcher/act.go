@@ -36,11 +36,12 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 		p = decide(f)
 	}
 	if p.confirm {
-		if err := d.confirm(ctx, f); err != nil {
+		if err := d.confirm(ctx, f, p.create); err != nil {
 			return 0, err
 		}
 		p = decide(f)
 	}
+	d.noteHeld(f, p.held)
 	if err := d.act(ctx, f, p); err != nil {
 		return 0, err
 	}
@@ -93,6 +94,7 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 		}
 	}
 	if p.dropVolume && !d.intake.isDropped(f.uid, f.volume.UID) {
+		d.guard.remove(f.volume.UID, f.now)
 		if err := d.dropVolume(ctx, f.volume); err != nil {
 			return err
 		}
@@ -156,6 +158,9 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	case err == nil:
 		logger.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", klog.KRef(made.Request.Claim.Namespace, made.Request.Claim.Name), "StorageClass", f.class)
 		d.metrics.attempts.WithLabelValues(f.class, string(o.op)).Inc()
+		if o.op == contract.Delete && f.released && old(f.volume, f.now) {
+			d.guard.order(f.class, f.uid, f.now)
+		}
 	case apierrors.IsAlreadyExists(err):
 		logger.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
 	default:

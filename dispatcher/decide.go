@@ -243,17 +243,14 @@ func abandoned(f *facts, provisions []attempt) plan {
 
 // orderDelete starts an attempt to remove storage: the volume's, or without one what the record's attempt may have made.
 func orderDelete(f *facts, p plan, record *corev1.Pod, node string) plan {
-	if f.config == nil || f.uncontained != "" {
-		r := report{on: onVolume, pod: record, warning: true, reason: ReasonConfigMissing, message: f.configProblem}
-		if f.volume == nil {
-			r.on = onPod
-		}
-		if f.uncontained != "" {
-			r.reason, r.message = ReasonUncontained, f.uncontained
-		}
-		r.key = string(r.reason) + "/" + r.message
-		r.message = "storage waits to be removed: " + r.message
-		p.reports = append(p.reports, r)
+	switch reason, why := f.hold(); {
+	case reason != podspec.ReasonNone:
+		return held(f, p, record, reason, why)
+	case f.uncontained != "":
+		p.reports = append(p.reports, f.waits(record, ReasonUncontained, f.uncontained))
+		return p
+	case f.config == nil:
+		p.reports = append(p.reports, f.waits(record, ReasonConfigMissing, f.configProblem))
 		return p
 	}
 	if !f.config.NodeLocal {
@@ -272,6 +269,9 @@ func watch(f *facts, p plan, a attempt) plan {
 	}
 	if a.outcome.Phase == podspec.Running {
 		return deadline(f, p, a)
+	}
+	if a.op == contract.Delete && f.stopped != "" && a.outcome.Phase == podspec.Starting {
+		return halt(held(f, p, a.pod, ReasonStopped, f.stopped), a)
 	}
 	if a.outcome.Phase != podspec.Starting || a.pod.DeletionTimestamp != nil || f.config == nil {
 		return p

@@ -27,10 +27,12 @@ type scene struct {
 	name string
 	// claim: waiting, bound (to ours), elsewhere, deleting or none. Default waiting.
 	claim string
-	// volume: "" for none, else words: fits, small, stray, unclaimed; bound, released, available; retain.
+	// volume: "" for none, else words: fits, small, stray, unclaimed; bound, released, available; retain; restored (from a
+	// backup), old (more than a day), allowed (its deletion).
 	volume string
 	pods   []string
-	// also: unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete).
+	// also: unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
+	// stopped (all deletions), limited (three old volumes are to go, and two may), heir (another claim asks for the volume).
 	also string
 	want string
 }
@@ -57,12 +59,22 @@ func (s scene) facts() *facts {
 	if s.has("new-properties") {
 		f.config.Properties = map[string]string{"zone": "east"}
 	}
+	if s.has("stopped") {
+		f.stopped = "ConfigMap ns/stop-deletes stops all deletions"
+	}
+	if s.has("limited") {
+		f.deleteLimit, f.doomed = 2, 3
+	}
 	f.claim = s.makeClaim()
 	if s.has("selected") {
 		wait := storagev1.VolumeBindingWaitForFirstConsumer
 		f.terms.VolumeBindingMode = &wait
 	}
 	f.volume = s.makeVolume()
+	if s.has("heir") {
+		f.heir = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
+			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-" + uid}}
+	}
 	f.released = s.has("asked") && f.volume != nil && awaitsDeletion(f.volume)
 	for i, words := range s.pods {
 		created, ended := noon.Add(time.Duration(i-len(s.pods))*time.Minute), noon.Add(-500*time.Millisecond)
@@ -122,14 +134,25 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 	if has("small") {
 		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
 	}
-	if has("bare") {
-		v.Finalizers, v.Annotations = nil, nil
-	}
 	if has("deleting") {
 		v.DeletionTimestamp = &metav1.Time{Time: noon}
 	}
 	if has("stray") {
 		v.Spec.ClaimRef.UID = "another"
+	}
+	v.CreationTimestamp.Time = noon.Add(-time.Hour)
+	v.Annotations[contract.AnnMadeBefore] = "2026-11-21T11:30:00Z"
+	if has("restored") {
+		v.Annotations[contract.AnnMadeBefore] = "2026-11-21T10:30:00Z"
+	}
+	if has("old") {
+		v.CreationTimestamp.Time = noon.Add(-25 * time.Hour)
+	}
+	if has("allowed") {
+		v.Annotations[contract.AnnAllowDelete] = "true"
+	}
+	if has("bare") {
+		v.Finalizers, v.Annotations = nil, nil
 	}
 	if has("unclaimed") {
 		v.Spec.ClaimRef = nil
@@ -388,6 +411,27 @@ func TestDecide(t *testing.T) {
 		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "settle del-0"},
 		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "settle del-0, (check)"},
 		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for del-0, replace del-0, (confirm)"},
+		{name: "released, deletions stopped", claim: "none", volume: "fits released", also: "asked stopped", want: "tell volume DeletionStopped"},
+		{name: "released, deletions stopped, but allowed", claim: "none", volume: "fits released allowed", also: "asked stopped", want: "tell volume DeletionStopped"},
+		{name: "deletions stopped, delete pod starts", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-0 pending"}, want: "tell volume DeletionStopped, stop del-0"},
+		{name: "deletions stopped, delete pod runs", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-0 running"}, want: ""},
+		{name: "deletions stopped, delete failed", claim: "none", volume: "fits released", also: "asked stopped new-config", pods: []string{"del-0 failed"},
+			want: "tell volume ProvisionerFailed, tell volume DeletionStopped"},
+		{name: "deletions stopped, delete done", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-0 done"}, want: "drop volume"},
+		{name: "deletions stopped, claim deleted, pod failed", claim: "none", also: "stopped", pods: []string{"prov-0 failed"}, want: "tell pod DeletionStopped"},
+		{name: "deletions stopped, properties edited after a failure", also: "stopped new-properties", pods: []string{"prov-3 failed"},
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, tell claim DeletionStopped"},
+		{name: "deletions stopped, volume too small", volume: "small", also: "stopped", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, tell volume DeletionStopped"},
+		{name: "deletions stopped, claims are served", also: "stopped", want: "create provision 0, (confirm)"},
+		{name: "restored without its claim", claim: "none", volume: "fits released restored", also: "asked", want: "tell volume DeletionHeld"},
+		{name: "restored without its claim, and given up", claim: "none", volume: "fits released restored allowed", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "restored with its claim", claim: "bound", volume: "fits bound restored", want: "forget"},
+		{name: "made by a late pod", volume: "fits restored", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 1"},
+		{name: "given to another claim, which is gone", claim: "none", volume: "stray released", also: "asked", want: "tell volume DeletionHeld"},
+		{name: "restored claim asks for its released volume", claim: "none", volume: "fits released", also: "asked heir", want: "tell volume DeletionHeld"},
+		{name: "many old volumes released", claim: "none", volume: "fits released old", also: "asked limited", want: "tell volume DeletionLimit, look in 5m0s"},
+		{name: "many old volumes released, and allowed", claim: "none", volume: "fits released old allowed", also: "asked limited", want: "create delete 0, (confirm)"},
+		{name: "a young volume beside many old ones", claim: "none", volume: "fits released", also: "asked limited", want: "create delete 0, (confirm)"},
 		{name: "made Retain while the delete pod ran", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 running"}, want: ""},
 		{name: "made Retain after the delete pod", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 failed"}, want: "settle del-0"},
 	} {

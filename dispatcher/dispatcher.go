@@ -34,6 +34,9 @@ type Options struct {
 	// Threads work on each class; default 32. They never wait for a pod, but for the API server: with
 	// fewer a burst is as slow as its answers.
 	Threads int
+	// DeleteLimit is how many volumes of a class that are older than a day may be deleted within an hour before the rest
+	// waits for an administrator, where the class's ConfigMap says nothing. Default 0, no limit.
+	DeleteLimit int
 	// SystemNamespace holds the allow-list that the admission policies read.
 	SystemNamespace string
 	// InsecureWithoutPolicies makes pods even where the admission policies are not in force that keep a provisioner from
@@ -66,6 +69,7 @@ type Dispatcher struct {
 	configs  *configs
 	troubles *troubles
 	intake   *intake
+	guard    *guard
 	slots    *slots
 	lanes    *lanes
 	judging  workqueue.TypedDelayingInterface[string]
@@ -84,7 +88,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if o.Events == nil {
 		o.Events = client
 	}
-	caches, err := newCaches(client, o.Pods.Namespace)
+	caches, err := newCaches(client, o.Pods.Namespace, o.ProvisionerName)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +103,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 		creators: creators{policies: policies.GetStore(), bindings: bindings.GetStore()},
 		contains: containment{shipped: shipped, policies: policies.GetStore(), bindings: bindings.GetStore()},
 		policies: []cache.SharedIndexInformer{policies, bindings},
-		configs:  newConfigs(), troubles: newTroubles(), intake: newIntake(),
+		configs:  newConfigs(), troubles: newTroubles(), intake: newIntake(), guard: newGuard(),
 		judging: workqueue.NewTypedDelayingQueue[string](),
 		metrics: newMetrics(o.Registry),
 	}
@@ -142,6 +146,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}
 	d.judgeAll()
 	running.Go(func() { d.judge(ctx) })
+	running.Go(func() { d.auditing(ctx) })
 	d.lanes.start(ctx)
 	defer d.lanes.wait()
 	d.log.Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.cluster.Namespace)
@@ -181,8 +186,11 @@ func (d *Dispatcher) listen() error {
 			d.claimChanged(string(claim.UID))
 			d.pokeClones(claim.Namespace, claim.Name)
 		}},
-		{d.caches.volumes, func(obj any, _ bool) {
+		{d.caches.volumes, func(obj any, deleted bool) {
 			volume := obj.(*corev1.PersistentVolume)
+			if deleted {
+				d.volumeGone(volume)
+			}
 			if uid, ok := podspec.ClaimUIDOf(volume.Name); ok {
 				d.claimChanged(uid)
 			}
@@ -191,6 +199,7 @@ func (d *Dispatcher) listen() error {
 			}
 		}},
 		{d.caches.configMaps, func(obj any, _ bool) { d.judging.Add(configmaps.ClassName(obj.(*corev1.ConfigMap))) }},
+		{d.caches.stop, d.stopChanged},
 		{d.caches.classes, func(obj any, _ bool) { d.judging.Add(nameOf(obj)) }},
 		{d.caches.troubles, d.troubleChanged},
 		{d.policies[0], func(any, bool) { d.judgePolicies() }},

@@ -38,6 +38,13 @@ type facts struct {
 	configProblem string
 	// uncontained says what is missing for provisioner pods to be safe, empty where nothing is.
 	uncontained string
+	// stopped says, for users to read, that an administrator stopped all deletions; empty where nobody did.
+	stopped string
+	// heir is the claim of the name that the released volume names, but with another UID, or nil.
+	heir *corev1.PersistentVolumeClaim
+	// doomed counts the old volumes of the class whose deletion was begun lately or waits, as far as one above deleteLimit;
+	// 0 for a limit means none.
+	doomed, deleteLimit int
 	// missed says that a pod came and went which the cache never showed.
 	missed bool
 	// seen is the state of the intake that the facts were gathered from.

@@ -35,18 +35,15 @@ func (d *Dispatcher) gather(class, uid string) (*facts, error) {
 		f.terms = obj.(*storagev1.StorageClass)
 	}
 	d.gatherOrigin(f)
-	pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid)
-	if err != nil {
-		return nil, fmt.Errorf("look up pods of claim %s: %w", f.uid, err)
-	}
-	for _, obj := range pods {
-		d.take(f, obj.(*corev1.Pod))
+	for _, pod := range d.podsOf(f.uid) {
+		d.take(f, pod)
 	}
 	sortAttempts(f.attempts)
 	sortAttempts(f.kept)
 	f.config, f.configProblem = d.configs.get(class)
 	f.uncontained = d.Lacks()
 	d.gatherIntake(f)
+	d.gatherGuard(f)
 	return f, nil
 }
 
@@ -98,8 +95,8 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 // delete could be ordered beside a provision of the former leader. Pods are listed only where the cache knows of some, or
 // missed one: while a claim waits its first pod stays, so that who knows of none is about to take a name that is taken. No
 // pod stays after an expansion, so that for the next one they are always listed.
-func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
-	var faults [3]error
+func (d *Dispatcher) confirm(ctx context.Context, f *facts, o *order) error {
+	var faults [4]error
 	var all sync.WaitGroup
 	claim, known := f.claim, f.missed || len(f.attempts)+len(f.kept) > 0 || f.volume != nil && f.growable()
 	all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
@@ -108,6 +105,9 @@ func (d *Dispatcher) confirm(ctx context.Context, f *facts) error {
 	}
 	if known {
 		all.Go(func() { faults[2] = d.confirmPods(ctx, f) })
+	}
+	if o != nil && o.op == contract.Delete {
+		all.Go(func() { faults[3] = d.confirmStop(ctx, f) })
 	}
 	all.Wait()
 	f.claim = claim

@@ -11,26 +11,27 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// byClaimUID indexes pods by the claim that they are for. byUID, claims by their UID, is the index that the library makes.
+// byClaimUID indexes pods by the claim that they are for, and byDoomedClass by their class the volumes that wait to be
+// deleted. byUID, claims by their UID, is the index that the library makes.
 const (
-	byClaimUID = "claim-uid"
-	byUID      = "uid"
+	byDoomedClass = "doomed"
+	byClaimUID    = "claim-uid"
+	byUID         = "uid"
 )
 
 // caches are what the dispatcher knows of the cluster, kept up to date by watches.
 type caches struct {
-	pods, configMaps, classes, troubles, volumes cache.SharedIndexInformer
-	claims                                       *kickable
+	pods, configMaps, stop, classes, troubles, volumes cache.SharedIndexInformer
+	claims                                             *kickable
 }
 
-func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
+func newCaches(client kubernetes.Interface, namespace, provisioner string) (*caches, error) {
 	keep := informers.WithTransform((&lean{}).transform)
 	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	ours := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
@@ -40,6 +41,11 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 	labelled := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
 	}
+	named := func(name string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) {
+			o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
+		}
+	}
 	warnings := fields.AndSelectors(fields.OneTermEqualSelector("involvedObject.kind", "Pod"), fields.OneTermEqualSelector("type", corev1.EventTypeWarning)).String()
 	c := &caches{
 		claims:     &kickable{SharedIndexInformer: cluster.Core().V1().PersistentVolumeClaims().Informer()},
@@ -47,6 +53,7 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 		classes:    cluster.Storage().V1().StorageClasses().Informer(),
 		pods:       ours(labelled(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
 		configMaps: ours(labelled("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
+		stop:       ours(named(contract.StopDeletes)).Core().V1().ConfigMaps().Informer(),
 		troubles:   ours(func(o *metav1.ListOptions) { o.FieldSelector = warnings }).Core().V1().Events().Informer(),
 	}
 	if err := c.claims.AddIndexers(cache.Indexers{byOrigin: indexOrigin}); err != nil {
@@ -57,11 +64,20 @@ func newCaches(client kubernetes.Interface, namespace string) (*caches, error) {
 	}}); err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
 	}
+	if err := c.volumes.AddIndexers(cache.Indexers{byDoomedClass: func(obj any) ([]string, error) {
+		v := obj.(*corev1.PersistentVolume)
+		if !awaitsDeletion(v) || v.Annotations[contract.AnnAllowDelete] == "true" || v.Annotations[contract.ProvisionedBy] != provisioner {
+			return nil, nil
+		}
+		return []string{util.GetPersistentVolumeClass(v)}, nil
+	}}); err != nil {
+		return nil, fmt.Errorf("index volumes: %w", err)
+	}
 	return c, nil
 }
 
 func (c *caches) all() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{c.claims, c.volumes, c.classes, c.pods, c.configMaps, c.troubles}
+	return []cache.SharedIndexInformer{c.claims, c.volumes, c.classes, c.pods, c.configMaps, c.stop, c.troubles}
 }
 
 // expanding is the class of a bound claim that wants its volume expanded, or is marked so, if it is the provisioner's.

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // lean keeps of what the caches hold what somebody here reads, and lets objects share what is the same in many: a cluster
@@ -103,6 +104,9 @@ func (l *lean) volume(v *corev1.PersistentVolume) {
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
 	maps.DeleteFunc(v.Annotations, unread)
+	if !podspec.Restored(v) {
+		delete(v.Annotations, contract.AnnMadeBefore) // each has another; without it none counts as restored
+	}
 	v.Annotations, v.Labels = l.pairs(v.Annotations), nil
 	v.Finalizers = l.texts(v.Finalizers)
 	s.StorageClassName = l.text(s.StorageClassName)

@@ -8,6 +8,9 @@ type metrics struct {
 	failures *prometheus.CounterVec
 	duration *prometheus.HistogramVec
 	running  *prometheus.GaugeVec
+	held     *prometheus.GaugeVec
+	stopped  prometheus.Gauge
+	orphans  *prometheus.GaugeVec
 }
 
 // durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
@@ -23,7 +26,13 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Help: "Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."}, []string{"class", "operation", "phase"}),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
 			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
+			Help: "Volumes and undos whose storage waits for an administrator to let it be removed, by class and reason."}, []string{"class", "reason"}),
+		stopped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_deletes_stopped",
+			Help: "1 while an administrator stops all deletions, else 0."}),
+		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_orphans",
+			Help: "Findings of the dispatcher's hourly audit, by kind."}, []string{"kind"}),
 	}
-	registry.MustRegister(m.attempts, m.failures, m.duration, m.running)
+	registry.MustRegister(m.attempts, m.failures, m.duration, m.running, m.held, m.stopped, m.orphans)
 	return m
 }

@@ -40,6 +40,8 @@ type plan struct {
 	// While a claim waits, the numbers of its attempts only grow and the first one's name stays taken: a dispatcher whose
 	// cache lags, or knows of none, orders a name that exists.
 	retire []*corev1.Pod
+	// held is why storage that is to be removed waits for an administrator, or empty.
+	held podspec.Reason
 	// handOver asks the library to look at the claim again. It may have dropped it while a volume existed.
 	handOver bool
 	// forget says that nothing is left to do for this UID.
@@ -99,6 +101,11 @@ const (
 	ReasonCloneWaits     podspec.Reason = "CloneSourceNotBound"
 	ReasonPodRefused     podspec.Reason = "ProvisionerPodRefused"
 	ReasonStartTimeout   podspec.Reason = "ProvisionerStartTimeout"
+	ReasonStopped        podspec.Reason = "DeletionStopped"
+	ReasonHeld           podspec.Reason = "DeletionHeld"
+	ReasonLimit          podspec.Reason = "DeletionLimit"
+	ReasonLeft           podspec.Reason = "StorageLeftBehind"
+	ReasonOrphan         podspec.Reason = "OrphanFound"
 	ReasonNotOurs        podspec.Reason = "VolumeNotOurs"
 	ReasonLog            podspec.Reason = "ProvisionerLog"
 	ReasonUndo           podspec.Reason = "ProvisionerUndo"

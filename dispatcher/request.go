@@ -86,6 +86,7 @@ func (d *Dispatcher) termsOf(f *facts) podspec.ClassTerms {
 		ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		MountOptions:  f.terms.MountOptions,
 		ConfigStamp:   podspec.ConfigStamp(f.config),
+		MadeBefore:    f.now.Add(f.config.StartTimeout + f.config.Timeout + slowClocks),
 	}
 	if f.terms.ReclaimPolicy != nil {
 		terms.ReclaimPolicy = *f.terms.ReclaimPolicy

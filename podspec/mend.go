@@ -3,6 +3,7 @@ package podspec
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,11 +22,16 @@ type Mending struct {
 
 // Mend is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known.
 func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string) *Mending {
-	metadata, patch := map[string]any{"uid": v.UID}, map[string]any{}
+	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
 	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
 		faults = append(faults, fmt.Sprintf("annotation %s is %q", contract.ProvisionedBy, got))
-		metadata["annotations"] = map[string]any{contract.ProvisionedBy: provisioner}
+		annotations[contract.ProvisionedBy] = provisioner
+	}
+	// Its own pod is there, so that it is no copy. A pod that nobody stopped in time made it.
+	if Restored(v) {
+		faults = append(faults, fmt.Sprintf("annotation %s is %q, which is past", contract.AnnMadeBefore, v.Annotations[contract.AnnMadeBefore]))
+		annotations[contract.AnnMadeBefore] = v.CreationTimestamp.UTC().Format(time.RFC3339)
 	}
 	// The library takes the finalizer off volumes that are retained.
 	if v.DeletionTimestamp == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
@@ -42,6 +48,9 @@ func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPol
 	}
 	if len(faults) == 0 {
 		return nil
+	}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
 	}
 	patch["metadata"] = metadata
 	return &Mending{Faults: faults, Patch: patch}

@@ -3,6 +3,7 @@ package podspec
 import (
 	"encoding/json"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -19,6 +20,8 @@ type ClassTerms struct {
 	MountOptions  []string
 	// ConfigStamp says which ConfigMap the volume was made by.
 	ConfigStamp string
+	// MadeBefore is when the attempt's pod can no longer run; zero where nobody knows.
+	MadeBefore time.Time
 }
 
 // Skeleton is the PersistentVolume that the pod is to create, complete but for the volume source. What it carries from
@@ -34,18 +37,22 @@ func Skeleton(r contract.Request, terms ClassTerms) (*corev1.PersistentVolume, e
 	for i, mode := range r.AccessModes {
 		modes[i] = corev1.PersistentVolumeAccessMode(mode)
 	}
+	annotations := map[string]string{
+		contract.ProvisionedBy: terms.Provisioner,
+		contract.AnnClaimUID:   r.Claim.UID,
+		contract.AnnConfig:     terms.ConfigStamp,
+		contract.AnnIdentity:   string(identity),
+	}
+	if !terms.MadeBefore.IsZero() {
+		annotations[contract.AnnMadeBefore] = terms.MadeBefore.UTC().Format(time.RFC3339)
+	}
 	volumeMode := corev1.PersistentVolumeMode(r.VolumeMode)
 	return &corev1.PersistentVolume{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: r.VolumeName,
-			Annotations: map[string]string{
-				contract.ProvisionedBy: terms.Provisioner,
-				contract.AnnClaimUID:   r.Claim.UID,
-				contract.AnnConfig:     terms.ConfigStamp,
-				contract.AnnIdentity:   string(identity),
-			},
-			Finalizers: []string{contract.VolumeFinalizer},
+			Name:        r.VolumeName,
+			Annotations: annotations,
+			Finalizers:  []string{contract.VolumeFinalizer},
 		},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(r.SizeBytes, resource.BinarySI)},
@@ -60,6 +67,13 @@ func Skeleton(r contract.Request, terms ClassTerms) (*corev1.PersistentVolume, e
 			},
 		},
 	}, nil
+}
+
+// Restored says that a volume was created later than any pod of ours can have done it. The volume then comes from a
+// backup, and its storage may serve somebody who knows nothing of this object. In doubt it says no.
+func Restored(volume *corev1.PersistentVolume) bool {
+	latest, err := time.Parse(time.RFC3339, volume.Annotations[contract.AnnMadeBefore])
+	return err == nil && volume.CreationTimestamp.After(latest)
 }
 
 // IdentityOf reads back what Skeleton froze on a volume. A volume without the annotation, made by hand, has an empty one.

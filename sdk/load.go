@@ -29,7 +29,7 @@ func LoadRequest(root string) (Request, error) {
 	if err := json.Unmarshal(data, &request); err != nil {
 		return Request{}, fmt.Errorf("read request %s: %w", file, err)
 	}
-	if request.VolumeName == "" {
+	if request.VolumeName == "" && request.Operation != contract.List {
 		return Request{}, fmt.Errorf("read request %s: volumeName is missing", file)
 	}
 	return request, nil

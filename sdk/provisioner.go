@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -40,6 +41,33 @@ type Expander interface {
 	Expand(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
 }
 
+// Lister is a Provisioner whose storage can be audited. The class's ConfigMap says so by listable: "true".
+type Lister interface {
+	// List returns what the backend has of this cluster's volumes, where request.Identity says. It changes nothing. An
+	// incomplete answer is an error. request names no claim and no volume.
+	List(ctx context.Context, request Request) ([]Storage, error)
+}
+
+// Storage is one volume as the backend has it: see contract.Storage.
+type Storage = contract.Storage
+
+func list(ctx context.Context, p Provisioner, request Request, out io.Writer) error {
+	lister, ok := p.(Lister)
+	if !ok {
+		return Refuse(fmt.Errorf("operation %q: this provisioner cannot list; remove the ConfigMap's key listable", request.Operation))
+	}
+	storage, err := lister.List(ctx, request)
+	if err != nil {
+		return err
+	}
+	for _, s := range storage {
+		if _, err := fmt.Fprintln(out, s.Line()); err != nil {
+			return fmt.Errorf("print %s: %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
 // Volume is what a provisioner adds to the PersistentVolume; everything else of it is settled by the claim and its class.
 type Volume struct {
 	// Source tells the kubelet how to mount the storage. Exactly one of its fields is set.
@@ -69,6 +97,9 @@ func Run(ctx context.Context, root string, p Provisioner) error {
 	request, err := LoadRequest(root)
 	if err != nil {
 		return err
+	}
+	if request.Operation == contract.List {
+		return list(ctx, p, request, os.Stdout)
 	}
 	volume, err := LoadVolume(root, request)
 	if err != nil {

@@ -66,6 +66,7 @@ func runCases() []runCase {
 	shrink.Operation = "shrink"
 	foreign := sdktest.Provision(zone)
 	foreign.Claim.UID = "another"
+	list := sdktest.List(zone)
 	stranger := sdktest.Delete(zone)
 	stranger.VolumeName = "pvc-another"
 	good := &sdk.Volume{Source: nfs}
@@ -108,6 +109,8 @@ func runCases() []runCase {
 			err: "read volume: %s/etc/flex-provisioner/volume.yaml is missing or empty; is this a provisioner pod?"},
 		{name: "unknown operation of one that expands", request: shrink, volume: newVolume(), expander: true, code: 64,
 			err: `operation "shrink": this provisioner knows only provision, delete, expand`},
+		{name: "list without a Lister", request: list, code: 64,
+			err: `operation "list": this provisioner cannot list; remove the ConfigMap's key listable`},
 	}
 }
 

@@ -45,11 +45,21 @@ func newCommand() *cobra.Command {
 	klog.InitFlags(verbosity)
 	command.Flags().AddGoFlag(verbosity.Lookup("v"))
 	command.Flags().SortFlags = false
-	command.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprintf(c.OutOrStdout(), "Usage:\n  %s\n\nFlags:\n%s", c.UseLine(), c.LocalFlags().FlagUsagesWrapped(width))
-		return err
-	})
+	command.SetUsageFunc(usage)
+	command.CompletionOptions.DisableDefaultCmd = true
+	command.AddCommand(newAudit())
 	return command
+}
+
+func usage(c *cobra.Command) error {
+	text := "Usage:\n  " + c.UseLine() + "\n"
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			text += fmt.Sprintf("  %s  # %s\n", sub.UseLine(), sub.Short)
+		}
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s\nFlags:\n%s", text, c.LocalFlags().FlagUsagesWrapped(width))
+	return err
 }
 
 func version() string {

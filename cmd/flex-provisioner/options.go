@@ -36,6 +36,7 @@ type options struct {
 	leaseDuration    time.Duration
 	insecure         bool
 	profiling        bool
+	deleteLimit      int
 }
 
 // How flexctl comes into pods that run inline scripts.
@@ -54,6 +55,7 @@ func defaults() *options {
 		qps:             1000,
 		burst:           2000,
 		threads:         32,
+		deleteLimit:     20,
 		httpAddress:     ":8080",
 		leaderElect:     true,
 		leaseNamespace:  contract.SystemNamespace,
@@ -68,6 +70,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.flexctlImage, "flexctl-image", o.flexctlImage, "`image` that holds flexctl, for inline scripts")
 	flags.StringVar(&o.flexctlMount, "flexctl-mount", o.flexctlMount, "`how` inline scripts get flexctl: image (mount the image; Kubernetes 1.35 and containerd 2.1 or newer), copy (an init container; slower), or auto (by the API server's version)")
 	flags.BoolVar(&o.insecure, "insecure-without-policies", false, "make pods even where the admission policies are missing that keep a provisioner from creating volumes other than its own")
+	flags.IntVar(&o.deleteLimit, "delete-limit", o.deleteLimit, "how many `volumes` of a class that are older than a day may be deleted within an hour before the rest waits for an administrator; 0 is no limit; a class's ConfigMap may say otherwise")
 	flags.StringVar(&o.podAPI, "pod-kube-api", "", "`URL` of the API server as provisioner pods reach it (default: this process's own, inside a cluster)")
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: the pod's ServiceAccount)")
 	flags.Float32Var(&o.qps, "kube-api-qps", o.qps, "requests a second to the API server, beside those for events (50) and the Lease (10); the API server protects itself by its priorities")
@@ -120,6 +123,9 @@ func (o *options) validate() (*options, error) {
 	}
 	if o.threads < 1 || o.threads > 256 {
 		wrong("threads", o.threads, "give 1 to 256")
+	}
+	if o.deleteLimit < 0 {
+		wrong("delete-limit", o.deleteLimit, "give 0, for no limit, or more")
 	}
 	if _, _, err := net.SplitHostPort(o.httpAddress); err != nil {
 		wrong("http-address", o.httpAddress, "give an address such as :8080")

@@ -55,7 +55,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
-		Threads: o.threads, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner,
+		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner,
 		Events: events, Registry: registry,
 	})
 	if err != nil {

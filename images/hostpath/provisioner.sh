@@ -14,6 +14,13 @@ case ${ROOT-} in
 esac
 expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
 	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
+if [ "$FLEX_OPERATION" = list ]; then
+	[ -d "$ROOT/.flex-provisioner" ] || flexctl fail --not-here "node $FLEX_NODE has no $ROOT/.flex-provisioner: nothing was made here, or its disk is not mounted"
+	for mark in "$ROOT"/.flex-provisioner/pvc-*; do
+		[ ! -e "$mark" ] || echo "storage ${mark##*/} ssh $FLEX_NODE rm -rf -- $ROOT/${mark##*/} $mark"
+	done
+	exit
+fi
 expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
 	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
 

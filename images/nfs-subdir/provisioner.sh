@@ -22,6 +22,13 @@ case $ARCHIVE_ON_DELETE in
 true | false) ;;
 *) flexctl fail --refuse "property \"archive-on-delete\" is \"$ARCHIVE_ON_DELETE\": write \"true\" or \"false\"" ;;
 esac
+if [ "$FLEX_OPERATION" = list ]; then
+	[ -d "$MOUNT/.flex-provisioner" ] || flexctl fail --not-here "$MOUNT/.flex-provisioner is not there: nothing was made, or the export $EXPORT of $SERVER is not mounted"
+	for mark in "$MOUNT"/.flex-provisioner/pvc-*; do
+		[ ! -e "$mark" ] || echo "storage ${mark##*/} ssh $SERVER rm -rf -- ${EXPORT%/}/${mark##*/} ${EXPORT%/}/.flex-provisioner/${mark##*/}"
+	done
+	exit
+fi
 expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
 	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
 

@@ -118,6 +118,11 @@ func Expand(properties map[string]string) contract.Request {
 	return request
 }
 
+// List is the request of an audit. It names no claim and no volume.
+func List(properties map[string]string) contract.Request {
+	return contract.Request{Operation: contract.List, StorageClass: "silver", Identity: contract.Identity{Properties: properties}}
+}
+
 // Skeleton is the PersistentVolume that the dispatcher lays beside a request to provision.
 func Skeleton(request contract.Request) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeMode(request.VolumeMode)

@@ -14,37 +14,49 @@ import (
 	"testing"
 )
 
-// TestCrashPoints: there are 36, and the tests that are said to show them exist.
+// TestCrashPoints: there are 36, in one table, and the tests that are said to show them exist where they are said to be.
 func TestCrashPoints(t *testing.T) {
 	const name = "docs/crash-points.md"
-	items := regexp.MustCompile(`(?m)^(\d+)\. `).Split(read(t, name), -1)[1:]
-	if len(items) != 36 {
-		t.Fatalf("%s has %d points, want 36", name, len(items))
+	points, parts, found := strings.Cut(read(t, name), "\n## ")
+	rows := table(t, points)
+	if len(rows) != 36 || !found {
+		t.Fatalf("%s has %d points, want 36, and a table of parts after them", name, len(rows))
 	}
-	numbers := regexp.MustCompile(`(?m)^(\d+)\. `).FindAllStringSubmatch(read(t, name), -1)
 	tests, faults := testFunctions(t), literals(t, "test/chaos/sim")
-	for i, item := range items {
-		if got := numbers[i][1]; got != strconv.Itoa(i+1) {
-			t.Errorf("%s: point %d has the number %s", name, i+1, got)
+	for i, row := range rows {
+		if len(row) != 5 || row[0] != strconv.Itoa(i+1) {
+			t.Fatalf("%s: row %d is %q", name, i+1, row)
 		}
-		item, _, _ = strings.Cut(item, "\n#")
-		_, shown, found := strings.Cut(strings.Join(strings.Fields(item), " "), "Shown by: ")
-		if !found {
-			t.Errorf("%s: point %d does not say what it is shown by", name, i+1)
+		simulated, real := row[3], row[4]
+		if simulated == "no" && real == "no" {
+			t.Errorf("%s: point %d is shown by no test", name, i+1)
 		}
-		names := spans(shown)
-		if len(names) == 0 && !strings.HasPrefix(shown, "not shown yet") {
-			t.Errorf("%s: point %d names no test, and does not say %q", name, i+1, "not shown yet")
-		}
-		for _, test := range names {
-			if why := missing(t, tests, test); why != "" {
-				t.Errorf("%s: point %d names %s: %s", name, i+1, test, why)
-			}
-		}
-		for _, fault := range drawn(shown) {
+		shows(t, name+", point "+row[0]+", simulated", tests, simulated, false)
+		shows(t, name+", point "+row[0]+", real", tests, real, true)
+		for _, fault := range drawn(simulated) {
 			if !slices.Contains(faults, strconv.Quote(fault)) {
 				t.Errorf("%s: point %d says that TestSeeds draws %s, but test/chaos/sim does not know it", name, i+1, fault)
 			}
+		}
+	}
+	for _, row := range table(t, parts) {
+		shows(t, name+", "+row[0], tests, row[2], true)
+	}
+}
+
+// shows checks the tests that a cell names: a real one lies in test/e2e, another one does not.
+func shows(t *testing.T, where string, tests map[string][]string, cell string, real bool) {
+	t.Helper()
+	names := spans(cell)
+	if (len(names) == 0) != (cell == "no") {
+		t.Errorf("%s: the cell %q names no test, and is not %q", where, cell, "no")
+	}
+	for _, test := range names {
+		function, _, _ := strings.Cut(test, "/")
+		inE2E := func(dir string) bool { return strings.HasSuffix(dir, "test/e2e") }
+		dirs := slices.DeleteFunc(slices.Clone(tests[function]), func(dir string) bool { return inE2E(dir) != real })
+		if why := missing(t, map[string][]string{function: dirs}, test); why != "" || len(dirs) == 0 {
+			t.Errorf("%s names %s: there is no such test %s", where, test, why)
 		}
 	}
 }

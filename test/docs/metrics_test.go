@@ -54,10 +54,10 @@ func rowsOf(t *testing.T, collector prometheus.Collector) []string {
 	t.Helper()
 	kind := ""
 	switch collector.(type) {
+	case prometheus.Gauge, *prometheus.GaugeVec: // before counters, whose methods gauges have too
+		kind = "gauge"
 	case prometheus.Counter, *prometheus.CounterVec:
 		kind = "counter"
-	case prometheus.Gauge, *prometheus.GaugeVec:
-		kind = "gauge"
 	case prometheus.Histogram, *prometheus.HistogramVec:
 		kind = "histogram"
 	}

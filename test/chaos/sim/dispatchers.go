@@ -147,7 +147,9 @@ func (w *World) served(p *process, r *apiserver.Request, code int) {
 		}
 	case r.Resource == apiserver.Pods && r.Verb == "create" && code == 201:
 		var pod corev1.Pod
-		if err := json.Unmarshal(r.Body(), &pod); err != nil || pod.Annotations[contract.AnnVolumeUID] == "" {
+		err := json.Unmarshal(r.Body(), &pod)
+		w.ordered(p.name, &pod)
+		if err != nil || pod.Annotations[contract.AnnVolumeUID] == "" {
 			return
 		}
 		volume := "pvc-" + pod.Labels[contract.LabelClaimUID]

@@ -78,6 +78,7 @@ func Run(plan Plan, options Options) Result {
 func (w *World) mend() {
 	w.trace.add("plan", "everything is mended")
 	close(w.calm)
+	w.allowDeletes()
 	w.set(func() {
 		w.noQuota, w.noSecret = false, false
 		clear(w.images)

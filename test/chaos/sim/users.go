@@ -134,6 +134,8 @@ func (w *World) do(a Action) {
 		mend(func() { w.putClass(class, pool) })
 	case "volume-retain", "volume-unretain", "volume-delete":
 		w.touchVolume(a)
+	case "deletes-stop":
+		w.stopDeletes(a.For)
 	case "quota-zero":
 		w.set(func() { w.noQuota = true })
 		mend(func() { w.set(func() { w.noQuota = false }) })

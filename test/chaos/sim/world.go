@@ -34,21 +34,22 @@ type World struct {
 	calm            chan struct{} // closed when everything is mended
 	over, diedYoung atomic.Bool
 
-	mu          sync.Mutex
-	lags        map[string]time.Time
-	counts      map[string]int
-	violations  []string
-	nodes       []*node
-	dispatchers []*dispatcherProcess
-	started     int
-	images      map[string]bool // classes whose image cannot be pulled
-	noSecret    bool            // the Secret with Cinder's credentials is gone
-	noQuota     bool
-	writes      int
-	lastWrite   string
-	policyRead  map[string]corev1.PersistentVolumeReclaimPolicy // by process and volume: what its last live read saw
-	everBound   map[string]bool                                 // volumes that may hold data, by name
-	kept        map[string]bool                                 // storage whose volume an administrator keeps or dropped, by name
+	mu           sync.Mutex
+	lags         map[string]time.Time
+	counts       map[string]int
+	violations   []string
+	nodes        []*node
+	dispatchers  []*dispatcherProcess
+	started      int
+	images       map[string]bool // classes whose image cannot be pulled
+	noSecret     bool            // the Secret with Cinder's credentials is gone
+	noQuota      bool
+	writes       int
+	lastWrite    string
+	stoppedSince time.Time                                       // when all deletions were stopped; zero while they are not
+	policyRead   map[string]corev1.PersistentVolumeReclaimPolicy // by process and volume: what its last live read saw
+	everBound    map[string]bool                                 // volumes that may hold data, by name
+	kept         map[string]bool                                 // storage whose volume an administrator keeps or dropped, by name
 
 	podMu sync.Mutex
 	pods  map[types.UID]*podState

@@ -1,0 +1,32 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// List names the volumes that this cluster made in the project, with how a person would remove each. It changes nothing.
+func (f *Flow) List(ctx context.Context) ([]sdk.Storage, error) {
+	if err := f.open(ctx); err != nil {
+		return nil, err
+	}
+	defer f.end()
+	found, err := f.cinder.All(ctx, map[string]string{metaCluster: f.Properties.Cluster})
+	if err != nil {
+		return nil, err
+	}
+	var storage []sdk.Storage
+	for _, v := range found {
+		if v.Metadata[metaClaimUID] == "" {
+			continue // somebody else's, where clusters have no names
+		}
+		remove := fmt.Sprintf("openstack volume delete %s", v.ID)
+		if v.Status != statusAvailable {
+			remove = fmt.Sprintf("openstack volume set --state available --detached %s && %s", v.ID, remove)
+		}
+		storage = append(storage, sdk.Storage{Name: v.Name, Remove: remove})
+	}
+	return storage, nil
+}

@@ -1,0 +1,28 @@
+package podspec
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// List makes the pod that lists what a class has on its storage. Unlike others it is no record: it has no claim, no
+// finalizer and a name that the API server completes, and dispatchers pass over it. node, where not empty, is where it
+// has to run.
+func List(config *configmaps.Config, parameters map[string]string, node string, c Cluster) (*corev1.Pod, error) {
+	pod, err := Build(Attempt{Config: config, Node: node, Request: contract.Request{
+		Operation: contract.List, StorageClass: config.StorageClass, TimeoutSeconds: int64(config.Timeout.Seconds()),
+		ServiceAccount: config.ServiceAccountName, Identity: contract.Identity{Properties: config.Properties, Parameters: parameters},
+	}}, c)
+	if err != nil {
+		return nil, fmt.Errorf("list class %s: %w", config.StorageClass, err)
+	}
+	pod.Name, pod.GenerateName, pod.Finalizers = "", "list-"+ClassHash(config.StorageClass)+"-", nil
+	delete(pod.Labels, contract.LabelClaimUID)
+	delete(pod.Labels, contract.LabelAttempt)
+	delete(pod.Annotations, contract.AnnClaim)
+	return pod, nil
+}

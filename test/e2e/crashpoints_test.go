@@ -1,0 +1,176 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// stopOnce waits for ever in the first run, having told where it is by a file.
+const stopOnce = "if [ ! -e \"$home/seen/stopped\" ]; then touch \"$home/seen/stopped\"; trap '' TERM; while :; do sleep 0.1; done; fi\n"
+
+// TestPodKilled kills the container of a provisioner by SIGKILL at three moments. One storage and one volume come of it,
+// and nothing is left afterwards.
+func TestPodKilled(t *testing.T) {
+	t.Parallel()
+	for _, moment := range []struct {
+		name, provision string
+		attempts        int
+	}{
+		{"before it made anything", stopOnce + makeDir + makeVolume, 2},
+		{"after it made the storage", makeDir + stopOnce + makeVolume, 2},
+		{"after it made the volume", makeDir + makeVolume + stopOnce, 1},
+	} {
+		t.Run(moment.name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t)
+			class := s.class("a", setting{provision: moment.provision})
+			c := class.claim("claim")
+			s.wait(patient, "script stopped", func() string {
+				if !exists(class.dir() + "/seen/stopped") {
+					return "it has not come there"
+				}
+				return ""
+			})
+			s.running(contract.Provision, []*claim{c})
+			for _, p := range c.livePods() {
+				s.ok(killed(t.Context(), p))
+			}
+			c.bound(patient)
+			s.wait(patient, "pods acted on", c.busy)
+			c.ran(contract.Provision, moment.attempts)
+			if names := class.volumes(); len(names) != 1 || names[0] != c.volumeName() {
+				t.Errorf("the storage has %v", names)
+			}
+			c.delete()
+			c.gone(patient)
+			c.ran(contract.Delete, 1)
+		})
+	}
+}
+
+// TestDispatcherDead: what happens while no dispatcher works is made up for by the next. A claim that was made meanwhile is
+// served, and one that was deleted while its pod ran leaves nothing, whether the pod made the volume or failed.
+func TestDispatcherDead(t *testing.T) {
+	s := begin(t)
+	makes := s.class("a", setting{provision: makeDir + gate + makeVolume})
+	fails := s.class("b", setting{provision: makeDir + gate + "exit 1\n"})
+	deleted := []*claim{makes.claim("deleted-a"), fails.claim("deleted-b")}
+	s.running(contract.Provision, deleted)
+	leader, was := s.leader(), holder()
+	s.ok(killed(t.Context(), leader))
+	meanwhile := makes.claim("meanwhile")
+	makes.open(contract.Provision, meanwhile.volumeName())
+	for _, c := range deleted {
+		c.delete()
+	}
+	s.wait(patient, "claims gone", func() string { return first(deleted, (*claim).present) })
+	for _, c := range deleted {
+		c.class.open(contract.Provision, c.volumeName())
+	}
+	s.wait(patient, "a new leader", func() string {
+		if holder() == was || holder() == "" {
+			return "the Lease is held by " + was
+		}
+		return ""
+	})
+	meanwhile.bound(patient)
+	meanwhile.ran(contract.Provision, 1)
+	for _, c := range deleted {
+		c.gone(patient)
+		c.ran(contract.Provision, 1)
+		c.ran(contract.Delete, 1)
+	}
+}
+
+// TestClassGone deletes StorageClass and ConfigMap of a class. What was made is kept until the ConfigMap is back, and then
+// removed without the StorageClass; what was not made is, once both are back.
+func TestClassGone(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{})
+	made := class.claim("made")
+	made.bound(soon)
+	volume := made.volume().UID
+	class.removeStorageClass()
+	waiting := class.claim("waiting")
+	class.removeConfigMap(class.id)
+	made.delete()
+	s.told(soon, volume, "ProvisionerConfigMissing", "storage waits to be removed: no provisioner ConfigMap for class *")
+	if !exists(made.directory()) {
+		t.Error("the storage was removed")
+	}
+	class.makeConfigMap(class.id, class.data)
+	made.gone(patient)
+	waiting.ran(contract.Provision, 0)
+	class.makeStorageClass()
+	waiting.bound(patient)
+	waiting.ran(contract.Provision, 1)
+}
+
+// TestVolumeDeletedInUse deletes a volume while it is bound, which keeps it until its claim goes, and makes another one
+// Retain while its delete pod runs and fails: it is kept.
+func TestVolumeDeletedInUse(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{remove: gate + "[ ! -e \"$home/gates/fail\" ] || exit 1\n" + removeDir})
+	inUse, retained := class.claim("in-use"), class.claim("retained")
+	for _, c := range []*claim{inUse, retained} {
+		c.bound(soon)
+	}
+	class.open(contract.Delete, inUse.volumeName())
+	volumes := shared.admin.CoreV1().PersistentVolumes()
+	s.ok(volumes.Delete(t.Context(), inUse.volumeName(), metav1.DeleteOptions{}))
+	inUse.consume(shared.admin)
+	inUse.delete()
+	inUse.gone(patient)
+	inUse.ran(contract.Delete, 1)
+
+	retained.delete()
+	s.running(contract.Delete, []*claim{retained})
+	policy := func(name string) {
+		_, err := volumes.Patch(t.Context(), retained.volumeName(), types.MergePatchType, []byte(`{"spec":{"persistentVolumeReclaimPolicy":"`+name+`"}}`), metav1.PatchOptions{})
+		s.ok(err)
+	}
+	policy("Retain")
+	s.ok(os.WriteFile(class.dir()+"/gates/fail", nil, 0o644))
+	class.open(contract.Delete, retained.volumeName())
+	s.wait(patient, "pods acted on", retained.busy)
+	if v := retained.volume(); v == nil || !exists(retained.directory()) {
+		t.Error("volume or storage was removed, although it is retained")
+	}
+	retained.ran(contract.Delete, 1)
+	s.ok(os.Remove(class.dir() + "/gates/fail"))
+	policy("Delete")
+	retained.gone(patient)
+}
+
+// TestNodeLost takes the node of a running pod away. The next attempt starts when Kubernetes knows that the pod has ended,
+// and not before.
+func TestNodeLost(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	west, east := s.nodes()
+	class := s.class("a", setting{data: map[string]string{"node-selector": east, "sim-duration": "1h",
+		"tolerations": `[{key: flex-provisioner.io/simulated, operator: Exists}]`}})
+	c := class.claim("claim")
+	s.running(contract.Provision, []*claim{c})
+	class.edit(map[string]string{"node-selector": west})
+	s.ok(shared.admin.CoreV1().Nodes().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
+	took := c.told(2*patient, "ProvisionerEvicted", "*")
+	c.bound(patient)
+	c.ran(contract.Provision, 2)
+	pods := shared.ran(contract.Provision, c.UID)
+	if len(pods) == 2 && (!strings.HasSuffix(pods[0].Name, "-0") || pods[0].Status.Phase != corev1.PodFailed) {
+		t.Errorf("pod %s is %s", pods[0].Name, pods[0].Status.Phase)
+	}
+	t.Logf("known to have ended %.0f s after its node went", took.Seconds())
+}
