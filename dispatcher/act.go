@@ -254,13 +254,21 @@ func withoutFinalizer(uid types.UID, name string) ([]byte, error) {
 	return patch, nil
 }
 
+// deletePod asks once: until the cache shows that the pod is being deleted, or gone, other looks would ask again.
 func (d *Dispatcher) deletePod(ctx context.Context, pod *corev1.Pod) error {
+	if d.intake.isRemoved(pod.UID) {
+		return nil
+	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 	if podspec.OutcomeOf(pod).Final() {
 		none := int64(0) // nothing runs any more that would need time to end
 		options.GracePeriodSeconds = &none
 	}
+	d.intake.remove(pod.UID) // before the answer, which may come after the pod's end
 	err := d.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	if err != nil {
+		d.intake.gone(pod.UID)
+	}
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

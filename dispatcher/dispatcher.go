@@ -249,6 +249,7 @@ func (d *Dispatcher) podChanged(obj any, deleted bool) {
 	d.metrics.running.WithLabelValues(class).Set(float64(d.slots.count(class)))
 	if deleted {
 		d.troubles.forget(pod.UID)
+		d.intake.gone(pod.UID)
 	}
 	d.intake.arrived(uid, pod.Name)
 	d.lanes.add(class, uid)

@@ -17,13 +17,14 @@ type intake struct {
 	released map[string]types.UID // claim's UID -> volume's UID
 	told     map[string]map[string]bool
 	troubled map[string]bool      // a warning was told since the UID came
+	removed  map[types.UID]bool   // pods that were deleted and that the cache still has
 	dropped  map[string]types.UID // claim's UID -> UID of a volume that was deleted
 	expected map[string]string    // claim's UID -> pod that was created
 }
 
 func newIntake() *intake {
 	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{},
-		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, expected: map[string]string{}}
+		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, removed: map[types.UID]bool{}, expected: map[string]string{}}
 }
 
 // want takes in a claim to be provisioned.
@@ -86,6 +87,26 @@ func (i *intake) isDropped(uid string, volume types.UID) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.dropped[uid] == volume
+}
+
+// remove remembers that a pod was deleted, until it is gone.
+func (i *intake) remove(pod types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.removed[pod] = true
+}
+
+func (i *intake) isRemoved(pod types.UID) bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.removed[pod]
+}
+
+// gone forgets a pod.
+func (i *intake) gone(pod types.UID) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.removed, pod)
 }
 
 // unwant gives the claim back to the library, which hands it over again when the scheduler has chosen another node.
