@@ -23,7 +23,7 @@ var mutations = []struct {
 	{"the live volume is stale", staleVolume, "", 1, 50},
 	{"the live list of pods is empty", noLivePods, "", 1, 50},
 	{"volumes are not verified", noMisfits, "is not bound", 1, 100},
-	{"no settled pod stays", noTombstone, " starts while ", 1, 2000},
+	{"no settled pod stays", noTombstone, " starts while ", 801, 100},
 	{"a pod's name is no lock", noLock, " starts while ", 1, 100},
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -115,6 +116,9 @@ func (s *Server) do(k *kind, r *Request) (Object, error) {
 		}
 		return nil, apierrors.NewNotFound(k.group4errors(), r.Name)
 	case "create", "update":
+		if r.Subresource == "binding" {
+			return s.bind(k, r)
+		}
 		object := k.make()
 		if err := json.Unmarshal(r.body, object); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
@@ -138,6 +142,18 @@ func (s *Server) do(k *kind, r *Request) (Object, error) {
 		return s.Delete(r.Resource, r.Namespace, r.Name, options)
 	}
 	return nil, Status(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "no "+r.Verb)
+}
+
+// bind is what a scheduler asks for.
+func (s *Server) bind(k *kind, r *Request) (Object, error) {
+	var binding corev1.Binding
+	if err := json.Unmarshal(r.body, &binding); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if !s.Mutate(k.resource, r.Namespace, r.Name, func(o Object) { o.(*corev1.Pod).Spec.NodeName = binding.Target.Name }) {
+		return nil, apierrors.NewNotFound(k.group4errors(), r.Name)
+	}
+	return &metav1.PartialObjectMetadata{}, nil
 }
 
 func (s *Server) patch(k *kind, r *Request) (Object, error) {

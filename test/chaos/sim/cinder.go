@@ -179,7 +179,7 @@ func (l *wire) step(ctx context.Context, to time.Duration, what string) error {
 
 func (l *wire) failed(r *http.Request, what string, code int, body string) (*http.Response, error) {
 	l.n.w.trace.add(l.c.pod.Name, "cinder: %s -> %d", what, code)
-	return respond(r, code, []byte(body)), nil
+	return apiserver.Respond(r, code, []byte(body)), nil
 }
 
 // prepare draws the faults that are in Cinder, and checks what takes storage away.

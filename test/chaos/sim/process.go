@@ -1,11 +1,9 @@
 package sim
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -118,7 +116,7 @@ func (p *process) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if err := after(fault); err != nil {
 		return p.failed(hr, r, err)
 	}
-	return respond(hr, code, answer), nil
+	return apiserver.Respond(hr, code, answer), nil
 }
 
 func cmp(errs ...error) error {
@@ -204,7 +202,7 @@ func (p *process) failed(hr *http.Request, r *apiserver.Request, err error) (*ht
 		return nil, err
 	}
 	code, answer := apiserver.Failure(err)
-	response := respond(hr, code, answer)
+	response := apiserver.Respond(hr, code, answer)
 	if code == http.StatusTooManyRequests {
 		response.Header.Set("Retry-After", "1")
 	}
@@ -222,7 +220,7 @@ func (p *process) watch(hr *http.Request, r *apiserver.Request) (*http.Response,
 		}
 	}
 	body := p.w.server.Watch(hr.Context(), r, p.lag, *p.cuts.Load())
-	response := respond(hr, http.StatusOK, nil)
+	response := apiserver.Respond(hr, http.StatusOK, nil)
 	response.Body, response.ContentLength = body, -1
 	return response, nil
 }
@@ -244,10 +242,4 @@ func (p *process) lag(resource, change string, at time.Time) time.Time {
 		}
 	}
 	return at
-}
-
-func respond(hr *http.Request, code int, answer []byte) *http.Response {
-	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)),
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: hr, ContentLength: int64(len(answer)),
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer))}
 }

@@ -1,0 +1,190 @@
+//go:build integration
+
+package likeness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	double "github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+)
+
+// schedules are what happens around the dispatcher, by name. Each is played to its end at either API server.
+var schedules = []struct {
+	name string
+	do   func(*play)
+}{
+	{"served-and-deleted", func(p *play) {
+		p.serve(0)
+		p.podsGo()
+		p.givesUp()
+		p.phase("Released")
+		p.remove()
+		p.volumeGoes()
+		p.podsGo()
+	}},
+	{"fails-once", func(p *play) {
+		first := p.awaits(contract.Provision, 0)
+		p.runs(first)
+		p.ends(first, 1)
+		p.serve(1)
+		p.podsGo()
+	}},
+	{"given-up-while-it-runs", func(p *play) {
+		pod := p.awaits(contract.Provision, 0)
+		p.runs(pod)
+		p.givesUp()
+		p.ends(pod, 1)
+		p.remove()
+		p.podsGo()
+	}},
+	{"given-up-before-it-has-a-node", func(p *play) {
+		p.awaits(contract.Provision, 0)
+		p.givesUp()
+		p.podsGo()
+	}},
+	{"too-small", func(p *play) {
+		pod := p.awaits(contract.Provision, 0)
+		p.runs(pod)
+		p.makes(pod, "1Mi")
+		p.ends(pod, 0)
+		p.remove()
+		p.volumeGoes()
+		p.serve(1)
+		p.podsGo()
+	}},
+	{"deleted-by-hand", func(p *play) {
+		pod := p.awaits(contract.Provision, 0)
+		p.runs(pod)
+		p.must("delete pod", p.client.CoreV1().Pods(pod.Namespace).Delete(p.t.Context(), pod.Name, metav1.DeleteOptions{}))
+		p.ends(pod, 143)
+		p.serve(1)
+		p.podsGo()
+	}},
+}
+
+// serve is an attempt that goes well.
+func (p *play) serve(n int) {
+	p.t.Helper()
+	pod := p.awaits(contract.Provision, n)
+	p.runs(pod)
+	p.makes(pod, "1Gi")
+	p.binds()
+	p.ends(pod, 0)
+}
+
+// remove is a first delete that goes well.
+func (p *play) remove() {
+	p.t.Helper()
+	pod := p.awaits(contract.Delete, 0)
+	p.runs(pod)
+	p.ends(pod, 0)
+}
+
+func TestMain(m *testing.M) {
+	klog.LogToStderr(false)
+	klog.SetOutput(io.Discard)
+	os.Exit(m.Run())
+}
+
+func TestLikeness(t *testing.T) {
+	server, err := apiserver.Start(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+	real, fake := server.Config(apiserver.Admin.Token()), &rest.Config{Host: "http://double", Transport: double.New(), QPS: -1}
+	stages := map[string]*stage{}
+	var runs []func()
+	// All dispatchers are made before any client is at work: see dispatcher.New.
+	for name, config := range map[string]*rest.Config{"real": real, "double": fake} {
+		stages[name] = &stage{record: &record{}}
+		runs = append(runs, stages[name].dispatcher(t, config))
+		config = rest.CopyConfig(config)
+		config.ContentType = "application/json"
+		if stages[name].client, err = kubernetes.NewForConfig(config); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, run := range runs {
+		run()
+	}
+	if err := stages["real"].setUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := stages["double"].setUpClass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range schedules {
+		t.Run(s.name, func(t *testing.T) {
+			plays := map[string]*play{}
+			for name, stage := range stages {
+				plays[name] = &play{stage: stage, t: t}
+				plays[name].asks(s.name)
+				s.do(plays[name])
+			}
+			real, double := plays["real"], plays["double"]
+			if strings.Count(real.did(), "\n") < 3 {
+				t.Errorf("the dispatcher did only\n%s", real.did())
+			}
+			real.until("compare", func(context.Context) error { // the last call may be under way
+				if real.did() != double.did() {
+					return fmt.Errorf("at the real API server the dispatcher did\n%s\nand at the double\n%s", real.did(), double.did())
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// dispatcher makes the real one for a stage, and returns what starts it.
+func (s *stage) dispatcher(t *testing.T, config *rest.Config) (run func()) {
+	config = rest.CopyConfig(config)
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		s.record.next = next
+		return s.record
+	})
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, Registry: prometheus.NewRegistry(),
+		SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
+		Pods: podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: "flexctl", ImageVolumes: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the dispatcher does not end")
+			}
+		})
+	}
+}

@@ -1,0 +1,246 @@
+//go:build integration
+
+package likeness
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// stage is one API server with its dispatcher, and everybody else of a cluster: user, binder, scheduler, kubelet, author.
+type stage struct {
+	client kubernetes.Interface
+	record *record
+}
+
+const class, tenants = "class-0", "team"
+
+// play is one schedule's view of a stage.
+type play struct {
+	*stage
+	t     *testing.T
+	claim *corev1.PersistentVolumeClaim
+}
+
+// patience is for the dispatcher's own delays between attempts, and for a slow machine.
+const patience = 60 * time.Second
+
+// until asks until there is no error.
+func (p *play) until(what string, ask func(ctx context.Context) error) {
+	p.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := ask(p.t.Context())
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s: %v; so far:\n%s", what, err, p.did())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// did is what the dispatcher did about the claim.
+func (p *play) did() string { return p.record.of(p.claim.Name, string(p.claim.UID)) }
+
+func (p *play) must(what string, err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (s *stage) setUp(ctx context.Context) error {
+	for _, namespace := range []string{contract.ProvisionersNamespace, tenants} {
+		if _, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "provisioner", Namespace: contract.ProvisionersNamespace}}
+	if _, err := s.client.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	return s.setUpClass(ctx)
+}
+
+func (s *stage) setUpClass(ctx context.Context) error {
+	policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
+	if _, err := s.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class},
+		Provisioner: contract.ProvisionerName, ReclaimPolicy: &policy, VolumeBindingMode: &mode}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err := s.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Create(ctx, &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: class, Labels: map[string]string{"storage-class": class, "type": "provisioner-config"}},
+		Data:       map[string]string{"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner", "zone": "a"},
+	}, metav1.CreateOptions{})
+	return err
+}
+
+// asks creates the claim, as a user, and hands it over, as the volume controller.
+func (p *play) asks(name string) {
+	p.t.Helper()
+	class := class
+	claims := p.client.CoreV1().PersistentVolumeClaims(tenants)
+	made, err := claims.Create(p.t.Context(), &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": contract.ProvisionerName}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			VolumeMode: new(corev1.PersistentVolumeFilesystem),
+			Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}, metav1.CreateOptions{})
+	p.must("create claim", err)
+	p.claim = made
+}
+
+// gives up the claim: the user deletes it, and the controller that protects it lets it go.
+func (p *play) givesUp() {
+	p.t.Helper()
+	claims := p.client.CoreV1().PersistentVolumeClaims(tenants)
+	p.must("delete claim", claims.Delete(p.t.Context(), p.claim.Name, metav1.DeleteOptions{}))
+	_, err := claims.Patch(p.t.Context(), p.claim.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	p.must("let go of claim", err)
+}
+
+func (p *play) podName(op contract.Operation, n int) string {
+	prefix := map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del"}[op]
+	return fmt.Sprintf("%s-%s-%d", prefix, p.claim.UID, n)
+}
+
+// awaits waits for a pod of the dispatcher's.
+func (p *play) awaits(op contract.Operation, n int) *corev1.Pod {
+	p.t.Helper()
+	var pod *corev1.Pod
+	p.until("wait for pod "+p.podName(op, n), func(ctx context.Context) (err error) {
+		pod, err = p.client.CoreV1().Pods(contract.ProvisionersNamespace).Get(ctx, p.podName(op, n), metav1.GetOptions{})
+		return err
+	})
+	return pod
+}
+
+// runs is the scheduler, and the kubelet that started the container.
+func (p *play) runs(pod *corev1.Pod) {
+	p.t.Helper()
+	pods := p.client.CoreV1().Pods(pod.Namespace)
+	p.must("bind pod", pods.Bind(p.t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+		Target: corev1.ObjectReference{Kind: "Node", Name: "node-0"}}, metav1.CreateOptions{}))
+	p.status(pod, corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
+}
+
+// ends is the kubelet when the container has ended. It lets go of a pod that is being deleted.
+func (p *play) ends(pod *corev1.Pod, code int32) {
+	p.t.Helper()
+	phase := corev1.PodSucceeded
+	if code != 0 {
+		phase = corev1.PodFailed
+	}
+	p.status(pod, phase, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: "Error",
+		StartedAt: metav1.Now(), FinishedAt: metav1.Now(), ContainerID: "containerd://1"}})
+	pods := p.client.CoreV1().Pods(pod.Namespace)
+	if now, err := pods.Get(p.t.Context(), pod.Name, metav1.GetOptions{}); err == nil && now.DeletionTimestamp != nil {
+		none := int64(0)
+		if err := pods.Delete(p.t.Context(), pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none}); !apierrors.IsNotFound(err) {
+			p.must("let go of pod", err)
+		}
+	}
+}
+
+func (p *play) status(pod *corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState) {
+	p.t.Helper()
+	pods := p.client.CoreV1().Pods(pod.Namespace)
+	p.until("write the status of pod "+pod.Name, func(ctx context.Context) error {
+		now, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		started := metav1.Now()
+		now.Status.Phase, now.Status.StartTime = phase, &started
+		now.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, Image: "example.com/image", ContainerID: "containerd://1", State: state}}
+		_, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// makes is the author who creates the volume, of a size.
+func (p *play) makes(pod *corev1.Pod, size string) {
+	p.t.Helper()
+	skeleton := &corev1.PersistentVolume{}
+	p.must("read the skeleton", yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), skeleton))
+	volume, err := sdk.NewVolume(skeleton, sdk.Volume{Source: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/a"}}})
+	p.must("make the volume", err)
+	volume.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse(size)
+	_, err = p.client.CoreV1().PersistentVolumes().Create(p.t.Context(), volume, metav1.CreateOptions{})
+	p.must("create the volume", err)
+}
+
+func (p *play) volume() string { return "pvc-" + string(p.claim.UID) }
+
+// binds is the volume controller.
+func (p *play) binds() {
+	p.t.Helper()
+	p.phase(corev1.VolumeBound)
+	_, err := p.client.CoreV1().PersistentVolumeClaims(tenants).Patch(p.t.Context(), p.claim.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes"}},"spec":{"volumeName":%q}}`, p.volume()), metav1.PatchOptions{})
+	p.must("bind the claim", err)
+	_, err = p.client.CoreV1().PersistentVolumeClaims(tenants).Patch(p.t.Context(), p.claim.Name, types.MergePatchType,
+		[]byte(`{"status":{"phase":"Bound"}}`), metav1.PatchOptions{}, "status")
+	p.must("write the claim's phase", err)
+}
+
+func (p *play) phase(phase corev1.PersistentVolumePhase) {
+	p.t.Helper()
+	p.until("write the volume's phase", func(ctx context.Context) error {
+		v, err := p.client.CoreV1().PersistentVolumes().Get(ctx, p.volume(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		v.Status.Phase = phase
+		_, err = p.client.CoreV1().PersistentVolumes().UpdateStatus(ctx, v, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// volumeGoes waits until the volume was deleted, and lets it go as the controller that protects it.
+func (p *play) volumeGoes() {
+	p.t.Helper()
+	volumes := p.client.CoreV1().PersistentVolumes()
+	p.until("wait for the end of the volume", func(ctx context.Context) error {
+		v, err := volumes.Get(ctx, p.volume(), metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		if err == nil && v.DeletionTimestamp != nil {
+			_, err = volumes.Patch(ctx, v.Name, types.StrategicMergePatchType, []byte(`{"metadata":{"$deleteFromPrimitiveList/finalizers":["kubernetes.io/pv-protection"]}}`), metav1.PatchOptions{})
+		}
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %v", err)
+	})
+}
+
+// podsGo waits until no pod of the claim is left.
+func (p *play) podsGo() {
+	p.t.Helper()
+	p.until("wait for the end of the pods", func(ctx context.Context) error {
+		list, err := p.client.CoreV1().Pods(contract.ProvisionersNamespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + string(p.claim.UID)})
+		if err == nil && len(list.Items) > 0 {
+			err = fmt.Errorf("%d are left, %s of phase %s with finalizers %v", len(list.Items), list.Items[0].Name, list.Items[0].Status.Phase, list.Items[0].Finalizers)
+		}
+		return err
+	})
+}
