@@ -40,8 +40,8 @@ test-unit: ## what needs nothing but Go
 	go test -race ./...
 	cd tools && go test -race ./...
 
-test-conformance: images ## the shipped images and wrong ones, against the contract
-	go test -count=1 -timeout 20m -tags conformance ./conformance/
+test-conformance: images ## the shipped images, the templates and wrong images, against the contract
+	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
