@@ -13,8 +13,8 @@ func TestList(t *testing.T) {
 	list := func() sdktest.Result {
 		return sdktest.RunScript(t, script, sdktest.NewPod(t, sdktest.List(map[string]string{"root": c.root}), nil, nil), 0)
 	}
-	expect(t, list(), 69, "nothing was made here, or its disk is not mounted")
-	expect(t, sdktest.RunScript(t, script, c.provision(t), 0), 0, "created")
+	list().Expect(t, 69, "nothing was made here, or its disk is not mounted")
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "created")
 	if err := os.Mkdir(c.root+"/lost+found", 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,7 @@ func TestList(t *testing.T) {
 	if got := list(); got.Code != 0 || got.Output != want {
 		t.Errorf("ended with %d and printed %q, want %q", got.Code, got.Output, want)
 	}
-	expect(t, sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0), 0, "")
+	sdktest.RunScript(t, script, c.delete(t, sdktest.Node), 0).Expect(t, 0, "")
 	if got := list(); got.Code != 0 || got.Output != "" {
 		t.Errorf("after the delete ended with %d and printed %q", got.Code, got.Output)
 	}
