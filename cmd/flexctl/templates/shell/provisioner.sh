@@ -6,7 +6,7 @@ trap 'flexctl fail "the attempt was told to end"' TERM # the pod's first process
 flexctl require server export
 : "${MOUNT:=/export}"
 dir=$MOUNT/$FLEX_PV_NAME # the one name by which the next attempt, and the delete, find it again
-mark=$MOUNT/.{{.Name}}   # tells the export from an empty mount point
+mark="$MOUNT/.{{.Name}}" # tells the export from an empty mount point
 [ -d "$MOUNT" ] || flexctl fail --try-again "the export is not mounted at $MOUNT"
 
 case $FLEX_OPERATION in
