@@ -208,13 +208,12 @@ func (s *scope) uninstalled() string {
 	s.Helper()
 	text, err := os.ReadFile(repository + "/docs/operations.md")
 	s.ok(err)
-	_, section, _ := strings.Cut(string(text), "## Removing it")
-	_, loop, found := strings.Cut(section, "\n    for v in ")
-	loop, _, ended := strings.Cut(loop, "\n    done\n")
-	if !found || !ended {
-		s.Fatal("docs/operations.md has no loop over volumes")
+	_, section, found := strings.Cut(string(text), "could not be deleted later. Take it\noff:\n\n")
+	block, _, ended := strings.Cut(section, "\n\n")
+	if !found || !ended || !strings.HasPrefix(block, "    kubectl get pv ") {
+		s.Fatalf("docs/operations.md does not say how to take the finalizer off volumes, but %q", block)
 	}
-	return "for v in " + loop + "\ndone"
+	return block
 }
 
 // kubeconfig is the absolute path of the admin's.
@@ -231,6 +230,7 @@ func TestUninstalled(t *testing.T) {
 	s := begin(t)
 	c := s.class("a", setting{}).claim("data")
 	c.bound(soon)
+	s.wait(patient, "pods acted on", c.busy)
 	scale := func(ctx context.Context, replicas int) error {
 		if _, err := kubectl(ctx, "-n", contract.SystemNamespace, "scale", "deployment/flex-provisioner", fmt.Sprintf("--replicas=%d", replicas)); err != nil {
 			return err
@@ -258,7 +258,7 @@ func TestUninstalled(t *testing.T) {
 		t.Fatalf("the volume does not wait for a dispatcher: %v", v)
 	}
 	script := s.uninstalled()
-	_, err = command(t.Context(), "bash", "-c", "set -eu; export KUBECONFIG="+s.kubeconfig()+" PATH=$PWD/.cluster/bin:$PATH; "+script)
+	_, err = command(t.Context(), "bash", "-c", "set -eu -o pipefail; export KUBECONFIG="+s.kubeconfig()+" PATH=$PWD/.cluster/bin:$PATH; "+script)
 	s.ok(err)
 	s.wait(patient, "volume gone", c.left)
 	if !exists(c.directory()) {

@@ -43,7 +43,7 @@ data:
 	file := filepath.Join(s.TempDir(), "objects.yaml")
 	s.ok(os.WriteFile(file, []byte(objects), 0o600))
 	s.later(func(ctx context.Context) error {
-		_, err := kubectl(ctx, "delete", "--ignore-not-found", "--wait=false", "-f", file)
+		_, err := kubectl(ctx, "delete", "--ignore-not-found", "--wait=false", "storageclass/"+namespace, "namespace/"+namespace)
 		return err
 	})
 	_, err := kubectl(s.Context(), "apply", "-f", file)
