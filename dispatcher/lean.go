@@ -67,20 +67,17 @@ func rare(key string) bool {
 	return key != "volume.kubernetes.io/storage-provisioner" && key != "volume.beta.kubernetes.io/storage-provisioner" && key != annSelectedNode
 }
 
-func unread(key, _ string) bool {
+func unread(key string) bool {
 	return key == contract.AnnClaimUID || // as the volume's name says
 		!strings.HasPrefix(key, contract.Prefix) && !slices.Contains(read, key)
 }
 
 // claim is left whole until it is bound, but shares what it can.
 func (l *lean) claim(claim *corev1.PersistentVolumeClaim) {
-	delete(claim.Annotations, corev1.LastAppliedConfigAnnotation)
+	claim.Annotations = without(claim.Annotations, func(key string) bool { return key == corev1.LastAppliedConfigAnnotation })
 	if claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound {
 		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
-		maps.DeleteFunc(claim.Annotations, unread)
-		if len(claim.Annotations) == 0 {
-			claim.Annotations = nil
-		}
+		claim.Annotations = without(claim.Annotations, unread)
 		claim.Labels = nil
 	} else if !slices.ContainsFunc(slices.Collect(maps.Keys(claim.Annotations)), rare) {
 		claim.Annotations = l.pairs(claim.Annotations)
@@ -103,11 +100,11 @@ func (l *lean) volume(v *corev1.PersistentVolume) {
 	s := &v.Spec
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
-	maps.DeleteFunc(v.Annotations, unread)
-	if !podspec.Restored(v) {
-		delete(v.Annotations, contract.AnnMadeBefore) // each has another; without it none counts as restored
-	}
-	v.Annotations, v.Labels = l.pairs(v.Annotations), nil
+	restored := podspec.Restored(v)
+	v.Annotations, v.Labels = l.pairs(without(v.Annotations, func(key string) bool {
+		// Each volume was made before another time; without that none counts as restored.
+		return unread(key) || key == contract.AnnMadeBefore && !restored
+	})), nil
 	v.Finalizers = l.texts(v.Finalizers)
 	s.StorageClassName = l.text(s.StorageClassName)
 	s.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(l.text(string(s.PersistentVolumeReclaimPolicy)))
@@ -199,6 +196,21 @@ func (l *lean) sizes(list corev1.ResourceList) corev1.ResourceList {
 		key += string(name) + "=" + quantity.String() + "\x00"
 	}
 	return of(l, key, list)
+}
+
+// without is what is left of the annotations, nil for none. They are not changed: a reflector that streams its list
+// transforms objects twice, the second time with what they share by then.
+func without(annotations map[string]string, drop func(key string) bool) map[string]string {
+	var rest map[string]string
+	for key, value := range annotations {
+		if !drop(key) {
+			if rest == nil {
+				rest = make(map[string]string, len(annotations))
+			}
+			rest[key] = value
+		}
+	}
+	return rest
 }
 
 // pairs are few where they hold class, provisioner, config and identity.
