@@ -101,9 +101,13 @@ func (c *cinder) call(method, path string, body, answer any) {
 
 func (c *cinder) send(method, url string, body, answer any) http.Header {
 	c.s.Helper()
-	data, err := json.Marshal(body)
-	c.s.ok(err)
-	request, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader(data))
+	content := io.Reader(http.NoBody)
+	if body != nil {
+		data, err := json.Marshal(body)
+		c.s.ok(err)
+		content = bytes.NewReader(data)
+	}
+	request, err := http.NewRequestWithContext(context.Background(), method, url, content)
 	c.s.ok(err)
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Auth-Token", c.token)
