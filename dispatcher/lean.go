@@ -19,6 +19,8 @@ import (
 // dispatcher patch finalizers and single annotations.
 type lean struct{ shared sync.Map }
 
+// transform may see an object a second time, before anybody reads it: a streamed list goes through a store of its own. What it
+// shares by then belongs to others too, and is not written to.
 func (l *lean) transform(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)
@@ -37,8 +39,7 @@ func (l *lean) transform(obj any) (any, error) {
 // pod keeps the record and the outcome. Request and config of the attempt are read from its annotations, the rest of the
 // spec is the kubelet's business.
 func (l *lean) pod(pod *corev1.Pod) {
-	delete(pod.Annotations, contract.AnnVolume)
-	delete(pod.Annotations, contract.AnnScript)
+	pod.Annotations = without(pod.Annotations, func(key, _ string) bool { return key == contract.AnnVolume || key == contract.AnnScript })
 	for _, key := range []string{contract.AnnClass, contract.AnnConfig} {
 		if value, ok := pod.Annotations[key]; ok {
 			pod.Annotations[key] = l.text(value)
@@ -62,6 +63,18 @@ func (l *lean) pod(pod *corev1.Pod) {
 var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
 	"pv.kubernetes.io/migrated-to"}
 
+// without is the map itself where nothing goes, else a copy.
+func without(annotations map[string]string, goes func(key, value string) bool) map[string]string {
+	for key, value := range annotations {
+		if goes(key, value) {
+			annotations = maps.Clone(annotations)
+			maps.DeleteFunc(annotations, goes)
+			break
+		}
+	}
+	return annotations
+}
+
 // rare says that a waiting claim's annotation is not one of those that Kubernetes gives to all of a class.
 func rare(key string) bool {
 	return key != "volume.kubernetes.io/storage-provisioner" && key != "volume.beta.kubernetes.io/storage-provisioner" && key != annSelectedNode
@@ -74,10 +87,10 @@ func unread(key, _ string) bool {
 
 // claim is left whole until it is bound, but shares what it can.
 func (l *lean) claim(claim *corev1.PersistentVolumeClaim) {
-	delete(claim.Annotations, corev1.LastAppliedConfigAnnotation)
+	claim.Annotations = without(claim.Annotations, func(key, _ string) bool { return key == corev1.LastAppliedConfigAnnotation })
 	if claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound {
 		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
-		maps.DeleteFunc(claim.Annotations, unread)
+		claim.Annotations = without(claim.Annotations, unread)
 		if len(claim.Annotations) == 0 {
 			claim.Annotations = nil
 		}
@@ -103,11 +116,11 @@ func (l *lean) volume(v *corev1.PersistentVolume) {
 	s := &v.Spec
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
-	maps.DeleteFunc(v.Annotations, unread)
-	if !podspec.Restored(v) {
-		delete(v.Annotations, contract.AnnMadeBefore) // each has another; without it none counts as restored
-	}
-	v.Annotations, v.Labels = l.pairs(v.Annotations), nil
+	restored := podspec.Restored(v)
+	v.Annotations, v.Labels = l.pairs(without(v.Annotations, func(key, value string) bool {
+		// Each has another time; without it none counts as restored.
+		return unread(key, value) || key == contract.AnnMadeBefore && !restored
+	})), nil
 	v.Finalizers = l.texts(v.Finalizers)
 	s.StorageClassName = l.text(s.StorageClassName)
 	s.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(l.text(string(s.PersistentVolumeReclaimPolicy)))
