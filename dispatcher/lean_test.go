@@ -105,3 +105,35 @@ func TestLeanPod(t *testing.T) {
 		t.Error("containers are kept")
 	}
 }
+
+// An object that comes a second time is not written to where it shares with others, which are being read by then. The race
+// detector sees that.
+func TestLeanTwice(t *testing.T) {
+	waiting := func() *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: map[string]string{
+			annSelectedNode: "node-1", corev1.LastAppliedConfigAnnotation: "{}"}}}
+	}
+	for name, objects := range map[string][2]metav1.Object{
+		"volume":        {fullVolume(uid), fullVolume("22222222-2222-3333-4444-555555555555")},
+		"waiting claim": {waiting(), waiting()},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var l lean
+			cached, again := transformed(t, &l, objects[0]), transformed(t, &l, objects[1])
+			before := reflect.ValueOf(again.GetAnnotations()).Pointer()
+			if before != reflect.ValueOf(cached.GetAnnotations()).Pointer() {
+				t.Fatal("the two do not share their annotations")
+			}
+			read := make(chan struct{})
+			go func() {
+				defer close(read)
+				_ = cached.GetAnnotations()[contract.ProvisionedBy]
+			}()
+			transformed(t, &l, again)
+			<-read
+			if reflect.ValueOf(again.GetAnnotations()).Pointer() != before {
+				t.Error("it no longer shares its annotations")
+			}
+		})
+	}
+}
