@@ -57,7 +57,7 @@ test-versions: ## the admission policies on older API servers: a real 1.30, and 
 
 test-e2e: export ISCSI = 1
 test-e2e: cluster-up images ## against a real node, with volumes of a real Cinder
-	go test -count=1 -timeout 30m -tags e2e ./test/e2e/...
+	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
 
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
