@@ -196,8 +196,12 @@ func (p *play) binds() {
 	_, err := p.client.CoreV1().PersistentVolumeClaims(tenants).Patch(p.t.Context(), p.claim.Name, types.MergePatchType,
 		fmt.Appendf(nil, `{"metadata":{"annotations":{"pv.kubernetes.io/bind-completed":"yes"}},"spec":{"volumeName":%q}}`, p.volume()), metav1.PatchOptions{})
 	p.must("bind the claim", err)
+	v, err := p.client.CoreV1().PersistentVolumes().Get(p.t.Context(), p.volume(), metav1.GetOptions{})
+	p.must("read the volume's size", err)
+	size := v.Spec.Capacity[corev1.ResourceStorage]
+	// Without the capacity the claim would look like one that is to be expanded.
 	_, err = p.client.CoreV1().PersistentVolumeClaims(tenants).Patch(p.t.Context(), p.claim.Name, types.MergePatchType,
-		[]byte(`{"status":{"phase":"Bound"}}`), metav1.PatchOptions{}, "status")
+		fmt.Appendf(nil, `{"status":{"phase":"Bound","capacity":{"storage":%q}}}`, size.String()), metav1.PatchOptions{}, "status")
 	p.must("write the claim's phase", err)
 }
 
