@@ -187,15 +187,19 @@ func closedImage(s *scope, folder string) {
 	}
 }
 
-// ranFrom fails unless the claim's latest provision pod ran the image, which is a reference by digest.
+// ranFrom waits until the node has told that the claim's latest provision pod ran the image, which is a reference by
+// digest. The claim may be bound before.
 func (s *scope) ranFrom(claim types.UID, image string) {
 	s.Helper()
-	pods := shared.ran(contract.Provision, claim)
-	for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
-		if status.ImageID != image {
-			s.Errorf("the pod ran %s, want %s", status.ImageID, image)
+	s.wait(soon, "pod of image "+image, func() string {
+		pods := shared.ran(contract.Provision, claim)
+		for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
+			if status.ImageID == image {
+				return ""
+			}
 		}
-	}
+		return fmt.Sprintf("its containers are %+v", pods[len(pods)-1].Status.ContainerStatuses)
+	})
 }
 
 const madeBy = "storage.example/disks-version"
