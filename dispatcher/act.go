@@ -123,9 +123,10 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 }
 
 // holds is how long a pod has to stay for its number alone: for ever, if it is the first or the newest of a claim that
-// waits.
+// waits, or the first of deletes that have not come to an end. Who knows of none of them finds the name taken.
 func (f *facts) holds(pod *corev1.Pod) time.Duration {
-	if a := newAttempt(pod, ""); f.waiting() && (a.number == 0 || f.newest(a)) {
+	a := newAttempt(pod, "")
+	if f.waiting() && (a.number == 0 || f.newest(a)) || a.op == contract.Delete && a.number == 0 && len(f.of(contract.Delete)) > 0 {
 		return math.MaxInt64
 	}
 	return 0
@@ -153,7 +154,7 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	}
 	logger := klog.FromContext(ctx)
 	d.intake.expect(f.uid, pod.Name)
-	_, err = d.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{})
+	err = d.createPod(ctx, pod)
 	switch {
 	case err == nil:
 		logger.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", klog.KRef(made.Request.Claim.Namespace, made.Request.Claim.Name), "StorageClass", f.class)
@@ -163,6 +164,7 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 		}
 	case apierrors.IsAlreadyExists(err):
 		logger.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
+		d.freeEnded(f.class, pod)
 	default:
 		d.slots.free(f.class, pod.Name)
 		return d.refused(ctx, f, o, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
@@ -178,6 +180,21 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 		}
 	}
 	return nil
+}
+
+// createPod sends the order once. The client would send it again a second or more after an answer of 429, when what was
+// confirmed before it need not be so any more.
+func (d *Dispatcher) createPod(ctx context.Context, pod *corev1.Pod) error {
+	return d.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Error()
+}
+
+// freeEnded gives the slot of a pod back that was found to exist, and whose end was heard of before the slot was taken: no
+// later event would free it. The cache is written before an event is heard.
+func (d *Dispatcher) freeEnded(class string, pod *corev1.Pod) {
+	obj, ok, _ := d.caches.pods.GetStore().GetByKey(pod.Namespace + "/" + pod.Name)
+	if ok && podspec.OutcomeOf(obj.(*corev1.Pod)).Final() {
+		d.slots.free(class, pod.Name)
+	}
 }
 
 // refused tells that no pod could be made. The error is returned too, so that the lane looks again, with growing delays.

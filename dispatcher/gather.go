@@ -72,7 +72,7 @@ const unseenFor = 2 * time.Second
 
 // unseen says that the cache does not show the pod that was created last, so that nothing can be decided: another pod
 // could be ordered beside it. Its arrival brings the UID back here. One that never arrives has come and gone between two
-// lists.
+// lists, which is remembered until another one is made.
 func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 	name := d.intake.awaited(f.uid)
 	if name == "" {
@@ -81,7 +81,6 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 	_, err := d.client.CoreV1().Pods(d.cluster.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		d.intake.arrived(f.uid, name)
 		f.missed = true
 		return false, nil
 	case err != nil:
@@ -91,14 +90,30 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 }
 
 // confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may
-// lag by any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time, and a
-// delete could be ordered beside a provision of the former leader. Pods are listed only where the cache knows of some, or
+// lag by any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time, a delete could
+// be ordered beside a provision of the former leader, and what another leader made for a claim that the cache does not
+// show yet be undone. Pods are listed only where the cache knows of some, or
 // missed one: while a claim waits its first pod stays, so that who knows of none is about to take a name that is taken. No
 // pod stays after an expansion, so that for the next one they are always listed.
+//
+// One of the reads may have taken long, because the client tried it again, and the others be old by then: they are all
+// made again, but not for ever, since the API server may be slow throughout.
 func (d *Dispatcher) confirm(ctx context.Context, f *facts, o *order) error {
+	for try := 1; ; try++ {
+		began := time.Now()
+		if err := d.confirmOnce(ctx, f, o); err != nil || try == 3 || time.Since(began) < fresh {
+			return err
+		}
+	}
+}
+
+// fresh is how old what was confirmed may be when it is acted on.
+const fresh = time.Second
+
+func (d *Dispatcher) confirmOnce(ctx context.Context, f *facts, o *order) error {
 	var faults [4]error
 	var all sync.WaitGroup
-	claim, known := f.claim, f.missed || len(f.attempts)+len(f.kept) > 0 || f.volume != nil && f.growable()
+	claim, known := f.whose(), f.missed || len(f.attempts)+len(f.kept) > 0 || f.volume != nil && f.growable()
 	all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = d.liveClaim(ctx, claim) })
@@ -114,6 +129,22 @@ func (d *Dispatcher) confirm(ctx context.Context, f *facts, o *order) error {
 	d.gatherOrigin(f)
 	d.gatherIntake(f)
 	return errors.Join(faults[:]...)
+}
+
+// whose is the claim, or where the cache shows none its name and UID as the newest pod has them; nil where none has.
+func (f *facts) whose() *corev1.PersistentVolumeClaim {
+	if f.claim != nil {
+		return f.claim
+	}
+	newest, ok := last(f.attempts)
+	if !ok {
+		return nil
+	}
+	request, err := podspec.RequestOf(newest.pod)
+	if err != nil || request.Claim.UID != f.uid {
+		return nil
+	}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(f.uid)}}
 }
 
 func (d *Dispatcher) confirmVolume(ctx context.Context, f *facts) error {

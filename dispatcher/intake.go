@@ -66,6 +66,11 @@ func (d *Dispatcher) forget(f *facts) bool {
 	delete(d.intake.dropped, f.uid)
 	delete(d.intake.expected, f.uid)
 	d.lanes.forget(f.uid)
+	// A pod may have come since the facts were gathered, and have made the UID known just before it was forgotten. The look
+	// that it asked for comes, but no later one would: its slot, its claim and its class would ask in vain.
+	if pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid); err == nil && len(pods) > 0 {
+		d.lanes.know(f.class, f.uid)
+	}
 	d.slots.leave(f.class, f.uid)
 	return true
 }

@@ -63,6 +63,15 @@ func (l *lanes) add(class, uid string) {
 	l.queue(class).Add(uid)
 }
 
+// know makes the UID known and asks for nothing.
+func (l *lanes) know(class, uid string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.classOf[uid]; !ok {
+		l.classOf[uid] = class
+	}
+}
+
 // poke asks for a look at the UID if it is known.
 func (l *lanes) poke(uid string) {
 	l.mu.Lock()

@@ -4,6 +4,7 @@
 package chaos
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -27,6 +28,7 @@ var (
 	from    = flag.Uint64("from", 1, "the first seed")
 	verbose = flag.Bool("trace", false, "print plan and trace of every seed")
 	shrink  = flag.Bool("shrink", true, "look for a smaller plan that fails as well")
+	save    = flag.String("save", "", "write the smallest plan of the first failing seed to this file")
 	most    = flag.Int("most", 3, "how many failing seeds to print in full")
 )
 
@@ -119,6 +121,15 @@ func report(t *testing.T, plan sim.Plan, result sim.Result, failed int) {
 	}
 	if *shrink {
 		plan, result = smaller(t, plan, result)
+	}
+	if *save != "" && failed == 1 {
+		data, err := json.MarshalIndent(plan, "", " ")
+		if err == nil {
+			err = os.WriteFile(*save, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Error(err)
+		}
 	}
 	t.Logf("the smallest plan found:\n%s\n%s\nviolations:\n  %s", plan, result.Trace, strings.Join(result.Violations, "\n  "))
 }

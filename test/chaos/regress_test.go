@@ -1,29 +1,36 @@
 package chaos
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/sim"
 )
 
-// regressions are plans that found a bug once, each with the seed that found it, made smaller.
-var regressions = []struct {
-	name string
-	plan sim.Plan
-}{
-	// A volume's update that a watch held back since before the end of the faults came after it, and was written about then.
-	{"18505-lag-ends-with-the-faults", sim.Plan{Seed: 18505, Claims: 1, Nodes: 3, Classes: []sim.Class{{Name: "class-0"}}, Length: 111 * time.Second,
-		Actions: []sim.Action{{At: 13 * time.Second, Do: "claim-create"}, {At: 105 * time.Second, Do: "watch-lag", N: 52, For: 126 * time.Second},
-			{At: 108 * time.Second, Do: "volume-retain", N: 37, For: 2 * time.Second}}}},
-}
-
+// TestRegressions runs plans that found a bug once, as -save wrote them: each file is named after the seed and the bug.
 func TestRegressions(t *testing.T) {
-	for _, r := range regressions {
-		t.Run(r.name, func(t *testing.T) {
-			if result := run(t, r.plan, sim.Options{}); len(result.Violations) > 0 {
-				t.Errorf("%s\n%s\n%s", r.plan, result.Trace, strings.Join(result.Violations, "\n"))
+	files, err := filepath.Glob("testdata/regressions/*.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d plans: %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".json"), func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plan sim.Plan
+			if err := json.Unmarshal(data, &plan); err != nil {
+				t.Fatal(err)
+			}
+			if alone {
+				plan = plan.Alone()
+			}
+			if result := run(t, plan, sim.Options{}); len(result.Violations) > 0 {
+				t.Errorf("%s\n%s\n%s", plan, result.Trace, strings.Join(result.Violations, "\n"))
 			}
 		})
 	}

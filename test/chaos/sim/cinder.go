@@ -274,12 +274,18 @@ func (n *cinder) do(a Action, mend func(func())) {
 func (n *cinder) mend() {
 	n.fake.SetQuota("", plenty)
 	n.w.set(func() { n.password = n.rotated })
+	n.resetStuck()
+}
+
+// resetStuck looks again and again: a deletion that was to fail may be asked for only now.
+func (n *cinder) resetStuck() {
 	for _, v := range n.fake.Volumes() {
 		if v.Status == "error_deleting" {
 			n.w.trace.add("admin", "resets the state of %s", v.ID)
 			n.fake.SetStatus(v.ID, "available")
 		}
 	}
+	n.w.later(time.Minute, 2*time.Minute, n.resetStuck, "admin", "resets")
 }
 
 func opOf(r *http.Request) string {

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -183,6 +184,9 @@ func (w *World) touchVolume(a Action) {
 	}
 	v := volumes[a.N%len(volumes)]
 	if a.Do == "volume-delete" {
+		if !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+			w.set(func() { w.kept[v.Name] = true }) // its storage stays behind: crash point 20
+		}
 		w.remove("admin", apiserver.Volumes, "", v.Name)
 		return
 	}
