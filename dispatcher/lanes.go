@@ -69,6 +69,7 @@ func (l *lanes) know(class, uid string) {
 	defer l.mu.Unlock()
 	if _, ok := l.classOf[uid]; !ok {
 		l.classOf[uid] = class
+		l.known[class]++
 	}
 }
 
