@@ -72,7 +72,7 @@ func realStage(t testing.TB, config map[string]string) *stage {
 // realRun is stage.run without the fake's part; uid is the claim's.
 func (s *stage) realRun(ctx context.Context, op contract.Operation, uid string) result {
 	request := sdktest.Provision(nil)
-	request.Operation, request.Claim.UID, request.VolumeName, request.SizeBytes, request.TimeoutSeconds = op, uid, "pvc-"+uid, 1<<30, 120
+	request.Operation, request.Claim.UID, request.VolumeName, request.SizeBytes, request.TimeoutSeconds = op, uid, "pvc-"+uid, 1<<30, 600
 	request.Parameters = s.parameters
 	volume := sdktest.Skeleton(request)
 	if op == contract.Delete {
