@@ -184,8 +184,8 @@ func (w *World) touchVolume(a Action) {
 	}
 	v := volumes[a.N%len(volumes)]
 	if a.Do == "volume-delete" {
-		if !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
-			w.set(func() { w.kept[v.Name] = true }) // its storage stays behind: crash point 20
+		if w.givenBack[v.Name] && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+			w.set(func() { w.kept[v.Name] = true }) // nobody had put it back yet, so the storage stays behind: crash point 20
 		}
 		w.remove("admin", apiserver.Volumes, "", v.Name)
 		return
@@ -195,7 +195,7 @@ func (w *World) touchVolume(a Action) {
 			return // too late: nobody can put the finalizer back that a retained volume does not have (crash point 20)
 		}
 		w.trace.add("admin", "no longer retain %s", v.Name)
-		w.set(func() { delete(w.kept, v.Name) })
+		w.set(func() { delete(w.kept, v.Name); w.givenBack[v.Name] = true })
 		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 			o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		})

@@ -49,6 +49,7 @@ type World struct {
 	stoppedSince time.Time                                       // when all deletions were stopped; zero while they are not
 	policyRead   map[string]corev1.PersistentVolumeReclaimPolicy // by process and volume: what its last live read saw
 	everBound    map[string]bool                                 // volumes that may hold data, by name
+	givenBack    map[string]bool                                 // volumes that an administrator no longer retains, by name
 	kept         map[string]bool                                 // storage whose volume an administrator keeps or dropped, by name
 
 	podMu sync.Mutex
@@ -60,7 +61,7 @@ type World struct {
 func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
-		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, kept: map[string]bool{},
+		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm = newBackend(w), make(chan struct{})
 	w.server.Calm = w.calm
