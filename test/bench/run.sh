@@ -15,8 +15,7 @@ case ",$wanted," in
 	kubectl apply -k deploy/base > /dev/null
 	kubectl -n flex-system rollout restart deployment/flex-provisioner > /dev/null
 	kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=2m
-	pleg=$(. .cluster/state/settings && echo "$PLEG")
-	args+=(-pleg "$pleg")
+	args+=(-pleg "$(sed -n 's/^PLEG=//p' .cluster/state/settings)")
 	;;
 esac
 exec bin/bench "${args[@]}"
