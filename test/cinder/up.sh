@@ -8,7 +8,7 @@
 #   TOKEN_TTL=3600 TOKEN_CACHE=300  seconds that Keystone's tokens are valid, and that Cinder believes one (-1: not at all)
 set -eu
 # shellcheck source=lib.sh
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 # shellcheck source=conf.sh
 . "$HERE/conf.sh"
 # shellcheck source=down.sh
@@ -75,9 +75,13 @@ start_tgtd() {
 	echo "include $STATE/targets/*" > "$STATE/targets.conf"
 	printf '#!/bin/sh\nexec /usr/sbin/tgt-admin -c %s "$@"\n' "$STATE/targets.conf" > "$STATE/bin/tgt-admin"
 	chmod +x "$STATE/bin/tgt-admin"
+	launch_tgtd
+	step "tgtd listens on $HOST:$ISCSI_PORT" "$began"
+}
+
+launch_tgtd() {
 	launch tgtd env TGT_IPC_SOCKET="$STATE/tgt.sock" /usr/sbin/tgtd -f --iscsi "portal=$HOST:$ISCSI_PORT"
 	until_ok 10 env TGT_IPC_SOCKET="$STATE/tgt.sock" tgtadm --op show --mode sys || die "tgtd did not start: see $LOG/tgtd.log"
-	step "tgtd listens on $HOST:$ISCSI_PORT" "$began"
 }
 
 # serve NAME FILE ARGUMENT...: one of server/'s programs, with the system's Python whatever else the machine has.
@@ -98,9 +102,11 @@ forward() {
 
 start_cinder() {
 	write_cinder_conf
-	serve cinder cinder_server.py --config-file "$STATE/cinder.conf"
+	launch_cinder
 	forward cinder "$API_PORT"
 }
+
+launch_cinder() { serve cinder cinder_server.py --config-file "$STATE/cinder.conf"; }
 
 start_keystone() {
 	local began url=http://$HOST:$KEYSTONE_PORT/v3
@@ -166,4 +172,4 @@ main() {
 		bring_up
 	fi
 }
-main
+[ "${BASH_SOURCE[0]}" != "$0" ] || main

@@ -101,29 +101,43 @@ func (c *cinder) call(method, path string, body, answer any) {
 
 func (c *cinder) send(method, url string, body, answer any) http.Header {
 	c.s.Helper()
+	header, err := c.try(method, url, body, answer)
+	c.s.ok(err)
+	return header
+}
+
+// try is for those who go on without an answer.
+func (c *cinder) try(method, url string, body, answer any) (http.Header, error) {
 	content := io.Reader(http.NoBody)
 	if body != nil {
 		data, err := json.Marshal(body)
-		c.s.ok(err)
+		if err != nil {
+			return nil, err
+		}
 		content = bytes.NewReader(data)
 	}
 	request, err := http.NewRequestWithContext(context.Background(), method, url, content)
-	c.s.ok(err)
+	if err != nil {
+		return nil, err
+	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("X-Auth-Token", c.token)
 	request.Header.Set("OpenStack-API-Version", "volume 3.70")
 	response, err := http.DefaultClient.Do(request)
-	c.s.ok(err)
+	if err != nil {
+		return nil, err
+	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
-	c.s.ok(err)
-	if response.StatusCode >= 300 {
-		c.s.Fatalf("%s %s: %s: %s", method, url, response.Status, text)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s %s: %w", method, url, err)
+	case response.StatusCode >= 300:
+		return nil, fmt.Errorf("%s %s: %s: %s", method, url, response.Status, text)
+	case answer == nil:
+		return response.Header, nil
 	}
-	if answer != nil {
-		c.s.ok(json.Unmarshal(text, answer))
-	}
-	return response.Header
+	return response.Header, json.Unmarshal(text, answer)
 }
 
 // cinderVolume is what the tests look at.
@@ -139,6 +153,17 @@ func (c *cinder) volumes() []cinderVolume {
 	var list struct{ Volumes []cinderVolume }
 	c.call("GET", "/volumes/detail", nil, &list)
 	return list.Volumes
+}
+
+// storage lists the names of the volumes that Cinder has, those that it is deleting among them.
+func (c *cinder) storage() ([]string, error) {
+	var list struct{ Volumes []cinderVolume }
+	_, err := c.try("GET", c.endpoint+"/volumes/detail", nil, &list)
+	var names []string
+	for _, v := range list.Volumes {
+		names = append(names, v.Name)
+	}
+	return names, err
 }
 
 // volume is the one of that name, or nil.

@@ -254,11 +254,16 @@ func (c *class) env(operation contract.Operation, volume string) map[string]stri
 // volumes are the names of the directories that the class's volumes have.
 func (c *class) volumes() []string {
 	c.s.Helper()
-	dirs, err := os.ReadDir(c.dir() + "/volumes")
+	names, err := c.storage()
 	c.s.ok(err)
+	return names
+}
+
+func (c *class) storage() ([]string, error) {
+	dirs, err := os.ReadDir(c.dir() + "/volumes")
 	var names []string
 	for _, d := range dirs {
 		names = append(names, d.Name())
 	}
-	return names
+	return names, err
 }

@@ -1,0 +1,317 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// fault is done to the cluster, and undone before it returns.
+type fault struct {
+	name   string
+	weight int
+	// ends says that it ends the dispatcher, or may.
+	ends bool
+	do   func(k *soak, ctx context.Context) error
+}
+
+// soakFaults are drawn by their weights.
+var soakFaults = []fault{
+	{"dispatcher killed", 4, true, (*soak).killDispatcher},
+	{"dispatcher cut off", 2, true, (*soak).cutDispatcher},
+	{"pods killed", 6, false, (*soak).killPods},
+	{"pods deleted", 3, false, (*soak).deletePods},
+	{"kubelet killed", 2, false, killComponents("kubelet")},
+	{"kube-controller-manager killed", 2, false, killComponents("kube-controller-manager")},
+	{"kube-scheduler killed", 1, false, killComponents("kube-scheduler")},
+	{"API server killed", 2, true, killComponents("kube-apiserver")},
+	{"etcd killed", 1, true, killComponents("etcd")},
+	{"Cinder killed", 3, false, (*soak).killCinder},
+	{"ConfigMap edited", 3, false, (*soak).editConfigMap},
+	{"ConfigMap deleted", 2, false, (*soak).deleteConfigMap},
+	{"Secret deleted", 2, false, (*soak).deleteSecret},
+	{"StorageClass deleted", 1, false, (*soak).deleteStorageClass},
+}
+
+// faults does one after the other until ctx ends; from a time on only those that leave the dispatcher alive.
+func (k *soak) faults(ctx context.Context, gentle time.Time) {
+	for {
+		sleep(ctx, k.between(3, 15))
+		if ctx.Err() != nil {
+			return
+		}
+		f := k.drawFault(time.Now().After(gentle))
+		k.mu.Lock()
+		k.struck[f.name]++
+		k.mu.Unlock()
+		// Not ctx: what was begun is undone.
+		if err := f.do(k, k.Context()); err != nil {
+			k.violated("fault %q could not be done or undone: %v", f.name, err)
+		}
+	}
+}
+
+func (k *soak) drawFault(gentle bool) fault {
+	choice := slices.DeleteFunc(slices.Clone(soakFaults), func(f fault) bool { return gentle && f.ends })
+	total := 0
+	for _, f := range choice {
+		total += f.weight
+	}
+	n := k.roll(total)
+	for _, f := range choice {
+		if n -= f.weight; n < 0 {
+			return f
+		}
+	}
+	panic("unreachable: the weights do not add up")
+}
+
+func (k *soak) roll(n int) int { return k.faultDice.IntN(n) }
+
+func (k *soak) between(least, most int) time.Duration {
+	return time.Duration(least*1000+k.roll((most-least)*1000)) * time.Millisecond
+}
+
+func (k *soak) killDispatcher(ctx context.Context) error {
+	for _, pod := range all(shared.pods, isDispatcher) {
+		if err := killed(ctx, pod); err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone is what containerd says of a container that has ended by itself.
+func gone(err error) bool {
+	return strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "already finished")
+}
+
+func (k *soak) cutDispatcher(ctx context.Context) error {
+	pods := all(shared.pods, isDispatcher)
+	if len(pods) == 0 || pods[0].Status.PodIP == "" {
+		return nil
+	}
+	address := pods[0].Status.PodIP + "/32"
+	if _, err := command(ctx, "test/cluster/enter.sh", "ip", "route", "add", "blackhole", address); err != nil {
+		return err
+	}
+	sleep(ctx, k.between(2, 25))
+	_, err := command(context.Background(), "test/cluster/enter.sh", "ip", "route", "del", "blackhole", address)
+	return err
+}
+
+// runningPods are up to three of the provisioner pods whose containers run.
+func (k *soak) runningPods() []*corev1.Pod {
+	pods := slices.DeleteFunc(k.pods(), func(p *corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning })
+	for i := range pods {
+		j := i + k.roll(len(pods)-i)
+		pods[i], pods[j] = pods[j], pods[i]
+	}
+	return pods[:min(3, len(pods))]
+}
+
+func (k *soak) killPods(ctx context.Context) error {
+	for _, pod := range k.runningPods() {
+		if err := killed(ctx, pod); err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *soak) deletePods(ctx context.Context) error {
+	now := int64(0)
+	for _, pod := range k.runningPods() {
+		err := shared.admin.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func killComponents(components ...string) func(*soak, context.Context) error {
+	return func(k *soak, ctx context.Context) error {
+		for _, c := range components {
+			if _, err := command(ctx, "test/cluster/ctl.sh", "kill", c); err != nil {
+				return err
+			}
+		}
+		sleep(ctx, k.between(0, 6))
+		for _, c := range slices.Backward(components) {
+			if _, err := command(context.Background(), "test/cluster/ctl.sh", "start", c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (k *soak) killCinder(ctx context.Context) error {
+	if _, err := command(ctx, "test/cinder/ctl.sh", "kill", "cinder"); err != nil {
+		return err
+	}
+	sleep(ctx, k.between(0, 6))
+	_, err := command(context.Background(), "test/cinder/ctl.sh", "start", "cinder")
+	return err
+}
+
+// oneClass draws a class.
+func (k *soak) oneClass() *soakClass { return k.classes[k.roll(len(k.classes))] }
+
+// editConfigMap sets a property that no image knows.
+func (k *soak) editConfigMap(ctx context.Context) error {
+	patch := fmt.Sprintf(`{"data":{"soak-edit":"%d"}}`, k.roll(1000))
+	return persist(ctx, func() error {
+		_, err := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Patch(ctx, k.oneClass().id, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		return err
+	})
+}
+
+func (k *soak) deleteConfigMap(ctx context.Context) error {
+	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+	name := k.oneClass().id
+	return awayFor(ctx, k.between(1, 10), func() (metav1.Object, error) { return configMaps.Get(ctx, name, metav1.GetOptions{}) },
+		func() error { return configMaps.Delete(ctx, name, metav1.DeleteOptions{}) },
+		func(was metav1.Object) error {
+			_, err := configMaps.Create(ctx, was.(*corev1.ConfigMap), metav1.CreateOptions{})
+			return err
+		})
+}
+
+func (k *soak) deleteSecret(ctx context.Context) error {
+	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
+	name := []string{k.classes[0].id, "cinder-cloud-config"}[k.roll(2)]
+	return awayFor(ctx, k.between(1, 10), func() (metav1.Object, error) { return secrets.Get(ctx, name, metav1.GetOptions{}) },
+		func() error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) },
+		func(was metav1.Object) error {
+			_, err := secrets.Create(ctx, was.(*corev1.Secret), metav1.CreateOptions{})
+			return err
+		})
+}
+
+func (k *soak) deleteStorageClass(ctx context.Context) error {
+	classes := shared.admin.StorageV1().StorageClasses()
+	name := k.oneClass().name
+	return awayFor(ctx, k.between(1, 10), func() (metav1.Object, error) { return classes.Get(ctx, name, metav1.GetOptions{}) },
+		func() error { return classes.Delete(ctx, name, metav1.DeleteOptions{}) },
+		func(was metav1.Object) error {
+			_, err := classes.Create(ctx, was.(*storagev1.StorageClass), metav1.CreateOptions{})
+			return err
+		})
+}
+
+// awayFor deletes an object and makes it again after a while as it was.
+func awayFor(ctx context.Context, while time.Duration, get func() (metav1.Object, error), remove func() error, create func(metav1.Object) error) error {
+	var was metav1.Object
+	if err := persist(ctx, func() (err error) { was, err = get(); return err }); err != nil {
+		return err
+	}
+	if err := persist(ctx, remove, apierrors.IsNotFound); err != nil {
+		return err
+	}
+	sleep(ctx, while)
+	was.SetResourceVersion("")
+	was.SetUID("")
+	return persist(ctx, func() error { return create(was) }, apierrors.IsAlreadyExists)
+}
+
+// footprint is what a dispatcher takes of its machine.
+type footprint struct {
+	goroutines, resident, heap float64
+}
+
+// footprint reads it when the dispatcher has nothing to do.
+func (k *soak) footprint(when string) footprint {
+	k.Helper()
+	var f footprint
+	k.wait(patient, "metrics", func() string {
+		var err error
+		if f, err = k.measure(k.Context()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	k.Logf("dispatcher at the %s: %s", when, f)
+	return f
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%.0f goroutines, %.1f MB resident, %.1f MB heap", f.goroutines, f.resident/1e6, f.heap/1e6)
+}
+
+func (k *soak) measure(ctx context.Context) (footprint, error) {
+	pods := dispatchers()
+	if len(pods) == 0 {
+		return footprint{}, fmt.Errorf("no dispatcher is ready")
+	}
+	text, err := shared.admin.CoreV1().Pods(contract.SystemNamespace).ProxyGet("http", pods[0].Name, "8080", "metrics", nil).DoRaw(ctx)
+	if err != nil {
+		return footprint{}, err
+	}
+	values := map[string]float64{}
+	for lines := bufio.NewScanner(strings.NewReader(string(text))); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			values[name] = n
+		}
+	}
+	f := footprint{values["go_goroutines"], values["process_resident_memory_bytes"], values["go_memstats_heap_inuse_bytes"]}
+	if f.goroutines == 0 || f.resident == 0 {
+		return f, fmt.Errorf("the metrics of %s do not tell", pods[0].Name)
+	}
+	return f, nil
+}
+
+// sameFootprint allows what a heap differs by from one collection to the next.
+func (k *soak) sameFootprint(start, end footprint) {
+	k.Helper()
+	if more := end.goroutines - start.goroutines; math.Abs(more) > 10 {
+		k.Errorf("the dispatcher has %+.0f goroutines more than at the start", more)
+	}
+	if end.resident > 1.25*start.resident+10e6 {
+		k.Errorf("the dispatcher takes %.1f MB, at the start %.1f MB", end.resident/1e6, start.resident/1e6)
+	}
+}
+
+// report prints, every minute, how far everything is.
+func (k *soak) report(ctx context.Context, began time.Time) {
+	for {
+		sleep(ctx, time.Minute)
+		if ctx.Err() != nil {
+			return
+		}
+		phases := map[string]int{}
+		for _, l := range k.all() {
+			switch {
+			case l.finishing.Load() && !l.stays:
+				phases["ended"]++
+			case l.wasBound():
+				phases["bound"]++
+			default:
+				phases["waiting"]++
+			}
+		}
+		foot, err := k.measure(ctx)
+		if err != nil {
+			k.say(began, "%v, %d provisioner pods, dispatcher: %v", phases, len(k.pods()), err)
+			continue
+		}
+		k.say(began, "%v, %d provisioner pods, dispatcher: %s", phases, len(k.pods()), foot)
+	}
+}
