@@ -62,6 +62,10 @@ test-e2e: cluster-up images ## against a real node, with volumes of a real Cinde
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
+soak: export ISCSI = 1
+soak: cluster-up images ## crashes for real: two claims a second on the cluster, with a real Cinder, FOR=1h
+	FLEX_E2E_SOAK=$(or $(FOR),1h) go test -count=1 -timeout 8h -tags e2e ./test/e2e -run '^TestSoak$$' -v
+
 bench: cluster-up images ## how fast, against the raw API and others
 	test/bench/run.sh
 
@@ -86,7 +90,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e chaos bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

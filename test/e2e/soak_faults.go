@@ -43,6 +43,7 @@ var soakFaults = []fault{
 	{"etcd killed", 1, true, killComponents("etcd")},
 	{"Cinder killed", 3, false, (*soak).killCinder},
 	{"ConfigMap edited", 3, false, (*soak).editConfigMap},
+	{"ConfigMap broken", 1, false, (*soak).breakConfigMap},
 	{"ConfigMap deleted", 2, false, (*soak).deleteConfigMap},
 	{"Secret deleted", 2, false, (*soak).deleteSecret},
 	{"StorageClass deleted", 1, false, (*soak).deleteStorageClass},
@@ -87,13 +88,27 @@ func (k *soak) between(least, most int) time.Duration {
 	return time.Duration(least*1000+k.roll((most-least)*1000)) * time.Millisecond
 }
 
+// killDispatcher leaves the start of the next one to the kubelet, or where that would wait for long by now, to the
+// Deployment.
 func (k *soak) killDispatcher(ctx context.Context) error {
 	for _, pod := range all(shared.pods, isDispatcher) {
 		if err := killed(ctx, pod); err != nil && !gone(err) {
 			return err
 		}
+		if slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.RestartCount > 1 }) {
+			if err := deleteNow(ctx, pod); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+func deleteNow(ctx context.Context, pod *corev1.Pod) error {
+	now := int64(0)
+	return persist(ctx, func() error {
+		return shared.admin.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	}, apierrors.IsNotFound)
 }
 
 // gone is what containerd says of a container that has ended by itself.
@@ -135,10 +150,8 @@ func (k *soak) killPods(ctx context.Context) error {
 }
 
 func (k *soak) deletePods(ctx context.Context) error {
-	now := int64(0)
 	for _, pod := range k.runningPods() {
-		err := shared.admin.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-		if err != nil && !apierrors.IsNotFound(err) {
+		if err := deleteNow(ctx, pod); err != nil {
 			return err
 		}
 	}
@@ -174,11 +187,24 @@ func (k *soak) killCinder(ctx context.Context) error {
 // oneClass draws a class.
 func (k *soak) oneClass() *soakClass { return k.classes[k.roll(len(k.classes))] }
 
-// editConfigMap sets a property that no image knows.
 func (k *soak) editConfigMap(ctx context.Context) error {
-	patch := fmt.Sprintf(`{"data":{"soak-edit":"%d"}}`, k.roll(1000))
+	return patchConfigMap(ctx, k.oneClass().id, fmt.Sprintf(`{"data":{"max-concurrent":"%d"}}`, 10+k.roll(20)))
+}
+
+// breakConfigMap gives Cinder's class a property that the image refuses, for a while.
+func (k *soak) breakConfigMap(ctx context.Context) error {
+	name := k.classes[1].id
+	if err := patchConfigMap(ctx, name, `{"data":{"no-such-property":"1"}}`); err != nil {
+		return err
+	}
+	sleep(ctx, k.between(1, 10))
+	return patchConfigMap(ctx, name, `{"data":{"no-such-property":null}}`)
+}
+
+func patchConfigMap(ctx context.Context, name, patch string) error {
+	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
 	return persist(ctx, func() error {
-		_, err := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Patch(ctx, k.oneClass().id, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		_, err := configMaps.Patch(ctx, name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	})
 }
