@@ -15,7 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// soakRate is how many claims are made a second, as issue and docs/crash-points.md have it.
+// soakRate is how many claims are made a second, unless mostWaiting wait.
 const soakRate = 2
 
 // soakPatience is how long after the last fault everything may take to come right: pods that were refused wait up to five
