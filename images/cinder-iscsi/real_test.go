@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"regexp"
@@ -112,8 +113,9 @@ func TestRealCinder(t *testing.T) {
 			s.realRun(t.Context(), contract.Provision, uid).want(t, 0, "")
 			found, err := s.client(t).Find(t.Context(), "pvc-"+uid)
 			if err != nil || len(found) != 1 || found[0].Status != "in-use" || len(found[0].Attachments) != 1 {
-				t.Errorf("in cinder there is %+v, %v", found, err)
+				t.Fatalf("in cinder there is %+v, %v", found, err)
 			}
+			s.wantListed(uid, "openstack volume set --state available --detached "+found[0].ID+" && openstack volume delete "+found[0].ID)
 			volume := s.cluster.Volume("pvc-" + uid)
 			if volume.Spec.ISCSI == nil || !volume.Spec.ISCSI.SessionCHAPAuth || len(s.cluster.Secrets()) != 1 {
 				t.Errorf("volume %s", asJSON(t, volume.Spec.PersistentVolumeSource))
@@ -125,7 +127,26 @@ func TestRealCinder(t *testing.T) {
 			if found, err := s.client(t).Find(t.Context(), "pvc-"+uid); err != nil || len(found) != 0 || len(s.cluster.Secrets()) != 0 {
 				t.Errorf("left in cinder: %+v, %v; %d secrets", found, err, len(s.cluster.Secrets()))
 			}
+			s.wantListed(uid, "")
 		})
+	}
+}
+
+// wantListed wants the operation list to name the claim's volume with that command to remove it, or, without one, not at all.
+func (s *stage) wantListed(uid, remove string) {
+	s.t.Helper()
+	pod := s.pod(sdktest.List(nil), nil)
+	storage, err := provisioner{root: pod.Root, log: io.Discard}.List(s.t.Context(), sdktest.List(nil))
+	if err != nil {
+		s.t.Errorf("list: %v", err)
+	}
+	storage = slices.DeleteFunc(storage, func(v sdk.Storage) bool { return v.Name != "pvc-"+uid })
+	var want []sdk.Storage
+	if remove != "" {
+		want = []sdk.Storage{{Name: "pvc-" + uid, Remove: remove}}
+	}
+	if !slices.Equal(storage, want) {
+		s.t.Errorf("listed: %q, want %q", storage, want)
 	}
 }
 
