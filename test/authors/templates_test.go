@@ -95,10 +95,33 @@ func TestTemplates(t *testing.T) {
 					t.Errorf("%s: exit code %d with the message %q", step.name, code, message)
 				}
 			}
+			wantLists(t, language, program, sdktest.NewPod(t, sdktest.List(properties), nil, nil), mount)
 			if volume := server.Volume(request.VolumeName); !bytes.Contains(volume, []byte(`"nfs":{"server":"10.0.0.1","path":"/srv/nfs/`+request.VolumeName+`"}`)) {
 				t.Errorf("the volume is %s", volume)
 			}
 		})
+	}
+}
+
+// wantLists: operation list names what is there, and away is not empty. Inline scripts are never asked.
+func wantLists(t *testing.T, language, program string, pod sdktest.Pod, mount string) {
+	t.Helper()
+	const other = "pvc-6f1c0d0e-9f0e-4b6e-8f44-3b1b8c6a9d10"
+	if language == "shell" {
+		return
+	}
+	if err := os.Mkdir(filepath.Join(mount, other), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := "storage " + other + " ssh 10.0.0.1 rm -rf -- /srv/nfs/" + other + "\n"
+	if code, output := execute(t, program, pod); code != contract.ExitDone || output != want {
+		t.Errorf("list: exit code %d, printed\n%swant\n%s", code, output, want)
+	}
+	if err := os.Remove(filepath.Join(mount, ".disks")); err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := execute(t, program, pod); code != contract.ExitNotHere {
+		t.Errorf("list where the export is away: exit code %d, want %d", code, contract.ExitNotHere)
 	}
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes, removes and expands a directory of an NFS export for each claim of the class {{.Name}}. Put your storage in its place.
+"""Makes, removes, expands and lists directories of an NFS export, one for each claim of the class {{.Name}}. Put your storage in
+their place.
 
 Properties: server and export, as nodes mount it; mount, where this pod has the export, /export if not given.
 """
@@ -49,6 +50,16 @@ def expand(directory):
         fail(f"{directory} is not there; is the export mounted?", "--try-again")
 
 
+def list_storage(request, mount, mark):
+    """Prints what there is, for the audit: a name, and how a person would remove it."""
+    if not os.path.exists(mark):
+        fail("nothing was made, or the export is not mounted", "--not-here")
+    properties = request["properties"]
+    for name in sorted(os.listdir(mount)):
+        if name.startswith("pvc-"):
+            print(f'storage {name} ssh {properties["server"]} rm -rf -- {properties["export"]}/{name}')
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -60,7 +71,7 @@ def main():
     mount = request["properties"].get("mount", "/export")
     if not os.path.isdir(mount):
         fail(f"the export is not mounted at {mount}", "--try-again")
-    # The one name by which the next attempt, and the delete, find it again.
+    # The one name by which the next attempt, and the delete, find it again; empty for list.
     directory = os.path.join(mount, request["volumeName"])
     mark = os.path.join(mount, ".{{.Name}}")  # tells the export from an empty mount point
     operation = request["operation"]
@@ -71,6 +82,8 @@ def main():
             delete(directory, mark)
         elif operation == "expand":
             expand(directory)
+        elif operation == "list":
+            list_storage(request, mount, mark)
         else:
             fail(f"operation {operation} is not known", "--refuse")
     except OSError as error:
