@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"encoding/base64"
 	"net/http"
 	"strings"
 
@@ -89,9 +88,8 @@ func (t *trial) checkUnknownOperation() {
 func (t *trial) checkSecrets() {
 	for _, r := range t.runs {
 		for _, secret := range t.tokens {
-			coded := base64.StdEncoding.EncodeToString([]byte(secret))
 			for where, text := range map[string]string{"the log": r.Output, "the message": r.Message, "the volume": string(r.volume)} {
-				if strings.Contains(text, secret) || strings.Contains(text, coded) {
+				if Shows(text, secret) {
 					t.fail(nil, "no secret in "+where, "a "+string(r.Operation)+" put the pod's token or a line of its Secrets into "+where,
 						"do not print what is read from "+contract.TokenDir+" or "+contract.SecretsDir+"; no set -x")
 				}
@@ -104,13 +102,7 @@ func (t *trial) checkSecrets() {
 }
 
 // redact hides secrets in what a report shows.
-func (s *stage) redact(text string) string {
-	for _, secret := range s.tokens {
-		text = strings.ReplaceAll(text, secret, "[secret]")
-		text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(secret)), "[secret]")
-	}
-	return text
-}
+func (s *stage) redact(text string) string { return Redact(text, s.tokens) }
 
 func (t *trial) checkMessages() {
 	for _, r := range t.runs {

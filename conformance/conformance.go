@@ -189,7 +189,7 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	check.run(t)
 	result.Took = time.Since(start)
 	for _, f := range t.findings[:min(len(t.findings), maxFindings)] {
-		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.came), f.remedy, s.redact(lastLines(f.log))})
+		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.came), f.remedy, s.redact(LastLines(f.log))})
 	}
 	switch {
 	case len(result.Findings) > 0:
@@ -200,8 +200,8 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	return result, nil
 }
 
-// lastLines is as much of a log as a report shows.
-func lastLines(log string) string {
+// LastLines is as much of a log as a report shows.
+func LastLines(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }

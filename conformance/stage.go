@@ -11,7 +11,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -159,17 +158,7 @@ func (s *stage) addSecret(name, from string) error {
 		if err != nil {
 			return fmt.Errorf("read secret %s: %w", name, err)
 		}
-		for line := range strings.Lines(string(data)) {
-			// Of settings only some are secret.
-			if key, value, found := strings.Cut(line, "="); found && !guarded.MatchString(key) {
-				continue
-			} else if found {
-				line = value
-			}
-			if word := strings.Trim(strings.TrimSpace(line), `"'`); len(word) >= 8 {
-				s.tokens = append(s.tokens, word)
-			}
-		}
+		s.tokens = append(s.tokens, SecretWords(string(data))...)
 	}
 	return nil
 }
@@ -179,8 +168,8 @@ func (s *stage) hostPort() (string, string) {
 	return address.Hostname(), address.Port()
 }
 
-// sizeOf is 1 GiB, or the nearest that claims of the class may ask for.
-func sizeOf(config *configmaps.Config) int64 {
+// SizeOf is 1 GiB, or the nearest that claims of the class may ask for.
+func SizeOf(config *configmaps.Config) int64 {
 	size := max(int64(1<<30), config.MinSize)
 	if config.MaxSize > 0 {
 		size = min(size, config.MaxSize)
@@ -206,7 +195,7 @@ func (s *stage) newClaim() *claim {
 	return &claim{Request: contract.Request{
 		VolumeName:   podspec.VolumeName(uid),
 		Claim:        contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
-		StorageClass: config.StorageClass, SizeBytes: sizeOf(config),
+		StorageClass: config.StorageClass, SizeBytes: SizeOf(config),
 		AccessModes: []string{string(access)}, VolumeMode: string(mode),
 		Username: "alice", Groups: []string{"team-a", "system:authenticated"},
 		TimeoutSeconds: int64(s.options.Timeout.Seconds()),
@@ -382,15 +371,12 @@ func (s *stage) look(ctx context.Context) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// guarded are names of settings that nobody should see.
-var guarded = regexp.MustCompile(`(?i)passw|secret|token|key`)
-
 // learnSecrets notes what the provisioner itself put into Secrets and nobody else should see.
 func (s *stage) learnSecrets() {
 	for _, secret := range s.api.Secrets() {
 		for key, value := range secret.Data {
 			word := string(value)
-			if guarded.MatchString(key) && len(word) >= 8 && !slices.Contains(s.tokens, word) {
+			if Guarded(key) && len(word) >= shortest && !slices.Contains(s.tokens, word) {
 				s.tokens = append(s.tokens, word)
 			}
 		}
