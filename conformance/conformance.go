@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		}
 	}
 	report.Runs = len(s.runs)
-	report.Passed = !slices.ContainsFunc(report.Results, Result.stands)
+	report.Judge()
 	return report, nil
 }
 

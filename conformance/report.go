@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,6 +52,9 @@ type Finding struct {
 	// Log is the end of what the pod printed.
 	Log string `json:"log,omitempty"`
 }
+
+// Judge says whether all that is required passed.
+func (r *Report) Judge() { r.Passed = !slices.ContainsFunc(r.Results, Result.stands) }
 
 // stands in the way of the whole.
 func (r Result) stands() bool { return r.Required && (r.Status == Failed || r.Status == Skipped) }

@@ -120,6 +120,10 @@ nodeAffinity:
 
 	{name: "conformance-help", args: []string{"conformance", "--help"}},
 	{name: "conformance-of-nothing", args: []string{"conformance"}},
+	{name: "conformance-cluster-no-class", args: []string{"conformance", "--cluster", "--size", "much"}},
+	{name: "conformance-cluster-script", args: []string{"conformance", "--cluster", "x.sh"}},
+	{name: "conformance-cluster-property", args: []string{"conformance", "--cluster", "--class", "x", "--property", "a=b"}},
+	{name: "conformance-class-alone", args: []string{"conformance", "x.sh", "--class", "x"}},
 	{name: "conformance-pair", args: []string{"conformance", "x", "--property", "zone"}},
 	{name: "conformance-key-twice", args: []string{"conformance", "x", "--parameter", "a=1", "--parameter", "a=2"}},
 

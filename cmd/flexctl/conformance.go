@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
 )
 
 // conformanceFlags are those that are not yet options.
@@ -23,13 +25,15 @@ type conformanceFlags struct {
 	properties, parameters, secrets []string
 	runAsUser                       int64
 	list, junit, json               string
+	onCluster                       bool
+	cluster                         cluster.Options
 }
 
 func newConformanceCommand() *cobra.Command {
 	f := &conformanceFlags{}
 	cmd := &cobra.Command{
-		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP",
-		Short: "Try a provisioner against the contract, without a cluster",
+		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP, or --cluster --class NAME",
+		Short: "Try a provisioner against the contract, without a cluster or on one",
 		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server: twice, at
 once, killed at any moment, with hostile input, and more. It tells what was done, what was expected, what came and what to do
 about it, and ends with 0 if all that is required passed, else with 1. What could not be tried is not passed.
@@ -39,16 +43,27 @@ IMAGE      an archive as docker save writes it, or a name that docker, podman or
 CONFIGMAP  a class's ConfigMap in YAML; an inline script runs on this machine unless --image names another one
 
 It needs Linux, and root or user namespaces; pods are run in namespaces of their own. Storage of the pods' own is a directory
-(--storage, mount-claims, host-path). Other storage is used for real: let it be one for tests.`,
+(--storage, mount-claims, host-path). Other storage is used for real: let it be one for tests.
+
+With --cluster it tries a class that is installed on the cluster of your kubeconfig, by claims: bound, used by pods, expanded,
+deleted, also while provisioner pods are removed. What it makes is in one namespace and is removed at the end, after Ctrl-C
+too. What you may not do there is not checked, which is said, and what is required and not checked is not passed.`,
 		Example: `  flexctl conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
   flexctl conformance image.tar --property root=/srv/x --storage /srv/x --junit report.xml
   flexctl conformance configmap.yaml
-  flexctl conformance registry.example/lun:v2 --secret lun-login=./login --list 'ssh array list-luns'`,
+  flexctl conformance registry.example/lun:v2 --secret lun-login=./login --list 'ssh array list-luns'
+  flexctl conformance --cluster --class silver
+  flexctl conformance --cluster --class silver --namespace team-a --size 5Gi --timeout 10m --junit report.xml`,
 		DisableFlagsInUseLine: true,
 		Args:                  atMost(1, "give one provisioner"),
 		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
-	flags := cmd.Flags()
+	f.add(cmd.Flags())
+	f.addCluster(cmd.Flags())
+	return cmd
+}
+
+func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property of the class; may be repeated, as all that follow")
 	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=DIRECTORY: a Secret, from a directory of files")
@@ -58,16 +73,21 @@ It needs Linux, and root or user namespaces; pods are run in namespaces of their
 	flags.BoolVar(&f.Expandable, "expandable", false, "volumes can be expanded, as the ConfigMap's key says")
 	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
-	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long one pod may run")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long one pod may run; with --cluster how long each thing is waited for, 5m if not given")
 	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
-	flags.IntVar(&f.Kills, "kills", 20, "at how many moments of an operation it is killed")
+	flags.IntVar(&f.Kills, "kills", 20, "at how many moments of an operation it is killed; with --cluster 3 if not given")
 	flags.StringArrayVar(&f.Only, "check", nil, "run this check only; the others then count as skipped")
 	flags.StringVar(&f.junit, "junit", "", "write the report to this file, as JUnit XML")
 	flags.StringVar(&f.json, "json", "", "write the report to this file, as JSON")
-	return cmd
 }
 
 func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
+	if err := f.checkMode(cmd.Flags()); err != nil {
+		return err
+	}
+	if f.onCluster {
+		return f.runOnCluster(cmd, args)
+	}
 	if len(args) == 0 {
 		return errors.New("flexctl conformance: name a script, an image or a ConfigMap")
 	}
@@ -91,20 +111,33 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if o.Flexctl, err = conformance.DefaultFlexctl(); err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	o.Done = func(r conformance.Result) { _ = r.WriteText(out) } // a lost line is not worth the rest
-	report, err := conformance.Run(cmd.Context(), o)
-	if err != nil {
-		return fmt.Errorf("flexctl conformance: %w", err)
+	o.Done = show(cmd.OutOrStdout())
+	return f.finish(cmd)(conformance.Run(cmd.Context(), o))
+}
+
+// show writes each result as it comes.
+func show(out io.Writer) func(conformance.Result) {
+	return func(r conformance.Result) { _ = r.WriteText(out) } // a lost line is not worth the rest
+}
+
+// finish takes what a run came to. There may be a report beside an error.
+func (f *conformanceFlags) finish(cmd *cobra.Command) func(*conformance.Report, error) error {
+	return func(report *conformance.Report, err error) error {
+		if err != nil {
+			err = fmt.Errorf("flexctl conformance: %w", err)
+		}
+		if report == nil {
+			return err
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "\n"+report.Summary())
+		if err := errors.Join(err, f.write(report)); err != nil {
+			return err
+		}
+		if !report.Passed {
+			return errors.New("not all that is required passed")
+		}
+		return nil
 	}
-	fmt.Fprintln(out, "\n"+report.Summary())
-	if err := f.write(report); err != nil {
-		return err
-	}
-	if !report.Passed {
-		return errors.New("not all that is required passed")
-	}
-	return nil
 }
 
 func (f *conformanceFlags) write(report *conformance.Report) error {

@@ -7,11 +7,18 @@ import (
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
 )
 
 // TestConformance: docs/conformance.md has every check as the code describes it. -update puts them there.
 func TestConformance(t *testing.T) {
-	const name, begin, end = "docs/conformance.md", "<!-- checks -->\n", "<!-- /checks -->"
+	wantChecks(t, "checks", conformance.Checks())
+	wantChecks(t, "cluster checks", cluster.Checks())
+}
+
+func wantChecks(t *testing.T, which string, checks []conformance.Check) {
+	t.Helper()
+	name, begin, end := "docs/conformance.md", "<!-- "+which+" -->\n", "<!-- /"+which+" -->"
 	text := read(t, name)
 	before, rest, found := strings.Cut(text, begin)
 	had, after, closed := strings.Cut(rest, end)
@@ -20,7 +27,7 @@ func TestConformance(t *testing.T) {
 	}
 	var want strings.Builder
 	want.WriteString("| Check | | What is done | The contract |\n|---|---|---|---|\n")
-	for _, check := range conformance.Checks() {
+	for _, check := range checks {
 		needed := "required"
 		if !check.Required {
 			needed = "advice"

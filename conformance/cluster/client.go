@@ -1,0 +1,113 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// requestTimeout bounds a request that nothing else ends.
+const requestTimeout = 30 * time.Second
+
+// client knows the few kinds that the kit needs: flexctl lies in every pod that runs a script, and all kinds would make it
+// half as large again.
+type client struct {
+	host                  string
+	core, storage, access rest.Interface
+}
+
+// connect finds the cluster as kubectl does.
+func connect(o Options) (*client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = o.Kubeconfig
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w", err)
+	}
+	config.QPS, config.Burst = 50, 100
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {
+		return nil, err
+	}
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	c := &client{host: config.Host}
+	for _, group := range []struct {
+		version schema.GroupVersion
+		path    string
+		to      *rest.Interface
+	}{
+		{corev1.SchemeGroupVersion, "/api", &c.core},
+		{storagev1.SchemeGroupVersion, "/apis", &c.storage},
+		{authorizationv1.SchemeGroupVersion, "/apis", &c.access},
+	} {
+		one := rest.CopyConfig(config)
+		one.GroupVersion, one.APIPath = &group.version, group.path
+		if *group.to, err = rest.RESTClientFor(one); err != nil {
+			return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+		}
+	}
+	return c, nil
+}
+
+// get reads an object of the core group; an empty namespace is for those that have none.
+func (c *client) get(ctx context.Context, namespace, resource, name string, into runtime.Object) error {
+	err := c.core.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).Do(ctx).Into(into)
+	return wrap("get", resource, name, err)
+}
+
+func (c *client) list(ctx context.Context, namespace, resource string, options metav1.ListOptions, into runtime.Object) error {
+	err := c.core.Get().NamespaceIfScoped(namespace, namespace != "").Resource(resource).
+		VersionedParams(&options, metav1.ParameterCodec).Do(ctx).Into(into)
+	return wrap("list", resource, namespace, err)
+}
+
+// create does not end with ctx: what was made has to be known, to be removed.
+func (c *client) create(ctx context.Context, namespace, resource string, object, into runtime.Object) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	err := c.core.Post().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Body(object).Do(ctx).Into(into)
+	return wrap("create", resource, "", err)
+}
+
+// remove deletes at once, and this very object only. That it is gone already is no error.
+func (c *client) remove(ctx context.Context, namespace, resource, name string, uid types.UID) error {
+	none := int64(0)
+	err := c.core.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).
+		Body(&metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return wrap("delete", resource, name, err)
+}
+
+// there reads an object and says whether there is one.
+func (c *client) there(ctx context.Context, namespace, resource, name string, into runtime.Object) (bool, error) {
+	err := c.get(ctx, namespace, resource, name, into)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func wrap(verb, resource, name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if name != "" {
+		resource += " " + name
+	}
+	return fmt.Errorf("%s %s: %w", verb, resource, err)
+}

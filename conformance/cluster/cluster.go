@@ -1,0 +1,106 @@
+// Package cluster tries a class that is installed on a real cluster: it makes claims as a user would, removes the pods that
+// serve them, uses the volumes and deletes them, and looks at what is there afterwards. It complements package conformance,
+// which tries the provisioner alone and far harder. Everything that it makes is in one namespace, and gone at the end.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+)
+
+// Options say what is tried, and where.
+type Options struct {
+	// Kubeconfig and Context choose the cluster; empty for the choice that kubectl makes.
+	Kubeconfig, Context string
+	// Class is the StorageClass that is tried.
+	Class string
+	// Namespace is where the claims and the pods that use them are made; empty for a namespace of the run's own.
+	Namespace string
+	// ProvisionersNamespace is where the dispatcher runs the provisioner pods.
+	ProvisionersNamespace string
+	// Size is what the claims ask for; empty for 1 GiB, or the nearest that the class offers.
+	Size string
+	// ConsumerImage is the image of the pods that use the volumes. It has to have sh, cat, dd and sync.
+	ConsumerImage string
+	// Timeout bounds each thing that is waited for: a claim that is to be bound, a volume that is to go.
+	Timeout time.Duration
+	// Kills is how many pods of an operation are removed, at moments spread over a run of it.
+	Kills int
+	// List is conformance.Options': it names each piece of storage there is. Nil where that cannot be known.
+	List func(context.Context) ([]string, error)
+	// Only are the names of the checks that run; empty for all. The others count as skipped.
+	Only []string
+	// Done is told of each result as it comes. It may be nil.
+	Done func(conformance.Result)
+}
+
+// Run tries a class. The error is about what kept the kit from trying, or from removing what it made: there may be a report
+// beside it. What is wrong with the class is in the report. When ctx ends, what was made is removed all the same.
+func Run(ctx context.Context, o Options) (report *conformance.Report, err error) {
+	if faults := o.validate(); len(faults) > 0 {
+		return nil, faults.ToAggregate()
+	}
+	api, err := connect(o)
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{options: o, api: api}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	if err := s.open(ctx); err != nil {
+		return nil, err
+	}
+	report = &conformance.Report{Subject: "class " + o.Class + " on " + api.host}
+	for _, c := range checks() {
+		result, err := s.try(ctx, c, report.Results)
+		if err != nil {
+			return nil, fmt.Errorf("check %s: %w", c.Name, err)
+		}
+		report.Results = append(report.Results, result)
+		if o.Done != nil {
+			o.Done(result)
+		}
+	}
+	report.Runs = len(s.watcher.all())
+	report.Judge()
+	return report, nil
+}
+
+func (o Options) validate() field.ErrorList {
+	var faults field.ErrorList
+	if o.Class == "" {
+		faults = append(faults, field.Required(field.NewPath("class"), "name the StorageClass that is to be tried"))
+	}
+	if o.Size != "" {
+		if size, err := resource.ParseQuantity(o.Size); err != nil || size.Sign() <= 0 {
+			faults = append(faults, field.Invalid(field.NewPath("size"), o.Size, "must be a quantity above 0, such as 1Gi"))
+		}
+	}
+	if o.Timeout < time.Second {
+		faults = append(faults, field.Invalid(field.NewPath("timeout"), o.Timeout.String(), "must be at least 1s"))
+	}
+	if o.Kills < 1 {
+		faults = append(faults, field.Invalid(field.NewPath("kills"), o.Kills, "must be at least 1"))
+	}
+	for i, name := range o.Only {
+		if names := names(); !slices.Contains(names, name) {
+			faults = append(faults, field.NotSupported(field.NewPath("check").Index(i), name, names))
+		}
+	}
+	return faults
+}
+
+func names() []string {
+	var all []string
+	for _, c := range checks() {
+		all = append(all, c.Name)
+	}
+	return all
+}

@@ -1,0 +1,68 @@
+package cluster
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func notExpandable(s *stage) string {
+	if allowed := s.class.AllowVolumeExpansion; allowed == nil || !*allowed {
+		return "the StorageClass does not say allowVolumeExpansion"
+	}
+	return ""
+}
+
+func (t *trial) checkExpand() {
+	const remedy = "kubectl describe pvc tells what the dispatcher did; docs/events.md what it means"
+	mode := t.mode()
+	if t.config != nil && slices.Contains(t.config.VolumeModes, corev1.PersistentVolumeBlock) {
+		mode = corev1.PersistentVolumeBlock // which can grow whatever the kind
+	}
+	c, ok := t.bound(mode)
+	if !ok || !t.writes(c) {
+		return
+	}
+	if volume := t.volume(c); volume != nil && onDevice(volume) {
+		t.unseen = "nobody grows a file system on iSCSI or Fibre Channel; the class would have to offer volumeMode Block"
+		t.wantGone(c, "after it was used", "see check delete")
+		return
+	}
+	size := t.size()
+	size.Add(t.size())
+	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size.String())
+	t.must(wrap("patch", "persistentvolumeclaims", c.Name, t.api.core.Patch(types.MergePatchType).Namespace(c.Namespace).
+		Resource("persistentvolumeclaims").Name(c.Name).Body([]byte(patch)).Do(t.ctx).Into(c.PersistentVolumeClaim)))
+	if lack := t.until(func() string { return t.smaller(c, size) }); lack != "" {
+		t.fail(c, "the volume has "+size.String(), lack+t.told(c), remedy)
+	} else if !t.reads(c, "after the expansion") { // and a pod for what a node has to do
+		return
+	} else if lack := t.until(func() string { return t.lags(c, size) }); lack != "" {
+		t.fail(c, "the claim has "+size.String(), lack+t.told(c), remedy)
+	}
+	t.wantGone(c, "after an expansion", "see check delete")
+}
+
+// smaller says what the volume lacks.
+func (t *trial) smaller(c *claim, size resource.Quantity) string {
+	volume := t.volume(c)
+	if volume == nil {
+		return "there is no volume"
+	}
+	if has := volume.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(size) < 0 {
+		return "it has " + has.String()
+	}
+	return ""
+}
+
+// lags says what the claim lacks.
+func (t *trial) lags(c *claim, size resource.Quantity) string {
+	t.must(t.api.get(t.ctx, c.Namespace, "persistentvolumeclaims", c.Name, c.PersistentVolumeClaim))
+	if has := c.Status.Capacity[corev1.ResourceStorage]; has.Cmp(size) < 0 {
+		return "it has " + has.String()
+	}
+	return ""
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+func (t *trial) checkPods() {
+	root := t.config != nil && t.config.RunAsUser != nil && *t.config.RunAsUser == 0
+	pods := t.watcher.all()
+	for _, s := range pods {
+		if faults := privileges(s.Pod, root); len(faults) > 0 {
+			t.fail(nil, "provisioner pods have no privileges", s.Name+": "+strings.Join(faults, "; "), "does somebody change pods on their way? the dispatcher makes them so")
+			return
+		}
+	}
+	if len(pods) == 0 {
+		t.unseen = "there were no pods"
+	}
+}
+
+func noSecrets(s *stage) string {
+	if s.config != nil && len(s.config.Secrets) == 0 && len(s.words) == 0 {
+		return "the class mounts no Secrets (its key secrets), and its provisioner made none that was seen"
+	}
+	return ""
+}
+
+// learnSecret notes what the provisioner put into the Secret of a claim's volume.
+func (t *trial) learnSecret(c *claim) {
+	lack, err := t.lacks(t.ctx, toSecrets)
+	t.must(err)
+	if lack != "" {
+		return
+	}
+	secret := &corev1.Secret{}
+	there, err := t.api.there(t.ctx, t.options.ProvisionersNamespace, "secrets", c.volumeName(), secret)
+	t.must(err)
+	if there {
+		t.learn(secret)
+	}
+}
+
+// setting are keys of Secrets that were made of an environment.
+var setting = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+func (t *trial) learn(secret *corev1.Secret) {
+	for key, value := range secret.Data {
+		text := strings.TrimSpace(string(value))
+		if (conformance.Guarded(key) || setting.MatchString(key)) && !strings.Contains(text, "\n") {
+			text = key + "=" + text
+		}
+		t.words = append(t.words, conformance.SecretWords(text)...)
+	}
+}
+
+// checkSecrets never shows what it found.
+func (t *trial) checkSecrets() {
+	if t.config != nil {
+		for _, name := range t.config.Secrets {
+			secret := &corev1.Secret{}
+			t.must(t.api.get(t.ctx, t.options.ProvisionersNamespace, "secrets", name, secret))
+			t.learn(secret)
+		}
+	}
+	texts, unread := t.texts()
+	for _, where := range shown(texts, t.words) {
+		t.fail(nil, "no secret in "+where, "a line of the class's Secrets is in "+where,
+			"do not print what is read from "+contract.SecretsDir+"; no set -x")
+	}
+	switch pods := len(t.watcher.all()); {
+	case len(unread) == pods:
+		t.unseen = "all pods were gone before their logs could be read"
+	case len(unread) > 0:
+		t.note = fmt.Sprintf("but for the logs of %d of %d pods, which were gone too soon", len(unread), pods)
+	}
+}
+
+// texts are all that others can read, by where it is; unread are the pods whose logs were not seen.
+func (t *trial) texts() (texts map[string]string, unread []string) {
+	texts = map[string]string{}
+	for _, at := range []place{claims, provisioners, volumes} {
+		for _, e := range t.events(at) {
+			texts["the events in namespace "+t.in(at)] += e.Message + "\n"
+		}
+	}
+	for _, s := range t.watcher.all() {
+		texts["the log of a "+string(s.operation())+" pod"] += s.log + "\n"
+		for _, status := range s.Status.ContainerStatuses {
+			if end := status.State.Terminated; end != nil {
+				texts["the message of a "+string(s.operation())+" pod"] += end.Message + "\n"
+			}
+		}
+		if !s.logged && started(s.Pod) {
+			unread = append(unread, s.Name)
+		}
+		pod, err := json.Marshal(s.Pod)
+		t.must(err)
+		texts["the object of a "+string(s.operation())+" pod"] += string(pod)
+	}
+	return texts, unread
+}

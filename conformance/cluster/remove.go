@@ -1,0 +1,27 @@
+package cluster
+
+import "strings"
+
+func (t *trial) checkDelete() {
+	c, ok := t.bound(t.mode())
+	if !ok || !t.writes(c) {
+		return
+	}
+	t.learnSecret(c)
+	t.note = t.unlooked()
+	t.wantGone(c, "after a delete", "a delete ends with 0 once the storage is gone, and removes the Secret that it made")
+}
+
+// unlooked says what a delete could leave that is not looked at.
+func (t *trial) unlooked() string {
+	var parts []string
+	lack, err := t.lacks(t.ctx, toSecrets)
+	t.must(err)
+	if lack != "" {
+		parts = append(parts, "but for Secrets: "+lack)
+	}
+	if t.options.List == nil {
+		parts = append(parts, "but for the storage itself: give --list COMMAND")
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,205 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+)
+
+// glance is how often something is looked at that is waited for.
+const glance = 200 * time.Millisecond
+
+// stage is where a class is tried, and what is known of it.
+type stage struct {
+	options Options
+	api     *client
+	allowed map[right]bool
+	class   *storagev1.StorageClass
+	// config is the class's, nil where it cannot be known; faults say what is wrong with it.
+	config *configmaps.Config
+	faults []string
+	// namespace is where claims are made; own is set where it is this run's own.
+	namespace string
+	own       *corev1.Namespace
+	// prefix begins the names of all that is made.
+	prefix  string
+	watcher *watcher
+	stop    func()
+	claims  []*claim
+	// words are the secrets that must not be seen, of the Secrets named in sources.
+	words   []string
+	sources []string
+}
+
+// open finds the class and makes a place for the claims.
+func (s *stage) open(ctx context.Context) error {
+	s.allowed, s.prefix = map[right]bool{}, "conformance-"+strings.ToLower(rand.Text()[:6])+"-"
+	s.class = &storagev1.StorageClass{}
+	if err := s.api.storage.Get().Resource("storageclasses").Name(s.options.Class).Do(ctx).Into(s.class); err != nil {
+		return fmt.Errorf("read StorageClass %s: %w", s.options.Class, err)
+	}
+	if policy := s.class.ReclaimPolicy; policy != nil && *policy != corev1.PersistentVolumeReclaimDelete {
+		return fmt.Errorf("StorageClass %s has reclaimPolicy %s: what is made for the trial would stay; try a class that is the same but for reclaimPolicy Delete", s.class.Name, *policy)
+	}
+	if s.namespace = s.options.Namespace; s.namespace == "" {
+		if err := s.makeNamespace(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.readConfig(ctx); err != nil {
+		return err
+	}
+	lack, err := s.lacks(ctx, toWatch)
+	if err != nil || lack != "" {
+		return err
+	}
+	noLogs, err := s.lacks(ctx, toLogs)
+	if err != nil {
+		return err
+	}
+	// It is needed until all is removed, which ctx does not end.
+	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
+	s.watcher = newWatcher(s.api, s.options.ProvisionersNamespace, s.namespace+"/"+s.prefix, noLogs == "")
+	s.stop = func() { stop(); s.watcher.running.Wait() }
+	return s.watcher.start(ctx, watching)
+}
+
+func (s *stage) makeNamespace(ctx context.Context) error {
+	made := &corev1.Namespace{}
+	err := s.api.create(ctx, "", "namespaces", &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "flex-conformance-"}}, made)
+	if apierrors.IsForbidden(err) {
+		return fmt.Errorf("%w; name one of yours with --namespace", err)
+	}
+	if err == nil {
+		s.namespace, s.own = made.Name, made
+	}
+	return err
+}
+
+// readConfig reads the class's ConfigMap, if the caller may.
+func (s *stage) readConfig(ctx context.Context) error {
+	lack, err := s.lacks(ctx, toConfig)
+	if err != nil || lack != "" {
+		return err
+	}
+	var list corev1.ConfigMapList
+	if err := s.api.list(ctx, s.options.ProvisionersNamespace, "configmaps",
+		metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner}, &list); err != nil {
+		return err
+	}
+	s.config, s.faults = configOf(list.Items, s.class)
+	return nil
+}
+
+// waitsForConsumer says that claims are bound only once a pod uses them.
+func (s *stage) waitsForConsumer() bool {
+	mode := s.class.VolumeBindingMode
+	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// try runs one check, or says why not.
+func (s *stage) try(ctx context.Context, c check, before []conformance.Result) (result conformance.Result, err error) {
+	result = conformance.Result{Name: c.Name, Required: c.Required, Rule: c.Rule, Did: c.Did, Status: conformance.Skipped}
+	if len(s.options.Only) > 0 && !slices.Contains(s.options.Only, c.Name) {
+		result.Reason = "it was not asked for"
+		return result, nil
+	}
+	if slices.ContainsFunc(before, func(r conformance.Result) bool { return r.Name == "bound" && r.Status == conformance.Failed }) && c.Name != "secrets" {
+		result.Reason = "nothing else can be tried before a claim is bound"
+		return result, nil
+	}
+	lack, err := s.lacks(ctx, s.needs(c))
+	if err != nil {
+		return result, err
+	}
+	if lack != "" {
+		result.Reason = "not checked: " + lack
+		return result, nil
+	}
+	if c.applies != nil {
+		if why := c.applies(s); why != "" {
+			result.Status, result.Reason = conformance.NotApplicable, why
+			return result, nil
+		}
+	}
+	begun := time.Now()
+	t := &trial{stage: s, ctx: ctx}
+	if err := t.protect(func() { c.run(t) }); err != nil {
+		return result, err
+	}
+	result.Took = time.Since(begun)
+	for _, f := range t.findings {
+		result.Findings = append(result.Findings, conformance.Finding{Expected: s.redact(f.Expected), Came: s.redact(f.Came),
+			Remedy: f.Remedy, Log: s.redact(conformance.LastLines(f.Log))})
+	}
+	switch {
+	case len(t.findings) > 0:
+		result.Status = conformance.Failed
+	case t.unseen != "":
+		result.Reason = "not checked: " + t.unseen
+	default:
+		result.Status, result.Reason = conformance.Passed, t.note
+	}
+	return result, nil
+}
+
+func (s *stage) redact(text string) string { return conformance.Redact(text, s.words) }
+
+// close removes what was made, whatever became of ctx, and waits until it is gone.
+func (s *stage) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.options.Timeout) // the bounds below are tighter
+	defer cancel()
+	if s.stop != nil {
+		defer s.stop()
+	}
+	t := &trial{stage: s, ctx: ctx}
+	var faults []error
+	for _, c := range s.claims {
+		faults = append(faults, t.protect(func() { t.discard(c) }))
+	}
+	faults = append(faults, t.protect(func() {
+		left := t.until(func() string {
+			var all []string
+			for _, c := range s.claims {
+				if left := t.left(c); left != "" {
+					all = append(all, left+t.told(c))
+				}
+			}
+			return strings.Join(all, "\n")
+		})
+		if left != "" {
+			t.must(fmt.Errorf("left behind: %s", left))
+		}
+	}))
+	if s.own != nil {
+		faults = append(faults, s.removeNamespace(ctx))
+	}
+	return errors.Join(faults...)
+}
+
+func (s *stage) removeNamespace(ctx context.Context) error {
+	if err := s.api.remove(ctx, "", "namespaces", s.own.Name, s.own.UID); err != nil {
+		return err
+	}
+	err := wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+		there, err := s.api.there(ctx, "", "namespaces", s.own.Name, &corev1.Namespace{})
+		return !there, err
+	})
+	if err != nil {
+		return fmt.Errorf("wait until namespace %s is gone: %w", s.own.Name, err)
+	}
+	return nil
+}
