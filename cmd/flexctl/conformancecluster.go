@@ -24,14 +24,14 @@ var (
 
 func (f *conformanceFlags) addCluster(flags *pflag.FlagSet) {
 	o := &f.cluster
-	flags.BoolVar(&f.onCluster, "cluster", false, "try a class that is installed on a cluster; the flags that follow are for this")
-	flags.StringVar(&o.Class, "class", "", "the StorageClass to try")
-	flags.StringVar(&o.Namespace, "namespace", "", "make claims and pods in this namespace (default: one is made, and removed)")
-	flags.StringVar(&o.ProvisionersNamespace, "provisioners-namespace", contract.ProvisionersNamespace, "where provisioner pods run")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "the kubeconfig (default: $KUBECONFIG, else ~/.kube/config)")
-	flags.StringVar(&o.Context, "context", "", "the context of the kubeconfig (default: its current one)")
-	flags.StringVar(&o.Size, "size", "", "what claims ask for (default: 1Gi, or the nearest that the class offers)")
-	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "the image of pods that use volumes; it has sh, cat, dd and sync")
+	flags.BoolVar(&f.onCluster, "cluster", false, "try a class that is installed on a cluster")
+	flags.StringVar(&o.Class, "class", "", "with --cluster: the StorageClass to try")
+	flags.StringVar(&o.Namespace, "namespace", "", "with --cluster: make claims and pods in this namespace (default: one is made, and removed)")
+	flags.StringVar(&o.ProvisionersNamespace, "provisioners-namespace", contract.ProvisionersNamespace, "with --cluster: where provisioner pods run")
+	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "with --cluster: the kubeconfig (default: $KUBECONFIG, else ~/.kube/config)")
+	flags.StringVar(&o.Context, "context", "", "with --cluster: the context of the kubeconfig (default: its current one)")
+	flags.StringVar(&o.Size, "size", "", "with --cluster: what claims ask for (default: 1Gi, or the nearest that the class offers)")
+	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "with --cluster: the image of pods that use volumes; it has sh, cat, dd and sync")
 }
 
 // checkMode refuses flags that mean nothing in this mode.

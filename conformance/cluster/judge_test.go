@@ -62,7 +62,9 @@ func TestConfigOf(t *testing.T) {
 // fitting is a claim of 1 GiB that is bound, and its volume.
 func fitting() (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	silver := "silver"
-	size := func() corev1.ResourceList { return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")} }
+	size := func() corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid},
 		Spec:   corev1.PersistentVolumeClaimSpec{StorageClassName: &silver, AccessModes: modes, VolumeName: podspec.VolumeName(uid), Resources: corev1.VolumeResourceRequirements{Requests: size()}},

@@ -83,10 +83,20 @@ func (s *stage) makeNamespace(ctx context.Context) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w; name one of yours with --namespace", err)
 	}
-	if err == nil {
-		s.namespace, s.own = made.Name, made
+	if err != nil {
+		return err
 	}
-	return err
+	s.namespace, s.own = made.Name, made
+	// Pods are refused until a namespace has its ServiceAccount.
+	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
+		there, err := s.api.there(ctx, made.Name, "serviceaccounts", "default", &corev1.ServiceAccount{})
+		if apierrors.IsForbidden(err) {
+			return true, nil // whoever may not look has to hope
+		}
+		return there, err
+	})
 }
 
 // readConfig reads the class's ConfigMap, if the caller may.

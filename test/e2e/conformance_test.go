@@ -1,0 +1,184 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// TestConformance: on a cluster the kit finds nothing wrong with the classes of the examples, and leaves nothing.
+func TestConformance(t *testing.T) {
+	flexctl := buildFlexctl(t)
+	for _, c := range []struct {
+		example string
+		notFor  []string // checks that do not apply
+	}{
+		{"hostpath", []string{"used-raw", "secrets"}},
+		{"silver", []string{"used-raw", "secrets", "expand"}},
+	} {
+		t.Run(c.example, func(t *testing.T) {
+			s := begin(t)
+			e := examples[slices.IndexFunc(examples, func(e example) bool { return e.name == c.example })]
+			s.classes = append(s.classes, &class{s: s, name: e.name, id: e.name})
+			s.later(e.removeClass)
+			_, err := kubectl(t.Context(), "apply", "-k", "examples/"+e.name)
+			s.ok(err)
+			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name) // the example's own
+			s.ok(err)
+			out, report := s.conformance(flexctl, "--class", e.name, "--timeout", "60s", "--kills", "2", "--list", "ls "+e.root)
+			t.Log(out)
+			if !report.Passed {
+				t.Errorf("it did not pass")
+			}
+			for _, result := range report.Results {
+				want := conformance.Passed
+				if slices.Contains(c.notFor, result.Name) {
+					want = conformance.NotApplicable
+				}
+				if result.Status != want {
+					t.Errorf("check %s: %s, want %s", result.Name, result.Status, want)
+				}
+			}
+			s.noNamespaces()
+		})
+	}
+}
+
+// TestConformanceWrong: a provisioner that breaks a rule fails, for this reason.
+func TestConformanceWrong(t *testing.T) {
+	flexctl := buildFlexctl(t)
+	for _, c := range []struct{ name, provision, check, came, log string }{
+		{name: "hasty", provision: "mkdir \"$dir\"\nchmod 0777 \"$dir\"\nsleep 4\n" + makeVolume, check: "provision-killed",
+			came: "after 20s it is Pending; the last warning on PersistentVolumeClaim conformance-* is ProvisionerFailed: exit code 1*", log: "File exists"},
+		{name: "talkative", provision: makeDir + "echo \"logging in with $password\"\nsleep 2\n" + makeVolume, check: "secrets",
+			came: "a line of the class's Secrets is in the log of a provision pod"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := begin(t)
+			made := s.class(c.name, setting{provision: c.provision})
+			out, report := s.conformance(flexctl, "--class", made.name, "--namespace", s.name, "--timeout", "20s", "--size", "64Mi",
+				"--check", "bound", "--check", "provision-killed", "--check", "secrets")
+			t.Log(out)
+			for _, result := range report.Results {
+				if failed := result.Status == conformance.Failed; failed != (result.Name == c.check) {
+					t.Errorf("check %s: %s", result.Name, result.Status)
+				}
+				if result.Name == c.check && (len(result.Findings) == 0 || !like(c.came, result.Findings[0].Came) || !strings.Contains(result.Findings[0].Log, c.log)) {
+					t.Errorf("check %s found %+v, want %s with the log %q", result.Name, result.Findings, c.came, c.log)
+				}
+			}
+			s.wait(soon, "nothing left", s.left)
+		})
+	}
+}
+
+// TestConformanceInterrupted: Ctrl-C leaves nothing.
+func TestConformanceInterrupted(t *testing.T) {
+	flexctl := buildFlexctl(t)
+	s := begin(t)
+	c := s.class("slow", setting{provision: makeDir + gate + makeVolume})
+	cmd := exec.CommandContext(t.Context(), flexctl, "conformance", "--cluster", "--kubeconfig", kubeconfig(), "--class", c.name, "--size", "64Mi")
+	cmd.Dir = s.TempDir()
+	var out strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &out
+	s.ok(cmd.Start())
+	s.wait(patient, "a pod runs", func() string {
+		if len(c.runs()) == 0 {
+			return "none"
+		}
+		return ""
+	})
+	s.ok(cmd.Process.Signal(os.Interrupt))
+	if err := cmd.Wait(); err == nil {
+		t.Errorf("it ended with 0: %s", out.String())
+	}
+	if left := s.left(); left != "" {
+		t.Errorf("left: %s; it said %s", left, out.String())
+	}
+	s.noNamespaces()
+}
+
+// TestConformanceOfTom: what an ordinary user may not see is not checked, and that is not passed.
+func TestConformanceOfTom(t *testing.T) {
+	flexctl := buildFlexctl(t)
+	s := begin(t)
+	c := s.class("any", setting{})
+	bindings := shared.admin.RbacV1().RoleBindings(s.name)
+	_, err := bindings.Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "tom"},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "edit"},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tom"}}}, metav1.CreateOptions{})
+	s.ok(err)
+	tom := filepath.Join(repository, ".cluster", "tom.kubeconfig")
+	out, report := s.conformanceBy(flexctl, tom, "--class", c.name, "--namespace", s.name)
+	t.Log(out)
+	for _, result := range report.Results {
+		if result.Status != conformance.Skipped || !strings.HasPrefix(result.Reason, "not checked: you may not ") {
+			t.Errorf("check %s: %s, %s", result.Name, result.Status, result.Reason)
+		}
+	}
+	if report.Passed {
+		t.Error("it passed")
+	}
+}
+
+func buildFlexctl(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "flexctl")
+	if _, err := command(t.Context(), "go", "build", "-o", file, "./cmd/flexctl"); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func (s *scope) conformance(flexctl string, args ...string) (string, *conformance.Report) {
+	s.Helper()
+	return s.conformanceBy(flexctl, kubeconfig(), args...)
+}
+
+// conformanceBy runs the kit, and fails unless its exit status is its report's.
+func (s *scope) conformanceBy(flexctl, kubeconfig string, args ...string) (string, *conformance.Report) {
+	s.Helper()
+	file := filepath.Join(s.TempDir(), "report.json")
+	ctx, cancel := context.WithTimeout(s.Context(), 7*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, flexctl, append([]string{"conformance", "--cluster", "--kubeconfig", kubeconfig, "--json", file,
+		"--provisioners-namespace", contract.ProvisionersNamespace}, args...)...)
+	out, err := cmd.CombinedOutput()
+	text, read := os.ReadFile(file)
+	if read != nil {
+		s.Fatalf("no report: %v: %s", err, out)
+	}
+	report := &conformance.Report{}
+	s.ok(json.Unmarshal(text, report))
+	if (err == nil) != report.Passed {
+		s.Errorf("it ended with %v, and the report says passed %t", err, report.Passed)
+	}
+	return string(out), report
+}
+
+// noNamespaces fails if the kit left one.
+func (s *scope) noNamespaces() {
+	s.Helper()
+	list, err := shared.admin.CoreV1().Namespaces().List(s.Context(), metav1.ListOptions{})
+	s.ok(err)
+	for _, namespace := range list.Items {
+		if strings.HasPrefix(namespace.Name, "flex-conformance-") {
+			s.Errorf("namespace %s is left", namespace.Name)
+		}
+	}
+}
