@@ -42,6 +42,7 @@ func TestCinder(t *testing.T) {
 				cinder.used(volume)
 				s.clones(cinder, class)
 				s.rawBlock(class)
+				s.expands(cinder, class)
 			}
 			s.deleteClaims(t.Context())
 			s.wait(patient, "nothing left", func() string {
@@ -175,8 +176,7 @@ func (s *scope) clones(cinder *cinder, class *class) {
 // rawBlock uses a volume without a file system.
 func (s *scope) rawBlock(class *class) {
 	s.Helper()
-	block := corev1.PersistentVolumeBlock
-	c := class.claim("block", readWriteOnce, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeMode = &block })
+	c := class.claim("block", readWriteOnce, rawDevice)
 	c.bound(patient)
 	if source := c.volume().Spec.ISCSI; source.FSType != "" {
 		s.Errorf("volume %s is a raw device and has the file system %s", c.volumeName(), source.FSType)
@@ -185,15 +185,39 @@ func (s *scope) rawBlock(class *class) {
 		{`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`, "done\n"},
 		{`dd if=/dev/data bs=9 count=1 2> /dev/null && echo`, "raw bytes\n"},
 	} {
-		pod := s.cinderPodSpec("block", step.script)
-		container := &pod.Spec.Containers[0]
-		container.VolumeMounts, container.VolumeDevices = nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
-		root, yes := int64(0), false // the device belongs to root
-		pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root, RunAsNonRoot: &yes}
-		made, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{})
-		s.ok(err)
-		s.finished(made, step.says)
+		s.finished(c.device(step.script), step.says)
 	}
+}
+
+// expands asks for more of a raw device, which a pod then finds. A file system is refused, and Cinder is not asked.
+func (s *scope) expands(cinder *cinder, class *class) {
+	s.Helper()
+	c := class.claim("growing", readWriteOnce, atLeast1Gi, rawDevice)
+	c.bound(patient)
+	iqn := c.volume().Spec.ISCSI.IQN
+	s.finished(c.device(`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`), "done\n")
+	s.wait(patient, "node logged out", func() string { return s.sessions(iqn) })
+	c.ask("2Gi")
+	c.has("2Gi")
+	c.told(soon, "ExpansionSucceeded", "pod * expanded volume {volume} to 2Gi")
+	if now := cinder.volume(c.volumeName()); now.Size != 2 || now.Status != "in-use" {
+		s.Errorf("cinder has volume %s with %d GiB, %s; want 2, in-use", c.volumeName(), now.Size, now.Status)
+	}
+	s.finished(c.device(`dd if=/dev/data bs=9 count=1 2> /dev/null && echo && dd if=/dev/data bs=1M skip=2047 2> /dev/null | wc -c`), "raw bytes\n1048576\n")
+	files := class.claim("files", readWriteOnce, atLeast1Gi)
+	files.bound(patient)
+	files.ask("2Gi")
+	files.told(soon, "ExpansionRefused", "volume {volume} is iscsi with a file system, which neither Kubernetes nor a provisioner pod can grow: "+
+		"use volumeMode Block, or copy the data to a larger claim")
+	files.marked(corev1.PersistentVolumeClaimControllerResizeInfeasible, "1Gi", "ControllerResizeError: volume "+files.volumeName()+" is iscsi *")
+	if now := cinder.volume(files.volumeName()); now.Size != 1 {
+		s.Errorf("cinder has volume %s with %d GiB, want 1", files.volumeName(), now.Size)
+	}
+}
+
+func rawDevice(c *corev1.PersistentVolumeClaim) {
+	mode := corev1.PersistentVolumeBlock
+	c.Spec.VolumeMode = &mode
 }
 
 func readWriteOnce(c *corev1.PersistentVolumeClaim) {

@@ -16,13 +16,17 @@ import (
 )
 
 // example is a folder of examples/, with the names that differ from it.
-type example struct{ name, configMap, account, root string }
+type example struct {
+	name, configMap, account, root string
+	// grows says that its claims can be expanded.
+	grows bool
+}
 
 var examples = []example{
 	{name: "inline", configMap: "inline", account: "inline", root: nfsRoot},
 	{name: "silver", configMap: "custom-iscsi-provisioner", account: "foo", root: nfsRoot},
-	{name: "nfs-subdir", configMap: "nfs-subdir", account: "nfs-subdir", root: nfsRoot},
-	{name: "hostpath", configMap: "hostpath", account: "hostpath", root: "/var/lib/flex-hostpath"},
+	{name: "nfs-subdir", configMap: "nfs-subdir", account: "nfs-subdir", root: nfsRoot, grows: true},
+	{name: "hostpath", configMap: "hostpath", account: "hostpath", root: "/var/lib/flex-hostpath", grows: true},
 }
 
 // TestExamples applies each example as its README says, in the namespace default, and cleans up as examples/README.md
@@ -44,6 +48,9 @@ func TestExamples(t *testing.T) {
 			s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: e.name}}, "hello from "+e.name+"\n")
 			if !exists(e.root + "/" + volume + "/hello") {
 				t.Errorf("%s/%s/hello does not exist", e.root, volume)
+			}
+			if e.grows {
+				s.exampleGrows(e.name)
 			}
 			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name)
 			s.ok(err)
@@ -81,6 +88,23 @@ func (s *scope) exampleBound(name string) (uid string) {
 		return ""
 	})
 	return uid
+}
+
+// exampleGrows asks for twice the size. The volume is there as before, and a pod that uses it finishes what a node has to
+// do.
+func (s *scope) exampleGrows(name string) {
+	s.Helper()
+	obj, _, _ := shared.claims.GetByKey("default/" + name)
+	c := &claim{PersistentVolumeClaim: obj.(*corev1.PersistentVolumeClaim), s: s}
+	c.ask("2Gi")
+	s.wait(patient, "the volume has 2Gi", func() string {
+		if has := c.volume().Spec.Capacity[corev1.ResourceStorage]; has.String() != "2Gi" {
+			return "it has " + has.String() + showEvents(eventsOn(c.UID))
+		}
+		return ""
+	})
+	s.finished(c.consumer(shared.admin), "hello from "+name+"\n")
+	c.has("2Gi")
 }
 
 // removeClass takes away what the example's class consists of, beside the installation.

@@ -149,10 +149,7 @@ func TestExpandBlock(t *testing.T) {
 	disk := s.loopDevice(c.dir() + "/disk")
 	c.edit(map[string]string{"disk": disk})
 	c.allowMore(map[string]any{"volumeTypes": "local", "pathPrefixes": "/dev"})
-	data := c.claim("data", func(pvc *corev1.PersistentVolumeClaim) {
-		mode := corev1.PersistentVolumeBlock
-		pvc.Spec.VolumeMode = &mode
-	})
+	data := c.claim("data", rawDevice)
 	data.bound(soon)
 	pod := data.device("size() { wc -c < /dev/data; }; size; until [ $(size) = 134217728 ]; do sleep 0.2; done; size")
 	s.wait(patient, "consumer runs", func() string {
