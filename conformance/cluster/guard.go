@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -83,12 +84,20 @@ func (t *trial) checkSecrets() {
 	}
 }
 
+// about says that an event has to do with this run's claims: it is on one of them, on their pods or volumes, or names one.
+func (s *stage) about(e corev1.Event) bool {
+	text := e.InvolvedObject.Name + " " + e.Message
+	return strings.Contains(text, s.prefix) || slices.ContainsFunc(s.claims, func(c *claim) bool { return strings.Contains(text, string(c.UID)) })
+}
+
 // texts are all that others can read, by where it is; unread are the pods whose logs were not seen.
 func (t *trial) texts() (texts map[string]string, unread []string) {
 	texts = map[string]string{}
 	for _, at := range []place{claims, provisioners, volumes} {
 		for _, e := range t.events(at) {
-			texts["the events in namespace "+t.in(at)] += e.Message + "\n"
+			if t.about(e) {
+				texts["the events on "+e.InvolvedObject.Kind+" objects"] += e.Message + "\n"
+			}
 		}
 	}
 	for _, s := range t.watcher.all() {

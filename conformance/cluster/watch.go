@@ -107,7 +107,7 @@ func (w *watcher) note(ctx context.Context, object any, gone bool) {
 // follow reads a log to its end. That of a pod which went too quickly is not seen.
 func (w *watcher) follow(ctx context.Context, s *seen, pod *corev1.Pod) {
 	stream, err := w.api.core.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("log").
-		VersionedParams(&corev1.PodLogOptions{Container: podspec.ContainerName, Follow: true}, metav1.ParameterCodec).Stream(ctx)
+		Param("container", podspec.ContainerName).Param("follow", "true").Stream(ctx)
 	var text []byte
 	if err == nil {
 		text, err = io.ReadAll(io.LimitReader(stream, maxLog))
