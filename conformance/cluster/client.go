@@ -82,11 +82,19 @@ func (c *client) create(ctx context.Context, namespace, resource string, object,
 	return wrap("create", resource, "", err)
 }
 
-// remove deletes at once, and this very object only. That it is gone already is no error.
+// remove deletes this very object. That it is gone already is no error.
 func (c *client) remove(ctx context.Context, namespace, resource, name string, uid types.UID) error {
+	return c.delete(ctx, namespace, resource, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+}
+
+// kill deletes a pod and gives it no time to end.
+func (c *client) kill(ctx context.Context, pod *corev1.Pod) error {
 	none := int64(0)
-	err := c.core.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).
-		Body(&metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &uid}}).Do(ctx).Error()
+	return c.delete(ctx, pod.Namespace, "pods", pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
+}
+
+func (c *client) delete(ctx context.Context, namespace, resource, name string, options metav1.DeleteOptions) error {
+	err := c.core.Delete().NamespaceIfScoped(namespace, namespace != "").Resource(resource).Name(name).Body(&options).Do(ctx).Error()
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

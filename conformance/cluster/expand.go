@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
 )
 
 func notExpandable(s *stage) string {
@@ -27,8 +29,9 @@ func (t *trial) checkExpand() {
 		return
 	}
 	if volume := t.volume(c); volume != nil && onDevice(volume) {
-		t.unseen = "nobody grows a file system on iSCSI or Fibre Channel; the class would have to offer volumeMode Block"
-		t.wantGone(c, "after it was used", "see check delete")
+		if t.wantGone(c, "after it was used", "see check delete") {
+			t.end(conformance.NotApplicable, "nobody grows a file system on iSCSI or Fibre Channel, and the class does not offer volumeMode Block")
+		}
 		return
 	}
 	size := t.size()

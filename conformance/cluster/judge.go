@@ -40,6 +40,18 @@ func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmap
 	return config, faults
 }
 
+// accessMode is the first with which pods can write.
+func accessMode(config *configmaps.Config) corev1.PersistentVolumeAccessMode {
+	if config != nil {
+		for _, mode := range config.AccessModes {
+			if mode != corev1.ReadOnlyMany {
+				return mode
+			}
+		}
+	}
+	return corev1.ReadWriteOnce
+}
+
 // unfit says in what a volume differs from what its claim and class want; events are those on the claim.
 func unfit(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, class *storagev1.StorageClass, events []corev1.Event) []string {
 	faults := podspec.Misfits(volume, claim)

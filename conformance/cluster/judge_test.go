@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/conformance"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -208,5 +210,56 @@ func TestStorage(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
 	if a.Spec.VolumeMode = &block; onDevice(a) {
 		t.Error("a raw device has no file system")
+	}
+}
+
+func TestAccessMode(t *testing.T) {
+	for modes, want := range map[string]corev1.PersistentVolumeAccessMode{
+		"ReadOnlyMany,ReadWriteMany": corev1.ReadWriteMany, "ReadWriteOncePod": corev1.ReadWriteOncePod, "ReadOnlyMany": corev1.ReadWriteOnce,
+	} {
+		cm := configMap("a", map[string]string{"access-modes": modes})
+		config, errs := configmaps.Parse(&cm, configmaps.Options{})
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		if got := accessMode(config); got != want {
+			t.Errorf("of %s: %s, want %s", modes, got, want)
+		}
+	}
+	if got := accessMode(nil); got != corev1.ReadWriteOnce {
+		t.Errorf("of nothing: %s", got)
+	}
+}
+
+// A raw device is for root; everything else has no privileges.
+func TestConsumerPod(t *testing.T) {
+	claim, _ := fitting()
+	pod := consumerPod(claim, "conformance-a-", "example/shell", "true")
+	if faults := privileges(pod, false); len(faults) > 0 {
+		t.Errorf("file system: %q", faults)
+	}
+	if mounts := pod.Spec.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != "/data" {
+		t.Errorf("file system: mounts %+v", mounts)
+	}
+	block := corev1.PersistentVolumeBlock
+	claim.Spec.VolumeMode = &block
+	pod = consumerPod(claim, "conformance-a-", "example/shell", "true")
+	if faults := strings.Join(privileges(pod, false), ", "); faults != "consumer runs as root" {
+		t.Errorf("raw device: %s", faults)
+	}
+	if c := pod.Spec.Containers[0]; len(c.VolumeMounts) != 0 || len(c.VolumeDevices) != 1 || c.VolumeDevices[0].DevicePath != "/dev/data" {
+		t.Errorf("raw device: %+v", c)
+	}
+}
+
+// A check that ends without a judgement does not hide what was found, and what stops it is an error.
+func TestProtect(t *testing.T) {
+	boom := errors.New("boom")
+	tr := &trial{stage: &stage{}}
+	if err := tr.protect(func() { tr.end(conformance.Skipped, "not checked: x") }); err != nil || tr.status != conformance.Skipped {
+		t.Errorf("ended with %v, status %s", err, tr.status)
+	}
+	if err := tr.protect(func() { tr.must(boom) }); !errors.Is(err, boom) {
+		t.Errorf("ended with %v, want boom", err)
 	}
 }

@@ -22,13 +22,20 @@ type trial struct {
 	*stage
 	ctx      context.Context
 	findings []conformance.Finding
-	// unseen is what kept the check from seeing what it should.
-	unseen string
+	// status is set where the check ended without a judgement, and reason says why.
+	status conformance.Status
+	reason string
 	// note is what it did not see, but need not.
 	note string
 }
 
 type halt struct{ err error }
+
+// end ends the check without a judgement, unless something was found before.
+func (t *trial) end(status conformance.Status, reason string) {
+	t.status, t.reason = status, reason
+	panic(halt{})
+}
 
 func (t *trial) must(err error) {
 	if err != nil {
@@ -87,10 +94,7 @@ func (c *claim) volumeName() string { return podspec.VolumeName(string(c.UID)) }
 
 // claim makes a claim. Where the scheduler chooses its node, a pod that asks for the volume comes with it.
 func (t *trial) claim(mode corev1.PersistentVolumeMode) *claim {
-	access := corev1.ReadWriteOnce
-	if t.config != nil && len(t.config.AccessModes) > 0 {
-		access = t.config.AccessModes[0]
-	}
+	access := accessMode(t.config)
 	c := &claim{PersistentVolumeClaim: &corev1.PersistentVolumeClaim{}}
 	t.must(t.api.create(t.ctx, t.namespace, "persistentvolumeclaims", &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s%d", t.prefix, len(t.claims))},
