@@ -72,6 +72,8 @@ func Checks() []Check {
 			Did: "SIGKILL at times spread over an expansion and at every call to the API server; then expand again and delete"},
 		{Name: "expand-nothing", Rule: RuleExit, run: (*trial).checkExpandNothing, applies: notExpandable,
 			Did: "expand a volume whose storage is gone: no exit code 0"},
+		{Name: "list", Required: true, Rule: RuleOperation, run: (*trial).checkList, applies: notListable,
+			Did: "list the storage while there is a volume, and after its delete"},
 		{Name: "terminated", Required: true, Rule: RuleKilled, run: (*trial).checkTerminated,
 			Did: "SIGTERM at times spread over a provision and a delete and at every call to the API server: it ends within the grace period; then again"},
 		{Name: "exit-codes", Required: true, Rule: RuleExit, run: (*trial).checkExitCodes,

@@ -41,6 +41,8 @@ type Options struct {
 	Rights []string
 	// Expandable says that volumes can be expanded, as the class's key does.
 	Expandable bool
+	// Listable says that the operation list is known, as the class's key does.
+	Listable bool
 	// RunAsUser is the pods' user, nil for the class's own.
 	RunAsUser *int64
 	// Timeout bounds one pod, Grace is the time between SIGTERM and SIGKILL. Whole seconds.

@@ -31,7 +31,8 @@ func TestImages(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := options(t, c.subject)
-			o.Image, o.Properties, o.Storage, o.Expandable = c.image, c.properties, c.storage, c.image == ""
+			o.Image, o.Properties, o.Storage = c.image, c.properties, c.storage
+			o.Expandable, o.Listable = c.image == "", c.image == ""
 			wantPass(t, run(t, o), c.but...)
 		})
 	}
@@ -50,7 +51,7 @@ func TestCinder(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options(t, archives+"cinder-iscsi.tar")
-	o.Properties, o.Storage, o.Expandable = nil, nil, true
+	o.Properties, o.Storage, o.Expandable, o.Listable = nil, nil, true, true
 	o.Parameters = map[string]string{"availability": "nova"}
 	o.Secrets = map[string]string{"cinder-cloud-config": secret}
 	o.Rights = []string{"create secrets", "update secrets", "delete secrets", "list nodes"}

@@ -240,8 +240,11 @@ func (s *stage) build(op contract.Operation, c *claim, volume *corev1.Persistent
 			return pod{}, err
 		}
 	}
-	made, err := podspec.Build(podspec.Attempt{Config: &config, Request: request, Volume: volume}, podspec.Cluster{
-		Namespace: contract.ProvisionersNamespace, KubeAPI: s.listener.URL, FlexctlImage: "flexctl", ImageVolumes: true})
+	cluster := podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: s.listener.URL, FlexctlImage: "flexctl", ImageVolumes: true}
+	made, err := podspec.Build(podspec.Attempt{Config: &config, Request: request, Volume: volume}, cluster)
+	if op == contract.List {
+		made, err = podspec.List(&config, s.options.Parameters, "", cluster)
+	}
 	if err != nil {
 		return pod{}, err
 	}

@@ -75,7 +75,7 @@ func (s *subject) complete(o Options) {
 	if o.RunAsUser != nil {
 		c.RunAsUser = o.RunAsUser
 	}
-	c.Timeout, c.Expandable = o.Timeout, c.Expandable || o.Expandable
+	c.Timeout, c.Expandable, c.Listable = o.Timeout, c.Expandable || o.Expandable, c.Listable || o.Listable
 	for _, name := range slices.Sorted(maps.Keys(o.Secrets)) {
 		if !slices.Contains(c.Secrets, name) {
 			c.Secrets = append(c.Secrets, name)

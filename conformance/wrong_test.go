@@ -36,6 +36,7 @@ func TestWrong(t *testing.T) {
 	}{
 		{"cheerful", "exit-codes", "provision exited with code 0, and there is no volume", nil},
 		{"credulous", "hostile-values", "a part of it was run as a command", nil},
+		{"forgetful", "list", "it does not", nil},
 		{"greedy", "delete", "/export/pvc-UID is gone", nil},
 		{"hasty", "provision-twice", "provision exited with code 1 and left no message", []string{"provision-at-once", "provision-killed"}},
 		{"homemade", "volume", `spec.storageClassName is "mine", not "conformance"; annotation pv.kubernetes.io/provisioned-by is ""`, nil},
@@ -48,6 +49,7 @@ func TestWrong(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := options(t, filepath.Join("testdata", c.name+".sh"))
+			o.Listable = c.name == "forgetful"
 			if c.name == "stubborn" {
 				o.Grace = time.Second
 			}

@@ -35,7 +35,7 @@ var arrows = []arrow{
 	{"sdk/...", []string{"contract"}},
 	{"conformance/sandbox", nil},
 	{"conformance/cluster", []string{"conformance", "podspec", "configmaps", "contract"}},
-	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "podspec", "configmaps", "contract"}},
+	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "audit", "podspec", "configmaps", "contract"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
 	{"images/...", []string{"sdk/...", "contract"}},
 	{"test/...", []string{"..."}},
