@@ -44,6 +44,9 @@ func TestCinder(t *testing.T) {
 				s.rawBlock(class)
 				s.expands(cinder, class)
 			}
+			if way.name == "password" { // the one with a secret that somebody could show
+				s.conforms("cinder-iscsi", "--namespace", s.name, "--timeout", "90s")
+			}
 			s.deleteClaims(t.Context())
 			s.wait(patient, "nothing left", func() string {
 				return strings.Trim(s.left()+", "+cinder.left()+", "+s.chapSecrets()+", "+s.sessions(""), ", ")

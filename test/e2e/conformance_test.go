@@ -23,7 +23,6 @@ import (
 
 // TestConformance: on a cluster the kit finds nothing wrong with the classes of the examples, and leaves nothing.
 func TestConformance(t *testing.T) {
-	flexctl := buildFlexctl(t)
 	for _, c := range []struct {
 		example string
 		notFor  []string // checks that do not apply
@@ -40,23 +39,26 @@ func TestConformance(t *testing.T) {
 			s.ok(err)
 			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name) // the example's own
 			s.ok(err)
-			out, report := s.conformance(flexctl, "--class", e.name, "--timeout", "60s", "--kills", "2", "--list", "ls "+e.root)
-			t.Log(out)
-			if !report.Passed {
-				t.Errorf("it did not pass")
-			}
+			report := s.conforms(e.name, "--timeout", "60s", "--list", "ls "+e.root)
 			for _, result := range report.Results {
-				want := conformance.Passed
-				if slices.Contains(c.notFor, result.Name) {
-					want = conformance.NotApplicable
-				}
-				if result.Status != want {
-					t.Errorf("check %s: %s, want %s", result.Name, result.Status, want)
+				if not := result.Status == conformance.NotApplicable; not != slices.Contains(c.notFor, result.Name) {
+					t.Errorf("check %s: %s", result.Name, result.Status)
 				}
 			}
 			s.noNamespaces()
 		})
 	}
+}
+
+// conforms wants a class to pass.
+func (s *scope) conforms(class string, args ...string) *conformance.Report {
+	s.Helper()
+	out, report := s.conformance(buildFlexctl(s.T), append([]string{"--class", class, "--kills", "2"}, args...)...)
+	s.Log(out)
+	if !report.Passed {
+		s.Error("it did not pass")
+	}
+	return report
 }
 
 // TestConformanceWrong: a provisioner that breaks a rule fails, for this reason.
