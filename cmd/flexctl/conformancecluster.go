@@ -63,5 +63,8 @@ func (f *conformanceFlags) runOnCluster(cmd *cobra.Command, args []string) error
 	if f.list != "" {
 		o.List = func(ctx context.Context) ([]string, error) { return listBy(ctx, f.list) }
 	}
+	defer context.AfterFunc(cmd.Context(), func() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: what was made is being removed")
+	})()
 	return f.finish(cmd)(cluster.Run(cmd.Context(), o))
 }
