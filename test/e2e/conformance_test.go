@@ -65,8 +65,8 @@ func (s *scope) conforms(class string, args ...string) *conformance.Report {
 func TestConformanceWrong(t *testing.T) {
 	flexctl := buildFlexctl(t)
 	for _, c := range []struct{ name, provision, check, came, log string }{
-		{name: "hasty", provision: "mkdir \"$dir\"\nchmod 0777 \"$dir\"\nsleep 4\n" + makeVolume, check: "provision-killed",
-			came: "after 20s it is Pending; the last warning on PersistentVolumeClaim conformance-* is ProvisionerFailed: the container exited with code 1 and left no message (pod *", log: "can't create directory"},
+		{name: "hasty", provision: "mkdir \"$dir\"\nchmod 0777 \"$dir\"\nsleep 6\n" + makeVolume, check: "provision-killed",
+			came: "after 30s it is Pending; the last warning on PersistentVolumeClaim conformance-* is ProvisionerFailed: the container exited with code 1 and left no message (pod *", log: "can't create directory"},
 		{name: "talkative", provision: makeDir + "echo \"logging in with $(cat /var/run/secrets/flex-provisioner/*/login)\"\nsleep 2\n" + makeVolume, check: "secrets",
 			came: "a line of the class's Secrets is in the log of a provision pod"},
 	} {
@@ -75,7 +75,7 @@ func TestConformanceWrong(t *testing.T) {
 			s := begin(t)
 			login := s.login(s.name)
 			made := s.class(c.name, setting{provision: c.provision, data: map[string]string{"secrets": login}})
-			out, report := s.conformance(flexctl, "--class", made.name, "--namespace", s.name, "--timeout", "20s", "--size", "64Mi",
+			out, report := s.conformance(flexctl, "--class", made.name, "--namespace", s.name, "--timeout", "30s", "--size", "64Mi",
 				"--check", "bound", "--check", "provision-killed", "--check", "secrets")
 			t.Log(out)
 			for _, result := range report.Results {
