@@ -191,7 +191,7 @@ func TestNodeLocalLost(t *testing.T) {
 	again, undone := class.claim("again"), class.claim("undone")
 	s.running(contract.Provision, []*claim{again, undone})
 	class.edit(map[string]string{"node-selector": ""})
-	back := s.loseNode()
+	s.loseNode()
 
 	s.waitsForNode(again, contract.Provision)
 	removed.delete()
@@ -199,7 +199,7 @@ func TestNodeLocalLost(t *testing.T) {
 	s.waitsForNode(removed, contract.Delete)
 	s.waitsForNode(undone, contract.Delete)
 	again.told(soon, "ProvisionerUnschedulable", "*")
-	back()
+	s.makeNode()
 	s.wait(patient, "the delete and the undo ran", func() string { return first([]*claim{removed, undone}, (*claim).left) })
 	s.running(contract.Provision, []*claim{again})
 	again.delete()

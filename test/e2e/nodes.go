@@ -55,11 +55,10 @@ func (s *scope) makeNode() {
 	})
 }
 
-// loseNode takes the simulated node away, and returns what brings it back.
-func (s *scope) loseNode() (back func()) {
+// loseNode takes the simulated node away.
+func (s *scope) loseNode() {
 	s.Helper()
 	s.ok(shared.admin.CoreV1().Nodes().Delete(s.Context(), s.name, metav1.DeleteOptions{}))
-	return s.makeNode
 }
 
 // seen is what a script left in a file of $home/seen, empty if it left none.
