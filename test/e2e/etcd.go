@@ -86,6 +86,7 @@ func (s *scope) listable(suffix string) *class {
 	class := s.subdirClass(suffix, "false")
 	class.data["listable"] = "true"
 	class.edit(class.data)
+	s.later(func(context.Context) error { return os.RemoveAll(class.dir() + "/volumes/.flex-provisioner") }) // the image's marks
 	return class
 }
 
