@@ -104,6 +104,33 @@ func (c *cinder) crashed(operation contract.Operation, claims []*claim) {
 	}
 	slices.Sort(states)
 	c.s.Logf("cinder came back in the midst of six %ss with volumes that are %s", operation, strings.Join(states, ", "))
+	c.revived()
+}
+
+// revived does what an administrator of Cinder has to do about volumes that stay on their way. Cinder goes on with what
+// its services had begun, but this one's message queue ends with its process, and with it what they had not taken up yet.
+func (c *cinder) revived() {
+	c.s.Helper()
+	var stay []cinderVolume
+	was := c.volumes()
+	lack, err := shared.await(soon, func() string {
+		now := c.volumes()
+		stay = slices.DeleteFunc(slices.Clone(was), func(v cinderVolume) bool {
+			return v.Status != "creating" && v.Status != "deleting" ||
+				!slices.ContainsFunc(now, func(w cinderVolume) bool { return w.ID == v.ID && w.Status == v.Status })
+		})
+		if len(stay) > 0 {
+			return "volume " + stay[0].Name + " is " + stay[0].Status
+		}
+		return ""
+	})
+	if err == nil {
+		return
+	}
+	c.s.Logf("left to cinder's administrator: %s", lack)
+	for _, v := range stay {
+		c.call("POST", "/volumes/"+v.ID+"/action", map[string]any{"os-reset_status": map[string]any{"status": "error"}}, nil)
+	}
 }
 
 // TestTargetKilled kills the iSCSI target under a pod that writes to its volume, and lets a claim be made meanwhile. When
