@@ -50,6 +50,9 @@ const (
 	// AnnSuspect is on provision pods that follow one which may have left storage behind, so that its removal does not
 	// depend on whether this pod ran.
 	AnnSuspect = Prefix + "suspect"
+	// AnnNode is on pods of classes whose storage is node-local the one node that they may run on, where there is one: it
+	// may have storage from before, whether this pod ever gets there or not.
+	AnnNode = Prefix + "node"
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"

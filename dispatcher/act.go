@@ -146,6 +146,9 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	if o.op == contract.Provision && o.record != nil || o.suspect {
 		pod.Annotations[contract.AnnSuspect] = "true"
 	}
+	if f.config.NodeLocal && o.node != "" {
+		pod.Annotations[contract.AnnNode] = o.node
+	}
 	if o.op == contract.Delete && f.volume != nil && !f.released {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}

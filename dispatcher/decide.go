@@ -171,9 +171,9 @@ func undoing(f *facts, provisions, deletes []attempt) plan {
 		p.look(at)
 		return p
 	}
-	record, node := newest.pod, ""
+	record, node := newest.pod, newest.node()
 	if made, ok := suspect(provisions); ok {
-		record, node = made.pod, made.outcome.Node
+		record, node = made.pod, made.node()
 	}
 	return orderDelete(f, p, record, node)
 }
@@ -208,7 +208,7 @@ func provisioning(f *facts, provisions []attempt) plan {
 		// The earlier attempt's storage would not be found again by the new properties.
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonUndo, key: "undo/" + made.pod.Name,
 			message: "what is asked for changed: what earlier attempts may have made is removed first"})
-		return orderDelete(f, p, made.pod, made.outcome.Node)
+		return orderDelete(f, p, made.pod, made.node())
 	case f.now.Before(f.earliest()):
 		p.look(f.earliest())
 		return p
@@ -217,8 +217,8 @@ func provisioning(f *facts, provisions []attempt) plan {
 	p.create = &order{op: contract.Provision, number: f.next(contract.Provision), node: f.claimNode(), replaces: f.replaced(contract.Provision)}
 	if suspected {
 		p.create.record = made.pod
-		if f.config.NodeLocal && made.outcome.Node != "" {
-			p.create.node = made.outcome.Node
+		if node := made.node(); f.config.NodeLocal && node != "" {
+			p.create.node = node
 		}
 	}
 	return p
@@ -234,7 +234,7 @@ func abandoned(f *facts, provisions []attempt) plan {
 		return overdue(f, p, running) // it may be about to create the volume: let it finish
 	}
 	if made, ok := suspect(provisions); ok {
-		return orderDelete(f, p, made.pod, made.outcome.Node)
+		return orderDelete(f, p, made.pod, made.node())
 	}
 	p.settle = pods(provisions)
 	p.forget = len(provisions) == 0

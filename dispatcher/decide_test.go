@@ -169,7 +169,8 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 }
 
 // makePod: "prov-0 STATE" with STATE pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
-// evicted, unstarted; then words: old (created an hour ago), suspect, undo, other (a delete of an earlier volume), deleting.
+// evicted, unstarted; then words: old (created an hour ago), suspect, for-node2 (bound to it), undo, other (a delete of an
+// earlier volume), deleting.
 func makePod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool { return slices.Contains(fields[1:], word) }
@@ -186,6 +187,9 @@ func makePod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("suspect") {
 		pod.Annotations[contract.AnnSuspect] = "true"
+	}
+	if has("for-node2") {
+		pod.Annotations[contract.AnnNode] = "node2"
 	}
 	if has("undo") {
 		pod.Annotations[contract.AnnVolumeUID] = ""
@@ -352,6 +356,7 @@ func TestDecide(t *testing.T) {
 		{name: "StorageClass made anew with other parameters", pods: []string{"prov-3 failed"}, also: "new-parameters",
 			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
 		{name: "properties edited after a refusal", pods: []string{"prov-3 refused"}, also: "new-properties", want: "tell claim ProvisionerRefused, create provision 4, replace prov-3, (confirm)"},
+		{name: "node-local retry goes there after a pod that never did", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "node-local new-config", want: "create provision 2 for prov-1 on node2, replace prov-1, (confirm)"},
 		{name: "node-local retry goes where storage may be", pods: []string{"prov-0 failed"}, also: "node-local new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0 on node1, replace prov-0, (confirm)"},
 		{name: "exit 0 and no volume", pods: []string{"prov-0 done"}, want: "tell claim ProvisionerMadeNoVolume, look in 500ms, (confirm)"},
 		{name: "attempt numbers start over", pods: []string{"prov-9999 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 0, replace prov-9999, (confirm)"},
@@ -391,6 +396,8 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, pod failed", claim: "none", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim deleted, exit 0 and no volume", claim: "none", pods: []string{"prov-0 done"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "undo on the node of node-local storage, after a pod that never got there", claim: "none", also: "node-local", pods: []string{"prov-1 unstarted suspect for-node2"}, want: "create delete 0 for prov-1 on node2, (confirm)"},
+		{name: "undo of node-local storage never got to the node", claim: "none", also: "node-local new-config", pods: []string{"del-0 unstarted undo for-node2"}, want: "create delete 1 for del-0 on node2, replace del-0, (confirm)"},
 		{name: "undo on the node of node-local storage", claim: "none", also: "node-local", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0 on node1, (confirm)"},
 		{name: "undo without ConfigMap", claim: "none", also: "no-config", pods: []string{"prov-0 failed"}, want: "tell pod ProvisionerConfigMissing"},
 		{name: "undo runs", claim: "none", pods: []string{"prov-0 failed", "del-0 running undo"}, want: ""},

@@ -80,6 +80,11 @@ func newAttempt(pod *corev1.Pod, trouble string) attempt {
 	return a
 }
 
+// node is where storage may be that the attempt, or one before it, has made; empty where nobody knows.
+func (a attempt) node() string {
+	return cmp.Or(a.outcome.Node, a.pod.Annotations[contract.AnnNode])
+}
+
 // sortAttempts puts the oldest first. Times have whole seconds, so the number decides between two of one second.
 func sortAttempts(attempts []attempt) {
 	slices.SortFunc(attempts, compare)

@@ -211,3 +211,22 @@ var noTombstone = mutate(func(c call, send func(call) (*http.Response, error)) (
 	}
 	return response, err
 })
+
+// noFollowing drops what is written to the status of claims.
+var noFollowing = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if claim, is := strings.CutSuffix(c.URL.Path, "/status"); is && c.Method == http.MethodPatch && strings.Contains(claim, "/persistentvolumeclaims/") {
+		c.Request = c.Clone(c.Context())
+		c.URL.Path, c.Method, c.body = claim, http.MethodGet, nil
+	}
+	return send(c)
+})
+
+// noTruth lets a volume that is expanded have more than its pod was asked for.
+var noTruth = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "PATCH persistentvolumes" {
+		c.body = capacity.ReplaceAll(c.body, []byte(`"capacity":{"storage":"99Gi"}`))
+	}
+	return send(c)
+})
+
+var capacity = regexp.MustCompile(`"capacity":\{"storage":"[^"]*"\}`)

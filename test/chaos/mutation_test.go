@@ -23,8 +23,10 @@ var mutations = []struct {
 	{"the live volume is stale", staleVolume, "", 1, 50},
 	{"the live list of pods is empty", noLivePods, "", 1, 50},
 	{"volumes are not verified", noMisfits, "is not bound", 1, 100},
-	{"no settled pod stays", noTombstone, " starts while ", 801, 100},
+	{"no settled pod stays", noTombstone, " starts while ", 101, 400},
 	{"a pod's name is no lock", noLock, " starts while ", 1, 100},
+	{"claims do not follow their volumes", noFollowing, "asks for", 1, 100},
+	{"volumes say more than was made", noTruth, "is said to have", 1, 100},
 }
 
 func TestMutations(t *testing.T) {

@@ -17,14 +17,7 @@ import (
 // TestCinder takes claims to volumes of a real Cinder by the class of examples/cinder-iscsi, and through the kubelet's
 // iSCSI to pods that use them. At the end Cinder, its target, the node and the cluster have nothing left of them.
 func TestCinder(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-		if _, err := command(context.Background(), "test/cinder/down.sh"); err != nil {
-			t.Error(err)
-		}
-	})
+	cinderStops(t)
 	for _, way := range []struct {
 		name, auth string
 		login      func(*cinder) map[string]string
@@ -48,9 +41,7 @@ func TestCinder(t *testing.T) {
 				s.conforms("cinder-iscsi", "--namespace", s.name, "--timeout", "90s")
 			}
 			s.deleteClaims(t.Context())
-			s.wait(patient, "nothing left", func() string {
-				return strings.Trim(s.left()+", "+cinder.left()+", "+s.chapSecrets()+", "+s.sessions(""), ", ")
-			})
+			cinder.nothingLeft()
 		})
 	}
 }

@@ -87,14 +87,20 @@ func (s *scope) class(suffix string, want setting) *class {
 		s.ok(openDir(filepath.Join(c.dir(), dir)))
 	}
 	s.classes = append(s.classes, c)
+	c.install()
+	return c
+}
+
+// install makes what the class consists of in Kubernetes.
+func (c *class) install() {
+	c.s.Helper()
 	c.allow()
 	c.makeAccount()
-	remove, err := makeMarkedSecret(s.Context(), c.id)
-	s.ok(err)
-	s.later(remove)
+	remove, err := makeMarkedSecret(c.s.Context(), c.id)
+	c.s.ok(err)
+	c.s.later(remove)
 	c.makeConfigMap(c.id, c.data)
 	c.makeStorageClass()
-	return c
 }
 
 func script(text, otherwise string) string {

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -164,7 +165,7 @@ func TestNodeLost(t *testing.T) {
 	c := class.claim("claim")
 	s.running(contract.Provision, []*claim{c})
 	class.edit(map[string]string{"node-selector": west})
-	s.ok(shared.admin.CoreV1().Nodes().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
+	s.loseNode()
 	took := c.told(2*patient, "ProvisionerEvicted", "*")
 	c.bound(patient)
 	c.ran(contract.Provision, 2)
@@ -173,4 +174,68 @@ func TestNodeLost(t *testing.T) {
 		t.Errorf("pod %s is %s", pods[0].Name, pods[0].Status.Phase)
 	}
 	t.Logf("known to have ended %.0f s after its node went", took.Seconds())
+}
+
+// TestNodeLocalLost takes the node away that has a class's storage, or may have some. The next attempt, the undo and the
+// delete wait for it, although others would take their pods, and run when it is back.
+func TestNodeLocalLost(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	west, east := s.nodes()
+	class := s.class("a", setting{data: map[string]string{"node-local": "true", "node-selector": west, "sim-duration": "5s",
+		"tolerations": `[{key: flex-provisioner.io/simulated, operator: Exists}]`}})
+	removed := class.claim("removed")
+	removed.bound(soon)
+	s.livesOn(removed, s.name)
+	class.edit(map[string]string{"node-selector": east})
+	again, undone := class.claim("again"), class.claim("undone")
+	s.running(contract.Provision, []*claim{again, undone})
+	class.edit(map[string]string{"node-selector": ""})
+	s.loseNode()
+
+	s.waitsForNode(again, contract.Provision)
+	removed.delete()
+	undone.delete()
+	s.waitsForNode(removed, contract.Delete)
+	s.waitsForNode(undone, contract.Delete)
+	again.told(soon, "ProvisionerUnschedulable", "*")
+	s.makeNode()
+	s.wait(patient, "the delete and the undo ran", func() string { return first([]*claim{removed, undone}, (*claim).left) })
+	s.running(contract.Provision, []*claim{again})
+	again.delete()
+	s.wait(patient, "claim gone", again.left)
+	for _, c := range []*claim{removed, again, undone} {
+		for _, p := range append(shared.ran(contract.Provision, c.UID), shared.ran(contract.Delete, c.UID)...) {
+			if node := p.Spec.NodeName; node != "" && node != s.name && !(c == removed && p.Labels[contract.LabelOperation] == string(contract.Provision)) {
+				t.Errorf("pod %s ran on node %q, and the storage is on %s", p.Name, node, s.name)
+			}
+		}
+	}
+	s.ok(os.RemoveAll(removed.directory())) // a simulated pod removes nothing
+}
+
+// livesOn says of the claim's volume that its storage is on the node.
+func (s *scope) livesOn(c *claim, node string) {
+	s.Helper()
+	patch := fmt.Sprintf(`{"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[%q]}]}]}}}}`, node)
+	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(s.Context(), c.volumeName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.ok(err)
+}
+
+// waitsForNode waits until a pod of the operation that ran nowhere yet may run on no node but the test's simulated one.
+func (s *scope) waitsForNode(c *claim, operation contract.Operation) {
+	s.Helper()
+	s.wait(2*patient, fmt.Sprintf("the %s of claim %s waits for the node", operation, c.Name), func() string {
+		for _, p := range c.livePods() {
+			if p.Labels[contract.LabelOperation] != string(operation) || p.Spec.NodeName != "" {
+				continue
+			}
+			for _, condition := range p.Status.Conditions {
+				if condition.Type == corev1.PodScheduled && condition.Status == corev1.ConditionFalse {
+					return ""
+				}
+			}
+		}
+		return c.left() + showEvents(eventsOn(c.UID))
+	})
 }

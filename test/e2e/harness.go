@@ -58,6 +58,7 @@ type cluster struct {
 	// admin may do everything; tom is an ordinary user, of group team-a, who may do what a test lets him.
 	admin, tom kubernetes.Interface
 	*watched
+	unwatch func()
 }
 
 // shared is set before the first test.
@@ -80,11 +81,19 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 	if err := step("wait until claims are stamped", func() error { return stamped(ctx) }); err != nil {
 		return nil, err
 	}
-	stop := func() {}
-	if shared.watched, stop, err = watch(ctx, shared.admin); err != nil {
-		return stop, err
+	if err := shared.watchAnew(ctx); err != nil {
+		return nil, err
 	}
-	return func() { removeExport(); stop() }, makeExport(ctx)
+	return func() { removeExport(); shared.unwatch() }, makeExport(ctx)
+}
+
+// watchAnew replaces the watches. An etcd that begins again with small revisions tells the old ones nothing.
+func (c *cluster) watchAnew(ctx context.Context) (err error) {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
+	c.watched, c.unwatch, err = watch(ctx, c.admin)
+	return err
 }
 
 func install(ctx context.Context) error {

@@ -26,13 +26,21 @@ func (s *scope) nodes() (real, simulated string) {
 	}
 	s.ok(label(s.Context(), `"west"`))
 	s.later(func(ctx context.Context) error { return label(ctx, "null") })
-	_, err = nodes.Create(s.Context(), &corev1.Node{
+	s.later(func(ctx context.Context) error { return nodes.Delete(ctx, s.name, metav1.DeleteOptions{}) })
+	s.makeNode()
+	return s.name + "=west", s.name + "=east"
+}
+
+// makeNode makes the simulated node.
+func (s *scope) makeNode() {
+	s.Helper()
+	nodes := shared.admin.CoreV1().Nodes()
+	_, err := nodes.Create(s.Context(), &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: map[string]string{
 			"type": "kwok", "kubernetes.io/hostname": s.name, "kubernetes.io/os": "linux", s.name: "east"}},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "flex-provisioner.io/simulated", Value: "true", Effect: corev1.TaintEffectNoSchedule}}},
 	}, metav1.CreateOptions{})
 	s.ok(err)
-	s.later(func(ctx context.Context) error { return nodes.Delete(ctx, s.name, metav1.DeleteOptions{}) })
 	s.wait(soon, "simulated node ready", func() string {
 		node, err := nodes.Get(s.Context(), s.name, metav1.GetOptions{})
 		if err != nil {
@@ -45,7 +53,12 @@ func (s *scope) nodes() (real, simulated string) {
 		}
 		return "node is not ready"
 	})
-	return s.name + "=west", s.name + "=east"
+}
+
+// loseNode takes the simulated node away.
+func (s *scope) loseNode() {
+	s.Helper()
+	s.ok(shared.admin.CoreV1().Nodes().Delete(s.Context(), s.name, metav1.DeleteOptions{}))
 }
 
 // seen is what a script left in a file of $home/seen, empty if it left none.

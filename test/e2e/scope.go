@@ -48,19 +48,24 @@ func begin(t *testing.T) *scope {
 		return ""
 	})
 	t.Cleanup(s.end)
+	s.makeNamespace()
+	return s
+}
+
+func (s *scope) makeNamespace() {
+	s.Helper()
 	namespaces := shared.admin.CoreV1().Namespaces()
-	_, err := namespaces.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, metav1.CreateOptions{})
+	_, err := namespaces.Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, metav1.CreateOptions{})
 	s.ok(err)
 	s.later(func(ctx context.Context) error { return namespaces.Delete(ctx, s.name, metav1.DeleteOptions{}) })
 	// Pods are refused until the namespace has its ServiceAccount.
 	s.wait(soon, "namespace "+s.name, func() string {
-		_, err := shared.admin.CoreV1().ServiceAccounts(s.name).Get(t.Context(), "default", metav1.GetOptions{})
+		_, err := shared.admin.CoreV1().ServiceAccounts(s.name).Get(s.Context(), "default", metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
 		return ""
 	})
-	return s
 }
 
 func (s *scope) ok(err error) {

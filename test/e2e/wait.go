@@ -61,13 +61,15 @@ func watch(ctx context.Context, client kubernetes.Interface) (*watched, func(), 
 			UpdateFunc: func(_, obj any) { w.change(obj, false) },
 			DeleteFunc: func(obj any) { w.change(obj, true) },
 		}); err != nil {
-			return nil, stop, fmt.Errorf("watch the cluster: %w", err)
+			stop()
+			return nil, nil, fmt.Errorf("watch the cluster: %w", err)
 		}
 	}
 	factory.StartWithContext(ctx)
 	for kind, ok := range factory.WaitForCacheSync(ctx.Done()) {
 		if !ok {
-			return nil, stop, fmt.Errorf("watch the cluster: no %s", kind)
+			stop()
+			return nil, nil, fmt.Errorf("watch the cluster: no %s", kind)
 		}
 	}
 	return w, func() { stop(); factory.Shutdown() }, nil

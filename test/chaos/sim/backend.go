@@ -20,6 +20,7 @@ type backend struct {
 	w       *World
 	mu      sync.Mutex
 	storage map[string]storageState // by pool/name
+	sizes   map[string]int64        // of what is available, in bytes
 }
 
 type storageState string
@@ -30,7 +31,9 @@ const (
 	deleting  storageState = "deleting"
 )
 
-func newBackend(w *World) *backend { return &backend{w: w, storage: map[string]storageState{}} }
+func newBackend(w *World) *backend {
+	return &backend{w: w, storage: map[string]storageState{}, sizes: map[string]int64{}}
+}
 
 // poolOf is where a request's storage is: what finds it again.
 func poolOf(r contract.Request) string { return r.Properties["zone"] + "-" + r.Parameters["pool"] }
@@ -46,6 +49,7 @@ func (b *backend) set(key string, s storageState) {
 	defer b.mu.Unlock()
 	if s == "" {
 		delete(b.storage, key)
+		delete(b.sizes, key)
 	} else {
 		b.storage[key] = s
 	}
@@ -105,6 +109,7 @@ func (b *backend) make(c *container) error {
 	}
 	if b.get(key) == creating {
 		b.set(key, available)
+		b.grow(key, c.request.SizeBytes)
 	}
 	if b.get(key) != available {
 		return errors.New("the storage went away")

@@ -96,6 +96,9 @@ func (w *World) bind(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVo
 				return
 			}
 			c.Spec.VolumeName, c.Status.Phase = v.Name, corev1.ClaimBound
+			if w.plan.Sizes {
+				c.Status.Capacity, c.Status.AccessModes = v.Spec.Capacity.DeepCopy(), v.Spec.AccessModes
+			}
 			setAnnotation(c, "pv.kubernetes.io/bind-completed", "yes")
 		})
 	}, "binder", "claim", claim.Name)

@@ -27,6 +27,8 @@ func (w *World) unsettled() []string {
 			say("claim %s (%s) is not bound; its events: %s", c.Name, c.UID, strings.Join(w.eventsOf(string(c.UID)), " | "))
 		case v == nil || v.Spec.ClaimRef.UID != c.UID:
 			say("claim %s (%s) is bound to %s, which is not there", c.Name, c.UID, c.Spec.VolumeName)
+		case w.plan.Sizes:
+			list = append(list, w.unfit(c, v)...)
 		}
 	}
 	for _, name := range sorted(volumes) {

@@ -90,12 +90,8 @@ func (c *container) step(from, to time.Duration, what string) error {
 }
 
 func (c *container) work() exit {
-	var err error
-	if c.request.Operation == contract.Delete {
-		err = c.delete()
-	} else {
-		err = c.provision()
-	}
+	err := map[contract.Operation]func() error{
+		contract.Provision: c.provision, contract.Delete: c.delete, contract.Expand: c.expand}[c.request.Operation]()
 	if errors.Is(err, errKilled) || c.ctx.Err() != nil {
 		return exit{code: 137, reason: "Error", ran: true}
 	}
@@ -110,16 +106,8 @@ func (c *container) work() exit {
 }
 
 func (c *container) provision() error {
-	if err := c.step(10*time.Millisecond, 2*time.Second, "begin"); err != nil {
+	if err := c.begin(c.refuses); err != nil {
 		return err
-	}
-	if err := c.refuses(); err != nil {
-		return err
-	}
-	if c.chance("slow") {
-		if err := c.step(30*time.Second, 2*time.Minute, "dawdle"); err != nil {
-			return err
-		}
 	}
 	made, err := c.storage().provision(c)
 	if err != nil {
@@ -135,6 +123,20 @@ func (c *container) provision() error {
 		return err
 	}
 	return c.createVolume(*made)
+}
+
+// begin is how every operation begins.
+func (c *container) begin(refuses func() error) error {
+	if err := c.step(10*time.Millisecond, 2*time.Second, "begin"); err != nil {
+		return err
+	}
+	if err := refuses(); err != nil {
+		return err
+	}
+	if c.chance("slow") {
+		return c.step(30*time.Second, 2*time.Minute, "dawdle")
+	}
+	return nil
 }
 
 // storage is the author's part of the work.
@@ -213,22 +215,34 @@ func (c *container) config() *rest.Config {
 }
 
 func (c *container) delete() error {
-	if err := c.step(10*time.Millisecond, 2*time.Second, "begin"); err != nil {
-		return err
-	}
-	if c.chance("exit-75") {
-		return sdk.TryAgain(errors.New("busy by chaos"))
-	}
-	if c.chance("slow") {
-		if err := c.step(30*time.Second, 2*time.Minute, "dawdle"); err != nil {
-			return err
+	busy := func() error {
+		if c.chance("exit-75") {
+			return sdk.TryAgain(errors.New("busy by chaos"))
 		}
+		return nil
+	}
+	if err := c.begin(busy); err != nil {
+		return err
 	}
 	if err := c.storage().remove(c); err != nil {
 		return err
 	}
 	if c.chance("exit-1") {
 		return errors.New("something went wrong after the storage was removed")
+	}
+	return nil
+}
+
+// expand is offered by classes of the backend alone.
+func (c *container) expand() error {
+	if err := c.begin(c.refuses); err != nil {
+		return err
+	}
+	if err := c.w.backend.expand(c); err != nil {
+		return err
+	}
+	if c.chance("exit-1") {
+		return errors.New("something went wrong after the storage was expanded")
 	}
 	return nil
 }

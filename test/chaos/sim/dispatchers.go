@@ -149,7 +149,7 @@ func (w *World) served(p *process, r *apiserver.Request, code int) {
 		var pod corev1.Pod
 		err := json.Unmarshal(r.Body(), &pod)
 		w.ordered(p.name, &pod)
-		if err != nil || pod.Annotations[contract.AnnVolumeUID] == "" {
+		if err != nil || pod.Annotations[contract.AnnVolumeUID] == "" || operation(&pod) == contract.Expand {
 			return
 		}
 		volume := "pvc-" + pod.Labels[contract.LabelClaimUID]

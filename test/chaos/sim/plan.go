@@ -23,6 +23,9 @@ type Plan struct {
 	Length time.Duration
 	// Lists says that the API server knows no streaming lists, so that informers list and then watch.
 	Lists bool
+	// Sizes says that the binder writes how much a claim has, and that claims may be expanded. Plans that found a bug before
+	// it did go without, so that they still lead there.
+	Sizes bool
 }
 
 // Class is a storage class with its ConfigMap.
@@ -73,6 +76,7 @@ var themes = []struct {
 	{"outcomes", map[string]float64{"exit-1": 0.5, "exit-64": 0.2, "exit-69": 0.4, "exit-75": 0.4, "oom": 0.2, "slow": 0.2, "stubborn": 0.5}, nil, 0},
 	{"breach", map[string]float64{"no-volume": 0.4, "misfit": 0.4}, nil, 0},
 	{"claims", nil, []string{"claim-delete", "claim-recreate", "claim-annotate", "claim-create"}, 12},
+	{"sizes", nil, []string{"claim-expand", "claim-expand", "claim-shrink"}, 10},
 	{"config", nil, []string{"config-edit", "config-identity", "config-break", "config-delete"}, 6},
 	{"class", nil, []string{"class-delete", "class-parameters"}, 3},
 	{"volumes", nil, []string{"volume-retain", "volume-unretain", "volume-delete"}, 4},
@@ -86,7 +90,7 @@ var themes = []struct {
 func NewPlan(seed uint64) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x666c6578))
 	p := Plan{Seed: seed, Claims: 1 + r.IntN(5), Nodes: 1 + r.IntN(3), Rates: map[string]float64{},
-		Length: time.Duration(30+r.IntN(300)) * time.Second, Lists: r.IntN(4) == 0}
+		Length: time.Duration(30+r.IntN(300)) * time.Second, Lists: r.IntN(4) == 0, Sizes: true}
 	for i := range 1 + r.IntN(2) {
 		c := Class{Name: fmt.Sprintf("class-%d", i), Retain: r.IntN(6) == 0, Delayed: r.IntN(4) == 0, Cinder: r.IntN(3) == 0}
 		if r.IntN(3) == 0 {

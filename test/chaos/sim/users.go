@@ -28,7 +28,7 @@ func (w *World) putClass(i int, pool string) {
 		ObjectMeta:    metav1.ObjectMeta{Name: c.Name},
 		Provisioner:   contract.ProvisionerName,
 		ReclaimPolicy: &policy, VolumeBindingMode: &mode,
-		Parameters: c.parameters(pool),
+		Parameters: c.parameters(pool), AllowVolumeExpansion: &w.plan.Sizes,
 	})
 }
 
@@ -55,8 +55,11 @@ func (w *World) putConfig(i int, zone, note string) {
 		"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner",
 		c.zoneProperty(): zone, "timeout": "60s", "start-timeout": "40s", "failed-pod-ttl": "0s",
 	}
-	if c.Cinder {
+	switch {
+	case c.Cinder:
 		data["secrets"] = credentials
+	case w.plan.Sizes:
+		data["expandable"] = "true"
 	}
 	if c.TTL > 0 {
 		data["failed-pod-ttl"] = c.TTL.String()
@@ -119,6 +122,8 @@ func (w *World) do(a Action) {
 		w.recreate(claim, 10)
 	case "claim-annotate":
 		w.server.Mutate(apiserver.Claims, tenants, claimName(claim), func(o apiserver.Object) { setAnnotation(o, "team/note", a.At.String()) })
+	case "claim-expand", "claim-shrink":
+		w.resize(claimName(claim), a)
 	case "config-edit":
 		w.putConfig(class, "zone-a", "note"+string(rune('a'+a.N%20)))
 	case "config-identity":

@@ -51,6 +51,7 @@ type World struct {
 	everBound    map[string]bool                                 // volumes that may hold data, by name
 	givenBack    map[string]bool                                 // volumes that an administrator no longer retains, by name
 	kept         map[string]bool                                 // storage whose volume an administrator keeps or dropped, by name
+	withdrawn    map[types.UID]bool                              // claims that asked for less again
 
 	podMu sync.Mutex
 	pods  map[types.UID]*podState
@@ -61,7 +62,7 @@ type World struct {
 func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
-		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{},
+		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm = newBackend(w), make(chan struct{})
 	w.server.Calm = w.calm
@@ -133,6 +134,7 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 	case apiserver.Pods:
 		w.podChanged(before, after)
 	case apiserver.Claims:
+		w.resized(before, after)
 		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(name) }, "binder", "claim", name)
 		if after != nil && after.GetDeletionTimestamp() != nil {
 			w.later(time.Millisecond, 2*time.Second, func() { w.unprotectClaim(name) }, "protection", "claim", name)
@@ -144,6 +146,7 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 		}
 		w.later(time.Millisecond, 500*time.Millisecond, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
 	case apiserver.Volumes:
+		w.resized(before, after)
 		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			w.set(func() { w.kept[name] = true })
 		}

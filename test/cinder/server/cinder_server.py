@@ -21,7 +21,9 @@ i18n.enable_lazy()
 from cinder.common import config  # registers the global options
 from cinder import context, coordination, exception, objects, rpc, service, version
 from cinder.db import migration
+from cinder.objects import cleanable
 from cinder.volume import volume_types
+from cinder.volume import volume_utils
 import cinder.privsep
 import os_brick
 from os_brick import privileged
@@ -56,6 +58,7 @@ def serve():
                for b in CONF.enabled_backends]
     for s in [scheduler] + volumes:
         pin(s)
+    attribute(scheduler, volumes)
     # The scheduler's start sleeps until a volume service has reported.
     starting = eventlet.spawn(scheduler.start)
     eventlet.sleep(0)
@@ -102,6 +105,19 @@ def pin(s):
         service.Service.service_id = s.origin_service_id
         report()
     s.report_state = pinned
+
+
+def attribute(scheduler, volumes):
+    """The record of what is under way names the service that goes on with it after a crash, by the same attribute of the
+    class: it is the volume service of the volume's host, or the scheduler while the volume has none."""
+    owners = {s.host: s for s in volumes}
+    set_worker = cleanable.CinderCleanableObject.set_worker
+
+    def attributed(self):
+        host = self.host and volume_utils.extract_host(self.host)
+        service.Service.service_id = owners.get(host, scheduler).origin_service_id
+        set_worker(self)
+    cleanable.CinderCleanableObject.set_worker = attributed
 
 
 if __name__ == '__main__':

@@ -1,0 +1,52 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// TestServedAndDeleted: a dispatcher whose caches show a claim that waits, while it was served by another and is gone with
+// its volume and its pods. It asks the API server before it makes a pod, and makes none.
+func TestServedAndDeleted(t *testing.T) {
+	s := begin(t)
+	class := s.class("a", setting{})
+	class.removeConfigMap(class.id)
+	old := s.lagging()
+	c := class.claim("claim")
+	s.wait(patient, "both know the claim", func() string {
+		if n := old.times("POST", "/api/v1/namespaces/"+s.name+"/events"); n == 0 {
+			return "the one with old caches has not told that the ConfigMap is missing"
+		}
+		return ""
+	})
+	old.hold("persistentvolumeclaims", "persistentvolumes", "pods", "configmaps")
+	class.makeConfigMap(class.id, class.data)
+	c.bound(patient)
+	s.wait(patient, "pods acted on", c.busy)
+	c.delete()
+	c.gone(patient)
+
+	claim := fmt.Sprintf("/api/v1/namespaces/%s/persistentvolumeclaims/%s", s.name, c.Name)
+	pods := "/api/v1/namespaces/" + contract.ProvisionersNamespace + "/pods"
+	if n := old.times("GET", claim) + old.times("POST", pods); n != 0 {
+		t.Errorf("it asked %d times for the claim or a pod, although its caches were held back", n)
+	}
+	old.release("configmaps")
+	s.wait(patient, "it looks at the claim", func() string {
+		if old.times("GET", claim) == 0 {
+			return "it has not asked for it"
+		}
+		return ""
+	})
+	old.stop() // what it has begun ends before it does
+	if n := old.times("POST", pods); n != 0 {
+		t.Errorf("it asked %d times for a pod", n)
+	}
+	c.ran(contract.Provision, 1)
+	c.ran(contract.Delete, 1)
+	class.once()
+}
