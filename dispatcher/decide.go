@@ -98,6 +98,9 @@ func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 	}
 	if !awaitsDeletion(f.volume) {
 		// Otherwise a finished delete pod is the proof that spares the volume a second one.
+		if f.volume.Status.Phase != corev1.VolumeBound && f.volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+			_, deletes = ofVolume(deletes, f.volume) // its own tell that it was released: it is the cache that is old
+		}
 		p.settle = append(p.settle, pods(deletes)...)
 		p.forget = len(f.attempts) == 0
 	}

@@ -412,6 +412,7 @@ func TestDecide(t *testing.T) {
 		{name: "released while the provision pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"prov-0 running"}, want: ""},
 		{name: "released, no ConfigMap", claim: "none", volume: "fits released", also: "asked no-config", want: "tell volume ProvisionerConfigMissing"},
 		{name: "released, delete pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: ""},
+		{name: "delete failed, not released yet by an old cache", claim: "none", volume: "fits available", pods: []string{"del-0 failed"}, want: ""},
 		{name: "released, delete failed", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 failed"}, want: "tell volume ProvisionerFailed, look in 500ms"},
 		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "drop volume"},
 		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: "drop volume"},
