@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -107,13 +108,16 @@ func (c *cinder) crashed(operation contract.Operation, claims []*claim) {
 	c.revived()
 }
 
+// goesOn is how long Cinder may take to go on, once it answers, with what it had begun.
+const goesOn = 10 * time.Second
+
 // revived does what an administrator of Cinder has to do about volumes that stay on their way. Cinder goes on with what
 // its services had begun, but this one's message queue ends with its process, and with it what they had not taken up yet.
 func (c *cinder) revived() {
 	c.s.Helper()
 	var stay []cinderVolume
 	was := c.volumes()
-	lack, err := shared.await(soon, func() string {
+	lack, err := shared.await(goesOn, func() string {
 		now := c.volumes()
 		stay = slices.DeleteFunc(slices.Clone(was), func(v cinderVolume) bool {
 			return v.Status != "creating" && v.Status != "deleting" ||
