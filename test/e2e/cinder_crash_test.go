@@ -111,6 +111,28 @@ func (c *cinder) crashed(operation contract.Operation, claims []*claim) {
 // goesOn is how long Cinder may take to go on, once it answers, with what it had begun.
 const goesOn = 10 * time.Second
 
+// resetStuck is revived for those who go on making volumes meanwhile.
+func (c *cinder) resetStuck(ctx context.Context) error {
+	was, err := c.list()
+	if err != nil {
+		return err
+	}
+	sleep(ctx, goesOn)
+	now, err := c.list()
+	if err != nil {
+		return err
+	}
+	for _, v := range now {
+		same := slices.ContainsFunc(was, func(w cinderVolume) bool { return w.ID == v.ID && w.Status == v.Status })
+		if same && (v.Status == "creating" || v.Status == "deleting") {
+			if _, err := c.try("POST", c.endpoint+"/volumes/"+v.ID+"/action", map[string]any{"os-reset_status": map[string]any{"status": "error"}}, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // revived does what an administrator of Cinder has to do about volumes that stay on their way. Cinder goes on with what
 // its services had begun, but this one's message queue ends with its process, and with it what they had not taken up yet.
 func (c *cinder) revived() {

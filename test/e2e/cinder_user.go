@@ -150,20 +150,25 @@ type cinderVolume struct {
 
 func (c *cinder) volumes() []cinderVolume {
 	c.s.Helper()
-	var list struct{ Volumes []cinderVolume }
-	c.call("GET", "/volumes/detail", nil, &list)
-	return list.Volumes
+	list, err := c.list()
+	c.s.ok(err)
+	return list
 }
 
 // storage lists the names of the volumes that Cinder has, those that it is deleting among them.
 func (c *cinder) storage() ([]string, error) {
-	var list struct{ Volumes []cinderVolume }
-	_, err := c.try("GET", c.endpoint+"/volumes/detail", nil, &list)
+	volumes, err := c.list()
 	var names []string
-	for _, v := range list.Volumes {
+	for _, v := range volumes {
 		names = append(names, v.Name)
 	}
 	return names, err
+}
+
+func (c *cinder) list() ([]cinderVolume, error) {
+	var list struct{ Volumes []cinderVolume }
+	_, err := c.try("GET", c.endpoint+"/volumes/detail", nil, &list)
+	return list.Volumes, err
 }
 
 // volume is the one of that name, or nil.

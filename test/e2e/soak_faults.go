@@ -42,6 +42,7 @@ var soakFaults = []fault{
 	{"API server killed", 2, true, killComponents("kube-apiserver")},
 	{"etcd killed", 1, true, killComponents("etcd")},
 	{"Cinder killed", 3, false, (*soak).killCinder},
+	{"iSCSI target killed", 1, false, (*soak).killTarget},
 	{"ConfigMap edited", 3, false, (*soak).editConfigMap},
 	{"ConfigMap broken", 1, false, (*soak).breakConfigMap},
 	{"ConfigMap deleted", 2, false, (*soak).deleteConfigMap},
@@ -176,11 +177,21 @@ func killComponents(components ...string) func(*soak, context.Context) error {
 }
 
 func (k *soak) killCinder(ctx context.Context) error {
-	if _, err := command(ctx, "test/cinder/ctl.sh", "kill", "cinder"); err != nil {
+	if err := k.revive(ctx, "cinder"); err != nil {
+		return err
+	}
+	return k.cinder.resetStuck(ctx)
+}
+
+func (k *soak) killTarget(ctx context.Context) error { return k.revive(ctx, "tgtd") }
+
+// revive kills a part of Cinder and starts it again.
+func (k *soak) revive(ctx context.Context, name string) error {
+	if _, err := command(ctx, "test/cinder/ctl.sh", "kill", name); err != nil {
 		return err
 	}
 	sleep(ctx, k.between(0, 6))
-	_, err := command(context.Background(), "test/cinder/ctl.sh", "start", "cinder")
+	_, err := command(context.Background(), "test/cinder/ctl.sh", "start", name)
 	return err
 }
 
