@@ -6,7 +6,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -318,8 +317,8 @@ func (k *soak) measure(ctx context.Context) (footprint, error) {
 // sameFootprint allows what a heap differs by from one collection to the next.
 func (k *soak) sameFootprint(start, end footprint) {
 	k.Helper()
-	if more := end.goroutines - start.goroutines; math.Abs(more) > 10 {
-		k.Errorf("the dispatcher has %+.0f goroutines more than at the start", more)
+	if more := end.goroutines - start.goroutines; more > 10 {
+		k.Errorf("the dispatcher has %.0f goroutines more than at the start", more)
 	}
 	if end.resident > 1.25*start.resident+10e6 {
 		k.Errorf("the dispatcher takes %.1f MB, at the start %.1f MB", end.resident/1e6, start.resident/1e6)
