@@ -9,8 +9,9 @@ begin() {
 	! alive "$1" || die "$1 is running: ctl.sh restart $1"
 	case $1 in
 	cinder) launch_cinder && wait_for_cinder ;;
-	# The daemon keeps its targets in memory alone: they are in Cinder's files.
-	tgtd) launch_tgtd && on_place env TGT_IPC_SOCKET="$STATE/tgt.sock" "$STATE/bin/tgt-admin" --execute ;;
+	# The daemon keeps its targets in memory alone: they are in Cinder's files. Cinder may add one meanwhile, which is an
+	# error to tgt-admin and the end of the others.
+	tgtd) launch_tgtd && on_place env TGT_IPC_SOCKET="$STATE/tgt.sock" "$STATE/bin/tgt-admin" --execute --ignore-errors ;;
 	esac
 }
 
