@@ -163,18 +163,18 @@ func (l *life) make(ctx context.Context) error {
 	pvc := newClaim(l.class.s.name, l.name, l.class.name, "64Mi")
 	readWriteOnce(pvc)
 	created := time.Now()
-	if err := persist(ctx, func() error {
-		made, err := claims.Create(ctx, pvc, metav1.CreateOptions{})
+	var made *corev1.PersistentVolumeClaim
+	if err := persist(ctx, func() (err error) {
+		made, err = claims.Create(ctx, pvc, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // an answer was lost
 			made, err = claims.Get(ctx, l.name, metav1.GetOptions{})
 		}
-		pvc = made
 		return err
 	}); err != nil {
 		return err
 	}
 	l.set(func() {
-		l.claim = &claim{PersistentVolumeClaim: pvc, s: l.class.s, class: l.class.class, created: created}
+		l.claim = &claim{PersistentVolumeClaim: made, s: l.class.s, class: l.class.class, created: created}
 	})
 	return nil
 }

@@ -48,18 +48,15 @@ type soakClass struct {
 	storage func() ([]string, error)
 }
 
-// TestSoak runs for FLEX_E2E_SOAK, by default a minute (make soak: an hour). It makes two claims a second: most get a
+// TestSoak runs for FLEX_E2E_SOAK, in make soak only. It makes two claims a second: most get a
 // directory, one in five a volume of a real Cinder. Some are deleted at once, some used by a pod, some expanded, some stay.
 // Meanwhile the dispatcher, pods, parts of Kubernetes, Cinder and its target are killed, the network is cut, and
 // configuration is edited and deleted. The dispatcher is left alone in the second half, so that its process grows old.
 // Afterwards nothing may be lost or left, and memory and goroutines of the dispatcher are as at the start.
 func TestSoak(t *testing.T) {
-	length := time.Minute
-	if text := os.Getenv("FLEX_E2E_SOAK"); text != "" {
-		var err error
-		if length, err = time.ParseDuration(text); err != nil {
-			t.Fatalf("FLEX_E2E_SOAK is %q: want a duration such as 1h: %v", text, err)
-		}
+	length, err := time.ParseDuration(os.Getenv("FLEX_E2E_SOAK"))
+	if err != nil {
+		t.Skipf("FLEX_E2E_SOAK is %q, no duration: make soak FOR=1h", os.Getenv("FLEX_E2E_SOAK"))
 	}
 	t.Cleanup(func() {
 		if _, err := command(context.Background(), "test/cinder/down.sh"); err != nil {
