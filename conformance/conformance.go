@@ -127,20 +127,22 @@ func (o Options) validate() field.ErrorList {
 	if o.Kills < 1 {
 		faults = append(faults, field.Invalid(field.NewPath("kills"), o.Kills, "must be at least 1"))
 	}
-	for i, name := range o.Only {
-		if !slices.ContainsFunc(Checks(), func(c Check) bool { return c.Name == name }) {
-			faults = append(faults, field.NotSupported(field.NewPath("check").Index(i), name, names()))
+	return append(faults, Unknown(o.Only, Checks())...)
+}
+
+// Unknown says which of the names are not those of checks.
+func Unknown(only []string, checks []Check) field.ErrorList {
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Name)
+	}
+	var faults field.ErrorList
+	for i, name := range only {
+		if !slices.Contains(names, name) {
+			faults = append(faults, field.NotSupported(field.NewPath("check").Index(i), name, names))
 		}
 	}
 	return faults
-}
-
-func names() []string {
-	var all []string
-	for _, check := range Checks() {
-		all = append(all, check.Name)
-	}
-	return all
 }
 
 // probe makes and removes a first volume, after which the storage is as it is in use: with a directory of marks, for

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -89,18 +88,5 @@ func (o Options) validate() field.ErrorList {
 	if o.Kills < 1 {
 		faults = append(faults, field.Invalid(field.NewPath("kills"), o.Kills, "must be at least 1"))
 	}
-	for i, name := range o.Only {
-		if names := names(); !slices.Contains(names, name) {
-			faults = append(faults, field.NotSupported(field.NewPath("check").Index(i), name, names))
-		}
-	}
-	return faults
-}
-
-func names() []string {
-	var all []string
-	for _, c := range checks() {
-		all = append(all, c.Name)
-	}
-	return all
+	return append(faults, conformance.Unknown(o.Only, Checks())...)
 }

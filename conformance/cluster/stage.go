@@ -39,9 +39,8 @@ type stage struct {
 	watcher *watcher
 	stop    func()
 	claims  []*claim
-	// words are the secrets that must not be seen, of the Secrets named in sources.
-	words   []string
-	sources []string
+	// words are the secrets that must not be seen.
+	words []string
 }
 
 // open finds the class and makes a place for the claims.

@@ -40,8 +40,14 @@ func (c *cinder) ctl(verb, program string) {
 func (c *cinder) nothingLeft() {
 	c.s.Helper()
 	c.s.wait(2*patient, "nothing left", func() string {
-		return strings.Trim(c.s.left()+", "+c.left()+", "+c.s.chapSecrets()+", "+c.s.sessions(""), ", ")
+		return strings.Trim(c.s.left()+", "+c.remains(), ", ")
 	})
+}
+
+// remains names what Cinder and its target, the node and the Secrets have of any claim.
+func (c *cinder) remains() string {
+	c.s.Helper()
+	return strings.Trim(c.left()+", "+c.s.chapSecrets()+", "+c.s.sessions(""), ", ")
 }
 
 // TestCinderKilled kills Cinder, all of its services, while six claims are on their way to volumes, and again while the
@@ -105,58 +111,46 @@ func (c *cinder) crashed(operation contract.Operation, claims []*claim) {
 	}
 	slices.Sort(states)
 	c.s.Logf("cinder came back in the midst of six %ss with volumes that are %s", operation, strings.Join(states, ", "))
-	c.revived()
+	c.s.ok(c.resetStuck())
 }
 
 // goesOn is how long Cinder may take to go on, once it answers, with what it had begun.
 const goesOn = 10 * time.Second
 
-// resetStuck is revived for those who go on making volumes meanwhile.
-func (c *cinder) resetStuck(ctx context.Context) error {
+// resetStuck does what an administrator of Cinder has to do about volumes that stay on their way. Cinder goes on with what
+// its services had begun, but this one's message queue ends with its process, and with it what they had not taken up yet.
+func (c *cinder) resetStuck() error {
 	was, err := c.list()
 	if err != nil {
 		return err
 	}
-	sleep(ctx, goesOn)
-	now, err := c.list()
-	if err != nil {
-		return err
+	var stay []cinderVolume
+	if _, err := shared.await(goesOn, func() string {
+		now, err := c.list()
+		if err != nil {
+			return err.Error()
+		}
+		stay = stuck(was, now)
+		return first(stay, func(v cinderVolume) string { return "volume " + v.Name + " is " + v.Status })
+	}); err == nil {
+		return nil
 	}
-	for _, v := range now {
-		same := slices.ContainsFunc(was, func(w cinderVolume) bool { return w.ID == v.ID && w.Status == v.Status })
-		if same && (v.Status == "creating" || v.Status == "deleting") {
-			if _, err := c.try("POST", c.endpoint+"/volumes/"+v.ID+"/action", map[string]any{"os-reset_status": map[string]any{"status": "error"}}, nil); err != nil {
-				return err
-			}
+	for _, v := range stay {
+		c.s.Logf("left to cinder's administrator: volume %s is %s", v.Name, v.Status)
+		reset := map[string]any{"os-reset_status": map[string]any{"status": "error"}}
+		if _, err := c.try("POST", c.endpoint+"/volumes/"+v.ID+"/action", reset, nil); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// revived does what an administrator of Cinder has to do about volumes that stay on their way. Cinder goes on with what
-// its services had begun, but this one's message queue ends with its process, and with it what they had not taken up yet.
-func (c *cinder) revived() {
-	c.s.Helper()
-	var stay []cinderVolume
-	was := c.volumes()
-	lack, err := shared.await(goesOn, func() string {
-		now := c.volumes()
-		stay = slices.DeleteFunc(slices.Clone(was), func(v cinderVolume) bool {
-			return v.Status != "creating" && v.Status != "deleting" ||
-				!slices.ContainsFunc(now, func(w cinderVolume) bool { return w.ID == v.ID && w.Status == v.Status })
-		})
-		if len(stay) > 0 {
-			return "volume " + stay[0].Name + " is " + stay[0].Status
-		}
-		return ""
+// stuck are the volumes that are on their way and have come no further.
+func stuck(was, now []cinderVolume) []cinderVolume {
+	return slices.DeleteFunc(slices.Clone(was), func(v cinderVolume) bool {
+		return v.Status != "creating" && v.Status != "deleting" ||
+			!slices.ContainsFunc(now, func(w cinderVolume) bool { return w.ID == v.ID && w.Status == v.Status })
 	})
-	if err == nil {
-		return
-	}
-	c.s.Logf("left to cinder's administrator: %s", lack)
-	for _, v := range stay {
-		c.call("POST", "/volumes/"+v.ID+"/action", map[string]any{"os-reset_status": map[string]any{"status": "error"}}, nil)
-	}
 }
 
 // TestTargetKilled kills the iSCSI target under a pod that writes to its volume, and lets a claim be made meanwhile. When

@@ -102,6 +102,11 @@ func dispatchers() []*corev1.Pod {
 	})
 }
 
+// metricsOf are what a dispatcher counts, as Prometheus reads it.
+func metricsOf(ctx context.Context, dispatcher *corev1.Pod) ([]byte, error) {
+	return shared.admin.CoreV1().Pods(dispatcher.Namespace).ProxyGet("http", dispatcher.Name, "8080", "metrics", nil).DoRaw(ctx)
+}
+
 // crashed tells of dispatchers that ended by themselves. 137 is the code of those that the tests killed.
 func crashed() string {
 	var ends []string

@@ -37,8 +37,7 @@ func (s *scope) allowDeletes() {
 // metric is the line of a metric of the leader, without its value.
 func (s *scope) metric(line string) string {
 	s.Helper()
-	text, err := shared.admin.CoreV1().RESTClient().Get().Namespace(contract.SystemNamespace).Resource("pods").
-		Name(s.leader().Name + ":8080").SubResource("proxy").Suffix("metrics").DoRaw(s.Context())
+	text, err := metricsOf(s.Context(), s.leader())
 	s.ok(err)
 	for l := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(l, line+" "); ok {

@@ -61,11 +61,11 @@ func TestFiftyAtOnce(t *testing.T) {
 	t.Logf("50 claims: bound in %.1f s, gone in %.1f s", made.Seconds(), gone.Seconds())
 }
 
-// first is what is lacking for the first claim for which something is, and for how many.
-func first(claims []*claim, lacking func(*claim) string) string {
+// first is what is lacking for one of the things for which something is, and for how many.
+func first[T any](things []T, lacking func(T) string) string {
 	count, what := 0, ""
-	for _, c := range claims {
-		if lack := lacking(c); lack != "" {
+	for _, thing := range things {
+		if lack := lacking(thing); lack != "" {
 			count++
 			what = lack
 		}
@@ -73,5 +73,5 @@ func first(claims []*claim, lacking func(*claim) string) string {
 	if count == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d, such as: %s", count, len(claims), what)
+	return fmt.Sprintf("%d of %d, such as: %s", count, len(things), what)
 }

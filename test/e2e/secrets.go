@@ -78,7 +78,7 @@ func secretsStaySecret(ctx context.Context) (err error) {
 			logs++
 		}
 		if isDispatcher(p) {
-			text, err := shared.admin.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, "8080", "metrics", nil).DoRaw(ctx)
+			text, err := metricsOf(ctx, p)
 			if err != nil {
 				fmt.Printf("e2e: the metrics of %s were not searched: %v\n", p.Name, err)
 				continue

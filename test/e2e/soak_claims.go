@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -356,18 +355,4 @@ func timesOf(lives []*life) string {
 		return times[int(share*float64(len(times)-1))].Round(10 * time.Millisecond)
 	}
 	return fmt.Sprintf("p50 %s, p90 %s, p99 %s, longest %s", at(0.5), at(0.9), at(0.99), at(1))
-}
-
-// lackingOf is what is lacking for the first life for which something is, and for how many.
-func lackingOf(lives []*life, lacking func(*life) string) string {
-	var lacks []string
-	for _, l := range lives {
-		if lack := lacking(l); lack != "" {
-			lacks = append(lacks, lack)
-		}
-	}
-	if len(lacks) == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d, such as: %s", len(lacks), len(lives), strings.Join(lacks[:min(3, len(lacks))], "; "))
 }

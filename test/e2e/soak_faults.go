@@ -12,7 +12,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,13 +34,13 @@ var soakFaults = []fault{
 	{"dispatcher cut off", 2, true, (*soak).cutDispatcher},
 	{"pods killed", 6, false, (*soak).killPods},
 	{"pods deleted", 3, false, (*soak).deletePods},
-	{"kubelet killed", 2, false, killComponents("kubelet")},
-	{"kube-controller-manager killed", 2, false, killComponents("kube-controller-manager")},
-	{"kube-scheduler killed", 1, false, killComponents("kube-scheduler")},
-	{"API server killed", 2, true, killComponents("kube-apiserver")},
-	{"etcd killed", 1, true, killComponents("etcd")},
+	{"kubelet killed", 2, false, crash("cluster", "kubelet")},
+	{"kube-controller-manager killed", 2, false, crash("cluster", "kube-controller-manager")},
+	{"kube-scheduler killed", 1, false, crash("cluster", "kube-scheduler")},
+	{"API server killed", 2, true, crash("cluster", "kube-apiserver")},
+	{"etcd killed", 1, true, crash("cluster", "etcd")},
 	{"Cinder killed", 3, false, (*soak).killCinder},
-	{"iSCSI target killed", 1, false, (*soak).killTarget},
+	{"iSCSI target killed", 1, false, crash("cinder", "tgtd")},
 	{"ConfigMap edited", 3, false, (*soak).editConfigMap},
 	{"ConfigMap broken", 1, false, (*soak).breakConfigMap},
 	{"ConfigMap deleted", 2, false, (*soak).deleteConfigMap},
@@ -113,7 +112,7 @@ func deleteNow(ctx context.Context, pod *corev1.Pod) error {
 
 // gone is what containerd says of a container that has ended by itself.
 func gone(err error) bool {
-	return strings.Contains(err.Error(), "not found") || strings.Contains(err.Error(), "already finished")
+	return slices.ContainsFunc([]string{"not found", "already finished", "ttrpc: closed"}, func(text string) bool { return strings.Contains(err.Error(), text) })
 }
 
 func (k *soak) cutDispatcher(ctx context.Context) error {
@@ -158,40 +157,24 @@ func (k *soak) deletePods(ctx context.Context) error {
 	return nil
 }
 
-func killComponents(components ...string) func(*soak, context.Context) error {
+// crash kills a program of test/cluster or test/cinder and starts it again.
+func crash(of, program string) func(*soak, context.Context) error {
+	ctl := "test/" + of + "/ctl.sh"
 	return func(k *soak, ctx context.Context) error {
-		for _, c := range components {
-			if _, err := command(ctx, "test/cluster/ctl.sh", "kill", c); err != nil {
-				return err
-			}
+		if _, err := command(ctx, ctl, "kill", program); err != nil {
+			return err
 		}
 		sleep(ctx, k.between(0, 6))
-		for _, c := range slices.Backward(components) {
-			if _, err := command(context.Background(), "test/cluster/ctl.sh", "start", c); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := command(context.Background(), ctl, "start", program)
+		return err
 	}
 }
 
 func (k *soak) killCinder(ctx context.Context) error {
-	if err := k.revive(ctx, "cinder"); err != nil {
+	if err := crash("cinder", "cinder")(k, ctx); err != nil {
 		return err
 	}
-	return k.cinder.resetStuck(ctx)
-}
-
-func (k *soak) killTarget(ctx context.Context) error { return k.revive(ctx, "tgtd") }
-
-// revive kills a part of Cinder and starts it again.
-func (k *soak) revive(ctx context.Context, name string) error {
-	if _, err := command(ctx, "test/cinder/ctl.sh", "kill", name); err != nil {
-		return err
-	}
-	sleep(ctx, k.between(0, 6))
-	_, err := command(context.Background(), "test/cinder/ctl.sh", "start", name)
-	return err
+	return k.cinder.resetStuck()
 }
 
 // oneClass draws a class.
@@ -220,51 +203,38 @@ func patchConfigMap(ctx context.Context, name, patch string) error {
 }
 
 func (k *soak) deleteConfigMap(ctx context.Context) error {
-	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
-	name := k.oneClass().id
-	return awayFor(ctx, k.between(1, 10), func() (metav1.Object, error) { return configMaps.Get(ctx, name, metav1.GetOptions{}) },
-		func() error { return configMaps.Delete(ctx, name, metav1.DeleteOptions{}) },
-		func(was metav1.Object) error {
-			_, err := configMaps.Create(ctx, was.(*corev1.ConfigMap), metav1.CreateOptions{})
-			return err
-		})
+	return awayFor(ctx, k.between(1, 10), shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace), k.oneClass().id)
 }
 
 func (k *soak) deleteSecret(ctx context.Context) error {
-	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
 	name := []string{k.classes[0].id, "cinder-cloud-config"}[k.roll(2)]
-	return awayFor(ctx, k.between(1, 10), func() (metav1.Object, error) { return secrets.Get(ctx, name, metav1.GetOptions{}) },
-		func() error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) },
-		func(was metav1.Object) error {
-			_, err := secrets.Create(ctx, was.(*corev1.Secret), metav1.CreateOptions{})
-			return err
-		})
+	return awayFor(ctx, k.between(1, 10), shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace), name)
 }
 
 func (k *soak) deleteStorageClass(ctx context.Context) error {
-	classes := shared.admin.StorageV1().StorageClasses()
-	name := k.oneClass().name
-	return awayFor(ctx, k.between(1, 10), func() (metav1.Object, error) { return classes.Get(ctx, name, metav1.GetOptions{}) },
-		func() error { return classes.Delete(ctx, name, metav1.DeleteOptions{}) },
-		func(was metav1.Object) error {
-			_, err := classes.Create(ctx, was.(*storagev1.StorageClass), metav1.CreateOptions{})
-			return err
-		})
+	return awayFor(ctx, k.between(1, 10), shared.admin.StorageV1().StorageClasses(), k.oneClass().name)
+}
+
+// kind is a client for one kind of object.
+type kind[T metav1.Object] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
 }
 
 // awayFor deletes an object and makes it again after a while as it was.
-func awayFor(ctx context.Context, while time.Duration, get func() (metav1.Object, error), remove func() error, create func(metav1.Object) error) error {
-	var was metav1.Object
-	if err := persist(ctx, func() (err error) { was, err = get(); return err }); err != nil {
+func awayFor[T metav1.Object](ctx context.Context, while time.Duration, objects kind[T], name string) error {
+	var was T
+	if err := persist(ctx, func() (err error) { was, err = objects.Get(ctx, name, metav1.GetOptions{}); return err }); err != nil {
 		return err
 	}
-	if err := persist(ctx, remove, apierrors.IsNotFound); err != nil {
+	if err := persist(ctx, func() error { return objects.Delete(ctx, name, metav1.DeleteOptions{}) }, apierrors.IsNotFound); err != nil {
 		return err
 	}
 	sleep(ctx, while)
 	was.SetResourceVersion("")
 	was.SetUID("")
-	return persist(ctx, func() error { return create(was) }, apierrors.IsAlreadyExists)
+	return persist(ctx, func() error { _, err := objects.Create(ctx, was, metav1.CreateOptions{}); return err }, apierrors.IsAlreadyExists)
 }
 
 // footprint is what a dispatcher takes of its machine.
@@ -296,7 +266,7 @@ func (k *soak) measure(ctx context.Context) (footprint, error) {
 	if len(pods) == 0 {
 		return footprint{}, fmt.Errorf("no dispatcher is ready")
 	}
-	text, err := shared.admin.CoreV1().Pods(contract.SystemNamespace).ProxyGet("http", pods[0].Name, "8080", "metrics", nil).DoRaw(ctx)
+	text, err := metricsOf(ctx, pods[0])
 	if err != nil {
 		return footprint{}, err
 	}

@@ -58,11 +58,7 @@ func TestSoak(t *testing.T) {
 	if err != nil {
 		t.Skipf("FLEX_E2E_SOAK is %q, no duration: make soak FOR=1h", os.Getenv("FLEX_E2E_SOAK"))
 	}
-	t.Cleanup(func() {
-		if _, err := command(context.Background(), "test/cinder/down.sh"); err != nil {
-			t.Error(err)
-		}
-	})
+	cinderStops(t)
 	k := newSoak(begin(t))
 	k.ok(newDispatcher(t.Context())) // an older one has threads for the classes of other tests
 	k.warmUp()
@@ -140,7 +136,7 @@ func (k *soak) say(began time.Time, format string, args ...any) {
 func (k *soak) settle(began time.Time) {
 	k.Helper()
 	took := k.wait(soakPatience, "all settled", func() string {
-		return lackingOf(k.all(), func(l *life) string { return l.lacks() })
+		return first(k.all(), (*life).lacks)
 	})
 	k.say(began, "settled after %s", took.Round(time.Second))
 }
@@ -171,7 +167,7 @@ func (k *soak) left() string {
 	}
 	text := strings.Trim(strings.Join(names, ", "), ", ")
 	if text == "" { // what costs more is looked at last
-		text = strings.Trim(k.cinder.left()+", "+k.chapSecrets()+", "+k.sessions(""), ", ")
+		text = k.cinder.remains()
 	}
 	if len(text) > 2000 {
 		text = text[:2000] + "..."
