@@ -53,6 +53,9 @@ const (
 	// AnnNode is on pods of classes whose storage is node-local the one node that they may run on, where there is one: it
 	// may have storage from before, whether this pod ever gets there or not.
 	AnnNode = Prefix + "node"
+	// AnnSettled is on pods whose outcome has been acted on and whose name must not be free yet: it keeps them out of what
+	// is decided, and their finalizer keeps them, whoever deletes them.
+	AnnSettled = Prefix + "settled"
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"
@@ -86,7 +89,8 @@ const (
 )
 
 // PodFinalizer keeps a pod until its outcome has been acted on. Evictions, drains and the pod garbage collector delete
-// pods, and with the pod the only record that an attempt was started would be gone.
+// pods, and with the pod the only record that an attempt was started would be gone. While a claim waits, its first pod and
+// its newest have it longer, for their names; see AnnSettled.
 const PodFinalizer = Prefix + "outcome-recorded"
 
 // VolumeFinalizer is sig-storage-lib's: a PersistentVolume that is being deleted without it counts as cleaned up

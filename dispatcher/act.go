@@ -20,7 +20,9 @@ import (
 
 // look is one look at a claim's UID: gather, decide, act. It is never called twice at once for one UID.
 func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration, error) {
-	defer d.slots.looked(class, uid)
+	if d.slots.isKept(class, uid) {
+		defer d.slots.looked(class, uid)
+	}
 	f, err := d.gather(class, uid)
 	if err != nil {
 		return 0, err
@@ -127,10 +129,13 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 func (f *facts) holds(pod *corev1.Pod) time.Duration {
 	a := newAttempt(pod, "")
 	if f.waiting() && (a.number == 0 || f.newest(a)) || a.op == contract.Delete && a.number == 0 && len(f.of(contract.Delete)) > 0 {
-		return math.MaxInt64
+		return forItsName
 	}
 	return 0
 }
+
+// forItsName is for how long a pod stays whose name must not be free.
+const forItsName = time.Duration(math.MaxInt64)
 
 // start creates the pod of an order. Its name is the lock: who finds it taken has lost nothing, and watches the pod that
 // is there.
@@ -156,10 +161,11 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 		return nil
 	}
 	logger := klog.FromContext(ctx)
-	d.intake.expect(f.uid, pod.Name)
-	err = d.createPod(ctx, pod)
+	d.intake.expect(f.uid, pod)
+	created, err := d.createPod(ctx, pod)
 	switch {
 	case err == nil:
+		d.intake.expect(f.uid, created)
 		logger.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", klog.KRef(made.Request.Claim.Namespace, made.Request.Claim.Name), "StorageClass", f.class)
 		d.metrics.attempts.WithLabelValues(f.class, string(o.op)).Inc()
 		if o.op == contract.Delete && f.released && old(f.volume, f.now) {
@@ -187,8 +193,9 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 
 // createPod sends the order once. The client would send it again a second or more after an answer of 429, when what was
 // confirmed before it need not be so any more.
-func (d *Dispatcher) createPod(ctx context.Context, pod *corev1.Pod) error {
-	return d.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Error()
+func (d *Dispatcher) createPod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	created := &corev1.Pod{}
+	return created, d.client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Into(created)
 }
 
 // freeEnded gives the slot of a pod back that was found to exist, and whose end was heard of before the slot was taken: no
@@ -228,14 +235,12 @@ func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
 			continue
 		}
 		until := a.outcome.Finished.Add(keepFor(f, a.pod))
-		if f.now.Before(until) {
+		if f.now.Before(until) && a.pod.DeletionTimestamp == nil {
 			p.look(until)
 			continue
 		}
-		if a.pod.DeletionTimestamp == nil {
-			if err := d.deletePod(ctx, a.pod); err != nil {
-				return err
-			}
+		if err := d.settle(ctx, a.pod, 0); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -245,17 +250,14 @@ func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
 // its finalizer would look like one that somebody else took away.
 func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Duration) error {
 	d.intake.untell(string(pod.Labels[contract.LabelClaimUID]), pod.Name)
-	if slices.Contains(pod.Finalizers, contract.PodFinalizer) {
-		patch, err := withoutFinalizer(pod.UID, contract.PodFinalizer)
-		if err != nil {
+	switch {
+	case keep == forItsName && settled(pod):
+		return nil
+	case keep == forItsName:
+		return d.patchPod(ctx, pod, map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}})
+	case slices.Contains(pod.Finalizers, contract.PodFinalizer):
+		if err := d.patchPod(ctx, pod, withoutFinalizer(pod.UID, contract.PodFinalizer)); err != nil {
 			return err
-		}
-		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("take finalizer off pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}
 	if pod.DeletionTimestamp != nil || keep > 0 {
@@ -264,12 +266,28 @@ func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Dura
 	return d.deletePod(ctx, pod)
 }
 
-// withoutFinalizer is a strategic merge patch that takes one finalizer off and leaves what others add or take meanwhile.
-// The UID makes it fail on a later object of the same name.
-func withoutFinalizer(uid types.UID, name string) ([]byte, error) {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{name}}})
+func (d *Dispatcher) patchPod(ctx context.Context, pod *corev1.Pod, metadata map[string]any) error {
+	patch, err := patchOf(metadata)
 	if err != nil {
-		return nil, fmt.Errorf("encode removal of finalizer %s: %w", name, err)
+		return err
+	}
+	_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("settle pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
+
+// withoutFinalizer is for a strategic merge patch that takes one finalizer off and leaves what others add or take
+// meanwhile. The UID makes it fail on a later object of the same name.
+func withoutFinalizer(uid types.UID, name string) map[string]any {
+	return map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{name}}
+}
+
+func patchOf(metadata map[string]any) ([]byte, error) {
+	patch, err := json.Marshal(map[string]any{"metadata": metadata})
+	if err != nil {
+		return nil, fmt.Errorf("encode patch: %w", err)
 	}
 	return patch, nil
 }
@@ -306,7 +324,7 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 	if err != nil {
 		return fmt.Errorf("delete volume %s: %w", v.Name, err)
 	}
-	patch, err := withoutFinalizer(v.UID, contract.VolumeFinalizer)
+	patch, err := patchOf(withoutFinalizer(v.UID, contract.VolumeFinalizer))
 	if err != nil {
 		return err
 	}
@@ -319,10 +337,9 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 
 // reschedule asks the scheduler for another node. The resource version makes sure that it is this choice that is undone.
 func (d *Dispatcher) reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{annSelectedNode: nil}}})
+	patch, err := patchOf(map[string]any{"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{annSelectedNode: nil}})
 	if err != nil {
-		return fmt.Errorf("encode patch of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return err
 	}
 	_, err = d.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -188,7 +187,7 @@ func unansweredClone(claim *corev1.PersistentVolumeClaim, provisions []attempt) 
 
 // answerClone writes on the claim what its volume is a clone of.
 func (d *Dispatcher) answerClone(ctx context.Context, claim *corev1.PersistentVolumeClaim, of string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": claim.UID, "annotations": map[string]any{contract.AnnCloneOf: of}}})
+	patch, err := patchOf(map[string]any{"uid": claim.UID, "annotations": map[string]any{contract.AnnCloneOf: of}})
 	if err != nil {
 		return fmt.Errorf("encode patch of claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}

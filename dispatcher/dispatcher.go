@@ -251,7 +251,6 @@ func (d *Dispatcher) podChanged(obj any, deleted bool) {
 		d.troubles.forget(pod.UID)
 		d.intake.gone(pod.UID)
 	}
-	d.intake.arrived(uid, pod.Name)
 	d.lanes.add(class, uid)
 }
 

@@ -52,13 +52,18 @@ func (d *Dispatcher) take(f *facts, pod *corev1.Pod) {
 	if _, _, _, ok := podspec.ParseName(pod.Name); !ok {
 		return
 	}
-	d.intake.arrived(f.uid, pod.Name)
+	d.intake.arrived(f.uid, pod)
 	a := newAttempt(pod, d.troubles.of(pod.UID))
-	if slices.Contains(pod.Finalizers, contract.PodFinalizer) || !a.outcome.Final() {
+	if !settled(pod) || !a.outcome.Final() {
 		f.attempts = append(f.attempts, a)
 	} else {
 		f.kept = append(f.kept, a)
 	}
+}
+
+// settled says that the pod's outcome has been acted on.
+func settled(pod *corev1.Pod) bool {
+	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }
 
 func (d *Dispatcher) gatherIntake(f *facts) {
@@ -78,7 +83,7 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 	if name == "" {
 		return false, nil
 	}
-	_, err := d.client.CoreV1().Pods(d.cluster.Namespace).Get(ctx, name, metav1.GetOptions{})
+	pod, err := d.client.CoreV1().Pods(d.cluster.Namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		f.missed = true
@@ -86,7 +91,9 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("get pod %s/%s: %w", d.cluster.Namespace, name, err)
 	}
-	return true, nil
+	d.intake.expect(f.uid, pod) // what was not answered when it was created
+	known := func(a attempt) bool { return a.pod.UID == pod.UID }
+	return !slices.ContainsFunc(f.attempts, known) && !slices.ContainsFunc(f.kept, known), nil
 }
 
 // confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may

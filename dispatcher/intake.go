@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -19,12 +20,18 @@ type intake struct {
 	troubled map[string]bool      // a warning was told since the UID came
 	removed  map[types.UID]bool   // pods that were deleted and that the cache still has
 	dropped  map[string]types.UID // claim's UID -> UID of a volume that was deleted
-	expected map[string]string    // claim's UID -> pod that was created
+	expected map[string]podID     // claim's UID -> pod that was created
+}
+
+// podID tells pods of one name apart. The UID is empty while the creation has not been answered.
+type podID struct {
+	name string
+	uid  types.UID
 }
 
 func newIntake() *intake {
 	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{},
-		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, removed: map[types.UID]bool{}, expected: map[string]string{}}
+		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, removed: map[types.UID]bool{}, expected: map[string]podID{}}
 }
 
 // want takes in a claim to be provisioned.
@@ -71,7 +78,8 @@ func (d *Dispatcher) forget(f *facts) bool {
 	if pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid); err == nil && len(pods) > 0 {
 		d.lanes.know(f.class, f.uid)
 	}
-	d.slots.leave(f.class, f.uid)
+	d.slots.forget(f.class, f.uid)
+	d.endLane(f.class)
 	return true
 }
 
@@ -121,25 +129,25 @@ func (i *intake) unwant(uid string) {
 	delete(i.wanted, uid)
 }
 
-// expect remembers that a pod is being created.
-func (i *intake) expect(uid, pod string) {
+// expect remembers that a pod is being created, or, once it has a UID, that it was.
+func (i *intake) expect(uid string, pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.expected[uid] = pod
+	i.expected[uid] = podID{pod.Name, pod.UID}
 }
 
 // awaited is the pod that was created for the UID and has not been seen, or empty.
 func (i *intake) awaited(uid string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.expected[uid]
+	return i.expected[uid].name
 }
 
-// arrived ends the wait for the pod.
-func (i *intake) arrived(uid, pod string) {
+// arrived ends the wait for the pod. One that had its name before it does not.
+func (i *intake) arrived(uid string, pod *corev1.Pod) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.expected[uid] == pod {
+	if i.expected[uid] == (podID{pod.Name, pod.UID}) {
 		delete(i.expected, uid)
 	}
 }

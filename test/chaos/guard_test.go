@@ -15,7 +15,7 @@ func TestDeletesStopped(t *testing.T) {
 	told := map[string]bool{}
 	for seed := uint64(1); seed <= laggingSeeds(); seed++ {
 		plan := sim.Plan{Seed: seed, Claims: 4, Nodes: 2, Classes: []sim.Class{{Name: "class-0"}}, Length: 2 * time.Minute,
-			Rates: map[string]float64{"no-volume": 0.3, "misfit": 0.2, "kill-dispatcher": 0.02, "lag": 0.2}}
+			Rates: map[string]float64{"no-volume": 0.85, "misfit": 0.2, "kill-dispatcher": 0.02, "lag": 0.2}}
 		for i := range plan.Claims {
 			plan.Actions = append(plan.Actions, sim.Action{At: time.Duration(1+i) * time.Second, Do: "claim-create", N: i})
 		}

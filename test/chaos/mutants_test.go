@@ -196,8 +196,12 @@ var noLock = mutate(func(c call, send func(call) (*http.Response, error)) (*http
 	return response, err
 })
 
-// noTombstone removes every pod whose finalizer is taken off.
+// noTombstone removes every pod whose finalizer is taken off, or that is marked to keep it for its name.
 var noTombstone = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "PATCH pods" {
+		c.body = bytes.ReplaceAll(c.body, []byte(`"annotations":{"`+contract.AnnSettled+`":"true"}`),
+			[]byte(`"$deleteFromPrimitiveList/finalizers":["`+contract.PodFinalizer+`"]`))
+	}
 	response, err := send(c)
 	if err == nil && c.what == "PATCH pods" && response.StatusCode == http.StatusOK {
 		c.Request = c.Clone(c.Context())
