@@ -143,7 +143,16 @@ func (d *Dispatcher) judgeClass(class string) time.Duration {
 		d.tellConfig(c.about, c.reason, "%s", c.text)
 	}
 	d.lanes.pokeClass(class)
+	d.endLane(class)
 	return again
+}
+
+// endLane ends the threads of a class that is gone. It is called when the class changes and when a UID is forgotten, of
+// which either may be the last.
+func (d *Dispatcher) endLane(class string) {
+	if _, ok, _ := d.caches.classes.GetStore().GetByKey(class); !ok {
+		d.lanes.end(class)
+	}
 }
 
 // concerns leaves the ConfigMaps of other dispatchers alone. One whose plugin-name can be nobody's is everybody's.

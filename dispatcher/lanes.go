@@ -22,6 +22,7 @@ type lanes struct {
 	// classOf is every UID that has anything going on, so that a change of a class's ConfigMap reaches them all.
 	classOf map[string]string
 	known   map[string]int // how many UIDs of each class that are
+	fresh   sync.Map       // UIDs that were added and that nobody has looked at; queues ask with their locks held
 }
 
 func newLanes(threads int, look func(ctx context.Context, class, uid string) (time.Duration, error)) *lanes {
@@ -58,6 +59,7 @@ func (l *lanes) add(class, uid string) {
 		class = known
 	} else {
 		l.known[class]++
+		l.fresh.Store(uid, nil)
 	}
 	l.classOf[uid] = class
 	l.queue(class).Add(uid)
@@ -109,6 +111,23 @@ func (l *lanes) forget(uid string) {
 		l.known[class]--
 		delete(l.classOf, uid)
 	}
+	l.fresh.Delete(uid)
+}
+
+// end ends the lane of a class that is gone, unless something of it is going on. It begins again when something comes.
+func (l *lanes) end(class string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if queue, ok := l.queues[class]; ok && l.known[class] == 0 {
+		queue.ShutDown()
+		delete(l.queues, class)
+		delete(l.known, class)
+	}
+}
+
+func (l *lanes) isFresh(uid string) bool {
+	_, fresh := l.fresh.Load(uid)
+	return fresh
 }
 
 // busy says that more than one UID of the class has something going on.
@@ -122,13 +141,21 @@ func (l *lanes) busy(class string) bool {
 func (l *lanes) queue(class string) workqueue.TypedRateLimitingInterface[string] {
 	queue, ok := l.queues[class]
 	if !ok {
-		queue = workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute))
+		queue = l.newQueue()
 		l.queues[class] = queue
 		if l.ctx != nil {
 			l.serve(class, queue)
 		}
 	}
 	return queue
+}
+
+func (l *lanes) newQueue() workqueue.TypedRateLimitingInterface[string] {
+	order := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &freshFirst{isFresh: l.isFresh}})
+	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: order})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delayed})
 }
 
 func (l *lanes) serve(class string, queue workqueue.TypedRateLimitingInterface[string]) {
@@ -142,10 +169,11 @@ func (l *lanes) serve(class string, queue workqueue.TypedRateLimitingInterface[s
 
 func (l *lanes) next(class string, queue workqueue.TypedRateLimitingInterface[string]) bool {
 	uid, stop := queue.Get()
-	if stop || l.ctx.Err() != nil {
+	if stop || queue.ShuttingDown() || l.ctx.Err() != nil {
 		return false
 	}
 	defer queue.Done(uid)
+	l.fresh.Delete(uid)
 	again, err := l.look(l.ctx, class, uid)
 	if err != nil {
 		klog.FromContext(l.ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)

@@ -2,7 +2,10 @@ package dispatcher
 
 import (
 	"context"
+	"runtime"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -58,6 +61,42 @@ func TestWhose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A class that is gone takes its threads along, once nothing of it goes on; what comes later is looked at as ever.
+func TestLanesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var looks []string
+		var l *lanes
+		l = newLanes(3, func(_ context.Context, class, uid string) (time.Duration, error) {
+			looks = append(looks, class+"/"+uid)
+			l.forget(uid)
+			return 0, nil
+		})
+		l.start(ctx)
+		none := runtime.NumGoroutine()
+		for range 2 {
+			l.know("silver", "1")
+			l.add("silver", "2")
+			synctest.Wait()
+			l.end("silver")
+			if n := runtime.NumGoroutine(); n < none+3 {
+				t.Errorf("%d goroutines while something goes on, %d before", n, none)
+			}
+			l.forget("1")
+			l.end("silver")
+			synctest.Wait()
+			if n := runtime.NumGoroutine(); n != none {
+				t.Errorf("%d goroutines after the class, %d before", n, none)
+			}
+		}
+		if want := []string{"silver/2", "silver/2"}; !slices.Equal(looks, want) {
+			t.Errorf("looked at %q, want %q", looks, want)
+		}
+		cancel()
+		l.wait()
+	})
 }
 
 // What is known again asks for no look by itself, and hears of its slot; it stays in the lane that it had.
