@@ -235,11 +235,10 @@ func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
 			continue
 		}
 		until := a.outcome.Finished.Add(keepFor(f, a.pod))
-		if f.now.Before(until) && a.pod.DeletionTimestamp == nil {
+		if f.now.Before(until) {
 			p.look(until)
-			continue
 		}
-		if err := d.settle(ctx, a.pod, 0); err != nil {
+		if err := d.settle(ctx, a.pod, until.Sub(f.now)); err != nil {
 			return err
 		}
 	}

@@ -124,9 +124,9 @@ start_keystone() {
 	step "Keystone, on $url" "$began"
 }
 
-# wait_for_cinder gives up at once where the process ended.
+# wait_for_cinder gives up at once where the process ended. Beside hundreds of pods on two cores it takes minutes.
 wait_for_cinder() {
-	until_ok 60 healthy_or_dead
+	until_ok 240 healthy_or_dead
 	healthy || { tail -n 20 "$LOG/cinder.log" >&2; die "Cinder did not start: see $LOG/cinder.log"; }
 }
 healthy_or_dead() { healthy || gone cinder; }

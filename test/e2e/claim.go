@@ -69,14 +69,26 @@ func (c *claim) volume() *corev1.PersistentVolume {
 	return obj.(*corev1.PersistentVolume)
 }
 
-// unbound says what is lacking until the claim is bound to its volume.
-func (c *claim) unbound() string {
+func (c *claim) now() *corev1.PersistentVolumeClaim {
 	obj, ok, _ := shared.claims.GetByKey(c.Namespace + "/" + c.Name)
 	if !ok {
-		return fmt.Sprintf("claim %s is not there", c.Name)
+		return nil
 	}
-	now := obj.(*corev1.PersistentVolumeClaim)
-	if now.Status.Phase == corev1.ClaimBound && now.Spec.VolumeName == c.volumeName() && c.volume() != nil {
+	return obj.(*corev1.PersistentVolumeClaim)
+}
+
+func (c *claim) isBound() bool {
+	now := c.now()
+	return now != nil && now.Status.Phase == corev1.ClaimBound && now.Spec.VolumeName == c.volumeName() && c.volume() != nil
+}
+
+// unbound says what is lacking until the claim is bound to its volume.
+func (c *claim) unbound() string {
+	now := c.now()
+	switch {
+	case now == nil:
+		return fmt.Sprintf("claim %s is not there", c.Name)
+	case c.isBound():
 		return ""
 	}
 	return fmt.Sprintf("claim %s is %s, volume %q%s", c.Name, now.Status.Phase, now.Spec.VolumeName, showEvents(eventsOn(c.UID)))

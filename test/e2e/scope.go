@@ -135,7 +135,8 @@ func (s *scope) pods() []*corev1.Pod {
 }
 
 func kept(pod *corev1.Pod) bool {
-	return podspec.OutcomeOf(pod).Phase == podspec.Failed && !slices.Contains(pod.Finalizers, contract.PodFinalizer)
+	settled := !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
+	return settled && podspec.OutcomeOf(pod).Phase == podspec.Failed
 }
 
 // left names what of the test still exists.

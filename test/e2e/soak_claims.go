@@ -116,7 +116,7 @@ func (k *soak) live(ctx context.Context, l *life) {
 		l.remove(ctx)
 		return
 	}
-	l.until(ctx, l.claim.unbound)
+	l.until(ctx, l.claim.isBound)
 	l.set(func() { l.boundIn = time.Since(l.claim.created) })
 	if l.use {
 		k.consume(ctx, l)
@@ -138,8 +138,8 @@ func sleep(ctx context.Context, d time.Duration) {
 }
 
 // until looks at the watches' caches twice a second: there are hundreds of lives, and every change would wake them all.
-func (l *life) until(ctx context.Context, lacking func() string) {
-	_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(context.Context) (bool, error) { return lacking() == "", nil })
+func (l *life) until(ctx context.Context, done func() bool) {
+	_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(context.Context) (bool, error) { return done(), nil })
 }
 
 // persist repeats a request, since the API server is killed now and then and answers strangely when it starts. An answer
@@ -210,7 +210,7 @@ func (l *life) expand(ctx context.Context) {
 		_, err := claims.Patch(ctx, l.name, types.MergePatchType, patch, metav1.PatchOptions{})
 		return err
 	})
-	l.until(ctx, func() string { return l.claim.lacks("", "128Mi", "128Mi") })
+	l.until(ctx, func() bool { return l.claim.lacks("", "128Mi", "128Mi") == "" })
 	l.set(func() { l.grown = true })
 }
 
@@ -244,24 +244,21 @@ func (k *soak) runPod(ctx context.Context, l *life, prefix, script string) error
 		return fmt.Errorf("pod %s: %w", pod.Name, err)
 	}
 	var outcome error
-	l.until(ctx, func() string {
+	l.until(ctx, func() bool {
 		obj, ok, _ := shared.pods.GetByKey(k.name + "/" + pod.Name)
 		if !ok {
-			return "not there"
+			return false
 		}
 		now := obj.(*corev1.Pod)
 		for _, c := range now.Status.ContainerStatuses {
 			for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 				if ended != nil && ended.ExitCode == 3 {
 					outcome = fmt.Errorf("pod %s finds somebody else's data: %s", pod.Name, logOf(ctx, now, 10))
-					return ""
+					return true
 				}
 			}
 		}
-		if now.Status.Phase != corev1.PodSucceeded {
-			return "not yet"
-		}
-		return ""
+		return now.Status.Phase == corev1.PodSucceeded
 	})
 	_ = persist(ctx, func() error { return pods.Delete(ctx, pod.Name, metav1.DeleteOptions{}) }, apierrors.IsNotFound)
 	return errors.Join(outcome, ctx.Err())

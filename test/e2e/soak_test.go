@@ -49,7 +49,7 @@ type soakClass struct {
 }
 
 // TestSoak runs for FLEX_E2E_SOAK, in make soak only. It makes two claims a second: most get a
-// directory, one in five a volume of a real Cinder. Some are deleted at once, some used by a pod, some expanded, some stay.
+// directory, one in ten a volume of a real Cinder. Some are deleted at once, some used by a pod, some expanded, some stay.
 // Meanwhile the dispatcher, pods, parts of Kubernetes, Cinder and its target are killed, the network is cut, and
 // configuration is edited and deleted. The dispatcher is left alone in the second half, so that its process grows old.
 // Afterwards nothing may be lost or left, and memory and goroutines of the dispatcher are as at the start.
@@ -94,9 +94,11 @@ func newSoak(s *scope) *soak {
 		data:  map[string]string{"expand": prologue, "max-concurrent": "20"},
 	})
 	volumes := s.cinderClass(k.cinder.standalone())
+	// One process on two cores is all there is of Cinder: with hundreds of pods at it, it is a minute late with each answer.
+	s.ok(patchConfigMap(s.Context(), volumes.id, `{"data":{"max-concurrent":"6"}}`))
 	k.classes = []*soakClass{
-		{class: directories, share: 80, grows: true, storage: directories.storage},
-		{class: volumes, share: 20, storage: k.cinder.storage},
+		{class: directories, share: 90, grows: true, storage: directories.storage},
+		{class: volumes, share: 10, storage: k.cinder.storage},
 	}
 	return k
 }
