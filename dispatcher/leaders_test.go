@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -75,20 +74,22 @@ func TestLanesEnd(t *testing.T) {
 			return 0, nil
 		})
 		l.start(ctx)
-		none := runtime.NumGoroutine()
 		for range 2 {
 			l.know("silver", "1")
 			l.add("silver", "2")
 			synctest.Wait()
 			l.end("silver")
-			if n := runtime.NumGoroutine(); n < none+3 {
-				t.Errorf("%d goroutines while something goes on, %d before", n, none)
+			if _, ok := l.queues["silver"]; !ok {
+				t.Error("the lane ended while something goes on")
 			}
 			l.forget("1")
 			l.end("silver")
-			synctest.Wait()
-			if n := runtime.NumGoroutine(); n != none {
-				t.Errorf("%d goroutines after the class, %d before", n, none)
+			ended := make(chan struct{})
+			go func() { l.wg.Wait(); close(ended) }()
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				t.Fatal("a thread stays")
 			}
 		}
 		if want := []string{"silver/2", "silver/2"}; !slices.Equal(looks, want) {
