@@ -249,29 +249,30 @@ func (d *Dispatcher) sweep(ctx context.Context, f *facts, p *plan) error {
 // its finalizer would look like one that somebody else took away.
 func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Duration) error {
 	d.intake.untell(string(pod.Labels[contract.LabelClaimUID]), pod.Name)
+	var err error
 	switch {
-	case keep == forItsName && settled(pod):
+	case keep == forItsName && podspec.Settled(pod):
 		return nil
 	case keep == forItsName:
-		return d.patchPod(ctx, pod, map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}})
+		err = d.patchPod(ctx, pod, map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}})
 	case slices.Contains(pod.Finalizers, contract.PodFinalizer):
-		if err := d.patchPod(ctx, pod, withoutFinalizer(pod.UID, contract.PodFinalizer)); err != nil {
-			return err
-		}
+		err = d.patchPod(ctx, pod, withoutFinalizer(pod.UID, contract.PodFinalizer))
 	}
-	if pod.DeletionTimestamp != nil || keep > 0 {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil
+	case err != nil || pod.DeletionTimestamp != nil || keep > 0:
+		return err
 	}
 	return d.deletePod(ctx, pod)
 }
 
 func (d *Dispatcher) patchPod(ctx context.Context, pod *corev1.Pod, metadata map[string]any) error {
 	patch, err := patchOf(metadata)
-	if err != nil {
-		return err
+	if err == nil {
+		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	}
-	_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
+	if err != nil {
 		return fmt.Errorf("settle pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
@@ -325,7 +326,7 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 	}
 	patch, err := patchOf(withoutFinalizer(v.UID, contract.VolumeFinalizer))
 	if err != nil {
-		return err
+		return fmt.Errorf("take finalizer off volume %s: %w", v.Name, err)
 	}
 	_, err = volumes.Patch(ctx, v.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -338,7 +339,7 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 func (d *Dispatcher) reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	patch, err := patchOf(map[string]any{"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{annSelectedNode: nil}})
 	if err != nil {
-		return err
+		return fmt.Errorf("take selected node off claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	_, err = d.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -189,7 +189,7 @@ func unansweredClone(claim *corev1.PersistentVolumeClaim, provisions []attempt) 
 func (d *Dispatcher) answerClone(ctx context.Context, claim *corev1.PersistentVolumeClaim, of string) error {
 	patch, err := patchOf(map[string]any{"uid": claim.UID, "annotations": map[string]any{contract.AnnCloneOf: of}})
 	if err != nil {
-		return fmt.Errorf("encode patch of claim %s/%s: %w", claim.Namespace, claim.Name, err)
+		return fmt.Errorf("annotate claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
 	_, err = d.client.CoreV1().PersistentVolumeClaims(claim.Namespace).Patch(ctx, claim.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {

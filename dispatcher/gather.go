@@ -54,16 +54,11 @@ func (d *Dispatcher) take(f *facts, pod *corev1.Pod) {
 	}
 	d.intake.arrived(f.uid, pod)
 	a := newAttempt(pod, d.troubles.of(pod.UID))
-	if !settled(pod) || !a.outcome.Final() {
+	if !podspec.Settled(pod) || !a.outcome.Final() {
 		f.attempts = append(f.attempts, a)
 	} else {
 		f.kept = append(f.kept, a)
 	}
-}
-
-// settled says that the pod's outcome has been acted on.
-func settled(pod *corev1.Pod) bool {
-	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }
 
 func (d *Dispatcher) gatherIntake(f *facts) {

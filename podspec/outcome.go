@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -88,6 +89,11 @@ func (o Outcome) Unclear() bool {
 
 // Disrupted says that the attempt failed by no fault of its own.
 func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
+
+// Settled says that the pod's outcome has been acted on: it is kept for its log, or for its name.
+func Settled(pod *corev1.Pod) bool {
+	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
+}
 
 // OutcomeOf judges a pod. The order of precedence is: the pod's phase, what ended it from outside, what ended the
 // container, what the container said.

@@ -69,6 +69,7 @@ func (c *claim) volume() *corev1.PersistentVolume {
 	return obj.(*corev1.PersistentVolume)
 }
 
+// now is the claim as the watch has it, nil where it is gone.
 func (c *claim) now() *corev1.PersistentVolumeClaim {
 	obj, ok, _ := shared.claims.GetByKey(c.Namespace + "/" + c.Name)
 	if !ok {
@@ -125,7 +126,7 @@ func (c *claim) gone(limit time.Duration) {
 
 func (c *claim) left() string {
 	var names []string
-	if _, ok, _ := shared.claims.GetByKey(c.Namespace + "/" + c.Name); ok {
+	if c.now() != nil {
 		names = append(names, "claim "+c.Name)
 	}
 	if v := c.volume(); v != nil {
@@ -144,7 +145,7 @@ func (c *claim) livePods() []*corev1.Pod {
 
 // present says that the claim, or another one of its name, is there.
 func (c *claim) present() string {
-	if _, ok, _ := shared.claims.GetByKey(c.Namespace + "/" + c.Name); ok {
+	if c.now() != nil {
 		return "claim " + c.Name + " is there"
 	}
 	return ""

@@ -240,12 +240,11 @@ func (c *claim) marked(status corev1.ClaimResourceStatus, volume string, conditi
 }
 
 func (c *claim) lacks(status corev1.ClaimResourceStatus, capacity, volume string, conditions ...string) string {
-	obj, ok, _ := shared.claims.GetByKey(c.Namespace + "/" + c.Name)
-	v := c.volume()
-	if !ok || v == nil {
+	claim, v := c.now(), c.volume()
+	if claim == nil || v == nil {
 		return "claim or volume is not there"
 	}
-	now := obj.(*corev1.PersistentVolumeClaim).Status
+	now := claim.Status
 	var said []string
 	for _, condition := range now.Conditions {
 		// Others are somebody else's: Kubernetes 1.37 has "Unused".

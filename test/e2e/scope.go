@@ -135,8 +135,7 @@ func (s *scope) pods() []*corev1.Pod {
 }
 
 func kept(pod *corev1.Pod) bool {
-	settled := !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
-	return settled && podspec.OutcomeOf(pod).Phase == podspec.Failed
+	return podspec.Settled(pod) && podspec.OutcomeOf(pod).Phase == podspec.Failed
 }
 
 // left names what of the test still exists.
