@@ -265,7 +265,7 @@ func (d *Dispatcher) claimChanged(uid string) {
 }
 
 func (d *Dispatcher) troubleChanged(obj any, deleted bool) {
-	if uid, ok := d.troubles.note(obj.(*corev1.Event)); ok && !deleted {
+	if uid, ok := d.troubles.note(obj.(*corev1.Event), deleted); ok {
 		d.lanes.poke(uid)
 	}
 }

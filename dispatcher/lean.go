@@ -30,8 +30,20 @@ func (l *lean) transform(obj any) (any, error) {
 		l.claim(o)
 	case *corev1.PersistentVolume:
 		l.volume(o)
+	case *corev1.Event:
+		l.event(o)
 	}
 	return obj, nil
+}
+
+// event keeps what troubles read. The API server keeps events for an hour, whatever became of their pods.
+func (l *lean) event(e *corev1.Event) {
+	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: l.text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
+	if startEvents[e.Reason] {
+		kept.Reason, kept.Message = l.text(e.Reason), e.Message
+		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
+	}
+	*e = kept
 }
 
 // pod keeps the record and the outcome. Request and config of the attempt are read from its annotations, the rest of the

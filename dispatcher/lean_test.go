@@ -137,3 +137,25 @@ func TestLeanTwice(t *testing.T) {
 		})
 	}
 }
+
+// Of events only those stay whole that say why a pod does not start, and of these what is read.
+func TestLeanEvent(t *testing.T) {
+	full := func(reason string) *corev1.Event {
+		return &corev1.Event{
+			ObjectMeta:     metav1.ObjectMeta{Namespace: "flex-provisioners", Name: "prov-1.17b", UID: "e", ResourceVersion: "7", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "flex-provisioners", Name: "prov-1", UID: "p", FieldPath: "spec"},
+			Reason:         reason, Message: "secret not found", Source: corev1.EventSource{Component: "kubelet"}, Type: corev1.EventTypeWarning, Count: 3,
+		}
+	}
+	var l lean
+	meta := metav1.ObjectMeta{Namespace: "flex-provisioners", Name: "prov-1.17b", UID: "e", ResourceVersion: "7"}
+	for reason, want := range map[string]*corev1.Event{
+		"MissingClusterDNS": {ObjectMeta: meta},
+		"FailedMount": {ObjectMeta: meta, Reason: "FailedMount", Message: "secret not found",
+			InvolvedObject: corev1.ObjectReference{Name: "prov-1", UID: "p"}},
+	} {
+		if got := transformed(t, &l, full(reason)); !reflect.DeepEqual(got, want) {
+			t.Errorf("of %s stays\n%+v\nwant\n%+v", reason, got, want)
+		}
+	}
+}
