@@ -79,6 +79,9 @@ start() {
 	alive "$1" && return
 	local CMD
 	"${1//-/_}_command"
+	case $1 in # elsewhere they have machines of their own, that no pod keeps busy
+	etcd | kube-apiserver | kube-controller-manager | kube-scheduler) CMD=(nice -n -10 "${CMD[@]}") ;;
+	esac
 	spawn "$1" "${CMD[@]}"
 }
 

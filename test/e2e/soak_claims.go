@@ -41,9 +41,12 @@ type life struct {
 
 // draw is called by one goroutine only, so that a seed draws the same lives.
 func (k *soak) draw(i int) *life {
-	class := k.classes[0]
-	if k.dice.IntN(100) >= class.share {
-		class = k.classes[1]
+	class, n := k.classes[0], k.dice.IntN(100)
+	for _, c := range k.classes {
+		if class = c; n < c.share {
+			break
+		}
+		n -= c.share
 	}
 	second := func(least, most int) time.Duration {
 		return time.Duration(least)*time.Second + time.Duration(k.dice.IntN((most-least)*1000))*time.Millisecond
@@ -52,39 +55,33 @@ func (k *soak) draw(i int) *life {
 	switch n := k.dice.IntN(100); {
 	case n < 12:
 		l.hasty = second(0, 6)
-	case n < 24:
+	case n < 18:
 		l.use = true
-	case n < 32:
+	case n < 26:
 		l.grow = class.grows
-	case n < 34:
+	case n < 28:
 		l.use, l.stays = true, true
 	}
 	return l
 }
 
 // mostWaiting is how many claims may wait at a time. Where the machine is slower than the rate, a heap of claims would
-// only show that it is.
+// only show that it is. What is held back meanwhile is made up for.
 const mostWaiting = 300
 
 // traffic makes claims at the rate until ctx ends.
 func (k *soak) traffic(ctx context.Context) {
-	tick := time.NewTicker(time.Second / soakRate)
-	defer tick.Stop()
-	for i := 0; ; i++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+	began, made := time.Now(), 0
+	for ; ctx.Err() == nil; sleep(ctx, time.Second/soakRate) {
+		for made < int(time.Since(began).Seconds()*soakRate) && k.waiting() < mostWaiting {
+			l := k.draw(made)
+			made++
+			k.mu.Lock()
+			k.lives = append(k.lives, l)
+			k.mu.Unlock()
+			// The test's context, not ctx: a life goes on when no more are made.
+			go k.live(k.Context(), l)
 		}
-		if k.waiting() >= mostWaiting {
-			continue
-		}
-		l := k.draw(i)
-		k.mu.Lock()
-		k.lives = append(k.lives, l)
-		k.mu.Unlock()
-		// The test's context, not ctx: a life goes on when no more are made.
-		go k.live(k.Context(), l)
 	}
 }
 

@@ -106,8 +106,9 @@ func (k *soak) killDispatcher(ctx context.Context) error {
 func deleteNow(ctx context.Context, pod *corev1.Pod) error {
 	now := int64(0)
 	return persist(ctx, func() error {
-		return shared.admin.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-	}, apierrors.IsNotFound)
+		options := metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+		return shared.admin.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	}, apierrors.IsNotFound, apierrors.IsConflict)
 }
 
 // gone is what containerd says of a container that has ended by itself.
@@ -141,7 +142,9 @@ func (k *soak) runningPods() []*corev1.Pod {
 
 func (k *soak) killPods(ctx context.Context) error {
 	for _, pod := range k.runningPods() {
-		if err := killed(ctx, pod); err != nil && !gone(err) {
+		if pod.Spec.NodeName == k.hollow.name {
+			k.hollow.kill(pod)
+		} else if err := killed(ctx, pod); err != nil && !gone(err) {
 			return err
 		}
 	}
@@ -181,7 +184,13 @@ func (k *soak) killCinder(ctx context.Context) error {
 func (k *soak) oneClass() *soakClass { return k.classes[k.roll(len(k.classes))] }
 
 func (k *soak) editConfigMap(ctx context.Context) error {
-	return patchConfigMap(ctx, k.oneClass().id, fmt.Sprintf(`{"data":{"max-concurrent":"%d"}}`, 10+k.roll(20)))
+	class := k.oneClass()
+	return class.widen(ctx, class.pods/2+k.roll(class.pods))
+}
+
+// widen changes how many pods of the class may be at work.
+func (c *soakClass) widen(ctx context.Context, pods int) error {
+	return patchConfigMap(ctx, c.id, fmt.Sprintf(`{"data":{"max-concurrent":"%d"}}`, pods))
 }
 
 // breakConfigMap gives Cinder's class a property that the image refuses, for a while.

@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -28,6 +29,7 @@ type soak struct {
 	*scope
 	classes []*soakClass
 	cinder  *cinder
+	hollow  *hollow
 	// dice draws lives, faultDice faults: each in a goroutine of its own, so that neither disturbs the other.
 	dice, faultDice *rand.Rand
 
@@ -42,17 +44,20 @@ type soakClass struct {
 	*class
 	// share of the claims, in percent.
 	share int
+	// pods is the max-concurrent that the class begins with.
+	pods int
 	// grows says that claims can be expanded.
 	grows bool
 	// storage lists the names of the backend's pieces of storage.
 	storage func() ([]string, error)
 }
 
-// TestSoak runs for FLEX_E2E_SOAK, in make soak only. It makes two claims a second: most get a
-// directory, one in ten a volume of a real Cinder. Some are deleted at once, some used by a pod, some expanded, some stay.
-// Meanwhile the dispatcher, pods, parts of Kubernetes, Cinder and its target are killed, the network is cut, and
-// configuration is edited and deleted. The dispatcher is left alone in the second half, so that its process grows old.
-// Afterwards nothing may be lost or left, and memory and goroutines of the dispatcher are as at the start.
+// TestSoak runs for FLEX_E2E_SOAK, in make soak only. It makes two claims a second. One in five is served by real pods, and of
+// these one in five has a volume of a real Cinder: two cores run hardly more. The pods of the others are a hollow node's. Some
+// claims are deleted at once, some used by a pod, some expanded, some stay. Meanwhile the dispatcher, pods, parts of
+// Kubernetes, Cinder and its target are killed, the network is cut, and configuration is edited and deleted. The dispatcher is
+// left alone in the second half, so that its process grows old. Afterwards nothing may be lost or left, and memory and
+// goroutines of the dispatcher are as at the start.
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEX_E2E_SOAK"))
 	if err != nil {
@@ -88,19 +93,30 @@ func newSoak(s *scope) *soak {
 	seed := uint64(time.Now().UnixNano())
 	s.Logf("seed %d", seed)
 	k := &soak{scope: s, dice: rand.New(rand.NewPCG(seed, 1)), faultDice: rand.New(rand.NewPCG(seed, 2)), struck: map[string]int{}, cinder: s.cinder("noauth")}
-	yes := true
-	directories := s.class("dir", setting{
-		terms: storagev1.StorageClass{AllowVolumeExpansion: &yes},
-		data:  map[string]string{"expand": prologue, "max-concurrent": "20"},
-	})
-	volumes := s.cinderClass(k.cinder.standalone())
-	// One process on two cores is all there is of Cinder: with hundreds of pods at it, it is a minute late with each answer.
-	s.ok(patchConfigMap(s.Context(), volumes.id, `{"data":{"max-concurrent":"6"}}`))
+	k.hollow = s.hollow()
 	k.classes = []*soakClass{
-		{class: directories, share: 90, grows: true, storage: directories.storage},
-		{class: volumes, share: 10, storage: k.cinder.storage},
+		k.directories("dir", 16, 20, nil),
+		// One process on two cores is all there is of Cinder: with hundreds of pods at it, it is a minute late with each answer.
+		{class: s.cinderClass(k.cinder.standalone()), share: 4, pods: 6, storage: k.cinder.storage},
+		k.directories("hollow", 80, 40, k.hollow.on()),
+	}
+	k.hollow.volumes = k.classes[2].dir() + "/volumes"
+	k.hollow.twice = func(one, other string) { k.violated("pods %s and %s are at work for one claim", one, other) }
+	k.hollow.start()
+	for _, class := range k.classes {
+		s.ok(class.widen(s.Context(), class.pods))
 	}
 	return k
+}
+
+// directories makes a class whose volumes are directories, on the real node or where the keys say.
+func (k *soak) directories(suffix string, share, pods int, on map[string]string) *soakClass {
+	k.Helper()
+	yes := true
+	data := map[string]string{"expand": prologue}
+	maps.Copy(data, on)
+	class := k.class(suffix, setting{terms: storagev1.StorageClass{AllowVolumeExpansion: &yes}, data: data})
+	return &soakClass{class: class, share: share, pods: pods, grows: true, storage: class.storage}
 }
 
 // warmUp takes some claims through, so that the start is measured when everything has been in use once.
