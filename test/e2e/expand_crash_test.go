@@ -1,0 +1,88 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// A pod that was killed may have expanded the storage: the same size is tried again, although less would do by now.
+func TestExpandPodKilled(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	c := s.class("a", growing(noteSizes+stopOnce))
+	data := c.claim("data")
+	data.bound(soon)
+	data.ask("128Mi")
+	s.wait(patient, "script stopped", func() string { return s.lines(c, "sizes", "64 128") })
+	s.running(contract.Expand, []*claim{data})
+	data.ask("100Mi")
+	for _, p := range data.livePods() {
+		s.ok(killed(t.Context(), p))
+	}
+	data.has("128Mi")
+	if lack := s.lines(c, "sizes", "64 128", "64 128"); lack != "" {
+		t.Error(lack)
+	}
+}
+
+// While no dispatcher works, one claim asks for more, and another's volume is left as one is whose dispatcher died before it
+// told the claim. The next one expands the first, and only tells the second.
+func TestExpandDispatcherDead(t *testing.T) {
+	s := begin(t)
+	c := s.class("a", growing(noteSizes))
+	asks, grown := c.claim("asks"), c.claim("grown")
+	for _, data := range []*claim{asks, grown} {
+		data.bound(soon)
+	}
+	s.ok(killed(t.Context(), s.leader()))
+	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(t.Context(), grown.volumeName(), types.MergePatchType,
+		[]byte(`{"spec":{"capacity":{"storage":"128Mi"}}}`), metav1.PatchOptions{})
+	s.ok(err)
+	for _, data := range []*claim{asks, grown} {
+		data.ask("128Mi")
+	}
+	for _, data := range []*claim{asks, grown} {
+		data.has("128Mi")
+	}
+	if pods := shared.ran(contract.Expand, grown.UID); len(pods) > 0 {
+		t.Errorf("pod %s ran for storage that was as large already", pods[0].Name)
+	}
+	if lack := s.lines(c, "sizes", "64 128"); lack != "" {
+		t.Error(lack)
+	}
+}
+
+// Without a ConfigMap a volume waits to be expanded. Once it is back it is, without the StorageClass; a pod that runs when
+// the ConfigMap goes ends as it would.
+func TestExpandClassGone(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	c := s.class("a", growing(noteSizes+gate))
+	runs, waits := c.claim("runs"), c.claim("waits")
+	for _, data := range []*claim{runs, waits} {
+		data.bound(soon)
+	}
+	runs.ask("128Mi")
+	s.running(contract.Expand, []*claim{runs})
+	c.removeConfigMap(c.id)
+	waits.ask("256Mi") // refused by the API server without a StorageClass that allows it
+	waits.told(soon, "ProvisionerConfigMissing", "the volume waits to be expanded: no provisioner ConfigMap for class *")
+	c.removeStorageClass()
+	c.open(contract.Expand, runs.volumeName())
+	runs.has("128Mi")
+	if pods := shared.ran(contract.Expand, waits.UID); len(pods) > 0 {
+		t.Errorf("pod %s ran without a ConfigMap", pods[0].Name)
+	}
+	c.open(contract.Expand, waits.volumeName())
+	c.makeConfigMap(c.id, c.data)
+	waits.has("256Mi")
+	if lack := s.lines(c, "sizes", "64 128", "64 256"); lack != "" {
+		t.Error(lack)
+	}
+}
