@@ -7,16 +7,59 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
 // put writes n objects straight into etcd, in transactions of a hundred, by etcd's JSON gateway: through the API server
-// they would take ten times as long. object makes the key below /registry and the object of a number.
-func (p *plane) put(ctx context.Context, n int, object func(i int) (string, runtime.Object)) error {
+// they would take ten times as long. object makes the key below /registry and the object of a number, count says how many
+// the API server shows. The objects of a transaction have one resourceVersion: who lists before all of them are shown, and
+// watches from there, never sees the others.
+func (p *plane) put(ctx context.Context, n int, object func(i int) (string, runtime.Object), count func(context.Context) (int, error)) error {
+	if err := p.write(ctx, n, object); err != nil {
+		return err
+	}
+	for {
+		shown, err := count(ctx)
+		if err != nil {
+			return fmt.Errorf("count what is in etcd: %w", err)
+		}
+		if shown == n {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("%w: the API server shows %d of %d objects", context.Cause(ctx), shown, n)
+		}
+	}
+}
+
+// cached lists what the API server has in its cache, which is what watches begin with.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
+
+func (p *plane) claims(ctx context.Context) (int, error) {
+	list, err := p.admin.CoreV1().PersistentVolumeClaims(name).List(ctx, cached)
+	if err != nil {
+		return 0, err
+	}
+	return len(list.Items), nil
+}
+
+func (p *plane) volumes(ctx context.Context) (int, error) {
+	list, err := p.admin.CoreV1().PersistentVolumes().List(ctx, cached)
+	if err != nil {
+		return 0, err
+	}
+	return len(list.Items), nil
+}
+
+func (p *plane) write(ctx context.Context, n int, object func(i int) (string, runtime.Object)) error {
 	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
 	const each = 100
 	return inParallel((n+each-1)/each, 4, func(batch int) error {

@@ -32,7 +32,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.cases, "cases", "burst,defaults,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.cases, "cases", "burst,defaults,dispatchers,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
 	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
@@ -68,6 +68,7 @@ type benchCase struct {
 var cases = []benchCase{
 	{"burst", runBursts},
 	{"defaults", runDefaults},
+	{"dispatchers", runDispatchers},
 	{"isolation", runIsolation},
 	{"memory", runMemory},
 	{"pods", podsInside},
@@ -94,12 +95,13 @@ func run(ctx context.Context, s settings) error {
 		if !slices.Contains(wanted, c.name) {
 			continue
 		}
-		if err := c.run(ctx, s, r); err != nil {
-			r.print(os.Stdout)
+		done := len(r.Figures)
+		err := c.run(ctx, s, r)
+		printFigures(os.Stdout, r.Figures[done:])
+		if err != nil {
 			return fmt.Errorf("case %s: %w", c.name, err)
 		}
 	}
-	r.print(os.Stdout)
 	fmt.Printf("\n%s; took %s\n", machine(), time.Since(began).Round(time.Second))
 	if err := writeJSON(s.json, r); err != nil {
 		return err

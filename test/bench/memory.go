@@ -44,7 +44,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 	if err := addClass(ctx, p.admin, hangsClass); err != nil {
 		return err
 	}
-	if err := p.put(ctx, inFlight, waitingClaim); err != nil {
+	if err := p.put(ctx, inFlight, waitingClaim, p.claims); err != nil {
 		return err
 	}
 	o := newObserver()
@@ -58,7 +58,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	defer func() { d.stop() }()
-	if err := o.until(ctx, "pods", all(inFlight, hangsClass.name, podMade)); err != nil {
+	if err := podsMade(ctx, o); err != nil {
 		return err
 	}
 	c := fmt.Sprintf("6 memory and start: %d claims in flight", inFlight)
@@ -102,6 +102,12 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 	return nil
 }
 
+func podsMade(ctx context.Context, o *observer) error {
+	ctx, cancel := within(ctx, 4*time.Minute, fmt.Sprintf("%d pods", inFlight))
+	defer cancel()
+	return o.until(ctx, "pods", all(inFlight, hangsClass.name, podMade))
+}
+
 // askForPods measures what it costs to be sure of a claim's pods: the list by label, which the API server finds by looking
 // at every pod of the namespace, against one pod by its name.
 func askForPods(ctx context.Context, r *report, c string, p *plane) error {
@@ -139,10 +145,11 @@ func boundVolumes(ctx context.Context, settings settings, r *report) error {
 	if err := addClass(ctx, p.admin, hangsClass); err != nil {
 		return err
 	}
-	for _, object := range []func(int) (string, runtime.Object){boundClaim, boundVolume} {
-		if err := p.put(ctx, manyVolumes, object); err != nil {
-			return err
-		}
+	if err := p.put(ctx, manyVolumes, boundClaim, p.claims); err != nil {
+		return err
+	}
+	if err := p.put(ctx, manyVolumes, boundVolume, p.volumes); err != nil {
+		return err
 	}
 	start := time.Now()
 	d, err := startDispatcher(ctx, p)

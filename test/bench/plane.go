@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -40,6 +41,8 @@ var dispatcherUser = apiserver.User{Name: "system:serviceaccount:flex-system:dis
 type plane struct {
 	server *apiserver.Server
 	admin  kubernetes.Interface
+	// dispatchers is how many were started here.
+	dispatchers int
 }
 
 // limits are those of the controller-manager's clients.
@@ -104,6 +107,8 @@ func (p *plane) setUp(ctx context.Context) error {
 // class is a StorageClass with its ConfigMap and the rights of its pods.
 type class struct {
 	name, provisioner string
+	// namespace of its ConfigMap and pods, by default flex-provisioners.
+	namespace string
 	// data of the ConfigMap beside what every one has.
 	data map[string]string
 }
@@ -111,7 +116,7 @@ type class struct {
 // addClass makes a class whose storage is made of nothing, so that only the way there is measured.
 func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 	meta := metav1.ObjectMeta{Name: c.name}
-	ours := metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace}
+	ours := metav1.ObjectMeta{Name: c.name, Namespace: c.home()}
 	no := false
 	creates := []func() error{
 		func() error {
@@ -160,9 +165,11 @@ func removeClass(ctx context.Context, client kubernetes.Interface, name string) 
 	}
 }
 
+func (c class) home() string { return cmp.Or(c.namespace, contract.ProvisionersNamespace) }
+
 func (c class) configMap() *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace,
+		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.home(),
 			Labels: map[string]string{"storage-class": c.name, "type": "provisioner-config"}},
 		Data: map[string]string{
 			"plugin-name": c.provisioner, "image": image, "service-account-name": c.name,

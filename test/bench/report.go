@@ -87,9 +87,10 @@ func (f *figure) goal() string {
 	return ""
 }
 
-func (r *report) print(w io.Writer) {
+// printFigures writes the figures of a case.
+func printFigures(w io.Writer, figures []*figure) {
 	last := ""
-	for _, f := range r.Figures {
+	for _, f := range figures {
 		if f.Case != last {
 			fmt.Fprintf(w, "\n%-76s %9s %9s  %-5s %-8s %s\n", f.Case, "median", "p99", "unit", "goal", "")
 			last = f.Case
