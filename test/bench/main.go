@@ -32,7 +32,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.cases, "cases", "burst,defaults,dispatchers,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.cases, "cases", "burst,defaults,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
 	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
@@ -68,7 +68,6 @@ type benchCase struct {
 var cases = []benchCase{
 	{"burst", runBursts},
 	{"defaults", runDefaults},
-	{"dispatchers", runDispatchers},
 	{"isolation", runIsolation},
 	{"memory", runMemory},
 	{"pods", podsInside},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -107,8 +106,6 @@ func (p *plane) setUp(ctx context.Context) error {
 // class is a StorageClass with its ConfigMap and the rights of its pods.
 type class struct {
 	name, provisioner string
-	// namespace of its ConfigMap and pods, by default flex-provisioners.
-	namespace string
 	// data of the ConfigMap beside what every one has.
 	data map[string]string
 }
@@ -116,7 +113,7 @@ type class struct {
 // addClass makes a class whose storage is made of nothing, so that only the way there is measured.
 func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 	meta := metav1.ObjectMeta{Name: c.name}
-	ours := metav1.ObjectMeta{Name: c.name, Namespace: c.home()}
+	ours := metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace}
 	no := false
 	creates := []func() error{
 		func() error {
@@ -165,11 +162,9 @@ func removeClass(ctx context.Context, client kubernetes.Interface, name string) 
 	}
 }
 
-func (c class) home() string { return cmp.Or(c.namespace, contract.ProvisionersNamespace) }
-
 func (c class) configMap() *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.home(),
+		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace,
 			Labels: map[string]string{"storage-class": c.name, "type": "provisioner-config"}},
 		Data: map[string]string{
 			"plugin-name": c.provisioner, "image": image, "service-account-name": c.name,
