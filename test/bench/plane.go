@@ -40,8 +40,6 @@ var dispatcherUser = apiserver.User{Name: "system:serviceaccount:flex-system:dis
 type plane struct {
 	server *apiserver.Server
 	admin  kubernetes.Interface
-	// dispatchers is how many were started here.
-	dispatchers int
 }
 
 // limits are those of the controller-manager's clients.

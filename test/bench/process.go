@@ -59,9 +59,7 @@ func launchDispatcher(p *plane, args ...string) (*process, error) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	p.dispatchers++
-	d := &process{address: address, exited: make(chan struct{}),
-		log: filepath.Join(apiserver.Repo(), "bin", fmt.Sprintf("bench-dispatcher-%d.log", p.dispatchers))}
+	d := &process{address: address, exited: make(chan struct{}), log: filepath.Join(apiserver.Repo(), "bin", "bench-dispatcher.log")}
 	d.cmd = exec.Command(filepath.Join(apiserver.Repo(), "bin", "flex-provisioner"), append([]string{"--kubeconfig", kubeconfig,
 		"--http-address", address, "--pod-kube-api", "https://10.96.0.1:443", "--profiling"}, args...)...)
 	out, err := os.Create(d.log)
