@@ -264,8 +264,12 @@ func (d *Dispatcher) claimChanged(uid string) {
 	d.lanes.poke(uid)
 }
 
+// troubleChanged forgets a trouble with its event: that goes an hour after the kubelet said it last, when the pod is gone too.
 func (d *Dispatcher) troubleChanged(obj any, deleted bool) {
-	if uid, ok := d.troubles.note(obj.(*corev1.Event), deleted); ok {
+	event := obj.(*corev1.Event)
+	if deleted {
+		d.troubles.forget(event.InvolvedObject.UID)
+	} else if uid, ok := d.troubles.note(event); ok {
 		d.lanes.poke(uid)
 	}
 }

@@ -22,15 +22,10 @@ func newTroubles() *troubles { return &troubles{ofPod: map[types.UID]string{}} }
 // startEvents are the reasons of events that say why a pod does not start.
 var startEvents = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
 
-// note remembers the latest trouble of a pod, and returns the pod's claim if the event is one of trouble. With an event
-// that is gone the trouble is: it comes an hour after the last time that the kubelet said so, when the pod is gone too.
-func (t *troubles) note(event *corev1.Event, gone bool) (claimUID string, ok bool) {
+// note remembers the latest trouble of a pod, and returns the pod's claim if the event is one of trouble.
+func (t *troubles) note(event *corev1.Event) (claimUID string, ok bool) {
 	_, claimUID, _, ok = podspec.ParseName(event.InvolvedObject.Name)
 	if !ok || !startEvents[event.Reason] {
-		return "", false
-	}
-	if gone {
-		t.forget(event.InvolvedObject.UID)
 		return "", false
 	}
 	t.mu.Lock()

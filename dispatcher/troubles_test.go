@@ -15,19 +15,20 @@ func TestTroubles(t *testing.T) {
 		InvolvedObject: corev1.ObjectReference{Name: podspec.Name(contract.Provision, uid, 0), UID: "pod"}}
 	other := event.DeepCopy()
 	other.Reason = "MissingClusterDNS"
-	troubles := newTroubles()
+	d := &Dispatcher{troubles: newTroubles(), lanes: newLanes(1, nil)}
+	troubles := d.troubles
 	for _, step := range []struct {
 		name string
 		do   func()
 		want string
 	}{
 		{"no event", func() {}, ""},
-		{"of something else", func() { troubles.note(other, false) }, ""},
-		{"of trouble", func() { troubles.note(event, false) }, `FailedMount: secret "login" not found`},
+		{"of something else", func() { d.troubleChanged(other, false) }, ""},
+		{"of trouble", func() { d.troubleChanged(event, false) }, `FailedMount: secret "login" not found`},
 		{"pod gone", func() { troubles.forget("pod") }, ""},
-		{"event gone after its pod", func() { troubles.note(event, true) }, ""},
-		{"of trouble again", func() { troubles.note(event, false) }, `FailedMount: secret "login" not found`},
-		{"event gone before its pod", func() { troubles.note(event, true) }, ""},
+		{"event gone after its pod", func() { d.troubleChanged(event, true) }, ""},
+		{"of trouble again", func() { d.troubleChanged(event, false) }, `FailedMount: secret "login" not found`},
+		{"event gone before its pod", func() { d.troubleChanged(event, true) }, ""},
 	} {
 		if step.do(); troubles.of("pod") != step.want {
 			t.Errorf("%s: the trouble is %q, want %q", step.name, troubles.of("pod"), step.want)
