@@ -157,9 +157,15 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 // newLibrary makes the front door. Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15
 // failures, and its storage with it. It saves no volumes, so that the limiter, which only a saving would use, merely
 // keeps it from choosing the store that deletes storage when a save fails.
+//
+// Its own events say only that the dispatcher was called; ours say what became of it. So it gets a context that has ended,
+// which stops its writer of events, and a logger that does not complain of each: the writer would remember thousands of
+// claims that are gone. It runs, and logs, with the context of Run.
 func (d *Dispatcher) newLibrary(ctx context.Context) *controller.ProvisionController {
+	ctx, end := context.WithCancel(klog.NewContext(ctx, klog.New(nil)))
+	end()
 	retry := workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)
-	return controller.NewProvisionController(ctx, silent{d.client}, d.options.ProvisionerName, frontDoor{d},
+	return controller.NewProvisionController(ctx, d.client, d.options.ProvisionerName, frontDoor{d},
 		controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),

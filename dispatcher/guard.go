@@ -23,8 +23,8 @@ type guard struct {
 	// ordered are the deletions of old volumes that were begun within limitPeriod, by class and claim's UID.
 	ordered map[string]map[string]time.Time
 	held    map[string]heldBack // by claim's UID
-	// removed are the volumes whose storage was removed lately, so that their objects may go.
-	removed map[types.UID]time.Time
+	// removed are the volumes whose storage was removed, so that their objects may go.
+	removed map[types.UID]bool
 }
 
 type heldBack struct {
@@ -33,7 +33,7 @@ type heldBack struct {
 }
 
 func newGuard() *guard {
-	return &guard{ordered: map[string]map[string]time.Time{}, held: map[string]heldBack{}, removed: map[types.UID]time.Time{}}
+	return &guard{ordered: map[string]map[string]time.Time{}, held: map[string]heldBack{}, removed: map[types.UID]bool{}}
 }
 
 // order remembers that the deletion of an old volume was begun.
@@ -64,22 +64,19 @@ func (g *guard) lately(class string, now time.Time) map[string]bool {
 }
 
 // remove remembers that the storage of the volume is gone. The object follows within seconds.
-func (g *guard) remove(volume types.UID, now time.Time) {
+func (g *guard) remove(volume types.UID) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for old, at := range g.removed {
-		if now.Sub(at) > limitPeriod {
-			delete(g.removed, old)
-		}
-	}
-	g.removed[volume] = now
+	g.removed[volume] = true
 }
 
-func (g *guard) wasRemoved(volume types.UID) bool {
+// gone forgets a volume whose object is gone, and says whether its storage was removed before.
+func (g *guard) gone(volume types.UID) (removed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_, ok := g.removed[volume]
-	return ok
+	removed = g.removed[volume]
+	delete(g.removed, volume)
+	return removed
 }
 
 // hold notes whether the UID's storage is held back, and returns what that was before.
@@ -218,9 +215,10 @@ func (d *Dispatcher) stopChanged(obj any, deleted bool) {
 // volumeGone alarms where a volume's object went before its storage did. The object's finalizer prevents that, unless
 // somebody takes it off.
 func (d *Dispatcher) volumeGone(v *corev1.PersistentVolume) {
+	removed := d.guard.gone(v.UID)
 	uid, ours := podspec.ClaimUIDOf(v.Name)
-	if !ours || v.Annotations[contract.ProvisionedBy] != d.options.ProvisionerName ||
-		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || d.guard.wasRemoved(v.UID) || d.provedGone(uid, v.UID) {
+	if removed || !ours || v.Annotations[contract.ProvisionedBy] != d.options.ProvisionerName ||
+		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || d.provedGone(uid, v.UID) {
 		return
 	}
 	class := v.Spec.StorageClassName
