@@ -81,7 +81,8 @@ func errorTable(t *testing.T) []row {
 var ops = map[string]string{
 	"log in": "POST /v3/auth/tokens", "find": "GET /volumes/detail", "create": "POST /volumes", "reserve": "os-reserve",
 	"initialize_connection": "os-initialize_connection", "attach": "os-attach",
-	"extend":               "os-extend",
+	"extend":      "os-extend",
+	"attachments": "GET /attachments/detail", "delete attachment": "DELETE /attachments/{id}",
 	"terminate_connection": "os-terminate_connection", "detach": "os-detach", "unreserve": "os-unreserve", "delete": "DELETE /volumes/{id}",
 }
 
@@ -155,7 +156,7 @@ func tryRow(t *testing.T, r row, call string, all map[string]recording) {
 		s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
 	}
 	run, expanding := s.provision, call == "extend"
-	deleting := slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete"}, call)
+	deleting := slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete", "attachments", "delete attachment"}, call)
 	switch {
 	case deleting:
 		s.prepareDelete(t, call)
@@ -193,6 +194,9 @@ func tryRow(t *testing.T, r row, call string, all map[string]recording) {
 
 func (s *stage) prepareDelete(t *testing.T, call string) {
 	s.provision(t.Context()).want(t, 0, "")
+	if call == "attachments" || call == "delete attachment" {
+		s.cinder.BeginAttach(name)
+	}
 	if call == "unreserve" {
 		// A provision that died before it attached.
 		v := s.cinder.Volume(name)

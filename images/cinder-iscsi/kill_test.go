@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
@@ -145,5 +147,51 @@ func TestRunsSideBySide(t *testing.T) {
 		}
 		s.delete(t.Context()).want(t, 0, "")
 		s.wantNothing()
+	}
+}
+
+// A Cinder that was killed in os-attach has an attachment that its volume does not show. Cinder then refuses to delete, and
+// with the attachment of the next try beside it, to end the connection; all the same nothing is left in the end.
+func TestCinderKilledInAttach(t *testing.T) {
+	t.Parallel()
+	const server = "22222222-2222-2222-2222-222222222222"
+	for _, c := range []struct {
+		name     string
+		status   string
+		attached bool              // the next try came as far as that
+		others   []fake.Attachment // of somebody else
+		code     int
+		message  string
+		cleared  int // calls that removed an attachment
+	}{
+		{name: "undone at once", status: "attaching", cleared: 1},
+		{name: "attached by the next try", status: "attaching", attached: true, cleared: 1},
+		{name: "unreserved by an undo that died", status: "in-use", cleared: 1},
+		{name: "wanted again after that", status: "in-use", attached: true, cleared: 1},
+		{name: "a server's beside it", status: "attaching", others: []fake.Attachment{{Status: "attaching", Instance: server}}, code: 1,
+			message: "gave up before the pod's deadline of 1 s while cinder volume {v} is in-use: …", cleared: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, fake.WithPace(fake.Reads(0)))
+			if c.code != 0 {
+				s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
+			}
+			v := s.cinder.AddVolume(fake.Volume{Name: name, Status: "attaching", Size: 10, Metadata: ourMetadata, Project: project, Attachments: c.others})
+			s.cinder.BeginAttach(name)
+			s.cinder.SetStatus(name, c.status)
+			if c.attached {
+				s.provision(t.Context()).want(t, 0, "")
+			}
+			s.undo(t.Context()).want(t, c.code, strings.ReplaceAll(c.message, "{v}", v.ID))
+			if n := s.cinder.Calls().Count("DELETE /attachments/{id}"); n != c.cleared {
+				t.Errorf("%d attachments were removed by themselves, want %d:\n%s", n, c.cleared, s.cinder.Calls())
+			}
+			if c.code == 0 {
+				s.wantNothing()
+			} else if left := s.cinder.State().Attachments; len(left) != 1 || left[0].Instance != server {
+				t.Errorf("left: %+v", left)
+			}
+		})
 	}
 }

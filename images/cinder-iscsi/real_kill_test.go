@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os/exec"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 )
 
 // wire is a way to the real Cinder that can be cut at one request.
@@ -127,4 +129,62 @@ func (s *stage) dieAndGoOn(w *wire, op contract.Operation, b blow, n int) (hit b
 		s.t.Errorf("%s at call %d: left in cinder: %+v, %v; %d secrets", b, n, found, err, len(s.cluster.Secrets()))
 	}
 	return hit
+}
+
+// beganAttach writes into the real Cinder's database what one leaves that was killed in os-attach.
+const beganAttach = `
+import sqlite3, sys, uuid
+cinder = sqlite3.connect("../../.cinder/state/cinder.sqlite", timeout=60)
+cinder.execute("INSERT INTO volume_attachment (id, volume_id, attach_status, attach_mode, created_at, deleted) "
+               "VALUES (?, ?, 'attaching', 'rw', datetime('now'), 0)", (str(uuid.uuid4()), sys.argv[1]))
+cinder.commit()
+`
+
+// As TestCinderKilledInAttach, of which this is the original.
+func TestRealCinderKilledInAttach(t *testing.T) {
+	for _, attached := range []bool{false, true} {
+		t.Run(fmt.Sprintf("attached=%t", attached), func(t *testing.T) {
+			config, noauth := credentials(t)["noauth"]
+			if !noauth {
+				t.Skip("the calls are the same with Keystone")
+			}
+			s := realStage(t, config)
+			uid := "de1e0000-0000-4000-8000-" + fmt.Sprintf("%012x", time.Now().UnixNano()&0xffffffffffff)
+			s.realRun(t.Context(), contract.Provision, uid).want(t, 0, "")
+			v := s.realVolume(uid)
+			if err := s.client(t).Detach(t.Context(), v.ID, v.Attachments[0].AttachmentID); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.client(t).Reserve(t.Context(), v.ID); err != nil {
+				t.Fatal(err)
+			}
+			began := exec.CommandContext(t.Context(), "python3", "-c", beganAttach, v.ID)
+			if out, err := began.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if attached {
+				s.realRun(t.Context(), contract.Provision, uid).want(t, 0, "")
+			}
+			got := s.realRun(t.Context(), contract.Delete, uid)
+			got.want(t, 0, "")
+			if !strings.Contains(got.log, string(cinder.Forget)) {
+				t.Errorf("no attachment was in the way:\n%s", got.log)
+			}
+			if v := s.realVolume(uid); v != nil {
+				t.Errorf("left in cinder: %+v", v)
+			}
+		})
+	}
+}
+
+func (s *stage) realVolume(uid string) *cinder.Volume {
+	s.t.Helper()
+	found, err := s.client(s.t).Find(s.t.Context(), "pvc-"+uid)
+	if err != nil || len(found) > 1 {
+		s.t.Fatalf("in cinder there is %+v, %v", found, err)
+	}
+	if len(found) == 0 {
+		return nil
+	}
+	return &found[0]
 }

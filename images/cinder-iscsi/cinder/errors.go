@@ -33,6 +33,8 @@ const (
 	Unreserve Call = "unreserve"
 	Delete    Call = "delete"
 	Extend    Call = "extend"
+	Begun     Call = "attachments"
+	Forget    Call = "delete attachment"
 	Types     Call = "volume types"
 	Message   Call = "messages"
 )
@@ -114,7 +116,7 @@ const (
 )
 
 // undoing are the calls of a delete, to which "there is no such volume" is good news.
-var undoing = []Call{Terminate, Detach, Unreserve, Delete, Show}
+var undoing = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget}
 
 // verdict is docs/cinder-errors.md in code.
 func verdict(call Call, status int, text string) outcome {

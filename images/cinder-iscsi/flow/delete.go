@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,8 +100,7 @@ func (f *Flow) renamed(ctx context.Context, pv *corev1.PersistentVolume) ([]cind
 	return ours([]cinder.Volume{*volume}, f.Request.Claim.UID)
 }
 
-// remove takes a volume as far towards its end as its state allows. The order is the backend's: once the attachment is
-// gone, so is the export, and some can no longer end a connection to it.
+// remove takes a volume as far towards its end as its state allows.
 func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
 	next := toDelete(v, f.us())
 	switch next {
@@ -108,26 +108,38 @@ func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
 		return nil
 	case stop:
 		return f.stuck(ctx, v)
+	case forget:
+		return f.forgetBegun(ctx, v, nil)
 	case terminate:
-		for _, connector := range f.connectors() {
-			if err := f.cinder.Terminate(ctx, v.ID, connector); err != nil {
-				return err
-			}
-		}
-		if err := f.letGo(ctx, v); err != nil {
+		if err := f.letGo(ctx, v); hasStatus(err, http.StatusConflict) {
+			return f.forgetBegun(ctx, v, err)
+		} else if err != nil {
 			return err
 		}
 	}
 	err := f.cinder.Delete(ctx, v.ID)
-	var answer *cinder.Error
-	if next == terminate && errors.As(err, &answer) && answer.Status == 400 {
+	switch {
+	case !hasStatus(err, http.StatusBadRequest):
+		return err
+	case next == terminate:
 		return nil // Cinder is still at it: the next look decides
 	}
-	return err
+	return f.forgetBegun(ctx, v, err)
 }
 
-// letGo detaches a volume that was attached, and unreserves one that was only reserved.
+func hasStatus(err error, status int) bool {
+	var answer *cinder.Error
+	return errors.As(err, &answer) && answer.Status == status
+}
+
+// letGo ends the connections, then detaches a volume that was attached, and unreserves one that was only reserved. The
+// order is the backend's: once the attachment is gone, so is the export, and some can no longer end a connection to it.
 func (f *Flow) letGo(ctx context.Context, v *cinder.Volume) error {
+	for _, connector := range f.connectors() {
+		if err := f.cinder.Terminate(ctx, v.ID, connector); err != nil {
+			return err
+		}
+	}
 	if len(v.Attachments) == 0 {
 		return f.cinder.Unreserve(ctx, v.ID)
 	}

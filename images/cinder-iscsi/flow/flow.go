@@ -14,7 +14,7 @@
 //	attach                 makes it "in-use"; without this it could be neither cloned, extended nor snapshotted
 //
 // One delete makes five, and one more for each look at a volume that is not gone yet: find, terminate_connection, detach,
-// delete, find. Keystone is asked once in either.
+// delete, find. Keystone is asked once in either. Where Cinder died while it attached, two more remove what is left of that.
 //
 // An expansion looks as well (Expand): find, extend, and finds until Cinder says that the volume has the size.
 package flow

@@ -148,6 +148,8 @@ func (f *Flow) ready(ctx context.Context, zone string) (*cinder.Volume, step, er
 				return nil, stop, f.stuck(ctx, volume)
 			}
 			err = f.cinder.Delete(ctx, volume.ID)
+		case forget:
+			err = f.forgetBegun(ctx, volume, nil)
 		case create:
 			err = f.createOnce(ctx, zone)
 		}

@@ -18,6 +18,7 @@ const (
 	connect        // it is reserved: connect and attach
 	reconnect      // it is attached: only the connection has to be told again
 	clear          // it failed before it was ever used: remove it, to begin anew
+	forget         // it was being attached when Cinder died: remove what is left of that
 	terminate      // it is attached or reserved: let go of it, then delete
 	remove         // delete
 	extend         // make it larger
@@ -58,6 +59,8 @@ func toProvision(v *cinder.Volume, us attacher) step {
 		return connect
 	case v.Status == statusInUse && len(v.Attachments) > 0:
 		return reconnect
+	case begun(v):
+		return forget
 	}
 	return wait
 }
@@ -71,6 +74,8 @@ func toDelete(v *cinder.Volume, us attacher) step {
 		return stop
 	case len(v.Attachments) > 0 && v.Status != "detaching", v.Status == statusAttaching, v.Status == "error_attaching", v.Status == "error_detaching":
 		return terminate
+	case begun(v):
+		return forget
 	case slices.Contains(deletable, v.Status):
 		return remove
 	case slices.Contains(failed, v.Status):
@@ -96,6 +101,9 @@ func toExpand(v *cinder.Volume, gib int, asked bool) step {
 	}
 	return extend
 }
+
+// begun says that the volume is in use by an attachment that Cinder does not show, because it began it and did not end it.
+func begun(v *cinder.Volume) bool { return v.Status == statusInUse && len(v.Attachments) == 0 }
 
 // attacher is how an attachment of ours looks: the host and the device that it was made with. Cinder shows the host's name
 // to its administrators only.

@@ -26,6 +26,14 @@ func TestForeign(t *testing.T) {
 	}
 }
 
+// What Cinder began to attach when it died keeps a volume in use, although it shows no attachment.
+func TestBegun(t *testing.T) {
+	v := &cinder.Volume{Status: "in-use"}
+	if p, d := toProvision(v, attacher{}), toDelete(v, attacher{}); p != forget || d != forget {
+		t.Errorf("steps %d and %d, want %d", p, d, forget)
+	}
+}
+
 func TestToExpand(t *testing.T) {
 	for _, c := range []struct {
 		status string

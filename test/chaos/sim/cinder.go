@@ -135,6 +135,9 @@ func (l *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	switch {
 	case c.chance("cinder-500"):
+		if what == "os-attach" {
+			l.n.breakAttach(r)
+		}
 		return l.failed(r, what, 500, `{"computeFault": {"code": 500, "message": "The server has either erred or is incapable of performing the requested operation."}}`)
 	case c.chance("cinder-503"):
 		return l.failed(r, what, 503, "<html><body><h1>503 Service Unavailable</h1></body></html>")
@@ -180,6 +183,15 @@ func (l *wire) step(ctx context.Context, to time.Duration, what string) error {
 func (l *wire) failed(r *http.Request, what string, code int, body string) (*http.Response, error) {
 	l.n.w.trace.add(l.c.pod.Name, "cinder: %s -> %d", what, code)
 	return apiserver.Respond(r, code, []byte(body)), nil
+}
+
+// breakAttach leaves what a Cinder leaves that ended in the middle of os-attach.
+func (n *cinder) breakAttach(r *http.Request) {
+	for _, v := range n.fake.Volumes() {
+		if strings.Contains(r.URL.Path, v.ID) {
+			n.fake.BeginAttach(v.ID)
+		}
+	}
 }
 
 // prepare draws the faults that are in Cinder, and checks what takes storage away.
@@ -296,6 +308,8 @@ func opOf(r *http.Request) string {
 		return "action"
 	case r.Method == http.MethodGet:
 		return "GET"
+	case r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/attachments/"):
+		return "DELETE attachment"
 	case r.Method == http.MethodDelete:
 		return "DELETE volume"
 	}

@@ -97,20 +97,27 @@ func (f *Cinder) reserve(_ *request, v *volume) answer {
 }
 
 func (f *Cinder) unreserve(_ *request, v *volume) answer {
-	if v.status == "attaching" {
-		f.to(v, f.idle(v))
+	if v.status == "attaching" && len(f.attachmentsOf(v)) > 0 {
+		f.to(v, "in-use") // whatever became of them
+	} else if v.status == "attaching" {
+		f.to(v, "available")
 	}
 	return done(202)
 }
 
-// idle is the status of a volume that nobody is doing anything with.
-func (f *Cinder) idle(v *volume) string {
+// detached is the status of a volume of which an attachment was removed.
+func (f *Cinder) detached(v *volume) string {
+	var left []string
 	for _, a := range f.attachmentsOf(v) {
-		if a.status == "attached" {
-			return "in-use"
-		}
+		left = append(left, a.status)
 	}
-	return "available"
+	switch {
+	case len(left) == 0:
+		return "available"
+	case slices.Min(left) == "attached":
+		return "in-use"
+	}
+	return slices.Min(left)
 }
 
 func (f *Cinder) to(v *volume, status string) { v.status, v.updated = status, f.now() }
@@ -284,7 +291,7 @@ func (f *Cinder) unexport(v *volume) {
 	if len(f.attachmentsOf(v)) == 0 {
 		v.connectors = nil
 	}
-	f.to(v, f.idle(v))
+	f.to(v, f.detached(v))
 }
 
 func (f *Cinder) extend(q *request, v *volume) answer {

@@ -13,7 +13,7 @@ import (
 )
 
 // step is a call, its answer, and the status that volume "v" has afterwards. In path and body, {v}, {w} and {m} stand for
-// volumes' ids, {s} for a snapshot's, {a} for the newest attachment's of the volume before it in the path.
+// volumes' ids, {s} for a snapshot's, {a} for the newest attachment's: in a body, of the volume before it in the path.
 type step struct {
 	name         string
 	method, path string
@@ -76,6 +76,14 @@ var schedule = []step{
 	{name: "reserve to detach", method: "POST", path: "/volumes/{w}/action", body: `{"os-reserve": null}`, status: 202},
 	{name: "detach what is only reserved", method: "POST", path: "/volumes/{w}/action", body: `{"os-detach": {}}`, status: 202},
 	{name: "it is available", method: "GET", path: "/volumes/{w}", status: 200, contains: `"status":"available"`},
+	{name: "begin an attachment", method: "POST", path: "/attachments", body: `{"attachment": {"volume_uuid": "{w}", ` + connector[1:] + `}`, version: "3.54", status: 200},
+	{name: "it does not show", method: "GET", path: "/volumes/{w}", status: 200, contains: `"attachments":[]`},
+	{name: "unreserve what is being attached", method: "POST", path: "/volumes/{w}/action", body: `{"os-unreserve": null}`, status: 202},
+	{name: "it is in use", method: "GET", path: "/volumes/{w}", status: 200, contains: `"status":"in-use"`},
+	{name: "delete what is being attached", method: "DELETE", path: "/volumes/{w}", status: 400},
+	{name: "attachments", method: "GET", path: "/attachments/detail?volume_id={w}", version: "3.27", status: 200, contains: `"status":"attaching"`},
+	{name: "delete the attachment", method: "DELETE", path: "/attachments/{a}", version: "3.27", status: 200},
+	{name: "it is available again", method: "GET", path: "/volumes/{w}", status: 200, contains: `"status":"available"`},
 	{name: "no host", method: "POST", path: "/volumes", body: `{"volume": {"size": 1, "name": "e", "volume_type": "nowhere"}}`, status: 202},
 	{name: "no host, seen", method: "GET", path: "/volumes/{e}", status: 200, contains: `"status":"error"`},
 	{name: "no host, why", method: "GET", path: "/messages?resource_uuid={e}", version: "3.5", status: 200, contains: "Could not find any available weighted backend."},
@@ -207,6 +215,8 @@ func (c *client) learn(t *testing.T, s step, status int, answer string) {
 	case status == 202 && s.method == "POST" && (s.path == "/volumes" || s.path == "/snapshots"):
 		c.names[field(answer, "name")] = field(answer, "id")
 		c.settled(t, s.path+"/"+field(answer, "id"))
+	case status == 200 && s.path == "/attachments":
+		c.names["a"] = field(answer, "id")
 	case status == 202 && s.method == "DELETE":
 		if got, _ := c.settled(t, s.path); got != "gone" {
 			t.Errorf("%s: it is %s, want gone", s.name, got)

@@ -136,6 +136,16 @@ func (f *Cinder) AddVolume(in Volume) Volume {
 	return f.export(v)
 }
 
+// BeginAttach leaves of a volume, by name or id, what a Cinder leaves that was killed in os-attach: an attachment that it
+// began, which knows no host yet. It fails the test unless there is exactly one such volume.
+func (f *Cinder) BeginAttach(name string) {
+	f.t.Helper()
+	id := f.Volume(name).ID
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.attachments = append(f.attachments, &attachment{id: f.newID(), volume: id, status: "attaching", mode: "rw"})
+}
+
 // SetStatus changes a volume's status, by name or id, as an administrator would. It fails the test unless there is exactly
 // one such volume.
 func (f *Cinder) SetStatus(name, status string) {

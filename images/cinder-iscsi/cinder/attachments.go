@@ -1,0 +1,48 @@
+package cinder
+
+import (
+	"context"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/attachments"
+)
+
+// attachmentsVersion is the first microversion that shows attachments by themselves. Cinder has had it since Ocata.
+const attachmentsVersion = "3.27"
+
+func (c *Client) attachments() *gophercloud.ServiceClient {
+	service := *c.service
+	service.Microversion = attachmentsVersion
+	return &service
+}
+
+// Begun are the IDs of a volume's attachments that Cinder began and did not end, as when it is killed in os-attach: the volume
+// does not show them, and no action on the volume names them. Those of a server and of who uses Cinder's attachments
+// themselves, which have a connection, are not among them.
+func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
+	var all []attachments.Attachment
+	err := c.do(Begun, id, func() error {
+		pages, err := attachments.List(c.attachments(), attachments.ListOpts{VolumeID: id}).AllPages(ctx)
+		if err != nil {
+			return err
+		}
+		all, err = attachments.ExtractAttachments(pages)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var begun []string
+	for _, a := range all {
+		// A server that does not know the filter would list everything.
+		if a.VolumeID == id && (a.Status == "attaching" || a.Status == "error_attaching") && a.Instance == "" && len(a.ConnectionInfo) == 0 {
+			begun = append(begun, a.ID)
+		}
+	}
+	return begun, nil
+}
+
+// Forget removes an attachment by itself. Cinder removes its export with it, and another attachment of the volume stays.
+func (c *Client) Forget(ctx context.Context, id string) error {
+	return c.do(Forget, id, func() error { return attachments.Delete(ctx, c.attachments(), id).ExtractErr() })
+}
