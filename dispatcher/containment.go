@@ -17,58 +17,81 @@ import (
 // containment knows whether the admission policies are in force without which a provisioner pod's token could create any
 // volume, and with it reach any file of any node.
 type containment struct {
-	shipped            shipped
+	shipped            []shipped
 	policies, bindings cache.Store
 }
 
+// shipped is a policy with its binding.
 type shipped struct {
-	policies []admissionv1.ValidatingAdmissionPolicy
-	bindings []admissionv1.ValidatingAdmissionPolicyBinding
+	policy  admissionv1.ValidatingAdmissionPolicy
+	binding admissionv1.ValidatingAdmissionPolicyBinding
 }
 
 // readShipped reads the policies that come with this program, as they have to be for the two namespaces.
-func readShipped(system, provisioners string) (shipped, error) {
-	var s shipped
+func readShipped(system, provisioners string) ([]shipped, error) {
+	var s []shipped
+	bindings := map[string]admissionv1.ValidatingAdmissionPolicyBinding{}
 	for _, document := range strings.Split(strings.Join([]string{policies.Volumes, policies.Secrets, policies.Namespace}, "\n---\n"), "\n---\n") {
 		document = strings.NewReplacer(contract.SystemNamespace, system, contract.ProvisionersNamespace, provisioners).Replace(document)
 		var policy admissionv1.ValidatingAdmissionPolicy
 		if err := yaml.Unmarshal([]byte(document), &policy); err != nil {
-			return s, fmt.Errorf("read shipped admission policy: %w", err)
+			return nil, fmt.Errorf("read shipped admission policy: %w", err)
 		}
 		if policy.Kind == "ValidatingAdmissionPolicy" {
-			s.policies = append(s.policies, policy)
+			s = append(s, shipped{policy: policy})
 			continue
 		}
 		var binding admissionv1.ValidatingAdmissionPolicyBinding
 		if err := yaml.UnmarshalStrict([]byte(document), &binding); err != nil {
-			return s, fmt.Errorf("read shipped binding of an admission policy: %w", err)
+			return nil, fmt.Errorf("read shipped binding of an admission policy: %w", err)
 		}
-		s.bindings = append(s.bindings, binding)
+		bindings[binding.Spec.PolicyName] = binding
+	}
+	for i := range s {
+		s[i].binding = bindings[s[i].policy.Name]
 	}
 	return s, nil
 }
 
-// lacks names what is missing or weaker than shipped, empty where nothing is.
+// lacks names what is missing or weaker than shipped, empty where nothing is. A policy that forbids as much under another name
+// counts: of several dispatchers in a cluster, one can have the shipped names.
 func (c containment) lacks() string {
-	for _, want := range c.shipped.policies {
-		obj, ok, _ := c.policies.GetByKey(want.Name)
-		if !ok {
-			return fmt.Sprintf("ValidatingAdmissionPolicy %s does not exist", want.Name)
+	for _, want := range c.shipped {
+		lack := c.lack(want, want.policy.Name)
+		for _, obj := range c.policies.List() {
+			if lack != "" && c.lack(want, obj.(*admissionv1.ValidatingAdmissionPolicy).Name) == "" {
+				lack = ""
+			}
 		}
-		if weaker := weakerPolicy(&obj.(*admissionv1.ValidatingAdmissionPolicy).Spec, &want.Spec); weaker != "" {
-			return fmt.Sprintf("ValidatingAdmissionPolicy %s is not as shipped: %s", want.Name, weaker)
-		}
-	}
-	for _, want := range c.shipped.bindings {
-		obj, ok, _ := c.bindings.GetByKey(want.Name)
-		if !ok {
-			return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not exist", want.Name)
-		}
-		if weaker := weakerBinding(&obj.(*admissionv1.ValidatingAdmissionPolicyBinding).Spec, &want.Spec); weaker != "" {
-			return fmt.Sprintf("ValidatingAdmissionPolicyBinding %s is not as shipped: %s", want.Name, weaker)
+		if lack != "" {
+			return lack
 		}
 	}
 	return ""
+}
+
+// lack is what the policy of a name, with the best of its bindings, lacks of a shipped one.
+func (c containment) lack(want shipped, name string) string {
+	obj, ok, _ := c.policies.GetByKey(name)
+	if !ok {
+		return fmt.Sprintf("ValidatingAdmissionPolicy %s does not exist", name)
+	}
+	if weaker := weakerPolicy(&obj.(*admissionv1.ValidatingAdmissionPolicy).Spec, &want.policy.Spec); weaker != "" {
+		return fmt.Sprintf("ValidatingAdmissionPolicy %s is not as shipped: %s", name, weaker)
+	}
+	lack := fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not exist", name)
+	for _, obj := range c.bindings.List() {
+		binding := obj.(*admissionv1.ValidatingAdmissionPolicyBinding)
+		if binding.Spec.PolicyName != name {
+			continue
+		}
+		weaker := weakerBinding(&binding.Spec, &want.binding.Spec)
+		if weaker == "" {
+			return ""
+		}
+		lack = fmt.Sprintf("ValidatingAdmissionPolicyBinding %s is not as shipped: %s", binding.Name, weaker)
+	}
+	return lack
 }
 
 // weakerPolicy says where a policy forbids less than the shipped one. Rules that were added to it are welcome.
@@ -140,8 +163,6 @@ func namespacesOf(spec *admissionv1.ValidatingAdmissionPolicySpec) map[string]st
 
 func weakerBinding(got, want *admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
 	switch {
-	case got.PolicyName != want.PolicyName:
-		return "spec.policyName is " + got.PolicyName
 	case !slices.Contains(got.ValidationActions, admissionv1.Deny):
 		return "spec.validationActions lacks Deny"
 	case got.MatchResources != nil:

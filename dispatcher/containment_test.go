@@ -33,6 +33,11 @@ func TestContainment(t *testing.T) {
 			p.Spec.Variables[2].Expression = strings.ReplaceAll(p.Spec.Variables[2].Expression, " ", "\n ") + "\n"
 			return p
 		}},
+		{name: "under another name", weaken: func(p *policy) *policy { p.Name = "second"; return p },
+			unbind: func(b *binding) *binding { b.Name, b.Spec.PolicyName = "second", "second"; return b }},
+		{name: "under another name, bound to that of the shipped", weaken: func(p *policy) *policy { p.Name = "second"; return p },
+			want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod does not exist"},
+		{name: "bound under another name", unbind: func(b *binding) *binding { b.Name = "second"; return b }},
 		{name: "removed", weaken: func(*policy) *policy { return no }, want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod does not exist"},
 		{name: "without its first rule", weaken: func(p *policy) *policy { p.Spec.Validations = p.Spec.Validations[1:]; return p },
 			want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.validations lacks the shipped number 0"},
@@ -67,21 +72,21 @@ func TestContainment(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(s.policies) != 4 || len(s.bindings) != 4 {
-				t.Fatalf("%d policies and %d bindings are shipped, want 4 and 4", len(s.policies), len(s.bindings))
+			if len(s) != 4 {
+				t.Fatalf("%d policies are shipped, want 4", len(s))
 			}
 			got := containment{shipped: s, policies: cache.NewStore(cache.MetaNamespaceKeyFunc), bindings: cache.NewStore(cache.MetaNamespaceKeyFunc)}
-			for i := range s.policies {
-				p := s.policies[i].DeepCopy()
+			for i := range s {
+				p, b := s[i].policy.DeepCopy(), s[i].binding.DeepCopy()
+				if b.Name == "" {
+					t.Fatalf("policy %s is shipped without a binding", p.Name)
+				}
 				if p.Name == "flex-pv-by-provisioner-pod" && c.weaken != nil {
 					p = c.weaken(p)
 				}
 				if p != nil {
 					_ = got.policies.Add(p)
 				}
-			}
-			for i := range s.bindings {
-				b := s.bindings[i].DeepCopy()
 				if b.Name == "flex-pv-by-provisioner-pod" && c.unbind != nil {
 					b = c.unbind(b)
 				}

@@ -46,9 +46,9 @@ func TestEveryPolicyIsTried(t *testing.T) {
 	for _, h := range hostileRequests(nil, nil, "") {
 		tried[h.policy] = true
 	}
-	for _, p := range s.policies {
-		if !tried[p.Name] {
-			t.Errorf("policy %s is not tried", p.Name)
+	for _, p := range s {
+		if !tried[p.policy.Name] {
+			t.Errorf("policy %s is not tried", p.policy.Name)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -223,12 +224,14 @@ func (n *cinder) checkLoss(c *container, r *http.Request, how string) {
 	}
 }
 
-// state is Cinder's volumes. One that is attached once, with an export, is available to us.
+// state is Cinder's volumes. One that is attached once, with an export, is available to us; an attachment that Cinder began
+// and did not end does not matter as long as the volume stays.
 func (n *cinder) state() map[string]storageState {
 	state := map[string]storageState{}
 	for _, v := range n.fake.Volumes() {
 		key, s := inCinder+v.Name, storageState(v.Status)
-		if v.Status == "in-use" && len(v.Attachments) == 1 && v.Exported && v.Attachments[0].Instance == "" {
+		attached := slices.DeleteFunc(v.Attachments, func(a fake.Attachment) bool { return a.Status == "attaching" })
+		if v.Status == "in-use" && len(attached) == 1 && v.Exported && attached[0].Instance == "" {
 			s = available
 		} else if v.Status == "available" {
 			s = "not attached"
