@@ -48,12 +48,12 @@ func openStage(ctx context.Context, controllers limits, acts map[string]act, cla
 		dispatches = dispatches || c.provisioner == oursClass.provisioner
 	}
 	if len(classes) > 0 {
-		if err := s.player.policiesBite(ctx, classes[0].name); err != nil {
+		if err := s.player.policiesBite(ctx, classes[0]); err != nil {
 			return nil, err
 		}
 	}
 	if dispatches {
-		if s.ours, err = startDispatcher(ctx, s.plane); err != nil {
+		if s.ours, err = startDispatcher(ctx, s.plane, oursClass); err != nil {
 			return nil, err
 		}
 	}

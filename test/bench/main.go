@@ -32,9 +32,9 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.cases, "cases", "burst,defaults,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.cases, "cases", "burst,defaults,dispatchers,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
-	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
+	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run, and dispatchers side by side; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
 	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
 	flag.BoolVar(&s.inside, "inside", false, "run in the node's namespaces already")
@@ -68,6 +68,7 @@ type benchCase struct {
 var cases = []benchCase{
 	{"burst", runBursts},
 	{"defaults", runDefaults},
+	{"dispatchers", runDispatchers},
 	{"isolation", runIsolation},
 	{"memory", runMemory},
 	{"pods", podsInside},

@@ -53,7 +53,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	defer func() { o.end(); player.end() }()
-	d, err := startDispatcher(ctx, p)
+	d, err := startDispatcher(ctx, p, oursClass)
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	start := time.Now()
-	if d, err = launchDispatcher(p); err != nil {
+	if d, err = launchDispatcher(p, oursClass); err != nil {
 		return err
 	}
 	if err := d.adopted(ctx, hangsClass.name, inFlight); err != nil {
@@ -152,7 +152,7 @@ func boundVolumes(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	start := time.Now()
-	d, err := startDispatcher(ctx, p)
+	d, err := startDispatcher(ctx, p, oursClass)
 	if err != nil {
 		return err
 	}

@@ -32,8 +32,7 @@ const (
 
 // dispatcherUser is who the dispatcher is on a real cluster. The bare program is the same user, so that both pass the
 // same queue of the API server and the same policies.
-var dispatcherUser = apiserver.User{Name: "system:serviceaccount:flex-system:dispatcher",
-	Groups: []string{"system:serviceaccounts", "system:serviceaccounts:flex-system"}}
+var dispatcherUser = oursClass.dispatcher()
 
 // plane is a control plane of test/cluster's binaries on loopback, with flex-provisioner installed but not running. No
 // node is in it: a player does to pods what kubelets would.
@@ -53,7 +52,7 @@ var (
 
 // startPlane takes about ten seconds. Each burst has one of its own, so that none finds what another left in etcd.
 func startPlane(ctx context.Context, controllers limits) (_ *plane, err error) {
-	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser})
+	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser, secondClass.dispatcher()})
 	if err != nil {
 		return nil, err
 	}
@@ -71,13 +70,21 @@ func startPlane(ctx context.Context, controllers limits) (_ *plane, err error) {
 	if _, err := server.Kubectl(ctx, "apply", "-k", "deploy/base"); err != nil {
 		return nil, err
 	}
-	if err := p.admin.AppsV1().Deployments(contract.SystemNamespace).Delete(ctx, "flex-provisioner", metav1.DeleteOptions{}); err != nil {
-		return nil, fmt.Errorf("delete Deployment: %w", err) // it runs outside
+	if err := p.runsOutside(ctx, oursClass); err != nil {
+		return nil, err
 	}
 	if err := p.setUp(ctx); err != nil {
 		return nil, err
 	}
 	return p, nil
+}
+
+// runsOutside takes the dispatcher out of an installation: it runs outside.
+func (p *plane) runsOutside(ctx context.Context, of class) error {
+	if err := p.admin.AppsV1().Deployments(of.system()).Delete(ctx, "flex-provisioner", metav1.DeleteOptions{}); err != nil {
+		return fmt.Errorf("delete Deployment of %s: %w", of.system(), err)
+	}
+	return nil
 }
 
 func (p *plane) stop() { p.server.Stop() }
@@ -106,12 +113,34 @@ type class struct {
 	name, provisioner string
 	// data of the ConfigMap beside what every one has.
 	data map[string]string
+	// installation is what its namespaces begin with, if not flex.
+	installation string
+}
+
+func (c class) system() string {
+	if c.installation == "" {
+		return contract.SystemNamespace
+	}
+	return c.installation + "-system"
+}
+
+func (c class) provisioners() string {
+	if c.installation == "" {
+		return contract.ProvisionersNamespace
+	}
+	return c.installation + "-provisioners"
+}
+
+// dispatcher is who serves the class.
+func (c class) dispatcher() apiserver.User {
+	return apiserver.User{Name: "system:serviceaccount:" + c.system() + ":dispatcher",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + c.system()}}
 }
 
 // addClass makes a class whose storage is made of nothing, so that only the way there is measured.
 func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 	meta := metav1.ObjectMeta{Name: c.name}
-	ours := metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace}
+	ours := metav1.ObjectMeta{Name: c.name, Namespace: c.provisioners()}
 	no := false
 	creates := []func() error{
 		func() error {
@@ -129,7 +158,7 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 			return err
 		},
 		func() error {
-			_, err := client.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType,
+			_, err := client.CoreV1().ConfigMaps(c.system()).Patch(ctx, "flex-pv-policy", types.MergePatchType,
 				fmt.Appendf(nil, `{"data":{"%[1]s.storageClasses":"%[1]s","%[1]s.volumeTypes":"nfs"}}`, c.name), metav1.PatchOptions{})
 			return err
 		},
@@ -162,7 +191,7 @@ func removeClass(ctx context.Context, client kubernetes.Interface, name string) 
 
 func (c class) configMap() *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace,
+		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.provisioners(),
 			Labels: map[string]string{"storage-class": c.name, "type": "provisioner-config"}},
 		Data: map[string]string{
 			"plugin-name": c.provisioner, "image": image, "service-account-name": c.name,

@@ -35,7 +35,7 @@ func TestExpansionIsAccepted(t *testing.T) {
 	}
 	t.Cleanup(stop)
 	awaitPolicies(t, suite(t))
-	runDispatcher(t, server, dispatcherToken(t))
+	runDispatcher(t, server, theFirst)
 	g := newGrowth(t)
 
 	g.ask("2Gi")

@@ -19,11 +19,16 @@ import (
 // token asks for a token of the ServiceAccount, bound to the pod unless that is nil.
 func token(t *testing.T, namespace, account string, pod *corev1.Pod) string {
 	t.Helper()
+	return tokenAt(t, server, namespace, account, pod)
+}
+
+func tokenAt(t *testing.T, s *apiserver.Server, namespace, account string, pod *corev1.Pod) string {
+	t.Helper()
 	var request authenticationv1.TokenRequest
 	if pod != nil {
 		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}
 	}
-	answer, err := server.Client(apiserver.Admin.Token()).CoreV1().ServiceAccounts(namespace).
+	answer, err := s.Client(apiserver.Admin.Token()).CoreV1().ServiceAccounts(namespace).
 		CreateToken(t.Context(), account, &request, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("create token of %s/%s: %v", namespace, account, err)

@@ -23,7 +23,7 @@ const remedy = ": apply the installation again, or start the dispatcher with --i
 // The dispatcher says which policy is missing, and works again when it is back.
 func TestDispatcherMissesPolicies(t *testing.T) {
 	awaitPolicies(t, suite(t))
-	d := runDispatcher(t, server, dispatcherToken(t))
+	d := runDispatcher(t, server, theFirst)
 	lacks(t, d, "")
 	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	for _, name := range []string{"flex-pv-by-provisioner-pod", "flex-pv-create-only", "flex-secrets-by-provisioner-pod", "flex-provisioner-namespace"} {
@@ -56,17 +56,14 @@ func TestDispatcherTriesPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	whole := server
-	server = open
-	defer func() { server = whole }()
-	d := runDispatcher(t, open, dispatcherToken(t))
+	d := runDispatcher(t, open, theFirst)
 	lacks(t, d, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not in force: a dry run that creates another claim's volume was accepted"+remedy)
 
 	// Without the right to try, nothing is taken for granted either.
 	if _, err := open.Kubectl(t.Context(), "delete", "clusterrolebinding", "flex-policy-trial"); err != nil {
 		t.Fatal(err)
 	}
-	d = runDispatcher(t, open, dispatcherToken(t))
+	d = runDispatcher(t, open, theFirst)
 	eventually(t, func() error {
 		if got := d.Lacks(); !strings.HasPrefix(got, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod could not be tried: persistentvolumes is forbidden") {
 			return fmt.Errorf("the dispatcher lacks %q", got)
@@ -75,14 +72,20 @@ func TestDispatcherTriesPolicies(t *testing.T) {
 	})
 }
 
-func runDispatcher(t *testing.T, s *apiserver.Server, token string) *dispatcher.Dispatcher {
+// installation is what tells one dispatcher of a cluster from another.
+type installation struct{ provisioner, system, provisioners string }
+
+var theFirst = installation{contract.ProvisionerName, contract.SystemNamespace, contract.ProvisionersNamespace}
+
+func runDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatcher.Dispatcher {
 	t.Helper()
+	token := tokenAt(t, s, of.system, "dispatcher", nil)
 	config := s.Config(token)
-	config.Impersonate = dispatcher.TrialIdentity(contract.ProvisionersNamespace)
+	config.Impersonate = dispatcher.TrialIdentity(of.provisioners)
 	ctx, stop := context.WithCancel(t.Context())
 	d, err := dispatcher.New(ctx, s.Client(token), dispatcher.Options{
-		ProvisionerName: contract.ProvisionerName, SystemNamespace: contract.SystemNamespace,
-		Pods:  podspec.Cluster{Namespace: contract.ProvisionersNamespace},
+		ProvisionerName: of.provisioner, SystemNamespace: of.system,
+		Pods:  podspec.Cluster{Namespace: of.provisioners},
 		Trial: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
