@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
 // peer is another provisioner, by an adapter: a program that is called with one of
 //
-//	start   with KUBECONFIG of an administrator: install and start it; return when it is ready
+//	start   with KUBECONFIG of an administrator, and kubectl: install and start it; return when it is ready
 //	class   print the name of its StorageClass, made if need be
 //	stop    stop it; what it made in the cluster may stay where the cluster goes too
 //
@@ -32,8 +35,12 @@ func startPeer(ctx context.Context, adapter, kubeconfig string) (*peer, string, 
 }
 
 func (p *peer) call(ctx context.Context, verb string) (string, error) {
+	kubectl, err := apiserver.Binary("kubectl")
+	if err != nil {
+		return "", err
+	}
 	cmd := exec.CommandContext(ctx, p.adapter, verb)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
