@@ -82,8 +82,8 @@ func oneBurst(ctx context.Context, s settings, controllers limits, c class, n in
 		return result{}, err
 	}
 	defer stage.close()
-	if s.profile != "" && stage.ours != nil {
-		defer stage.ours.profile(ctx, s.profile, n)()
+	if s.profile != "" {
+		defer stage.profile(ctx, s.profile, c, n)()
 	}
 	return stage.burst(ctx, c, n, release)
 }

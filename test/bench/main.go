@@ -42,7 +42,7 @@ func main() {
 	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
 	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
 	flag.StringVar(&s.peer, "peer", "", "`adapter` of another provisioner to measure beside ours (test/bench/README.md)")
-	flag.StringVar(&s.profile, "profile", "", "`directory` that gets the dispatcher's profiles of each burst")
+	flag.StringVar(&s.profile, "profile", "", "`directory` that gets profiles of the API server and the dispatcher in each burst")
 	list := flag.Bool("list", false, "print the cases that would be run, and end")
 	flag.Parse()
 	if *list {

@@ -146,29 +146,3 @@ func processorTime(pids ...int) (sum time.Duration, err error) {
 	}
 	return sum, nil
 }
-
-// keep writes one profile to file.pb.gz.
-func (d *process) keep(ctx context.Context, file, path string) {
-	text, err := d.get(ctx, path)
-	if err == nil {
-		err = os.WriteFile(file+".pb.gz", []byte(text), 0o644)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "bench: profile:", err)
-	}
-}
-
-// profile takes CPU for the time of a burst, and memory at its end, when the returned function is called.
-func (d *process) profile(ctx context.Context, dir string, n int) func() {
-	taken := make(chan struct{})
-	keep := func(name, path string) { d.keep(ctx, filepath.Join(dir, fmt.Sprintf("%s-%d", name, n)), path) }
-	go func() {
-		defer close(taken)
-		keep("cpu", "/debug/pprof/profile?seconds=15")
-	}()
-	return func() {
-		<-taken
-		keep("heap", "/debug/pprof/heap")
-		keep("allocs", "/debug/pprof/allocs")
-	}
-}

@@ -50,3 +50,50 @@ func TestServedAndDeleted(t *testing.T) {
 	c.ran(contract.Delete, 1)
 	class.once()
 }
+
+// TestExpandOldCache: a dispatcher whose caches show a claim that asks for more, while its volume was expanded by another. It
+// asks the API server before it makes a pod, makes none, and writes on neither claim nor volume.
+func TestExpandOldCache(t *testing.T) {
+	s := begin(t)
+	class := s.class("a", growing(noteSizes))
+	data := class.claim("data")
+	data.bound(patient)
+	s.wait(patient, "pods acted on", data.busy)
+	class.removeConfigMap(class.id)
+	old := s.lagging()
+	data.ask("128Mi")
+	s.wait(patient, "both know what the claim asks for", func() string {
+		if n := old.times("POST", "/api/v1/namespaces/default/events") + old.times("POST", "/api/v1/namespaces/"+s.name+"/events"); n == 0 {
+			return "the one with old caches has not told that the ConfigMap is missing"
+		}
+		return ""
+	})
+	old.hold("persistentvolumeclaims", "persistentvolumes", "pods", "configmaps")
+	class.makeConfigMap(class.id, class.data)
+	data.has("128Mi")
+	s.wait(patient, "pods acted on", data.busy)
+
+	claim := fmt.Sprintf("/api/v1/namespaces/%s/persistentvolumeclaims/%s", s.name, data.Name)
+	old.release("configmaps")
+	s.wait(patient, "it looks at the claim", func() string {
+		if old.times("GET", claim) == 0 {
+			return "it has not asked for it"
+		}
+		return ""
+	})
+	old.stop() // what it has begun ends before it does
+	for method, path := range map[string]string{
+		"POST": "/api/v1/namespaces/" + contract.ProvisionersNamespace + "/pods", "PATCH": "/api/v1/persistentvolumes/" + data.volumeName(),
+	} {
+		if n := old.times(method, path); n != 0 {
+			t.Errorf("%d times %s %s", n, method, path)
+		}
+	}
+	if n := old.times("PATCH", claim) + old.times("PATCH", claim+"/status"); n != 0 {
+		t.Errorf("it wrote on the claim %d times", n)
+	}
+	class.once()
+	if lack := s.lines(class, "sizes", "64 128"); lack != "" {
+		t.Error(lack)
+	}
+}
