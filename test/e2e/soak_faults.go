@@ -88,9 +88,12 @@ func (k *soak) between(least, most int) time.Duration {
 }
 
 // killDispatcher leaves the start of the next one to the kubelet, or where that would wait for long by now, to the
-// Deployment.
+// Deployment. One whose container has not been started is left.
 func (k *soak) killDispatcher(ctx context.Context) error {
 	for _, pod := range all(shared.pods, isDispatcher) {
+		if !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.ContainerID != "" }) {
+			continue
+		}
 		if err := killed(ctx, pod); err != nil && !gone(err) {
 			return err
 		}
