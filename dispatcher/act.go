@@ -270,12 +270,19 @@ func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Dura
 func (d *Dispatcher) patchPod(ctx context.Context, pod *corev1.Pod, metadata map[string]any) error {
 	patch, err := patchOf(metadata)
 	if err == nil {
-		_, err = d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+		err = d.patch(ctx, "pods", pod, patch)
 	}
 	if err != nil {
 		return fmt.Errorf("settle pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return nil
+}
+
+// patch does not decode the object that comes back, which would be a good part of what a claim costs here.
+func (d *Dispatcher) patch(ctx context.Context, resource string, object metav1.Object, patch []byte) error {
+	namespace := object.GetNamespace()
+	return d.client.CoreV1().RESTClient().Patch(types.StrategicMergePatchType).NamespaceIfScoped(namespace, namespace != "").
+		Resource(resource).Name(object.GetName()).Body(patch).Do(ctx).Error()
 }
 
 // withoutFinalizer is for a strategic merge patch that takes one finalizer off and leaves what others add or take
@@ -328,7 +335,7 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 	if err != nil {
 		return fmt.Errorf("take finalizer off volume %s: %w", v.Name, err)
 	}
-	_, err = volumes.Patch(ctx, v.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	err = d.patch(ctx, "persistentvolumes", v, patch)
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("take finalizer off volume %s: %w", v.Name, err)
 	}

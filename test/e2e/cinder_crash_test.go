@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,6 +152,35 @@ func stuck(was, now []cinderVolume) []cinderVolume {
 		return v.Status != "creating" && v.Status != "deleting" ||
 			!slices.ContainsFunc(now, func(w cinderVolume) bool { return w.ID == v.ID && w.Status == v.Status })
 	})
+}
+
+// dropExports does what an administrator of Cinder has to do about exports of volumes that Cinder has deleted. Told to remove
+// one while the target is dead, Cinder finds none and goes on, and the target that is started again makes it from its file.
+func (c *cinder) dropExports() error {
+	volumes, err := c.list()
+	if err != nil {
+		return err
+	}
+	files, err := command(c.s.Context(), "find", ".cinder/state/targets", "-name", "volume-*")
+	if err != nil {
+		return err
+	}
+	for _, file := range strings.Fields(files) {
+		id := strings.TrimPrefix(path.Base(file), "volume-")
+		if slices.ContainsFunc(volumes, func(v cinderVolume) bool { return v.ID == id }) {
+			continue
+		}
+		c.s.Logf("left to cinder's administrator: the export of volume %s, which it has deleted", id)
+		for _, args := range [][]string{
+			{"env", "TGT_IPC_SOCKET=.cinder/state/tgt.sock", ".cinder/state/bin/tgt-admin", "--force", "--delete", "iqn.2010-10.org.openstack:volume-" + id},
+			{"rm", "--force", file},
+		} {
+			if _, err := command(c.s.Context(), args...); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // TestTargetKilled kills the iSCSI target under a pod that writes to its volume, and lets a claim be made meanwhile. When
