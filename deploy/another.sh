@@ -11,7 +11,8 @@ lease=flex-provisioner-$(printf %s "$provisioner" | tr /. --)
 args="--provisioner-name=$provisioner, --namespace=$name-provisioners, --lease-namespace=$name-system"
 kubectl kustomize "$(dirname "$0")/base" | sed \
 	-e "s/flex-system/$name-system/g; s/flex-provisioners/$name-provisioners/g" \
-	-e "/^kind: ValidatingAdmissionPolicy/,/^---/ s/^  \(name\|policyName\): flex-/  \1: $name-/" \
+	-e "/^kind: ValidatingAdmissionPolicy/,/^---/ s/^  name: flex-/  name: $name-/" \
+	-e "s/^  policyName: flex-/  policyName: $name-/" \
 	-e "/^kind: ClusterRoleBinding/,/^roleRef:/ s/^  name: flex-/  name: $name-/" \
 	-e "/^kind: Role$/,/^---/ s/^  - flex-provisioner$/  - $lease/" \
 	-e "s|^  provisionerName: .*|  provisionerName: $provisioner|" \

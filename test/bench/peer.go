@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
@@ -35,12 +34,12 @@ func startPeer(ctx context.Context, adapter, kubeconfig string) (*peer, string, 
 }
 
 func (p *peer) call(ctx context.Context, verb string) (string, error) {
-	kubectl, err := apiserver.Binary("kubectl")
+	env, err := apiserver.WithKubectl()
 	if err != nil {
 		return "", err
 	}
 	cmd := exec.CommandContext(ctx, p.adapter, verb)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+	cmd.Env = append(env, "KUBECONFIG="+p.kubeconfig)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

@@ -165,6 +165,19 @@ func (l *lagging) catchUp() {
 	}
 }
 
+// looks tells it of the ConfigMaps alone, waits until it asks for the claim, and stops it.
+func (l *lagging) looks(claim string) {
+	l.s.Helper()
+	l.release("configmaps")
+	l.s.wait(patient, "it looks at the claim", func() string {
+		if l.times("GET", claim) == 0 {
+			return "it has not asked for it"
+		}
+		return ""
+	})
+	l.stop() // what it has begun ends before it does
+}
+
 // Write takes the process's log.
 func (l *lagging) Write(p []byte) (int, error) {
 	l.mu.Lock()

@@ -35,14 +35,7 @@ func TestServedAndDeleted(t *testing.T) {
 	if n := old.times("GET", claim) + old.times("POST", pods); n != 0 {
 		t.Errorf("it asked %d times for the claim or a pod, although its caches were held back", n)
 	}
-	old.release("configmaps")
-	s.wait(patient, "it looks at the claim", func() string {
-		if old.times("GET", claim) == 0 {
-			return "it has not asked for it"
-		}
-		return ""
-	})
-	old.stop() // what it has begun ends before it does
+	old.looks(claim)
 	if n := old.times("POST", pods); n != 0 {
 		t.Errorf("it asked %d times for a pod", n)
 	}
@@ -74,14 +67,7 @@ func TestExpandOldCache(t *testing.T) {
 	s.wait(patient, "pods acted on", data.busy)
 
 	claim := fmt.Sprintf("/api/v1/namespaces/%s/persistentvolumeclaims/%s", s.name, data.Name)
-	old.release("configmaps")
-	s.wait(patient, "it looks at the claim", func() string {
-		if old.times("GET", claim) == 0 {
-			return "it has not asked for it"
-		}
-		return ""
-	})
-	old.stop() // what it has begun ends before it does
+	old.looks(claim)
 	for method, path := range map[string]string{
 		"POST": "/api/v1/namespaces/" + contract.ProvisionersNamespace + "/pods", "PATCH": "/api/v1/persistentvolumes/" + data.volumeName(),
 	} {

@@ -5,20 +5,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 )
 
 // ApplyAnother installs another dispatcher beside that of deploy/base, by deploy/another.sh.
 func (s *Server) ApplyAnother(ctx context.Context, name, provisioner string) error {
-	kubectl, err := Binary("kubectl")
+	env, err := WithKubectl()
 	if err != nil {
 		return err
 	}
 	var problems strings.Builder
 	cmd := exec.CommandContext(ctx, "deploy/another.sh", name, provisioner)
-	cmd.Dir, cmd.Stderr = Repo(), &problems
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH"))
+	cmd.Dir, cmd.Stderr, cmd.Env = Repo(), &problems, env
 	manifests, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("deploy/another.sh %s: %w: %s", name, err, problems.String())

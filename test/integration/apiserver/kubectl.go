@@ -5,8 +5,18 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
+
+// WithKubectl is this process's environment with kubectl in its PATH.
+func WithKubectl() ([]string, error) {
+	kubectl, err := Binary("kubectl")
+	if err != nil {
+		return nil, err
+	}
+	return append(os.Environ(), "PATH="+filepath.Dir(kubectl)+":"+os.Getenv("PATH")), nil
+}
 
 // Kubectl runs kubectl as Admin in the repository's root and returns what it printed on standard output.
 func (s *Server) Kubectl(ctx context.Context, args ...string) (string, error) {
