@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
@@ -22,12 +23,14 @@ func TestAnotherDispatcher(t *testing.T) {
 		t.Fatal(err)
 	}
 	fast := installation{"example.com/fast", "fast-system", "fast-provisioners"}
-	first := runDispatcher(t, both, theFirst)
-	lacks(t, first, "")
 	if err := both.ApplyAnother(t.Context(), "fast", fast.provisioner); err != nil {
 		t.Fatal(err)
 	}
-	lacks(t, runDispatcher(t, both, fast), "")
+	first, second := newDispatcher(t, both, theFirst), newDispatcher(t, both, fast)
+	for _, d := range []*dispatcher.Dispatcher{first, second} {
+		runToEnd(t, d)
+		lacks(t, d, "")
+	}
 	lacks(t, first, "")
 	leases := both.Client(tokenAt(t, both, fast.system, "dispatcher", nil)).CoordinationV1().Leases(fast.system)
 	if _, err := leases.Get(t.Context(), "flex-provisioner-example-com-fast", metav1.GetOptions{}); !apierrors.IsNotFound(err) {

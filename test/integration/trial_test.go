@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -56,16 +55,17 @@ func TestDispatcherTriesPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	d := runDispatcher(t, open, theFirst)
+	d, without := newDispatcher(t, open, theFirst), newDispatcher(t, open, theFirst)
+	runToEnd(t, d)
 	lacks(t, d, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not in force: a dry run that creates another claim's volume was accepted"+remedy)
 
 	// Without the right to try, nothing is taken for granted either.
 	if _, err := open.Kubectl(t.Context(), "delete", "clusterrolebinding", "flex-policy-trial"); err != nil {
 		t.Fatal(err)
 	}
-	d = runDispatcher(t, open, theFirst)
+	runToEnd(t, without)
 	eventually(t, func() error {
-		if got := d.Lacks(); !strings.HasPrefix(got, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod could not be tried: persistentvolumes is forbidden") {
+		if got := without.Lacks(); !strings.HasPrefix(got, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod could not be tried: persistentvolumes is forbidden") {
 			return fmt.Errorf("the dispatcher lacks %q", got)
 		}
 		return nil
@@ -79,11 +79,19 @@ var theFirst = installation{contract.ProvisionerName, contract.SystemNamespace, 
 
 func runDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatcher.Dispatcher {
 	t.Helper()
+	d := newDispatcher(t, s, of)
+	runToEnd(t, d)
+	return d
+}
+
+// newDispatcher makes a dispatcher that does not run yet. All of a process are made before the first one runs: the library
+// writes into client-go's scheme as it is made, which every answer of the API server is decoded with.
+func newDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatcher.Dispatcher {
+	t.Helper()
 	token := tokenAt(t, s, of.system, "dispatcher", nil)
 	config := s.Config(token)
 	config.Impersonate = dispatcher.TrialIdentity(of.provisioners)
-	ctx, stop := context.WithCancel(t.Context())
-	d, err := dispatcher.New(ctx, s.Client(token), dispatcher.Options{
+	d, err := dispatcher.New(t.Context(), s.Client(token), dispatcher.Options{
 		ProvisionerName: of.provisioner, SystemNamespace: of.system,
 		Pods:  podspec.Cluster{Namespace: of.provisioners},
 		Trial: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),
@@ -91,15 +99,17 @@ func runDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatch
 	if err != nil {
 		t.Fatal(err)
 	}
+	return d
+}
+
+func runToEnd(t *testing.T, d *dispatcher.Dispatcher) {
 	ended := make(chan error, 1)
-	go func() { ended <- d.Run(ctx) }()
+	go func() { ended <- d.Run(t.Context()) }()
 	t.Cleanup(func() {
-		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return d
 }
 
 func lacks(t *testing.T, d *dispatcher.Dispatcher, want string) {
