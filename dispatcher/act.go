@@ -256,7 +256,11 @@ func (d *Dispatcher) settle(ctx context.Context, pod *corev1.Pod, keep time.Dura
 	case keep == forItsName:
 		err = d.patchPod(ctx, pod, map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}})
 	case slices.Contains(pod.Finalizers, contract.PodFinalizer):
-		err = d.patchPod(ctx, pod, withoutFinalizer(pod.UID, contract.PodFinalizer))
+		patch := withoutFinalizer(pod.UID, contract.PodFinalizer)
+		if keep == 0 {
+			patch = unmanaged(patch)
+		}
+		err = d.patchPod(ctx, pod, patch)
 	}
 	switch {
 	case apierrors.IsNotFound(err):
@@ -289,6 +293,13 @@ func (d *Dispatcher) patch(ctx context.Context, resource string, object metav1.O
 // meanwhile. The UID makes it fail on a later object of the same name.
 func withoutFinalizer(uid types.UID, name string) map[string]any {
 	return map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{name}}
+}
+
+// unmanaged makes the API server forget who wrote which field, which spares it the comparison of all fields. It is for the last
+// write to an object.
+func unmanaged(metadata map[string]any) map[string]any {
+	metadata["managedFields"] = []any{map[string]any{}}
+	return metadata
 }
 
 func patchOf(metadata map[string]any) ([]byte, error) {
@@ -331,7 +342,7 @@ func (d *Dispatcher) dropVolume(ctx context.Context, v *corev1.PersistentVolume)
 	if err != nil {
 		return fmt.Errorf("delete volume %s: %w", v.Name, err)
 	}
-	patch, err := patchOf(withoutFinalizer(v.UID, contract.VolumeFinalizer))
+	patch, err := patchOf(unmanaged(withoutFinalizer(v.UID, contract.VolumeFinalizer)))
 	if err != nil {
 		return fmt.Errorf("take finalizer off volume %s: %w", v.Name, err)
 	}

@@ -89,6 +89,11 @@ func run(ctx context.Context, s settings) error {
 			return fmt.Errorf("-cases=%s: no case %q: one of %s", s.cases, w, strings.Join(caseNames(), ", "))
 		}
 	}
+	if s.profile != "" {
+		if err := os.MkdirAll(s.profile, 0o755); err != nil {
+			return fmt.Errorf("-profile=%s: %w", s.profile, err)
+		}
+	}
 	r := &report{}
 	began := time.Now()
 	for _, c := range cases {

@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -273,6 +275,35 @@ func (f footprint) String() string {
 	return fmt.Sprintf("%.0f goroutines, %.1f MB resident, %.1f MB heap", f.goroutines, f.resident/1e6, f.heap/1e6)
 }
 
+// profiledDispatcher starts a dispatcher whose heap can be looked into.
+func profiledDispatcher(ctx context.Context) error {
+	_, err := kubectl(ctx, "-n", contract.SystemNamespace, "patch", "deployment", "flex-provisioner", "--type=json",
+		"-p", `[{"op": "add", "path": "/spec/template/spec/containers/0/args", "value": ["--profiling"]}]`)
+	if err != nil {
+		return err
+	}
+	return newDispatcher(ctx)
+}
+
+// heapProfiles is where a soak leaves what the dispatcher's memory was taken by.
+var heapProfiles = filepath.Join(repository, ".cluster", "soak")
+
+// keepHeap leaves a profile for go tool pprof, where -base shows what has grown since an earlier one.
+func (k *soak) keepHeap(ctx context.Context, began time.Time) error {
+	pods := dispatchers()
+	if len(pods) == 0 {
+		return fmt.Errorf("no dispatcher is ready")
+	}
+	profile, err := shared.admin.CoreV1().Pods(pods[0].Namespace).ProxyGet("http", pods[0].Name, "8080", "debug/pprof/heap", map[string]string{"gc": "1"}).DoRaw(ctx)
+	if err != nil {
+		return fmt.Errorf("profile %s: %w", pods[0].Name, err)
+	}
+	if err := os.MkdirAll(heapProfiles, 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(heapProfiles, fmt.Sprintf("heap-%02.0f.pb.gz", time.Since(began).Minutes())), profile, 0o644)
+}
+
 func (k *soak) measure(ctx context.Context) (footprint, error) {
 	pods := dispatchers()
 	if len(pods) == 0 {
@@ -309,10 +340,15 @@ func (k *soak) sameFootprint(start, end footprint) {
 
 // report prints, every minute, how far everything is.
 func (k *soak) report(ctx context.Context, began time.Time) {
-	for {
+	for minute := 1; ; minute++ {
 		sleep(ctx, time.Minute)
 		if ctx.Err() != nil {
 			return
+		}
+		if minute%5 == 0 {
+			if err := k.keepHeap(ctx, began); err != nil {
+				k.say(began, "no profile: %v", err)
+			}
 		}
 		phases := map[string]int{}
 		for _, l := range k.all() {

@@ -65,7 +65,7 @@ func TestSoak(t *testing.T) {
 	}
 	cinderStops(t)
 	k := newSoak(begin(t))
-	k.ok(newDispatcher(t.Context())) // an older one has threads for the classes of other tests
+	k.ok(profiledDispatcher(t.Context())) // an older one has threads for the classes of other tests
 	k.warmUp()
 	start := k.footprint("start")
 
@@ -89,7 +89,7 @@ func TestSoak(t *testing.T) {
 }
 
 func newSoak(s *scope) *soak {
-	s.later(newDispatcher)
+	s.later(oneDispatcher)
 	seed := uint64(time.Now().UnixNano())
 	s.Logf("seed %d", seed)
 	k := &soak{scope: s, dice: rand.New(rand.NewPCG(seed, 1)), faultDice: rand.New(rand.NewPCG(seed, 2)), struck: map[string]int{}, cinder: s.cinder("noauth")}
