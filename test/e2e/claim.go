@@ -103,11 +103,18 @@ func (c *claim) bound(limit time.Duration) time.Duration {
 }
 
 // told waits for an event on the claim. In the pattern, {pod} stands for the claim's first provision pod, and {volume}
-// for its volume's name.
+// for its volume's name. The limit begins when the controller-manager has handed the claim over: it looks again only after
+// 15 seconds at a claim whose class it did not know yet.
 func (c *claim) told(limit time.Duration, reason, pattern string) time.Duration {
 	c.s.Helper()
 	pattern = strings.NewReplacer("{pod}", c.pod(contract.Provision, 0), "{volume}", c.volumeName()).Replace(pattern)
-	return c.s.told(limit, c.UID, reason, pattern)
+	late := c.s.wait(patient, "claim handed over", func() string {
+		if now := c.now(); now != nil && now.Annotations["volume.kubernetes.io/storage-provisioner"] != "" {
+			return ""
+		}
+		return untold(c.UID, reason, pattern) // deleted by now, or never handed over
+	})
+	return late + c.s.told(limit, c.UID, reason, pattern)
 }
 
 func (c *claim) delete() {

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // example is a folder of examples/, with the names that differ from it.
@@ -43,14 +42,14 @@ func TestExamples(t *testing.T) {
 			s.later(e.removeClass)
 			_, err := kubectl(t.Context(), "apply", "-k", "examples/"+e.name)
 			s.ok(err)
-			uid := s.exampleBound(e.name)
-			volume := podspec.VolumeName(uid)
+			claim := s.exampleBound(e.name)
+			volume, uid := claim.volumeName(), string(claim.UID)
 			s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: e.name}}, "hello from "+e.name+"\n")
 			if !exists(e.root + "/" + volume + "/hello") {
 				t.Errorf("%s/%s/hello does not exist", e.root, volume)
 			}
 			if e.grows {
-				s.exampleGrows(e.name)
+				claim.grows()
 			}
 			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name)
 			s.ok(err)
@@ -72,30 +71,24 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// exampleBound waits until the example's claim is bound, and returns its UID.
-func (s *scope) exampleBound(name string) (uid string) {
+// exampleBound waits until the example's claim is bound, and returns it.
+func (s *scope) exampleBound(name string) (c *claim) {
 	s.Helper()
 	s.wait(patient, "claim "+name+" bound", func() string {
 		obj, ok, _ := shared.claims.GetByKey("default/" + name)
 		if !ok {
 			return "it is not there"
 		}
-		c := obj.(*corev1.PersistentVolumeClaim)
-		uid = string(c.UID)
-		if c.Status.Phase != corev1.ClaimBound || c.Spec.VolumeName != podspec.VolumeName(uid) {
-			return "it is " + string(c.Status.Phase) + showEvents(eventsOn(c.UID))
-		}
-		return ""
+		c = &claim{PersistentVolumeClaim: obj.(*corev1.PersistentVolumeClaim), s: s}
+		return c.unbound()
 	})
-	return uid
+	return c
 }
 
-// exampleGrows asks for twice the size. The volume is there as before, and a pod that uses it finishes what a node has to
-// do.
-func (s *scope) exampleGrows(name string) {
+// grows asks for twice the size. The volume is there as before, and a pod that uses it finishes what a node has to do.
+func (c *claim) grows() {
+	s := c.s
 	s.Helper()
-	obj, _, _ := shared.claims.GetByKey("default/" + name)
-	c := &claim{PersistentVolumeClaim: obj.(*corev1.PersistentVolumeClaim), s: s}
 	c.ask("2Gi")
 	s.wait(patient, "the volume has 2Gi", func() string {
 		if has := c.volume().Spec.Capacity[corev1.ResourceStorage]; has.String() != "2Gi" {
@@ -103,7 +96,7 @@ func (s *scope) exampleGrows(name string) {
 		}
 		return ""
 	})
-	s.finished(c.consumer(shared.admin), "hello from "+name+"\n")
+	s.finished(c.consumer(shared.admin), "hello from "+c.Name+"\n")
 	c.has("2Gi")
 }
 

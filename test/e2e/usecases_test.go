@@ -46,12 +46,7 @@ func TestUseCases(t *testing.T) {
 // volumeOf is the example's volume, once its claim is bound.
 func (s *scope) volumeOf(claim string) *corev1.PersistentVolume {
 	s.Helper()
-	uid := s.exampleBound(claim)
-	obj, ok, _ := shared.volumes.GetByKey(podspec.VolumeName(uid))
-	if !ok {
-		s.Fatalf("claim %s is bound, and volume %s is not there", claim, podspec.VolumeName(uid))
-	}
-	return obj.(*corev1.PersistentVolume)
+	return s.exampleBound(claim).volume()
 }
 
 // consumed waits for the example's consumer, which has to print the lines.
@@ -193,12 +188,16 @@ func (s *scope) ranFrom(claim types.UID, image string) {
 	s.Helper()
 	s.wait(soon, "pod of image "+image, func() string {
 		pods := shared.ran(contract.Provision, claim)
-		for _, status := range pods[len(pods)-1].Status.ContainerStatuses {
+		if len(pods) == 0 {
+			return "it is not there"
+		}
+		containers := pods[len(pods)-1].Status.ContainerStatuses
+		for _, status := range containers {
 			if status.ImageID == image {
 				return ""
 			}
 		}
-		return fmt.Sprintf("its containers are %+v", pods[len(pods)-1].Status.ContainerStatuses)
+		return fmt.Sprintf("its containers are %+v", containers)
 	})
 }
 

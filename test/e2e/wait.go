@@ -203,15 +203,17 @@ func like(pattern, text string) bool {
 // told waits until an event on the object with the UID has the reason and a message like the pattern.
 func (s *scope) told(limit time.Duration, about types.UID, reason, pattern string) time.Duration {
 	s.Helper()
-	return s.wait(limit, "event "+reason, func() string {
-		events := eventsOn(about)
-		for _, event := range events {
-			if event.Reason == reason && like(pattern, event.Message) {
-				return ""
-			}
+	return s.wait(limit, "event "+reason, func() string { return untold(about, reason, pattern) })
+}
+
+func untold(about types.UID, reason, pattern string) string {
+	events := eventsOn(about)
+	for _, event := range events {
+		if event.Reason == reason && like(pattern, event.Message) {
+			return ""
 		}
-		return fmt.Sprintf("want %q\nhave %s", pattern, showEvents(events))
-	})
+	}
+	return fmt.Sprintf("want %q\nhave %s", pattern, showEvents(events))
 }
 
 // eventsOn are the events of the object, the latest last.

@@ -99,7 +99,8 @@ func (g *growth) pod(attempt int) string {
 	return contract.ProvisionersNamespace + "/" + podspec.Name(contract.Expand, string(g.claim.UID), attempt)
 }
 
-// finish waits for the pod of an attempt and ends it as a kubelet would.
+// finish waits for the pod of an attempt and ends it as a kubelet would. A failed one ends a minute from now, so that no
+// attempt at the same size follows it before the test asks for another size, which is tried at once.
 func (g *growth) finish(attempt int, phase corev1.PodPhase, code int32, message string) {
 	g.t.Helper()
 	pods, name := g.admin.CoreV1().Pods(contract.ProvisionersNamespace), podspec.Name(contract.Expand, string(g.claim.UID), attempt)
@@ -112,7 +113,7 @@ func (g *growth) finish(attempt int, phase corev1.PodPhase, code int32, message 
 	g.ok(err)
 	pod.Status.Phase = phase
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(time.Now())}}}}
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message, FinishedAt: metav1.NewTime(time.Now().Add(time.Minute))}}}}
 	_, err = pods.UpdateStatus(g.t.Context(), pod, metav1.UpdateOptions{})
 	g.ok(err)
 }
