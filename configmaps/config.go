@@ -75,6 +75,8 @@ type Config struct {
 	Expandable bool
 	// Listable says that the image knows the operation list, by which the audit compares the storage. Default false.
 	Listable bool
+	// FlexctlInImage says that the image has flexctl, or that the scripts need none: none is put into the pod. Default false.
+	FlexctlInImage bool
 	// AccessModes that claims of the class may ask for. Default: all four.
 	AccessModes []corev1.PersistentVolumeAccessMode
 	// VolumeModes that claims of the class may ask for. Default: Filesystem only.
@@ -170,11 +172,13 @@ func (c *Config) parseProperties(data map[string]string) field.ErrorList {
 	return append(errs, checkPairs(c.Properties, dataPath)...)
 }
 
-// checkScripts demands both scripts or none: with one of them the other operation would run the image's own entrypoint.
+// checkScripts demands both scripts or none: with one of them the other operation would run the image's own entrypoint. It
+// refuses keys that have no meaning beside them, or without them.
 func checkScripts(data map[string]string) field.ErrorList {
 	_, provision := data[keyProvision]
 	_, remove := data[keyDelete]
 	_, listable := data[keyListable]
+	_, flexctl := data[keyFlexctl]
 	switch {
 	case provision && remove && listable:
 		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable), "in a class with inline scripts the image's entrypoint is never run; remove the key")}
@@ -182,6 +186,8 @@ func checkScripts(data map[string]string) field.ErrorList {
 		return field.ErrorList{field.Required(dataPath.Key(keyDelete), "inline scripts come in pairs: without it the storage would never be removed")}
 	case remove && !provision:
 		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "inline scripts come in pairs: without it no storage would be made")}
+	case flexctl && !provision:
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyFlexctl), "flexctl is put into pods that run inline scripts only; remove the key")}
 	}
 	return nil
 }

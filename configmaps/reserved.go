@@ -20,6 +20,7 @@ const (
 	keyExpand       = "expand"
 	keyExpandable   = "expandable"
 	keyListable     = "listable"
+	keyFlexctl      = "flexctl"
 )
 
 // Limits, in bytes.
@@ -98,6 +99,8 @@ var reserved = []reservedKey{
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Expandable })},
 	{name: keyListable, meaning: "the image's entrypoint knows the operation `list`, by which the audit compares the storage", form: "true or false; not with inline scripts",
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Listable })},
+	{name: keyFlexctl, meaning: "where inline scripts find flexctl: mounted into the pod, or in the image already, as in the project's shell image, which spares each pod a mount (on older clusters an init container)", form: "mounted or in-image; only with inline scripts",
+		preset: flexctlMounted, parse: parseFlexctl},
 	{name: "access-modes", meaning: "the access modes that a claim may ask for", form: "names of Kubernetes access modes",
 		preset: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
 			corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)},

@@ -190,6 +190,20 @@ func parsePullPolicy(c *Config, value string, path *field.Path) field.ErrorList 
 	}
 }
 
+// Values of the key flexctl.
+const (
+	flexctlMounted = "mounted"
+	flexctlInImage = "in-image"
+)
+
+func parseFlexctl(c *Config, value string, path *field.Path) field.ErrorList {
+	c.FlexctlInImage = value == flexctlInImage
+	if value != flexctlMounted && value != flexctlInImage {
+		return field.ErrorList{field.NotSupported(path, value, []string{flexctlMounted, flexctlInImage})}
+	}
+	return nil
+}
+
 func parseDeleteLimit(c *Config, value string, path *field.Path) field.ErrorList {
 	n, errs := number(value, 10000, path)
 	limit := int(n)

@@ -49,7 +49,7 @@ func (p pod) mounts() ([]sandbox.Mount, error) {
 		return nil, err
 	}
 	mounts = append(mounts, sandbox.Mount{Source: message, Target: contract.TerminationFile})
-	if p.subject.script != nil {
+	if _, mounted := at["flexctl"]; p.subject.root == "/" && !mounted { // the machine stands for an image that has it
 		mounts = append(mounts, sandbox.Mount{Source: p.stage.bin, Target: contract.BinDir, ReadOnly: true})
 	}
 	return mounts, nil

@@ -13,9 +13,9 @@ import (
 )
 
 // The documents' and the examples' inline scripts, as they are. They do not look whether their export is mounted, since
-// the kubelet sees to that.
+// the kubelet sees to that. The last one has its flexctl from the image, which is this machine here.
 func TestExamples(t *testing.T) {
-	for _, name := range []string{"inline", "silver"} {
+	for _, name := range []string{"inline", "silver", "use-case-10-isolated-nodes"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := options(t, "../examples/"+name+"/class/configmap.yaml")

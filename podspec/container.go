@@ -17,6 +17,9 @@ const defaultUser = int64(65532)
 
 func inline(a Attempt) bool { return a.Config.Provision != "" }
 
+// needsFlexctl says that flexctl has to be put into the pod.
+func needsFlexctl(a Attempt) bool { return inline(a) && !a.Config.FlexctlInImage }
+
 func script(a Attempt) string {
 	switch a.Request.Operation {
 	case contract.Delete:
@@ -33,11 +36,14 @@ func commandOf(a Attempt) []string {
 	if !inline(a) {
 		return nil
 	}
-	run := "exec /bin/sh " + contract.ScriptFile
+	run := []string{"/bin/sh", contract.ScriptFile}
 	if strings.HasPrefix(script(a), "#!") {
-		run = "exec " + contract.ScriptFile
+		run = []string{contract.ScriptFile}
 	}
-	return []string{"/bin/sh", "-c", escape("export PATH=\"$PATH:" + contract.BinDir + "\"; " + run)}
+	if !needsFlexctl(a) {
+		return run
+	}
+	return []string{"/bin/sh", "-c", escape("export PATH=\"$PATH:" + contract.BinDir + "\"; exec " + strings.Join(run, " "))}
 }
 
 // envOf lists the fixed names first, then properties and parameters by name. The kubelet expands $(NAME) in values,

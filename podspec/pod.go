@@ -88,7 +88,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 	for _, name := range a.Config.ImagePullSecrets {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
-	if inline(a) && !c.ImageVolumes {
+	if needsFlexctl(a) && !c.ImageVolumes {
 		pod.Spec.InitContainers = []corev1.Container{flexctlCopier(a.Config, c)}
 	}
 	return pod, nil

@@ -25,7 +25,7 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 	add("request", requestVolume(a), corev1.VolumeMount{MountPath: contract.RequestDir, ReadOnly: true})
 	tmpLimit := resource.MustParse("16Mi")
 	add("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &tmpLimit}}, corev1.VolumeMount{MountPath: "/tmp"})
-	if inline(a) {
+	if needsFlexctl(a) {
 		add("flexctl", flexctlVolume(c), corev1.VolumeMount{MountPath: contract.BinDir, ReadOnly: true})
 	}
 	for i, name := range a.Config.Secrets {
