@@ -31,6 +31,7 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 		return unseenFor, err
 	}
 	p := decide(f)
+	d.yield(f, &p)
 	if p.check {
 		if err := d.confirmVolume(ctx, f); err != nil {
 			return 0, err

@@ -92,6 +92,9 @@ func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 		p.reports = append(p.reports, report{on: onClaim, reason: ReasonSucceeded, key: string(f.volume.UID), lone: provisions[0].number == 0,
 			message: fmt.Sprintf("pod %s made volume %s", provisions[len(provisions)-1].pod.Name, f.volume.Name)})
 	}
+	if f.waiting() {
+		return p // to be bound: until then the first pod's name says that the claim was served
+	}
 	p.settle = append(p.settle, pods(provisions)...)
 	if f.growable() {
 		return growing(f, p, expands)

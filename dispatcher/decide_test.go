@@ -363,6 +363,8 @@ func TestDecide(t *testing.T) {
 
 		{name: "volume made, pod still starting as far as is known", volume: "fits", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
 		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
+		{name: "volume made, to be bound", volume: "fits", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded"},
+		{name: "volume made, to be bound, and pods of before", volume: "fits", pods: []string{"prov-0 failed", "prov-1 done"}, want: "tell claim ProvisioningSucceeded"},
 		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 2"},

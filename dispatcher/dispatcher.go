@@ -71,6 +71,7 @@ type Dispatcher struct {
 	intake   *intake
 	guard    *guard
 	slots    *slots
+	crowd    *crowd
 	lanes    *lanes
 	judging  workqueue.TypedDelayingInterface[string]
 	metrics  *metrics
@@ -113,6 +114,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	}
 	d.lanes = newLanes(o.Threads, d.look)
 	d.slots = newSlots(d.lanes.poke)
+	d.crowd = newCrowd(d.lanes.poke)
 	d.library = d.newLibrary(ctx) // before the informers start, since it adds an index
 	return d, nil
 }

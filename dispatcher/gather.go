@@ -94,8 +94,8 @@ func (d *Dispatcher) unseen(ctx context.Context, f *facts) (bool, error) {
 // confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may
 // lag by any time: a claim that was bound and deleted meanwhile would otherwise be provisioned a second time, a delete could
 // be ordered beside a provision of the former leader, and what another leader made for a claim that the cache does not
-// show yet be undone. Pods are listed only where the cache knows of some, or
-// missed one: while a claim waits its first pod stays, so that who knows of none is about to take a name that is taken. No
+// show yet be undone. Volume and pods are asked for only where the cache knows of pods, or missed one: while a claim waits
+// its first pod stays, also after its volume is made, so that who knows of none is about to take a name that is taken. No
 // pod stays after an expansion, so that for the next one they are always listed.
 //
 // One of the reads may have taken long, because the client tried it again, and the others be old by then: they are all
@@ -116,9 +116,11 @@ func (d *Dispatcher) confirmOnce(ctx context.Context, f *facts, o *order) error 
 	var faults [4]error
 	var all sync.WaitGroup
 	claim, known := f.whose(), f.missed || len(f.attempts)+len(f.kept) > 0 || f.volume != nil && f.growable()
-	all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = d.liveClaim(ctx, claim) })
+	}
+	if known || o == nil || o.op != contract.Provision {
+		all.Go(func() { faults[0] = d.confirmVolume(ctx, f) })
 	}
 	if known {
 		all.Go(func() { faults[2] = d.confirmPods(ctx, f) })

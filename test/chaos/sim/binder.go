@@ -79,8 +79,14 @@ func (w *World) match(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 	return nil
 }
 
-// bind writes the volume's phase first and then the claim, with time for others in between.
+// bind writes the volume's phase first and then the claim, with time for others in between. A busy controller-manager comes
+// to it late.
 func (w *World) bind(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+	if w.faulty() && w.dice.chance(w.plan.Rates["binder-slow"], "binder-slow", claim.Name) {
+		w.drawn("binder-slow")
+		w.later(time.Second, time.Minute, func() { w.syncClaim(claim.Name) }, "binder", "late", claim.Name)
+		return
+	}
 	w.binding(v)
 	w.set(func() { w.everBound[v.Name] = true })
 	w.trace.add("binder", "binds %s to %s", v.Name, claim.Name)

@@ -111,6 +111,9 @@ func NewPlan(seed uint64) Plan {
 		p.Actions = append(p.Actions, p.action(r, []string{"claim-delete", "claim-delete", "claim-recreate"}[r.IntN(3)]))
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
+	if r.IntN(4) == 0 { // drawn last, so that the seeds' other faults are what they were before there was this one
+		p.Rates["binder-slow"] = r.Float64()
+	}
 	return p
 }
 
