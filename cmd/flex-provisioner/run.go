@@ -84,8 +84,11 @@ const (
 	leaseQPS, leaseBurst = 10, 20
 )
 
+// limited is a client configuration with its own limits. The API server would compress each event of a watch by itself, which
+// costs both sides more than it spares a cluster's network.
 func limited(config *rest.Config, qps float32, burst int) *rest.Config {
 	config = rest.CopyConfig(config)
+	config.DisableCompression = true
 	config.QPS, config.Burst = qps, burst
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"

@@ -124,10 +124,11 @@ func (s *Server) Client(token string) kubernetes.Interface {
 	return kubernetes.NewForConfigOrDie(s.Config(token))
 }
 
-// Processes are the process ids of etcd, kube-apiserver and whatever else was started.
-func (s *Server) Processes() (pids []int) {
+// Processes are the process ids of etcd, kube-apiserver and whatever else was started, by name.
+func (s *Server) Processes() map[string]int {
+	pids := map[string]int{}
 	for _, p := range s.processes {
-		pids = append(pids, p.cmd.Process.Pid)
+		pids[p.name] = p.cmd.Process.Pid
 	}
 	return pids
 }
