@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"time"
 )
 
@@ -21,6 +20,7 @@ type stage struct {
 	bare     *bareProgram
 	peer     *peer
 	ours     *process
+	profiles string // directory for profiles, empty for none
 }
 
 // openStage makes classes and starts who serves them: the bare program for floorClass, and the dispatcher for the others.
@@ -83,86 +83,91 @@ func (s *stage) close() {
 
 // result of one burst.
 type result struct {
-	rate          float64 // claims a second, from the first create to the last Bound
-	rateCleared   float64 // until the last pod is gone
-	releaseRate   float64 // from the first delete to the last volume gone
-	share, finish series  // annotation to pod, pod ended to pod gone
-	deleteFinish  series
-	requests      requests      // of whoever serves, in the burst
-	releases      requests      // in the deletion
-	cpu           time.Duration // of the dispatcher
-	cpuOfAll      time.Duration // of the control plane, the player and whoever serves
-	releaseCPU    time.Duration // of all, in the deletion
+	rate        float64 // claims a second, from the first create to the last Bound
+	rateCleared float64 // until the last pod is gone
+	releaseRate float64 // from the first delete to the last volume gone
+	// releaseRateCleared is until the last pod is gone.
+	releaseRateCleared float64
+	share, finish      series // annotation to pod, pod ended to pod gone
+	deleteFinish       series
+	made, removed      cost // of the burst, of its deletion
 }
 
-// burst makes n claims of the class at once and waits until all are bound and their pods gone; then, where it is ours, it
-// deletes them all.
+// cost is what somebody's work took.
+type cost struct {
+	requests tally // of whoever serves
+	used     tally // milliseconds of processors
+}
+
+// burst makes n claims of the class at once and waits until all are bound and their pods gone; then it deletes them all, if it
+// is to.
 func (s *stage) burst(ctx context.Context, c class, n int, release bool) (r result, err error) {
 	ctx, cancel := within(ctx, 2*time.Minute+time.Duration(n)*100*time.Millisecond, fmt.Sprintf("burst of %d claims of %s", n, c.name))
 	defer cancel()
-	before, err := s.plane.requests(ctx)
-	if err != nil {
+	what := fmt.Sprintf("%s-%d", c.name, n)
+	r.made, err = s.costOf(ctx, what, func() error { return s.make(ctx, c, n, &r) })
+	if err != nil || !release {
 		return r, err
 	}
-	cpu, cpuOfAll, err := s.cpu()
+	r.removed, err = s.costOf(ctx, what+"-release", func() error { return s.remove(ctx, c, n, &r) })
+	return r, err
+}
+
+// costOf does something, and profiles it if it is to.
+func (s *stage) costOf(ctx context.Context, what string, do func() error) (cost, error) {
+	before, err := s.read(ctx)
 	if err != nil {
-		return r, err
+		return cost{}, err
 	}
+	defer s.profile(ctx, what)()
+	if err := do(); err != nil {
+		return cost{}, err
+	}
+	after, err := s.read(ctx)
+	return cost{after.requests.since(before.requests), after.used.since(before.used)}, err
+}
+
+// read is what was made and used since the processes were started.
+func (s *stage) read(ctx context.Context) (c cost, err error) {
+	if c.used, err = s.usage(); err != nil {
+		return c, err
+	}
+	c.requests, err = s.plane.requests(ctx)
+	return c, err
+}
+
+func (s *stage) make(ctx context.Context, c class, n int, r *result) error {
 	start := time.Now()
 	if err := makeClaims(ctx, s.plane.admin, s.observer, c.name, n); err != nil {
-		return r, err
+		return err
 	}
 	if err := s.observer.until(ctx, "Bound", all(n, c.name, bound)); err != nil {
-		return r, err
+		return err
 	}
 	r.rate = float64(n) / s.observer.latest(c.name, bound).Sub(start).Seconds()
 	if s.peer == nil {
 		if err := s.observer.until(ctx, "pods gone", all(n, c.name, podGone)); err != nil {
-			return r, err
+			return err
 		}
 		r.rateCleared = float64(n) / s.observer.latest(c.name, podGone).Sub(start).Seconds()
 	}
 	r.share, r.finish = s.observer.spans(c.name, annotated, podMade), s.observer.spans(c.name, podFinal, podGone)
-	after, afterOfAll, err := s.cpu()
-	if err != nil {
-		return r, err
-	}
-	r.cpu, r.cpuOfAll = after-cpu, afterOfAll-cpuOfAll
-	now, err := s.plane.requests(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.requests = now.since(before)
-	if !release {
-		return r, nil
-	}
-	start = time.Now()
-	if err := deleteClaims(ctx, s.plane.admin, c.name, n); err != nil {
-		return r, err
-	}
-	if err := s.observer.until(ctx, "volumes gone", all(n, c.name, volumeGone)); err != nil {
-		return r, err
-	}
-	r.releaseRate = float64(n) / s.observer.latest(c.name, volumeGone).Sub(start).Seconds()
-	r.deleteFinish = s.observer.spans(c.name, deletePodFinal, deletePodGone)
-	end, err := s.plane.requests(ctx)
-	if err != nil {
-		return r, err
-	}
-	r.releases = end.since(now)
-	_, endOfAll, err := s.cpu()
-	r.releaseCPU = endOfAll - afterOfAll
-	return r, err
+	return nil
 }
 
-// cpu is the processor time of the dispatcher, and of everything.
-func (s *stage) cpu() (ours, all time.Duration, err error) {
-	pids := append(s.plane.server.Processes(), os.Getpid())
-	if s.ours != nil {
-		if ours, err = processorTime(s.ours.cmd.Process.Pid); err != nil {
-			return 0, 0, err
-		}
+func (s *stage) remove(ctx context.Context, c class, n int, r *result) error {
+	start := time.Now()
+	if err := deleteClaims(ctx, s.plane.admin, c.name, n); err != nil {
+		return err
 	}
-	all, err = processorTime(pids...)
-	return ours, all + ours, err
+	if err := s.observer.until(ctx, "volumes gone", all(n, c.name, volumeGone)); err != nil {
+		return err
+	}
+	r.releaseRate = float64(n) / s.observer.latest(c.name, volumeGone).Sub(start).Seconds()
+	if err := s.observer.until(ctx, "pods that deleted gone", all(n, c.name, deletePodGone)); err != nil {
+		return err
+	}
+	r.releaseRateCleared = float64(n) / s.observer.latest(c.name, deletePodGone).Sub(start).Seconds()
+	r.deleteFinish = s.observer.spans(c.name, deletePodFinal, deletePodGone)
+	return nil
 }

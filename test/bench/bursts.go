@@ -52,12 +52,10 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	r.add(figure{Case: c, What: "ours: bound", Unit: "1/s"}, ours.rate)
 	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
 	r.add(figure{Case: c, What: "ours : floor, until the last pod is gone", Unit: "ratio"}, ours.rateCleared/floor.rateCleared)
-	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.requests.per(n)}, round(ours.requests.writes()/float64(n)))
-	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 / float64(n) }
-	r.add(figure{Case: c, What: "floor: processor time for a claim, of everything", Unit: "ms"}, each(floor.cpuOfAll))
-	r.add(figure{Case: c, What: "ours: processor time for a claim, of everything", Unit: "ms"}, each(ours.cpuOfAll))
-	r.add(figure{Case: c, What: "ours: processor time for a claim, of the dispatcher", Unit: "ms"}, each(ours.cpu))
-	r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, float64(floor.cpuOfAll)/float64(ours.cpuOfAll))
+	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.made.requests.per(n)}, round(writes(ours.made.requests)/float64(n)))
+	r.add(figure{Case: c, What: "floor: processor time for a claim, of everything", Unit: "ms", Note: floor.made.used.per(n)}, floor.made.used.all()/float64(n))
+	r.add(figure{Case: c, What: "ours: processor time for a claim, of everything", Unit: "ms", Note: ours.made.used.per(n)}, ours.made.used.all()/float64(n))
+	r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, floor.made.used.all()/ours.made.used.all())
 	c = fmt.Sprintf("3 own share, burst of %d claims", n)
 	addSeries(r, figure{Case: c, What: "floor: annotated to pod created", Unit: "ms"}, floor.share)
 	addSeries(r, figure{Case: c, What: "ours: annotated to pod created", Unit: "ms", AtMost: 10}, ours.share)
@@ -68,8 +66,11 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 		r.add(figure{Case: c, What: "floor: volumes gone", Unit: "1/s"}, floor.releaseRate)
 		r.add(figure{Case: c, What: "ours: volumes gone", Unit: "1/s"}, ours.releaseRate)
 		r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.releaseRate/floor.releaseRate)
-		r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, float64(floor.releaseCPU)/float64(ours.releaseCPU))
-		r.add(figure{Case: c, What: "writes of the dispatcher for a volume", Unit: "count", Note: ours.releases.per(n)}, round(ours.releases.writes()/float64(n)))
+		r.add(figure{Case: c, What: "ours : floor, until the last pod is gone", Unit: "ratio"}, ours.releaseRateCleared/floor.releaseRateCleared)
+		r.add(figure{Case: c, What: "floor: processor time for a volume, of everything", Unit: "ms", Note: floor.removed.used.per(n)}, floor.removed.used.all()/float64(n))
+		r.add(figure{Case: c, What: "ours: processor time for a volume, of everything", Unit: "ms", Note: ours.removed.used.per(n)}, ours.removed.used.all()/float64(n))
+		r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, floor.removed.used.all()/ours.removed.used.all())
+		r.add(figure{Case: c, What: "writes of the dispatcher for a volume", Unit: "count", Note: ours.removed.requests.per(n)}, round(writes(ours.removed.requests)/float64(n)))
 		addSeries(r, figure{Case: c, What: "ours: delete pod ended to pod gone", Unit: "ms"}, ours.deleteFinish)
 	}
 	fmt.Fprintf(os.Stderr, "bench: %s run %d of %d claims: floor %.1f/s, ours %.1f/s, share p50 %.1f p99 %.1f ms\n", time.Now().Format(time.TimeOnly), i+1, n, floor.rate, ours.rate, ours.share.at(0.5), ours.share.at(0.99))
@@ -82,9 +83,7 @@ func oneBurst(ctx context.Context, s settings, controllers limits, c class, n in
 		return result{}, err
 	}
 	defer stage.close()
-	if s.profile != "" {
-		defer stage.profile(ctx, s.profile, c, n)()
-	}
+	stage.profiles = s.profile
 	return stage.burst(ctx, c, n, release)
 }
 

@@ -89,7 +89,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	again := after.since(before)
-	r.add(figure{Case: c, What: "restart: writes", Unit: "count", Note: again.per(1)}, again.writes())
+	r.add(figure{Case: c, What: "restart: writes", Unit: "count", Note: again.per(1)}, writes(again))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	twice := 0

@@ -142,7 +142,7 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 	meta := metav1.ObjectMeta{Name: c.name}
 	ours := metav1.ObjectMeta{Name: c.name, Namespace: c.provisioners()}
 	no := false
-	creates := []func() error{
+	return makeAll(c.name,
 		func() error {
 			_, err := client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: meta, Provisioner: c.provisioner}, metav1.CreateOptions{})
 			return err
@@ -152,9 +152,7 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 			return err
 		},
 		func() error {
-			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: c.name, Namespace: ours.Namespace}}}, metav1.CreateOptions{})
+			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, mayCreateVolumes(c.name, ours.Namespace), metav1.CreateOptions{})
 			return err
 		},
 		func() error {
@@ -165,14 +163,24 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 		func() error {
 			_, err := client.CoreV1().ConfigMaps(ours.Namespace).Create(ctx, c.configMap(), metav1.CreateOptions{})
 			return err
-		},
-	}
+		})
+}
+
+// makeAll makes what a class consists of, but for what is there already.
+func makeAll(class string, creates ...func() error) error {
 	for _, create := range creates {
 		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make class %s: %w", c.name, err)
+			return fmt.Errorf("make class %s: %w", class, err)
 		}
 	}
 	return nil
+}
+
+// mayCreateVolumes gives a ServiceAccount the right of provisioner pods. It has the account's name.
+func mayCreateVolumes(account, namespace string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: account},
+		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: namespace}}}
 }
 
 func removeClass(ctx context.Context, client kubernetes.Interface, name string) {
@@ -194,7 +202,7 @@ func (c class) configMap() *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.provisioners(),
 			Labels: map[string]string{"storage-class": c.name, "type": "provisioner-config"}},
 		Data: map[string]string{
-			"plugin-name": c.provisioner, "image": image, "service-account-name": c.name,
+			"plugin-name": c.provisioner, "image": image, "service-account-name": c.name, "flexctl": "in-image",
 			"provision": `echo "nfs: {server: 10.99.0.1, path: /$FLEX_PV_NAME}" | flexctl create-pv`, "delete": "true",
 		},
 	}

@@ -127,22 +127,3 @@ func (d *process) resident() (now, most int64, err error) {
 	}
 	return now << 10, most << 10, nil
 }
-
-// processorTime is what processes have used.
-func processorTime(pids ...int) (sum time.Duration, err error) {
-	for _, pid := range pids {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil {
-			return 0, fmt.Errorf("read processor time: %w", err)
-		}
-		fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-		for _, field := range fields[11:13] { // in user mode and in the kernel, in hundredths of a second
-			ticks, err := strconv.Atoi(field)
-			if err != nil {
-				return 0, fmt.Errorf("read processor time: %w", err)
-			}
-			sum += time.Duration(ticks) * 10 * time.Millisecond
-		}
-	}
-	return sum, nil
-}

@@ -8,17 +8,20 @@ import (
 	"sync"
 )
 
-// processorProfile is of 15 seconds, in which a burst of 500 claims is at work all the time.
+// processorProfile is of 15 seconds, in which a burst of 1,000 claims is at work all the time.
 const processorProfile = "/debug/pprof/profile?seconds=15"
 
-// profile takes the processor time of a burst, of the API server and of the dispatcher, and the dispatcher's memory at its
-// end, when the returned function is called.
-func (s *stage) profile(ctx context.Context, dir string, c class, n int) func() {
-	file := func(name string) string { return filepath.Join(dir, fmt.Sprintf("%s-%d", name, n)) }
+// profile takes the processor time of the API server and of the dispatcher from now on, and the dispatcher's memory when the
+// returned function is called.
+func (s *stage) profile(ctx context.Context, what string) func() {
+	if s.profiles == "" {
+		return func() {}
+	}
+	file := func(name string) string { return filepath.Join(s.profiles, name+"-"+what) }
 	var taken sync.WaitGroup
 	taken.Go(func() {
 		text, err := s.plane.admin.Discovery().RESTClient().Get().RequestURI(processorProfile).DoRaw(ctx)
-		save(file("apiserver-"+c.name), text, err)
+		save(file("apiserver"), text, err)
 	})
 	if s.ours == nil {
 		return taken.Wait

@@ -11,16 +11,17 @@ import (
 	"strings"
 )
 
-// requests counts the dispatcher's requests by what they were: "create-pods", "patch-pods", "get" ...
-type requests map[string]float64
+// tally is how much there was of each thing.
+type tally map[string]float64
 
-// requests reads the API server's metrics.
-func (p *plane) requests(ctx context.Context) (requests, error) {
+// requests counts the dispatcher's by what they were: "create-pods", "patch-pods", "get" ... It reads the API server's
+// metrics.
+func (p *plane) requests(ctx context.Context) (tally, error) {
 	text, err := p.admin.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the API server's metrics: %w", err)
 	}
-	r := requests{}
+	r := tally{}
 	const begin = `apiserver_flowcontrol_dispatched_requests_total{flow_schema="` + schemaPrefix
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		rest, ok := strings.CutPrefix(lines.Text(), begin)
@@ -37,9 +38,9 @@ func (p *plane) requests(ctx context.Context) (requests, error) {
 	return r, nil
 }
 
-func (r requests) since(before requests) requests {
-	difference := requests{}
-	for what, count := range r {
+func (t tally) since(before tally) tally {
+	difference := tally{}
+	for what, count := range t {
 		if d := count - before[what]; d > 0 {
 			difference[what] = d
 		}
@@ -47,10 +48,10 @@ func (r requests) since(before requests) requests {
 	return difference
 }
 
-// writes are all that change something, but for the Lease, which is renewed by time and not by claims.
-func (r requests) writes() float64 {
+// writes are all requests that change something, but for the Lease, which is renewed by time and not by claims.
+func writes(requests tally) float64 {
 	sum := 0.0
-	for what, count := range r {
+	for what, count := range requests {
 		if what != "get" && what != "list" && what != "watch" && !strings.HasSuffix(what, "-leases") {
 			sum += count
 		}
@@ -59,10 +60,10 @@ func (r requests) writes() float64 {
 }
 
 // per is the text of all counts, divided by n.
-func (r requests) per(n int) string {
+func (t tally) per(n int) string {
 	var parts []string
-	for _, what := range slices.Sorted(maps.Keys(r)) {
-		parts = append(parts, fmt.Sprintf("%s %.2f", what, r[what]/float64(n)))
+	for _, what := range slices.Sorted(maps.Keys(t)) {
+		parts = append(parts, fmt.Sprintf("%s %.2f", what, t[what]/float64(n)))
 	}
 	return strings.Join(parts, ", ")
 }
