@@ -202,7 +202,7 @@ func provisioning(f *facts, provisions []attempt) plan {
 		return p
 	}
 	if !f.wanted {
-		p.handOver, p.forget = !tried, !tried
+		p.handOver, p.forget = true, !tried
 		return p
 	}
 	if reason, message := f.obstacle(); reason != podspec.ReasonNone {

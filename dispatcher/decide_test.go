@@ -342,6 +342,8 @@ func TestDecide(t *testing.T) {
 		{name: "selected node does not fit", pods: []string{"prov-0 unschedulable"}, also: "selected", want: "tell claim ProvisionerUnschedulable, stop prov-0"},
 		{name: "selected node did not fit", pods: []string{"prov-0 unstarted"}, also: "selected", want: "reschedule, retire prov-0"},
 		{name: "not here", pods: []string{"prov-0 nothere"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule, retire prov-0"},
+		{name: "volume that did not fit deleted by hand, of which the library has not heard yet", pods: []string{"prov-0 done"}, also: "unwanted",
+			want: "tell claim ProvisionerMadeNoVolume, hand over, (confirm)"},
 		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, retire prov-0"},
 		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, look in 1.5s"},
 		{name: "first failure", pods: []string{"prov-0 failed"}, want: "tell claim ProvisionerFailed, look in 500ms"},
