@@ -1,7 +1,6 @@
 package dispatcher
 
 import (
-	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -14,82 +13,150 @@ import (
 
 // crowd lets those who wait go before the records of what has ended. A claim waits until it is bound, a volume that is to be
 // deleted until it is gone; what has to be written after that is seen by nobody, and in a burst it would slow the API server
-// down for those who wait. It is memory only: after a restart it begins anew.
+// down for those who wait. So records are left until all who came before are served, whoever comes later. It is memory only:
+// after a restart it begins anew.
 type crowd struct {
 	wake func(uid string)
 
-	mu      sync.Mutex
-	waiting map[string]map[string]bool      // UIDs by class
-	held    map[string]map[string]time.Time // by class, UIDs whose records were left, and until when at most
+	mu    sync.Mutex
+	lines map[string]*line // by class
+	ended map[string]int   // pods whose records are left, by node
 }
 
-// tidyWithin bounds how long the records of an attempt are left for the sake of others of its class.
-const tidyWithin = 20 * time.Second
+// line is who waits of a class, and whose records were left for their sake.
+type line struct {
+	waiting      map[string]bool // UIDs
+	came, served int             // how many have ever waited, and how many of them wait no more
+	last         time.Time       // when one was served, or the first one came
+	left         map[string]leftover
+	order        []turn // of what was left, the oldest first; some is left no more
+}
+
+// leftover are a UID's records. They are due when as many were served as had come until they were left.
+type leftover struct {
+	behind int
+	since  time.Time
+	node   string
+}
+
+type turn struct {
+	uid    string
+	behind int
+}
+
+// Records are left for others of the class while some of them are served, but not for ever: of a class whose pods hang
+// nobody may be served, or too few. An ended pod costs its node little, and not nothing: a node is spared more of them than
+// it may run by default.
+const (
+	tidyIdle   = 20 * time.Second
+	tidyWithin = 5 * time.Minute
+	tidyOnNode = 110
+)
 
 func newCrowd(wake func(uid string)) *crowd {
-	return &crowd{wake: wake, waiting: map[string]map[string]bool{}, held: map[string]map[string]time.Time{}}
+	return &crowd{wake: wake, lines: map[string]*line{}, ended: map[string]int{}}
 }
 
 // note says whether somebody waits for what is done for the UID.
-func (c *crowd) note(class, uid string, waits bool) {
+func (c *crowd) note(class, uid string, waits bool, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !waits {
-		c.leave(class, uid)
+	l := c.lines[class]
+	switch {
+	case !waits:
+		c.serve(l, uid, now)
+		return
+	case l == nil:
+		l = &line{waiting: map[string]bool{}, left: map[string]leftover{}}
+		c.lines[class] = l
+	case l.waiting[uid]:
 		return
 	}
-	if c.waiting[class] == nil {
-		c.waiting[class] = map[string]bool{}
+	if len(l.waiting) == 0 {
+		l.last = now
 	}
-	c.waiting[class][uid] = true
+	l.waiting[uid] = true
+	l.came++
+	c.drop(l, uid)
 }
 
-// leave is called with mu held. The last of a class who waits no more wakes all whose records were left.
-func (c *crowd) leave(class, uid string) {
-	if !c.waiting[class][uid] {
+// serve is called with mu held. It wakes those whose records are due.
+func (c *crowd) serve(l *line, uid string, now time.Time) {
+	if l == nil || !l.waiting[uid] {
 		return
 	}
-	delete(c.waiting[class], uid)
-	if len(c.waiting[class]) > 0 {
-		return
-	}
-	delete(c.waiting, class)
-	for _, held := range slices.Sorted(maps.Keys(c.held[class])) {
-		c.wake(held)
+	delete(l.waiting, uid)
+	l.served++
+	l.last = now
+	for len(l.order) > 0 && l.order[0].behind <= l.served {
+		due := l.order[0]
+		l.order = l.order[1:]
+		if l.left[due.uid].behind == due.behind {
+			c.wake(due.uid)
+		}
 	}
 }
 
-// hold is until when the records of the UID are left, because others of its class wait; zero if none does, or if they were
-// left long enough.
-func (c *crowd) hold(class, uid string, now time.Time) (until time.Time) {
+// hold is until when the records of the UID, whose pod ended on the node, are left at most; zero if nobody waits for whom
+// they would have to be left. A pod that never was on a node burdens none.
+func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.waiting[class]) == 0 {
+	l := c.lines[class]
+	if l == nil || len(l.waiting) == 0 {
 		return time.Time{}
 	}
-	if c.held[class] == nil {
-		c.held[class] = map[string]time.Time{}
+	r, left := l.left[uid]
+	if !left {
+		if node != "" && c.ended[node] >= tidyOnNode {
+			return time.Time{}
+		}
+		r = leftover{behind: l.came, since: now, node: node}
+		l.left[uid] = r
+		l.order = append(l.order, turn{uid, l.came})
+		if node != "" {
+			c.ended[node]++
+		}
 	}
-	until, known := c.held[class][uid]
-	if !known {
-		until = now.Add(tidyWithin)
-		c.held[class][uid] = until
+	until = l.last.Add(tidyIdle)
+	if limit := r.since.Add(tidyWithin); limit.Before(until) {
+		until = limit
 	}
-	if !now.Before(until) {
+	if r.behind <= l.served || !now.Before(until) {
 		return time.Time{}
 	}
 	return until
 }
 
+// drop is called with mu held.
+func (c *crowd) drop(l *line, uid string) {
+	r, left := l.left[uid]
+	if !left {
+		return
+	}
+	delete(l.left, uid)
+	if r.node == "" {
+		return
+	}
+	c.ended[r.node]--
+	if c.ended[r.node] == 0 {
+		delete(c.ended, r.node)
+	}
+}
+
 // forget ends what is known of a UID. A claim that waits may be forgotten too, until it is handed over: nobody would look
 // at it when it is gone.
-func (c *crowd) forget(class, uid string) {
+func (c *crowd) forget(class, uid string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.leave(class, uid)
-	delete(c.held[class], uid)
-	if len(c.held[class]) == 0 {
-		delete(c.held, class)
+	l := c.lines[class]
+	if l == nil {
+		return
+	}
+	c.serve(l, uid, now)
+	c.drop(l, uid)
+	if len(l.waiting)+len(l.left) == 0 {
+		delete(c.lines, class)
 	}
 }
 
@@ -110,11 +177,11 @@ func (p *plan) tidies() bool {
 // an expansion the next one waits for its records.
 func (d *Dispatcher) yield(f *facts, p *plan) {
 	waits := f.awaited()
-	d.crowd.note(f.class, f.uid, waits)
+	d.crowd.note(f.class, f.uid, waits, f.now)
 	if waits || !p.tidies() || len(f.of(contract.Expand)) > 0 || slices.ContainsFunc(p.settle, isDeleted) {
 		return
 	}
-	until := d.crowd.hold(f.class, f.uid, f.now)
+	until := d.crowd.hold(f.class, f.uid, p.settle[0].Spec.NodeName, f.now)
 	if until.IsZero() {
 		return
 	}

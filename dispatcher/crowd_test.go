@@ -1,7 +1,9 @@
 package dispatcher
 
 import (
-	"slices"
+	"cmp"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,45 +11,102 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// A step of a class's course: somebody comes to wait or is served (or forgotten), or records are asked whether they may be
+// left.
+type crowdStep struct {
+	at            time.Duration
+	comes, served string
+	hold, node    string
+	until         time.Duration // zero: not left
+	woken         string
+	class         string // silver
+	forgotten     bool
+}
+
 func TestCrowd(t *testing.T) {
+	second := time.Second
+	for _, test := range []struct {
+		name  string
+		steps []crowdStep
+	}{
+		{"nobody waits", []crowdStep{{hold: "x"}}},
+		{"another class's claims are nothing to it", []crowdStep{{comes: "a", class: "gold"}, {hold: "x"}}},
+		{"due when those who came before are served, not those who came later", []crowdStep{
+			{comes: "a"}, {comes: "b"}, {hold: "x", until: tidyIdle}, {comes: "c"}, {hold: "y", until: tidyIdle},
+			{at: second, served: "a"}, {at: second, hold: "x", until: second + tidyIdle},
+			{at: second, served: "b", woken: "x"}, {at: second, hold: "x"}, {at: second, hold: "y", until: second + tidyIdle},
+			{at: second, served: "c", woken: "y"}}},
+		{"served is who waited", []crowdStep{{comes: "a"}, {hold: "x", until: tidyIdle}, {served: "b"}, {hold: "x", until: tidyIdle},
+			{comes: "a"}, {served: "a", woken: "x"}, {served: "a"}}},
+		{"nobody is served for a while", []crowdStep{{comes: "a"}, {at: second, comes: "b"}, {at: 2 * second, hold: "x", until: tidyIdle},
+			{at: tidyIdle, hold: "x"}, {at: tidyIdle, hold: "y"}, {at: tidyIdle, served: "a"}, {at: tidyIdle, hold: "y", until: 2 * tidyIdle}}},
+		{"not for ever", []crowdStep{{comes: "a"}, {comes: "b"}, {comes: "c"}, {comes: "d"}, {hold: "x", until: tidyIdle},
+			{at: tidyWithin - second, served: "a"}, {at: tidyWithin - second, hold: "x", until: tidyWithin}, {at: tidyWithin, hold: "x"},
+			{at: tidyWithin, hold: "y", until: tidyWithin - second + tidyIdle}}},
+		{"who waits again has nothing left", []crowdStep{{comes: "a"}, {hold: "x", until: tidyIdle}, {comes: "x"}, {comes: "b"}, {served: "a"},
+			{at: second, served: "x"}, {at: second, hold: "x", until: second + tidyIdle}, {at: second, served: "b", woken: "x"}}},
+		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyIdle}, {hold: "y", until: tidyIdle}, {served: "x", forgotten: true},
+			{served: "a", forgotten: true, woken: "y"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) { followCrowd(t, test.steps) })
+	}
+}
+
+func followCrowd(t *testing.T, steps []crowdStep) {
 	var woken []string
 	c := newCrowd(func(uid string) { woken = append(woken, uid) })
-	hold := func(class, uid string, at time.Time, want time.Time) {
-		t.Helper()
-		if until := c.hold(class, uid, at); !until.Equal(want) {
-			t.Errorf("the records of %s are held until %v, want %v", uid, until, want)
+	uids := map[string]bool{}
+	for i, s := range steps {
+		now, class := noon.Add(s.at), cmp.Or(s.class, "silver")
+		woken = nil
+		switch {
+		case s.comes != "":
+			c.note(class, s.comes, true, now)
+		case s.forgotten:
+			c.forget(class, s.served, now)
+		case s.served != "":
+			c.note(class, s.served, false, now)
+		default:
+			want := time.Time{}
+			if s.until > 0 {
+				want = noon.Add(s.until)
+			}
+			if until := c.hold(class, s.hold, "node1", now); !until.Equal(want) {
+				t.Errorf("step %d: the records of %s are left until %v, want %v", i, s.hold, until, want)
+			}
+		}
+		if got := strings.Join(woken, " "); got != s.woken {
+			t.Errorf("step %d: %q woken, want %q", i, got, s.woken)
+		}
+		uids[s.comes], uids[s.served], uids[s.hold] = true, true, true
+	}
+	for uid := range uids {
+		c.forget("silver", uid, noon)
+		c.forget("gold", uid, noon)
+	}
+	if len(c.lines)+len(c.ended) > 0 {
+		t.Errorf("remembered at the end: %v, %v", c.lines, c.ended)
+	}
+}
+
+func TestCrowdOnNode(t *testing.T) {
+	c := newCrowd(func(string) {})
+	c.note("silver", "a", true, noon)
+	held := func(uid, node string) bool { return !c.hold("silver", uid, node, noon).IsZero() }
+	for i := range tidyOnNode {
+		if !held(fmt.Sprint("x", i), "node1") {
+			t.Fatalf("%d records are left on a node, want %d", i, tidyOnNode)
 		}
 	}
-	end := noon.Add(tidyWithin)
-	c.note("gold", "a", true)
-	hold("silver", "x", noon, time.Time{}) // another class's claims are nothing to it
-	c.note("silver", "b", true)
-	c.note("silver", "c", true)
-	hold("silver", "x", noon, end)
-	hold("silver", "y", noon.Add(time.Second), end.Add(time.Second))
-	c.note("silver", "b", false)
-	hold("silver", "x", noon.Add(2*time.Second), end)
-	if len(woken) > 0 {
-		t.Errorf("%v were woken while c waits", woken)
+	if held("y", "node1") {
+		t.Errorf("more than %d records are left on a node", tidyOnNode)
 	}
-	c.note("silver", "c", false)
-	if want := []string{"x", "y"}; !slices.Equal(woken, want) {
-		t.Errorf("%v were woken when nobody waited any more, want %v", woken, want)
+	if !held("x0", "node1") || !held("y", "node2") || !held("z", "") {
+		t.Error("what is left is not left any more, or neither on another node, or on none")
 	}
-	hold("silver", "x", noon.Add(3*time.Second), time.Time{})
-	c.note("silver", "x", false)
-	if len(woken) > 2 {
-		t.Errorf("%v were woken by a look at one of them", woken[2:])
-	}
-	c.note("silver", "d", true)
-	hold("silver", "y", noon.Add(4*time.Second), end.Add(time.Second)) // not again from the beginning
-	hold("silver", "y", end.Add(time.Second), time.Time{})
-	c.forget("silver", "x")
-	c.forget("silver", "y")
-	c.forget("silver", "d")
-	c.note("gold", "a", false)
-	if len(c.waiting)+len(c.held) > 0 {
-		t.Errorf("remembered at the end: %v, %v", c.waiting, c.held)
+	c.forget("silver", "x0", noon)
+	if !held("z1", "node1") {
+		t.Error("the place on the node is not free again")
 	}
 }
 
@@ -68,20 +127,20 @@ func TestYield(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			d := &Dispatcher{crowd: newCrowd(func(string) {})}
 			if !test.alone {
-				d.crowd.note("silver", "another", true)
+				d.crowd.note("silver", "another", true, noon)
 			}
 			f := test.scene.facts()
 			p := decide(f)
 			acts := len(p.settle) > 0
 			d.yield(f, &p)
-			if held := acts && len(p.settle) == 0 && p.again.Equal(noon.Add(tidyWithin)) && !p.forget && !p.check; held != test.held {
+			if held := acts && len(p.settle) == 0 && p.again.Equal(noon.Add(tidyIdle)) && !p.forget && !p.check; held != test.held {
 				t.Errorf("held: %v, want %v: %+v", held, test.held, p)
 			}
 		})
 	}
 	t.Run("pod that somebody deletes", func(t *testing.T) {
 		d := &Dispatcher{crowd: newCrowd(func(string) {})}
-		d.crowd.note("silver", "another", true)
+		d.crowd.note("silver", "another", true, noon)
 		p := plan{settle: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon}}}}}
 		d.yield(scene{claim: "bound"}.facts(), &p)
 		if len(p.settle) == 0 {
