@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -13,8 +14,7 @@ import (
 
 // crowd lets those who wait go before the records of what has ended. A claim waits until it is bound, a volume that is to be
 // deleted until it is gone; what has to be written after that is seen by nobody, and in a burst it would slow the API server
-// down for those who wait. So records are left until all who came before are served, whoever comes later. It is memory only:
-// after a restart it begins anew.
+// down for those who wait. It is memory only: after a restart it begins anew.
 type crowd struct {
 	wake func(uid string)
 
@@ -29,26 +29,20 @@ type line struct {
 	came, served int             // how many have ever waited, and how many of them wait no more
 	last         time.Time       // when one was served, or the first one came
 	left         map[string]leftover
-	order        []turn // of what was left, the oldest first; some is left no more
 }
 
-// leftover are a UID's records. They are due when as many were served as had come until they were left.
+// leftover are a UID's records.
 type leftover struct {
-	behind int
+	behind int // how many had come
 	since  time.Time
 	node   string
 }
 
-type turn struct {
-	uid    string
-	behind int
-}
-
-// Records are left for others of the class while some of them are served, but not for ever: of a class whose pods hang
-// nobody may be served, or too few. An ended pod costs its node little, and not nothing: a node is spared more of them than
-// it may run by default.
+// While somebody of the class waits, records are left for tidyAfter, and longer until as many were served as had come until
+// then; but not while nobody is served, since pods hang, and not for ever. An ended pod costs its node little, and not
+// nothing: a node is spared more of them than it may run by default.
 const (
-	tidyIdle   = 20 * time.Second
+	tidyAfter  = 20 * time.Second
 	tidyWithin = 5 * time.Minute
 	tidyOnNode = 110
 )
@@ -80,7 +74,7 @@ func (c *crowd) note(class, uid string, waits bool, now time.Time) {
 	c.drop(l, uid)
 }
 
-// serve is called with mu held. It wakes those whose records are due.
+// serve is called with mu held. The last who waits no more wakes all whose records were left.
 func (c *crowd) serve(l *line, uid string, now time.Time) {
 	if l == nil || !l.waiting[uid] {
 		return
@@ -88,17 +82,16 @@ func (c *crowd) serve(l *line, uid string, now time.Time) {
 	delete(l.waiting, uid)
 	l.served++
 	l.last = now
-	for len(l.order) > 0 && l.order[0].behind <= l.served {
-		due := l.order[0]
-		l.order = l.order[1:]
-		if l.left[due.uid].behind == due.behind {
-			c.wake(due.uid)
-		}
+	if len(l.waiting) > 0 {
+		return
+	}
+	for _, left := range slices.Sorted(maps.Keys(l.left)) {
+		c.wake(left)
 	}
 }
 
-// hold is until when the records of the UID, whose pod ended on the node, are left at most; zero if nobody waits for whom
-// they would have to be left. A pod that never was on a node burdens none.
+// hold is until when the records of the UID, whose pod ended on the node, are left as far as is known now; zero if they are
+// not. A pod that never was on a node burdens none.
 func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -113,17 +106,26 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 		}
 		r = leftover{behind: l.came, since: now, node: node}
 		l.left[uid] = r
-		l.order = append(l.order, turn{uid, l.came})
 		if node != "" {
 			c.ended[node]++
 		}
 	}
-	until = l.last.Add(tidyIdle)
+	if until = l.until(r); !now.Before(until) {
+		return time.Time{}
+	}
+	return until
+}
+
+func (l *line) until(r leftover) time.Time {
+	until := r.since.Add(tidyAfter)
+	if r.behind <= l.served {
+		return until
+	}
+	if idle := l.last.Add(tidyAfter); idle.After(until) {
+		until = idle
+	}
 	if limit := r.since.Add(tidyWithin); limit.Before(until) {
 		until = limit
-	}
-	if r.behind <= l.served || !now.Before(until) {
-		return time.Time{}
 	}
 	return until
 }

@@ -31,21 +31,21 @@ func TestCrowd(t *testing.T) {
 	}{
 		{"nobody waits", []crowdStep{{hold: "x"}}},
 		{"another class's claims are nothing to it", []crowdStep{{comes: "a", class: "gold"}, {hold: "x"}}},
-		{"due when those who came before are served, not those who came later", []crowdStep{
-			{comes: "a"}, {comes: "b"}, {hold: "x", until: tidyIdle}, {comes: "c"}, {hold: "y", until: tidyIdle},
-			{at: second, served: "a"}, {at: second, hold: "x", until: second + tidyIdle},
-			{at: second, served: "b", woken: "x"}, {at: second, hold: "x"}, {at: second, hold: "y", until: second + tidyIdle},
-			{at: second, served: "c", woken: "y"}}},
-		{"served is who waited", []crowdStep{{comes: "a"}, {hold: "x", until: tidyIdle}, {served: "b"}, {hold: "x", until: tidyIdle},
-			{comes: "a"}, {served: "a", woken: "x"}, {served: "a"}}},
-		{"nobody is served for a while", []crowdStep{{comes: "a"}, {at: second, comes: "b"}, {at: 2 * second, hold: "x", until: tidyIdle},
-			{at: tidyIdle, hold: "x"}, {at: tidyIdle, hold: "y"}, {at: tidyIdle, served: "a"}, {at: tidyIdle, hold: "y", until: 2 * tidyIdle}}},
-		{"not for ever", []crowdStep{{comes: "a"}, {comes: "b"}, {comes: "c"}, {comes: "d"}, {hold: "x", until: tidyIdle},
-			{at: tidyWithin - second, served: "a"}, {at: tidyWithin - second, hold: "x", until: tidyWithin}, {at: tidyWithin, hold: "x"},
-			{at: tidyWithin, hold: "y", until: tidyWithin - second + tidyIdle}}},
-		{"who waits again has nothing left", []crowdStep{{comes: "a"}, {hold: "x", until: tidyIdle}, {comes: "x"}, {comes: "b"}, {served: "a"},
-			{at: second, served: "x"}, {at: second, hold: "x", until: second + tidyIdle}, {at: second, served: "b", woken: "x"}}},
-		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyIdle}, {hold: "y", until: tidyIdle}, {served: "x", forgotten: true},
+		{"the last who is served wakes all", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {comes: "b"}, {hold: "y", until: tidyAfter},
+			{at: second, served: "a"}, {at: second, served: "b", woken: "x y"}, {at: second, hold: "x"}, {at: second, served: "b"}}},
+		{"served is who waited", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {served: "b"}, {hold: "x", until: tidyAfter},
+			{comes: "a"}, {served: "a", woken: "x"}}},
+		{"left for those who came before, not for those who came later", []crowdStep{
+			{comes: "a"}, {comes: "b"}, {hold: "x", until: tidyAfter}, {comes: "c"}, {hold: "y", until: tidyAfter},
+			{at: 15 * second, served: "a"}, {at: tidyAfter, hold: "x", until: 15*second + tidyAfter},
+			{at: 25 * second, served: "b"}, {at: 30 * second, hold: "x"}, {at: 30 * second, hold: "y", until: 25*second + tidyAfter}}},
+		{"nobody is served for a while", []crowdStep{{comes: "a"}, {at: second, comes: "b"}, {at: 2 * second, hold: "x", until: 2*second + tidyAfter},
+			{at: 2*second + tidyAfter, hold: "x"}, {at: 3 * tidyAfter, hold: "y", until: 4 * tidyAfter}}},
+		{"not for ever", []crowdStep{{comes: "a"}, {comes: "b"}, {comes: "c"}, {hold: "x", until: tidyAfter},
+			{at: tidyWithin - second, served: "a"}, {at: tidyWithin - second, hold: "x", until: tidyWithin}, {at: tidyWithin, hold: "x"}}},
+		{"who waits again has nothing left", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {comes: "x"}, {comes: "b"}, {served: "a"},
+			{at: second, served: "x"}, {at: second, hold: "x", until: second + tidyAfter}, {at: second, served: "b", woken: "x"}}},
+		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter}, {served: "x", forgotten: true},
 			{served: "a", forgotten: true, woken: "y"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) { followCrowd(t, test.steps) })
@@ -133,7 +133,7 @@ func TestYield(t *testing.T) {
 			p := decide(f)
 			acts := len(p.settle) > 0
 			d.yield(f, &p)
-			if held := acts && len(p.settle) == 0 && p.again.Equal(noon.Add(tidyIdle)) && !p.forget && !p.check; held != test.held {
+			if held := acts && len(p.settle) == 0 && p.again.Equal(noon.Add(tidyAfter)) && !p.forget && !p.check; held != test.held {
 				t.Errorf("held: %v, want %v: %+v", held, test.held, p)
 			}
 		})
