@@ -95,8 +95,9 @@ type result struct {
 
 // cost is what somebody's work took.
 type cost struct {
-	requests tally // of whoever serves
-	used     tally // milliseconds of processors
+	requests   tally // of whoever serves
+	everybodys tally // requests of all
+	used       tally // milliseconds of processors
 }
 
 // burst makes n claims of the class at once and waits until all are bound and their pods gone; then it deletes them all, if it
@@ -124,7 +125,7 @@ func (s *stage) costOf(ctx context.Context, what string, do func() error) (cost,
 		return cost{}, err
 	}
 	after, err := s.read(ctx)
-	return cost{after.requests.since(before.requests), after.used.since(before.used)}, err
+	return cost{after.requests.since(before.requests), after.everybodys.since(before.everybodys), after.used.since(before.used)}, err
 }
 
 // read is what was made and used since the processes were started.
@@ -132,7 +133,7 @@ func (s *stage) read(ctx context.Context) (c cost, err error) {
 	if c.used, err = s.usage(); err != nil {
 		return c, err
 	}
-	c.requests, err = s.plane.requests(ctx)
+	c.requests, c.everybodys, err = s.plane.requests(ctx)
 	return c, err
 }
 
@@ -141,12 +142,12 @@ func (s *stage) make(ctx context.Context, c class, n int, r *result) error {
 	if err := makeClaims(ctx, s.plane.admin, s.observer, c.name, n); err != nil {
 		return err
 	}
-	if err := s.observer.until(ctx, "Bound", all(n, c.name, bound)); err != nil {
+	if err := s.observer.until(ctx, "Bound", s.observer.all(n, c.name, bound)); err != nil {
 		return err
 	}
 	r.rate = float64(n) / s.observer.latest(c.name, bound).Sub(start).Seconds()
 	if s.peer == nil {
-		if err := s.observer.until(ctx, "pods gone", all(n, c.name, podGone)); err != nil {
+		if err := s.observer.until(ctx, "pods gone", s.observer.all(n, c.name, podGone)); err != nil {
 			return err
 		}
 		r.rateCleared = float64(n) / s.observer.latest(c.name, podGone).Sub(start).Seconds()
@@ -160,11 +161,11 @@ func (s *stage) remove(ctx context.Context, c class, n int, r *result) error {
 	if err := deleteClaims(ctx, s.plane.admin, c.name, n); err != nil {
 		return err
 	}
-	if err := s.observer.until(ctx, "volumes gone", all(n, c.name, volumeGone)); err != nil {
+	if err := s.observer.until(ctx, "volumes gone", s.observer.all(n, c.name, volumeGone)); err != nil {
 		return err
 	}
 	r.releaseRate = float64(n) / s.observer.latest(c.name, volumeGone).Sub(start).Seconds()
-	if err := s.observer.until(ctx, "pods that deleted gone", all(n, c.name, deletePodGone)); err != nil {
+	if err := s.observer.until(ctx, "pods that deleted gone", s.observer.all(n, c.name, deletePodGone)); err != nil {
 		return err
 	}
 	r.releaseRateCleared = float64(n) / s.observer.latest(c.name, deletePodGone).Sub(start).Seconds()

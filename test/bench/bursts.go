@@ -55,6 +55,8 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.made.requests.per(n)}, round(writes(ours.made.requests)/float64(n)))
 	r.add(figure{Case: c, What: "floor: processor time for a claim, of everything", Unit: "ms", Note: floor.made.used.per(n)}, floor.made.used.all()/float64(n))
 	r.add(figure{Case: c, What: "ours: processor time for a claim, of everything", Unit: "ms", Note: ours.made.used.per(n)}, ours.made.used.all()/float64(n))
+	r.add(figure{Case: c, What: "floor: requests of everybody for a claim", Unit: "count", Note: floor.made.everybodys.per(n)}, floor.made.everybodys.all()/float64(n))
+	r.add(figure{Case: c, What: "ours: requests of everybody for a claim", Unit: "count", Note: ours.made.everybodys.per(n)}, ours.made.everybodys.all()/float64(n))
 	r.add(figure{Case: c, What: "processor time, floor : ours", Unit: "ratio"}, floor.made.used.all()/ours.made.used.all())
 	c = fmt.Sprintf("3 own share, burst of %d claims", n)
 	addSeries(r, figure{Case: c, What: "floor: annotated to pod created", Unit: "ms"}, floor.share)

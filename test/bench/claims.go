@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,7 +26,7 @@ func makeClaims(ctx context.Context, client kubernetes.Interface, o *observer, c
 		if err != nil {
 			return fmt.Errorf("create claim: %w", err)
 		}
-		o.note(string(claim.UID), func(c *course, now time.Time) { c.class, c.created = class, now })
+		o.made(claim)
 		return nil
 	})
 }

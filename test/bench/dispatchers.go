@@ -68,7 +68,7 @@ func burstOfSeveral(ctx context.Context, classes ...class) (result sharedBurst, 
 	}
 	var last time.Time
 	for _, c := range classes {
-		if err := s.observer.until(ctx, "Bound", all(each, c.name, bound)); err != nil {
+		if err := s.observer.until(ctx, "Bound", s.observer.all(each, c.name, bound)); err != nil {
 			return result, err
 		}
 		if latest := s.observer.latest(c.name, bound); latest.After(last) {

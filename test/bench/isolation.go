@@ -41,7 +41,7 @@ func runIsolation(ctx context.Context, _ settings, r *report) error {
 		}
 	}
 	for _, c := range []class{hangsClass, imageClass} {
-		if err := busy.observer.until(ctx, "pods of class "+c.name, all(troubled, c.name, podMade)); err != nil {
+		if err := busy.observer.until(ctx, "pods of class "+c.name, busy.observer.all(troubled, c.name, podMade)); err != nil {
 			return err
 		}
 	}
@@ -69,10 +69,10 @@ func (s *stage) one(ctx context.Context, i int) error {
 	if err != nil {
 		return fmt.Errorf("create claim: %w", err)
 	}
-	uid := string(claim.UID)
-	s.observer.note(uid, func(c *course, now time.Time) { c.class, c.created = healthyClass.name, now })
-	return s.observer.until(ctx, "one claim", func(courses map[string]*course) bool {
-		return !courses[uid].bound.IsZero() && !courses[uid].podGone.IsZero()
+	s.observer.made(claim)
+	return s.observer.until(ctx, "one claim", func() bool {
+		at := s.observer.courses[string(claim.UID)].at
+		return !at[bound].IsZero() && !at[podGone].IsZero()
 	})
 }
 
@@ -81,7 +81,7 @@ func (s *stage) narrow(ctx context.Context, r *report, c string) error {
 	if err := makeClaims(ctx, s.plane.admin, s.observer, narrowClass.name, narrow); err != nil {
 		return err
 	}
-	if err := s.observer.until(ctx, "Bound", all(narrow, narrowClass.name, bound)); err != nil {
+	if err := s.observer.until(ctx, "Bound", s.observer.all(narrow, narrowClass.name, bound)); err != nil {
 		return err
 	}
 	s.observer.mu.Lock()

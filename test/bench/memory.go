@@ -69,7 +69,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	d.stop()
-	before, err := p.requests(ctx)
+	before, _, err := p.requests(ctx)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 	if err := addMemory(ctx, settings, r, d, figure{Case: c, What: "resident memory after the restart", Unit: "MB", AtMost: 120}); err != nil {
 		return err
 	}
-	after, err := p.requests(ctx)
+	after, _, err := p.requests(ctx)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 func podsMade(ctx context.Context, o *observer) error {
 	ctx, cancel := within(ctx, 4*time.Minute, fmt.Sprintf("%d pods", inFlight))
 	defer cancel()
-	return o.until(ctx, "pods", all(inFlight, hangsClass.name, podMade))
+	return o.until(ctx, "pods", o.all(inFlight, hangsClass.name, podMade))
 }
 
 // askForPods measures what it costs to be sure of a claim's pods: the list by label, which the API server finds by looking

@@ -16,21 +16,37 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
+// moment is a thing that happens once to a claim.
+type moment int
+
+const (
+	created moment = iota
+	annotated
+	bound
+	podMade // this and the next two: of the provision
+	podFinal
+	podGone
+	deletePodMade
+	deletePodFinal
+	deletePodGone
+	volumeGone
+	moments
+)
+
 // course is when each thing happened to one claim. What has not happened is zero.
 type course struct {
-	class                                   string
-	created, annotated, bound, volumeGone   time.Time
-	podMade, podFinal, podGone              time.Time // of the provision
-	deletePodMade, deletePodFinal, podsGone time.Time
-	pods                                    int // pods ever seen
+	class string
+	at    [moments]time.Time
+	pods  int // pods ever seen
 }
 
 // observer watches claims, pods and volumes, and notes when what happened.
 type observer struct {
 	mu      sync.Mutex
-	courses map[string]*course // by the claim's UID
-	running map[string]int     // pods that have not ended, by class
-	most    map[string]int     // the highest of that
+	courses map[string]*course       // by the claim's UID
+	reached map[string]*[moments]int // how many claims came so far, by class
+	running map[string]int           // pods that have not ended, by class
+	most    map[string]int           // the highest of that
 	changed chan struct{}
 	onPod   []func(pod *corev1.Pod, deleted bool)
 	onClaim []func(claim *corev1.PersistentVolumeClaim)
@@ -41,7 +57,7 @@ type observer struct {
 }
 
 func newObserver() *observer {
-	return &observer{courses: map[string]*course{}, running: map[string]int{}, most: map[string]int{}, changed: make(chan struct{}, 1)}
+	return &observer{courses: map[string]*course{}, reached: map[string]*[moments]int{}, running: map[string]int{}, most: map[string]int{}, changed: make(chan struct{}, 1)}
 }
 
 // start returns when everything that exists has been seen.
@@ -89,7 +105,7 @@ func (o *observer) end() {
 	o.done.Wait()
 }
 
-// note changes the course of a claim.
+// note changes the course of a claim, with mu held, and says that something changed.
 func (o *observer) note(uid string, change func(c *course, now time.Time)) {
 	o.mu.Lock()
 	c, ok := o.courses[uid]
@@ -105,10 +121,44 @@ func (o *observer) note(uid string, change func(c *course, now time.Time)) {
 	}
 }
 
-func once(t *time.Time, now time.Time) {
-	if t.IsZero() {
-		*t = now
+// mark notes when a thing happened first. It is called with mu held, and counts, so that nobody has to look at all claims
+// whenever something happens to one.
+func (o *observer) mark(c *course, m moment, now time.Time) {
+	if !c.at[m].IsZero() {
+		return
 	}
+	c.at[m] = now
+	if c.class != "" {
+		o.count(c.class)[m]++
+	}
+}
+
+// classed notes the class of a claim, of which a pod may have been seen before. It is called with mu held.
+func (o *observer) classed(c *course, class string) {
+	if c.class != "" {
+		return
+	}
+	c.class = class
+	for m := range moments {
+		if !c.at[m].IsZero() {
+			o.count(class)[m]++
+		}
+	}
+}
+
+func (o *observer) count(class string) *[moments]int {
+	if o.reached[class] == nil {
+		o.reached[class] = new([moments]int)
+	}
+	return o.reached[class]
+}
+
+// made notes a claim that the bench itself created.
+func (o *observer) made(claim *corev1.PersistentVolumeClaim) {
+	o.note(string(claim.UID), func(c *course, now time.Time) {
+		o.classed(c, *claim.Spec.StorageClassName)
+		o.mark(c, created, now)
+	})
 }
 
 func (o *observer) claim(obj any, deleted bool) {
@@ -118,13 +168,13 @@ func (o *observer) claim(obj any, deleted bool) {
 	}
 	o.note(string(claim.UID), func(c *course, now time.Time) {
 		if claim.Spec.StorageClassName != nil {
-			c.class = *claim.Spec.StorageClassName
+			o.classed(c, *claim.Spec.StorageClassName)
 		}
 		if claim.Annotations["volume.kubernetes.io/storage-provisioner"] != "" {
-			once(&c.annotated, now)
+			o.mark(c, annotated, now)
 		}
 		if claim.Status.Phase == corev1.ClaimBound {
-			once(&c.bound, now)
+			o.mark(c, bound, now)
 		}
 	})
 	for _, on := range o.onClaim {
@@ -135,7 +185,7 @@ func (o *observer) claim(obj any, deleted bool) {
 func (o *observer) volume(obj any, deleted bool) {
 	volume := obj.(*corev1.PersistentVolume)
 	if ref := volume.Spec.ClaimRef; deleted && ref != nil {
-		o.note(string(ref.UID), func(c *course, now time.Time) { once(&c.volumeGone, now) })
+		o.note(string(ref.UID), func(c *course, now time.Time) { o.mark(c, volumeGone, now) })
 	}
 	for _, on := range o.onVolume {
 		if !deleted {
@@ -157,33 +207,33 @@ func (o *observer) pod(obj any, deleted bool) {
 
 // notePod is called with mu held.
 func (o *observer) notePod(c *course, pod *corev1.Pod, operation contract.Operation, ended, deleted bool, now time.Time) {
-	made, final := &c.podMade, &c.podFinal
+	made, final, gone := podMade, podFinal, podGone
 	if operation == contract.Delete {
-		made, final = &c.deletePodMade, &c.deletePodFinal
+		made, final, gone = deletePodMade, deletePodFinal, deletePodGone
 	}
 	class := pod.Annotations[contract.AnnClass]
-	if made.IsZero() {
-		*made = now
+	if c.at[made].IsZero() {
 		c.pods++
 		o.running[class]++
 		o.most[class] = max(o.most[class], o.running[class])
 	}
-	if ended && final.IsZero() {
-		*final = now
+	if ended && c.at[final].IsZero() {
 		o.running[class]--
 	}
-	if deleted && operation == contract.Provision {
-		once(&c.podGone, now)
-	} else if deleted {
-		once(&c.podsGone, now)
+	o.mark(c, made, now)
+	if ended {
+		o.mark(c, final, now)
+	}
+	if deleted {
+		o.mark(c, gone, now)
 	}
 }
 
-// until waits for a condition on the courses, which is asked with the lock held.
-func (o *observer) until(ctx context.Context, what string, satisfied func(map[string]*course) bool) error {
+// until waits for a condition, which is asked with mu held whenever something has happened: it must not look at all claims.
+func (o *observer) until(ctx context.Context, what string, satisfied func() bool) error {
 	for {
 		o.mu.Lock()
-		ok := satisfied(o.courses)
+		ok := satisfied()
 		o.mu.Unlock()
 		if ok {
 			return nil
@@ -193,75 +243,49 @@ func (o *observer) until(ctx context.Context, what string, satisfied func(map[st
 		case <-ctx.Done():
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			return fmt.Errorf("wait for %s: %w: %s", what, context.Cause(ctx), summary(o.courses))
+			return fmt.Errorf("wait for %s: %w: %s", what, context.Cause(ctx), o.summary())
 		}
 	}
 }
 
-// summary says how far the claims came, for an error.
-func summary(courses map[string]*course) string {
-	count := func(of func(*course) time.Time) (n int) {
-		for _, c := range courses {
-			if !of(c).IsZero() {
-				n++
-			}
+// summary says how far the claims came, for an error. It is called with mu held.
+func (o *observer) summary() string {
+	var came [moments]int
+	for _, of := range o.reached {
+		for m, n := range of {
+			came[m] += n
 		}
-		return n
 	}
-	return fmt.Sprintf("of %d claims %d were annotated, %d had a pod, %d one that ended, %d one that is gone, %d are bound, %d volumes are gone", len(courses),
-		count(func(c *course) time.Time { return c.annotated }), count(func(c *course) time.Time { return c.podMade }),
-		count(func(c *course) time.Time { return c.podFinal }), count(func(c *course) time.Time { return c.podGone }),
-		count(func(c *course) time.Time { return c.bound }), count(func(c *course) time.Time { return c.volumeGone }))
+	return fmt.Sprintf("of %d claims %d were annotated, %d had a pod, %d one that ended, %d one that is gone, %d are bound, %d volumes are gone",
+		len(o.courses), came[annotated], came[podMade], came[podFinal], came[podGone], came[bound], came[volumeGone])
 }
 
-// all is a condition that holds of n claims of a class.
-func all(n int, class string, of func(*course) time.Time) func(map[string]*course) bool {
-	return func(courses map[string]*course) bool {
-		if len(courses) < n {
-			return false
-		}
-		came := 0
-		for _, c := range courses {
-			if c.class == class && !of(c).IsZero() {
-				came++
-			}
-		}
-		return came >= n
-	}
+// all is a condition: n claims of a class came so far.
+func (o *observer) all(n int, class string, m moment) func() bool {
+	return func() bool { return o.count(class)[m] >= n }
 }
 
 // spans are the times from one thing to another, over the claims of a class that came so far.
-func (o *observer) spans(class string, from, to func(*course) time.Time) series {
+func (o *observer) spans(class string, from, to moment) series {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	var s series
 	for _, c := range o.courses {
-		if a, b := from(c), to(c); c.class == class && !a.IsZero() && !b.IsZero() {
+		if a, b := c.at[from], c.at[to]; c.class == class && !a.IsZero() && !b.IsZero() {
 			s = append(s, max(0, b.Sub(a)))
 		}
 	}
 	return s
 }
 
-// latest is when the last of the claims of a class came to something.
-func (o *observer) latest(class string, of func(*course) time.Time) (last time.Time) {
+// latest is when the last of the claims of a class came so far.
+func (o *observer) latest(class string, m moment) (last time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range o.courses {
-		if t := of(c); c.class == class && t.After(last) {
+		if t := c.at[m]; c.class == class && t.After(last) {
 			last = t
 		}
 	}
 	return last
 }
-
-// Moments of a course.
-func created(c *course) time.Time        { return c.created }
-func annotated(c *course) time.Time      { return c.annotated }
-func bound(c *course) time.Time          { return c.bound }
-func podMade(c *course) time.Time        { return c.podMade }
-func podFinal(c *course) time.Time       { return c.podFinal }
-func podGone(c *course) time.Time        { return c.podGone }
-func deletePodFinal(c *course) time.Time { return c.deletePodFinal }
-func deletePodGone(c *course) time.Time  { return c.podsGone }
-func volumeGone(c *course) time.Time     { return c.volumeGone }

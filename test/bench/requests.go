@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,28 +15,37 @@ import (
 // tally is how much there was of each thing.
 type tally map[string]float64
 
-// requests counts the dispatcher's by what they were: "create-pods", "patch-pods", "get" ... It reads the API server's
-// metrics.
-func (p *plane) requests(ctx context.Context) (tally, error) {
+var (
+	// oneOfOurs is a count of the dispatcher's requests, by what they were: "create-pods", "patch-pods", "get" ...
+	oneOfOurs = regexp.MustCompile(`^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + schemaPrefix + `([^"]+)".*} (.+)$`)
+	// oneOfAll is one of everybody's requests, by resource, subresource and verb.
+	oneOfAll = regexp.MustCompile(`^apiserver_request_total\{.*resource="([^"]+)".*subresource="([^"]*)",verb="([^"]+)".*} (.+)$`)
+)
+
+// requests counts the dispatcher's, and everybody's. It reads the API server's metrics.
+func (p *plane) requests(ctx context.Context) (ours, everybodys tally, err error) {
 	text, err := p.admin.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("read the API server's metrics: %w", err)
+		return nil, nil, fmt.Errorf("read the API server's metrics: %w", err)
 	}
-	r := tally{}
-	const begin = `apiserver_flowcontrol_dispatched_requests_total{flow_schema="` + schemaPrefix
+	ours, everybodys = tally{}, tally{}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		rest, ok := strings.CutPrefix(lines.Text(), begin)
-		if !ok {
-			continue
+		if m := oneOfOurs.FindStringSubmatch(lines.Text()); m != nil {
+			err = ours.add(m[1], m[2])
+		} else if m := oneOfAll.FindStringSubmatch(lines.Text()); m != nil {
+			err = everybodys.add(strings.TrimSuffix(strings.ToLower(m[3])+"-"+m[1]+"/"+m[2], "/"), m[4])
 		}
-		what, _, _ := strings.Cut(rest, `"`)
-		value, err := strconv.ParseFloat(rest[strings.LastIndexByte(rest, ' ')+1:], 64)
 		if err != nil {
-			return nil, fmt.Errorf("read the API server's metrics: %w", err)
+			return nil, nil, fmt.Errorf("read the API server's metrics: %w", err)
 		}
-		r[what] += value
 	}
-	return r, nil
+	return ours, everybodys, nil
+}
+
+func (t tally) add(what, count string) error {
+	value, err := strconv.ParseFloat(count, 64)
+	t[what] += value
+	return err
 }
 
 func (t tally) since(before tally) tally {
@@ -59,10 +69,13 @@ func writes(requests tally) float64 {
 	return sum
 }
 
-// per is the text of all counts, divided by n.
+// per is the text of all counts, divided by n, but for what hardly counts.
 func (t tally) per(n int) string {
 	var parts []string
 	for _, what := range slices.Sorted(maps.Keys(t)) {
+		if t[what]/float64(n) < 0.01 {
+			continue
+		}
 		parts = append(parts, fmt.Sprintf("%s %.2f", what, t[what]/float64(n)))
 	}
 	return strings.Join(parts, ", ")
