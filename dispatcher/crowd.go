@@ -25,24 +25,23 @@ type crowd struct {
 
 // line is who waits of a class, and whose records were left for their sake.
 type line struct {
-	waiting      map[string]bool // UIDs
-	came, served int             // how many have ever waited, and how many of them wait no more
-	last         time.Time       // when one was served, or the first one came
-	left         map[string]leftover
+	waiting map[string]bool // UIDs
+	left    map[string]leftover
+	next    time.Time // not before then are more records taken away
 }
 
 // leftover are a UID's records.
 type leftover struct {
-	behind int // how many had come
-	since  time.Time
-	node   string
+	until time.Time
+	node  string
 }
 
-// While somebody of the class waits, records are left for tidyAfter, and longer until as many were served as had come until
-// then; but not while nobody is served, since pods hang, and not for ever. An ended pod costs its node little, and not
-// nothing: a node is spared more of them than it may run by default.
+// While somebody of the class waits, records are left for tidyAfter, and longer where there are many: then they go one after
+// the other, every tidyEvery, and all of them within tidyWithin. An ended pod costs its node little, and not nothing: a node
+// is spared more of them than it may run by default.
 const (
 	tidyAfter  = 20 * time.Second
+	tidyEvery  = 200 * time.Millisecond
 	tidyWithin = 5 * time.Minute
 	tidyOnNode = 110
 )
@@ -52,36 +51,28 @@ func newCrowd(wake func(uid string)) *crowd {
 }
 
 // note says whether somebody waits for what is done for the UID.
-func (c *crowd) note(class, uid string, waits bool, now time.Time) {
+func (c *crowd) note(class, uid string, waits bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lines[class]
-	switch {
-	case !waits:
-		c.serve(l, uid, now)
+	if !waits {
+		c.serve(l, uid)
 		return
-	case l == nil:
+	}
+	if l == nil {
 		l = &line{waiting: map[string]bool{}, left: map[string]leftover{}}
 		c.lines[class] = l
-	case l.waiting[uid]:
-		return
-	}
-	if len(l.waiting) == 0 {
-		l.last = now
 	}
 	l.waiting[uid] = true
-	l.came++
 	c.drop(l, uid)
 }
 
 // serve is called with mu held. The last who waits no more wakes all whose records were left.
-func (c *crowd) serve(l *line, uid string, now time.Time) {
+func (c *crowd) serve(l *line, uid string) {
 	if l == nil || !l.waiting[uid] {
 		return
 	}
 	delete(l.waiting, uid)
-	l.served++
-	l.last = now
 	if len(l.waiting) > 0 {
 		return
 	}
@@ -90,8 +81,8 @@ func (c *crowd) serve(l *line, uid string, now time.Time) {
 	}
 }
 
-// hold is until when the records of the UID, whose pod ended on the node, are left as far as is known now; zero if they are
-// not. A pod that never was on a node burdens none.
+// hold is until when the records of the UID, whose pod ended on the node, are left while others wait; zero if they are not.
+// A pod that never was on a node burdens none.
 func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,30 +95,29 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 		if node != "" && c.ended[node] >= tidyOnNode {
 			return time.Time{}
 		}
-		r = leftover{behind: l.came, since: now, node: node}
+		r = leftover{until: l.turn(now), node: node}
 		l.left[uid] = r
 		if node != "" {
 			c.ended[node]++
 		}
 	}
-	if until = l.until(r); !now.Before(until) {
+	if !now.Before(r.until) {
 		return time.Time{}
 	}
-	return until
+	return r.until
 }
 
-func (l *line) until(r leftover) time.Time {
-	until := r.since.Add(tidyAfter)
-	if r.behind <= l.served {
-		return until
+// turn is when the records of one more may be taken away.
+func (l *line) turn(now time.Time) time.Time {
+	turn, limit := now.Add(tidyAfter), now.Add(tidyWithin)
+	if l.next.After(turn) {
+		turn = l.next
 	}
-	if idle := l.last.Add(tidyAfter); idle.After(until) {
-		until = idle
+	if turn.After(limit) {
+		return limit
 	}
-	if limit := r.since.Add(tidyWithin); limit.Before(until) {
-		until = limit
-	}
-	return until
+	l.next = turn.Add(tidyEvery)
+	return turn
 }
 
 // drop is called with mu held.
@@ -148,14 +138,14 @@ func (c *crowd) drop(l *line, uid string) {
 
 // forget ends what is known of a UID. A claim that waits may be forgotten too, until it is handed over: nobody would look
 // at it when it is gone.
-func (c *crowd) forget(class, uid string, now time.Time) {
+func (c *crowd) forget(class, uid string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := c.lines[class]
 	if l == nil {
 		return
 	}
-	c.serve(l, uid, now)
+	c.serve(l, uid)
 	c.drop(l, uid)
 	if len(l.waiting)+len(l.left) == 0 {
 		delete(c.lines, class)
@@ -179,7 +169,7 @@ func (p *plan) tidies() bool {
 // an expansion the next one waits for its records.
 func (d *Dispatcher) yield(f *facts, p *plan) {
 	waits := f.awaited()
-	d.crowd.note(f.class, f.uid, waits, f.now)
+	d.crowd.note(f.class, f.uid, waits)
 	if waits || !p.tidies() || len(f.of(contract.Expand)) > 0 || slices.ContainsFunc(p.settle, isDeleted) {
 		return
 	}

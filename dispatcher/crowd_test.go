@@ -31,21 +31,18 @@ func TestCrowd(t *testing.T) {
 	}{
 		{"nobody waits", []crowdStep{{hold: "x"}}},
 		{"another class's claims are nothing to it", []crowdStep{{comes: "a", class: "gold"}, {hold: "x"}}},
-		{"the last who is served wakes all", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {comes: "b"}, {hold: "y", until: tidyAfter},
+		{"the last who is served wakes all", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {comes: "b"}, {at: second, hold: "y", until: second + tidyAfter},
 			{at: second, served: "a"}, {at: second, served: "b", woken: "x y"}, {at: second, hold: "x"}, {at: second, served: "b"}}},
 		{"served is who waited", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {served: "b"}, {hold: "x", until: tidyAfter},
 			{comes: "a"}, {served: "a", woken: "x"}}},
-		{"left for those who came before, not for those who came later", []crowdStep{
-			{comes: "a"}, {comes: "b"}, {hold: "x", until: tidyAfter}, {comes: "c"}, {hold: "y", until: tidyAfter},
-			{at: 15 * second, served: "a"}, {at: tidyAfter, hold: "x", until: 15*second + tidyAfter},
-			{at: 25 * second, served: "b"}, {at: 30 * second, hold: "x"}, {at: 30 * second, hold: "y", until: 25*second + tidyAfter}}},
-		{"nobody is served for a while", []crowdStep{{comes: "a"}, {at: second, comes: "b"}, {at: 2 * second, hold: "x", until: 2*second + tidyAfter},
-			{at: 2*second + tidyAfter, hold: "x"}, {at: 3 * tidyAfter, hold: "y", until: 4 * tidyAfter}}},
-		{"not for ever", []crowdStep{{comes: "a"}, {comes: "b"}, {comes: "c"}, {hold: "x", until: tidyAfter},
-			{at: tidyWithin - second, served: "a"}, {at: tidyWithin - second, hold: "x", until: tidyWithin}, {at: tidyWithin, hold: "x"}}},
+		{"while somebody waits, after a while", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {at: tidyAfter - 1, hold: "x", until: tidyAfter},
+			{at: tidyAfter, hold: "x"}, {at: tidyAfter, hold: "x"}}},
+		{"one after the other", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter + tidyEvery},
+			{at: 3 * tidyEvery / 2, hold: "z", until: tidyAfter + 2*tidyEvery}, {at: second, hold: "v", until: second + tidyAfter},
+			{at: second, hold: "y", until: tidyAfter + tidyEvery}}},
 		{"who waits again has nothing left", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {comes: "x"}, {comes: "b"}, {served: "a"},
 			{at: second, served: "x"}, {at: second, hold: "x", until: second + tidyAfter}, {at: second, served: "b", woken: "x"}}},
-		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter}, {served: "x", forgotten: true},
+		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter + tidyEvery}, {served: "x", forgotten: true},
 			{served: "a", forgotten: true, woken: "y"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) { followCrowd(t, test.steps) })
@@ -61,11 +58,11 @@ func followCrowd(t *testing.T, steps []crowdStep) {
 		woken = nil
 		switch {
 		case s.comes != "":
-			c.note(class, s.comes, true, now)
+			c.note(class, s.comes, true)
 		case s.forgotten:
-			c.forget(class, s.served, now)
+			c.forget(class, s.served)
 		case s.served != "":
-			c.note(class, s.served, false, now)
+			c.note(class, s.served, false)
 		default:
 			want := time.Time{}
 			if s.until > 0 {
@@ -81,17 +78,34 @@ func followCrowd(t *testing.T, steps []crowdStep) {
 		uids[s.comes], uids[s.served], uids[s.hold] = true, true, true
 	}
 	for uid := range uids {
-		c.forget("silver", uid, noon)
-		c.forget("gold", uid, noon)
+		c.forget("silver", uid)
+		c.forget("gold", uid)
 	}
 	if len(c.lines)+len(c.ended) > 0 {
 		t.Errorf("remembered at the end: %v, %v", c.lines, c.ended)
 	}
 }
 
+// Many records go at a steady pace, and none stays for ever.
+func TestCrowdOfMany(t *testing.T) {
+	c := newCrowd(func(string) {})
+	c.note("silver", "a", true)
+	paced := int((tidyWithin-tidyAfter)/tidyEvery) + 1
+	for i := range paced + 2 {
+		want := noon.Add(min(tidyAfter+time.Duration(i)*tidyEvery, tidyWithin))
+		if until := c.hold("silver", fmt.Sprint("x", i), "", noon); !until.Equal(want) {
+			t.Fatalf("record %d is left until %v, want %v", i, until, want)
+		}
+	}
+	later := noon.Add(time.Second)
+	if until, want := c.hold("silver", "y", "", later), noon.Add(tidyWithin).Add(tidyEvery); !until.Equal(want) {
+		t.Errorf("one that came later is left until %v, want %v", until, want)
+	}
+}
+
 func TestCrowdOnNode(t *testing.T) {
 	c := newCrowd(func(string) {})
-	c.note("silver", "a", true, noon)
+	c.note("silver", "a", true)
 	held := func(uid, node string) bool { return !c.hold("silver", uid, node, noon).IsZero() }
 	for i := range tidyOnNode {
 		if !held(fmt.Sprint("x", i), "node1") {
@@ -104,7 +118,7 @@ func TestCrowdOnNode(t *testing.T) {
 	if !held("x0", "node1") || !held("y", "node2") || !held("z", "") {
 		t.Error("what is left is not left any more, or neither on another node, or on none")
 	}
-	c.forget("silver", "x0", noon)
+	c.forget("silver", "x0")
 	if !held("z1", "node1") {
 		t.Error("the place on the node is not free again")
 	}
@@ -127,7 +141,7 @@ func TestYield(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			d := &Dispatcher{crowd: newCrowd(func(string) {})}
 			if !test.alone {
-				d.crowd.note("silver", "another", true, noon)
+				d.crowd.note("silver", "another", true)
 			}
 			f := test.scene.facts()
 			p := decide(f)
@@ -140,7 +154,7 @@ func TestYield(t *testing.T) {
 	}
 	t.Run("pod that somebody deletes", func(t *testing.T) {
 		d := &Dispatcher{crowd: newCrowd(func(string) {})}
-		d.crowd.note("silver", "another", true, noon)
+		d.crowd.note("silver", "another", true)
 		p := plan{settle: []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{Time: noon}}}}}
 		d.yield(scene{claim: "bound"}.facts(), &p)
 		if len(p.settle) == 0 {

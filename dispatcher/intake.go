@@ -79,7 +79,7 @@ func (d *Dispatcher) forget(f *facts) bool {
 		d.lanes.know(f.class, f.uid)
 	}
 	d.slots.forget(f.class, f.uid)
-	d.crowd.forget(f.class, f.uid, f.now)
+	d.crowd.forget(f.class, f.uid)
 	d.endLane(f.class)
 	return true
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
 // oursClass is served by the dispatcher, floorClass by the bare program.
@@ -24,7 +26,7 @@ type stage struct {
 }
 
 // openStage makes classes and starts who serves them: the bare program for floorClass, and the dispatcher for the others.
-func openStage(ctx context.Context, controllers limits, acts map[string]act, classes ...class) (_ *stage, err error) {
+func openStage(ctx context.Context, controllers apiserver.Limits, acts map[string]act, classes ...class) (_ *stage, err error) {
 	s := &stage{observer: newObserver()}
 	if s.plane, err = startPlane(ctx, controllers); err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
 // runBursts runs bare program and dispatcher in turn, each on a control plane of its own: cases 1, 2, 3 and 7.
@@ -79,7 +81,7 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	return nil
 }
 
-func oneBurst(ctx context.Context, s settings, controllers limits, c class, n int, release bool) (result, error) {
+func oneBurst(ctx context.Context, s settings, controllers apiserver.Limits, c class, n int, release bool) (result, error) {
 	stage, err := openStage(ctx, controllers, nil, c)
 	if err != nil {
 		return result{}, err

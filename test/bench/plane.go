@@ -41,17 +41,15 @@ type plane struct {
 	admin  kubernetes.Interface
 }
 
-// limits are those of the controller-manager's clients.
-type limits struct{ qps, burst int }
-
+// What the controller-manager may do. The first has the sync period of -sync.
 var (
-	raised        = limits{300, 500}
-	defaults      = limits{20, 30}
-	noControllers = limits{}
+	raised        = apiserver.Limits{QPS: 300, Burst: 500}
+	defaults      = apiserver.Limits{QPS: 20, Burst: 30}
+	noControllers = apiserver.Limits{}
 )
 
 // startPlane takes about ten seconds. Each burst has one of its own, so that none finds what another left in etcd.
-func startPlane(ctx context.Context, controllers limits) (_ *plane, err error) {
+func startPlane(ctx context.Context, controllers apiserver.Limits) (_ *plane, err error) {
 	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser, secondClass.dispatcher()})
 	if err != nil {
 		return nil, err
@@ -63,7 +61,7 @@ func startPlane(ctx context.Context, controllers limits) (_ *plane, err error) {
 		}
 	}()
 	if controllers != noControllers {
-		if _, err := server.StartControllersAt(controllers.qps, controllers.burst); err != nil {
+		if _, err := server.StartControllersAt(controllers); err != nil {
 			return nil, err
 		}
 	}

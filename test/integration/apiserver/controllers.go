@@ -3,6 +3,7 @@ package apiserver
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
 var controllers = User{Name: "system:kube-controller-manager"}
@@ -11,11 +12,18 @@ var controllers = User{Name: "system:kube-controller-manager"}
 // has its own identity, as on a real cluster. They need a moment to start: wait for what they do. They end with stop, or
 // with the server.
 func (s *Server) StartControllers(names ...string) (stop func(), err error) {
-	return s.StartControllersAt(300, 500, names...)
+	return s.StartControllersAt(Limits{QPS: 300, Burst: 500}, names...)
 }
 
-// StartControllersAt has client limits other than those that a test wants: Kubernetes' defaults are 20 and 30.
-func (s *Server) StartControllersAt(qps, burst int, names ...string) (stop func(), err error) {
+// Limits are of what kube-controller-manager does.
+type Limits struct {
+	QPS, Burst int // requests of each of its clients; Kubernetes' defaults are 20 and 30
+	// Sync is how often it looks at all claims and volumes again, zero for Kubernetes' default of 15 seconds.
+	Sync time.Duration
+}
+
+// StartControllersAt has limits other than those that a test wants.
+func (s *Server) StartControllersAt(l Limits, names ...string) (stop func(), err error) {
 	path := s.file("controllers.kubeconfig")
 	if err := s.writeKubeconfig(path, controllers.Token()); err != nil {
 		return nil, err
@@ -27,10 +35,13 @@ func (s *Server) StartControllersAt(qps, burst int, names ...string) (stop func(
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
+	if l.Sync == 0 {
+		l.Sync = 15 * time.Second
+	}
 	p, err := s.run("kube-controller-manager", "--kubeconfig", path, "--authentication-kubeconfig", path, "--authorization-kubeconfig", path,
 		"--bind-address", "127.0.0.1", "--secure-port", ports[0], "--cert-dir", s.file("controllers"), "--leader-elect=false",
 		"--use-service-account-credentials", "--root-ca-file", s.file("tls.crt"), "--controllers", strings.Join(names, ","),
-		"--kube-api-qps", strconv.Itoa(qps), "--kube-api-burst", strconv.Itoa(burst))
+		"--kube-api-qps", strconv.Itoa(l.QPS), "--kube-api-burst", strconv.Itoa(l.Burst), "--pvclaimbinder-sync-period", l.Sync.String())
 	if err != nil {
 		return nil, err
 	}
