@@ -20,7 +20,8 @@ type crowd struct {
 
 	mu    sync.Mutex
 	lines map[string]*line // by class
-	ended map[string]int   // pods whose records are left, by node
+	left  int              // whose records are
+	ended map[string]int   // pods of theirs, by node
 }
 
 // line is who waits of a class, and whose records were left for their sake.
@@ -38,12 +39,14 @@ type leftover struct {
 
 // While somebody of the class waits, records are left for tidyAfter, and longer where there are many: then they go one after
 // the other, every tidyEvery, and all of them within tidyWithin. An ended pod costs its node little, and not nothing: a node
-// is spared more of them than it may run by default.
+// is spared more of them than it may run by default. Of all classes no more than tidyAtMost are left: where a cluster has more
+// than 12,500 ended pods, Kubernetes deletes the oldest, whosever they are (--terminated-pod-gc-threshold).
 const (
 	tidyAfter  = 20 * time.Second
 	tidyEvery  = 200 * time.Millisecond
-	tidyWithin = 5 * time.Minute
+	tidyWithin = 10 * time.Minute
 	tidyOnNode = 110
+	tidyAtMost = 8000
 )
 
 func newCrowd(wake func(uid string)) *crowd {
@@ -92,11 +95,12 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	}
 	r, left := l.left[uid]
 	if !left {
-		if node != "" && c.ended[node] >= tidyOnNode {
+		if c.left >= tidyAtMost || node != "" && c.ended[node] >= tidyOnNode {
 			return time.Time{}
 		}
 		r = leftover{until: l.turn(now), node: node}
 		l.left[uid] = r
+		c.left++
 		if node != "" {
 			c.ended[node]++
 		}
@@ -127,6 +131,7 @@ func (c *crowd) drop(l *line, uid string) {
 		return
 	}
 	delete(l.left, uid)
+	c.left--
 	if r.node == "" {
 		return
 	}

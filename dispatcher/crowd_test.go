@@ -81,8 +81,8 @@ func followCrowd(t *testing.T, steps []crowdStep) {
 		c.forget("silver", uid)
 		c.forget("gold", uid)
 	}
-	if len(c.lines)+len(c.ended) > 0 {
-		t.Errorf("remembered at the end: %v, %v", c.lines, c.ended)
+	if len(c.lines)+len(c.ended)+c.left > 0 {
+		t.Errorf("remembered at the end: %v, %v, %d", c.lines, c.ended, c.left)
 	}
 }
 
@@ -100,6 +100,19 @@ func TestCrowdOfMany(t *testing.T) {
 	later := noon.Add(time.Second)
 	if until, want := c.hold("silver", "y", "", later), noon.Add(tidyWithin).Add(tidyEvery); !until.Equal(want) {
 		t.Errorf("one that came later is left until %v, want %v", until, want)
+	}
+	c.note("gold", "b", true)
+	for i := c.left; i < tidyAtMost; i++ {
+		if c.hold("gold", fmt.Sprint("z", i), "", noon).IsZero() {
+			t.Fatalf("%d records are left, want %d", i, tidyAtMost)
+		}
+	}
+	if !c.hold("silver", "one more", "", noon).IsZero() {
+		t.Errorf("more than %d records are left", tidyAtMost)
+	}
+	c.note("silver", "x0", true)
+	if c.hold("gold", "one more", "", noon).IsZero() {
+		t.Error("the place of one that is not left any more is not free")
 	}
 }
 
