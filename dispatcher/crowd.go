@@ -20,8 +20,8 @@ type crowd struct {
 
 	mu    sync.Mutex
 	lines map[string]*line // by class
-	left  int              // whose records are
-	ended map[string]int   // pods of theirs, by node
+	left  int              // how many records are left
+	ended map[string]int   // of how many ended pods, by node
 }
 
 // line is who waits of a class, and whose records were left for their sake.
