@@ -21,7 +21,7 @@ type crowd struct {
 	mu    sync.Mutex
 	lines map[string]*line // by class
 	left  int              // how many records are left
-	ended map[string]int   // of how many ended pods, by node
+	ended map[string]int   // of how many pods, by node; empty for none
 }
 
 // line is who waits of a class, and whose records were left for their sake.
@@ -101,9 +101,7 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 		r = leftover{until: l.turn(now), node: node}
 		l.left[uid] = r
 		c.left++
-		if node != "" {
-			c.ended[node]++
-		}
+		c.ended[node]++
 	}
 	if !now.Before(r.until) {
 		return time.Time{}
@@ -132,9 +130,6 @@ func (c *crowd) drop(l *line, uid string) {
 	}
 	delete(l.left, uid)
 	c.left--
-	if r.node == "" {
-		return
-	}
 	c.ended[r.node]--
 	if c.ended[r.node] == 0 {
 		delete(c.ended, r.node)

@@ -36,7 +36,7 @@ func main() {
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
 	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run, and dispatchers side by side; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
-	flag.DurationVar(&raised.Sync, "sync", 15*time.Second, "how often the controller-manager looks at all claims and volumes again, as its --pvclaimbinder-sync-period")
+	flag.DurationVar(&raised.Sync, "sync", 0, "how often the controller-manager looks at all claims and volumes again, as its --pvclaimbinder-sync-period, which is 15s by default")
 	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
 	flag.BoolVar(&s.inside, "inside", false, "run in the node's namespaces already")
 	flag.IntVar(&s.n, "n", 12, "claims, and bare pods, one at a time on the real kubelet")

@@ -35,13 +35,14 @@ func (s *Server) StartControllersAt(l Limits, names ...string) (stop func(), err
 	if len(names) == 0 {
 		names = []string{"*"}
 	}
-	if l.Sync == 0 {
-		l.Sync = 15 * time.Second
-	}
-	p, err := s.run("kube-controller-manager", "--kubeconfig", path, "--authentication-kubeconfig", path, "--authorization-kubeconfig", path,
+	args := []string{"--kubeconfig", path, "--authentication-kubeconfig", path, "--authorization-kubeconfig", path,
 		"--bind-address", "127.0.0.1", "--secure-port", ports[0], "--cert-dir", s.file("controllers"), "--leader-elect=false",
 		"--use-service-account-credentials", "--root-ca-file", s.file("tls.crt"), "--controllers", strings.Join(names, ","),
-		"--kube-api-qps", strconv.Itoa(l.QPS), "--kube-api-burst", strconv.Itoa(l.Burst), "--pvclaimbinder-sync-period", l.Sync.String())
+		"--kube-api-qps", strconv.Itoa(l.QPS), "--kube-api-burst", strconv.Itoa(l.Burst)}
+	if l.Sync > 0 {
+		args = append(args, "--pvclaimbinder-sync-period", l.Sync.String())
+	}
+	p, err := s.run("kube-controller-manager", args...)
 	if err != nil {
 		return nil, err
 	}
