@@ -28,7 +28,6 @@ type crowd struct {
 type line struct {
 	waiting map[string]bool // UIDs
 	left    map[string]leftover
-	next    time.Time // not before then are more records taken away
 }
 
 // leftover are a UID's records.
@@ -37,13 +36,14 @@ type leftover struct {
 	node  string
 }
 
-// While somebody of the class waits, records are left for tidyAfter, and longer where there are many: then they go one after
-// the other, every tidyEvery, and all of them within tidyWithin. An ended pod costs its node little, and not nothing: a node
-// is spared more of them than it may run by default. Of all classes no more than tidyAtMost are left: where a cluster has more
-// than 12,500 ended pods, Kubernetes deletes the oldest, whosever they are (--terminated-pod-gc-threshold).
+// While somebody of the class waits, records are left for tidyAfter, or for tidyWithin if more than tidyMany wait: a burst gets
+// the API server to itself, and one claim that waits for ever does not keep everybody's pods. An ended pod costs its node
+// little, and not nothing: a node is spared more of them than it may run by default. Of all classes no more than tidyAtMost
+// are left: where a cluster has more than 12,500 ended pods, Kubernetes deletes the oldest, whosever they are
+// (--terminated-pod-gc-threshold).
 const (
 	tidyAfter  = 20 * time.Second
-	tidyEvery  = 200 * time.Millisecond
+	tidyMany   = 100
 	tidyWithin = 10 * time.Minute
 	tidyOnNode = 110
 	tidyAtMost = 8000
@@ -98,7 +98,7 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 		if c.left >= tidyAtMost || node != "" && c.ended[node] >= tidyOnNode {
 			return time.Time{}
 		}
-		r = leftover{until: l.turn(now), node: node}
+		r = leftover{until: now.Add(l.patience()), node: node}
 		l.left[uid] = r
 		c.left++
 		c.ended[node]++
@@ -109,17 +109,12 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	return r.until
 }
 
-// turn is when the records of one more may be taken away.
-func (l *line) turn(now time.Time) time.Time {
-	turn, limit := now.Add(tidyAfter), now.Add(tidyWithin)
-	if l.next.After(turn) {
-		turn = l.next
+// patience is how long records can be left now.
+func (l *line) patience() time.Duration {
+	if len(l.waiting) > tidyMany {
+		return tidyWithin
 	}
-	if turn.After(limit) {
-		return limit
-	}
-	l.next = turn.Add(tidyEvery)
-	return turn
+	return tidyAfter
 }
 
 // drop is called with mu held.

@@ -37,12 +37,9 @@ func TestCrowd(t *testing.T) {
 			{comes: "a"}, {served: "a", woken: "x"}}},
 		{"while somebody waits, after a while", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {at: tidyAfter - 1, hold: "x", until: tidyAfter},
 			{at: tidyAfter, hold: "x"}, {at: tidyAfter, hold: "x"}}},
-		{"one after the other", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter + tidyEvery},
-			{at: 3 * tidyEvery / 2, hold: "z", until: tidyAfter + 2*tidyEvery}, {at: second, hold: "v", until: second + tidyAfter},
-			{at: second, hold: "y", until: tidyAfter + tidyEvery}}},
 		{"who waits again has nothing left", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {comes: "x"}, {comes: "b"}, {served: "a"},
 			{at: second, served: "x"}, {at: second, hold: "x", until: second + tidyAfter}, {at: second, served: "b", woken: "x"}}},
-		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter + tidyEvery}, {served: "x", forgotten: true},
+		{"forgotten", []crowdStep{{comes: "a"}, {hold: "x", until: tidyAfter}, {hold: "y", until: tidyAfter}, {served: "x", forgotten: true},
 			{served: "a", forgotten: true, woken: "y"}}},
 	} {
 		t.Run(test.name, func(t *testing.T) { followCrowd(t, test.steps) })
@@ -86,21 +83,25 @@ func followCrowd(t *testing.T, steps []crowdStep) {
 	}
 }
 
-// Many records go at a steady pace, and none stays for ever.
+// For many who wait records are left longer, but not without end, nor any number of them.
 func TestCrowdOfMany(t *testing.T) {
 	c := newCrowd(func(string) {})
-	c.note("silver", "a", true)
-	paced := int((tidyWithin-tidyAfter)/tidyEvery) + 1
-	for i := range paced + 2 {
-		want := noon.Add(min(tidyAfter+time.Duration(i)*tidyEvery, tidyWithin))
-		if until := c.hold("silver", fmt.Sprint("x", i), "", noon); !until.Equal(want) {
-			t.Fatalf("record %d is left until %v, want %v", i, until, want)
+	left := func(uid string, want time.Duration) {
+		t.Helper()
+		if until := c.hold("silver", uid, "", noon); !until.Equal(noon.Add(want)) {
+			t.Errorf("the records of %s are left until %v, want %v", uid, until, noon.Add(want))
 		}
 	}
-	later := noon.Add(time.Second)
-	if until, want := c.hold("silver", "y", "", later), noon.Add(tidyWithin).Add(tidyEvery); !until.Equal(want) {
-		t.Errorf("one that came later is left until %v, want %v", until, want)
+	for i := range tidyMany {
+		c.note("silver", fmt.Sprint("a", i), true)
 	}
+	left("x0", tidyAfter)
+	c.note("silver", "one more", true)
+	left("x1", tidyWithin)
+	left("x0", tidyAfter)
+	c.note("silver", "one more", false)
+	left("x1", tidyWithin)
+	left("x2", tidyAfter)
 	c.note("gold", "b", true)
 	for i := c.left; i < tidyAtMost; i++ {
 		if c.hold("gold", fmt.Sprint("z", i), "", noon).IsZero() {
