@@ -36,11 +36,11 @@ type leftover struct {
 	node  string
 }
 
-// While somebody of the class waits, records are left for tidyAfter, or for tidyWithin if more than tidyMany wait: a burst gets
-// the API server to itself, and one claim that waits for ever does not keep everybody's pods. An ended pod costs its node
-// little, and not nothing: a node is spared more of them than it may run by default. Of all classes no more than tidyAtMost
-// are left: where a cluster has more than 12,500 ended pods, Kubernetes deletes the oldest, whosever they are
-// (--terminated-pod-gc-threshold).
+// While somebody of the class waits, records are left for tidyAfter, or in a burst, when more than tidyMany wait or have been
+// left, for tidyWithin: those who wait get the API server to themselves, and one claim that waits for ever does not keep
+// everybody's pods. An ended pod costs its node little, and not nothing: a node is spared more of them than it may run by
+// default. Of all classes no more than tidyAtMost are left: where a cluster has more than 12,500 ended pods, Kubernetes
+// deletes the oldest, whosever they are (--terminated-pod-gc-threshold).
 const (
 	tidyAfter  = 20 * time.Second
 	tidyMany   = 100
@@ -109,9 +109,9 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	return r.until
 }
 
-// patience is how long records can be left now.
+// patience is for how long one more UID's records are left.
 func (l *line) patience() time.Duration {
-	if len(l.waiting) > tidyMany {
+	if len(l.waiting)+len(l.left) > tidyMany {
 		return tidyWithin
 	}
 	return tidyAfter

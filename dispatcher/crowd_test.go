@@ -92,16 +92,18 @@ func TestCrowdOfMany(t *testing.T) {
 			t.Errorf("the records of %s are left until %v, want %v", uid, until, noon.Add(want))
 		}
 	}
-	for i := range tidyMany {
+	for i := range tidyMany - 1 {
 		c.note("silver", fmt.Sprint("a", i), true)
 	}
 	left("x0", tidyAfter)
-	c.note("silver", "one more", true)
-	left("x1", tidyWithin)
+	left("x1", tidyAfter)
+	left("x2", tidyWithin)
 	left("x0", tidyAfter)
-	c.note("silver", "one more", false)
-	left("x1", tidyWithin)
-	left("x2", tidyAfter)
+	c.note("silver", "a0", false)
+	left("x3", tidyWithin) // those who were left count as well: a burst may be served as fast as it comes
+	c.forget("silver", "x1")
+	c.forget("silver", "x2")
+	left("x4", tidyAfter)
 	c.note("gold", "b", true)
 	for i := c.left; i < tidyAtMost; i++ {
 		if c.hold("gold", fmt.Sprint("z", i), "", noon).IsZero() {
