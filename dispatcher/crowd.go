@@ -109,7 +109,7 @@ func (c *crowd) hold(class, uid, node string, now time.Time) (until time.Time) {
 	return r.until
 }
 
-// patience is for how long one more UID's records are left.
+// patience is for how long one more UID's records are left. It is called with mu held.
 func (l *line) patience() time.Duration {
 	if len(l.waiting)+len(l.left) > tidyMany {
 		return tidyWithin

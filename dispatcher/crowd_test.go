@@ -99,6 +99,9 @@ func TestCrowdOfMany(t *testing.T) {
 	left("x1", tidyAfter)
 	left("x2", tidyWithin)
 	left("x0", tidyAfter)
+	if until := c.hold("silver", "x2", "", noon.Add(tidyWithin)); !until.IsZero() {
+		t.Errorf("after %v records are left until %v", tidyWithin, until)
+	}
 	c.note("silver", "a0", false)
 	left("x3", tidyWithin) // those who were left count as well: a burst may be served as fast as it comes
 	c.forget("silver", "x1")
