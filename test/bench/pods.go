@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,7 +16,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-type bench struct{ client kubernetes.Interface }
+type bench struct {
+	client kubernetes.Interface
+	loud   sync.Once // of a node that was never quiet
+}
 
 // barePod makes a pod that does nothing, and is the time until it has Succeeded. dress adds what is to be measured.
 func (b *bench) barePod(ctx context.Context, podName string, dress func(*corev1.Pod)) (time.Duration, error) {

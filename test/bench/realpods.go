@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"sync"
 	"time"
@@ -26,8 +25,7 @@ const (
 // goals of Bound against a bare pod, one at a time and twenty at once, by how the kubelet learns that a container ended.
 var podGoals = map[string][2]float64{"default": {0.3, 0.5}, "evented": {0.55, 0.7}}
 
-// runPods measures on the real kubelet, interleaved and at random moments, so that nothing locks on to its one-second
-// rounds: case 4.
+// runPods measures on the real kubelet, interleaved, each at a random moment of a quiet node: case 4.
 func runPods(ctx context.Context, s settings, r *report) error {
 	goals, ok := podGoals[s.pleg]
 	if !ok {
@@ -81,17 +79,23 @@ func runPods(ctx context.Context, s settings, r *report) error {
 func (b *bench) single(ctx context.Context, r *report, c string, n int, goal float64) error {
 	var bare, least, share, created, bound series
 	for i := range n {
-		pause(ctx)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
 		took, err := b.barePod(ctx, fmt.Sprintf("bare-%d", i), nil)
 		if err != nil {
 			return err
 		}
-		pause(ctx)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
 		floor, err := b.bareBound(ctx, fmt.Sprintf("least-%d", i))
 		if err != nil {
 			return err
 		}
-		pause(ctx)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
 		course, err := b.claim(ctx, fmt.Sprintf("claim-%d", i))
 		if err != nil {
 			return err
@@ -117,7 +121,9 @@ func (b *bench) single(ctx context.Context, r *report, c string, n int, goal flo
 func (b *bench) together(ctx context.Context, r *report, c string, goal float64) error {
 	var bare, least, bound series
 	measure := func(into *series, do func(i int) (time.Duration, error)) error {
-		pause(ctx)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
 		took, err := atOneTime(do)
 		*into = append(*into, took...)
 		return err
@@ -161,7 +167,9 @@ func (b *bench) peer(ctx context.Context, r *report, c string, s settings) error
 	defer p.stop()
 	var single, together series
 	for i := range s.n {
-		pause(ctx)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
 		took, err := b.boundOf(ctx, fmt.Sprintf("peer-%d", i), class)
 		if err != nil {
 			return err
@@ -169,7 +177,9 @@ func (b *bench) peer(ctx context.Context, r *report, c string, s settings) error
 		single = append(single, took)
 	}
 	for round := range rounds {
-		pause(ctx)
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
 		took, err := atOneTime(func(i int) (time.Duration, error) {
 			return b.boundOf(ctx, fmt.Sprintf("peer-%d-%d", round, i), class)
 		})
@@ -232,7 +242,9 @@ func (b *bench) parts(ctx context.Context, r *report, n int) error {
 	took := make([]series, len(podParts))
 	for i := range n {
 		for j, part := range podParts {
-			pause(ctx)
+			if err := b.settle(ctx); err != nil {
+				return err
+			}
 			d, err := b.barePod(ctx, fmt.Sprintf("part-%d-%d", j, i), part.dress)
 			if err != nil {
 				return err
@@ -244,12 +256,4 @@ func (b *bench) parts(ctx context.Context, r *report, n int) error {
 		addSeries(r, figure{Case: "4 parts of a pod, create to Succeeded", What: "a bare pod with " + part.name, Unit: "ms"}, took[j])
 	}
 	return nil
-}
-
-// pause waits a random part of a second and a half.
-func pause(ctx context.Context) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(rand.N(1500 * time.Millisecond)):
-	}
 }
