@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"strings"
 	"time"
 
@@ -42,9 +41,12 @@ func (b *bench) quiet(ctx context.Context) error {
 	}
 	err = wait.PollUntilContextTimeout(ctx, quietFor, quietLimit, false, func(context.Context) (bool, error) {
 		now, err := readProcessors()
+		if err != nil {
+			return false, err
+		}
 		idle := now.idleSince(before)
 		before = now
-		return idle >= quietShare, err
+		return idle >= quietShare, nil
 	})
 	if err == nil || ctx.Err() != nil || !wait.Interrupted(err) {
 		return err
@@ -55,8 +57,8 @@ func (b *bench) quiet(ctx context.Context) error {
 	return nil
 }
 
-// processors is what all processors together did since the machine started, in hundredths of a second.
-type processors struct{ idle, all int }
+// processors is what all processors together did since the machine started.
+type processors struct{ idle, all time.Duration }
 
 func (p processors) idleSince(before processors) float64 {
 	if p.all == before.all {
@@ -73,15 +75,10 @@ func readProcessors() (p processors, err error) {
 		return p, fmt.Errorf("read processors: %w", err)
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
-	for i, field := range strings.Fields(line)[1:] {
-		ticks, err := strconv.Atoi(field)
-		if err != nil {
-			return p, fmt.Errorf("read processors: %w", err)
-		}
-		p.all += ticks
-		if i == 3 || i == 4 {
-			p.idle += ticks
-		}
+	fields := strings.Fields(line)[1:]
+	if p.idle, err = ticks(fields[3:5]); err != nil {
+		return p, err
 	}
-	return p, nil
+	p.all, err = ticks(fields)
+	return p, err
 }

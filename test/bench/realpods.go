@@ -117,10 +117,7 @@ func (b *bench) single(ctx context.Context, r *report, c string, n int, goal flo
 	addSeries(r, figure{Case: c, What: "claim created to pod created", Unit: "ms"}, created)
 	addSeries(r, figure{Case: c, What: "annotated to pod created", Unit: "ms"}, share)
 	addSeries(r, figure{Case: c, What: "claim created to Bound", Unit: "ms"}, bound)
-	r.add(figure{Case: c, What: "Bound : bare pod, one at a time", Unit: "ratio", AtMost: goal}, bound.at(0.5)/bare.at(0.5))
-	r.add(figure{Case: c, What: "bare provisioner's Bound : bare pod, one at a time", Unit: "ratio"}, least.at(0.5)/bare.at(0.5))
-	r.add(figure{Case: c, What: "Bound : bare provisioner's, one at a time", Unit: "ratio"}, bound.at(0.5)/least.at(0.5))
-	fmt.Fprintf(os.Stderr, "bench: one at a time: bare pod %.0f ms, bare provisioner %.0f ms, Bound %.0f ms\n", bare.at(0.5), least.at(0.5), bound.at(0.5))
+	addRatios(r, c, "one at a time", goal, bare, least, bound)
 	return nil
 }
 
@@ -128,10 +125,7 @@ func (b *bench) single(ctx context.Context, r *report, c string, n int, goal flo
 func (b *bench) together(ctx context.Context, r *report, c string, goal float64) error {
 	var bare, least, bound series
 	measure := func(into *series, do func(i int) (time.Duration, error)) error {
-		if err := b.settle(ctx); err != nil {
-			return err
-		}
-		took, err := atOneTime(do)
+		took, err := b.atOneTime(ctx, do)
 		*into = append(*into, took...)
 		return err
 	}
@@ -159,11 +153,16 @@ func (b *bench) together(ctx context.Context, r *report, c string, goal float64)
 	addSeries(r, figure{Case: c, What: "20 at once: bare pod, create to Succeeded", Unit: "ms"}, bare)
 	addSeries(r, figure{Case: c, What: "20 at once: bare provisioner: claim created to Bound", Unit: "ms"}, least)
 	addSeries(r, figure{Case: c, What: "20 at once: claim created to Bound", Unit: "ms"}, bound)
-	r.add(figure{Case: c, What: "Bound : bare pod, 20 at once", Unit: "ratio", AtMost: goal}, bound.at(0.5)/bare.at(0.5))
-	r.add(figure{Case: c, What: "bare provisioner's Bound : bare pod, 20 at once", Unit: "ratio"}, least.at(0.5)/bare.at(0.5))
-	r.add(figure{Case: c, What: "Bound : bare provisioner's, 20 at once", Unit: "ratio"}, bound.at(0.5)/least.at(0.5))
-	fmt.Fprintf(os.Stderr, "bench: 20 at once: bare pod %.0f ms, bare provisioner %.0f ms, Bound %.0f ms\n", bare.at(0.5), least.at(0.5), bound.at(0.5))
+	addRatios(r, c, "20 at once", goal, bare, least, bound)
 	return nil
+}
+
+// addRatios adds what Bound is of a bare pod, and of the least that a provisioner pod can do.
+func addRatios(r *report, c, how string, goal float64, bare, least, bound series) {
+	r.add(figure{Case: c, What: "Bound : bare pod, " + how, Unit: "ratio", AtMost: goal}, bound.at(0.5)/bare.at(0.5))
+	r.add(figure{Case: c, What: "bare provisioner's Bound : bare pod, " + how, Unit: "ratio"}, least.at(0.5)/bare.at(0.5))
+	r.add(figure{Case: c, What: "Bound : bare provisioner's, " + how, Unit: "ratio"}, bound.at(0.5)/least.at(0.5))
+	fmt.Fprintf(os.Stderr, "bench: %s: bare pod %.0f ms, bare provisioner %.0f ms, Bound %.0f ms\n", how, bare.at(0.5), least.at(0.5), bound.at(0.5))
 }
 
 // peer is the same for another provisioner, whose node has to be the cluster's.
@@ -185,10 +184,7 @@ func (b *bench) peer(ctx context.Context, r *report, c string, s settings) error
 		single = append(single, took)
 	}
 	for round := range rounds {
-		if err := b.settle(ctx); err != nil {
-			return err
-		}
-		took, err := atOneTime(func(i int) (time.Duration, error) {
+		took, err := b.atOneTime(ctx, func(i int) (time.Duration, error) {
 			return b.boundOf(ctx, fmt.Sprintf("peer-%d-%d", round, i), class)
 		})
 		if err != nil {
@@ -201,7 +197,11 @@ func (b *bench) peer(ctx context.Context, r *report, c string, s settings) error
 	return nil
 }
 
-func atOneTime(do func(i int) (time.Duration, error)) (series, error) {
+// atOneTime is how long each took that was done at once, on a quiet node.
+func (b *bench) atOneTime(ctx context.Context, do func(i int) (time.Duration, error)) (series, error) {
+	if err := b.settle(ctx); err != nil {
+		return nil, err
+	}
 	var all sync.WaitGroup
 	took, faults := make(series, atOnce), make([]error, atOnce)
 	for i := range atOnce {

@@ -41,18 +41,23 @@ func (t tally) all() (sum float64) {
 }
 
 // processorTime is what a process has used.
-func processorTime(pid int) (sum time.Duration, err error) {
+func processorTime(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
-	for _, field := range fields[11:13] { // in user mode and in the kernel, in hundredths of a second
-		ticks, err := strconv.Atoi(field)
+	return ticks(fields[11:13]) // in user mode and in the kernel
+}
+
+// ticks is the sum of what the kernel counts in hundredths of a second.
+func ticks(fields []string) (sum time.Duration, err error) {
+	for _, field := range fields {
+		count, err := strconv.Atoi(field)
 		if err != nil {
 			return 0, fmt.Errorf("read processor time: %w", err)
 		}
-		sum += time.Duration(ticks) * 10 * time.Millisecond
+		sum += time.Duration(count) * 10 * time.Millisecond
 	}
 	return sum, nil
 }
