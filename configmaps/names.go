@@ -29,11 +29,11 @@ func CheckName(key string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// CheckIdentity checks the parameters of a StorageClass by the rules of properties, and against the properties of the
-// class's Config: one environment name has one source.
+// CheckIdentity checks properties, wherever they come from, and the parameters of a StorageClass: their names, values and
+// sizes, and that one environment name has one source.
 func CheckIdentity(properties, parameters map[string]string) field.ErrorList {
 	path := field.NewPath("parameters")
-	errs := checkPairs(parameters, path)
+	errs := append(checkPairs(properties, dataPath), checkPairs(parameters, path)...)
 	owners := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(properties)) {
 		owners[contract.EnvName(key)] = key

@@ -41,7 +41,11 @@ func (t *trial) checkVolume() {
 	}
 	faults := podspec.Misfits(volume, c.object())
 	reclaim := corev1.PersistentVolumeReclaimDelete
-	if mending := podspec.Mend(volume, &reclaim, contract.ProvisionerName); mending != nil {
+	var record map[string]string
+	if recordKey.Mark(volume); !podspec.Recorded(volume) {
+		record = map[string]string{contract.AnnRecord: recordKey.Sign(volume)}
+	}
+	if mending := podspec.Mend(volume, &reclaim, contract.ProvisionerName, record); mending != nil {
 		faults = append(faults, mending.Faults...)
 	}
 	if len(faults) > 0 {

@@ -219,6 +219,9 @@ func (c *claim) object() *corev1.PersistentVolumeClaim {
 	return object
 }
 
+// recordKey signs volumes as a dispatcher's key does, so that a volume whose annotations were changed shows.
+var recordKey = make(podspec.RecordKey, podspec.MinRecordKey)
+
 // build is the pod of the claim's next attempt, as the dispatcher makes it.
 func (s *stage) build(op contract.Operation, c *claim, volume *corev1.PersistentVolume) (pod, error) {
 	request := c.Request
@@ -239,6 +242,7 @@ func (s *stage) build(op contract.Operation, c *claim, volume *corev1.Persistent
 		if err != nil {
 			return pod{}, err
 		}
+		volume.Annotations[contract.AnnRecord] = recordKey.Sign(volume)
 	}
 	cluster := podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: s.listener.URL, FlexctlImage: "flexctl", ImageVolumes: true}
 	made, err := podspec.Build(podspec.Attempt{Config: &config, Request: request, Volume: volume}, cluster)

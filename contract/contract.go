@@ -66,6 +66,10 @@ const (
 	// AnnMadeBefore is on volumes the time, in RFC 3339, after which no pod of the attempt can have created them. A volume
 	// that was created later is a copy: somebody restored it from a backup, perhaps beside the original.
 	AnnMadeBefore = Prefix + "made-before"
+	// AnnRecord is on volumes the dispatcher's signature over AnnIdentity, AnnConfig, AnnMadeBefore and the volume's name, class
+	// and provisioner: an HMAC-SHA256 of 64 hexadecimal digits. The skeleton has it, and the provisioner passes it on. An
+	// administrator may replace it by RecordTrusted.
+	AnnRecord = Prefix + "record"
 	// AnnAllowDelete is on volumes an administrator's word, "true", that the storage may be removed although the dispatcher
 	// has reason to ask first.
 	AnnAllowDelete = Prefix + "allow-delete"
@@ -75,6 +79,10 @@ const (
 	AnnCreatedByUID    = Prefix + "created-by-uid"
 	AnnCreatedByGroups = Prefix + "created-by-groups"
 )
+
+// RecordTrusted is an administrator's word in AnnRecord that AnnIdentity is right although the dispatcher did not sign it: on
+// volumes of earlier versions, or after the dispatcher's key was lost. The admission policies refuse it from provisioner pods.
+const RecordTrusted = "trusted"
 
 // Clones, by the names that standalone-cinder gave them.
 const (

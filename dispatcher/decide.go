@@ -56,7 +56,7 @@ func withVolume(f *facts, provisions, deletes, expands []attempt) plan {
 		}
 	}
 	if len(provisions) > 0 {
-		if p.mend = podspec.Mend(f.volume, f.reclaim(), f.provisioner); p.mend != nil {
+		if p.mend = podspec.Mend(f.volume, f.reclaim(), f.provisioner, f.rightRecord(provisions)); p.mend != nil {
 			p.reports = append(p.reports, report{on: onClaim, pod: provisions[0].pod, warning: true, reason: ReasonVolumeMended, key: "mended/" + string(f.volume.UID),
 				message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", f.volume.Name, joined(p.mend.Faults))})
 		}
@@ -258,6 +258,13 @@ func orderDelete(f *facts, p plan, record *corev1.Pod, node string) plan {
 	case f.config == nil:
 		p.reports = append(p.reports, f.waits(record, ReasonConfigMissing, f.configProblem))
 		return p
+	case p.mend != nil:
+		return p // the volume comes back with the identity that it has to have
+	}
+	if f.volume != nil {
+		if _, doubt := f.volumeIdentity(); doubt != "" {
+			return held(f, p, record, ReasonRecord, doubt)
+		}
 	}
 	if !f.config.NodeLocal {
 		node = ""

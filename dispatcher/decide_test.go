@@ -28,7 +28,8 @@ type scene struct {
 	// claim: waiting, bound (to ours), elsewhere, deleting or none. Default waiting.
 	claim string
 	// volume: "" for none, else words: fits, small, stray, unclaimed; bound, released, available; retain; restored (from a
-	// backup), old (more than a day), allowed (its deletion).
+	// backup), old (more than a day), allowed (its deletion), plain (without an identity); forged (a pod wrote another identity
+	// than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's own), trusted (by an administrator).
 	volume string
 	pods   []string
 	// also: unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
@@ -124,7 +125,7 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 	}
 	has := func(word string) bool { return slices.Contains(strings.Fields(s.volume), word) }
 	v := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + uid, UID: "volume-uid", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + uid, UID: "volume-uid", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
 		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -150,6 +151,15 @@ func (s scene) makeVolume() *corev1.PersistentVolume {
 	}
 	if has("allowed") {
 		v.Annotations[contract.AnnAllowDelete] = "true"
+	}
+	for word, identity := range map[string]string{"forged": `{"properties":{"zone":"mine"}}`, "garbled": "{", "unsigned": `{"properties":{"zone":"west"}}`} {
+		if has(word) {
+			v.Annotations[contract.AnnIdentity] = identity
+			delete(v.Annotations, podspec.Verified)
+		}
+	}
+	if has("trusted") {
+		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
 	}
 	if has("bare") {
 		v.Finalizers, v.Annotations = nil, nil
@@ -369,8 +379,23 @@ func TestDecide(t *testing.T) {
 		{name: "volume made, to be bound, and pods of before", volume: "fits", pods: []string{"prov-0 failed", "prov-1 done"}, want: "tell claim ProvisioningSucceeded"},
 		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
 		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, settle prov-0"},
-		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 2"},
-		{name: "the library takes the finalizer off what is retained", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 1"},
+		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 3"},
+		{name: "the library takes the finalizer off what is retained", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 2"},
+		{name: "its pod forged the identity", volume: "fits forged", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 1"},
+		{name: "its pod forged the identity and is done", claim: "bound", volume: "fits bound forged", pods: []string{"prov-0 done"},
+			want: "tell claim VolumeMended, tell claim ProvisioningSucceeded, mend 1, settle prov-0"},
+		{name: "its pod forged the identity and it does not fit", volume: "small forged", pods: []string{"prov-0 done"},
+			want: "tell claim VolumeDoesNotFit, tell claim VolumeMended, mend 1"},
+		{name: "its pod wrote that an administrator trusts it", volume: "fits forged trusted", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, mend 1"},
+		{name: "forged and bound", claim: "bound", volume: "fits bound forged", want: "forget"},
+		{name: "released, identity forged", claim: "none", volume: "fits released forged", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, identity forged, allowed", claim: "none", volume: "fits released forged allowed", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, identity garbled", claim: "none", volume: "fits released garbled", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, identity trusted", claim: "none", volume: "fits released forged trusted", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "released, identity garbled and trusted", claim: "none", volume: "fits released garbled trusted", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, made by an earlier version", claim: "none", volume: "fits released unsigned", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "released, made by an earlier version by other properties", claim: "none", volume: "fits released unsigned", also: "asked new-properties", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, made by an earlier version by other parameters", claim: "none", volume: "fits released unsigned", also: "asked new-parameters", want: "tell volume VolumeRecordInvalid"},
 		{name: "an administrator may change a volume later", claim: "bound", volume: "fits bound bare", want: "forget"},
 		{name: "misfit undone, the next attempt waits", pods: []string{"prov-5 done kept"}, want: "look in 31.5s"},
 		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, replace prov-5, (confirm)"},

@@ -37,6 +37,8 @@ type Options struct {
 	// DeleteLimit is how many volumes of a class that are older than a day may be deleted within an hour before the rest
 	// waits for an administrator, where the class's ConfigMap says nothing. Default 0, no limit.
 	DeleteLimit int
+	// RecordKey signs the records on volumes. It has podspec.MinRecordKey bytes or more, and is the same after a restart.
+	RecordKey podspec.RecordKey
 	// SystemNamespace holds the allow-list that the admission policies read.
 	SystemNamespace string
 	// InsecureWithoutPolicies makes pods even where the admission policies are not in force that keep a provisioner from
@@ -89,7 +91,10 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if o.Events == nil {
 		o.Events = client
 	}
-	caches, err := newCaches(client, o.Pods.Namespace, o.ProvisionerName)
+	if len(o.RecordKey) < podspec.MinRecordKey {
+		return nil, fmt.Errorf("the key for the records on volumes has %d bytes, it needs %d or more", len(o.RecordKey), podspec.MinRecordKey)
+	}
+	caches, err := newCaches(client, o.Pods.Namespace, o.ProvisionerName, o.RecordKey)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,8 @@ type facts struct {
 	wanted bool
 	// provisioner is the name that this dispatcher serves.
 	provisioner string
+	// key signs the record of a volume.
+	key podspec.RecordKey
 	// terms is the claim's StorageClass, or nil.
 	terms *storagev1.StorageClass
 	// origin is what the claim asks to be a clone of.

@@ -20,7 +20,7 @@ import (
 
 // gather collects from the caches what is known about a UID.
 func (d *Dispatcher) gather(class, uid string) (*facts, error) {
-	f := &facts{now: time.Now(), uid: uid, class: class, provisioner: d.options.ProvisionerName}
+	f := &facts{now: time.Now(), uid: uid, class: class, provisioner: d.options.ProvisionerName, key: d.options.RecordKey}
 	claims, err := d.caches.claims.GetIndexer().ByIndex(byUID, uid)
 	if err != nil {
 		return nil, fmt.Errorf("look up claim %s: %w", uid, err)
@@ -160,6 +160,7 @@ func (d *Dispatcher) confirmVolume(ctx context.Context, f *facts) error {
 	case err != nil:
 		return fmt.Errorf("get volume %s: %w", name, err)
 	default:
+		d.options.RecordKey.Mark(volume)
 		f.volume = volume
 	}
 	return nil

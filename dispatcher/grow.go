@@ -81,6 +81,11 @@ func (f *facts) expand(p plan, expands []attempt, target resource.Quantity) plan
 		p.reports = append(p.reports, r)
 		return p
 	}
+	if _, doubt := f.volumeIdentity(); doubt != "" {
+		p.reports = append(p.reports, report{on: onClaim, warning: true, reason: ReasonRecord, key: string(ReasonRecord) + "/" + doubt,
+			message: "the volume waits to be expanded: " + doubt})
+		return p
+	}
 	if why := f.cannotGrow(target); why != "" {
 		p.reports = append(p.reports, report{on: onClaim, warning: true, reason: ReasonExpansionRefused, key: "expansion/" + why, message: why})
 		p.mark = infeasible(f.claim, why)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // a growth is a bound claim in a few words. Sizes are quantities. The volume has 1Gi unless it says otherwise.
@@ -94,6 +95,9 @@ func setVolume(v *corev1.PersistentVolume, words string) {
 		case "block":
 			mode := corev1.PersistentVolumeBlock
 			v.Spec.VolumeMode = &mode
+		case "forged":
+			v.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"mine"}}`
+			delete(v.Annotations, podspec.Verified)
 		case "foreign":
 			v.Annotations[contract.ProvisionedBy] = "another"
 		case "local":
@@ -144,6 +148,7 @@ func TestGrowing(t *testing.T) {
 		{name: "nothing asked", asked: "1Gi", want: "forget"},
 		{name: "less asked than was made", asked: "512Mi", want: "forget"},
 		{name: "asked", asked: "2Gi", want: progress + ", create expand 0 of 2Gi, (confirm)"},
+		{name: "asked, identity forged", asked: "2Gi", volume: "forged", want: "tell claim VolumeRecordInvalid"},
 		{name: "marked, no pod yet", asked: "2Gi", status: "progress 2Gi", want: "create expand 0 of 2Gi, (confirm)"},
 		{name: "pod starting", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pending"}, want: "look in 4m0s"},
 		{name: "pod running", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi running"}, want: ""},

@@ -21,7 +21,7 @@ import (
 func idle(t *testing.T) *Dispatcher {
 	t.Helper()
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://192.0.2.1"}) // New makes no request
-	d, err := New(t.Context(), client, Options{ProvisionerName: "p", Registry: prometheus.NewRegistry(), DeleteLimit: 3,
+	d, err := New(t.Context(), client, Options{ProvisionerName: "p", RecordKey: testKey, Registry: prometheus.NewRegistry(), DeleteLimit: 3,
 		SystemNamespace: contract.SystemNamespace, Pods: podspec.Cluster{Namespace: "ns"}})
 	if err != nil {
 		t.Fatal(err)

@@ -31,8 +31,8 @@ type caches struct {
 	claims                                             *kickable
 }
 
-func newCaches(client kubernetes.Interface, namespace, provisioner string) (*caches, error) {
-	keep := informers.WithTransform((&lean{}).transform)
+func newCaches(client kubernetes.Interface, namespace, provisioner string, key podspec.RecordKey) (*caches, error) {
+	keep := informers.WithTransform((&lean{key: key}).transform)
 	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	ours := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0,

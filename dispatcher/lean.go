@@ -17,7 +17,10 @@ import (
 // has fifty thousand bound volumes of a few classes and sizes. Nobody may change what came from a cache, so that sharing
 // is safe; and nothing from a cache is written back whole, so that what is missing is not lost: the library and the
 // dispatcher patch finalizers and single annotations.
-type lean struct{ shared sync.Map }
+type lean struct {
+	key    podspec.RecordKey
+	shared sync.Map
+}
 
 func (l *lean) transform(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
@@ -72,7 +75,7 @@ func (l *lean) pod(pod *corev1.Pod) {
 
 // read are the annotations, beside our own, by which somebody here or the library knows bound claims and their volumes.
 var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
-	"pv.kubernetes.io/migrated-to"}
+	podspec.Verified, "pv.kubernetes.io/migrated-to"}
 
 // rare says that a waiting claim's annotation is not one of those that Kubernetes gives to all of a class.
 func rare(key string) bool {
@@ -109,6 +112,7 @@ func (l *lean) claim(claim *corev1.PersistentVolumeClaim) {
 // volume loses its source, of which only the kind stays, and where it can be reached from. Who needs them reads the
 // volume from the API server.
 func (l *lean) volume(v *corev1.PersistentVolume) {
+	l.key.Mark(v)
 	s := &v.Spec
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil

@@ -104,6 +104,7 @@ const (
 	ReasonStopped        podspec.Reason = "DeletionStopped"
 	ReasonHeld           podspec.Reason = "DeletionHeld"
 	ReasonLimit          podspec.Reason = "DeletionLimit"
+	ReasonRecord         podspec.Reason = "VolumeRecordInvalid"
 	ReasonLeft           podspec.Reason = "StorageLeftBehind"
 	ReasonOrphan         podspec.Reason = "OrphanFound"
 	ReasonNotOurs        podspec.Reason = "VolumeNotOurs"

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -36,9 +37,12 @@ func (d *Dispatcher) attemptOf(f *facts, o *order) (podspec.Attempt, error) {
 	a.Request.ServiceAccount = f.config.ServiceAccountName
 	a.Request.TimeoutSeconds = int64(f.config.Timeout.Seconds())
 	if o.op == contract.Provision {
-		a.Volume, err = podspec.Skeleton(a.Request, d.termsOf(f))
+		if a.Volume, err = podspec.Skeleton(a.Request, d.termsOf(f)); err != nil {
+			return a, err
+		}
+		a.Volume.Annotations[contract.AnnRecord] = d.options.RecordKey.Sign(a.Volume)
 	}
-	return a, err
+	return a, nil
 }
 
 func (d *Dispatcher) provisionRequest(f *facts) contract.Request {
@@ -98,16 +102,11 @@ func (d *Dispatcher) termsOf(f *facts) podspec.ClassTerms {
 // made. Properties that the class has gained since are added, so that a newer image finds what it needs; none that the
 // volume has is replaced.
 func volumeRequest(f *facts) (contract.Request, error) {
-	identity, err := podspec.IdentityOf(f.volume)
-	if err != nil {
-		return contract.Request{}, err
+	identity, doubt := f.volumeIdentity()
+	if doubt != "" {
+		return contract.Request{}, errors.New(doubt) // decide holds such a volume: an administrator changed it since
 	}
-	properties := maps.Clone(f.config.Properties)
-	if properties == nil {
-		properties = map[string]string{}
-	}
-	maps.Copy(properties, identity.Properties)
-	identity.Properties = properties
+	identity.Properties = withGained(identity, f.config.Properties)
 	size := f.volume.Spec.Capacity[corev1.ResourceStorage]
 	r := contract.Request{
 		VolumeName:   f.volume.Name,
@@ -124,6 +123,23 @@ func volumeRequest(f *facts) (contract.Request, error) {
 		r.AccessModes = append(r.AccessModes, string(mode))
 	}
 	return r, nil
+}
+
+// withGained are the properties of the identity, and those of the class whose environment name the identity does not use.
+func withGained(identity contract.Identity, properties map[string]string) map[string]string {
+	all, taken := map[string]string{}, map[string]bool{}
+	for _, known := range []map[string]string{identity.Properties, identity.Parameters} {
+		for key := range known {
+			taken[contract.EnvName(key)] = true
+		}
+	}
+	maps.Copy(all, identity.Properties)
+	for key, value := range properties {
+		if !taken[contract.EnvName(key)] {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 // undoRequest asks for the removal of what an attempt may have made.

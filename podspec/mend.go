@@ -3,7 +3,6 @@ package podspec
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -20,18 +19,20 @@ type Mending struct {
 	Patch map[string]any
 }
 
-// Mend is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known.
-func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string) *Mending {
+// Mend is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known; record are the
+// annotations of the volume's record, nil where the volume has them.
+func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string) *Mending {
 	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
 	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
 		faults = append(faults, fmt.Sprintf("annotation %s is %q", contract.ProvisionedBy, got))
 		annotations[contract.ProvisionedBy] = provisioner
 	}
-	// Its own pod is there, so that it is no copy. A pod that nobody stopped in time made it.
-	if Restored(v) {
-		faults = append(faults, fmt.Sprintf("annotation %s is %q, which is past", contract.AnnMadeBefore, v.Annotations[contract.AnnMadeBefore]))
-		annotations[contract.AnnMadeBefore] = v.CreationTimestamp.UTC().Format(time.RFC3339)
+	if record != nil {
+		faults = append(faults, "annotation "+contract.AnnRecord+" is not the one of volume.yaml")
+		for name, value := range record {
+			annotations[name] = value
+		}
 	}
 	// The library takes the finalizer off volumes that are retained.
 	if v.DeletionTimestamp == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&

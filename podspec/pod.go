@@ -41,8 +41,13 @@ type Cluster struct {
 // maxAnnotations is the API server's limit on the size of all annotations of an object.
 const maxAnnotations = 256 << 10
 
-// Build makes the pod of an attempt. It errs only where the request is too large for a pod to carry.
+// Build makes the pod of an attempt. It errs where a property or parameter cannot be an environment variable, and
+// where the request is too large for a pod to carry.
 func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
+	// Whatever the source of a property, its name and value are checked: a volume's identity may be older than the rule.
+	if faults := configmaps.CheckIdentity(a.Request.Properties, a.Request.Parameters); len(faults) > 0 {
+		return nil, fmt.Errorf("build pod for claim %s/%s: %w", a.Request.Claim.Namespace, a.Request.Claim.Name, faults.ToAggregate())
+	}
 	annotations, err := annotationsOf(a)
 	if err != nil {
 		return nil, fmt.Errorf("build pod for claim %s/%s: %w", a.Request.Claim.Namespace, a.Request.Claim.Name, err)
@@ -146,6 +151,8 @@ func volumeFile(volume *corev1.PersistentVolume) (string, error) {
 	volume = volume.DeepCopy()
 	volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	volume.ManagedFields = nil
+	delete(volume.Annotations, Verified)
+	delete(volume.Annotations, corev1.LastAppliedConfigAnnotation) // all of the volume once more
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(volume)
 	if err != nil {
 		return "", err

@@ -119,6 +119,7 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 		{namespace, "", "events", "", "get list watch"},
 		{namespace, "", "serviceaccounts", dispatcher.TrialAccount, "impersonate"},
 		{"", "authentication.k8s.io", "userextras/" + dispatcher.PodNameKey, dispatcher.TrialPod, "impersonate"},
+		{leaseNamespace, "", "secrets", recordKeySecret, "get update"},
 		{leaseNamespace, "coordination.k8s.io", "leases", "", "create"},
 		{leaseNamespace, "coordination.k8s.io", "leases", lease, "get update"},
 	} {

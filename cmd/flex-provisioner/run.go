@@ -53,8 +53,12 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("make client for trials of the admission policies: %w", err)
 	}
+	key, err := recordKey(ctx, client.CoreV1().Secrets(o.leaseNamespace))
+	if err != nil {
+		return err
+	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
-		ProvisionerName: o.provisionerName, Pods: pods, AllowedHostPaths: o.allowedHostPaths,
+		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key, AllowedHostPaths: o.allowedHostPaths,
 		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner,
 		Events: events, Registry: registry,
 	})

@@ -35,7 +35,7 @@ var description = regexp.MustCompile(`fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^
 func TestMetrics(t *testing.T) {
 	var registered capture
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://192.0.2.1"}) // New makes no request
-	_, err := dispatcher.New(t.Context(), client, dispatcher.Options{Registry: &registered, ProvisionerName: contract.ProvisionerName,
+	_, err := dispatcher.New(t.Context(), client, dispatcher.Options{Registry: &registered, RecordKey: make([]byte, podspec.MinRecordKey), ProvisionerName: contract.ProvisionerName,
 		SystemNamespace: contract.SystemNamespace, Pods: podspec.Cluster{Namespace: contract.ProvisionersNamespace}})
 	if err != nil {
 		t.Fatal(err)

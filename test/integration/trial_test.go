@@ -92,6 +92,7 @@ func newDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatch
 	config := s.Config(token)
 	config.Impersonate = dispatcher.TrialIdentity(of.provisioners)
 	d, err := dispatcher.New(t.Context(), s.Client(token), dispatcher.Options{
+		RecordKey:       make([]byte, podspec.MinRecordKey),
 		ProvisionerName: of.provisioner, SystemNamespace: of.system,
 		Pods:  podspec.Cluster{Namespace: of.provisioners},
 		Trial: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),

@@ -43,7 +43,7 @@ func (w *World) startDispatcher() {
 	if err != nil {
 		panic(err)
 	}
-	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, Registry: prometheus.NewRegistry(),
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(),
 		SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true, // the double admits everything
 		Pods: podspec.Cluster{Namespace: namespace, KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {

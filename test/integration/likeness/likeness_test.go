@@ -166,7 +166,7 @@ func (s *stage) dispatcher(t *testing.T, config *rest.Config) (run func()) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, Registry: prometheus.NewRegistry(),
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(),
 		SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
 		Pods: podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {
