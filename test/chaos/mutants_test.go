@@ -225,6 +225,14 @@ var noFollowing = mutate(func(c call, send func(call) (*http.Response, error)) (
 	return send(c)
 })
 
+// noRepair drops the record that a volume is given.
+var noRepair = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "PATCH persistentvolumes" && bytes.Contains(c.body, []byte(contract.AnnRecord)) {
+		c.body = []byte(`{}`)
+	}
+	return send(c)
+})
+
 // noTruth lets a volume that is expanded have more than its pod was asked for.
 var noTruth = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
 	if c.what == "PATCH persistentvolumes" {

@@ -26,6 +26,7 @@ var mutations = []struct {
 	{"no settled pod stays", noTombstone, " starts while ", 101, 400},
 	{"a pod's name is no lock", noLock, " starts while ", 1, 100},
 	{"claims do not follow their volumes", noFollowing, "asks for", 1, 100},
+	{"forged records are not repaired", noRepair, "is left Released", 1, 100},
 	{"volumes say more than was made", noTruth, "is said to have", 1, 100},
 }
 

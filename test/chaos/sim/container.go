@@ -188,6 +188,9 @@ func (c *container) createVolume(made sdk.Volume) error {
 			volume.Spec.ClaimRef.Name = "another"
 		}
 	}
+	if c.chance("forged-record") { // an image wants its storage to be looked for elsewhere
+		volume.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"forged"},"parameters":{"pool":"forged"}}`
+	}
 	client, err := c.client()
 	if err != nil {
 		return err

@@ -111,8 +111,10 @@ func NewPlan(seed uint64) Plan {
 		p.Actions = append(p.Actions, p.action(r, []string{"claim-delete", "claim-delete", "claim-recreate"}[r.IntN(3)]))
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
-	if r.IntN(4) == 0 { // drawn last, so that the seeds' other faults are what they were before there was this one
-		p.Rates["binder-slow"] = r.Float64()
+	for _, later := range []string{"binder-slow", "forged-record"} { // drawn last, so that the seeds' other faults are what they were before there were these
+		if r.IntN(4) == 0 {
+			p.Rates[later] = r.Float64()
+		}
 	}
 	return p
 }
