@@ -39,6 +39,7 @@ var needed = []right{
 	{namespace: contract.ProvisionersNamespace, resource: "events", verbs: "get list watch"},
 	{namespace: contract.ProvisionersNamespace, resource: "serviceaccounts", verbs: "impersonate", name: "flex-policy-trial"},
 	{resource: "userextras.authentication.k8s.io/authentication.kubernetes.io/pod-name", verbs: "impersonate", name: "prov-00000000-0000-4000-8000-000000000000-0"},
+	{namespace: contract.SystemNamespace, resource: "secrets", verbs: "get update", name: "flex-provisioner-record-key"},
 	{namespace: contract.SystemNamespace, resource: "leases.coordination.k8s.io", verbs: "create"},
 	{namespace: contract.SystemNamespace, resource: "leases.coordination.k8s.io", verbs: "get update", name: "flex-provisioner"},
 }
@@ -65,6 +66,8 @@ var dangerous = []right{
 	{namespace: contract.SystemNamespace, resource: "pods", verbs: "create"},
 	{namespace: contract.SystemNamespace, resource: "configmaps", verbs: "get create update patch"},
 	{namespace: contract.SystemNamespace, resource: "leases.coordination.k8s.io", verbs: "get update", name: "other"},
+	{namespace: contract.SystemNamespace, resource: "secrets", verbs: "get update", name: "other"},
+	{namespace: contract.SystemNamespace, resource: "secrets", verbs: "list watch create delete patch", name: "flex-provisioner-record-key"},
 	{namespace: contract.ProvisionersNamespace, resource: "configmaps", verbs: "create update patch delete"},
 	{namespace: contract.ProvisionersNamespace, resource: "secrets", verbs: "get list create"},
 	{namespace: contract.ProvisionersNamespace, resource: "serviceaccounts", verbs: "create update"},
