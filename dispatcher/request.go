@@ -148,5 +148,6 @@ func undoRequest(f *facts, record *corev1.Pod) (contract.Request, error) {
 	if err != nil {
 		return request, fmt.Errorf("undo attempt for claim %s: %w", f.uid, err)
 	}
+	request.Claim.UID, request.VolumeName = f.uid, podspec.VolumeName(f.uid) // an undo removes no other claim's storage, whatever the record says
 	return request, nil
 }
