@@ -58,3 +58,20 @@ func TestParagraph(t *testing.T) {
 		t.Errorf("Paragraph(%q) = %q, want %q", text, got, want)
 	}
 }
+
+func TestStorageLine(t *testing.T) {
+	for _, c := range []struct {
+		storage Storage
+		want    string
+	}{
+		{Storage{Name: "pvc-x"}, "storage pvc-x"},
+		{Storage{Name: "pvc-x", Remove: "rm \t-rf\n/srv/x"}, "storage pvc-x rm -rf /srv/x"},
+		{Storage{Name: "a\nstorage pvc-y rm -rf /", Remove: "x\nstorage pvc-z"}, "storage a_storage_pvc-y_rm_-rf_/ x storage pvc-z"},
+		{Storage{Name: "pvc-x reboot"}, "storage pvc-x_reboot"},
+		{Storage{Name: "\x1b[2Jx\u202e"}, "storage [2Jx"},
+	} {
+		if got := c.storage.Line(); got != c.want {
+			t.Errorf("%+v: line %q, want %q", c.storage, got, c.want)
+		}
+	}
+}
