@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,11 +41,12 @@ var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Empty}
 // Finding is one thing that should not be.
 type Finding struct {
 	Kind Kind
-	// Name of the object, with its namespace where it has one, or of the storage.
+	// Name of the object, with its namespace where it has one, or of the storage, quoted where that is no name of a volume.
 	Name string
 	// Why it was found, one sentence.
 	Why string
-	// Command would remove or mend it. It is for a person who has looked, and is never run by this package.
+	// Command would remove or mend it. It is for a person who has looked, and is never run by this package. What an
+	// image says of it is a comment to a shell.
 	Command string
 	// About is the object in Kubernetes; nil for storage.
 	About runtime.Object
@@ -201,11 +201,7 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 	var found []Finding
 	for _, name := range slices.Sorted(maps.Keys(l.Storage)) {
 		if uid, ok := podspec.ClaimUIDOf(name); !ok || !known[uid] {
-			command := l.Storage[name].Remove
-			if command == "" {
-				command = "# by the means of the storage itself"
-			}
-			found = append(found, Finding{Kind: Storage, Name: name, Command: command,
+			found = append(found, Finding{Kind: Storage, Name: shownName(name), Command: advice(l.Storage[name]),
 				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Config.StorageClass)})
 		}
 	}
@@ -214,7 +210,7 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 	}
 	for _, v := range s.Volumes {
 		if _, there := l.Storage[v.Name]; !there && s.belongs(v, l) {
-			found = append(found, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", l.Config.StorageClass), removeEmpty(v), v})
+			found = append(found, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", l.Config.StorageClass), s.removeEmpty(v), v})
 		}
 	}
 	return found
@@ -234,23 +230,13 @@ func (s State) belongs(v *corev1.PersistentVolume, l Listing) bool {
 	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, parameters)
 }
 
-func removeEmpty(v *corev1.PersistentVolume) string {
-	if ref := v.Spec.ClaimRef; ref != nil {
-		return fmt.Sprintf("kubectl -n %s delete pvc %s", ref.Namespace, ref.Name)
-	}
-	return "kubectl delete pv " + v.Name
-}
-
-// ParseListing reads the log of a pod that lists. Lines that do not begin with contract.ListPrefix are for people.
-func ParseListing(log string) map[string]contract.Storage {
-	found := map[string]contract.Storage{}
-	for line := range strings.Lines(log) {
-		if line, ok := strings.CutPrefix(line, contract.ListPrefix); ok {
-			name, remove, _ := strings.Cut(strings.TrimSpace(line), " ")
-			if name != "" {
-				found[name] = contract.Storage{Name: name, Remove: strings.TrimSpace(remove)}
-			}
+// removeEmpty names the claim only where it is bound to this very volume: a volume may say anything of whose it is, and the
+// command would delete somebody else's.
+func (s State) removeEmpty(v *corev1.PersistentVolume) string {
+	for _, c := range s.Claims {
+		if ref := v.Spec.ClaimRef; ref != nil && c.UID == ref.UID && c.Namespace == ref.Namespace && c.Name == ref.Name && c.Spec.VolumeName == v.Name {
+			return fmt.Sprintf("kubectl -n %s delete pvc %s", c.Namespace, c.Name)
 		}
 	}
-	return found
+	return "kubectl delete pv " + v.Name
 }

@@ -29,7 +29,7 @@ func claim(volume string) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
-// volume in words: bound, released; long or lately (since when); retain, foreign, bare, elsewhere, unclaimed, young.
+// volume in words: bound, released; long or lately (since when); retain, foreign, bare, elsewhere, injecting, unclaimed, young.
 func volume(words string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(3 * time.Hour), Finalizers: []string{contract.VolumeFinalizer},
@@ -59,6 +59,8 @@ func volume(words string) *corev1.PersistentVolume {
 			v.Finalizers = nil
 		case "elsewhere":
 			v.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"east"},"parameters":{"pool":"a"}}`
+		case "injecting":
+			v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "x; rm -rf / #", "$(reboot)\x1b[2J\n"
 		case "unclaimed":
 			v.Spec.ClaimRef = nil
 		default:
@@ -127,12 +129,12 @@ func TestCompare(t *testing.T) {
 		{name: "all is well", state: State{Objects: Objects{Claims: claims(claim(name)), Volumes: volumes(volume("bound")), Secrets: []*corev1.Secret{secret(2 * time.Hour)}},
 			Listings: []Listing{listing(there)}}},
 
-		{name: "storage without anything", state: State{Listings: []Listing{listing(there)}}, want: []string{"storage " + name + ": rm -rf /srv/x"}},
+		{name: "storage without anything", state: State{Listings: []Listing{listing(there)}}, want: []string{"storage " + name + ": # the image says: rm -rf /srv/x"}},
 		{name: "storage whose provisioner gives no command", state: State{Listings: []Listing{listing("storage " + name)}},
 			want: []string{"storage " + name + ": # by the means of the storage itself"}},
 		{name: "storage of a foreign name", state: State{Listings: []Listing{listing("storage lost+found")}},
-			want: []string{"storage lost+found: # by the means of the storage itself"}},
-		{name: "storage that two classes list", state: State{Listings: []Listing{listing(there), listing(there)}}, want: []string{"storage " + name + ": rm -rf /srv/x"}},
+			want: []string{`storage "lost+found": # by the means of the storage itself`}},
+		{name: "storage that two classes list", state: State{Listings: []Listing{listing(there), listing(there)}}, want: []string{"storage " + name + ": # the image says: rm -rf /srv/x"}},
 		{name: "storage of a claim that waits", state: State{Objects: Objects{Claims: claims(claim(""))}, Listings: []Listing{listing(there)}}},
 		{name: "storage of a pod that runs", state: State{Objects: Objects{Pods: pods(pod("running"))}, Listings: []Listing{listing(there)}}},
 		{name: "storage of a retained volume", state: State{Objects: Objects{Volumes: volumes(volume("released retain long"))}, Listings: []Listing{listing(there)}}},
@@ -141,6 +143,10 @@ func TestCompare(t *testing.T) {
 
 		{name: "volume without storage", state: State{Objects: Objects{Claims: claims(claim(name)), Volumes: volumes(volume("bound"))}, Listings: []Listing{listing("")}},
 			want: []string{"empty-volume " + name + ": kubectl -n team-a delete pvc data"}},
+		{name: "volume without storage that says it is another claim's", state: State{Objects: Objects{Claims: claims(claim("pvc-another")), Volumes: volumes(volume("bound"))}, Listings: []Listing{listing("")}},
+			want: []string{"empty-volume " + name + ": kubectl delete pv " + name}},
+		{name: "volume without storage that gives a command as its claim", state: State{Objects: Objects{Volumes: volumes(volume("injecting"))}, Listings: []Listing{listing("")}},
+			want: []string{"empty-volume " + name + ": kubectl delete pv " + name}},
 		{name: "volume without storage and claim", state: State{Objects: Objects{Volumes: volumes(volume("unclaimed"))}, Listings: []Listing{listing("")}},
 			want: []string{"empty-volume " + name + ": kubectl delete pv " + name}},
 		{name: "volume whose class was not listed", state: State{Objects: Objects{Volumes: volumes(volume("bound"))}}},

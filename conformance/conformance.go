@@ -92,10 +92,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		if err != nil {
 			return nil, fmt.Errorf("check %s: %w", check.Name, err)
 		}
-		report.Results = append(report.Results, result)
-		if o.Done != nil {
-			o.Done(result)
-		}
+		report.Add(result, o.Done)
 	}
 	report.Runs = len(s.runs)
 	report.Judge()

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // Status is what came of a check.
@@ -51,6 +53,24 @@ type Finding struct {
 	Remedy   string `json:"remedy"`
 	// Log is the end of what the pod printed.
 	Log string `json:"log,omitempty"`
+}
+
+// maxShown bounds in bytes each text of a result.
+const maxShown = 8 << 10
+
+// Add takes what came of a check, and tells done of it, which may be nil. Here all that an image, a pod or an API server said
+// becomes fit to be shown, in whatever form the report is written.
+func (r *Report) Add(result Result, done func(Result)) {
+	lines := func(text string) string { return contract.Clip(contract.Lines(text), maxShown) }
+	result.Reason = contract.Clip(contract.OneLine(result.Reason), maxShown)
+	result.Findings = slices.Clone(result.Findings)
+	for i, f := range result.Findings {
+		result.Findings[i] = Finding{lines(f.Expected), lines(f.Came), lines(f.Remedy), lines(f.Log)}
+	}
+	r.Results = append(r.Results, result)
+	if done != nil {
+		done(result)
+	}
 }
 
 // Judge says whether all that is required passed.

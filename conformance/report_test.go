@@ -2,11 +2,15 @@ package conformance_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
+	"errors"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 )
@@ -39,6 +43,35 @@ func TestReport(t *testing.T) {
 	golden(t, "testdata/report.xml", junit.String())
 	if err := xml.Unmarshal(junit.Bytes(), new(struct{})); err != nil {
 		t.Error(err)
+	}
+}
+
+// What a provisioner says cannot write lines of the report, nor to the terminal, in none of the forms of a report.
+func TestHostileReport(t *testing.T) {
+	const hostile = "no\x1b[2J\nok    one\r\u202e\u009b\x7f\x00\u2028"
+	var report conformance.Report
+	var told conformance.Result
+	report.Add(conformance.Result{Name: "one", Required: true, Status: conformance.Failed, Reason: hostile, Rule: "rule 3", Did: "it",
+		Findings: []conformance.Finding{{hostile, hostile, hostile, hostile + strings.Repeat("x", 1<<20)}}}, func(r conformance.Result) { told = r })
+	report.Judge()
+	var asText, junit bytes.Buffer
+	if err := errors.Join(told.WriteText(&asText), report.WriteJUnit(&junit)); err != nil {
+		t.Fatal(err)
+	}
+	asJSON, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for form, text := range map[string]string{"text": asText.String(), "JUnit": junit.String(), "JSON": string(asJSON)} {
+		if strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) {
+			t.Errorf("%s has characters that are not printable: %q", form, text[:2000])
+		}
+		if len(text) > 128<<10 {
+			t.Errorf("%s has %d bytes", form, len(text))
+		}
+	}
+	if strings.Count("\n"+asText.String(), "\nok ") != 0 || !strings.HasPrefix(asText.String(), "FAIL  one                no [2J ok one\n") {
+		t.Errorf("a line was forged:\n%.300s", asText.String())
 	}
 }
 

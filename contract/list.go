@@ -13,7 +13,8 @@ type Storage struct {
 	Remove string
 }
 
-// Line is the answer for one volume.
+// Line is the answer for one volume. It is one line, whatever a backend calls the volume, and its second word is the name.
 func (s Storage) Line() string {
-	return strings.TrimSpace(ListPrefix + s.Name + " " + strings.Join(strings.Fields(s.Remove), " "))
+	name := strings.ReplaceAll(OneLine(s.Name), " ", "_")
+	return strings.TrimSpace(ListPrefix + name + " " + OneLine(s.Remove))
 }

@@ -103,7 +103,7 @@ func judge(class string, maps []*corev1.ConfigMap, terms *storagev1.StorageClass
 	config, faults := configmaps.Parse(cm, o)
 	if len(faults) > 0 {
 		j.problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, class)
-		j.complaints = append(j.complaints, complaint{cm, ReasonConfigInvalid, podspec.Clip(faults.ToAggregate().Error(), 1000)})
+		j.complaints = append(j.complaints, complaint{cm, ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
 		return j, 0
 	}
 	j.good = config

@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -16,7 +17,15 @@ func TestContainment(t *testing.T) {
 		policy  = admissionv1.ValidatingAdmissionPolicy
 		binding = admissionv1.ValidatingAdmissionPolicyBinding
 	)
-	ignore, no := admissionv1.Ignore, (*policy)(nil)
+	const (
+		name         = "flex-pv-by-provisioner-pod"
+		notAsShipped = "ValidatingAdmissionPolicy " + name + " is not as shipped: "
+		boundElse    = "ValidatingAdmissionPolicyBinding " + name + " is not as shipped: "
+	)
+	s := readAll(t)
+	p, _ := policyOf(s, name)
+	variables := len(p.Spec.Variables)
+	ignore, no, namespaced, exact, allow := admissionv1.Ignore, (*policy)(nil), admissionv1.NamespacedScope, admissionv1.Exact, admissionv1.AllowAction
 	for _, c := range []struct {
 		name string
 		// weaken changes what is in force; returning nil removes it.
@@ -40,63 +49,109 @@ func TestContainment(t *testing.T) {
 		{name: "bound under another name", unbind: func(b *binding) *binding { b.Name = "second"; return b }},
 		{name: "removed", weaken: func(*policy) *policy { return no }, want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod does not exist"},
 		{name: "without its first rule", weaken: func(p *policy) *policy { p.Spec.Validations = p.Spec.Validations[1:]; return p },
-			want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.validations lacks the shipped number 0"},
+			want: notAsShipped + `spec.validations lacks the shipped [0], {"expression":"variables.isProvisionPod"}`},
 		{name: "failing open", weaken: func(p *policy) *policy { p.Spec.FailurePolicy = &ignore; return p },
-			want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.failurePolicy is not Fail"},
+			want: notAsShipped + "spec.failurePolicy is Ignore, want Fail"},
 		{name: "for fewer requests", weaken: func(p *policy) *policy {
 			p.Spec.MatchConditions = append(p.Spec.MatchConditions, admissionv1.MatchCondition{Name: "x", Expression: "false"})
 			return p
-		}, want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.matchConditions differ"},
+		}, want: notAsShipped + `spec.matchConditions[1] is {"expression":"false","name":"x"}, want none`},
 		{name: "with a variable that lies", weaken: func(p *policy) *policy { p.Spec.Variables[0].Expression = "'x'"; return p },
-			want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.variables differ"},
+			want: notAsShipped + "spec.variables[0].expression is 'x', want request.userInfo.?extra[?'authentication.kubernetes.io/pod-name'][0].orValue('')"},
+		{name: "with a variable more", weaken: func(p *policy) *policy {
+			p.Spec.Variables = append(p.Spec.Variables, admissionv1.Variable{Name: "x", Expression: "1"})
+			return p
+		}, want: fmt.Sprintf(notAsShipped+`spec.variables[%d] is {"expression":"1","name":"x"}, want none`, variables)},
 		{name: "for other resources", weaken: func(p *policy) *policy {
 			p.Spec.MatchConstraints.ResourceRules[0].Resources = []string{"pods"}
 			return p
-		}, want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.matchConstraints differ"},
+		}, want: notAsShipped + "spec.matchConstraints.resourceRules[0].resources[0] is pods, want persistentvolumes"},
+		{name: "for objects in namespaces, of which volumes are none", weaken: func(p *policy) *policy {
+			p.Spec.MatchConstraints.ResourceRules[0].Scope = &namespaced
+			return p
+		}, want: notAsShipped + "spec.matchConstraints.resourceRules[0].scope is Namespaced, want *"},
+		{name: "for objects with a label", weaken: func(p *policy) *policy {
+			p.Spec.MatchConstraints.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"held": "yes"}}
+			return p
+		}, want: notAsShipped + `spec.matchConstraints.objectSelector.matchLabels is {"held":"yes"}, want none`},
+		{name: "for one version", weaken: func(p *policy) *policy { p.Spec.MatchConstraints.MatchPolicy = &exact; return p },
+			want: notAsShipped + "spec.matchConstraints.matchPolicy is Exact, want Equivalent"},
 		{name: "with other parameters", weaken: func(p *policy) *policy { p.Spec.ParamKind = nil; return p },
-			want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not as shipped: spec.paramKind differs"},
+			want: notAsShipped + `spec.paramKind is none, want {"apiVersion":"v1","kind":"ConfigMap"}`},
+		{name: "that says something else", weaken: func(p *policy) *policy {
+			p.Spec.Validations[0].Message, p.Spec.Validations[0].Reason = "other words", nil
+			p.Spec.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "x", ValueExpression: "'y'"}}
+			return p
+		}},
 		{name: "unbound", unbind: func(*binding) *binding { return nil }, want: "ValidatingAdmissionPolicyBinding flex-pv-by-provisioner-pod does not exist"},
 		{name: "bound to warn", unbind: func(b *binding) *binding {
 			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
 			return b
-		}, want: "ValidatingAdmissionPolicyBinding flex-pv-by-provisioner-pod is not as shipped: spec.validationActions lacks Deny"},
+		}, want: boundElse + "spec.validationActions[0] is Warn, want Deny"},
+		{name: "bound to record too", unbind: func(b *binding) *binding {
+			b.Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Audit, admissionv1.Deny}
+			return b
+		}},
 		{name: "bound for some", unbind: func(b *binding) *binding {
+			b.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"held": "yes"}}}
+			return b
+		}, want: boundElse + `spec.matchResources.objectSelector.matchLabels is {"held":"yes"}, want none`},
+		{name: "bound for all in so many words", unbind: func(b *binding) *binding {
 			b.Spec.MatchResources = &admissionv1.MatchResources{ObjectSelector: &metav1.LabelSelector{}}
 			return b
-		}, want: "ValidatingAdmissionPolicyBinding flex-pv-by-provisioner-pod is not as shipped: spec.matchResources narrows it"},
+		}},
 		{name: "bound without its allow-list", unbind: func(b *binding) *binding { b.Spec.ParamRef = nil; return b },
-			want: "ValidatingAdmissionPolicyBinding flex-pv-by-provisioner-pod is not as shipped: spec.paramRef differs"},
+			want: boundElse + `spec.paramRef is none, want {"name":"flex-pv-policy","namespace":"flex-system","parameterNotFoundAction":"Deny"}`},
+		{name: "bound so that a missing allow-list allows", unbind: func(b *binding) *binding {
+			b.Spec.ParamRef.ParameterNotFoundAction = &allow
+			return b
+		}, want: boundElse + "spec.paramRef.parameterNotFoundAction is Allow, want Deny"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := readShipped(contract.SystemNamespace, contract.ProvisionersNamespace)
-			if err != nil {
-				t.Fatal(err)
+			got := cluster(s)
+			p, b := policyOf(s, name)
+			if c.weaken != nil {
+				_ = got.policies.Delete(p)
+				p = c.weaken(p)
 			}
-			if len(s) != 4 {
-				t.Fatalf("%d policies are shipped, want 4", len(s))
+			if p != nil {
+				_ = got.policies.Add(p)
 			}
-			got := containment{shipped: s, policies: cache.NewStore(cache.MetaNamespaceKeyFunc), bindings: cache.NewStore(cache.MetaNamespaceKeyFunc)}
-			for i := range s {
-				p, b := s[i].policy.DeepCopy(), s[i].binding.DeepCopy()
-				if b.Name == "" {
-					t.Fatalf("policy %s is shipped without a binding", p.Name)
-				}
-				if p.Name == "flex-pv-by-provisioner-pod" && c.weaken != nil {
-					p = c.weaken(p)
-				}
-				if p != nil {
-					_ = got.policies.Add(p)
-				}
-				if b.Name == "flex-pv-by-provisioner-pod" && c.unbind != nil {
-					b = c.unbind(b)
-				}
-				if b != nil {
-					_ = got.bindings.Add(b)
-				}
+			if c.unbind != nil {
+				_ = got.bindings.Delete(b)
+				b = c.unbind(b)
+			}
+			if b != nil {
+				_ = got.bindings.Add(b)
 			}
 			if lacks := got.lacks(); lacks != c.want {
 				t.Errorf("lacks %q, want %q", lacks, c.want)
 			}
 		})
 	}
+}
+
+func readAll(t *testing.T) []shipped {
+	t.Helper()
+	s, err := readShipped(contract.SystemNamespace, contract.ProvisionersNamespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// cluster has all policies as they are shipped.
+func cluster(s []shipped) containment {
+	c := containment{shipped: s, policies: cache.NewStore(cache.MetaNamespaceKeyFunc), bindings: cache.NewStore(cache.MetaNamespaceKeyFunc)}
+	for i := range s {
+		_ = c.policies.Add(s[i].policy.DeepCopy())
+		_ = c.bindings.Add(s[i].binding.DeepCopy())
+	}
+	return c
+}
+
+// policyOf is a copy of a shipped policy and of its binding.
+func policyOf(s []shipped, name string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
+	_, one := apart(s, name)
+	return one.policy.DeepCopy(), one.binding.DeepCopy()
 }

@@ -60,7 +60,7 @@ type Dispatcher struct {
 	cluster  podspec.Cluster
 	client   kubernetes.Interface
 	caches   *caches
-	creators creators
+	creators *creators
 	contains containment
 	lacking  struct {
 		sync.Mutex
@@ -100,14 +100,16 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	}
 	admission := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform((&lean{}).transform)).Admissionregistration().V1()
 	policies, bindings := admission.ValidatingAdmissionPolicies().Informer(), admission.ValidatingAdmissionPolicyBindings().Informer()
-	shipped, err := readShipped(o.SystemNamespace, o.Pods.Namespace)
+	all, err := readShipped(o.SystemNamespace, o.Pods.Namespace)
 	if err != nil {
 		return nil, err
 	}
+	required, guard := apart(all, creatorGuard)
+	contains := containment{shipped: required, policies: policies.GetStore(), bindings: bindings.GetStore()}
 	d := &Dispatcher{
 		options: o, cluster: o.Pods, client: client, caches: caches,
-		creators: creators{policies: policies.GetStore(), bindings: bindings.GetStore()},
-		contains: containment{shipped: shipped, policies: policies.GetStore(), bindings: bindings.GetStore()},
+		creators: &creators{contains: contains, guard: guard},
+		contains: contains,
 		policies: []cache.SharedIndexInformer{policies, bindings},
 		configs:  newConfigs(), troubles: newTroubles(), intake: newIntake(), guard: newGuard(),
 		judging: workqueue.NewTypedDelayingQueue[string](),
@@ -339,6 +341,7 @@ func (d *Dispatcher) Lacks() string {
 // judgePolicies compares the admission policies with the shipped ones when one of them changes, and not at every look,
 // and lets everything look again.
 func (d *Dispatcher) judgePolicies() {
+	d.creators.judge()
 	lacks := d.contains.lacks()
 	d.lacking.Lock()
 	d.lacking.what = lacks

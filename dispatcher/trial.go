@@ -1,17 +1,17 @@
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"strings"
+	"regexp"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // The identity that hostile requests are tried with: a ServiceAccount of the provisioners' namespace that may do what
@@ -39,68 +39,52 @@ const (
 	tryAnyway     = 10 * time.Minute
 )
 
-// hostileRequest is one that a policy has to refuse. Each is wrong in one thing only, so that no other policy of the
-// cluster is likely to refuse it first.
-type hostileRequest struct {
-	policy, what string
-	send         func(context.Context) error
+// refusal is how the API server says which policy refused a request.
+var refusal = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)' with binding '[^']+' denied request: `)
+
+// Tried is what came of a probe.
+type Tried struct {
+	// Policy is the shipped name of the probed policy.
+	Policy string
+	// RefusedBy is the policy that refused, empty where none did.
+	RefusedBy string
+	// Lacks says what is wrong where none did.
+	Lacks string
+	// known is false where the answer says nothing about the policy.
+	known bool
 }
 
-// hostileRequests has one for each policy that a request alone can show to be in force. flex-pv-create-only is not among
-// them: it holds against rights that nobody should have, so that RBAC refuses first.
-func hostileRequests(pod, dispatcher kubernetes.Interface, namespace string) []hostileRequest {
-	dry := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	const foreign = "pvc-ffffffff-ffff-4fff-8fff-ffffffffffff"
-	return []hostileRequest{
-		{"flex-pv-by-provisioner-pod", "another claim's volume", func(ctx context.Context) error {
-			_, err := pod.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
-				ObjectMeta: metav1.ObjectMeta{Name: foreign},
-				Spec: corev1.PersistentVolumeSpec{
-					Capacity:    corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(1<<30, resource.BinarySI)},
-					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-					PersistentVolumeSource: corev1.PersistentVolumeSource{
-						NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/trial"}},
-				},
-			}, dry)
-			return err
-		}},
-		{"flex-secrets-by-provisioner-pod", "another volume's Secret", func(ctx context.Context) error {
-			_, err := pod.CoreV1().Secrets(namespace).Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: foreign}}, dry)
-			return err
-		}},
-		{"flex-provisioner-namespace", "a pod with a name of its own", func(ctx context.Context) error {
-			_, err := dispatcher.CoreV1().Pods(namespace).Create(ctx, trialPod(namespace), dry)
-			return err
-		}},
+// verdict judges the answer to a probe.
+//
+// Any policy's refusal is an answer: of several that refuse, the API server names one, in no order that it promises, and the
+// policies of the cluster, or rules that an administrator added to a shipped one, may refuse a probe as well. Then it shows
+// that policies are enforced, and that the probed one is as shipped is known from its text.
+func (p probe) verdict(err error) Tried {
+	t := Tried{Policy: p.policy, known: true}
+	named := []string(nil)
+	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy chooses its reason
+		named = refusal.FindStringSubmatch(err.Error())
 	}
-}
-
-// trialPod meets every level of Pod Security, which judges before the policies do.
-func trialPod(namespace string) *corev1.Pod {
-	no, yes, user := false, true, int64(65532)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: TrialAccount, Namespace: namespace},
-		Spec: corev1.PodSpec{
-			ServiceAccountName: TrialAccount, AutomountServiceAccountToken: &no, RestartPolicy: corev1.RestartPolicyNever,
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user,
-				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: "trial", Image: "example.com/trial",
-				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, ReadOnlyRootFilesystem: &yes,
-					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
-		},
-	}
-}
-
-// verdict is empty where the policy refused. known is false where the answer says nothing about it.
-func (h hostileRequest) verdict(err error) (lacks string, known bool) {
 	switch {
-	case err == nil:
-		return fmt.Sprintf("ValidatingAdmissionPolicy %s is not in force: a dry run that creates %s was accepted", h.policy, h.what), true
-	// Another policy may refuse first. Then policies are enforced, and that this one is as shipped is known from its text.
-	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"):
-		return "", true
+	case err == nil || apierrors.IsAlreadyExists(err): // that it exists is found after all policies agreed
+		t.Lacks = fmt.Sprintf("ValidatingAdmissionPolicy %s is not in force: a dry run that creates %s was accepted", p.policy, p.what)
+	case named != nil:
+		t.RefusedBy = named[1]
+	default:
+		t.Lacks = fmt.Sprintf("ValidatingAdmissionPolicy %s could not be tried: %s", p.policy, podspec.Clean(err.Error()))
+		t.known = apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	}
-	return fmt.Sprintf("ValidatingAdmissionPolicy %s could not be tried: %v", h.policy, err), apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+	return t
+}
+
+// Try sends all probes. It changes nothing in the cluster, and may be called before Run.
+func (d *Dispatcher) Try(ctx context.Context) []Tried {
+	clients := map[identity]kubernetes.Interface{asProvisioner: d.options.Trial, asDispatcher: d.client}
+	tried := make([]Tried, 0, len(probes))
+	for _, p := range probes {
+		tried = append(tried, p.verdict(p.send(ctx, clients[p.as], place{d.options.SystemNamespace, d.cluster})))
+	}
+	return tried
 }
 
 // tryPolicies tries them again when one changed, and from time to time.
@@ -127,15 +111,15 @@ func (d *Dispatcher) tryPolicies(ctx context.Context) {
 // verdict changed.
 func (d *Dispatcher) tryPoliciesOnce(ctx context.Context) {
 	before, now := d.lackingTrial(), ""
-	for _, h := range hostileRequests(d.options.Trial, d.client, d.cluster.Namespace) {
-		lacks, known := h.verdict(h.send(ctx))
-		if !known && before == "" {
-			d.log.Info("A trial of the admission policies got no answer", "problem", lacks)
+	for _, t := range d.Try(ctx) {
+		if !t.known && before == "" {
+			d.log.Info("A trial of the admission policies got no answer", "problem", t.Lacks)
 			return
 		}
-		if now == "" {
-			now = lacks
+		if t.RefusedBy != "" && t.RefusedBy != t.Policy {
+			d.log.V(2).Info("A probe of an admission policy was refused by another one", "policy", t.Policy, "by", t.RefusedBy)
 		}
+		now = cmp.Or(now, t.Lacks)
 	}
 	if now == before {
 		return

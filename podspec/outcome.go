@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -266,25 +264,11 @@ func startTrouble(pod *corev1.Pod) (Reason, string) {
 	return ReasonNone, ""
 }
 
-// Clean makes one line of at most contract.MaxMessage bytes, without control characters, of what others wrote.
-func Clean(text string) string { return Clip(OneLine(text), contract.MaxMessage) }
+// Clean is contract.Clean.
+func Clean(text string) string { return contract.Clean(text) }
 
-// OneLine is the text without control characters, of any length.
-func OneLine(text string) string {
-	return strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, "?"), func(r rune) bool {
-		return unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-	}), " ")
-}
+// OneLine is contract.OneLine.
+func OneLine(text string) string { return contract.OneLine(text) }
 
-// Clip cuts a text to a number of bytes, between two characters, and shows that it did.
-func Clip(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const more = "..."
-	cut := limit - len(more)
-	for !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + more
-}
+// Clip is contract.Clip.
+func Clip(text string, limit int) string { return contract.Clip(text, limit) }

@@ -40,25 +40,6 @@ func text(t *testing.T, object any) string {
 	return string(data)
 }
 
-func TestClean(t *testing.T) {
-	for _, c := range []struct{ name, text, want string }{
-		{"plain", "no space left", "no space left"},
-		{"newlines and tabs", "one\n\ttwo\r\n three \n", "one two three"},
-		{"terminal escapes", "\x1b[31mred\x1b[0m\x00", "[31mred [0m"},
-		{"C1 controls and line separators", "a\u009bb\u2028c", "a b c"},
-		{"text that turns direction", "user\u202egnp.exe", "user gnp.exe"},
-		{"broken UTF-8", "a\xffb", "a?b"},
-		{"at the limit", strings.Repeat("x", contract.MaxMessage), strings.Repeat("x", contract.MaxMessage)},
-		{"cut between characters", strings.Repeat("é", contract.MaxMessage), strings.Repeat("é", (contract.MaxMessage-3)/2) + "..."},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			if got := Clean(c.text); got != c.want {
-				t.Errorf("Clean(%q) = %q, want %q", c.text, got, c.want)
-			}
-		})
-	}
-}
-
 func TestNames(t *testing.T) {
 	const uid = "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 	for _, op := range []contract.Operation{contract.Provision, contract.Delete, contract.Expand} {

@@ -5,9 +5,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -18,7 +15,7 @@ func Report(root string, err error, stderr io.Writer) int {
 	if err == nil {
 		return contract.ExitDone
 	}
-	fmt.Fprintln(stderr, "error:", err)
+	fmt.Fprintln(stderr, "error:", contract.Paragraph(err.Error()))
 	file, openErr := os.OpenFile(filepath.Join(root, contract.TerminationFile), os.O_WRONLY|os.O_TRUNC, 0)
 	if openErr == nil {
 		_, _ = io.WriteString(file, Message(err)) // stderr has it as well
@@ -28,21 +25,4 @@ func Report(root string, err error, stderr io.Writer) int {
 }
 
 // Message is an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
-func Message(err error) string {
-	printable := strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return ' '
-	}, err.Error())
-	line := strings.Join(strings.Fields(printable), " ")
-	if len(line) <= contract.MaxMessage {
-		return line
-	}
-	const more = "..."
-	end := contract.MaxMessage - len(more)
-	for !utf8.RuneStart(line[end]) {
-		end--
-	}
-	return line[:end] + more
-}
+func Message(err error) string { return contract.Clean(err.Error()) }

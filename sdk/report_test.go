@@ -44,7 +44,7 @@ func TestMessage(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"as it is", "pool gold is full", "pool gold is full"},
 		{"one line", "a\nb\r\n\tc\x00\x1b[31m\u2028d\u202e ", "a b c [31m d"},
-		{"not UTF-8", "a\xffb", "a\ufffdb"},
+		{"not UTF-8", "a\xffb", "a?b"},
 		{"just fits", strings.Repeat("x", 512), strings.Repeat("x", 512)},
 		{"too long", strings.Repeat("x", 513), strings.Repeat("x", 509) + "..."},
 		{"cut on a rune", "x" + strings.Repeat("é", 300), "x" + strings.Repeat("é", 254) + "..."},
@@ -68,7 +68,7 @@ func TestReport(t *testing.T) {
 	if got := pod.Message(t); got != "no way" {
 		t.Errorf("message %q, want %q", got, "no way")
 	}
-	if got := stderr.String(); got != "error: no\nway\n" {
+	if got := stderr.String(); got != "error: no\n  way\n" {
 		t.Errorf("stderr %q", got)
 	}
 	// A shorter message leaves nothing of a longer one.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -83,7 +82,7 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) error {
 	state, unseen := look.state(ctx)
 	found := audit.Compare(state)
 	for _, f := range found {
-		fmt.Fprintf(out, "%s %s: %s\n    %s\n", f.Kind, f.Name, f.Why, f.Command)
+		show(out, f)
 	}
 	switch {
 	case len(unseen) > 0:
@@ -93,6 +92,11 @@ func (o auditOptions) run(ctx context.Context, out, notes io.Writer) error {
 	}
 	fmt.Fprintln(out, "nothing found")
 	return nil
+}
+
+// show prints a finding as two lines, whatever is in it.
+func show(out io.Writer, f audit.Finding) {
+	fmt.Fprintf(out, "%s\n    %s\n", contract.OneLine(fmt.Sprintf("%s %s: %s", f.Kind, f.Name, f.Why)), contract.OneLine(f.Command))
 }
 
 // state looks at the objects before and after the storage, and returns what it could not look at.
@@ -116,5 +120,5 @@ func (l looker) state(ctx context.Context) (audit.State, []error) {
 }
 
 func (l looker) note(format string, args ...any) {
-	fmt.Fprintln(l.notes, strings.TrimSpace(fmt.Sprintf(format, args...)))
+	fmt.Fprintln(l.notes, contract.OneLine(fmt.Sprintf(format, args...)))
 }

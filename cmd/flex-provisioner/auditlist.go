@@ -105,6 +105,9 @@ func repels(taint corev1.Taint, tolerations []corev1.Toleration) bool {
 // errNotHere is a provisioner's word that it has nothing where it was asked, which it cannot tell from something amiss.
 var errNotHere = errors.New("not here")
 
+// maxListing bounds in bytes what an image may print: a hundred thousand volumes with their commands.
+const maxListing = 32 << 20
+
 // ask runs a pod that lists, and returns its log.
 func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters map[string]string, node string) (log string, err error) {
 	pod, err := podspec.List(config, parameters, node, podspec.Cluster{Namespace: l.namespace, KubeAPI: "https://kubernetes.default.svc"})
@@ -139,9 +142,13 @@ func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters m
 	case outcome.Phase != podspec.Succeeded:
 		return "", fmt.Errorf("pod %s that lists: %s", name, outcome.Message)
 	}
-	text, err := pods.GetLogs(name, &corev1.PodLogOptions{Container: podspec.ContainerName}).DoRaw(ctx)
+	most := int64(maxListing)
+	text, err := pods.GetLogs(name, &corev1.PodLogOptions{Container: podspec.ContainerName, LimitBytes: &most}).DoRaw(ctx)
 	if err != nil {
 		return "", fmt.Errorf("read log of pod %s: %w", name, err)
+	}
+	if len(text) >= maxListing {
+		return "", fmt.Errorf("the log of pod %s has %d bytes or more, and is not read: print less beside the names", name, maxListing)
 	}
 	return string(text), nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -45,6 +46,7 @@ func newCommand() *cobra.Command {
 	klog.InitFlags(verbosity)
 	command.Flags().AddGoFlag(verbosity.Lookup("v"))
 	command.Flags().SortFlags = false
+	command.PersistentPreRunE = func(*cobra.Command, []string) error { return logTo(os.Stderr, verbosity.Lookup("v").Value.String()) }
 	command.SetUsageFunc(usage)
 	command.CompletionOptions.DisableDefaultCmd = true
 	command.AddCommand(newAudit())

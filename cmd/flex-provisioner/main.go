@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // The garbage collector runs when what is in use has grown by gcPercent, ballast included. That keeps a large dispatcher's
@@ -33,7 +35,7 @@ func main() {
 	stop()
 	klog.Flush()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "flex-provisioner:", err)
+		fmt.Fprintln(os.Stderr, "flex-provisioner:", contract.Paragraph(err.Error()))
 		var exit exitError
 		if errors.As(err, &exit) {
 			os.Exit(exit.code)

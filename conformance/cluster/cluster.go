@@ -62,10 +62,7 @@ func Run(ctx context.Context, o Options) (report *conformance.Report, err error)
 		if err != nil {
 			return nil, fmt.Errorf("check %s: %w", c.Name, err)
 		}
-		report.Results = append(report.Results, result)
-		if o.Done != nil {
-			o.Done(result)
-		}
+		report.Add(result, o.Done)
 	}
 	report.Runs = len(s.watcher.all())
 	report.Judge()

@@ -2,19 +2,10 @@
 // in force in a cluster are still the same.
 package policies
 
-import _ "embed"
+import "embed"
 
-// Volumes lets a provisioner pod create its own volume alone.
+// Files are the manifests of this directory. Every policy among them is one that the dispatcher compares; there is no
+// other list.
 //
-//go:embed volumes.yaml
-var Volumes string
-
-// Secrets lets a provisioner pod write and delete the Secret of its own volume alone.
-//
-//go:embed secrets.yaml
-var Secrets string
-
-// Namespace lets the dispatcher alone make pods in the provisioners' namespace.
-//
-//go:embed provisioner-namespace.yaml
-var Namespace string
+//go:embed *.yaml
+var Files embed.FS

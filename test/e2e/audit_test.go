@@ -73,7 +73,7 @@ func TestAudit(t *testing.T) {
 	}
 	lines, code := s.audit(program, names...)
 	remove := fmt.Sprintf("rm -rf -- %[1]s/%[2]s %[1]s/.flex-provisioner/%[2]s", root, orphan.volumeName())
-	want := fmt.Sprintf("storage %s: class %s has it, and there is no claim, volume or pod for it\n    ssh %s %s\n", orphan.volumeName(), class.name, nfsServer, remove) +
+	want := fmt.Sprintf("storage %s: class %s has it, and there is no claim, volume or pod for it\n    # the image says: ssh %s %s\n", orphan.volumeName(), class.name, nfsServer, remove) +
 		fmt.Sprintf("empty-volume %s: class %s does not have its storage\n    kubectl -n %s delete pvc %s\n", empty.volumeName(), class.name, s.name, empty.Name)
 	if lines != want || code != 1 {
 		t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)

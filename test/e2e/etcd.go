@@ -116,6 +116,6 @@ func (c *class) used(names ...string) map[string]*claim {
 // orphan is what the audit says of storage of the class that nothing in Kubernetes knows.
 func (c *class) orphan(volume string) string {
 	root := c.dir() + "/volumes/"
-	return fmt.Sprintf("storage %s: class %s has it, and there is no claim, volume or pod for it\n    ssh %s rm -rf -- %s%[1]s %[4]s.flex-provisioner/%[1]s\n",
+	return fmt.Sprintf("storage %s: class %s has it, and there is no claim, volume or pod for it\n    # the image says: ssh %s rm -rf -- %s%[1]s %[4]s.flex-provisioner/%[1]s\n",
 		volume, c.name, nfsServer, root)
 }

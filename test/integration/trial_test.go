@@ -25,7 +25,7 @@ func TestDispatcherMissesPolicies(t *testing.T) {
 	d := runDispatcher(t, server, theFirst)
 	lacks(t, d, "")
 	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	for _, name := range []string{"flex-pv-by-provisioner-pod", "flex-pv-create-only", "flex-secrets-by-provisioner-pod", "flex-provisioner-namespace"} {
+	for _, name := range required(t) {
 		binding, err := bindings.Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -39,6 +39,88 @@ func TestDispatcherMissesPolicies(t *testing.T) {
 			t.Fatal(err)
 		}
 		lacks(t, d, "")
+	}
+	awaitPolicies(t, suite(t))
+}
+
+// required are the policies without which no pod is made: all that are installed, but for the guard of claims' creators.
+func required(t *testing.T) []string {
+	t.Helper()
+	bindings, err := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, b := range bindings.Items {
+		if strings.HasPrefix(b.Name, "flex-") && b.Name != "flex-guard-claim-creator" {
+			names = append(names, b.Name)
+		}
+	}
+	if len(names) < 4 {
+		t.Fatalf("policies %v are installed, want all", names)
+	}
+	return names
+}
+
+// A policy that is narrowed in a way that the tables cannot show is noticed all the same, and named by what narrows it.
+func TestDispatcherNoticesNarrowedPolicies(t *testing.T) {
+	awaitPolicies(t, suite(t))
+	d := runDispatcher(t, server, theFirst)
+	lacks(t, d, "")
+	const policy, binding = "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod", "ValidatingAdmissionPolicyBinding flex-pv-by-provisioner-pod"
+	for _, c := range []struct{ kind, patch, back, want string }{
+		{policy, `{"spec": {"matchConstraints": {"objectSelector": {"matchLabels": {"held": "yes"}}}}}`, `{"spec": {"matchConstraints": {"objectSelector": {"matchLabels": null}}}}`,
+			`spec.matchConstraints.objectSelector.matchLabels is {"held":"yes"}, want none`},
+		{policy, `{"spec": {"matchConstraints": {"matchPolicy": "Exact"}}}`, `{"spec": {"matchConstraints": {"matchPolicy": null}}}`,
+			"spec.matchConstraints.matchPolicy is Exact, want Equivalent"},
+		{policy, `{"spec": {"failurePolicy": "Ignore"}}`, `{"spec": {"failurePolicy": null}}`, "spec.failurePolicy is Ignore, want Fail"},
+		{binding, `{"spec": {"matchResources": {"namespaceSelector": {"matchLabels": {"held": "yes"}}}}}`, `{"spec": {"matchResources": {"namespaceSelector": {"matchLabels": null}}}}`,
+			`spec.matchResources.namespaceSelector.matchLabels is {"held":"yes"}, want none`},
+		{binding, `{"spec": {"validationActions": ["Warn"]}}`, `{"spec": {"validationActions": ["Deny", "Audit"]}}`, "spec.validationActions[0] is Warn, want Deny"},
+		{binding, `{"spec": {"paramRef": {"parameterNotFoundAction": "Allow"}}}`, `{"spec": {"paramRef": {"parameterNotFoundAction": "Deny"}}}`,
+			"spec.paramRef.parameterNotFoundAction is Allow, want Deny"},
+	} {
+		kind, name, _ := strings.Cut(c.kind, " ")
+		for _, step := range []struct{ patch, want string }{{c.patch, c.kind + " is not as shipped: " + c.want + remedy}, {c.back, ""}} {
+			if _, err := server.Kubectl(t.Context(), "patch", kind, name, "--type=merge", "--patch", step.patch); err != nil {
+				t.Fatal(err)
+			}
+			lacks(t, d, step.want)
+		}
+	}
+	if _, err := server.Kubectl(t.Context(), "apply", "-f", "deploy/policies/volumes.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	lacks(t, d, "")
+}
+
+// Each probe is refused by its policy, and by no other: without the policy's binding it is accepted.
+func TestProbes(t *testing.T) {
+	awaitPolicies(t, suite(t))
+	d := newDispatcher(t, server, theFirst)
+	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	for i, tried := range d.Try(t.Context()) {
+		if tried.RefusedBy != tried.Policy || tried.Lacks != "" {
+			t.Errorf("the probe of %s is refused by %q, lacks %q", tried.Policy, tried.RefusedBy, tried.Lacks)
+		}
+		binding, err := bindings.Get(t.Context(), tried.Policy, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := bindings.Delete(t.Context(), tried.Policy, metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want := "ValidatingAdmissionPolicy " + tried.Policy + " is not in force: a dry run that creates "
+		eventually(t, func() error {
+			if now := d.Try(t.Context())[i]; !strings.HasPrefix(now.Lacks, want) {
+				return fmt.Errorf("the probe of %s without its policy: refused by %q, lacks %q", now.Policy, now.RefusedBy, now.Lacks)
+			}
+			return nil
+		})
+		binding.UID, binding.ResourceVersion = "", ""
+		if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	awaitPolicies(t, suite(t))
 }

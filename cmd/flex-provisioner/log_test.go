@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/audit"
+)
+
+const hostile = "no\nI1123 12:00:00.000000       1 x.go:1] \"Forged\"\n\x1b[2J\r\u202e\u009b\x7f\x00\u2028end"
+
+// fit says that a text has nothing but printable characters, tabs and line ends.
+func fit(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) })
+}
+
+// Nothing that is logged reaches a terminal raw, or can pass for a record of its own.
+func TestLog(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	var out bytes.Buffer
+	if err := logTo(&out, "2"); err != nil {
+		t.Fatal(err)
+	}
+	logger := klog.FromContext(context.Background())
+	logger.Info("Reported", "message", hostile, "error", errors.New(hostile))
+	logger.Error(errors.New(hostile), "Will look again", "claimUID", hostile)
+	logger.V(2).Info("Said at this verbosity")
+	logger.V(3).Info("Not said")
+	klog.Infof("a library: %s", hostile)
+	klog.Flush()
+	if !fit(out.String()) {
+		t.Errorf("the log has characters that are not printable: %q", out.String())
+	}
+	if n := len(regexp.MustCompile(`(?m)^[IWEF]`).FindAllString(out.String(), -1)); n != 4 {
+		t.Errorf("the log has %d records, want 4:\n%s", n, out.String())
+	}
+}
+
+func TestVerbosityIsANumber(t *testing.T) {
+	if err := logTo(nil, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A finding is two lines, and a note one, whatever they are made of.
+func TestAuditPrints(t *testing.T) {
+	var out, notes bytes.Buffer
+	show(&out, audit.Finding{Kind: audit.Storage, Name: hostile, Why: hostile, Command: hostile})
+	looker{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
+	for text, lines := range map[string]int{out.String(): 2, notes.String(): 1} {
+		if !fit(text) || strings.Count(text, "\n") != lines {
+			t.Errorf("%q: want %d printable lines", text, lines)
+		}
+	}
+}
