@@ -39,7 +39,7 @@ func TestWrong(t *testing.T) {
 		{"forgetful", "list", "it does not", nil},
 		{"greedy", "delete", "/export/pvc-UID is gone", nil},
 		{"hasty", "provision-twice", "provision exited with code 1 and left no message", []string{"provision-at-once", "provision-killed"}},
-		{"homemade", "volume", `spec.storageClassName is "mine", not "conformance"; annotation pv.kubernetes.io/provisioned-by is ""`, nil},
+		{"homemade", "volume", `spec.storageClassName is "mine", not "conformance"; annotation pv.kubernetes.io/provisioned-by is ""; annotation flex-provisioner.io/record is not the one of volume.yaml`, nil},
 		{"lordly", "non-root", "provision exited with code 1 and left no message; it works as root", nil},
 		{"nameless", "name", "it made /export/vol-RANDOM", []string{"provision-twice", "provision-at-once", "provision-killed", "undo", "exit-codes", "sizes"}},
 		{"scribbling", "read-only-root", "provision exited with code 1 and left no message; it works where its root can be written to", nil},

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/diff"
-	"k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -132,8 +131,7 @@ func TestWithGained(t *testing.T) {
 func TestSkeletonIsRecorded(t *testing.T) {
 	f := hostileFacts("")
 	f.claim = scene{}.makeClaim()
-	none := cache.NewStore(cache.MetaNamespaceKeyFunc)
-	d := &Dispatcher{options: Options{RecordKey: testKey}, creators: creators{policies: none, bindings: none}}
+	d := &Dispatcher{options: Options{RecordKey: testKey}, creators: &creators{}}
 	f.now = time.Now()
 	attempt, err := d.attemptOf(f, &order{op: contract.Provision})
 	if err != nil {
