@@ -76,7 +76,12 @@ var probes = []probe{
 			ObjectMeta: metav1.ObjectMeta{Name: allowList}}, dryRun)
 		return err
 	}},
-	{"flex-provisioner-namespace", "a pod with a name of its own", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-provisioner-namespace", "an event on a pod that does not start", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
+		_, err := client.CoreV1().Events(s.pods.Namespace).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: TrialAccount},
+			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: s.pods.Namespace, Name: TrialPod}, Type: corev1.EventTypeWarning, Reason: "FailedMount"}, dryRun)
+		return err
+	}},
+	{"flex-dispatcher", "a pod with a name of its own", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
 		return createPod(ctx, client, s, func(pod *corev1.Pod) { pod.Name = TrialAccount })
 	}},
 }

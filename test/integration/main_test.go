@@ -24,6 +24,10 @@ var users = []apiserver.User{
 	{Name: "system:kube-scheduler"},
 	{Name: "system:node:node1", Groups: []string{"system:nodes"}},
 	{Name: "system:serviceaccount:kube-system:statefulset-controller"},
+	{Name: "system:serviceaccount:calico-system:calico-cni-plugin"},
+	{Name: "system:serviceaccount:kube-system:cilium"},
+	{Name: "system:ovn-node:node1", Groups: []string{"system:ovn-nodes"}},
+	{Name: "system:serviceaccount:istio-system:istio-cni"},
 }
 
 func TestMain(m *testing.M) {

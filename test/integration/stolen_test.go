@@ -31,14 +31,14 @@ func TestStolenTokenEndsWithThePod(t *testing.T) {
 			t.Parallel()
 			pod := provisionerPod(t, c.pod, "foo")
 			pods := server.Client(apiserver.Admin.Token()).CoreV1().Pods(contract.ProvisionersNamespace)
+			release := func(ctx context.Context) error {
+				_, err := pods.Patch(ctx, pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+				return err
+			}
 			if c.keep {
-				hold := []byte(`{"metadata":{"finalizers":["` + contract.PodFinalizer + `"]}}`)
-				if _, err := pods.Patch(t.Context(), pod.Name, types.MergePatchType, hold, metav1.PatchOptions{}); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() {
-					_, _ = pods.Patch(context.Background(), pod.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-				})
+				t.Cleanup(func() { _ = release(context.Background()) })
+			} else if err := release(t.Context()); err != nil {
+				t.Fatal(err)
 			}
 			stolen := token(t, contract.ProvisionersNamespace, "foo", pod)
 			volume := ownVolume(t, pod.Name)
@@ -76,5 +76,5 @@ func ownVolume(t *testing.T, pod string) map[string]any {
 	readData(t, "volumes.yaml", &data)
 	uid := pod[len("prov-") : len("prov-")+36]
 	return merged(data.Volumes["silver"], map[string]any{
-		"metadata": map[string]any{"name": "pvc-" + uid}, "spec": map[string]any{"claimRef": map[string]any{"uid": uid}}})
+		"metadata": map[string]any{"name": "pvc-" + uid, "annotations": map[string]any{contract.AnnClaimUID: uid}}, "spec": map[string]any{"claimRef": map[string]any{"uid": uid}}})
 }

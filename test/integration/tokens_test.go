@@ -10,9 +10,12 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
@@ -61,12 +64,15 @@ func provisionerPod(t *testing.T, name, account string) *corev1.Pod {
 	t.Helper()
 	no, yes := false, true
 	user := int64(65532)
+	operation, uid, _, _ := podspec.ParseName(name)
 	pods := server.Client(dispatcherToken(t)).CoreV1().Pods(contract.ProvisionersNamespace)
 	pod, err := pods.Create(t.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{contract.PodFinalizer},
+			Labels: map[string]string{contract.LabelClaimUID: uid, contract.LabelOperation: string(operation)}},
 		Spec: corev1.PodSpec{
-			ServiceAccountName: account,
-			RestartPolicy:      corev1.RestartPolicyNever,
+			ServiceAccountName:           account,
+			AutomountServiceAccountToken: &no,
+			RestartPolicy:                corev1.RestartPolicyNever,
 			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user,
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Volumes: []corev1.Volume{{ // a node gets tokens only for pods that ask for one
@@ -76,6 +82,7 @@ func provisionerPod(t *testing.T, name, account string) *corev1.Pod {
 			}},
 			Containers: []corev1.Container{{
 				Name: "provisioner", Image: "example.com/provisioner",
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
 					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}},
 			}},
@@ -85,6 +92,12 @@ func provisionerPod(t *testing.T, name, account string) *corev1.Pod {
 		t.Fatalf("create pod %s as the dispatcher: %v", name, err)
 	}
 	t.Cleanup(func() { removePod(t, name) })
+	// A dispatcher that runs in a test would find that the pod's claim does not exist, and remove it.
+	_, err = server.Client(apiserver.Admin.Token()).CoreV1().Pods(contract.ProvisionersNamespace).Patch(t.Context(), name, types.MergePatchType,
+		[]byte(`{"metadata":{"labels":null}}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatalf("take the labels off pod %s: %v", name, err)
+	}
 	return pod
 }
 
@@ -92,7 +105,11 @@ func removePod(t *testing.T, name string) {
 	t.Helper()
 	now := int64(0)
 	pods := server.Client(apiserver.Admin.Token()).CoreV1().Pods(contract.ProvisionersNamespace)
-	err := pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	_, err := pods.Patch(context.Background(), name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		t.Error(fmt.Errorf("take finalizers off pod %s: %w", name, err))
+	}
+	err = pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err != nil && !apierrors.IsNotFound(err) {
 		t.Error(fmt.Errorf("delete pod %s: %w", name, err))
 	}
