@@ -161,6 +161,7 @@ func (d *Dispatcher) confirmVolume(ctx context.Context, f *facts) error {
 		return fmt.Errorf("get volume %s: %w", name, err)
 	default:
 		d.options.RecordKey.Mark(volume)
+		volume.Spec.AccessModes = distinct(volume.Spec.AccessModes)
 		f.volume = volume
 	}
 	return nil
@@ -175,6 +176,7 @@ func (d *Dispatcher) liveClaim(ctx context.Context, claim *corev1.PersistentVolu
 	case err != nil:
 		return claim, fmt.Errorf("get claim %s/%s: %w", claim.Namespace, claim.Name, err)
 	}
+	now.Spec.AccessModes = distinct(now.Spec.AccessModes)
 	return now, nil
 }
 

@@ -1,12 +1,13 @@
 package dispatcher
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -17,9 +18,38 @@ import (
 // has fifty thousand bound volumes of a few classes and sizes. Nobody may change what came from a cache, so that sharing
 // is safe; and nothing from a cache is written back whole, so that what is missing is not lost: the library and the
 // dispatcher patch finalizers and single annotations.
+//
+// Tenants and images write these objects. So the work for an object is linear in its size, and what is shared is either
+// weak, as texts are, or in a table of bounded size.
 type lean struct {
-	key    podspec.RecordKey
-	shared sync.Map
+	key     podspec.RecordKey
+	sizes   table[size, corev1.ResourceList]
+	volumes table[volumeNotes, map[string]string]
+	claims  table[claimNotes, map[string]string]
+}
+
+// table holds values that many objects have in common, by what they consist of. When it is full it begins anew, so that
+// values that came once do not stay.
+type table[K comparable, V any] struct {
+	mu     sync.Mutex
+	values map[K]V
+}
+
+// tableSize is for more classes, nodes and sizes than most clusters have.
+const tableSize = 1024
+
+// share is the first value that came with the key.
+func (t *table[K, V]) share(key K, value V) V {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known, ok := t.values[key]; ok {
+		return known
+	}
+	if t.values == nil || len(t.values) >= tableSize {
+		t.values = map[K]V{}
+	}
+	t.values[key] = value
+	return value
 }
 
 func (l *lean) transform(obj any) (any, error) {
@@ -41,9 +71,9 @@ func (l *lean) transform(obj any) (any, error) {
 
 // event keeps what troubles read. The API server keeps events for an hour, whatever became of their pods.
 func (l *lean) event(e *corev1.Event) {
-	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: l.text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
+	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
 	if startEvents[e.Reason] {
-		kept.Reason, kept.Message = l.text(e.Reason), e.Message
+		kept.Reason, kept.Message = text(e.Reason), podspec.Clip(e.Message, maxEvent)
 		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
 	}
 	*e = kept
@@ -56,19 +86,19 @@ func (l *lean) pod(pod *corev1.Pod) {
 	delete(pod.Annotations, contract.AnnScript)
 	for _, key := range []string{contract.AnnClass, contract.AnnConfig} {
 		if value, ok := pod.Annotations[key]; ok {
-			pod.Annotations[key] = l.text(value)
+			pod.Annotations[key] = text(value)
 		}
 	}
-	pod.Namespace = l.text(pod.Namespace)
-	pod.Finalizers = l.texts(pod.Finalizers)
-	pod.Spec = corev1.PodSpec{NodeName: l.text(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
+	pod.Namespace = text(pod.Namespace)
+	pod.Finalizers = texts(pod.Finalizers)
+	pod.Spec = corev1.PodSpec{NodeName: text(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
 	s := &pod.Status
-	pod.Status = corev1.PodStatus{Phase: corev1.PodPhase(l.text(string(s.Phase))), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime,
+	pod.Status = corev1.PodStatus{Phase: text(s.Phase), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime,
 		Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
 	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i, c := range statuses {
-			statuses[i] = corev1.ContainerStatus{Name: l.text(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
-				RestartCount: c.RestartCount, ContainerID: c.ContainerID, ImageID: l.text(c.ImageID), Image: l.text(c.Image)}
+			statuses[i] = corev1.ContainerStatus{Name: text(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
+				RestartCount: c.RestartCount, ContainerID: c.ContainerID, ImageID: text(c.ImageID), Image: text(c.Image)}
 		}
 	}
 }
@@ -76,11 +106,6 @@ func (l *lean) pod(pod *corev1.Pod) {
 // read are the annotations, beside our own, by which somebody here or the library knows bound claims and their volumes.
 var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
 	podspec.Verified, "pv.kubernetes.io/migrated-to"}
-
-// rare says that a waiting claim's annotation is not one of those that Kubernetes gives to all of a class.
-func rare(key string) bool {
-	return key != "volume.kubernetes.io/storage-provisioner" && key != "volume.beta.kubernetes.io/storage-provisioner" && key != annSelectedNode
-}
 
 func unread(key string) bool {
 	return key == contract.AnnClaimUID || // as the volume's name says
@@ -94,19 +119,20 @@ func (l *lean) claim(claim *corev1.PersistentVolumeClaim) {
 		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
 		claim.Annotations = without(claim.Annotations, unread)
 		claim.Labels = nil
-	} else if !slices.ContainsFunc(slices.Collect(maps.Keys(claim.Annotations)), rare) {
-		claim.Annotations = l.pairs(claim.Annotations)
+	} else {
+		claim.Annotations = l.claimNotes(claim.Annotations)
 	}
-	claim.Namespace = l.text(claim.Namespace)
-	claim.Status.Phase = corev1.PersistentVolumeClaimPhase(l.text(string(claim.Status.Phase)))
-	claim.Finalizers = l.texts(claim.Finalizers)
+	claim.Namespace = text(claim.Namespace)
+	claim.Status.Phase = text(claim.Status.Phase)
+	claim.Finalizers = texts(claim.Finalizers)
 	if class := claim.Spec.StorageClassName; class != nil {
-		claim.Spec.StorageClassName = of(l, "class/"+*class, class)
+		shared := text(*class)
+		claim.Spec.StorageClassName = &shared
 	}
-	claim.Spec.AccessModes, claim.Status.AccessModes = l.modes(claim.Spec.AccessModes), l.modes(claim.Status.AccessModes)
-	claim.Spec.VolumeMode = l.mode(claim.Spec.VolumeMode)
-	claim.Spec.Resources.Requests = l.sizes(claim.Spec.Resources.Requests)
-	claim.Status.Capacity = l.sizes(claim.Status.Capacity)
+	claim.Spec.AccessModes, claim.Status.AccessModes = distinct(claim.Spec.AccessModes), distinct(claim.Status.AccessModes)
+	claim.Spec.VolumeMode = sharedMode(claim.Spec.VolumeMode)
+	claim.Spec.Resources.Requests = l.size(claim.Spec.Resources.Requests)
+	claim.Status.Capacity = l.size(claim.Status.Capacity)
 }
 
 // volume loses its source, of which only the kind stays, and where it can be reached from. Who needs them reads the
@@ -117,17 +143,17 @@ func (l *lean) volume(v *corev1.PersistentVolume) {
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
 	restored := podspec.Restored(v)
-	v.Annotations, v.Labels = l.pairs(without(v.Annotations, func(key string) bool {
+	v.Annotations, v.Labels = l.volumeNotes(without(v.Annotations, func(key string) bool {
 		// Each volume was made before another time; without that none counts as restored.
 		return unread(key) || key == contract.AnnMadeBefore && !restored
 	})), nil
-	v.Finalizers = l.texts(v.Finalizers)
-	s.StorageClassName = l.text(s.StorageClassName)
-	s.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimPolicy(l.text(string(s.PersistentVolumeReclaimPolicy)))
-	s.AccessModes, s.VolumeMode, s.Capacity = l.modes(s.AccessModes), l.mode(s.VolumeMode), l.sizes(s.Capacity)
-	v.Status.Phase = corev1.PersistentVolumePhase(l.text(string(v.Status.Phase)))
+	v.Finalizers = texts(v.Finalizers)
+	s.StorageClassName = text(s.StorageClassName)
+	s.PersistentVolumeReclaimPolicy = text(s.PersistentVolumeReclaimPolicy)
+	s.AccessModes, s.VolumeMode, s.Capacity = distinct(s.AccessModes), sharedMode(s.VolumeMode), l.size(s.Capacity)
+	v.Status.Phase = text(v.Status.Phase)
 	if ref := s.ClaimRef; ref != nil {
-		s.ClaimRef = &corev1.ObjectReference{Namespace: l.text(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID)}
+		s.ClaimRef = &corev1.ObjectReference{Namespace: text(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID)}
 	}
 }
 
@@ -167,53 +193,6 @@ func tail[UID ~string](volumeName string, uid UID) UID {
 	return uid
 }
 
-// of is the first value that came with the key. Keys are few: classes, sizes, modes, namespaces, images.
-func of[V any](l *lean, key string, value V) V {
-	if known, ok := l.shared.Load(key); ok {
-		return known.(V)
-	}
-	known, _ := l.shared.LoadOrStore(strings.Clone(key), value)
-	return known.(V)
-}
-
-func (l *lean) text(s string) string {
-	if s == "" {
-		return ""
-	}
-	return of(l, s, s)
-}
-
-func (l *lean) texts(list []string) []string {
-	if len(list) == 0 {
-		return nil
-	}
-	return of(l, "list/"+strings.Join(list, "\x00"), slices.Clip(list))
-}
-
-func (l *lean) modes(list []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
-	key := "modes/"
-	for _, mode := range list {
-		key += string(mode) + "\x00"
-	}
-	return of(l, key, slices.Clip(list))
-}
-
-func (l *lean) mode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
-	if mode == nil {
-		return nil
-	}
-	return of(l, "mode/"+string(*mode), mode)
-}
-
-func (l *lean) sizes(list corev1.ResourceList) corev1.ResourceList {
-	key := "sizes/"
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		quantity := list[name]
-		key += string(name) + "=" + quantity.String() + "\x00"
-	}
-	return of(l, key, list)
-}
-
 // without is what is left of the annotations, nil for none. They are not changed: a reflector that streams its list
 // transforms objects twice, the second time with what they share by then.
 func without(annotations map[string]string, drop func(key string) bool) map[string]string {
@@ -229,14 +208,111 @@ func without(annotations map[string]string, drop func(key string) bool) map[stri
 	return rest
 }
 
-// pairs are few where they hold class, provisioner, config and identity.
-func (l *lean) pairs(annotations map[string]string) map[string]string {
+// longText is more than what is the same in many objects has.
+const longText = 4096
+
+// text shares the text with others that are the same. The share is weak: it goes with the last object.
+func text[T ~string](s T) T {
+	if len(s) > longText {
+		return s
+	}
+	return T(unique.Make(string(s)).Value())
+}
+
+func texts(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	shared := make([]string, len(list))
+	for i, s := range list {
+		shared[i] = text(s)
+	}
+	return shared
+}
+
+// single are the lists of one access mode, which most claims and volumes have.
+var single = map[corev1.PersistentVolumeAccessMode][]corev1.PersistentVolumeAccessMode{
+	corev1.ReadWriteOnce: {corev1.ReadWriteOnce}, corev1.ReadOnlyMany: {corev1.ReadOnlyMany},
+	corev1.ReadWriteMany: {corev1.ReadWriteMany}, corev1.ReadWriteOncePod: {corev1.ReadWriteOncePod},
+}
+
+// manyModes is more access modes than there are.
+const manyModes = 8
+
+// distinct are the access modes, each once. The API server takes a list of 40,000 that are all the same.
+func distinct(list []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
+	var modes []corev1.PersistentVolumeAccessMode
+	for _, mode := range list {
+		if len(modes) < manyModes && !slices.Contains(modes, mode) {
+			modes = append(modes, text(mode))
+		}
+	}
+	if len(modes) == 1 && single[modes[0]] != nil {
+		return single[modes[0]]
+	}
+	return modes
+}
+
+var filesystem, block = corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock
+
+func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
+	switch {
+	case mode == nil:
+		return nil
+	case *mode == filesystem:
+		return &filesystem
+	case *mode == block:
+		return &block
+	}
+	return mode
+}
+
+// size is a list of sizes that has the size of the storage alone.
+type size struct {
+	bytes  int64
+	format resource.Format
+}
+
+func (l *lean) size(list corev1.ResourceList) corev1.ResourceList {
+	storage, found := list[corev1.ResourceStorage]
+	bytes, whole := storage.AsInt64()
+	if !found || !whole || len(list) != 1 {
+		return list
+	}
+	return l.sizes.share(size{bytes, storage.Format}, list)
+}
+
+// volumeNotes are the annotations of a volume, where it has no others.
+type volumeNotes struct{ provisioner, identity, config, verified string }
+
+func (l *lean) volumeNotes(annotations map[string]string) map[string]string {
+	n := volumeNotes{annotations[contract.ProvisionedBy], annotations[contract.AnnIdentity], annotations[contract.AnnConfig], annotations[podspec.Verified]}
+	return share(&l.volumes, n, annotations, contract.ProvisionedBy, contract.AnnIdentity, contract.AnnConfig, podspec.Verified)
+}
+
+// claimNotes are the annotations of a claim that waits, where it has no others than those that Kubernetes gives to it.
+type claimNotes struct{ provisioner, beta, node string }
+
+const annStorageProvisioner, annBetaStorageProvisioner = "volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"
+
+func (l *lean) claimNotes(annotations map[string]string) map[string]string {
+	n := claimNotes{annotations[annStorageProvisioner], annotations[annBetaStorageProvisioner], annotations[annSelectedNode]}
+	return share(&l.claims, n, annotations, annStorageProvisioner, annBetaStorageProvisioner, annSelectedNode)
+}
+
+// share shares annotations that have all the keys, or some with the others empty, and no more.
+func share[K comparable](t *table[K, map[string]string], key K, annotations map[string]string, keys ...string) map[string]string {
 	if len(annotations) == 0 {
 		return nil
 	}
-	key := "pairs/"
-	for _, name := range slices.Sorted(maps.Keys(annotations)) {
-		key += name + "=" + annotations[name] + "\x00"
+	known, length := 0, 0
+	for _, k := range keys {
+		if value, found := annotations[k]; found && value != "" {
+			known, length = known+1, length+len(value)
+		}
 	}
-	return of(l, key, annotations)
+	if known != len(annotations) || length > longText {
+		return annotations
+	}
+	return t.share(key, annotations)
 }

@@ -1,0 +1,173 @@
+package dispatcher
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// A text of one object that reads like another's is a text, wherever it stands.
+func TestLeanTellsTextsApart(t *testing.T) {
+	var l lean
+	transformed(t, &l, fullVolume(uid))
+	class := "silver"
+	transformed(t, &l, &corev1.PersistentVolumeClaim{Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class}})
+	for _, hostile := range []string{"class/silver", "mode/Filesystem", "modes/ReadWriteOnce\x00", "sizes/storage=1Gi\x00", "list/" + contract.VolumeFinalizer, "pairs/"} {
+		v := fullVolume(uid)
+		v.Spec.ClaimRef.Namespace = hostile
+		if got := transformed(t, &l, v).Spec.ClaimRef.Namespace; got != hostile {
+			t.Errorf("namespace %q became %q", hostile, got)
+		}
+	}
+}
+
+// Annotations of one claim that read like those of another stay its own.
+func TestLeanKeepsAnnotationsApart(t *testing.T) {
+	var l lean
+	for _, annotations := range []map[string]string{
+		{annStorageProvisioner: "p", annSelectedNode: "n"},
+		{annSelectedNode: "n\x00" + annStorageProvisioner + "=p"},
+		{annStorageProvisioner: "p", annBetaStorageProvisioner: "n"},
+		{annStorageProvisioner: "", annSelectedNode: "n"},
+		{annSelectedNode: "n"},
+		{annStorageProvisioner: "p", annSelectedNode: "n", "mine": "x"},
+	} {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
+		want := map[string]string{}
+		for key, value := range annotations {
+			want[key] = value
+		}
+		if got := transformed(t, &l, claim).Annotations; !reflect.DeepEqual(got, want) {
+			t.Errorf("annotations %q became %q", want, got)
+		}
+	}
+}
+
+// A claim may have as many access modes as fit into a request. They are as many as there are kinds of them afterwards.
+func TestLeanManyModes(t *testing.T) {
+	claim := &corev1.PersistentVolumeClaim{}
+	for range 20_000 {
+		claim.Spec.AccessModes = append(claim.Spec.AccessModes, corev1.ReadWriteOnce, corev1.ReadOnlyMany)
+	}
+	var l lean
+	began := time.Now()
+	got := transformed(t, &l, claim).Spec.AccessModes
+	if took := time.Since(began); took > time.Second/4 {
+		t.Errorf("it took %s", took)
+	}
+	if want := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany}; !reflect.DeepEqual(got, want) {
+		t.Errorf("access modes are %v, want %v", got, want)
+	}
+}
+
+// What odd objects brought goes with them.
+func TestLeanForgets(t *testing.T) {
+	var l lean
+	heap := func() uint64 {
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	odd := func(from, count int) {
+		for i := from; i < from+count; i++ {
+			long := fmt.Sprint(i, strings.Repeat("x", 8000))
+			class := "class" + long
+			transformed(t, &l, &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns" + long[:1000], Finalizers: []string{long}, Annotations: map[string]string{annSelectedNode: long[:3000], annStorageProvisioner: long[:900]}},
+				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(long)},
+					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI)}}}})
+		}
+	}
+	odd(0, 2*tableSize)
+	before := heap()
+	odd(2*tableSize, 8*tableSize) // 250 MB of text
+	if after := heap(); after > before+16<<20 {
+		t.Errorf("the heap grew from %d to %d bytes", before, after)
+	}
+	runtime.KeepAlive(&l)
+}
+
+// fuzzed reads an object of a kind from JSON, nil where it is none.
+func fuzzed(kind byte, text []byte) any {
+	objects := []any{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Event{}, &storagev1.StorageClass{}, &corev1.ConfigMap{},
+		&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}}
+	object := objects[int(kind)%len(objects)]
+	if json.Unmarshal(text, object) != nil {
+		return nil
+	}
+	return object
+}
+
+// FuzzTransform gives informers arbitrary objects. Nothing of one shows in another, twice is the same as once, and what the
+// indexes and the dispatcher's decisions read can be read.
+func FuzzTransform(f *testing.F) {
+	for kind, text := range []string{
+		`{"metadata":{"name":"prov-x-0","annotations":{"flex-provisioner.io/request":"{"}},"status":{"phase":"Failed","containerStatuses":[{"name":"x"}]}}`,
+		`{"metadata":{"annotations":{"volume.kubernetes.io/selected-node":"a\u0000b=c"}},"spec":{"accessModes":["ReadWriteOnce","x","x"],"resources":{"requests":{"storage":"1e3"}}}}`,
+		`{"metadata":{"name":"pvc-1","annotations":{"flex-provisioner.io/record":"00","record verified":"true"}},"spec":{"claimRef":{"namespace":"class/silver","uid":"1"},"capacity":{"storage":"1Gi","x":"2"}}}`,
+		`{"reason":"FailedMount","message":"x","involvedObject":{"name":"prov-x-0"}}`,
+		`{"parameters":{"":""}}`, `{"data":{"reason":"x"}}`, `{"spec":{"matchConstraints":null}}`, `{"spec":{"validationActions":[""]}}`,
+	} {
+		f.Add(byte(kind), []byte(text), []byte(`{"metadata":{"name":"pvc-2"},"spec":{"claimRef":{"namespace":"silver"},"accessModes":["ReadWriteMany"]}}`))
+	}
+	used := &lean{key: testKey} // it has seen all others before
+	f.Fuzz(func(t *testing.T, kind byte, text, others []byte) {
+		object, again := fuzzed(kind, text), fuzzed(kind, text)
+		if object == nil {
+			return
+		}
+		for i := range byte(8) {
+			if other := fuzzed(i, others); other != nil {
+				transformed(t, used, other)
+			}
+		}
+		fresh := transformed(t, &lean{key: testKey}, again)
+		got := transformed(t, used, object)
+		if !reflect.DeepEqual(got, fresh) {
+			t.Fatalf("beside others it is\n%+v\nand alone\n%+v", got, fresh)
+		}
+		was, err := json.Marshal(got)
+		if err != nil {
+			return // a quantity that JSON cannot carry
+		}
+		twice, err := json.Marshal(transformed(t, used, got))
+		if err != nil || string(twice) != string(was) {
+			t.Fatalf("a second time it becomes\n%s\nof\n%s (%v)", twice, was, err)
+		}
+		switch o := got.(type) {
+		case *corev1.PersistentVolumeClaim:
+			if _, err := indexOrigin(o); err != nil {
+				t.Error(err)
+			}
+			unsettled(o)
+			refusals(o, hostileFacts("").config)
+		case *corev1.PersistentVolume:
+			f := hostileFacts("")
+			f.volume = o
+			f.volumeIdentity()
+			if _, written := o.Annotations[podspec.Verified]; podspec.Recorded(o) && !strings.Contains(string(text), podspec.Verified) && written {
+				t.Error("a record was forged")
+			}
+		case *corev1.Pod:
+			newAttempt(o, "")
+		case *corev1.Event:
+			newTroubles().note(o)
+		}
+	})
+}
