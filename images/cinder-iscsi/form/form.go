@@ -17,7 +17,7 @@ const (
 	// maxName is the length of an iSCSI and of an NVMe name, in their standards.
 	maxName = 223
 	// maxQuoted is how much of a value an error shows.
-	maxQuoted = 64
+	maxQuoted = 100
 	// maxLine is how much of a server's text Line leaves.
 	maxLine = 400
 )
