@@ -41,15 +41,21 @@ func FuzzDecode(f *testing.F) {
 // fuzzKind maps connections of one kind. Its seeds are the cases, and each hostile value of the tables in any of their places.
 func fuzzKind(f *testing.F, kind string) {
 	addFolders(f)
-	for i, text := range []string{
+	f.Add([]byte(`{"target_portal": "10.0.0.1", "target_iqn": "iqn.2010-10.org:a", "target_lun": 1, "target_portals": ["10.0.0.1", "[fd00::1]:1"]}`), uint8(0), "", true)
+	f.Add([]byte(`{"target_wwn": ["500a098280feeba5", "500a098280feeba6"], "target_luns": [1, 2], "target_lun": 2}`), uint8(9), "", true)
+	for _, text := range []string{
 		"10.0.0.1:3260", "[fe80::1%eth0]:3260", "-o", "../..", "iqn.2010-10.org:a/../b", "eui.0123456789abcdef", "500a098280feeba6", ".*", "nqn.a,b", "a\nb", "\x00",
-		strings.Repeat("x", 1000), "256", "-1", "0x500a098280feeba5", "rocev2", "CHAP", "pool/image", "fd00::1", "ro", "\u202e", "65536",
+		strings.Repeat("x", 1000), "256", "-1", "0x500a098280feeba5", "rocev2", "CHAP", "pool/image", "fd00::1", "ro", "\u202e", "65536", "0",
+		"iqn.2010-10.org:a..b", "iqn.2010-10.org:*", "nqn.a..b", "nqn.a/b", "pool/a..b", "10.0.0.1:0", "127.1", "fe80::1%a,b", strings.Repeat("a.", 120),
 	} {
 		data, err := json.Marshal(bases[kind])
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data, uint8(i), text, i%2 == 0)
+		for at := range len(bases[kind]) + 2 {
+			f.Add(data, uint8(at), text, false)
+			f.Add(data, uint8(at), text, true)
+		}
 	}
 	inputs := fuzzInputs(f)
 	f.Fuzz(func(t *testing.T, data []byte, at uint8, text string, other bool) {
@@ -57,7 +63,10 @@ func fuzzKind(f *testing.F, kind string) {
 		if !json.Valid(data) {
 			return
 		}
-		mapAndCheck(t, inputs[other], fmt.Appendf(nil, `{"driver_volume_type": %q, "data": %s}`, kind, data))
+		mapped := mapAndCheck(t, inputs[other], fmt.Appendf(nil, `{"driver_volume_type": %q, "data": %s}`, kind, data))
+		if mapped.Source.FC != nil {
+			checkLUNs(t, data, mapped.Source.FC)
+		}
 	})
 }
 
@@ -125,23 +134,25 @@ func replace(value any, left *int, text string) any {
 	return value
 }
 
-// mapAndCheck: what comes out is an error that can be shown, or a volume that neither the API server nor a node is misled by.
-func mapAndCheck(t *testing.T, in mapper.Input, data []byte) {
+// mapAndCheck: what comes out is an error that can be shown, or a volume that neither the API server nor a node is misled by,
+// and the same each time.
+func mapAndCheck(t *testing.T, in mapper.Input, data []byte) mapper.Mapped {
 	connection, err := mapper.Decode(data)
 	if err != nil {
 		checkError(t, err)
-		return
+		return mapper.Mapped{}
 	}
 	mapped, err := mapper.Map(connection, in)
 	if err != nil {
 		checkError(t, err)
-		return
+		return mapper.Mapped{}
 	}
 	check(t, mapped, in)
 	again, err := mapper.Map(connection, in)
 	if err != nil || mustJSON(t, again.Source) != mustJSON(t, mapped.Source) {
 		t.Errorf("mapped once as %s, and then as %s, %v", mustJSON(t, mapped.Source), mustJSON(t, again.Source), err)
 	}
+	return mapped
 }
 
 func mustJSON(t *testing.T, value any) string {

@@ -1,6 +1,9 @@
 package mapper_test
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -154,6 +157,39 @@ func checkFC(t *testing.T, s *corev1.FCVolumeSource) {
 	}
 	for i, wwn := range s.TargetWWNs {
 		is(t, "targetWWN", wwn, len(wwn) == 16 && only(wwn, hex, 16) && !slices.Contains(s.TargetWWNs[:i], wwn))
+	}
+}
+
+// checkLUNs: where each target has a LUN in a list, no target is mapped that has another than the volume. What is written
+// twice is left out.
+func checkLUNs(t *testing.T, data []byte, s *corev1.FCVolumeSource) {
+	t.Helper()
+	var said struct {
+		WWN  any   `json:"target_wwn"`
+		WWNs []any `json:"target_wwns"`
+		LUNs []any `json:"target_luns"`
+	}
+	numbers := json.NewDecoder(bytes.NewReader(data))
+	numbers.UseNumber()
+	lower := strings.ToLower(string(data))
+	if strings.Count(lower, "target_luns") != 1 || strings.Count(lower, "target_wwn\"") > 1 || strings.Count(lower, "target_wwns") > 1 ||
+		strings.Contains(lower, "lun_map") || numbers.Decode(&said) != nil || len(said.LUNs) == 0 {
+		return
+	}
+	names := said.WWNs
+	if list, is := said.WWN.([]any); is && len(names) == 0 {
+		names = list
+	}
+	for _, wwn := range s.TargetWWNs {
+		found := false
+		for i, name := range names {
+			text := strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(fmt.Sprint(name)), "0x"), ":", "")
+			if text == wwn && i < len(said.LUNs) {
+				lun, err := strconv.Atoi(fmt.Sprint(said.LUNs[i]))
+				found = found || err == nil && lun == int(*s.Lun)
+			}
+		}
+		is(t, "targetWWN at LUN "+strconv.Itoa(int(*s.Lun)), wwn, found || len(names) == 0)
 	}
 }
 
