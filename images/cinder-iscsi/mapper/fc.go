@@ -128,7 +128,7 @@ func (d fcData) targets() ([]fcTarget, error) {
 	if len(targets) == 0 {
 		return nil, errors.New("target_wwn is missing")
 	}
-	return targets, nil
+	return targets, form.Count("initiator_target_lun_map beside "+field, len(targets))
 }
 
 // sameLUN are the targets at target_lun, or where that is missing at the LUN of the first target.

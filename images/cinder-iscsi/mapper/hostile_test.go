@@ -54,6 +54,23 @@ func mapWith(t *testing.T, kind string, change fields) (mapper.Mapped, string) {
 
 func times[T any](n int, item T) []T { return slices.Repeat([]T{item}, n) }
 
+// wwns are n names of targets.
+func wwns(from, n int) []string {
+	var names []string
+	for i := range n {
+		names = append(names, fmt.Sprintf("%016x", from+i))
+	}
+	return names
+}
+
+// pairs are targets with the volume at LUN 1.
+func pairs(wwns []string) (targets [][]any) {
+	for _, wwn := range wwns {
+		targets = append(targets, []any{wwn, 1})
+	}
+	return targets
+}
+
 // Forms, as errors say them.
 const (
 	portalForm = "is not an IP address without a zone or a DNS name, with a port or without"
@@ -101,6 +118,9 @@ func TestHostile(t *testing.T) {
 		{"fibre_channel", fields{"target_wwns": []string{"500a098280feeba5", "500a098280feeba5|."}}, `target_wwns[1] "500a098280feeba5|." ` + wwnForm},
 		{"fibre_channel", fields{"target_wwn": times(65, "500a098280feeba5")}, "target_wwn has 65 items; it may have 64"},
 		{"fibre_channel", fields{"initiator_target_lun_map": fields{"a": [][]any{{".*", 1}}}}, `initiator_target_lun_map ".*" ` + wwnForm},
+		{"fibre_channel", fields{"target_wwns": wwns(0, 40), "target_luns": times(40, 1), "initiator_target_lun_map": fields{"a": pairs(wwns(40, 25))}},
+			"initiator_target_lun_map beside target_wwns has 65 items; it may have 64"},
+		{"fibre_channel", fields{"initiator_target_lun_map": fields{"a": pairs(wwns(0, 65))}}, "connection info has a field that is no map to at most 64 targets"},
 		{"fibre_channel", fields{"initiator_target_lun_map": []string{"500a098280feeba5"}}, "connection info has a field that is no map of initiators to targets with LUNs"},
 		{"fibre_channel", fields{"initiator_target_lun_map": fields{"a": []string{"500a098280feeba5"}}}, "connection info has a field that is no map of initiators to targets with LUNs"},
 

@@ -125,7 +125,7 @@ func checkISCSI(t *testing.T, s *corev1.ISCSIPersistentVolumeSource, m mapper.Ma
 	t.Helper()
 	is(t, "targetPortal", s.TargetPortal, isHostPort(s.TargetPortal))
 	for i, portal := range s.Portals {
-		is(t, "portal", portal, isHostPort(portal) && portal != s.TargetPortal && !slices.Contains(s.Portals[:i], portal) && len(s.Portals) <= 65)
+		is(t, "portal", portal, isHostPort(portal) && portal != s.TargetPortal && !slices.Contains(s.Portals[:i], portal) && len(s.Portals) <= 64)
 	}
 	is(t, "iqn", s.IQN, isISCSIName(s.IQN))
 	is(t, "lun", strconv.Itoa(int(s.Lun)), s.Lun >= 0 && s.Lun <= 255)
@@ -152,7 +152,7 @@ func checkISCSI(t *testing.T, s *corev1.ISCSIPersistentVolumeSource, m mapper.Ma
 
 func checkFC(t *testing.T, s *corev1.FCVolumeSource) {
 	t.Helper()
-	if len(s.TargetWWNs) == 0 || len(s.TargetWWNs) > 128 || len(s.WWIDs) > 0 || s.Lun == nil || *s.Lun < 0 || *s.Lun > 255 {
+	if len(s.TargetWWNs) == 0 || len(s.TargetWWNs) > 64 || len(s.WWIDs) > 0 || s.Lun == nil || *s.Lun < 0 || *s.Lun > 255 {
 		t.Errorf("%+v", s)
 	}
 	for i, wwn := range s.TargetWWNs {
