@@ -32,5 +32,5 @@ func (c *Client) All(ctx context.Context, metadata map[string]string) ([]Volume,
 		return false
 	})
 	slices.SortFunc(found, func(a, b Volume) int { return strings.Compare(a.Name, b.Name) })
-	return found, nil
+	return found, checked(found...)
 }

@@ -2,9 +2,12 @@ package cinder
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/attachments"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // attachmentsVersion is the first microversion that shows attachments by themselves. Cinder has had it since Ocata.
@@ -36,6 +39,9 @@ func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 	for _, a := range all {
 		// A server that does not know the filter would list everything.
 		if a.VolumeID == id && (a.Status == "attaching" || a.Status == "error_attaching") && a.Instance == "" && len(a.ConnectionInfo) == 0 {
+			if _, err := form.UUID("attachment ID", a.ID); err != nil {
+				return nil, fmt.Errorf("cinder's answer: volume %s: %w; is the endpoint right?", id, err)
+			}
 			begun = append(begun, a.ID)
 		}
 	}

@@ -74,7 +74,7 @@ func (c *Client) Find(ctx context.Context, name string) ([]Volume, error) {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return found, nil
+	return found, checked(found...)
 }
 
 func (c *Client) list(ctx context.Context, name string) ([]Volume, error) {
@@ -88,11 +88,16 @@ func (c *Client) list(ctx context.Context, name string) ([]Volume, error) {
 // Show is nil where there is no such volume.
 func (c *Client) Show(ctx context.Context, id string) (*Volume, error) {
 	var volume *Volume
-	err := c.do(Show, id, func() (err error) { volume, err = volumes.Get(ctx, c.service, id).Extract(); return err })
-	if err != nil || volume == nil || volume.ID == "" {
+	var gone bool
+	err := c.do(Show, id, func() (err error) {
+		volume, err = volumes.Get(ctx, c.service, id).Extract()
+		gone = err != nil
+		return err
+	})
+	if err != nil || gone {
 		return nil, err
 	}
-	return volume, nil
+	return volume, checked(*volume)
 }
 
 // Create asks for a volume, which comes back while it is being made. It is never asked twice: where the answer is lost,
@@ -107,7 +112,10 @@ func (c *Client) Create(ctx context.Context, opts CreateOpts, hints *Hints) (*Vo
 		volume, err = volumes.Create(ctx, c.service, opts, builder).Extract()
 		return err
 	})
-	return volume, err
+	if err != nil {
+		return nil, err
+	}
+	return volume, checked(*volume)
 }
 
 // Reserve takes the volume for us: of several who try, one succeeds.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -72,7 +73,7 @@ func Explain(call Call, what string, err error) error {
 	if err == nil || sdk.ExitCode(err) != 1 {
 		return err
 	}
-	e := &Error{Call: call, What: what, err: err, Text: firstLine(err.Error())}
+	e := &Error{Call: call, What: what, err: err, Text: form.Line(err.Error())}
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		e.Text = "what came is not JSON; is the endpoint right?"
@@ -145,7 +146,7 @@ const notJSON = " (not an answer of the API; is the endpoint right?)"
 // textOf is the server's message: in JSON the one in {"badRequest": {"message": …}} or {"message": …}, in HTML its title.
 func textOf(answer gophercloud.ErrUnexpectedResponseCode) string {
 	text, found := messageIn(answer.Body)
-	text = firstLine(text)
+	text = form.Line(text)
 	if text == "" {
 		text = http.StatusText(answer.Actual)
 	}
@@ -181,14 +182,4 @@ func messageIn(body []byte) (text string, found bool) {
 		}
 	}
 	return "", false
-}
-
-// firstLine drops the Python traceback that some deployments append.
-func firstLine(text string) string {
-	for line := range strings.Lines(text) {
-		if line = strings.Join(strings.Fields(line), " "); line != "" {
-			return line
-		}
-	}
-	return ""
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -38,7 +39,7 @@ func (c *Client) Message(ctx context.Context, id string) string {
 			text, last = m.Text, m.Created
 		}
 	}
-	return firstLine(text)
+	return form.Line(text)
 }
 
 // Multiattach says whether volumes of a type may be attached more than once. An empty name asks for the default type.

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -91,6 +92,9 @@ func (f *Flow) renamed(ctx context.Context, pv *corev1.PersistentVolume) ([]cind
 	id := pv.Annotations[AnnVolumeID]
 	if id == "" {
 		return nil, nil
+	}
+	if _, err := form.UUID("annotation "+AnnVolumeID, id); err != nil {
+		return nil, fmt.Errorf("volume %s: %w; correct it", pv.Name, err)
 	}
 	volume, err := f.cinder.Show(ctx, id)
 	if err != nil || volume == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -19,14 +20,16 @@ func (f *Flow) List(ctx context.Context) ([]sdk.Storage, error) {
 	}
 	var storage []sdk.Storage
 	for _, v := range found {
-		if v.Metadata[metaClaimUID] == "" {
+		// It is called as we called it, whoever gave it another name since.
+		uid, err := form.UUID(metaClaimUID, v.Metadata[metaClaimUID])
+		if err != nil {
 			continue // somebody else's, where clusters have no names
 		}
 		remove := fmt.Sprintf("openstack volume delete %s", v.ID)
 		if v.Status != statusAvailable {
 			remove = fmt.Sprintf("openstack volume set --state available --detached %s && %s", v.ID, remove)
 		}
-		storage = append(storage, sdk.Storage{Name: v.Name, Remove: remove})
+		storage = append(storage, sdk.Storage{Name: "pvc-" + uid, Remove: remove})
 	}
 	return storage, nil
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // step is what to do with a volume next.
@@ -119,11 +120,11 @@ func foreign(v *cinder.Volume, us attacher) string {
 		switch {
 		case us.made(a):
 		case a.ServerID != "":
-			return "server " + a.ServerID
+			return "server " + form.Line(a.ServerID)
 		case a.HostName != "":
-			return fmt.Sprintf("host %q", a.HostName)
+			return "host " + form.Quote(a.HostName)
 		default:
-			return fmt.Sprintf("another host, as %q", a.Device)
+			return "another host, as " + form.Quote(a.Device)
 		}
 	}
 	return ""

@@ -3,6 +3,8 @@ package mapper
 import (
 	"fmt"
 	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // The keys by which the kubelet finds credentials in a Secret of type kubernetes.io/iscsi-chap.
@@ -27,21 +29,26 @@ type chapData struct {
 func (d chapData) secret() (Secret, error) {
 	secret := Secret{}
 	for _, pair := range []struct {
-		field                              string
-		method, user, password             text
-		userKey, passwordKey, passwordName string
+		prefix                 string
+		method, user, password text
+		userKey, passwordKey   string
 	}{
-		{"auth_method", d.Method, d.User, d.Password, sessionUser, sessionPassword, "auth_password"},
-		{"discovery_auth_method", d.DiscoveryMethod, d.DiscoveryUser, d.DiscoveryPassword,
-			discoveryUser, discoveryPassword, "discovery_auth_password"},
+		{"auth_", d.Method, d.User, d.Password, sessionUser, sessionPassword},
+		{"discovery_auth_", d.DiscoveryMethod, d.DiscoveryUser, d.DiscoveryPassword, discoveryUser, discoveryPassword},
 	} {
 		switch {
 		case pair.method == "" || strings.EqualFold(string(pair.method), "none"):
 			continue
 		case !strings.EqualFold(string(pair.method), "CHAP"):
-			return nil, fmt.Errorf("%s is %q; only CHAP is known", pair.field, pair.method)
+			return nil, fmt.Errorf("%smethod is %s; only CHAP is known", pair.prefix, form.Quote(string(pair.method)))
 		case pair.user == "" || pair.password == "":
-			return nil, fmt.Errorf("%s is CHAP, but its user name or %s is missing", pair.field, pair.passwordName)
+			return nil, fmt.Errorf("%[1]smethod is CHAP, but %[1]susername or %[1]spassword is missing", pair.prefix)
+		}
+		if err := form.Credential(pair.prefix+"username", string(pair.user)); err != nil {
+			return nil, err
+		}
+		if err := form.Credential(pair.prefix+"password", string(pair.password)); err != nil {
+			return nil, err
 		}
 		secret[pair.userKey], secret[pair.passwordKey] = string(pair.user), string(pair.password)
 	}

@@ -26,9 +26,15 @@ func (c Connection) String() string { return c.Type + " connection" }
 // GoString hides what the connection holds.
 func (c Connection) GoString() string { return c.String() }
 
+// maxConnection is many times what the connection of a large Fibre Channel network has.
+const maxConnection = 1 << 20
+
 // Decode reads connection info in all the shapes that Cinder gives it: as initialize_connection answers, with or without
 // the outer "connection_info", and flat, as attachments have it. Errors never quote the input.
 func Decode(data []byte) (Connection, error) {
+	if len(data) > maxConnection {
+		return Connection{}, fmt.Errorf("connection info has %d bytes; it may have %d", len(data), maxConnection)
+	}
 	var outer struct {
 		Info json.RawMessage `json:"connection_info"`
 	}

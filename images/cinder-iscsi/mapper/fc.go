@@ -1,13 +1,15 @@
 package mapper
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
+	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // fibreChannel makes volumes for nodes with host bus adapters.
@@ -18,70 +20,130 @@ type fcData struct {
 	LUN  number       `json:"target_lun"`
 	WWNs list[text]   `json:"target_wwns"`
 	LUNs list[number] `json:"target_luns"`
+	Map  lunMap       `json:"initiator_target_lun_map"`
 }
 
-var wwnForm = regexp.MustCompile(`^[0-9a-f]{16}$`)
+// lunMap has for each of the hosts' ports the targets that it sees and the volume's LUN at each.
+type lunMap []fcTarget
 
-// Map keeps the targets that have the volume at the same LUN: a volume has one.
+// UnmarshalJSON takes {"initiator": [["target", LUN], ...]} or null, and keeps the targets.
+func (m *lunMap) UnmarshalJSON(data []byte) error {
+	var byInitiator map[string][]list[json.RawMessage]
+	if json.Unmarshal(data, &byInitiator) != nil {
+		return shapeError("map of initiators to targets with LUNs")
+	}
+	for _, initiator := range slices.Sorted(maps.Keys(byInitiator)) {
+		for _, pair := range byInitiator[initiator] {
+			var wwn text
+			var lun number
+			if len(pair) != 2 || json.Unmarshal(pair[0], &wwn) != nil || json.Unmarshal(pair[1], &lun) != nil || !lun.Set {
+				return shapeError("map of initiators to targets with LUNs")
+			}
+			if target := (fcTarget{string(wwn), lun.Value}); !slices.Contains(*m, target) {
+				*m = append(*m, target)
+			}
+			if len(*m) > form.MaxItems {
+				return shapeError(fmt.Sprintf("map to at most %d targets", form.MaxItems))
+			}
+		}
+	}
+	return nil
+}
+
+// fcTarget is a port of the storage, and the volume's LUN there.
+type fcTarget struct {
+	wwn string
+	lun int64
+}
+
+// Map keeps the targets that have the volume at the same LUN: a volume has one, and under it another target has another
+// volume.
 func (fibreChannel) Map(c Connection, in Input) (Mapped, error) {
 	var data fcData
 	if err := decode(c.data, &data); err != nil {
 		return Mapped{}, err
 	}
-	wwns, lun, err := data.targets()
+	targets, err := data.targets()
 	if err != nil {
 		return Mapped{}, err
 	}
-	checked, err := checkLUN(lun)
+	number, wwns, err := data.sameLUN(targets)
+	if err != nil {
+		return Mapped{}, err
+	}
+	lun, err := form.LUN("target_lun", number)
 	if err != nil {
 		return Mapped{}, err
 	}
 	return Mapped{Source: corev1.PersistentVolumeSource{FC: &corev1.FCVolumeSource{
-		TargetWWNs: wwns, Lun: &checked, FSType: in.fsType(), ReadOnly: c.ReadOnly,
+		TargetWWNs: wwns, Lun: &lun, FSType: in.fsType(), ReadOnly: c.ReadOnly,
 	}}}, nil
 }
 
-func (d fcData) targets() (wwns []string, lun int64, err error) {
-	first := d.LUN
-	if !first.Set && len(d.LUNs) > 0 {
-		first = d.LUNs[0]
+// targets pairs names with LUNs. target_wwns and target_luns stand before target_wwn and target_lun, as in os-brick;
+// target_lun is that of all names where no list says more. No target may have two.
+func (d fcData) targets() ([]fcTarget, error) {
+	names, field := d.WWNs, "target_wwns"
+	if len(names) == 0 {
+		names, field = d.WWN, "target_wwn"
 	}
-	if !first.Set {
-		return nil, 0, errors.New("target_lun is missing")
+	if err := form.Count(field, len(names)); err != nil {
+		return nil, err
 	}
-	named := slices.Clone(d.WWN)
-	switch {
-	case len(d.WWNs) == len(d.LUNs):
-		for i, wwn := range d.WWNs {
-			if d.LUNs[i] == first {
-				named = append(named, wwn)
-			}
-		}
-	case len(d.LUNs) == 0:
-		named = append(named, d.WWNs...)
-	default:
-		return nil, 0, fmt.Errorf("target_wwns and target_luns have %d and %d items; they must be as many", len(d.WWNs), len(d.LUNs))
+	if len(d.LUNs) > 0 && len(d.LUNs) != len(names) {
+		return nil, fmt.Errorf("%s and target_luns have %d and %d items; they must be as many", field, len(names), len(d.LUNs))
 	}
-	for _, wwn := range named {
-		normal, err := checkWWN(string(wwn))
+	var targets []fcTarget
+	add := func(field, name string, lun int64) error {
+		wwn, err := form.WWN(field, name)
 		if err != nil {
-			return nil, 0, err
+			return err
 		}
-		if !slices.Contains(wwns, normal) {
-			wwns = append(wwns, normal)
+		i := slices.IndexFunc(targets, func(t fcTarget) bool { return t.wwn == wwn })
+		switch {
+		case i < 0:
+			targets = append(targets, fcTarget{wwn, lun})
+		case targets[i].lun != lun:
+			return fmt.Errorf("target %s has the LUNs %d and %d; it must have one", wwn, targets[i].lun, lun)
+		}
+		return nil
+	}
+	if len(d.LUNs) == 0 && len(d.Map) > 0 {
+		names = nil // the map says more than target_lun
+	}
+	for i, name := range names {
+		lun, lunField := pick(d.LUNs, i, d.LUN, "target_lun")
+		if !lun.Set {
+			return nil, fmt.Errorf("%s is missing", lunField)
+		}
+		if err := add(fmt.Sprintf("%s[%d]", field, i), string(name), lun.Value); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range d.Map {
+		if err := add("initiator_target_lun_map", t.wwn, t.lun); err != nil {
+			return nil, err
+		}
+	}
+	if len(targets) == 0 {
+		return nil, errors.New("target_wwn is missing")
+	}
+	return targets, form.Count("initiator_target_lun_map beside "+field, len(targets))
+}
+
+// sameLUN are the targets at target_lun, or where that is missing at the LUN of the first target.
+func (d fcData) sameLUN(targets []fcTarget) (lun int64, wwns []string, err error) {
+	lun = targets[0].lun
+	if d.LUN.Set {
+		lun = d.LUN.Value
+	}
+	for _, t := range targets {
+		if t.lun == lun {
+			wwns = append(wwns, t.wwn)
 		}
 	}
 	if len(wwns) == 0 {
-		return nil, 0, errors.New("target_wwn is missing")
+		return 0, nil, fmt.Errorf("target_lun is %d, but no target has the volume there", lun)
 	}
-	return wwns, first.Value, nil
-}
-
-// checkWWN writes a name as the kernel does under /dev/disk/by-path, where the kubelet looks for it literally.
-func checkWWN(wwn string) (string, error) {
-	normal := strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(wwn), "0x"), ":", "")
-	if !wwnForm.MatchString(normal) {
-		return "", fmt.Errorf("target_wwn %q does not have 16 hexadecimal digits", wwn)
-	}
-	return normal, nil
+	return lun, wwns, nil
 }

@@ -1,14 +1,14 @@
 package mapper_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
+	"strings"
 	"testing"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
 )
@@ -21,75 +21,145 @@ func printed(values ...any) []string {
 	return texts
 }
 
-// What comes out of any connection is a volume that the API server would take, or an error.
-func FuzzMap(f *testing.F) {
+func FuzzISCSI(f *testing.F)        { fuzzKind(f, "iscsi") }
+func FuzzISER(f *testing.F)         { fuzzKind(f, "iser") }
+func FuzzFibreChannel(f *testing.F) { fuzzKind(f, "fibre_channel") }
+func FuzzRBD(f *testing.F)          { fuzzKind(f, "rbd") }
+func FuzzNVMe(f *testing.F)         { fuzzKind(f, "nvmeof") }
+
+// FuzzDecode has the connection of any kind and shape.
+func FuzzDecode(f *testing.F) {
+	addFolders(f)
+	f.Add([]byte(`{"connection_info": {"driver_volume_type": "iscsi", "data": 1}}`), uint8(0), "", false)
+	f.Add([]byte(strings.Repeat(`{"connection_info":`, 100)), uint8(0), "", true)
+	inputs := fuzzInputs(f)
+	f.Fuzz(func(t *testing.T, data []byte, at uint8, text string, other bool) {
+		mapAndCheck(t, inputs[other], replaced(data, at, text))
+	})
+}
+
+// fuzzKind maps connections of one kind. Its seeds are the cases, and each hostile value of the tables in any of their places.
+func fuzzKind(f *testing.F, kind string) {
+	addFolders(f)
+	f.Add([]byte(`{"target_portal": "10.0.0.1", "target_iqn": "iqn.2010-10.org:a", "target_lun": 1, "target_portals": ["10.0.0.1", "[fd00::1]:1"]}`), uint8(0), "", true)
+	f.Add([]byte(`{"target_wwn": ["500a098280feeba5", "500a098280feeba6"], "target_luns": [1, 2], "target_lun": 2}`), uint8(9), "", true)
+	for _, text := range []string{
+		"10.0.0.1:3260", "[fe80::1%eth0]:3260", "-o", "../..", "iqn.2010-10.org:a/../b", "eui.0123456789abcdef", "500a098280feeba6", ".*", "nqn.a,b", "a\nb", "\x00",
+		strings.Repeat("x", 1000), "256", "-1", "0x500a098280feeba5", "rocev2", "CHAP", "pool/image", "fd00::1", "ro", "\u202e", "65536", "0",
+		"iqn.2010-10.org:a..b", "iqn.2010-10.org:*", "nqn.a..b", "nqn.a/b", "pool/a..b", "10.0.0.1:0", "127.1", "fe80::1%a,b", strings.Repeat("a.", 120),
+	} {
+		data, err := json.Marshal(bases[kind])
+		if err != nil {
+			f.Fatal(err)
+		}
+		for at := range len(bases[kind]) + 2 {
+			f.Add(data, uint8(at), text, false)
+			f.Add(data, uint8(at), text, true)
+		}
+	}
+	inputs := fuzzInputs(f)
+	f.Fuzz(func(t *testing.T, data []byte, at uint8, text string, other bool) {
+		data = replaced(data, at, text)
+		if !json.Valid(data) {
+			return
+		}
+		mapped := mapAndCheck(t, inputs[other], fmt.Appendf(nil, `{"driver_volume_type": %q, "data": %s}`, kind, data))
+		if mapped.Source.FC != nil {
+			checkLUNs(t, data, mapped.Source.FC)
+		}
+	})
+}
+
+// addFolders adds the data of each case, in the folders of TestMap.
+func addFolders(f *testing.F) {
 	files, err := filepath.Glob("testdata/*/connection.json")
-	if err != nil {
-		f.Fatal(err)
+	if err != nil || len(files) == 0 {
+		f.Fatalf("%d cases, %v", len(files), err)
 	}
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data, false)
-	}
-	ceph := map[string]string{"cephClusterID": "c", "cephSecretName": "s", "cephSecretNamespace": "n"}
-	native := map[string]string{"rbd": "native", "cephSecretName": "s", "cephSecretNamespace": "n", "initiatorMode": "node"}
-	inputs := map[bool]mapper.Input{false: input(f, ceph, false), true: input(f, native, true)}
-	f.Fuzz(func(t *testing.T, data []byte, other bool) {
-		connection, err := mapper.Decode(data)
-		if err != nil {
-			return
+		f.Add(data, uint8(0), "", false)
+		var outer struct {
+			Info struct {
+				Data json.RawMessage `json:"data"`
+			} `json:"connection_info"`
 		}
-		in := inputs[other]
-		mapped, err := mapper.Map(connection, in)
-		if err != nil {
-			return
+		if json.Unmarshal(data, &outer) == nil && len(outer.Info.Data) > 0 {
+			f.Add([]byte(outer.Info.Data), uint8(1), "", true)
 		}
-		check(t, mapped, in)
-	})
-}
-
-var iqnForm = regexp.MustCompile(`^iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`)
-
-// check is the API server's validation, as far as it depends on the connection.
-func check(t *testing.T, m mapper.Mapped, in mapper.Input) {
-	t.Helper()
-	switch s := m.Source; {
-	case s.ISCSI != nil:
-		checkISCSI(t, s.ISCSI, m, in)
-	case s.FC != nil:
-		if len(s.FC.TargetWWNs) == 0 || s.FC.Lun == nil || *s.FC.Lun < 0 || *s.FC.Lun > 255 {
-			t.Errorf("%+v", s.FC)
-		}
-	case s.RBD != nil:
-		if len(s.RBD.CephMonitors) == 0 || s.RBD.RBDImage == "" || s.RBD.RBDPool == "" {
-			t.Errorf("%+v", s.RBD)
-		}
-	case s.CSI != nil:
-		if s.CSI.Driver == "" || s.CSI.VolumeHandle == "" {
-			t.Errorf("%+v", s.CSI)
-		}
-	default:
-		t.Error("no source")
 	}
 }
 
-func checkISCSI(t *testing.T, s *corev1.ISCSIPersistentVolumeSource, m mapper.Mapped, in mapper.Input) {
-	t.Helper()
-	for i, portal := range s.Portals {
-		if portal == s.TargetPortal || portal == "" || slices.Contains(s.Portals[:i], portal) {
-			t.Errorf("portals %q beside %q", s.Portals, s.TargetPortal)
+// fuzzInputs differ in all that a class decides.
+func fuzzInputs(f *testing.F) map[bool]mapper.Input {
+	return map[bool]mapper.Input{
+		false: input(f, map[string]string{"cephClusterID": "c", "cephSecretName": "s", "cephSecretNamespace": "n"}, false),
+		true:  input(f, map[string]string{"rbd": "native", "cephSecretName": "s", "cephSecretNamespace": "n", "initiatorMode": "node"}, true),
+	}
+}
+
+// replaced puts text in place of one of the strings and numbers in data: changed byte by byte, a long JSON is rarely one.
+func replaced(data []byte, at uint8, text string) []byte {
+	var value any
+	if text == "" || json.Unmarshal(data, &value) != nil {
+		return data
+	}
+	left := int(at)
+	out, err := json.Marshal(replace(value, &left, text))
+	if err != nil {
+		return data
+	}
+	return out
+}
+
+func replace(value any, left *int, text string) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			v[key] = replace(v[key], left, text)
+		}
+	case []any:
+		for i := range v {
+			v[i] = replace(v[i], left, text)
+		}
+	case string, float64:
+		*left--
+		if *left == -1 {
+			return text
 		}
 	}
-	if s.InitiatorName != nil && len(in.Name+":"+s.TargetPortal) > 64 {
-		t.Errorf("portal %q is too long", s.TargetPortal)
+	return value
+}
+
+// mapAndCheck: what comes out is an error that can be shown, or a volume that neither the API server nor a node is misled by,
+// and the same each time.
+func mapAndCheck(t *testing.T, in mapper.Input, data []byte) mapper.Mapped {
+	connection, err := mapper.Decode(data)
+	if err != nil {
+		checkError(t, err)
+		return mapper.Mapped{}
 	}
-	if !iqnForm.MatchString(s.IQN) || s.Lun < 0 || s.Lun > 255 || s.TargetPortal == "" {
-		t.Errorf("%+v", s)
+	mapped, err := mapper.Map(connection, in)
+	if err != nil {
+		checkError(t, err)
+		return mapper.Mapped{}
 	}
-	if (s.SessionCHAPAuth || s.DiscoveryCHAPAuth) != (s.SecretRef != nil) || (s.SecretRef != nil) != (len(m.Secret) > 0) {
-		t.Errorf("%+v with %d keys in the secret", s, len(m.Secret))
+	check(t, mapped, in)
+	again, err := mapper.Map(connection, in)
+	if err != nil || mustJSON(t, again.Source) != mustJSON(t, mapped.Source) {
+		t.Errorf("mapped once as %s, and then as %s, %v", mustJSON(t, mapped.Source), mustJSON(t, again.Source), err)
 	}
+	return mapped
+}
+
+func mustJSON(t *testing.T, value any) string {
+	t.Helper()
+	data, err := json.Marshal(value)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }

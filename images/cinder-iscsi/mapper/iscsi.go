@@ -1,16 +1,13 @@
 package mapper
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // iscsi makes volumes that the kubelet logs in to by itself.
@@ -39,9 +36,6 @@ type path struct {
 // where the volume has an initiator name of its own.
 const maxInterface = 64
 
-// iqnForm is the API server's, which other writings of a target do not pass.
-var iqnForm = regexp.MustCompile(`^iqn\.\d{4}-\d{2}\.([[:alnum:]-.]+)(:[^,;*&$|\s]+)$`)
-
 // Map picks the path that fits into a volume, and adds the portals that differ from it in nothing else: a volume has one
 // IQN and one LUN.
 func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
@@ -57,7 +51,7 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	if err != nil {
 		return Mapped{}, err
 	}
-	lun, err := checkLUN(main.lun)
+	lun, err := form.LUN("target_lun", main.lun)
 	if err != nil {
 		return Mapped{}, err
 	}
@@ -74,6 +68,9 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 		ReadOnly:       c.ReadOnly,
 	}
 	if in.Initiator != "" {
+		if err := form.ISCSIName("initiator name", in.Initiator); err != nil {
+			return Mapped{}, err
+		}
 		source.InitiatorName = &in.Initiator
 	}
 	secret, err := data.secret()
@@ -88,39 +85,69 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	return Mapped{Source: corev1.PersistentVolumeSource{ISCSI: source}, Secret: secret}, nil
 }
 
-// paths lists the ways to the volume, that of the singular fields first; Pure's driver has only the plural ones.
+// paths lists the ways to the volume, that of the singular fields first. What the lists leave out is in the singular field:
+// there are drivers that give the portal alone and the name in a list, or one name for all portals. Pure's has only lists.
 func (d iscsiData) paths() ([]path, error) {
 	var paths []path
-	add := func(portal, iqn text, lun number) error {
-		normal, err := checkPortal(string(portal))
-		switch {
-		case err != nil:
+	add := func(portals, iqns list[text], luns list[number], i int) error {
+		portal, portalField := pick(portals, i, d.Portal, "target_portal")
+		iqn, iqnField := pick(iqns, i, d.IQN, "target_iqn")
+		lun, lunField := pick(luns, i, d.LUN, "target_lun")
+		normal, err := form.Portal(portalField, string(portal))
+		if err != nil {
 			return err
-		case !iqnForm.MatchString(string(iqn)):
-			return fmt.Errorf("target_iqn %q is not of the form iqn.YYYY-MM.domain:name, the only one that Kubernetes takes", iqn)
-		case !lun.Set:
-			return errors.New("target_lun is missing")
 		}
-		if p := (path{normal, string(iqn), lun.Value}); !slices.Contains(paths, p) {
-			paths = append(paths, p)
+		if err := form.ISCSIName(iqnField, string(iqn)); err != nil {
+			return err
 		}
+		if !lun.Set {
+			return fmt.Errorf("%s is missing", lunField)
+		}
+		paths = append(paths, path{normal, string(iqn), lun.Value})
 		return nil
 	}
-	if d.Portal != "" || len(d.Portals) == 0 {
-		if err := add(d.Portal, d.IQN, d.LUN); err != nil {
+	if d.Portal != "" && d.IQN != "" && d.LUN.Set {
+		if err := add(nil, nil, nil, 0); err != nil {
 			return nil, err
 		}
 	}
-	if len(d.IQNs) != len(d.Portals) || len(d.LUNs) != len(d.Portals) {
+	portals := max(1, len(d.Portals))
+	if err := form.Count("target_portals", portals); err != nil {
+		return nil, err
+	}
+	if len(d.IQNs) > 0 && len(d.IQNs) != portals || len(d.LUNs) > 0 && len(d.LUNs) != portals {
 		return nil, fmt.Errorf("target_portals, target_iqns and target_luns have %d, %d and %d items; they must be as many",
 			len(d.Portals), len(d.IQNs), len(d.LUNs))
 	}
-	for i := range d.Portals {
-		if err := add(d.Portals[i], d.IQNs[i], d.LUNs[i]); err != nil {
+	for i := range portals {
+		if err := add(d.Portals, d.IQNs, d.LUNs, i); err != nil {
 			return nil, err
 		}
 	}
-	return paths, nil
+	return distinct(paths)
+}
+
+// pick is an item of a list, or where there is no list the singular field, and its name.
+func pick[T any](items list[T], i int, single T, field string) (T, string) {
+	if len(items) == 0 {
+		return single, field
+	}
+	return items[i], fmt.Sprintf("%ss[%d]", field, i)
+}
+
+// distinct drops what is there twice. A target that has the volume at two LUNs has another one at one of them.
+func distinct(paths []path) ([]path, error) {
+	var out []path
+	for _, p := range paths {
+		i := slices.IndexFunc(out, func(q path) bool { return q.portal == p.portal && q.iqn == p.iqn })
+		switch {
+		case i < 0:
+			out = append(out, p)
+		case out[i].lun != p.lun:
+			return nil, fmt.Errorf("target %s at %s has the LUNs %d and %d; it must have one", p.iqn, p.portal, out[i].lun, p.lun)
+		}
+	}
+	return out, nil
 }
 
 // mainPath is the first whose portal is short enough for an initiator name.
@@ -146,21 +173,4 @@ func others(paths []path, main path) []string {
 		}
 	}
 	return portals
-}
-
-// checkPortal brackets IPv6 addresses and adds the port where it is left out. A portal may end with its group, ",1".
-func checkPortal(portal string) (string, error) {
-	address, _, _ := strings.Cut(portal, ",")
-	if ip, err := netip.ParseAddr(strings.Trim(address, "[]")); err == nil && ip.Zone() == "" {
-		return net.JoinHostPort(ip.String(), "3260"), nil
-	}
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		host, port = address, "3260"
-	}
-	number, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || number == 0 || host == "" || strings.ContainsAny(host, " /@[]\t\r\n%") {
-		return "", fmt.Errorf("target_portal %q is not an address with a port", portal)
-	}
-	return net.JoinHostPort(host, port), nil
 }

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 )
 
@@ -80,10 +81,10 @@ func Map(c Connection, in Input) (Mapped, error) {
 	case c.Encrypted:
 		return Mapped{}, fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it, and a node would format it; use a volume type without encryption", in.VolumeID)
 	case refused[c.Type] != "":
-		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %q: %s; use a volume type with another backend", in.VolumeID, c.Type, refused[c.Type])
+		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %s: %s; use a volume type with another backend", in.VolumeID, form.Quote(c.Type), refused[c.Type])
 	case !known:
-		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %q, which no native volume can use; use a volume type with one of %s",
-			in.VolumeID, c.Type, strings.Join(slices.Sorted(maps.Keys(mappers)), ", "))
+		return Mapped{}, fmt.Errorf("cinder volume %s has a connection of type %s, which no native volume can use; use a volume type with one of %s",
+			in.VolumeID, form.Quote(c.Type), strings.Join(slices.Sorted(maps.Keys(mappers)), ", "))
 	}
 	mapped, err := mapper.Map(c, in)
 	if err != nil {
@@ -98,12 +99,4 @@ func (in Input) fsType() string {
 		return ""
 	}
 	return in.Parameters.FSType
-}
-
-// checkLUN: the API server takes no other, and the kubelet does not know the addressing modes beyond.
-func checkLUN(lun int64) (int32, error) {
-	if lun < 0 || lun > 255 {
-		return 0, fmt.Errorf("LUN %d is not between 0 and 255, the only ones that Kubernetes knows; limit the LUNs of the backend", lun)
-	}
-	return int32(lun), nil
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // nvme makes static volumes of csi-driver-nvmf.
@@ -25,11 +25,6 @@ type nvmeData struct {
 	Portals   []list[text]    `json:"portals"`
 	Replicas  json.RawMessage `json:"volume_replicas"`
 }
-
-var (
-	nqnForm  = regexp.MustCompile(`^nqn\.[[:graph:]]{1,219}$`)
-	portForm = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
-)
 
 // Map takes the first portal, since csi-driver-nvmf knows one.
 func (nvme) Map(c Connection, in Input) (Mapped, error) {
@@ -76,25 +71,22 @@ func (d nvmeData) target() (nqn, address, port, transport string, err error) {
 		}
 		address, port, transport = string(first[0]), string(first[1]), string(first[2])
 	}
-	address = strings.Trim(address, "[]")
-	if _, parseErr := netip.ParseAddr(address); parseErr != nil {
-		return "", "", "", "", fmt.Errorf("target_portal %q is not an IP address", address)
+	if err := form.NQN("nqn", nqn); err != nil {
+		return "", "", "", "", err
+	}
+	if address, err = form.Address("target_portal", address); err != nil {
+		return "", "", "", "", err
+	}
+	if port, err = form.Port("target_port", port); err != nil {
+		return "", "", "", "", err
 	}
 	switch strings.ToLower(transport) {
 	case "tcp":
-		transport = "tcp"
+		return nqn, address, port, "tcp", nil
 	case "rdma", "rocev2":
-		transport = "rdma"
-	default:
-		return "", "", "", "", fmt.Errorf("transport_type %q is neither tcp nor rdma", transport)
+		return nqn, address, port, "rdma", nil
 	}
-	if !nqnForm.MatchString(nqn) {
-		return "", "", "", "", fmt.Errorf("nqn %q is not of the form nqn.NAME", nqn)
-	}
-	if !portForm.MatchString(port) {
-		return "", "", "", "", fmt.Errorf("target_port %q is no port", port)
-	}
-	return nqn, address, port, transport, nil
+	return "", "", "", "", fmt.Errorf("transport_type %s is neither tcp nor rdma", form.Quote(transport))
 }
 
 // device is the UUID of the namespace, by which the node finds the disk. The old form of the connection does not tell it;
@@ -102,7 +94,7 @@ func (d nvmeData) target() (nqn, address, port, transport string, err error) {
 func (d nvmeData) device(nqn, volumeID string) (string, error) {
 	switch {
 	case d.UUID != "":
-		return string(d.UUID), nil
+		return form.UUID("vol_uuid", string(d.UUID))
 	case volumeID != "" && strings.Contains(nqn, volumeID):
 		return volumeID, nil
 	}

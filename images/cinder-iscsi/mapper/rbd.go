@@ -3,11 +3,11 @@ package mapper
 import (
 	"errors"
 	"fmt"
-	"net"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 )
 
@@ -30,8 +30,14 @@ func (rbd) Map(c Connection, in Input) (Mapped, error) {
 		return Mapped{}, err
 	}
 	pool, image, found := strings.Cut(string(data.Name), "/")
-	if !found || pool == "" || image == "" || strings.Contains(image, "/") {
-		return Mapped{}, fmt.Errorf("name %q is not pool/image", data.Name)
+	if !found {
+		return Mapped{}, fmt.Errorf("name %s is not pool/image", form.Quote(string(data.Name)))
+	}
+	if err := form.CephName("pool in name", pool); err != nil {
+		return Mapped{}, err
+	}
+	if err := form.CephName("image in name", image); err != nil {
+		return Mapped{}, err
 	}
 	var source corev1.PersistentVolumeSource
 	var err error
@@ -57,6 +63,9 @@ func (d rbdData) native(c Connection, in Input, pool, image string) (*corev1.RBD
 		RadosUser: "admin", Keyring: "/etc/ceph/keyring", // what the API server would fill in
 	}
 	if d.User != "" {
+		if err := form.CephName("auth_username", string(d.User)); err != nil {
+			return nil, err
+		}
 		source.RadosUser = string(d.User)
 	}
 	if p.CephSecretName != "" {
@@ -67,17 +76,21 @@ func (d rbdData) native(c Connection, in Input, pool, image string) (*corev1.RBD
 	return source, nil
 }
 
-// monitors pairs hosts with ports. Cinder strips the brackets of IPv6 addresses, and Ceph's tools need them.
+// monitors pairs hosts with ports.
 func (d rbdData) monitors() ([]string, error) {
 	if len(d.Hosts) == 0 || len(d.Hosts) != len(d.Ports) {
 		return nil, fmt.Errorf("hosts and ports have %d and %d items; they must be as many, and at least one", len(d.Hosts), len(d.Ports))
 	}
+	if err := form.Count("hosts", len(d.Hosts)); err != nil {
+		return nil, err
+	}
 	monitors := make([]string, len(d.Hosts))
-	for i, host := range d.Hosts {
-		if host == "" || d.Ports[i] == "" {
-			return nil, fmt.Errorf("monitor %d has no host or no port", i)
+	for i := range d.Hosts {
+		monitor, err := form.Monitor(fmt.Sprintf("hosts[%d]", i), string(d.Hosts[i]), string(d.Ports[i]))
+		if err != nil {
+			return nil, err
 		}
-		monitors[i] = net.JoinHostPort(strings.Trim(string(host), "[]"), string(d.Ports[i]))
+		monitors[i] = monitor
 	}
 	return monitors, nil
 }

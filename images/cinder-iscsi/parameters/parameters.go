@@ -12,6 +12,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // Initiator modes: who the storage believes is connecting.
@@ -68,7 +70,7 @@ var known = []parameter{
 		oneOf(func(p *Parameters) *string { return &p.FSType }, "ext4", "ext3", "xfs", "btrfs")},
 	{"initiatorMode", "who connects: a name for each volume, one for all, or the nodes' own", "`per-volume`, `fixed` or `node`", PerVolume,
 		oneOf(func(p *Parameters) *string { return &p.InitiatorMode }, PerVolume, Fixed, Node)},
-	{"initiator", "the name for initiatorMode fixed", "IQN", "", matching(func(p *Parameters) *string { return &p.Initiator }, iqnForm, "must be an IQN such as iqn.2026-01.example.com:cluster-1")},
+	{"initiator", "the name for initiatorMode fixed", "IQN", "", matching(func(p *Parameters) *string { return &p.Initiator }, isIQN, "must be an IQN such as iqn.2026-01.example.com:cluster-1")},
 	{"connectorIP", "the address of the connecting host, for backends that ask for it", "IP address", "127.0.0.1", address(func(p *Parameters) *string { return &p.ConnectorIP })},
 	{"multipath", "use all portals of the target", "true or false", "false", boolean(func(p *Parameters) *bool { return &p.Multipath })},
 	{"smartclone", "allow clones; only for backends that clone without copying", "true or false", "false", boolean(func(p *Parameters) *bool { return &p.SmartClone })},
@@ -159,6 +161,11 @@ var (
 	keyForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/ -]{0,254}$`)
 )
 
+// isIQN takes of the names that the mappers take those in small letters, as most arrays store them.
+func isIQN(value string) bool {
+	return iqnForm.MatchString(value) && form.ISCSIName("", value) == nil
+}
+
 type reader = func(p *Parameters, value string, at *field.Path) *field.Error
 
 func line(into func(*Parameters) *string) reader {
@@ -181,9 +188,9 @@ func oneOf(into func(*Parameters) *string, values ...string) reader {
 	}
 }
 
-func matching(into func(*Parameters) *string, form *regexp.Regexp, remedy string) reader {
+func matching(into func(*Parameters) *string, holds func(string) bool, remedy string) reader {
 	return func(p *Parameters, value string, at *field.Path) *field.Error {
-		if !form.MatchString(value) {
+		if !holds(value) {
 			return field.Invalid(at, value, remedy)
 		}
 		*into(p) = value

@@ -33,6 +33,7 @@ func TestParseErrors(t *testing.T) {
 		{"initiatorMode", "all", `parameters[initiatorMode]: Unsupported value: "all": supported values: "per-volume", "fixed", "node"`},
 		{"initiatorMode", "fixed", `parameters[initiator]: Required value: initiatorMode fixed needs the name`},
 		{"initiator", "iqn.2026-01.com.example:x", `parameters[initiator]: Forbidden: it means something only with initiatorMode fixed`},
+		{"initiator", "iqn.2026-01.com.example:a..b", `parameters[initiator]: Invalid value: "iqn.2026-01.com.example:a..b": must be an IQN such as iqn.2026-01.example.com:cluster-1`},
 		{"connectorIP", "localhost", `parameters[connectorIP]: Invalid value: "localhost": must be an IP address`},
 		{"multipath", "True", `parameters[multipath]: Unsupported value: "True": supported values: "true", "false"`},
 		{"metadata", "a", `parameters[metadata]: Invalid value: "a": must be key=value, each of at most 255 characters`},
@@ -60,6 +61,7 @@ func TestPropertyErrors(t *testing.T) {
 		{"cloud-config", "A", `properties[cloud-config]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		{"cluster", "-", `properties[cluster]: Invalid value: "-": must be 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit`},
 		{"initiators", "node-1", `properties[initiators]: Invalid value: "node-1": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
+		{"wwpns", "1:0000090fa534185", `[properties[wwpns]: Invalid value: "1:0000090fa534185": must have 16 hexadecimal digits, properties[wwnns]: Required value: wwpns and wwnns are given both or not at all]`},
 		{"wwpns", "10000090fa534185", `properties[wwnns]: Required value: wwpns and wwnns are given both or not at all`},
 		{"colour", "red", `properties[colour]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, wwpns, wwnns`},
 	} {

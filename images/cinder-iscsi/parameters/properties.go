@@ -7,6 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // Properties are those of the class's ConfigMap, complete with defaults.
@@ -38,10 +40,7 @@ var knownProperties = []property{
 	{"wwnns", "the World Wide Node Names of all nodes, for Fibre Channel", "16 hexadecimal digits each, between commas or line ends", ""},
 }
 
-var (
-	clusterForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	wwnForm     = regexp.MustCompile(`^[0-9a-f]{16}$`)
-)
+var clusterForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // ParseProperties reads the properties of a ConfigMap. The error has every fault.
 func ParseProperties(values map[string]string) (Properties, error) {
@@ -63,7 +62,7 @@ func ParseProperties(values map[string]string) (Properties, error) {
 	}
 	for _, item := range items(get("initiators")) {
 		host, iqn, _ := strings.Cut(item, "=")
-		if host == "" || !iqnForm.MatchString(iqn) {
+		if host == "" || !isIQN(iqn) {
 			errs = append(errs, field.Invalid(at.Key("initiators"), item, "must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1"))
 		}
 		p.Initiators = append(p.Initiators, Initiator{host, iqn})
@@ -106,8 +105,8 @@ func items(value string) []string {
 // wwns writes names as os-brick does.
 func wwns(value string, at *field.Path) (names []string, errs field.ErrorList) {
 	for _, item := range items(value) {
-		normal := strings.ReplaceAll(strings.TrimPrefix(strings.ToLower(item), "0x"), ":", "")
-		if !wwnForm.MatchString(normal) {
+		normal, err := form.WWN("", item)
+		if err != nil {
 			errs = append(errs, field.Invalid(at, item, "must have 16 hexadecimal digits"))
 		}
 		names = append(names, normal)

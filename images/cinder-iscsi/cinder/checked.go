@@ -1,0 +1,37 @@
+package cinder
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
+)
+
+// checked refuses volumes that no Cinder has. IDs become parts of URLs and of commands for people, statuses of messages, and
+// sizes those of volumes. It is no refusal: what was asked for may have happened.
+func checked(volumes ...Volume) error {
+	for _, v := range volumes {
+		if err := check(v); err != nil {
+			return fmt.Errorf("cinder's answer: %w; is the endpoint right?", err)
+		}
+	}
+	return nil
+}
+
+func check(v Volume) error {
+	if _, err := form.UUID("volume ID", v.ID); err != nil {
+		return err
+	}
+	for _, a := range v.Attachments {
+		if _, err := form.UUID("attachment ID", a.AttachmentID); err != nil {
+			return fmt.Errorf("volume %s: %w", v.ID, err)
+		}
+	}
+	if err := form.Status("status", v.Status); err != nil {
+		return fmt.Errorf("volume %s: %w", v.ID, err)
+	}
+	if v.Size < 0 || v.Size > math.MaxInt32 {
+		return fmt.Errorf("volume %s: size %d GiB is not between 0 and %d", v.ID, v.Size, math.MaxInt32)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package form
+
+import (
+	"net"
+	"net/netip"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// iscsiPort is the one of a portal without one.
+const iscsiPort = "3260"
+
+var (
+	hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
+	// numeric ends what the C library reads as an IPv4 address, such as 127.1 and 0x7f000001.
+	numeric = regexp.MustCompile(`(^|\.)([0-9]+|0[xX][0-9A-Fa-f]*)$`)
+	number  = regexp.MustCompile(`^[0-9]{1,5}$`)
+)
+
+// Portal checks an iSCSI portal, brackets IPv6 addresses and adds the port where it is left out. A portal may end with its
+// group, ",1", which is dropped.
+func Portal(field, text string) (string, error) {
+	address, group, grouped := strings.Cut(text, ",")
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = unbracketed(address), iscsiPort
+	}
+	normal, known := hostOf(host)
+	port, valid := portOf(port)
+	if !known || !valid || grouped && !number.MatchString(group) {
+		return "", wrong(field, text, "an IP address without a zone or a DNS name, with a port or without")
+	}
+	return net.JoinHostPort(normal, port), nil
+}
+
+// Monitor checks a Ceph monitor and its port. Cinder strips the brackets of IPv6 addresses, and Ceph's tools need them.
+func Monitor(field, host, port string) (string, error) {
+	normal, known := hostOf(unbracketed(host))
+	number, valid := portOf(port)
+	if !known || !valid {
+		return "", wrong(field, host+":"+port, "an IP address without a zone or a DNS name, and a port")
+	}
+	return net.JoinHostPort(normal, number), nil
+}
+
+// Address checks an IP address. The kernel takes it in a list of options between commas, and a zone may have some.
+func Address(field, text string) (string, error) {
+	normal, known := ipOf(unbracketed(text))
+	if !known {
+		return "", wrong(field, text, "an IP address without a zone")
+	}
+	return normal, nil
+}
+
+// Port checks a TCP port.
+func Port(field, text string) (string, error) {
+	port, valid := portOf(text)
+	if !valid {
+		return "", wrong(field, text, "a port between 1 and 65535")
+	}
+	return port, nil
+}
+
+func unbracketed(address string) string {
+	if inner, found := strings.CutPrefix(address, "["); found {
+		if inner, found = strings.CutSuffix(inner, "]"); found {
+			return inner
+		}
+	}
+	return address
+}
+
+func hostOf(text string) (string, bool) {
+	if ip, known := ipOf(text); known {
+		return ip, true
+	}
+	return text, len(text) <= 253 && hostName.MatchString(text) && !numeric.MatchString(text)
+}
+
+// ipOf knows no address that stands for several hosts, or for none.
+func ipOf(text string) (string, bool) {
+	ip, err := netip.ParseAddr(text)
+	if ip = ip.Unmap(); err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {
+		return "", false
+	}
+	return ip.String(), true
+}
+
+func portOf(text string) (string, bool) {
+	if !number.MatchString(text) {
+		return "", false
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	return strconv.FormatUint(port, 10), err == nil && port > 0
+}

@@ -1,0 +1,142 @@
+// Package form checks text from Cinder and its backends by what it is. All of it ends as an argument, an option, a path or a
+// pattern on a node, so each form takes what the thing's own standard takes, and of that only what none of these can be
+// misled by. An error names the field and the form. It quotes the value, in part where that is long, unless the value may be
+// a secret.
+package form
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+const (
+	// MaxItems is the most that a list of targets, portals or monitors may have.
+	MaxItems = 64
+	// maxName is the length of an iSCSI and of an NVMe name, in their standards.
+	maxName = 223
+	// maxQuoted is how much of a value an error shows.
+	maxQuoted = 100
+	// maxLine is how much of a server's text Line leaves.
+	maxLine = 400
+)
+
+var (
+	iqn        = regexp.MustCompile(`^iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[A-Za-z0-9][A-Za-z0-9.:_-]*$`)
+	eui        = regexp.MustCompile(`^eui\.[0-9A-Fa-f]{16}$`)
+	naa        = regexp.MustCompile(`^naa\.[0-9A-Fa-f]{32}$`)
+	nqn        = regexp.MustCompile(`^nqn\.[A-Za-z0-9][A-Za-z0-9.:_-]*$`)
+	wwn        = regexp.MustCompile(`^((0x)?[0-9a-f]{16}|([0-9a-f]{2}:){7}[0-9a-f]{2})$`)
+	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	cephName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	credential = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)
+	status     = regexp.MustCompile(`^[a-z][a-z_-]{0,63}$`)
+)
+
+// Quote is a value as an error shows it: in ASCII, on one line, and of bounded length.
+func Quote(text string) string {
+	if len(text) > maxQuoted {
+		return strconv.QuoteToASCII(text[:maxQuoted]) + "..."
+	}
+	return strconv.QuoteToASCII(text)
+}
+
+func wrong(field, text, form string) error {
+	return fmt.Errorf("%s %s is not %s", field, Quote(text), form)
+}
+
+// ISCSIName checks the name of a target or an initiator. Kubernetes takes NAA names of 32 digits only.
+func ISCSIName(field, text string) error {
+	if len(text) > maxName || strings.Contains(text, "..") || !iqn.MatchString(text) && !eui.MatchString(text) && !naa.MatchString(text) {
+		return wrong(field, text, "of the form iqn.YYYY-MM.domain:name, eui. with 16 hexadecimal digits or naa. with 32; the name may have letters, digits, '.', ':', '_' and '-', but not '..'")
+	}
+	return nil
+}
+
+// NQN checks the name of an NVMe subsystem. The kernel takes it in a list of options between commas.
+func NQN(field, text string) error {
+	if len(text) > maxName || strings.Contains(text, "..") || !nqn.MatchString(text) {
+		return wrong(field, text, "of the form nqn.NAME; the name may have letters, digits, '.', ':', '_' and '-', but not '..'")
+	}
+	return nil
+}
+
+// LUN checks a logical unit number: the API server takes no other, and the kubelet does not know the addressing modes beyond.
+func LUN(field string, lun int64) (int32, error) {
+	if lun < 0 || lun > 255 {
+		return 0, fmt.Errorf("%s %d is not between 0 and 255, the only LUNs that Kubernetes knows; limit the LUNs of the backend", field, lun)
+	}
+	return int32(lun), nil
+}
+
+// WWN checks a World Wide Name, and writes it as the kernel does under /dev/disk/by-path. The kubelet compiles it into a
+// regular expression.
+func WWN(field, text string) (string, error) {
+	normal := strings.ToLower(text)
+	if !wwn.MatchString(normal) {
+		return "", wrong(field, text, "a World Wide Name of 16 hexadecimal digits")
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(normal, "0x"), ":", ""), nil
+}
+
+// Credential checks a CHAP user name or secret. open-iscsi writes them into a file with a setting a line.
+func Credential(field, text string) error {
+	if !credential.MatchString(text) {
+		return fmt.Errorf("%s is not 1 to 255 printable ASCII characters without a space at either end", field)
+	}
+	return nil
+}
+
+// UUID checks a UUID, and writes it in lower case.
+func UUID(field, text string) (string, error) {
+	normal := strings.ToLower(text)
+	if !uuid.MatchString(normal) {
+		return "", wrong(field, text, "a UUID")
+	}
+	return normal, nil
+}
+
+// CephName checks the name of a pool, an image or a user. Ceph's tools read '/' and '@' in one as the end of it, and '-' at
+// its beginning as an option.
+func CephName(field, text string) error {
+	if strings.Contains(text, "..") || !cephName.MatchString(text) {
+		return wrong(field, text, "of 1 to 128 letters, digits, '.', '_' and '-', of which the first is a letter, a digit or '_', and none are '..'")
+	}
+	return nil
+}
+
+// Status checks the status of a volume.
+func Status(field, text string) error {
+	if !status.MatchString(text) {
+		return wrong(field, text, "of 1 to 64 small letters, '_' and '-'")
+	}
+	return nil
+}
+
+// Count checks the length of a list.
+func Count(field string, items int) error {
+	if items > MaxItems {
+		return fmt.Errorf("%s has %d items; it may have %d", field, items, MaxItems)
+	}
+	return nil
+}
+
+// Line is a server's text as users see it: the first line that is not empty, without control characters, cut between words
+// where it is long, so that what is left of a secret is all of it, and is found and hidden.
+func Line(text string) string {
+	for line := range strings.Lines(text) {
+		words := strings.FieldsFunc(strings.ToValidUTF8(line, "?"), func(r rune) bool { return r == ' ' || !strconv.IsPrint(r) })
+		if len(words) > 0 {
+			return cut(strings.Join(words, " "))
+		}
+	}
+	return ""
+}
+
+func cut(line string) string {
+	if len(line) <= maxLine {
+		return line
+	}
+	return line[:strings.LastIndexByte(line[:maxLine+1], ' ')+1] + "..."
+}
