@@ -58,6 +58,9 @@ var forms = []struct {
 	{"Ceph name", plain(CephName), map[string]string{"volumes": "", "volume-dae46dbd.deleted_1": "", "_a": "", strings.Repeat("a", 128): ""}, []string{
 		"", "-a", "--id", ".a", "a..b", "a/b", "a@b", "a b", "a\n", "a,b", "a=b", "ä", strings.Repeat("a", 129),
 	}},
+	{"project ID", plain(ProjectID), map[string]string{"11111111111111111111111111111111": "", "admin": "", "dae46dbd-d712-48fe-af72-de0872d24140": "", strings.Repeat("a", 64): ""}, []string{
+		"", "../x", "a/b", "a?b", "a#b", "a%2fb", "-a", ".", "a\n", "ä", strings.Repeat("a", 65),
+	}},
 	{"status", plain(Status), map[string]string{"in-use": "", "error_backing-up": ""}, []string{"", "In-Use", "a b", "a\n", "-a", strings.Repeat("a", 65)}},
 	{"credential", plain(Credential), map[string]string{"x": "", "a b#=$(id)'\"": "", strings.Repeat("x", 255): ""}, []string{
 		"", " a", "a ", "a\nnode.startup = automatic", "a\r", "a\x00", "a\tb", "ä", strings.Repeat("x", 256),
