@@ -124,7 +124,7 @@ func TestOtherProjectAtDelete(t *testing.T) {
 	ids := s.cinder.Identities()
 	mine := s.config
 	s.config = map[string]string{"cloud.conf": "[Global]\nauth-url=" + s.cinder.AuthURL() + "\nusername=other\npassword=other-password-1\ntenant-name=other\n"}
-	s.delete(t.Context()).want(t, 1, fmt.Sprintf("volume %s was made in project %s, but the credentials are now for %q; correct them, or annotation cinder.openstack.org/project-id",
+	s.delete(t.Context()).want(t, 1, fmt.Sprintf("volume %s was made in project %q, but the credentials are now for %q; correct them, or annotation cinder.openstack.org/project-id",
 		name, ids[0].ProjectID, ids[1].ProjectID))
 	s.wantOne()
 	s.config = mine

@@ -31,7 +31,7 @@ func TestClone(t *testing.T) {
 	}{
 		{allowed, source, 1 << 30, "clone of claim team-a/data: it has 10 GiB, and a clone cannot be smaller; ask for at least that"},
 		{map[string]string{"smartclone": "true", "type": "fast"}, source, 10 << 30,
-			"clone of claim team-a/data: it is of volume type __DEFAULT__, and this class makes fast; use a class of the same type"},
+			`clone of claim team-a/data: it is of volume type "__DEFAULT__", and this class makes fast; use a class of the same type`},
 		{allowed, other, 10 << 30, "clone of claim team-a/data: its volume pvc-of-nfs is not one of this provisioner in the same cloud and project"},
 		{allowed, unbound, 10 << 30, "clone of claim team-a/data: it is not bound yet"},
 		{map[string]string{"smartclone": "false"}, source, 10 << 30,

@@ -67,7 +67,7 @@ func TestForeignVolume(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	v := s.cinder.AddVolume(fake.Volume{Name: name, Size: 10, Project: project})
-	const text = " is called " + name + " but has not flex-provisioner.io/claim-uid=8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11 in its metadata, so it is not ours; rename it or set the metadata"
+	const text = " is called \"" + name + "\" but has not flex-provisioner.io/claim-uid=8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11 in its metadata, so it is not ours; rename it or set the metadata"
 	s.provision(t.Context()).want(t, 64, "cinder volume "+v.ID+text)
 	s.undo(t.Context()).want(t, 64, "cinder volume "+v.ID+text)
 	if got := s.cinder.Volume(name); got.Status != "available" {

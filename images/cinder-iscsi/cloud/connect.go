@@ -18,6 +18,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack"
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -57,6 +58,9 @@ func (c *Config) Connect(ctx context.Context) (*Client, error) {
 	}
 	if project == "" {
 		return nil, sdk.Refuse(fmt.Errorf("log in at %s: %w", c.AuthURL, errNoProject))
+	}
+	if err := form.ProjectID("project ID", project); err != nil {
+		return nil, sdk.Refuse(fmt.Errorf("log in at %s: %w", c.AuthURL, err))
 	}
 	at := strings.ReplaceAll(c.Endpoint, projectTemplate, project)
 	if at == "" {
@@ -132,7 +136,7 @@ func (c *Config) fromCatalog(catalog *tokens.ServiceCatalog) (string, error) {
 				continue
 			}
 			for _, e := range entry.Endpoints {
-				there = append(there, fmt.Sprintf("%s %s in region %s", e.Interface, kind, e.Region))
+				there = append(there, form.Line(fmt.Sprintf("%s %s in region %s", e.Interface, kind, e.Region)))
 				if e.Interface == c.Interface && (c.Region == "" || e.Region == c.Region || e.RegionID == c.Region) {
 					at, err := cinderURL(settings{endpoint: {e.URL, "the catalog's " + kind}})
 					if err == nil {
@@ -149,7 +153,7 @@ func (c *Config) fromCatalog(catalog *tokens.ServiceCatalog) (string, error) {
 	if c.Region != "" {
 		wanted += " in region " + c.Region
 	}
-	return "", fmt.Errorf("the catalog has no %s, but %s; correct region or os-endpoint-type, or name Cinder in cinder-endpoint", wanted, listed(there))
+	return "", fmt.Errorf("the catalog has no %s, but %s; correct region or os-endpoint-type, or name Cinder in cinder-endpoint", wanted, form.Line(listed(there)))
 }
 
 func versions(at string) []string { return regexp.MustCompile(`v[12]\b`).FindAllString(at, 1) }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -70,7 +71,7 @@ func (f *Flow) cloneSource(ctx context.Context, opts cinder.CreateOpts) (string,
 	case source.Size > opts.Size:
 		return refuse("it has %d GiB, and a clone cannot be smaller; ask for at least that", source.Size)
 	case opts.VolumeType != "" && source.VolumeType != opts.VolumeType:
-		return refuse("it is of volume type %s, and this class makes %s; use a class of the same type", source.VolumeType, opts.VolumeType)
+		return refuse("it is of volume type %s, and this class makes %s; use a class of the same type", form.Quote(source.VolumeType), opts.VolumeType)
 	case source.Status != statusAvailable && source.Status != statusInUse:
 		return "", sdk.TryAgain(fmt.Errorf("clone of claim %s: %s", claim, describe(&source)))
 	}

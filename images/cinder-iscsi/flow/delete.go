@@ -52,7 +52,7 @@ func (f *Flow) checkPlace(pv *corev1.PersistentVolume) error {
 	} {
 		if then := pv.Annotations[place.annotation]; then != "" && then != place.now {
 			return fmt.Errorf("volume %s was made in %s %s, but the credentials are now for %q; correct them, or annotation %s",
-				pv.Name, place.name, then, place.now, place.annotation)
+				pv.Name, place.name, form.Quote(then), place.now, place.annotation)
 		}
 	}
 	return nil

@@ -137,7 +137,7 @@ func ours(found []cinder.Volume, claimUID string) ([]cinder.Volume, error) {
 	for _, v := range found {
 		if v.Metadata[metaClaimUID] != claimUID {
 			return nil, fmt.Errorf("cinder volume %s is called %s but has not %s=%s in its metadata, so it is not ours; rename it or set the metadata",
-				v.ID, v.Name, metaClaimUID, claimUID)
+				v.ID, form.Quote(v.Name), metaClaimUID, claimUID)
 		}
 	}
 	mine := slices.Clone(found) // Find gives the oldest first

@@ -29,7 +29,8 @@ var (
 	nqn        = regexp.MustCompile(`^nqn\.[A-Za-z0-9][A-Za-z0-9.:_-]*$`)
 	wwn        = regexp.MustCompile(`^((0x)?[0-9a-f]{16}|([0-9a-f]{2}:){7}[0-9a-f]{2})$`)
 	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	cephName   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	cephName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+	projectID  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	credential = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)
 	status     = regexp.MustCompile(`^[a-z][a-z_-]{0,63}$`)
 )
@@ -101,7 +102,15 @@ func UUID(field, text string) (string, error) {
 // its beginning as an option.
 func CephName(field, text string) error {
 	if strings.Contains(text, "..") || !cephName.MatchString(text) {
-		return wrong(field, text, "of 1 to 128 letters, digits, '.', '_' and '-', of which the first is a letter, a digit or '_', and none are '..'")
+		return wrong(field, text, "of 1 to 128 letters, digits, '.', '_' and '-', of which the first is a letter or a digit, and none are '..'")
+	}
+	return nil
+}
+
+// ProjectID checks the ID of a project, which becomes a part of URLs.
+func ProjectID(field, text string) error {
+	if !projectID.MatchString(text) {
+		return wrong(field, text, "of 1 to 64 letters, digits, '_' and '-', of which the first is a letter or a digit")
 	}
 	return nil
 }

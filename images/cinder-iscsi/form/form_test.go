@@ -55,8 +55,11 @@ var forms = []struct {
 		"", "storage.example.com", "fe80::1%eth0", "fe80::1%eth0,host_traddr=10.0.0.9", "10.0.0.8,trsvcid=1", "10.0.0.8:4420", "[10.0.0.8", "0.0.0.0", "::", "239.0.0.1", "10.0.0.08", " 10.0.0.8",
 	}},
 	{"port", Port, map[string]string{"4420": "4420", "04420": "4420", "65535": "65535"}, []string{"", "0", "65536", "-1", "+1", "4420,x", "0x10", "1e3", "1 ", "٤", "999999"}},
-	{"Ceph name", plain(CephName), map[string]string{"volumes": "", "volume-dae46dbd.deleted_1": "", "_a": "", strings.Repeat("a", 128): ""}, []string{
-		"", "-a", "--id", ".a", "a..b", "a/b", "a@b", "a b", "a\n", "a,b", "a=b", "ä", strings.Repeat("a", 129),
+	{"Ceph name", plain(CephName), map[string]string{"volumes": "", "volume-dae46dbd.deleted_1": "", strings.Repeat("a", 128): ""}, []string{
+		"", "_a", "-a", "--id", ".a", "a..b", "a/b", "a@b", "a b", "a\n", "a,b", "a=b", "ä", strings.Repeat("a", 129),
+	}},
+	{"project ID", plain(ProjectID), map[string]string{"11111111111111111111111111111111": "", "admin": "", "dae46dbd-d712-48fe-af72-de0872d24140": "", strings.Repeat("a", 64): ""}, []string{
+		"", "../x", "a/b", "a?b", "a#b", "a%2fb", "-a", ".", "a\n", "ä", strings.Repeat("a", 65),
 	}},
 	{"status", plain(Status), map[string]string{"in-use": "", "error_backing-up": ""}, []string{"", "In-Use", "a b", "a\n", "-a", strings.Repeat("a", 65)}},
 	{"credential", plain(Credential), map[string]string{"x": "", "a b#=$(id)'\"": "", strings.Repeat("x", 255): ""}, []string{

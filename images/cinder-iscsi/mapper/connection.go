@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
 // Connection is what Cinder says of how to reach a volume. Printing it shows no more than its type: the rest has passwords.
@@ -64,10 +66,14 @@ func Decode(data []byte) (Connection, error) {
 	if err := decode(data, &common); err != nil {
 		return Connection{}, err
 	}
+	mode := strings.ToLower(string(common.AccessMode))
+	if mode != "" && mode != "rw" && mode != "ro" {
+		return Connection{}, fmt.Errorf("access_mode %s is neither rw nor ro", form.Quote(string(common.AccessMode)))
+	}
 	return Connection{
 		Type:      strings.ToLower(string(info.Type)),
 		Encrypted: bool(common.Encrypted),
-		ReadOnly:  strings.EqualFold(string(common.AccessMode), "ro"),
+		ReadOnly:  mode == "ro",
 		data:      data,
 	}, nil
 }

@@ -79,7 +79,7 @@ const (
 	wwnForm    = "is not a World Wide Name of 16 hexadecimal digits"
 	nqnForm    = "is not of the form nqn.NAME; the name may have letters, digits, '.', ':', '_' and '-', but not '..'"
 	ipForm     = "is not an IP address without a zone"
-	cephForm   = "is not of 1 to 128 letters, digits, '.', '_' and '-', of which the first is a letter, a digit or '_', and none are '..'"
+	cephForm   = "is not of 1 to 128 letters, digits, '.', '_' and '-', of which the first is a letter or a digit, and none are '..'"
 )
 
 // What a backend says to mislead a node is refused, with the field and its form.
@@ -129,6 +129,7 @@ func TestHostile(t *testing.T) {
 		{"rbd", fields{"name": "/image"}, `pool in name "" ` + cephForm},
 		{"rbd", fields{"name": "pool/image@snapshot"}, `image in name "image@snapshot" ` + cephForm},
 		{"rbd", fields{"name": "pool/namespace/image"}, `image in name "namespace/image" ` + cephForm},
+		{"rbd", fields{"name": "_pool/image"}, `pool in name "_pool" ` + cephForm},
 		{"rbd", fields{"name": "pool/-image"}, `image in name "-image" ` + cephForm},
 		{"rbd", fields{"name": "pool/a\nb"}, `image in name "a\nb" ` + cephForm},
 		{"rbd", fields{"name": strings.Repeat("x", 1000)}, `name "` + strings.Repeat("x", 100) + `"... is not pool/image`},
@@ -185,5 +186,25 @@ func TestHostileInitiator(t *testing.T) {
 	want := "map iscsi connection of cinder volume " + volumeID + `: initiator name "iqn.2026-01.io:a/../b" ` + nameForm
 	if _, err := mapper.Map(connection, in); err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
+	}
+}
+
+// An access mode that is neither is not taken for one that may write.
+func TestAccessMode(t *testing.T) {
+	for mode, want := range map[string]string{
+		`"rw"`: "may write", `"RO"`: "reads", `"ro"`: "reads", `""`: "may write", "null": "may write",
+		`"ro "`: `access_mode "ro " is neither rw nor ro`, `"read-only"`: `access_mode "read-only" is neither rw nor ro`,
+		"1": `access_mode "1" is neither rw nor ro`, `"ro\n"`: `access_mode "ro\n" is neither rw nor ro`, "true": "connection info has a field that is no text",
+	} {
+		got := "may write"
+		connection, err := mapper.Decode(fmt.Appendf(nil, `{"driver_volume_type": "rbd", "data": {"access_mode": %s}}`, mode))
+		if err != nil {
+			got = err.Error()
+		} else if connection.ReadOnly {
+			got = "reads"
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", mode, got, want)
+		}
 	}
 }
