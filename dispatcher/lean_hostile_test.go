@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -73,34 +73,22 @@ func TestLeanManyModes(t *testing.T) {
 	}
 }
 
-// What odd objects brought goes with them.
-func TestLeanForgets(t *testing.T) {
-	var l lean
-	heap := func() uint64 {
-		for range 3 {
-			runtime.GC()
+// A claim whose access modes nobody knows stays refused, however many it has and wherever among them they are.
+func TestLeanRefusesUnknownModes(t *testing.T) {
+	known := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod}
+	config := &configmaps.Config{StorageClass: "silver", AccessModes: known, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
+	for _, unknown := range []int{1, 5, 1000} {
+		claim := &corev1.PersistentVolumeClaim{}
+		claim.Spec.AccessModes = append(claim.Spec.AccessModes, known...)
+		for i := range unknown {
+			claim.Spec.AccessModes = append(claim.Spec.AccessModes, corev1.PersistentVolumeAccessMode(fmt.Sprint("Odd", i)))
 		}
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
-	}
-	odd := func(from, count int) {
-		for i := from; i < from+count; i++ {
-			long := fmt.Sprint(i, strings.Repeat("x", 8000))
-			class := "class" + long
-			transformed(t, &l, &corev1.PersistentVolumeClaim{
-				ObjectMeta: metav1.ObjectMeta{Namespace: "ns" + long[:1000], Finalizers: []string{long}, Annotations: map[string]string{annSelectedNode: long[:3000], annStorageProvisioner: long[:900]}},
-				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(long)},
-					Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI)}}}})
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		faults := refusals(transformed(t, &lean{}, claim), config)
+		if want := "spec.accessModes has Odd0: class silver offers ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"; len(faults) == 0 || faults[0] != want || len(faults) > 8 {
+			t.Errorf("%d unknown modes: refused with %q, want %q first and no more than 8", unknown, faults, want)
 		}
 	}
-	odd(0, 2*tableSize)
-	before := heap()
-	odd(2*tableSize, 8*tableSize) // 250 MB of text
-	if after := heap(); after > before+16<<20 {
-		t.Errorf("the heap grew from %d to %d bytes", before, after)
-	}
-	runtime.KeepAlive(&l)
 }
 
 // fuzzed reads an object of a kind from JSON, nil where it is none.
