@@ -59,21 +59,27 @@ func newCaches(client kubernetes.Interface, namespace, provisioner string, key p
 	if err := c.claims.AddIndexers(cache.Indexers{byOrigin: indexOrigin}); err != nil {
 		return nil, fmt.Errorf("index claims: %w", err)
 	}
-	if err := c.pods.AddIndexers(cache.Indexers{byClaimUID: func(obj any) ([]string, error) {
-		return []string{obj.(*corev1.Pod).Labels[contract.LabelClaimUID]}, nil
-	}}); err != nil {
+	if err := c.pods.AddIndexers(cache.Indexers{byClaimUID: indexClaimUID}); err != nil {
 		return nil, fmt.Errorf("index pods: %w", err)
 	}
-	if err := c.volumes.AddIndexers(cache.Indexers{byDoomedClass: func(obj any) ([]string, error) {
+	if err := c.volumes.AddIndexers(cache.Indexers{byDoomedClass: indexDoomed(provisioner)}); err != nil {
+		return nil, fmt.Errorf("index volumes: %w", err)
+	}
+	return c, nil
+}
+
+func indexClaimUID(obj any) ([]string, error) {
+	return []string{obj.(*corev1.Pod).Labels[contract.LabelClaimUID]}, nil
+}
+
+func indexDoomed(provisioner string) cache.IndexFunc {
+	return func(obj any) ([]string, error) {
 		v := obj.(*corev1.PersistentVolume)
 		if !awaitsDeletion(v) || v.Annotations[contract.AnnAllowDelete] == "true" || v.Annotations[contract.ProvisionedBy] != provisioner {
 			return nil, nil
 		}
 		return []string{util.GetPersistentVolumeClass(v)}, nil
-	}}); err != nil {
-		return nil, fmt.Errorf("index volumes: %w", err)
 	}
-	return c, nil
 }
 
 func (c *caches) all() []cache.SharedIndexInformer {

@@ -3,7 +3,6 @@ package dispatcher
 import (
 	"slices"
 	"strings"
-	"sync"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,30 +25,6 @@ type lean struct {
 	sizes   table[size, corev1.ResourceList]
 	volumes table[volumeNotes, map[string]string]
 	claims  table[claimNotes, map[string]string]
-}
-
-// table holds values that many objects have in common, by what they consist of. When it is full it begins anew, so that
-// values that came once do not stay.
-type table[K comparable, V any] struct {
-	mu     sync.Mutex
-	values map[K]V
-}
-
-// tableSize is for more classes, nodes and sizes than most clusters have.
-const tableSize = 1024
-
-// share is the first value that came with the key.
-func (t *table[K, V]) share(key K, value V) V {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known, ok := t.values[key]; ok {
-		return known
-	}
-	if t.values == nil || len(t.values) >= tableSize {
-		t.values = map[K]V{}
-	}
-	t.values[key] = value
-	return value
 }
 
 func (l *lean) transform(obj any) (any, error) {
@@ -208,12 +183,10 @@ func without(annotations map[string]string, drop func(key string) bool) map[stri
 	return rest
 }
 
-// longText is more than what is the same in many objects has.
-const longText = 4096
-
-// text shares the text with others that are the same. The share is weak: it goes with the last object.
+// text shares the text with those that are the same and came since the last collection of garbage: nobody keeps the handle, by
+// which package unique knows it for longer.
 func text[T ~string](s T) T {
-	if len(s) > longText {
+	if len(s) > longest {
 		return s
 	}
 	return T(unique.Make(string(s)).Value())
@@ -273,13 +246,16 @@ type size struct {
 	format resource.Format
 }
 
+// aSize and aMap are about what a list of one size, and annotations beside their texts, take in bytes.
+const aSize, aMap = 700, 350
+
 func (l *lean) size(list corev1.ResourceList) corev1.ResourceList {
 	storage, found := list[corev1.ResourceStorage]
 	bytes, whole := storage.AsInt64()
 	if !found || !whole || len(list) != 1 {
 		return list
 	}
-	return l.sizes.share(size{bytes, storage.Format}, list)
+	return l.sizes.share(size{bytes, storage.Format}, aSize, list)
 }
 
 // volumeNotes are the annotations of a volume, where it has no others.
@@ -311,8 +287,8 @@ func share[K comparable](t *table[K, map[string]string], key K, annotations map[
 			known, length = known+1, length+len(value)
 		}
 	}
-	if known != len(annotations) || length > longText {
+	if known != len(annotations) {
 		return annotations
 	}
-	return t.share(key, annotations)
+	return t.share(key, aMap+length, annotations)
 }
