@@ -66,7 +66,7 @@ func name(v reflect.Value, i int) {
 
 // Whatever field a tenant or an image makes large, an object costs no more than in proportion to that.
 func TestLeanCost(t *testing.T) {
-	const n, bytesEach, atMost = 20_000, 800, 500 * time.Millisecond
+	const n, bytesEach, atMost = 20_000, 800, 3 * time.Second
 	for _, object := range []metav1.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Event{}, &storagev1.StorageClass{},
 		&corev1.ConfigMap{}, &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}} {
 		fields := 0
