@@ -27,6 +27,8 @@ type requestCase struct {
 	// Secret and Claim are the same for the other tables.
 	Secret map[string]any `json:"secret"`
 	Claim  map[string]any `json:"claim"`
+	// Needs is a resource of the core API that older servers do not have: the case is left out there.
+	Needs string `json:"needs"`
 	// Refused is what a policy says; Forbidden, that RBAC refuses before.
 	Refused   string `json:"refused"`
 	Forbidden bool   `json:"forbidden"`

@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,6 +175,9 @@ func requestTrials(t *testing.T, _ map[string]string) []trial {
 	fill := strings.NewReplacer("{foo}", foo.Name, "{foo uid}", string(foo.UID), "{inline}", inline.Name)
 	var all []trial
 	for _, c := range data.Cases {
+		if c.Needs != "" && !serves(t, c.Needs) {
+			continue
+		}
 		if c.Pod != nil {
 			c.Body = merged(data.Pod, c.Pod)
 		}
@@ -215,4 +219,14 @@ func ensureClaim(t *testing.T, body map[string]any) {
 	if _, err := toms(t).Create(t.Context(), &claim, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
 	}
+}
+
+// serves says that the API server has the resource, or subresource, of the core API.
+func serves(t *testing.T, resource string) bool {
+	t.Helper()
+	list, err := server.Client(apiserver.Admin.Token()).Discovery().ServerResourcesForGroupVersion("v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource })
 }
