@@ -232,7 +232,7 @@ func TestBadInput(t *testing.T) {
 		{map[string]string{"root": "/srv", "mode": "rwx"}, "", `property "mode" is "rwx": write octal digits such as 0777`},
 		{map[string]string{"root": "/srv"}, "pvc-1", `"pvc-1" is no name of a volume, pvc-UID`},
 		{map[string]string{"root": "/srv"}, "../etc", `"../etc" is no name of a volume, pvc-UID`},
-		{map[string]string{"root": "/srv"}, sdktest.Provision(nil).VolumeName + "\nx", sdktest.Provision(nil).VolumeName + "\nx" + `" is no name of a volume, pvc-UID`},
+		{map[string]string{"root": "/srv"}, sdktest.Provision(nil).VolumeName + "\nx", "\n  x\" is no name of a volume, pvc-UID"},
 	} {
 		request := sdktest.Provision(c.properties)
 		if c.volume != "" {
