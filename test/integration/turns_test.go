@@ -26,7 +26,7 @@ func TestTurnsOfNamespaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer own.Stop()
+	t.Cleanup(own.Stop) // after the dispatcher has ended
 	for _, args := range [][]string{{"apply", "-k", "deploy/base"}, {"create", "serviceaccount", "-n", contract.ProvisionersNamespace, "few"}, {"create", "namespace", "other"}} {
 		if _, err := own.Kubectl(t.Context(), args...); err != nil {
 			t.Fatal(err)
