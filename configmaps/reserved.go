@@ -71,7 +71,7 @@ var reserved = []reservedKey{
 		preset: "5m", parse: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, 10*time.Second, 24*time.Hour)},
 	{name: "failed-pod-ttl", meaning: "how long a failed pod stays for its logs once nobody needs it as a record; the last one of a waiting claim always stays", form: "duration, 0s to 168h",
 		preset: "0s", parse: duration(func(c *Config) *time.Duration { return &c.FailedPodTTL }, 0, 7*24*time.Hour)},
-	{name: "max-concurrent", meaning: "how many pods of this class may run at the same time; 0 is no limit", form: "number, 0 to 10000",
+	{name: "max-concurrent", meaning: "how many pods of this class may run at the same time, for which namespaces of claims take turns; 0 is no limit", form: "number, 0 to 10000",
 		preset: "0", parse: parseMaxConcurrent},
 	{name: "delete-limit", meaning: "how many volumes of this class that are older than a day may be deleted within an hour before the rest waits for an administrator; 0 is no limit", form: "number, 0 to 10000",
 		absent: "the dispatcher's --delete-limit", parse: parseDeleteLimit},

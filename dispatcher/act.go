@@ -38,6 +38,7 @@ func (d *Dispatcher) look(ctx context.Context, class, uid string) (time.Duration
 		}
 		p = decide(f)
 	}
+	d.awaitTurn(f, &p)
 	if p.confirm {
 		if err := d.confirm(ctx, f, p.create); err != nil {
 			return 0, err
@@ -158,7 +159,8 @@ func (d *Dispatcher) start(ctx context.Context, f *facts, o *order) error {
 	if o.op == contract.Delete && f.volume != nil && !f.released {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}
-	if !d.slots.take(f.class, pod.Name, f.uid, f.config.MaxConcurrent) {
+	if !d.slots.take(f.class, d.lanes.namespace(f.uid), f.uid, pod.Name, f.config.MaxConcurrent) {
+		d.lanes.poke(f.uid) // another one took it meanwhile: this one waits, and says so in time
 		return nil
 	}
 	logger := klog.FromContext(ctx)

@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -198,7 +199,7 @@ func (d *Dispatcher) listen() error {
 		{d.caches.pods, d.podChanged},
 		{d.caches.claims.SharedIndexInformer, func(obj any, _ bool) {
 			claim := obj.(*corev1.PersistentVolumeClaim)
-			d.claimChanged(string(claim.UID))
+			d.claimChanged(string(claim.UID), claim.Namespace)
 			d.pokeClones(claim.Namespace, claim.Name)
 		}},
 		{d.caches.volumes, func(obj any, deleted bool) {
@@ -207,7 +208,7 @@ func (d *Dispatcher) listen() error {
 				d.volumeGone(volume)
 			}
 			if uid, ok := podspec.ClaimUIDOf(volume.Name); ok {
-				d.claimChanged(uid)
+				d.claimChanged(uid, claimNamespace(volume))
 			}
 			if ref := volume.Spec.ClaimRef; ref != nil {
 				d.pokeClones(ref.Namespace, ref.Name)
@@ -252,28 +253,28 @@ func (d *Dispatcher) podChanged(obj any, deleted bool) {
 	if !ok {
 		return
 	}
-	class := classOf(pod)
+	class, namespace := classOf(pod), namespaceOf(pod)
 	outcome := podspec.OutcomeOf(pod)
 	if deleted || outcome.Final() {
 		if d.slots.free(class, pod.Name) {
 			d.metrics.duration.WithLabelValues(class, string(op), string(outcome.Phase)).Observe(time.Since(pod.CreationTimestamp.Time).Seconds())
 		}
 	} else {
-		d.slots.take(class, pod.Name, uid, 0)
+		d.slots.take(class, namespace, uid, pod.Name, 0)
 	}
 	d.metrics.running.WithLabelValues(class).Set(float64(d.slots.count(class)))
 	if deleted {
 		d.troubles.forget(pod.UID)
 		d.intake.gone(pod.UID)
 	}
-	d.lanes.add(class, uid)
+	d.lanes.add(class, namespace, uid)
 }
 
 // claimChanged asks for a look at a claim that is known, or whose volume is to grow: the library knows no expansion. It is
 // called for the claim and for its volume, and so once when the caches hold both.
-func (d *Dispatcher) claimChanged(uid string) {
+func (d *Dispatcher) claimChanged(uid, namespace string) {
 	if class, ok := d.caches.expanding(uid, d.options.ProvisionerName); ok {
-		d.lanes.add(class, uid)
+		d.lanes.add(class, namespace, uid)
 		return
 	}
 	d.lanes.poke(uid)
@@ -320,6 +321,20 @@ func (d *Dispatcher) judgeNext() bool {
 
 // classOf is the full name of the class that a provisioner pod works for.
 func classOf(pod *corev1.Pod) string { return pod.Annotations[contract.AnnClass] }
+
+// namespaceOf is the namespace of the claim that a provisioner pod works for.
+func namespaceOf(pod *corev1.Pod) string {
+	namespace, _, _ := strings.Cut(pod.Annotations[contract.AnnClaim], "/")
+	return namespace
+}
+
+// claimNamespace is the namespace of the claim that a volume is for, empty where it is for none.
+func claimNamespace(volume *corev1.PersistentVolume) string {
+	if volume.Spec.ClaimRef == nil {
+		return ""
+	}
+	return volume.Spec.ClaimRef.Namespace
+}
 
 func nameOf(obj any) string { return obj.(metav1.Object).GetName() }
 

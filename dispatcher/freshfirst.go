@@ -2,10 +2,11 @@ package dispatcher
 
 // freshFirst is the order of a lane. UIDs that nobody has looked at go first: what a user waits for is the pod of a new
 // claim, while the record of a pod that has ended can wait until a burst is over. Every fourth turn is the others', so that
-// ends are acted on however long claims keep coming. The queue calls it with its lock held.
+// ends are acted on however long claims keep coming. Among the fresh as among the others namespaces take turns: who makes
+// or deletes a thousand claims does not keep another namespace's waiting. The queue calls it with its lock held.
 type freshFirst struct {
-	isFresh       func(uid string) bool
-	fresh, others []string
+	of            func(uid string) (namespace string, fresh bool)
+	fresh, others turns
 	row           int // of fresh ones that went before others
 }
 
@@ -16,25 +17,28 @@ const freshInARow = 3
 func (q *freshFirst) Touch(string) {}
 
 func (q *freshFirst) Push(uid string) {
-	if q.isFresh(uid) {
-		q.fresh = append(q.fresh, uid)
+	namespace, fresh := q.of(uid)
+	if fresh {
+		q.fresh.enter(namespace, uid)
 	} else {
-		q.others = append(q.others, uid)
+		q.others.enter(namespace, uid)
 	}
 }
 
-func (q *freshFirst) Len() int { return len(q.fresh) + len(q.others) }
+func (q *freshFirst) Len() int { return q.fresh.length + q.others.length }
 
 // Pop is called when Len is not 0.
 func (q *freshFirst) Pop() string {
-	line := &q.fresh
-	if len(q.fresh) == 0 || len(q.others) > 0 && q.row >= freshInARow {
-		line, q.row = &q.others, 0
+	next := &q.fresh
+	if q.fresh.length == 0 || q.others.length > 0 && q.row >= freshInARow {
+		next, q.row = &q.others, 0
 	} else {
 		q.row++
 	}
-	uid := (*line)[0]
-	(*line)[0] = "" // the string goes when the UID is handed out, not when the line is
-	*line = (*line)[1:]
+	uid, p, _ := next.call(nothing)
+	next.leave(p, true)
 	return uid
 }
+
+// nothing is what a namespace holds where only turns count.
+func nothing(string) int { return 0 }

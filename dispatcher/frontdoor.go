@@ -33,7 +33,7 @@ func (f frontDoor) SupportsBlock(context.Context) bool { return true }
 // Provision takes a claim in. It never returns a volume: the library would create it, and an object that was read from
 // the API fails there in a way that ends in the deletion of the storage.
 func (f frontDoor) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
-	f.d.want(string(o.PVC.UID), util.GetPersistentVolumeClaimClass(o.PVC))
+	f.d.want(string(o.PVC.UID), o.PVC.Namespace, util.GetPersistentVolumeClaimClass(o.PVC))
 	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was taken in"}
 }
 
@@ -45,6 +45,6 @@ func (f frontDoor) Delete(_ context.Context, volume *corev1.PersistentVolume) er
 			"the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume")
 		return &controller.IgnoredError{Reason: "the volume has a foreign name"}
 	}
-	f.d.release(uid, util.GetPersistentVolumeClass(volume), volume.UID)
+	f.d.release(uid, claimNamespace(volume), util.GetPersistentVolumeClass(volume), volume.UID)
 	return &controller.IgnoredError{Reason: "the volume was taken in"}
 }

@@ -35,12 +35,12 @@ func newIntake() *intake {
 }
 
 // want takes in a claim to be provisioned.
-func (d *Dispatcher) want(uid, class string) {
+func (d *Dispatcher) want(uid, namespace, class string) {
 	d.intake.mu.Lock()
 	defer d.intake.mu.Unlock()
 	d.intake.changes++
 	d.intake.wanted[uid] = true
-	d.lanes.add(class, uid)
+	d.lanes.add(class, namespace, uid)
 }
 
 func (d *Dispatcher) isWanted(uid string) bool {
@@ -50,12 +50,12 @@ func (d *Dispatcher) isWanted(uid string) bool {
 }
 
 // release takes in a volume whose storage is to be deleted.
-func (d *Dispatcher) release(uid, class string, volume types.UID) {
+func (d *Dispatcher) release(uid, namespace, class string, volume types.UID) {
 	d.intake.mu.Lock()
 	defer d.intake.mu.Unlock()
 	d.intake.changes++
 	d.intake.released[uid] = volume
-	d.lanes.add(class, uid)
+	d.lanes.add(class, namespace, uid)
 }
 
 // forget drops a UID, unless something was handed over since the facts were gathered.
@@ -76,7 +76,7 @@ func (d *Dispatcher) forget(f *facts) bool {
 	// A pod may have come since the facts were gathered, and have made the UID known just before it was forgotten. The look
 	// that it asked for comes, but no later one would: its slot, its claim and its class would ask in vain.
 	if pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid); err == nil && len(pods) > 0 {
-		d.lanes.know(f.class, f.uid)
+		d.lanes.know(f.class, namespaceOf(pods[0].(*corev1.Pod)), f.uid)
 	}
 	d.slots.forget(f.class, f.uid)
 	d.crowd.forget(f.class, f.uid)

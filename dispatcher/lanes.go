@@ -10,7 +10,7 @@ import (
 )
 
 // lanes are one queue with its own threads for each storage class, so that a class with ten thousand claims in trouble
-// does not make another class's claim wait in line.
+// does not make another class's claim wait in line. Within a lane namespaces take turns.
 type lanes struct {
 	look    func(ctx context.Context, class, uid string) (again time.Duration, err error)
 	threads int
@@ -19,15 +19,12 @@ type lanes struct {
 	ctx    context.Context // set by start
 	wg     sync.WaitGroup
 	queues map[string]workqueue.TypedRateLimitingInterface[string]
-	// classOf is every UID that has anything going on, so that a change of a class's ConfigMap reaches them all.
-	classOf map[string]string
-	known   map[string]int // how many UIDs of each class that are
-	fresh   sync.Map       // UIDs that were added and that nobody has looked at; queues ask with their locks held
+	known  known
 }
 
 func newLanes(threads int, look func(ctx context.Context, class, uid string) (time.Duration, error)) *lanes {
 	return &lanes{look: look, threads: threads,
-		queues: map[string]workqueue.TypedRateLimitingInterface[string]{}, classOf: map[string]string{}, known: map[string]int{}}
+		queues: map[string]workqueue.TypedRateLimitingInterface[string]{}, known: known{byUID: map[string]subject{}, byClass: map[string]int{}}}
 }
 
 // start lets the threads run until ctx ends; what was added before waits until then.
@@ -50,37 +47,34 @@ func (l *lanes) wait() {
 	l.wg.Wait()
 }
 
-// add makes the UID known and asks for a look at it. A UID stays in the lane that it came to first, whatever class a
-// volume of its name may carry: two lanes could look at it at once.
-func (l *lanes) add(class, uid string) {
+// add makes the UID of a claim in the namespace known and asks for a look at it. A UID stays in the lane that it came to
+// first, whatever class a volume of its name may carry: two lanes could look at it at once.
+func (l *lanes) add(class, namespace, uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if known, ok := l.classOf[uid]; ok {
-		class = known
-	} else {
-		l.known[class]++
-		l.fresh.Store(uid, nil)
-	}
-	l.classOf[uid] = class
-	l.queue(class).Add(uid)
+	s := l.known.note(uid, subject{class: class, namespace: namespace, fresh: true})
+	l.queue(s.class).Add(uid)
 }
 
 // know makes the UID known and asks for nothing.
-func (l *lanes) know(class, uid string) {
+func (l *lanes) know(class, namespace, uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, ok := l.classOf[uid]; !ok {
-		l.classOf[uid] = class
-		l.known[class]++
-	}
+	l.known.note(uid, subject{class: class, namespace: namespace})
+}
+
+// namespace is that of the claim with the UID, empty for one that is not known.
+func (l *lanes) namespace(uid string) string {
+	namespace, _ := l.known.of(uid)
+	return namespace
 }
 
 // poke asks for a look at the UID if it is known.
 func (l *lanes) poke(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if class, ok := l.classOf[uid]; ok {
-		l.queue(class).Add(uid)
+	if s, ok := l.known.get(uid); ok {
+		l.queue(s.class).Add(uid)
 	}
 }
 
@@ -88,7 +82,7 @@ func (l *lanes) poke(uid string) {
 func (l *lanes) pokeAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for uid, class := range l.classOf {
+	for uid, class := range l.known.classes() {
 		l.queue(class).Add(uid)
 	}
 }
@@ -97,7 +91,7 @@ func (l *lanes) pokeAll() {
 func (l *lanes) pokeClass(class string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for uid, c := range l.classOf {
+	for uid, c := range l.known.classes() {
 		if c == class {
 			l.queue(class).Add(uid)
 		}
@@ -107,35 +101,21 @@ func (l *lanes) pokeClass(class string) {
 func (l *lanes) forget(uid string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if class, ok := l.classOf[uid]; ok {
-		l.known[class]--
-		delete(l.classOf, uid)
-	}
-	l.fresh.Delete(uid)
+	l.known.forget(uid)
 }
 
 // end ends the lane of a class that is gone, unless something of it is going on. It begins again when something comes.
 func (l *lanes) end(class string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if queue, ok := l.queues[class]; ok && l.known[class] == 0 {
+	if queue, ok := l.queues[class]; ok && l.known.count(class) == 0 {
 		queue.ShutDown()
 		delete(l.queues, class)
-		delete(l.known, class)
 	}
 }
 
-func (l *lanes) isFresh(uid string) bool {
-	_, fresh := l.fresh.Load(uid)
-	return fresh
-}
-
 // busy says that more than one UID of the class has something going on.
-func (l *lanes) busy(class string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.known[class] > 1
-}
+func (l *lanes) busy(class string) bool { return l.known.count(class) > 1 }
 
 // queue is called with mu held.
 func (l *lanes) queue(class string) workqueue.TypedRateLimitingInterface[string] {
@@ -151,7 +131,7 @@ func (l *lanes) queue(class string) workqueue.TypedRateLimitingInterface[string]
 }
 
 func (l *lanes) newQueue() workqueue.TypedRateLimitingInterface[string] {
-	order := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &freshFirst{isFresh: l.isFresh}})
+	order := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &freshFirst{of: l.known.of}})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: order})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute),
@@ -173,7 +153,7 @@ func (l *lanes) next(class string, queue workqueue.TypedRateLimitingInterface[st
 		return false
 	}
 	defer queue.Done(uid)
-	l.fresh.Delete(uid)
+	l.known.looked(uid)
 	again, err := l.look(l.ctx, class, uid)
 	if err != nil {
 		klog.FromContext(l.ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)

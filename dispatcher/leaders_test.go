@@ -75,8 +75,8 @@ func TestLanesEnd(t *testing.T) {
 		})
 		l.start(ctx)
 		for range 2 {
-			l.know("silver", "1")
-			l.add("silver", "2")
+			l.know("silver", "team", "1")
+			l.add("silver", "team", "2")
 			synctest.Wait()
 			l.end("silver")
 			if _, ok := l.queues["silver"]; !ok {
@@ -103,11 +103,11 @@ func TestLanesEnd(t *testing.T) {
 // What is known again asks for no look by itself, and hears of its slot; it stays in the lane that it had.
 func TestKnow(t *testing.T) {
 	l := newLanes(1, func(context.Context, string, string) (time.Duration, error) { return 0, nil })
-	l.know("silver", uid)
+	l.know("silver", "team", uid)
 	if n := l.queue("silver").Len(); n != 0 {
 		t.Errorf("%d looks were asked for", n)
 	}
-	l.know("gold", uid)
+	l.know("gold", "team", uid)
 	l.poke(uid)
 	if silver, gold := l.queue("silver").Len(), l.queue("gold").Len(); silver != 1 || gold != 0 {
 		t.Errorf("%d looks in its lane, %d in another", silver, gold)

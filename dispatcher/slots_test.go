@@ -7,7 +7,8 @@ import (
 )
 
 // Each step is what a look or a pod does: "take UID" by a pod of its own, which fails with "waits", "free UID", "looked
-// UID", "forget UID"; then the UIDs that are woken by it. The class has two slots.
+// UID", "forget UID"; then the UIDs that are woken by it. The class has two slots. What follows a UID's number is its
+// namespace.
 func TestSlots(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -24,6 +25,12 @@ func TestSlots(t *testing.T) {
 		{"who is forgotten in line is not woken", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "forget 3", "free 1: 4"}},
 		{"nobody else waits", []string{"take 1", "take 2", "take 3 waits", "free 1: 3", "looked 3", "take 4"}},
 		{"a slot found without being woken", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "free 2: 4", "take 4", "take 3", "take 5 waits"}},
+		{"namespaces take turns", []string{"take 1a", "take 2a", "take 3a waits", "take 4a waits", "take 5b waits", "free 1a: 5b", "take 5b", "free 2a: 3a", "take 3a", "free 5b: 4a"}},
+		{"who has fewer pods goes first", []string{"take 1a", "take 2b", "take 3a waits", "take 4b waits", "free 2b: 4b", "take 4b", "free 1a: 3a"}},
+		{"also if its pods end sooner", []string{"take 1a", "take 2b", "take 3a waits", "take 4b waits", "take 5b waits", "free 2b: 4b", "take 4b", "free 4b: 5b", "take 5b", "free 5b: 3a"}},
+		{"a slot that is kept counts as its namespace's", []string{"take 1a", "take 2b", "take 3a waits", "take 4a waits", "take 5b waits", "free 1a: 3a", "free 2b: 5b"}},
+		{"who could not use its turn has it again", []string{"take 1a", "take 2a", "take 3b waits", "take 4a waits", "take 5a waits", "free 1a: 3b", "looked 3b: 4a", "take 4a", "take 3b waits", "free 2a: 3b"}},
+		{"and leaves it to the next of its namespace", []string{"take 1a", "take 2a", "take 3b waits", "take 4b waits", "take 5a waits", "free 1a: 3b", "looked 3b: 4b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var woken []string
@@ -35,6 +42,15 @@ func TestSlots(t *testing.T) {
 					t.Fatalf("%s: waits %t, woken %q", step, got, woken)
 				}
 			}
+			for _, n := range "123456" {
+				for _, namespace := range []string{"", "a", "b"} {
+					s.forget("a", string(n)+namespace)
+					s.free("a", "pod-"+string(n)+namespace)
+				}
+			}
+			if len(s.classes) != 0 {
+				t.Errorf("of what is over there is left: %+v", s.classes["a"])
+			}
 		})
 	}
 }
@@ -43,7 +59,7 @@ func TestSlots(t *testing.T) {
 func doStep(s *slots, words []string) bool {
 	switch uid := words[1]; words[0] {
 	case "take":
-		return !s.take("a", "pod-"+uid, uid, 2)
+		return !s.take("a", uid[1:], uid, "pod-"+uid, 2)
 	case "free":
 		s.free("a", "pod-"+uid)
 	case "looked":
@@ -56,11 +72,11 @@ func doStep(s *slots, words []string) bool {
 
 func TestSlotsOfClasses(t *testing.T) {
 	s := newSlots(func(string) {})
-	if !s.take("a", "pod-1", "1", 1) || !s.take("b", "pod-2", "2", 1) || s.take("b", "pod-3", "3", 1) {
+	if !s.take("a", "team", "1", "pod-1", 1) || !s.take("b", "team", "2", "pod-2", 1) || s.take("b", "team", "3", "pod-3", 1) {
 		t.Error("class b does not have one slot of its own")
 	}
 	for range 3 {
-		if !s.take("c", "pod-4", "4", 0) || !s.take("c", "pod-5", "5", 0) {
+		if !s.take("c", "team", "4", "pod-4", 0) || !s.take("c", "team", "5", "pod-5", 0) {
 			t.Error("a class without a limit has one")
 		}
 	}

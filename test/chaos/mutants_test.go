@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/sim"
 )
 
 type transport func(*http.Request) (*http.Response, error)
@@ -157,27 +158,28 @@ var noLivePods = mutate(func(c call, send func(call) (*http.Response, error)) (*
 var noMisfits = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
 	response, err := send(c)
 	if err == nil && strings.HasSuffix(c.what, " persistentvolumes") && c.Method == http.MethodGet {
-		response.Body, response.ContentLength = &healed{response.Body, bufio.NewReader(response.Body), nil}, -1
+		response.Body, response.ContentLength = &replaced{response.Body, bufio.NewReader(response.Body), healing, nil}, -1
 	}
 	return response, err
 })
 
 var healing = strings.NewReplacer(`"storage":"1Mi"`, `"storage":"1Gi"`, "ReadOnlyMany", "ReadWriteOnce")
 
-// healed rewrites a stream line by line.
-type healed struct {
+// replaced rewrites a stream line by line.
+type replaced struct {
 	io.Closer
 	from *bufio.Reader
+	by   *strings.Replacer
 	left []byte
 }
 
-func (h *healed) Read(p []byte) (int, error) {
+func (h *replaced) Read(p []byte) (int, error) {
 	if len(h.left) == 0 {
 		line, err := h.from.ReadString('\n')
 		if line == "" && err != nil {
 			return 0, err
 		}
-		h.left = []byte(healing.Replace(line))
+		h.left = []byte(h.by.Replace(line))
 	}
 	n := copy(p, h.left)
 	h.left = h.left[n:]
@@ -232,6 +234,48 @@ var noRepair = mutate(func(c call, send func(call) (*http.Response, error)) (*ht
 	}
 	return send(c)
 })
+
+// oneNamespace lets claims of all namespaces seem to be of the first, so that none of them takes turns with another.
+func oneNamespace(plan *sim.Plan) func(http.RoundTripper) http.RoundTripper {
+	var seen, meant []string
+	for i := plan.Claims - 1; i >= 0; i-- { // the longest numbers first, since they begin with others
+		if tenant := plan.Tenant(i); tenant != plan.Tenant(0) {
+			claim := fmt.Sprintf("claim-%d", i)
+			seen = append(seen, `"namespace":"`+tenant+`"`, `"namespace":"`+plan.Tenant(0)+`"`)
+			meant = append(meant, claim, tenant)
+		}
+	}
+	hiding := strings.NewReplacer(seen...)
+	return mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+		c.Request = c.Clone(c.Context())
+		for i := 0; i < len(meant); i += 2 {
+			claim, tenant := meant[i], meant[i+1]
+			if strings.HasSuffix(c.URL.Path, "/persistentvolumeclaims/"+claim) {
+				c.URL.Path = strings.Replace(c.URL.Path, "/"+plan.Tenant(0)+"/", "/"+tenant+"/", 1)
+			}
+			if c.what == "POST pods" {
+				c = editPod(c, func(pod *corev1.Pod) { pod.Annotations = inNamespace(pod.Annotations, plan.Tenant(0), tenant, claim) })
+			}
+		}
+		response, err := send(c)
+		if err == nil && c.Method == http.MethodGet {
+			response.Body, response.ContentLength = &replaced{response.Body, bufio.NewReader(response.Body), hiding, nil}, -1
+		}
+		return response, err
+	})
+}
+
+// inNamespace moves the claim that a pod is for from one namespace to another.
+func inNamespace(annotations map[string]string, from, to, claim string) map[string]string {
+	if annotations[contract.AnnClaim] != from+"/"+claim {
+		return annotations
+	}
+	moved := strings.NewReplacer(`"namespace":"`+from+`"`, `"namespace":"`+to+`"`, "namespace: "+from+"\n", "namespace: "+to+"\n", from+"/"+claim, to+"/"+claim)
+	for name, text := range annotations {
+		annotations[name] = moved.Replace(text)
+	}
+	return annotations
+}
 
 // noTruth lets a volume that is expanded have more than its pod was asked for.
 var noTruth = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {

@@ -15,7 +15,7 @@ import (
 // provisioner: pv_controller.go, pvc_protection_controller.go, pv_protection_controller.go.
 
 func (w *World) claim(name string) (*corev1.PersistentVolumeClaim, bool) {
-	return apiserver.Get[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims, tenants, name)
+	return apiserver.Get[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims, w.tenantOf(name), name)
 }
 
 func (w *World) volume(name string) (*corev1.PersistentVolume, bool) {
@@ -52,7 +52,7 @@ func (w *World) syncClaim(name string) {
 	}
 	if claim.Annotations[storageProvisioner] == "" {
 		w.trace.add("binder", "asks for a volume for %s (%s)", name, claim.UID)
-		w.server.Mutate(apiserver.Claims, tenants, name, func(o apiserver.Object) { setAnnotation(o, storageProvisioner, class.Provisioner) })
+		w.server.Mutate(apiserver.Claims, w.tenantOf(name), name, func(o apiserver.Object) { setAnnotation(o, storageProvisioner, class.Provisioner) })
 	}
 }
 
@@ -96,7 +96,7 @@ func (w *World) bind(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVo
 		}
 	})
 	w.later(time.Millisecond, 20*time.Millisecond, func() {
-		w.server.Mutate(apiserver.Claims, tenants, claim.Name, func(o apiserver.Object) {
+		w.server.Mutate(apiserver.Claims, w.tenantOf(claim.Name), claim.Name, func(o apiserver.Object) {
 			c := o.(*corev1.PersistentVolumeClaim)
 			if c.UID != claim.UID || c.Spec.VolumeName != "" {
 				return
@@ -136,7 +136,7 @@ func (w *World) phase(name string, phase corev1.PersistentVolumePhase) {
 }
 
 func (w *World) unprotectClaim(name string) {
-	w.server.Mutate(apiserver.Claims, tenants, name, func(o apiserver.Object) {
+	w.server.Mutate(apiserver.Claims, w.tenantOf(name), name, func(o apiserver.Object) {
 		if o.GetDeletionTimestamp() != nil {
 			dropFinalizer(o, "kubernetes.io/pvc-protection")
 		}
@@ -172,5 +172,5 @@ func (w *World) scheduleClaim(name string) {
 	}
 	n := ready[w.dice.roll("scheduler", "choice", name).IntN(len(ready))]
 	w.trace.add("scheduler", "chooses %s for %s", n.name, name)
-	w.server.Mutate(apiserver.Claims, tenants, name, func(o apiserver.Object) { setAnnotation(o, selectedNode, n.name) })
+	w.server.Mutate(apiserver.Claims, w.tenantOf(name), name, func(o apiserver.Object) { setAnnotation(o, selectedNode, n.name) })
 }

@@ -12,7 +12,9 @@ import (
 type Plan struct {
 	Seed   uint64
 	Claims int
-	Nodes  int
+	// Tenants is in how many namespaces the claims are: in the first all but one for each of the others. 0 is 1.
+	Tenants int
+	Nodes   int
 	// Classes by name.
 	Classes []Class
 	// Rates are how often what may go wrong does, by name, between 0 and 1.
@@ -116,6 +118,7 @@ func NewPlan(seed uint64) Plan {
 			p.Rates[later] = r.Float64()
 		}
 	}
+	p.Tenants = 1 + r.IntN(min(3, p.Claims))
 	return p
 }
 
@@ -146,10 +149,18 @@ func (p *Plan) action(r *rand.Rand, do string) Action {
 	return Action{At: time.Duration(r.Int64N(int64(p.Length))), Do: do, N: r.IntN(100), For: time.Duration(r.Int64N(int64(long)) + 1e6)}
 }
 
+// Tenant is the namespace of a claim, by its number.
+func (p *Plan) Tenant(claim int) string {
+	if other := claim - (p.Claims - max(1, p.Tenants)); other > 0 {
+		return fmt.Sprintf("team-%d", other)
+	}
+	return "team"
+}
+
 // String is the plan for people.
 func (p Plan) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "seed %d: %d claims, %d nodes, faults for %s, lists %v\n", p.Seed, p.Claims, p.Nodes, p.Length, p.Lists)
+	fmt.Fprintf(&out, "seed %d: %d claims of %d namespaces, %d nodes, faults for %s, lists %v\n", p.Seed, p.Claims, max(1, p.Tenants), p.Nodes, p.Length, p.Lists)
 	for _, c := range p.Classes {
 		fmt.Fprintf(&out, "  %+v\n", c)
 	}

@@ -77,6 +77,7 @@ func Run(plan Plan, options Options) Result {
 // mend ends all faults and lets a single dispatcher live.
 func (w *World) mend() {
 	w.trace.add("plan", "everything is mended")
+	w.turns.disturbed("mending", 0)
 	close(w.calm)
 	w.allowDeletes()
 	w.set(func() {

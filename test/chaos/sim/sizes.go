@@ -13,7 +13,7 @@ import (
 // resize lets a user ask for more, or for less again, as far as the API server allows that: a bound claim may ask for
 // more, and then for any size above the one that it has.
 func (w *World) resize(claim string, a Action) {
-	w.server.Mutate(apiserver.Claims, tenants, claim, func(o apiserver.Object) {
+	w.server.Mutate(apiserver.Claims, w.tenantOf(claim), claim, func(o apiserver.Object) {
 		c := o.(*corev1.PersistentVolumeClaim)
 		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || w.plan.class(*c.Spec.StorageClassName).Cinder {
 			return

@@ -88,7 +88,7 @@ func (w *World) createClaim(i int) {
 	class := w.plan.Classes[i%len(w.plan.Classes)].Name
 	mode := corev1.PersistentVolumeFilesystem
 	w.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: tenants, Name: claimName(i)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.plan.Tenant(i), Name: claimName(i)},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &class, VolumeMode: &mode,
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -104,6 +104,7 @@ func (w *World) do(a Action) {
 	}
 	w.trace.add("plan", "%s %d for %s", a.Do, a.N, a.For)
 	w.drawn(a.Do)
+	w.turns.disturbed(a.Do, a.For)
 	mend := func(f func()) {
 		time.AfterFunc(a.For, func() {
 			if !w.over.Load() {
@@ -116,12 +117,12 @@ func (w *World) do(a Action) {
 	case "claim-create":
 		w.createClaim(claim)
 	case "claim-delete":
-		w.remove("user", apiserver.Claims, tenants, claimName(claim))
+		w.remove("user", apiserver.Claims, w.tenantOf(claimName(claim)), claimName(claim))
 	case "claim-recreate":
-		w.remove("user", apiserver.Claims, tenants, claimName(claim))
+		w.remove("user", apiserver.Claims, w.tenantOf(claimName(claim)), claimName(claim))
 		w.recreate(claim, 10)
 	case "claim-annotate":
-		w.server.Mutate(apiserver.Claims, tenants, claimName(claim), func(o apiserver.Object) { setAnnotation(o, "team/note", a.At.String()) })
+		w.server.Mutate(apiserver.Claims, w.tenantOf(claimName(claim)), claimName(claim), func(o apiserver.Object) { setAnnotation(o, "team/note", a.At.String()) })
 	case "claim-expand", "claim-shrink":
 		w.resize(claimName(claim), a)
 	case "config-edit":
@@ -172,7 +173,7 @@ func (w *World) set(f func()) {
 // recreate makes a claim of the same name as soon as the old one is gone.
 func (w *World) recreate(i, tries int) {
 	w.later(time.Millisecond, time.Second, func() {
-		if _, there := apiserver.Get[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims, tenants, claimName(i)); there {
+		if _, there := apiserver.Get[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims, w.tenantOf(claimName(i)), claimName(i)); there {
 			if tries > 0 {
 				w.recreate(i, tries-1)
 			}

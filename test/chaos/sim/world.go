@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,9 +19,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-// tenants is the namespace of the claims.
-const tenants = "team"
-
 // World is one run of a plan.
 type World struct {
 	plan    Plan
@@ -29,6 +28,7 @@ type World struct {
 	trace   *trace
 	backend *backend
 	cinder  *cinder // nil where no class is Cinder's
+	turns   *turns
 	ctx     context.Context
 
 	calm            chan struct{} // closed when everything is mended
@@ -64,7 +64,7 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
 		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
-	w.backend, w.calm = newBackend(w), make(chan struct{})
+	w.backend, w.calm, w.turns = newBackend(w), make(chan struct{}), newTurns(w)
 	w.server.Calm = w.calm
 	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Cinder }) {
 		w.cinder = newCinder(w, options.T)
@@ -81,6 +81,7 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 func (w *World) faulty() bool { return !isClosed(w.calm) }
 
 func (w *World) drawn(fault string) {
+	w.turns.disturbed(fault, 0)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.counts[fault]++
@@ -130,6 +131,7 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 		object = before
 	}
 	name := object.GetName()
+	w.turns.changed(resource, before, after)
 	switch resource {
 	case apiserver.Pods:
 		w.podChanged(before, after)
@@ -167,6 +169,12 @@ func (w *World) claimNames() map[string]bool {
 }
 
 func claimName(i int) string { return fmt.Sprintf("claim-%d", i) }
+
+// tenantOf is the namespace of a claim, by its name.
+func (w *World) tenantOf(claim string) string {
+	i, _ := strconv.Atoi(strings.TrimPrefix(claim, "claim-"))
+	return w.plan.Tenant(i)
+}
 
 // Setup: classes and ConfigMaps.
 func (w *World) setup() {
