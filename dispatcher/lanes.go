@@ -115,14 +115,25 @@ func (l *lanes) forget(uid string) {
 }
 
 // end ends the lane of a class that is gone, unless something of it is going on. It begins again when something comes.
-func (l *lanes) end(class string) {
+func (l *lanes) end(class string) (ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if queue, ok := l.queues[class]; ok && l.known[class] == 0 {
-		queue.ShutDown()
-		delete(l.queues, class)
-		delete(l.known, class)
+	if l.known[class] > 0 {
+		return false
 	}
+	if queue, ok := l.queues[class]; ok {
+		queue.ShutDown()
+	}
+	delete(l.queues, class)
+	delete(l.known, class)
+	return true
+}
+
+// has says that something of the class is going on.
+func (l *lanes) has(class string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.known[class] > 0
 }
 
 func (l *lanes) isFresh(uid string) bool {

@@ -28,14 +28,21 @@ func newSlots(wake func(uid string)) *slots {
 	return &slots{wake: wake, classes: map[string]*classSlots{}}
 }
 
-// of is called with mu held.
+// of is called with mu held. Only take remembers a class.
 func (s *slots) of(class string) *classSlots {
-	c, ok := s.classes[class]
-	if !ok {
-		c = &classSlots{taken: map[string]bool{}, woken: map[string]bool{}, tickets: map[string]uint64{}}
-		s.classes[class] = c
+	if c, ok := s.classes[class]; ok {
+		return c
 	}
-	return c
+	return &classSlots{taken: map[string]bool{}, woken: map[string]bool{}, tickets: map[string]uint64{}}
+}
+
+// end forgets a class of which there is nothing left.
+func (s *slots) end(class string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.of(class); len(c.taken)+len(c.line)+len(c.woken)+len(c.tickets) == 0 {
+		delete(s.classes, class)
+	}
 }
 
 // take occupies a slot for the pod. With limit 0 there is always one. Otherwise uid is put in line.
@@ -43,6 +50,7 @@ func (s *slots) take(class, pod, uid string, limit int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c := s.of(class)
+	s.classes[class] = c
 	kept := len(c.woken)
 	if c.woken[uid] {
 		kept = 0 // those that were woken are as many as the free slots, unless the limit fell
