@@ -98,7 +98,7 @@ func (d *Dispatcher) act(ctx context.Context, f *facts, p plan) error {
 		}
 	}
 	if p.dropVolume && !d.intake.isDropped(f.uid, f.volume.UID) {
-		d.guard.remove(f.volume.UID)
+		d.guard.remove(f.volume.UID, f.now)
 		if err := d.dropVolume(ctx, f.volume); err != nil {
 			return err
 		}

@@ -30,29 +30,25 @@ func (d *Dispatcher) auditing(ctx context.Context) {
 
 // audit sets the metric to what is found now, and tells once of each finding.
 func (d *Dispatcher) audit(now time.Time) {
-	counts := map[audit.Kind]int{}
+	counts, found := map[audit.Kind]int{}, map[string]bool{}
 	for _, f := range audit.Compare(audit.State{Now: now, Provisioner: d.options.ProvisionerName, Objects: audit.Objects{
 		Claims:  cached[*corev1.PersistentVolumeClaim](d.caches.claims.GetStore()),
 		Volumes: cached[*corev1.PersistentVolume](d.caches.volumes.GetStore()),
 		Pods:    cached[*corev1.Pod](d.caches.pods.GetStore()),
 	}}) {
 		counts[f.Kind]++
-		if !d.intake.first(auditKey, fmt.Sprintf("%s/%s", f.Kind, f.Name)) {
+		key := fmt.Sprintf("%s/%s", f.Kind, f.Name)
+		if found[key] = true; d.found[key] {
 			continue
 		}
 		d.recorder.Eventf(f.About, corev1.EventTypeWarning, string(ReasonOrphan), "%s; to remove or mend it: %s", f.Why, f.Command)
 		d.log.Info("Reported", "reason", ReasonOrphan, "kind", f.Kind, "name", f.Name, "message", f.Why)
 	}
-	if len(counts) == 0 {
-		d.intake.clear(auditKey)
-	}
+	d.found = found
 	for _, kind := range []audit.Kind{audit.Pod, audit.Released, audit.Unprotected} {
 		d.metrics.orphans.WithLabelValues(string(kind)).Set(float64(counts[kind]))
 	}
 }
-
-// auditKey is no claim's UID.
-const auditKey = "audit"
 
 func cached[T any](store cache.Store) []T {
 	objects := store.List()

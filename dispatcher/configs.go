@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -30,6 +32,13 @@ const classGrace = 5 * time.Second
 type configs struct {
 	mu      sync.Mutex
 	byClass map[string]classConfig
+	told    map[string]toldOf // by ConfigMap
+}
+
+// toldOf is what was told of one version of a ConfigMap.
+type toldOf struct {
+	version string
+	told    told
 }
 
 type classConfig struct {
@@ -37,7 +46,34 @@ type classConfig struct {
 	problem string
 }
 
-func newConfigs() *configs { return &configs{byClass: map[string]classConfig{}} }
+func newConfigs() *configs {
+	return &configs{byClass: map[string]classConfig{}, told: map[string]toldOf{}}
+}
+
+// first says whether the key was not told of this version of the ConfigMap before.
+func (c *configs) first(cm *corev1.ConfigMap, key string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.told[cm.Name].version != cm.ResourceVersion {
+		c.told[cm.Name] = toldOf{cm.ResourceVersion, told{}}
+	}
+	return c.told[cm.Name].told.first(key)
+}
+
+// forget forgets what was told of a ConfigMap.
+func (c *configs) forget(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.told, name)
+}
+
+// keep forgets what was told of ConfigMaps that are gone. It is called when a class is judged, which each end of a ConfigMap
+// leads to: on the end itself, a judgement that began before could still tell something.
+func (c *configs) keep(exists func(name string) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.told, func(name string, _ toldOf) bool { return !exists(name) })
+}
 
 // get is the configuration in force for the class, or why there is none.
 func (c *configs) get(class string) (*configmaps.Config, string) {
@@ -140,19 +176,15 @@ func (d *Dispatcher) judgeClass(class string) time.Duration {
 	j, again := judge(class, maps, terms, d.options.ProvisionerName, configmaps.Options{AllowedHostPaths: d.options.AllowedHostPaths}, time.Now())
 	d.configs.set(class, j)
 	for _, c := range j.complaints {
-		d.tellConfig(c.about, c.reason, "%s", c.text)
+		d.tellConfigOnce(c.about, c.reason, c.text)
 	}
+	d.configs.keep(func(name string) bool {
+		_, ok, _ := d.caches.configMaps.GetStore().GetByKey(d.cluster.Namespace + "/" + name)
+		return ok || name == contract.StopDeletes
+	})
 	d.lanes.pokeClass(class)
-	d.endLane(class)
+	d.endClass(class)
 	return again
-}
-
-// endLane ends the threads of a class that is gone. It is called when the class changes and when a UID is forgotten, of
-// which either may be the last.
-func (d *Dispatcher) endLane(class string) {
-	if _, ok, _ := d.caches.classes.GetStore().GetByKey(class); !ok {
-		d.lanes.end(class)
-	}
 }
 
 // concerns leaves the ConfigMaps of other dispatchers alone. One whose plugin-name can be nobody's is everybody's.

@@ -77,6 +77,7 @@ type Dispatcher struct {
 	crowd    *crowd
 	lanes    *lanes
 	judging  workqueue.TypedDelayingInterface[string]
+	found    map[string]bool // by the last audit
 	metrics  *metrics
 	library  *controller.ProvisionController
 	recorder record.EventRecorder
@@ -157,6 +158,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.judgeAll()
 	running.Go(func() { d.judge(ctx) })
 	running.Go(func() { d.auditing(ctx) })
+	running.Go(func() { d.expiring(ctx) })
 	d.lanes.start(ctx)
 	defer d.lanes.wait()
 	d.log.Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.cluster.Namespace)
@@ -187,6 +189,7 @@ func (d *Dispatcher) newLibrary(ctx context.Context) *controller.ProvisionContro
 		controller.ClaimsInformer(d.caches.claims),
 		controller.VolumesInformer(d.caches.volumes),
 		controller.ClassesInformer(d.caches.classes),
+		controller.MetricsInstance(d.metrics.library),
 	)
 }
 
@@ -239,10 +242,17 @@ func (d *Dispatcher) listen() error {
 	return nil
 }
 
-// changed lets a ConfigMap that moved to another class concern both.
+// changed lets a ConfigMap that moved to another class concern both, and ends what an event said of another pod before.
 func (d *Dispatcher) changed(on func(any, bool), old, obj any) {
-	if before, ok := old.(*corev1.ConfigMap); ok && configmaps.ClassName(before) != configmaps.ClassName(obj.(*corev1.ConfigMap)) {
-		on(old, false)
+	switch before := old.(type) {
+	case *corev1.ConfigMap:
+		if configmaps.ClassName(before) != configmaps.ClassName(obj.(*corev1.ConfigMap)) {
+			on(old, false)
+		}
+	case *corev1.Event:
+		if before.InvolvedObject.UID != obj.(*corev1.Event).InvolvedObject.UID {
+			on(old, true)
+		}
 	}
 	on(obj, false)
 }

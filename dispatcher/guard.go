@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +24,8 @@ type guard struct {
 	// ordered are the deletions of old volumes that were begun within limitPeriod, by class and claim's UID.
 	ordered map[string]map[string]time.Time
 	held    map[string]heldBack // by claim's UID
-	// removed are the volumes whose storage was removed, so that their objects may go.
-	removed map[types.UID]bool
+	// removed are the volumes whose storage was removed, and when, so that their objects may go.
+	removed map[types.UID]time.Time
 }
 
 type heldBack struct {
@@ -33,7 +34,7 @@ type heldBack struct {
 }
 
 func newGuard() *guard {
-	return &guard{ordered: map[string]map[string]time.Time{}, held: map[string]heldBack{}, removed: map[types.UID]bool{}}
+	return &guard{ordered: map[string]map[string]time.Time{}, held: map[string]heldBack{}, removed: map[types.UID]time.Time{}}
 }
 
 // order remembers that the deletion of an old volume was begun.
@@ -64,19 +65,33 @@ func (g *guard) lately(class string, now time.Time) map[string]bool {
 }
 
 // remove remembers that the storage of the volume is gone. The object follows within seconds.
-func (g *guard) remove(volume types.UID) {
+func (g *guard) remove(volume types.UID, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.removed[volume] = true
+	g.removed[volume] = now
 }
 
 // gone forgets a volume whose object is gone, and says whether its storage was removed before.
 func (g *guard) gone(volume types.UID) (removed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	removed = g.removed[volume]
+	_, removed = g.removed[volume]
 	delete(g.removed, volume)
 	return removed
+}
+
+// expire forgets deletions that no limit counts any more, and volumes whose end was heard of before their removal was noted.
+func (g *guard) expire(now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	over := func(at time.Time) bool { return now.Sub(at) >= limitPeriod }
+	for class, uids := range g.ordered {
+		maps.DeleteFunc(uids, func(_ string, at time.Time) bool { return over(at) })
+		if len(uids) == 0 {
+			delete(g.ordered, class)
+		}
+	}
+	maps.DeleteFunc(g.removed, func(_ types.UID, at time.Time) bool { return over(at) })
 }
 
 // hold notes whether the UID's storage is held back, and returns what that was before.
@@ -205,9 +220,10 @@ func (d *Dispatcher) stopChanged(obj any, deleted bool) {
 	d.metrics.stopped.Set(1)
 	if deleted {
 		d.metrics.stopped.Set(0)
+		d.configs.forget(cm.Name)
 		d.log.Info("Deletions go on", "configMap", cm.Namespace+"/"+cm.Name)
 	} else {
-		d.tellConfig(cm, ReasonStopped, "no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name)
+		d.tellConfigOnce(cm, ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
 	}
 	d.lanes.pokeAll()
 }
@@ -226,6 +242,7 @@ func (d *Dispatcher) volumeGone(v *corev1.PersistentVolume) {
 	d.recorder.Eventf(v, corev1.EventTypeWarning, string(ReasonLeft),
 		"the volume is gone, but no pod removed its storage: somebody took its finalizer off; look for %s on the storage of class %s: flex-provisioner audit", v.Name, class)
 	d.log.Info("Reported", "reason", ReasonLeft, "PV", v.Name, "StorageClass", class)
+	d.endClass(class) // the volume may have been the first that was heard of a class that is gone
 }
 
 // provedGone says that a delete pod of the volume has succeeded.

@@ -120,7 +120,7 @@ func TestVolumeGone(t *testing.T) {
 		{name: "a delete pod succeeded", change: func(d *Dispatcher, _ *corev1.PersistentVolume) {
 			_ = d.caches.pods.GetIndexer().Add(deletePod(1, "done"))
 		}},
-		{name: "removed, and the pod is gone", change: func(d *Dispatcher, v *corev1.PersistentVolume) { d.guard.remove(v.UID) }},
+		{name: "removed, and the pod is gone", change: func(d *Dispatcher, v *corev1.PersistentVolume) { d.guard.remove(v.UID, noon) }},
 		{name: "retained", change: func(_ *Dispatcher, v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}},

@@ -16,7 +16,7 @@ type intake struct {
 	changes  uint64
 	wanted   map[string]bool
 	released map[string]types.UID // claim's UID -> volume's UID
-	told     map[string]map[string]bool
+	told     map[string]told
 	troubled map[string]bool      // a warning was told since the UID came
 	removed  map[types.UID]bool   // pods that were deleted and that the cache still has
 	dropped  map[string]types.UID // claim's UID -> UID of a volume that was deleted
@@ -31,7 +31,7 @@ type podID struct {
 
 func newIntake() *intake {
 	return &intake{wanted: map[string]bool{}, released: map[string]types.UID{},
-		told: map[string]map[string]bool{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, removed: map[types.UID]bool{}, expected: map[string]podID{}}
+		told: map[string]told{}, troubled: map[string]bool{}, dropped: map[string]types.UID{}, removed: map[types.UID]bool{}, expected: map[string]podID{}}
 }
 
 // want takes in a claim to be provisioned.
@@ -56,32 +56,6 @@ func (d *Dispatcher) release(uid, namespace, class string, volume types.UID) {
 	d.intake.changes++
 	d.intake.released[uid] = volume
 	d.lanes.add(class, namespace, uid)
-}
-
-// forget drops a UID, unless something was handed over since the facts were gathered.
-func (d *Dispatcher) forget(f *facts) bool {
-	d.intake.mu.Lock()
-	defer d.intake.mu.Unlock()
-	if d.intake.changes != f.seen {
-		d.lanes.poke(f.uid)
-		return false
-	}
-	delete(d.intake.wanted, f.uid)
-	delete(d.intake.released, f.uid)
-	delete(d.intake.told, f.uid)
-	delete(d.intake.troubled, f.uid)
-	delete(d.intake.dropped, f.uid)
-	delete(d.intake.expected, f.uid)
-	d.lanes.forget(f.uid)
-	// A pod may have come since the facts were gathered, and have made the UID known just before it was forgotten. The look
-	// that it asked for comes, but no later one would: its slot, its claim and its class would ask in vain.
-	if pods, err := d.caches.pods.GetIndexer().ByIndex(byClaimUID, f.uid); err == nil && len(pods) > 0 {
-		d.lanes.know(f.class, namespaceOf(pods[0].(*corev1.Pod)), f.uid)
-	}
-	d.slots.forget(f.class, f.uid)
-	d.crowd.forget(f.class, f.uid)
-	d.endLane(f.class)
-	return true
 }
 
 func (i *intake) get(uid string) (wanted bool, released types.UID, changes uint64) {
@@ -157,14 +131,10 @@ func (i *intake) arrived(uid string, pod *corev1.Pod) {
 func (i *intake) first(uid, key string) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.told[uid][key] {
-		return false
-	}
 	if i.told[uid] == nil {
-		i.told[uid] = map[string]bool{}
+		i.told[uid] = told{}
 	}
-	i.told[uid][key] = true
-	return true
+	return i.told[uid].first(key)
 }
 
 // trouble notes that a warning was told.

@@ -105,14 +105,21 @@ func (l *lanes) forget(uid string) {
 }
 
 // end ends the lane of a class that is gone, unless something of it is going on. It begins again when something comes.
-func (l *lanes) end(class string) {
+func (l *lanes) end(class string) (ended bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if queue, ok := l.queues[class]; ok && l.known.count(class) == 0 {
+	if l.known.count(class) > 0 {
+		return false
+	}
+	if queue, ok := l.queues[class]; ok {
 		queue.ShutDown()
 		delete(l.queues, class)
 	}
+	return true
 }
+
+// has says that something of the class is going on.
+func (l *lanes) has(class string) bool { return l.known.count(class) > 0 }
 
 // busy says that more than one UID of the class has something going on.
 func (l *lanes) busy(class string) bool { return l.known.count(class) > 1 }

@@ -1,6 +1,11 @@
 package dispatcher
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	library "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
+)
 
 // metrics of the dispatcher. docs/metrics.md explains each.
 type metrics struct {
@@ -11,13 +16,57 @@ type metrics struct {
 	held     *prometheus.GaugeVec
 	stopped  prometheus.Gauge
 	orphans  *prometheus.GaugeVec
+	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
+	// that does not exist.
+	library library.Metrics
+
+	mu    sync.Mutex
+	ended map[string]bool // classes
+}
+
+// end notes that a class is gone.
+func (m *metrics) end(class string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended[class] = true
+}
+
+// expire ends the series of classes that are gone and have not come back, and what the library counted.
+func (m *metrics) expire(back func(class string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for class := range m.ended {
+		if of := (prometheus.Labels{"class": class}); !back(class) {
+			m.attempts.DeletePartialMatch(of)
+			m.failures.DeletePartialMatch(of)
+			m.duration.DeletePartialMatch(of)
+			m.running.DeletePartialMatch(of)
+			m.held.DeletePartialMatch(of)
+		}
+	}
+	clear(m.ended)
+	for _, series := range m.unserved() {
+		series.Reset()
+	}
+}
+
+func (m *metrics) unserved() []interface {
+	prometheus.Collector
+	Reset()
+} {
+	l := m.library
+	return []interface {
+		prometheus.Collector
+		Reset()
+	}{l.PersistentVolumeClaimProvisionTotal, l.PersistentVolumeClaimProvisionFailedTotal, l.PersistentVolumeClaimProvisionDurationSeconds,
+		l.PersistentVolumeDeleteTotal, l.PersistentVolumeDeleteFailedTotal, l.PersistentVolumeDeleteDurationSeconds}
 }
 
 // durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
 var durations = []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
 
 func newMetrics(registry prometheus.Registerer) *metrics {
-	m := &metrics{
+	m := &metrics{library: library.New("library"), ended: map[string]bool{},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
 			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",

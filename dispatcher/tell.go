@@ -67,12 +67,14 @@ func (d *Dispatcher) tell(ctx context.Context, f *facts, r report) {
 	d.log.Info("Reported", "reason", r.reason, "message", r.message, "claimUID", f.uid, "StorageClass", f.class)
 }
 
-// tellConfig writes an event on a ConfigMap.
-func (d *Dispatcher) tellConfig(cm *corev1.ConfigMap, reason podspec.Reason, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	if !d.intake.first("configmap/"+cm.Name, cm.ResourceVersion+"/"+string(reason)+"/"+message) {
-		return
+// tellConfigOnce writes an event on a ConfigMap, once for each of its versions.
+func (d *Dispatcher) tellConfigOnce(cm *corev1.ConfigMap, reason podspec.Reason, message string) {
+	if d.configs.first(cm, string(reason)+"/"+message) {
+		d.tellConfig(cm, reason, message)
 	}
+}
+
+func (d *Dispatcher) tellConfig(cm *corev1.ConfigMap, reason podspec.Reason, message string) {
 	d.recorder.Event(cm, corev1.EventTypeWarning, string(reason), message)
 	d.log.Info("Reported", "reason", reason, "message", message, "configMap", klog.KObj(cm))
 }
@@ -93,7 +95,7 @@ func (d *Dispatcher) tellLog(ctx context.Context, f *facts, pod *corev1.Pod) str
 	end := podspec.Clean(string(text))
 	cm, ok, _ := d.caches.configMaps.GetStore().GetByKey(f.config.Namespace + "/" + f.config.Name)
 	if ok && end != "" {
-		d.tellConfig(cm.(*corev1.ConfigMap), ReasonLog, "pod %s for claim %s: %s", pod.Name, pod.Annotations[contract.AnnClaim], end)
+		d.tellConfig(cm.(*corev1.ConfigMap), ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", pod.Name, pod.Annotations[contract.AnnClaim], end))
 	}
 	return end
 }

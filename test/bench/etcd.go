@@ -21,7 +21,7 @@ import (
 // the API server shows. The objects of a transaction have one resourceVersion: who lists before all of them are shown, and
 // watches from there, never sees the others.
 func (p *plane) put(ctx context.Context, n int, object func(i int) (string, runtime.Object), count func(context.Context) (int, error)) error {
-	if err := p.write(ctx, n, object); err != nil {
+	if err := p.write(ctx, n, 100, object); err != nil {
 		return err
 	}
 	for {
@@ -59,9 +59,9 @@ func (p *plane) volumes(ctx context.Context) (int, error) {
 	return len(list.Items), nil
 }
 
-func (p *plane) write(ctx context.Context, n int, object func(i int) (string, runtime.Object)) error {
+// write writes so many objects in each transaction.
+func (p *plane) write(ctx context.Context, n, each int, object func(i int) (string, runtime.Object)) error {
 	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
-	const each = 100
 	return inParallel((n+each-1)/each, 4, func(batch int) error {
 		type request struct {
 			Key   []byte `json:"key"`

@@ -32,7 +32,7 @@ type settings struct {
 
 func main() {
 	var s settings
-	flag.StringVar(&s.cases, "cases", "burst,defaults,dispatchers,isolation,memory,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.cases, "cases", "burst,defaults,dispatchers,isolation,memory,odd,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
 	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run, and dispatchers side by side; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
@@ -68,7 +68,7 @@ func main() {
 func within30Minutes() {
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"cases": "burst,isolation,memory,pods", "n": "6", "sizes": "500,1000"} {
+	for name, value := range map[string]string{"cases": "burst,isolation,memory,odd,pods", "n": "6", "sizes": "500,1000"} {
 		if !given[name] {
 			if err := flag.Set(name, value); err != nil {
 				panic(err) // the flags are those above
@@ -89,6 +89,7 @@ var cases = []benchCase{
 	{"dispatchers", runDispatchers},
 	{"isolation", runIsolation},
 	{"memory", runMemory},
+	{"odd", runOdd},
 	{"pods", podsInside},
 	{"cinder", runCinder},
 }

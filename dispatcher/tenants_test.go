@@ -1,0 +1,162 @@
+package dispatcher
+
+import (
+	"path"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+// tenants play everybody else in a cluster: authors of classes and claims, nodes, images and Kubernetes' own controllers.
+type tenants struct {
+	t      *testing.T
+	server *apiserver.Server
+}
+
+func (p tenants) create(resource string, o apiserver.Object) {
+	if _, err := p.server.Create(resource, o); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p tenants) remove(resource, namespace, name string) {
+	if _, err := p.server.Delete(resource, namespace, name, metav1.DeleteOptions{}); err != nil {
+		p.t.Error(err)
+	}
+}
+
+func (p tenants) class(name string, data map[string]string) {
+	p.create(apiserver.Classes, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "p"})
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"storage-class": name, "type": "provisioner-config"}},
+		Data: map[string]string{"plugin-name": "p", "image": "example.com/i", "service-account-name": "s", "provision": "true", "delete": "true", "failed-pod-ttl": "1m", "flexctl": "in-image"}}
+	for key, value := range data {
+		cm.Data[key] = value
+	}
+	p.create(apiserver.ConfigMaps, cm)
+}
+
+// claim is of a class whose name says what becomes of its pods.
+func (p tenants) claim(name, class string) {
+	mode := corev1.PersistentVolumeFilesystem
+	p.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "p"}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}})
+}
+
+// play lets time go by in which everybody does what they have to.
+func (p tenants) play(d time.Duration) {
+	for range d / time.Second {
+		time.Sleep(time.Second)
+		for _, pod := range apiserver.List[*corev1.Pod](p.server, apiserver.Pods) {
+			if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
+				p.run(pod)
+			}
+		}
+		for _, v := range apiserver.List[*corev1.PersistentVolume](p.server, apiserver.Volumes) {
+			p.bind(v)
+		}
+		for _, resource := range []string{apiserver.Claims, apiserver.Volumes} {
+			protection := map[string]string{apiserver.Claims: "kubernetes.io/pvc-protection", apiserver.Volumes: "kubernetes.io/pv-protection"}[resource]
+			for _, o := range p.objects(resource) {
+				if o.GetDeletionTimestamp() != nil {
+					p.server.Mutate(resource, o.GetNamespace(), o.GetName(), func(o apiserver.Object) {
+						var rest []string
+						for _, f := range o.GetFinalizers() {
+							if f != protection {
+								rest = append(rest, f)
+							}
+						}
+						o.SetFinalizers(rest)
+					})
+				}
+			}
+		}
+	}
+	synctest.Wait()
+}
+
+func (p tenants) objects(resource string) (list []apiserver.Object) {
+	switch resource {
+	case apiserver.Claims:
+		for _, o := range apiserver.List[*corev1.PersistentVolumeClaim](p.server, resource) {
+			list = append(list, o)
+		}
+	case apiserver.Volumes:
+		for _, o := range apiserver.List[*corev1.PersistentVolume](p.server, resource) {
+			list = append(list, o)
+		}
+	case apiserver.Classes:
+		for _, o := range apiserver.List[*storagev1.StorageClass](p.server, resource) {
+			list = append(list, o)
+		}
+	case apiserver.ConfigMaps:
+		for _, o := range apiserver.List[*corev1.ConfigMap](p.server, resource) {
+			list = append(list, o)
+		}
+	case apiserver.Events:
+		for _, o := range apiserver.List[*corev1.Event](p.server, resource) {
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// run is what the pod comes to.
+func (p tenants) run(pod *corev1.Pod) {
+	class, code := pod.Annotations[contract.AnnClass], int32(0)
+	op, uid, _, _ := podspec.ParseName(pod.Name)
+	switch kind := path.Ext(class); {
+	case kind == ".hangs":
+		p.server.Create(apiserver.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod.Name + ".1"}, Type: corev1.EventTypeWarning, Reason: "FailedMount",
+			Message: "secret not found", InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: pod.Name, UID: pod.UID}})
+		return
+	case op == contract.Provision && kind == ".fails":
+		code = 1
+	case op == contract.Provision:
+		volume := &corev1.PersistentVolume{}
+		if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), volume); err != nil {
+			p.t.Fatal(err)
+		}
+		volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "s", Path: "/" + uid}
+		p.create(apiserver.Volumes, volume)
+	}
+	p.server.Mutate(apiserver.Pods, pod.Namespace, pod.Name, func(o apiserver.Object) {
+		pod, phase := o.(*corev1.Pod), corev1.PodSucceeded
+		if code != 0 {
+			phase = corev1.PodFailed
+		}
+		pod.Spec.NodeName = "node1"
+		pod.Status.Phase = phase
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+			ExitCode: code, Reason: "Completed", Message: "", StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}}
+	})
+}
+
+func (p tenants) bind(v *corev1.PersistentVolume) {
+	claim, ok := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
+	phase := corev1.VolumeBound
+	if !ok || claim.UID != v.Spec.ClaimRef.UID {
+		phase = corev1.VolumeReleased
+	}
+	if v.Status.Phase == phase {
+		return
+	}
+	p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) { o.(*corev1.PersistentVolume).Status.Phase = phase })
+	if ok {
+		p.server.Mutate(apiserver.Claims, claim.Namespace, claim.Name, func(o apiserver.Object) {
+			c := o.(*corev1.PersistentVolumeClaim)
+			c.Spec.VolumeName, c.Status.Phase, c.Status.Capacity = v.Name, corev1.ClaimBound, v.Spec.Capacity.DeepCopy()
+		})
+	}
+}
