@@ -36,7 +36,7 @@ type attempt struct {
 	// Attacks says what would be lost.
 	Attacks string `json:"attacks"`
 
-	// RefusedBy names what refuses it, a colon and a piece of what that says. It is a policy, "rbac", "apiserver" for what
+	// RefusedBy names what refuses it, a colon and a piece of what that says. It is a policy, or how the names of several begin, "rbac", "podsecurity", "apiserver" for what else
 	// Kubernetes itself refuses, "mapper", or "dispatcher" with the reason of its event.
 	RefusedBy string `json:"refused-by"`
 	// Accepted is why it is accepted on purpose. docs/security.md says the same.
@@ -57,6 +57,8 @@ type attempt struct {
 	// Base is also the connection of a backend that Patch changes.
 	Base  string         `json:"base"`
 	Patch map[string]any `json:"patch"`
+	// Answers are fields that the object has to have in the answer to a request: what was forged is replaced or dropped.
+	Answers map[string]any `json:"answers"`
 	// Maps is what is left of a connection: fields of the volume source.
 	Maps map[string]any `json:"maps"`
 

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // noticed is how long the dispatcher may take to see that a policy is not as it was shipped.
@@ -38,6 +41,18 @@ func narrowedPolicy(s *story) {
 		return ""
 	}); err != nil {
 		s.Errorf("went through: the dispatcher is to say %q: %v", says, err)
+	}
+}
+
+// stoppedDeletions has somebody take away the switch that stops all deletions.
+func stoppedDeletions(s *story) {
+	configMaps := s.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+	_, err := configMaps.Create(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes}}, metav1.CreateOptions{})
+	s.ok(err)
+	s.Cleanup(func() { _ = configMaps.Delete(context.Background(), contract.StopDeletes, metav1.DeleteOptions{}) })
+	err = s.clients[s.text("as")].CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(s.ctx, contract.StopDeletes, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	if err := s.a.judge(nil, err); err != nil {
+		s.Error(err)
 	}
 }
 

@@ -3,10 +3,8 @@
 package attack
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -67,10 +65,10 @@ func (w *world) token(ctx context.Context, namespace, account, pod string) (stri
 }
 
 // send makes the case's request as a dry run. A connection, a POST without a body, knows none.
-func (w *world) send(ctx context.Context, data table, a attempt) error {
+func (w *world) send(ctx context.Context, data table, a attempt) (answer map[string]any, err error) {
 	client, known := w.clients[a.As]
 	if !known {
-		return fmt.Errorf("identity %q is unknown", a.As)
+		return nil, fmt.Errorf("identity %q is unknown", a.As)
 	}
 	calls := client.CoreV1().RESTClient()
 	var call *rest.Request
@@ -86,7 +84,7 @@ func (w *world) send(ctx context.Context, data table, a attempt) error {
 	case "DELETE":
 		call = calls.Delete()
 	default:
-		return fmt.Errorf("verb %q is none of GET, POST, PUT, PATCH, DELETE", a.Verb)
+		return nil, fmt.Errorf("verb %q is none of GET, POST, PUT, PATCH, DELETE", a.Verb)
 	}
 	path := filled(a.Path, w.names)
 	if !strings.HasPrefix(path, "/") {
@@ -100,25 +98,33 @@ func (w *world) send(ctx context.Context, data table, a attempt) error {
 	if object != nil {
 		text, err := json.Marshal(object)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		call = call.Body([]byte(filled(string(text), w.names)))
 		if a.Verb != "PATCH" {
 			call = call.SetHeader("Content-Type", "application/json")
 		}
 	}
-	raw, err := call.Do(ctx).Raw()
-	var status *apierrors.StatusError
-	if err != nil && !errors.As(err, &status) {
-		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(raw))
+	result := call.Do(ctx)
+	if err := result.Error(); err != nil || a.Answers == nil {
+		return nil, err
 	}
-	return err
+	text, err := result.Raw()
+	if err != nil {
+		return nil, err
+	}
+	return answer, json.Unmarshal(text, &answer)
 }
 
 // judge compares the answer to a request with what the case says of it.
-func (a attempt) judge(err error) error {
+func (a attempt) judge(answer map[string]any, err error) error {
 	who, says := a.refuser()
 	switch {
+	case a.Answers != nil && err == nil:
+		if lack := lacks(answer, a.Answers); lack != "" {
+			return fmt.Errorf("went through: %s", lack)
+		}
+		return nil
 	case a.RefusedBy == "" && err != nil:
 		return fmt.Errorf("refused: %w, want accepted", err)
 	case a.RefusedBy == "":
@@ -126,16 +132,21 @@ func (a attempt) judge(err error) error {
 	case err == nil:
 		return fmt.Errorf("went through, want refused by %s", a.RefusedBy)
 	}
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsMethodNotSupported(err) ||
+		strings.Contains(err.Error(), "pgrade request required") {
+		return fmt.Errorf("went through: answer: %w, want refused by %s", err, a.RefusedBy)
+	}
 	byPolicy := strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 	right := strings.Contains(err.Error(), says)
 	switch who {
 	case "rbac":
 		right = right && apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ")
+	case "podsecurity":
+		right = right && strings.Contains(err.Error(), "violates PodSecurity")
 	case "apiserver":
-		right = right && !byPolicy && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)) &&
-			!strings.Contains(err.Error(), " cannot ")
+		right = right && !byPolicy && !strings.Contains(err.Error(), " cannot ")
 	default:
-		right = right && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+who+"'")
+		right = right && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+who)
 	}
 	if !right {
 		return fmt.Errorf("refused: %w, want by %s", err, a.RefusedBy)

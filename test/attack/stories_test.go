@@ -18,16 +18,17 @@ import (
 
 // stories are the cases of several steps, by the name that the tables give.
 var stories = map[string]func(*story){
-	"stolen token":    stolenToken,
-	"refused claim":   refusedClaim,
-	"hostile words":   hostileWords,
-	"strange volume":  strangeVolume,
-	"changed volume":  changedVolume,
-	"costly claim":    costlyClaim,
-	"lasting text":    lastingText,
-	"poisoned cache":  poisonedCache,
-	"turns":           turns,
-	"narrowed policy": narrowedPolicy,
+	"stolen token":      stolenToken,
+	"refused claim":     refusedClaim,
+	"hostile words":     hostileWords,
+	"strange volume":    strangeVolume,
+	"changed volume":    changedVolume,
+	"costly claim":      costlyClaim,
+	"lasting text":      lastingText,
+	"poisoned cache":    poisonedCache,
+	"turns":             turns,
+	"narrowed policy":   narrowedPolicy,
+	"stopped deletions": stoppedDeletions,
 }
 
 // story is one case while it is told.
