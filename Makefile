@@ -35,7 +35,7 @@ lint: ## gofmt, go vet, shellcheck, licences and, where the database can be reac
 	@mkdir -p bin && cd tools && go run ./licences .. ./cmd/... ./images/... > ../bin/licences.txt
 	@tools/vulncheck.sh
 
-test: lint test-unit test-conformance test-integration test-e2e chaos ## the whole ladder
+test: lint test-unit test-conformance test-integration test-e2e test-attack chaos ## the whole ladder
 
 test-unit: ## what needs nothing but Go
 	go test -race ./...
@@ -58,6 +58,9 @@ test-versions: ## the admission policies on older API servers: a real 1.30, and 
 test-e2e: export ISCSI = 1
 test-e2e: cluster-up images ## against a real node, with volumes of a real Cinder
 	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
+
+test-attack: cluster-up images ## what attackers try, from six points of view
+	go test -count=1 -timeout 20m -tags e2e ./test/attack
 
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
@@ -90,7 +93,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

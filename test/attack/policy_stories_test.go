@@ -1,0 +1,118 @@
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// noticed is how long the dispatcher may take to see that a policy is not as it was shipped.
+const noticed = 10 * time.Second
+
+// narrowedPolicy changes a policy, or its binding, by the JSON patch "patch", so that a hole is open. The dispatcher has to
+// stop being ready, and to name the policy and what differs.
+func narrowedPolicy(s *story) {
+	restore := s.change(s.text("policy"), s.text("binding"))
+	s.Cleanup(func() {
+		restore()
+		if err := s.wait(context.Background(), patient, func() string { return s.notReady() }); err != nil {
+			s.Errorf("the dispatcher is not ready again: %v", err)
+		}
+	})
+	_, says := s.a.refuser()
+	if err := s.wait(s.ctx, noticed, func() string {
+		text := s.notReady()
+		if text == "" {
+			return "/readyz says ok"
+		}
+		if !strings.Contains(text, says) {
+			return text
+		}
+		return ""
+	}); err != nil {
+		s.Errorf("went through: the dispatcher is to say %q: %v", says, err)
+	}
+}
+
+// stoppedDeletions has somebody take away the switch that stops all deletions.
+func stoppedDeletions(s *story) {
+	configMaps := s.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+	_, err := configMaps.Create(s.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes}}, metav1.CreateOptions{})
+	s.ok(err)
+	s.Cleanup(func() { _ = configMaps.Delete(context.Background(), contract.StopDeletes, metav1.DeleteOptions{}) })
+	err = s.clients[s.text("as")].CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(s.ctx, contract.StopDeletes, metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}})
+	if err := s.a.judge(nil, err); err != nil {
+		s.Error(err)
+	}
+}
+
+// change applies the case's patch to a policy or a binding, and returns what undoes it.
+func (s *story) change(policy, binding string) (restore func()) {
+	s.Helper()
+	patch, err := json.Marshal(s.a.With["patch"])
+	s.ok(err)
+	if policy != "" {
+		policies := s.admin.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		was, err := policies.Get(s.ctx, policy, metav1.GetOptions{})
+		s.ok(err)
+		_, err = policies.Patch(s.ctx, policy, types.JSONPatchType, patch, metav1.PatchOptions{})
+		s.ok(err)
+		return func() {
+			s.again(func(ctx context.Context) error {
+				now, err := policies.Get(ctx, policy, metav1.GetOptions{})
+				if err == nil {
+					now.Spec = was.Spec
+					_, err = policies.Update(ctx, now, metav1.UpdateOptions{})
+				}
+				return err
+			})
+		}
+	}
+	bindings := s.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	was, err := bindings.Get(s.ctx, binding, metav1.GetOptions{})
+	s.ok(err)
+	if len(s.a.With) == 1 { // nothing but its name: it is deleted
+		s.ok(bindings.Delete(s.ctx, binding, metav1.DeleteOptions{}))
+		return func() {
+			s.again(func(ctx context.Context) error {
+				_, err := bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, Spec: was.Spec}, metav1.CreateOptions{})
+				return err
+			})
+		}
+	}
+	_, err = bindings.Patch(s.ctx, binding, types.JSONPatchType, patch, metav1.PatchOptions{})
+	s.ok(err)
+	return func() {
+		s.again(func(ctx context.Context) error {
+			now, err := bindings.Get(ctx, binding, metav1.GetOptions{})
+			if err == nil {
+				now.Spec = was.Spec
+				_, err = bindings.Update(ctx, now, metav1.UpdateOptions{})
+			}
+			return err
+		})
+	}
+}
+
+// again does what restores the cluster, until it succeeds.
+func (s *story) again(do func(context.Context) error) {
+	ctx := context.Background()
+	if err := s.wait(ctx, soon, func() string {
+		if err := do(ctx); err != nil {
+			return err.Error()
+		}
+		return ""
+	}); err != nil {
+		s.Error(err)
+	}
+}

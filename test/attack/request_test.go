@@ -1,0 +1,155 @@
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// identity is who sends a request: a user, or the holder of a ServiceAccount's token.
+type identity struct {
+	User      string   `json:"user"`
+	Groups    []string `json:"groups"`
+	Account   string   `json:"account"`
+	Namespace string   `json:"namespace"`
+	Pod       string   `json:"pod"`
+}
+
+// client acts as the identity.
+func (w *world) client(ctx context.Context, id identity) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(w.config)
+	if id.User != "" {
+		config.Impersonate = rest.ImpersonationConfig{UserName: id.User, Groups: id.Groups}
+		return kubernetes.NewForConfig(config)
+	}
+	namespace := id.Namespace
+	if namespace == "" {
+		namespace = contract.ProvisionersNamespace
+	}
+	token, err := w.token(ctx, namespace, id.Account, filled(id.Pod, w.names))
+	if err != nil {
+		return nil, err
+	}
+	config = rest.AnonymousClientConfig(config)
+	config.BearerToken, config.QPS, config.Burst = token, 100, 200
+	return kubernetes.NewForConfig(config)
+}
+
+// token is one of the ServiceAccount, bound to the pod unless that has no name, as a thief finds it in the pod.
+func (w *world) token(ctx context.Context, namespace, account, pod string) (string, error) {
+	var request authenticationv1.TokenRequest
+	if pod != "" {
+		bound, err := w.admin.CoreV1().Pods(namespace).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return "", err
+		}
+		request.Spec.BoundObjectRef = &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: pod, UID: bound.UID}
+	}
+	answer, err := w.admin.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, account, &request, metav1.CreateOptions{})
+	if err != nil {
+		return "", fmt.Errorf("token of %s/%s: %w", namespace, account, err)
+	}
+	return answer.Status.Token, nil
+}
+
+// send makes the case's request as a dry run. A connection, a POST without a body, knows none.
+func (w *world) send(ctx context.Context, data table, a attempt) (answer map[string]any, err error) {
+	client, known := w.clients[a.As]
+	if !known {
+		return nil, fmt.Errorf("identity %q is unknown", a.As)
+	}
+	calls := client.CoreV1().RESTClient()
+	var call *rest.Request
+	switch a.Verb {
+	case "GET":
+		call = calls.Get()
+	case "POST":
+		call = calls.Post()
+	case "PUT":
+		call = calls.Put()
+	case "PATCH":
+		call = calls.Patch(types.StrategicMergePatchType)
+	case "DELETE":
+		call = calls.Delete()
+	default:
+		return nil, fmt.Errorf("verb %q is none of GET, POST, PUT, PATCH, DELETE", a.Verb)
+	}
+	path := filled(a.Path, w.names)
+	if !strings.HasPrefix(path, "/") {
+		path = "/api/v1/namespaces/" + contract.ProvisionersNamespace + "/" + path
+	}
+	call = call.RequestURI(path)
+	object := data.object(a)
+	if connection := a.Verb == "POST" && object == nil; !connection && a.Verb != "GET" {
+		call = call.Param("dryRun", "All")
+	}
+	if object != nil {
+		text, err := json.Marshal(object)
+		if err != nil {
+			return nil, err
+		}
+		call = call.Body([]byte(filled(string(text), w.names)))
+		if a.Verb != "PATCH" {
+			call = call.SetHeader("Content-Type", "application/json")
+		}
+	}
+	result := call.Do(ctx)
+	if err := result.Error(); err != nil || a.Answers == nil {
+		return nil, err
+	}
+	text, err := result.Raw()
+	if err != nil {
+		return nil, err
+	}
+	return answer, json.Unmarshal(text, &answer)
+}
+
+// judge compares the answer to a request with what the case says of it.
+func (a attempt) judge(answer map[string]any, err error) error {
+	who, says := a.refuser()
+	switch {
+	case a.Answers != nil && err == nil:
+		if lack := lacks(answer, a.Answers); lack != "" {
+			return fmt.Errorf("went through: %s", lack)
+		}
+		return nil
+	case a.RefusedBy == "" && err != nil:
+		return fmt.Errorf("refused: %w, want accepted", err)
+	case a.RefusedBy == "":
+		return nil
+	case err == nil:
+		return fmt.Errorf("went through, want refused by %s", a.RefusedBy)
+	}
+	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) && !apierrors.IsMethodNotSupported(err) ||
+		strings.Contains(err.Error(), "pgrade request required") {
+		return fmt.Errorf("went through: answer: %w, want refused by %s", err, a.RefusedBy)
+	}
+	byPolicy := strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+	right := strings.Contains(err.Error(), says)
+	switch who {
+	case "rbac":
+		right = right && apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ")
+	case "podsecurity":
+		right = right && strings.Contains(err.Error(), "violates PodSecurity")
+	case "apiserver":
+		right = right && !byPolicy && !strings.Contains(err.Error(), " cannot ")
+	default:
+		right = right && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '"+who)
+	}
+	if !right {
+		return fmt.Errorf("refused: %w, want by %s", err, a.RefusedBy)
+	}
+	return nil
+}

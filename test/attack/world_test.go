@@ -1,0 +1,262 @@
+//go:build e2e
+
+package attack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+const (
+	// installation is what is attacked: the base, with the stamp that says who made a claim.
+	installation = "deploy/overlays/creator-stamp"
+	// exportDir is the directory of the node that stands in for a storage; setup.yaml has the script.
+	exportDir = "/srv/nfs/attack"
+	className = "attack"
+)
+
+// repository is the checkout; tests run in their package's directory.
+var repository = filepath.Join("..", "..")
+
+// world is what the cases share.
+type world struct {
+	config  *rest.Config
+	admin   kubernetes.Interface
+	clients map[string]kubernetes.Interface
+	// names are what stands in braces in the tables.
+	names map[string]string
+	// tenant and victim are namespaces. target is a claim of tenant's whose pod runs and waits, data one of victim's that is
+	// bound.
+	tenant, victim string
+	target, data   *corev1.PersistentVolumeClaim
+}
+
+func setUp(ctx context.Context) (*world, error) {
+	run := strconv.FormatInt(time.Now().Unix(), 36)
+	w := &world{clients: map[string]kubernetes.Interface{}, tenant: "attack-tenant-" + run, victim: "attack-victim-" + run}
+	w.names = map[string]string{"tenant": w.tenant, "victim": w.victim, "export": exportDir}
+	file := os.Getenv("KUBECONFIG")
+	if file == "" {
+		file = filepath.Join(repository, ".cluster", "kubeconfig")
+	}
+	var err error
+	if w.config, err = clientcmd.BuildConfigFromFlags("", file); err != nil {
+		return nil, fmt.Errorf("no cluster (make cluster-up): %w", err)
+	}
+	w.config.QPS, w.config.Burst = 200, 400
+	if w.admin, err = kubernetes.NewForConfig(w.config); err != nil {
+		return nil, err
+	}
+	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
+		if err := w.install(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.prepare(ctx)
+}
+
+func (w *world) install(ctx context.Context) error {
+	images, err := filepath.Glob(filepath.Join(repository, "bin", "images", "*.tar"))
+	if err != nil || len(images) == 0 {
+		return errors.New("no images in bin/images: make images")
+	}
+	load := []string{"test/cluster/load-image.sh"}
+	for _, image := range images {
+		switch filepath.Base(image) {
+		case "flex-provisioner.tar", "shell.tar":
+			load = append(load, strings.TrimPrefix(image, repository+"/"))
+		}
+	}
+	if _, err := command(ctx, load...); err != nil {
+		return err
+	}
+	for _, args := range [][]string{
+		{"apply", "-k", installation},
+		{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
+		{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
+	} {
+		if _, err := w.kubectl(ctx, "", args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes what the tables need, and waits until it can be used.
+func (w *world) prepare(ctx context.Context) error {
+	for _, dir := range []string{"/srv/nfs", exportDir, exportDir + "/volumes", exportDir + "/gates", exportDir + "/seen"} {
+		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+			return err
+		}
+	}
+	if _, err := w.kubectl(ctx, w.setup(), "apply", "-f", "-"); err != nil {
+		return err
+	}
+	if err := w.allow(ctx, map[string]any{
+		"storageClasses": className + ",attack-turns", "volumeTypes": "nfs,iscsi,fc,csi,local,hostPath,rbd",
+		"nfsExports": "10.99.0.1:" + exportDir, "pathPrefixes": "/mnt/attack", "csiDrivers": "csi.example.com",
+		"mountOptions": "nfsvers=4.1", "secretNamespaces": contract.ProvisionersNamespace,
+	}); err != nil {
+		return err
+	}
+	var err error
+	if w.data, err = w.claim(ctx, w.victim, "data", nil); err != nil {
+		return err
+	}
+	if w.target, err = w.claim(ctx, w.tenant, "target", nil); err != nil {
+		return err
+	}
+	if err := w.open(w.data); err != nil {
+		return err
+	}
+	if err := w.wait(ctx, patient, func() string { return w.notBound(ctx, w.data) }); err != nil {
+		return fmt.Errorf("the victim's claim is not bound: %w", err)
+	}
+	var pod *corev1.Pod
+	if err := w.wait(ctx, patient, func() (lack string) { pod, lack = w.running(ctx, w.target); return lack }); err != nil {
+		return fmt.Errorf("the target's pod does not run: %w", err)
+	}
+	uid, other := string(w.target.UID), string(w.data.UID)
+	for name, value := range map[string]string{"pod": pod.Name, "pod uid": string(pod.UID), "uid": uid, "volume": podspec.VolumeName(other), "victim uid": other} {
+		w.names[name] = value
+	}
+	return w.identify(ctx)
+}
+
+// identify makes clients for all identities, and the pods that tokens are bound to.
+func (w *world) identify(ctx context.Context) error {
+	text, err := os.ReadFile(filepath.Join("testdata", "identities.yaml"))
+	if err != nil {
+		return err
+	}
+	var identities map[string]identity
+	if err := yaml.UnmarshalStrict(text, &identities); err != nil {
+		return fmt.Errorf("read testdata/identities.yaml: %w", err)
+	}
+	for name, id := range identities {
+		if id.Pod != "" && id.Pod != "{pod}" {
+			if err := w.makePod(ctx, id.Pod, id.Account); err != nil {
+				return err
+			}
+		}
+		if w.clients[name], err = w.client(ctx, id); err != nil {
+			return fmt.Errorf("identity %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// makePod makes a pod that no scheduler takes: a token can be bound to it.
+func (w *world) makePod(ctx context.Context, name, account string) error {
+	no, yes, user := false, true, int64(65532)
+	_, err := w.admin.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "attack"}},
+		Spec: corev1.PodSpec{
+			ServiceAccountName: account, SchedulerName: "attack-nobody", RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: "provisioner", Image: "example.com/none", SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+		},
+	}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// setup is testdata/setup.yaml with its names.
+func (w *world) setup() string {
+	text, err := os.ReadFile(filepath.Join("testdata", "setup.yaml"))
+	if err != nil {
+		return err.Error()
+	}
+	return filled(string(text), w.names)
+}
+
+// allow writes the allow-list's lines of attack-image.
+func (w *world) allow(ctx context.Context, lines map[string]any) error {
+	data := map[string]any{}
+	for setting, value := range lines {
+		data["attack-image."+setting] = value
+	}
+	patch, err := json.Marshal(map[string]any{"data": data})
+	if err != nil {
+		return err
+	}
+	_, err = w.admin.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// takeDown removes what prepare made. What a case left of claims is removed with them.
+func (w *world) takeDown() {
+	ctx := context.Background()
+	for _, namespace := range []string{w.tenant, w.victim} {
+		_ = w.admin.CoreV1().PersistentVolumeClaims(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	}
+	if w.target != nil {
+		_ = w.open(w.target)
+	}
+	if err := w.wait(ctx, patient, func() string { return w.left(ctx) }); err != nil {
+		fmt.Fprintln(os.Stderr, "attack: left behind:", err)
+		w.force(ctx)
+	}
+	now := int64(0)
+	_ = w.admin.CoreV1().Pods(contract.ProvisionersNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: "app=attack"})
+	gone := map[string]any{}
+	for _, setting := range []string{"storageClasses", "volumeTypes", "nfsExports", "pathPrefixes", "csiDrivers", "mountOptions", "secretNamespaces"} {
+		gone[setting] = nil
+	}
+	_, err := w.kubectl(ctx, w.setup(), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+	if err := errors.Join(err, w.allow(ctx, gone), os.RemoveAll(exportDir)); err != nil {
+		fmt.Fprintln(os.Stderr, "attack: clean up:", err)
+	}
+}
+
+func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
+	program := filepath.Join(".cluster", "bin", "kubectl")
+	if _, err := os.Stat(filepath.Join(repository, program)); err != nil {
+		program = "kubectl"
+	}
+	file := os.Getenv("KUBECONFIG")
+	if file == "" {
+		file = filepath.Join(".cluster", "kubeconfig")
+	}
+	cmd := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", file}, args...)...)
+	cmd.Dir, cmd.Stdin = repository, strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
+
+// command runs a command in the repository; what it printed is part of the error.
+func command(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
+	cmd.Dir = repository
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return string(out), nil
+}
