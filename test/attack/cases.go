@@ -160,7 +160,7 @@ func lacks(object, want map[string]any) string {
 	for key, value := range want {
 		have := object[key]
 		inner, isMap := value.(map[string]any)
-		if below, ok := have.(map[string]any); isMap && ok {
+		if below, ok := have.(map[string]any); isMap && (ok || have == nil) {
 			if lack := lacks(below, inner); lack != "" {
 				return key + "." + lack
 			}

@@ -24,8 +24,9 @@ const noticed = 10 * time.Second
 func narrowedPolicy(s *story) {
 	restore := s.change(s.text("policy"), s.text("binding"))
 	s.Cleanup(func() {
+		s.ctx = context.Background() // the test's own has ended
 		restore()
-		if err := s.wait(context.Background(), patient, func() string { return s.notReady() }); err != nil {
+		if err := s.wait(s.ctx, patient, func() string { return s.notReady() }); err != nil {
 			s.Errorf("the dispatcher is not ready again: %v", err)
 		}
 	})

@@ -3,6 +3,7 @@
 package attack
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -122,7 +123,7 @@ func poisonedCache(s *story) {
 		s.ok(err)
 	}
 	s.Cleanup(func() {
-		if _, err := s.kubectl(s.ctx, "", "apply", "-k", installation); err != nil {
+		if _, err := s.kubectl(context.Background(), "", "apply", "-k", installation); err != nil {
 			s.Error(err)
 		}
 	})
