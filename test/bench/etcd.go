@@ -80,18 +80,23 @@ func (p *plane) write(ctx context.Context, n, each int, object func(i int) (stri
 		if err != nil {
 			return fmt.Errorf("encode transaction: %w", err)
 		}
-		r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.Etcd+"/v3/kv/txn", bytes.NewReader(body))
-		if err != nil {
-			return fmt.Errorf("write to etcd: %w", err)
-		}
-		response, err := http.DefaultClient.Do(r)
-		if err != nil {
-			return fmt.Errorf("write to etcd: %w", err)
-		}
-		defer response.Body.Close()
-		if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
-			return fmt.Errorf("write to etcd: %s: %s", response.Status, answer)
-		}
-		return nil
+		return p.ask(ctx, "/v3/kv/txn", body)
 	})
+}
+
+// ask posts a request to etcd.
+func (p *plane) ask(ctx context.Context, path string, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.Etcd+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask etcd: %w", err)
+	}
+	defer response.Body.Close()
+	if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
+		return fmt.Errorf("ask etcd: %s: %s", response.Status, answer)
+	}
+	return nil
 }

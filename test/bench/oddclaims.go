@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"time"
 
@@ -63,7 +60,7 @@ func runOdd(ctx context.Context, _ settings, r *report) error {
 
 // comeAndGo makes claims, waits until so many have been refused in all, deletes them, and returns the memory that stays.
 func (p *plane) comeAndGo(ctx context.Context, d *process, claim func(int) (string, runtime.Object), refused float64) (float64, error) {
-	// One by one, so that who watches misses none.
+	// One by one, so that who watches misses none: removeClaims.
 	if err := p.write(ctx, oddClaims, 1, claim); err != nil {
 		return 0, err
 	}
@@ -74,7 +71,7 @@ func (p *plane) comeAndGo(ctx context.Context, d *process, claim func(int) (stri
 	}); err != nil {
 		return 0, err
 	}
-	if err := p.removeClaims(ctx); err != nil {
+	if err := p.removeClaims(ctx, claim); err != nil {
 		return 0, err
 	}
 	for range 3 {
@@ -92,24 +89,18 @@ func (p *plane) comeAndGo(ctx context.Context, d *process, claim func(int) (stri
 	return float64(now), err
 }
 
-// removeClaims deletes all claims straight from etcd.
-func (p *plane) removeClaims(ctx context.Context) error {
-	const from = "/registry/persistentvolumeclaims/" + name + "/"
-	body, err := json.Marshal(map[string][]byte{"key": []byte(from), "range_end": []byte(strings.TrimSuffix(from, "/") + "0")})
-	if err != nil {
-		return fmt.Errorf("encode deletion: %w", err)
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, p.server.Etcd+"/v3/kv/deleterange", bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("delete claims: %w", err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return fmt.Errorf("delete claims: %w", err)
-	}
-	defer response.Body.Close()
-	if answer, _ := io.ReadAll(response.Body); response.StatusCode != http.StatusOK {
-		return fmt.Errorf("delete claims: %s: %s", response.Status, answer)
+// removeClaims deletes the claims straight from etcd, each for itself: objects that go in one request have one
+// resourceVersion, and a watch that breaks off in their midst goes on behind all of them.
+func (p *plane) removeClaims(ctx context.Context, claim func(int) (string, runtime.Object)) error {
+	if err := inParallel(oddClaims, 4, func(i int) error {
+		key, _ := claim(i)
+		body, err := json.Marshal(map[string][]byte{"key": []byte("/registry/" + key)})
+		if err != nil {
+			return fmt.Errorf("encode deletion: %w", err)
+		}
+		return p.ask(ctx, "/v3/kv/deleterange", body)
+	}); err != nil {
+		return err
 	}
 	for {
 		shown, err := p.claims(ctx)
