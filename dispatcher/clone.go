@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -44,8 +45,11 @@ func cloneOf(claim *corev1.PersistentVolumeClaim) (name, fault string) {
 	case source != "":
 		name = source
 	}
-	if name == claim.Name {
+	switch {
+	case name == claim.Name:
 		return "", "the claim asks to be a clone of itself; name another one"
+	case len(name) > validation.DNS1123SubdomainMaxLength: // it is kept in an index for as long as the claim waits
+		return "", fmt.Sprintf("the claim asks to be a clone of one whose name has %d characters; names have at most %d", len(name), validation.DNS1123SubdomainMaxLength)
 	}
 	return name, ""
 }

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,6 +92,8 @@ func TestClones(t *testing.T) {
 			refused: `annotation k8s.io/CloneRequest is "team-a/": it must be the name of a claim in the same namespace`},
 		{name: "a path", wish: wish{annotation: "team-a/../x"},
 			refused: `annotation k8s.io/CloneRequest is "team-a/../x": it must be the name of a claim in the same namespace`},
+		{name: "a name that is too long", wish: wish{annotation: strings.Repeat("x", 254)},
+			refused: "the claim asks to be a clone of one whose name has 254 characters; names have at most 253"},
 		{name: "itself", wish: wish{annotation: "data"}, refused: "the claim asks to be a clone of itself; name another one"},
 		{name: "a snapshot", wish: wish{dataSource: "s", kind: "VolumeSnapshot", group: "snapshot.storage.k8s.io"},
 			refused: `spec.dataSourceRef is VolumeSnapshot "s": a new volume is empty, or a clone of a PersistentVolumeClaim; remove it`},

@@ -45,7 +45,7 @@ func (d *Dispatcher) endClass(class string) {
 	if d.hasClass(class) || !d.lanes.end(class) {
 		return
 	}
-	d.metrics.end(class)
+	d.metrics.end(class, time.Now())
 }
 
 func (d *Dispatcher) hasClass(class string) bool {
@@ -55,7 +55,7 @@ func (d *Dispatcher) hasClass(class string) bool {
 
 // expiring lets go what goes by time, for ever.
 func (d *Dispatcher) expiring(ctx context.Context) {
-	ticker := time.NewTicker(limitPeriod)
+	ticker := time.NewTicker(expireEvery)
 	defer ticker.Stop()
 	for {
 		select {
@@ -67,9 +67,11 @@ func (d *Dispatcher) expiring(ctx context.Context) {
 	}
 }
 
+const expireEvery = time.Minute
+
 func (d *Dispatcher) expire(now time.Time) {
 	d.guard.expire(now)
-	d.metrics.expire(func(class string) bool { return d.hasClass(class) || d.lanes.has(class) })
+	d.metrics.expire(now, func(class string) bool { return d.hasClass(class) || d.lanes.has(class) })
 }
 
 // told are the keys of what was told of one object.

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	library "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
@@ -21,21 +22,28 @@ type metrics struct {
 	library library.Metrics
 
 	mu    sync.Mutex
-	ended map[string]bool // classes
+	ended map[string]time.Time // classes
 }
 
+// lastReading is how long the series of a class that is gone stay, so that who collects metrics reads them once more.
+const lastReading = 10 * time.Minute
+
 // end notes that a class is gone.
-func (m *metrics) end(class string) {
+func (m *metrics) end(class string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended[class] = true
+	m.ended[class] = now
 }
 
 // expire ends the series of classes that are gone and have not come back, and what the library counted.
-func (m *metrics) expire(back func(class string) bool) {
+func (m *metrics) expire(now time.Time, back func(class string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for class := range m.ended {
+	for class, end := range m.ended {
+		if now.Sub(end) < lastReading {
+			continue
+		}
+		delete(m.ended, class)
 		if of := (prometheus.Labels{"class": class}); !back(class) {
 			m.attempts.DeletePartialMatch(of)
 			m.failures.DeletePartialMatch(of)
@@ -44,7 +52,6 @@ func (m *metrics) expire(back func(class string) bool) {
 			m.held.DeletePartialMatch(of)
 		}
 	}
-	clear(m.ended)
 	for _, series := range m.unserved() {
 		series.Reset()
 	}
@@ -66,7 +73,7 @@ func (m *metrics) unserved() []interface {
 var durations = []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
 
 func newMetrics(registry prometheus.Registerer) *metrics {
-	m := &metrics{library: library.New("library"), ended: map[string]bool{},
+	m := &metrics{library: library.New("library"), ended: map[string]time.Time{},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
 			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",
