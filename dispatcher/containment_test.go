@@ -49,7 +49,7 @@ func TestContainment(t *testing.T) {
 		{name: "bound under another name", unbind: func(b *binding) *binding { b.Name = "second"; return b }},
 		{name: "removed", weaken: func(*policy) *policy { return no }, want: "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod does not exist"},
 		{name: "without its first rule", weaken: func(p *policy) *policy { p.Spec.Validations = p.Spec.Validations[1:]; return p },
-			want: notAsShipped + `spec.validations lacks the shipped [0], {"expression":"variables.isProvisionPod"}`},
+			want: notAsShipped + `spec.validations lacks the shipped [0], {"expression":"request.operation == 'CREATE'"}`},
 		{name: "failing open", weaken: func(p *policy) *policy { p.Spec.FailurePolicy = &ignore; return p },
 			want: notAsShipped + "spec.failurePolicy is Ignore, want Fail"},
 		{name: "for fewer requests", weaken: func(p *policy) *policy {

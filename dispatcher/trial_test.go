@@ -54,8 +54,7 @@ func TestEveryPolicyIsProbed(t *testing.T) {
 	if guard.policy.Name == "" {
 		t.Errorf("policy %s is not shipped", creatorGuard)
 	}
-	// It holds against rights that nobody should have, so that RBAC refuses first.
-	probed := map[string]bool{"flex-pv-create-only": true}
+	probed := map[string]bool{}
 	for _, p := range probes {
 		if _, of := apart(required, p.policy); of.policy.Name == "" {
 			t.Errorf("a probe is for policy %s, which is not shipped", p.policy)
