@@ -109,6 +109,7 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 	for _, line := range []struct{ namespace, group, resource, name, verbs string }{
 		{"", "", "persistentvolumes", "", "get list watch delete patch"},
 		{"", "", "persistentvolumeclaims", "", "get list watch patch"},
+		{"", "", "persistentvolumeclaims/status", "", "patch"},
 		{"", "storage.k8s.io", "storageclasses", "", "get list watch"},
 		{"", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "get list watch"},
 		{"", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "", "get list watch"},

@@ -40,7 +40,7 @@ const userAgent = "flex-provisioner-cinder"
 // Connect authenticates: one request to Keystone. Errors of HTTP are gophercloud's, wrapped. Without authentication it makes no request, except where the project's
 // name is one that only some releases of Cinder take in a URL.
 func (c *Config) Connect(ctx context.Context) (*Client, error) {
-	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: c.transport(), CheckRedirect: noRedirect}}
+	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: bounded{c.transport()}, CheckRedirect: noRedirect}}
 	provider.UserAgent.Prepend(userAgent)
 	provider.UseTokenLock()
 	if c.AuthURL == "" {
