@@ -62,6 +62,9 @@ test-e2e: cluster-up images ## against a real node, with volumes of a real Cinde
 test-attack: cluster-up images ## what attackers try, from six points of view
 	go test -count=1 -timeout 20m -tags e2e ./test/attack
 
+fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
+	test/fuzz.sh
+
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
@@ -93,7 +96,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
