@@ -49,7 +49,7 @@ type facts struct {
 	doomed, deleteLimit int
 	// missed says that a pod came and went which the cache never showed.
 	missed bool
-	// seen is the state of the intake that the facts were gathered from.
+	// seen is the state of the intake before the facts were gathered.
 	seen uint64
 	// attempts of all operations, oldest first: pods with the finalizer.
 	attempts []attempt

@@ -20,7 +20,8 @@ import (
 
 // gather collects from the caches what is known about a UID.
 func (d *Dispatcher) gather(class, uid string) (*facts, error) {
-	f := &facts{now: time.Now(), uid: uid, class: class, provisioner: d.options.ProvisionerName, key: d.options.RecordKey}
+	// The state of the intake comes first: what is handed over later has to be newer than what the caches show here.
+	f := &facts{now: time.Now(), uid: uid, class: class, provisioner: d.options.ProvisionerName, key: d.options.RecordKey, seen: d.intake.state()}
 	claims, err := d.caches.claims.GetIndexer().ByIndex(byUID, uid)
 	if err != nil {
 		return nil, fmt.Errorf("look up claim %s: %w", uid, err)
@@ -63,7 +64,7 @@ func (d *Dispatcher) take(f *facts, pod *corev1.Pod) {
 
 func (d *Dispatcher) gatherIntake(f *facts) {
 	var released types.UID
-	f.wanted, released, f.seen = d.intake.get(f.uid)
+	f.wanted, released = d.intake.get(f.uid)
 	f.released = f.volume != nil && f.volume.UID == released && awaitsDeletion(f.volume)
 }
 

@@ -58,10 +58,17 @@ func (d *Dispatcher) release(uid, namespace, class string, volume types.UID) {
 	d.lanes.add(class, namespace, uid)
 }
 
-func (i *intake) get(uid string) (wanted bool, released types.UID, changes uint64) {
+func (i *intake) get(uid string) (wanted bool, released types.UID) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.wanted[uid], i.released[uid], i.changes
+	return i.wanted[uid], i.released[uid]
+}
+
+// state changes whenever the library hands something over.
+func (i *intake) state() uint64 {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.changes
 }
 
 // drop remembers that a volume was deleted, which the cache may not show for a while.

@@ -53,9 +53,10 @@ func (s *scope) lagging() *lagging {
 	cmd.Stdout, cmd.Stderr = l, l
 	s.ok(cmd.Start())
 	l.stop = sync.OnceFunc(func() {
-		l.catchUp()
 		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil || s.Failed() {
+		err := cmd.Wait()
+		l.catchUp() // the proxy's watches end; earlier, the dispatcher would act on what it learns of
+		if err != nil || s.Failed() {
 			s.Errorf("the dispatcher with old caches ended with %v, its log:\n%s", err, l.said())
 		}
 	})
