@@ -13,18 +13,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-// remembered are the paths of all maps, lists and queues below v that are not empty, as far as types of this package reach.
+// remembered are the paths of all maps, lists and queues below v that are not empty, as far as types of the dispatcher's packages reach.
 func remembered(v reflect.Value, at string, visited map[uintptr]bool) []string {
 	if v.CanAddr() {
 		v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem() // fields that are not exported can be read then
@@ -52,11 +52,14 @@ func remembered(v reflect.Value, at string, visited map[uintptr]bool) []string {
 			return remembered(v.Elem(), at, visited)
 		}
 	case reflect.Struct:
-		if t := v.Type(); t.Name() != "" && t.PkgPath() != reflect.TypeFor[Dispatcher]().PkgPath() {
+		if t := v.Type(); t.Name() != "" && !strings.HasPrefix(t.PkgPath(), reflect.TypeFor[Dispatcher]().PkgPath()) {
 			return nil // caches, clients and metrics
 		}
 		var found []string
 		for i := range v.NumField() {
+			if v.Type().Field(i).Name == "Options" { // what it was made with
+				continue
+			}
 			found = append(found, remembered(v.Field(i), at+"."+v.Type().Field(i).Name, visited)...)
 		}
 		return found
@@ -64,8 +67,8 @@ func remembered(v reflect.Value, at string, visited map[uintptr]bool) []string {
 	return nil
 }
 
-// given are what a dispatcher is made with.
-var given = map[string]bool{"options": true, "cluster": true, "caches": true, "creators": true, "contains": true, "policies": true}
+// given is what a dispatcher is made with.
+var given = map[string]bool{"options": true, "cache": true, "gate": true, "library": true}
 
 // memoryOf is what a dispatcher remembers that serves nobody.
 func memoryOf(t *testing.T, d *Dispatcher, registry *prometheus.Registry) []string {
@@ -77,10 +80,9 @@ func memoryOf(t *testing.T, d *Dispatcher, registry *prometheus.Registry) []stri
 		}
 	}
 	var gatherers prometheus.Gatherers
-	unserved := prometheus.NewRegistry()
-	for _, series := range d.metrics.unserved() {
-		unserved.MustRegister(series)
-	}
+	unserved, counts := prometheus.NewRegistry(), d.recorder.Metrics.Library()
+	unserved.MustRegister(counts.PersistentVolumeClaimProvisionTotal, counts.PersistentVolumeClaimProvisionFailedTotal, counts.PersistentVolumeClaimProvisionDurationSeconds,
+		counts.PersistentVolumeDeleteTotal, counts.PersistentVolumeDeleteFailedTotal, counts.PersistentVolumeDeleteDurationSeconds)
 	gatherers = append(gatherers, registry, unserved)
 	families, err := gatherers.Gather()
 	if err != nil {
@@ -109,7 +111,7 @@ func TestEverythingEnds(t *testing.T) {
 		p, registry := tenants{t, apiserver.New()}, prometheus.NewRegistry()
 		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.server, QPS: 500, Burst: 1000,
 			ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
-		d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: testKey, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
+		d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
 			Pods: podspec.Cluster{Namespace: "ns", KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 		if err != nil {
 			t.Fatal(err)
@@ -163,54 +165,4 @@ func TestEverythingEnds(t *testing.T) {
 		running.Wait()
 		time.Sleep(time.Hour) // for timers to come to their ends
 	})
-}
-
-// What its author changes all the time is told of, and not remembered for ever.
-func TestToldIsBounded(t *testing.T) {
-	told := told{}
-	for i := range 10 * maxTold {
-		if key := fmt.Sprint(i, strings.Repeat("x", 2*maxEvent)); !told.first(key) || told.first(key) {
-			t.Fatalf("key %d is not told once", i)
-		}
-		if len(told) > maxTold {
-			t.Fatalf("%d keys are remembered", len(told))
-		}
-	}
-	for key := range told {
-		if len(key) > maxEvent {
-			t.Fatalf("a key of %d bytes is remembered", len(key))
-		}
-	}
-}
-
-// Who may write events can change what they are about.
-func TestTroubleOfAnotherPod(t *testing.T) {
-	d := idle(t)
-	event := func(pod string) *corev1.Event {
-		return &corev1.Event{Reason: "FailedMount", Message: "x", InvolvedObject: corev1.ObjectReference{Name: podspec.Name(contract.Provision, uid, 0), UID: types.UID(pod)}}
-	}
-	d.troubleChanged(event("a"), false)
-	for _, pod := range []string{"b", "c"} {
-		d.changed(d.troubleChanged, event("a"), event(pod))
-		d.changed(d.troubleChanged, event(pod), event("a"))
-	}
-	if found := remembered(reflect.ValueOf(d.troubles).Elem(), "troubles", map[uintptr]bool{}); d.troubles.of("a") == "" || len(d.troubles.ofPod) != 1 {
-		t.Errorf("remembered is %q, want the trouble of pod a alone", found)
-	}
-}
-
-// Deletions count for an hour, with a limit and without one.
-func TestGuardExpires(t *testing.T) {
-	g := newGuard()
-	g.order("silver", "1", noon)
-	g.order("silver", "2", noon.Add(time.Minute))
-	g.remove("v", noon)
-	g.expire(noon.Add(limitPeriod))
-	if len(g.ordered["silver"]) != 1 || len(g.removed) != 0 {
-		t.Errorf("after an hour there are %v and %v", g.ordered, g.removed)
-	}
-	g.expire(noon.Add(limitPeriod + time.Minute))
-	if len(g.ordered) != 0 {
-		t.Errorf("in the end there are %v", g.ordered)
-	}
 }

@@ -20,8 +20,8 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 	} else if ref.UID != claim.UID || ref.Namespace != claim.Namespace || ref.Name != claim.Name {
 		say("spec.claimRef is %s/%s with UID %q, not %s/%s with UID %q", ref.Namespace, ref.Name, ref.UID, claim.Namespace, claim.Name, claim.UID)
 	}
-	if class := claimClass(claim); volumeClass(v) != class {
-		say("spec.storageClassName is %q, not %q", volumeClass(v), class)
+	if class := claimClass(claim); ClassOf(v) != class {
+		say("spec.storageClassName is %q, not %q", ClassOf(v), class)
 	}
 	// A bound claim may ask for more since: that is an expansion.
 	asked, made := claim.Spec.Resources.Requests[corev1.ResourceStorage], v.Spec.Capacity[corev1.ResourceStorage]
@@ -53,7 +53,7 @@ func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	return *mode
 }
 
-// claimClass and volumeClass know the annotation that Kubernetes' volume binder still prefers.
+// claimClass knows the annotation that Kubernetes' volume binder still prefers.
 func claimClass(claim *corev1.PersistentVolumeClaim) string {
 	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
 		return class
@@ -61,7 +61,8 @@ func claimClass(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-func volumeClass(v *corev1.PersistentVolume) string {
+// ClassOf is the StorageClass of a volume. The annotation is the one that Kubernetes' volume binder still prefers.
+func ClassOf(v *corev1.PersistentVolume) string {
 	if class, found := v.Annotations[corev1.BetaStorageClassAnnotation]; found {
 		return class
 	}

@@ -54,7 +54,7 @@ func Trusted(v *corev1.PersistentVolume) bool {
 func (k RecordKey) sum(v *corev1.PersistentVolume) []byte {
 	mac := hmac.New(sha256.New, k)
 	for _, text := range []string{
-		"flex-provisioner record 1", v.Name, volumeClass(v), v.Annotations[contract.ProvisionedBy],
+		"flex-provisioner record 1", v.Name, ClassOf(v), v.Annotations[contract.ProvisionedBy],
 		v.Annotations[contract.AnnIdentity], v.Annotations[contract.AnnConfig], v.Annotations[contract.AnnMadeBefore],
 	} {
 		// The length keeps two neighbouring texts apart.

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 )
 
 // readiness knows what this process lacks. Permissions are asked for until all are there, and then never again.
@@ -64,7 +65,7 @@ func (r *readiness) check(ctx context.Context) (note string, lacks []string) {
 	}
 	lacks = slices.Clone(r.lacks)
 	if r.dispatcher != nil {
-		if missing := r.dispatcher.Lacks(); missing != "" {
+		if missing := r.dispatcher.MissingPolicies(); missing != "" {
 			lacks = append(lacks, missing)
 		}
 	}
@@ -118,8 +119,8 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 		{namespace, "", "pods/log", "", "get"},
 		{namespace, "", "configmaps", "", "get list watch"},
 		{namespace, "", "events", "", "get list watch"},
-		{namespace, "", "serviceaccounts", dispatcher.TrialAccount, "impersonate"},
-		{"", "authentication.k8s.io", "userextras/" + dispatcher.PodNameKey, dispatcher.TrialPod, "impersonate"},
+		{namespace, "", "serviceaccounts", admission.ProbeAccount, "impersonate"},
+		{"", "authentication.k8s.io", "userextras/" + admission.PodNameKey, admission.ProbePod, "impersonate"},
 		{leaseNamespace, "", "secrets", recordKeySecret, "get update"},
 		{leaseNamespace, "coordination.k8s.io", "leases", "", "create"},
 		{leaseNamespace, "coordination.k8s.io", "leases", lease, "get update"},

@@ -23,6 +23,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -48,7 +49,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	trial := limited(config, o.qps, o.burst)
-	trial.Impersonate = dispatcher.TrialIdentity(o.namespace)
+	trial.Impersonate = admission.ProbeIdentity(o.namespace)
 	asProvisioner, err := kubernetes.NewForConfig(trial)
 	if err != nil {
 		return fmt.Errorf("make client for trials of the admission policies: %w", err)
@@ -59,7 +60,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key, AllowedHostPaths: o.allowedHostPaths,
-		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Trial: asProvisioner,
+		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Prober: asProvisioner,
 		Events: events, Registry: registry,
 	})
 	if err != nil {

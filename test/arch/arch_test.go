@@ -28,7 +28,19 @@ var arrows = []arrow{
 	{"podspec", []string{"configmaps", "contract"}},
 	{"deploy/...", nil},
 	{"audit", []string{"podspec", "configmaps", "contract"}},
-	{"dispatcher/...", []string{"audit", "podspec", "configmaps", "contract", "deploy/..."}},
+	{"dispatcher/dispatchertest", []string{"podspec", "contract"}},
+	{"dispatcher/resize", []string{"podspec"}},
+	{"dispatcher/snapshot", []string{"podspec", "configmaps", "contract"}},
+	{"dispatcher/events", []string{"podspec", "contract"}},
+	{"dispatcher/reconcile", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
+	{"dispatcher/queue", nil},
+	{"dispatcher/library", nil},
+	{"dispatcher/cache", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "configmaps", "contract"}},
+	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "contract"}},
+	{"dispatcher/admission", []string{"podspec", "configmaps", "contract", "deploy/..."}},
+	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue",
+		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
+	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract"}},
 	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "contract"}},
 	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "contract"}},
@@ -139,7 +151,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "configmaps", "podspec"}
+var pure = []string{"contract", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/reconcile"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {

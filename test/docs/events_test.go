@@ -62,12 +62,12 @@ func TestEvents(t *testing.T) {
 	for _, match := range eventItem.FindAllStringSubmatch(read(t, "docs/events.md"), -1) {
 		documented = append(documented, match[1])
 	}
-	same(t, "docs/events.md", documented, append(reasons(t, "podspec"), reasons(t, "dispatcher")...))
+	same(t, "docs/events.md", documented, append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...))
 }
 
 // TestTroubleshooting: every reason that a pod can give a claim is in the README, and none that does not exist.
 func TestTroubleshooting(t *testing.T) {
-	all := append(reasons(t, "podspec"), reasons(t, "dispatcher")...)
+	all := append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...)
 	var documented []string
 	for _, name := range column(table(t, section(t, "README.md", "## Troubleshooting")), 0) {
 		documented = append(documented, name)
@@ -84,7 +84,7 @@ func TestTroubleshooting(t *testing.T) {
 
 // TestEventsInDocuments: what looks like one of our reasons anywhere in the documents is one.
 func TestEventsInDocuments(t *testing.T) {
-	all := append(reasons(t, "podspec"), reasons(t, "dispatcher")...)
+	all := append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...)
 	for _, name := range markdown(t) {
 		for _, word := range spans(read(t, name)) {
 			if regexp.MustCompile(`^Provision(er|ing)[A-Z][A-Za-z]+$`).MatchString(word) && !slices.Contains(all, word) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
@@ -99,9 +100,9 @@ func TestProbes(t *testing.T) {
 	awaitPolicies(t, suite(t))
 	d := newDispatcher(t, server, theFirst)
 	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	for i, tried := range d.Try(t.Context()) {
-		if tried.RefusedBy != tried.Policy || tried.Lacks != "" {
-			t.Errorf("the probe of %s is refused by %q, lacks %q", tried.Policy, tried.RefusedBy, tried.Lacks)
+	for i, tried := range d.ProbePolicies(t.Context()) {
+		if tried.RefusedBy != tried.Policy || tried.Missing != "" {
+			t.Errorf("the probe of %s is refused by %q, lacks %q", tried.Policy, tried.RefusedBy, tried.Missing)
 		}
 		binding, err := bindings.Get(t.Context(), tried.Policy, metav1.GetOptions{})
 		if err != nil {
@@ -112,8 +113,8 @@ func TestProbes(t *testing.T) {
 		}
 		want := "ValidatingAdmissionPolicy " + tried.Policy + " is not in force: a dry run that creates "
 		eventually(t, func() error {
-			if now := d.Try(t.Context())[i]; !strings.HasPrefix(now.Lacks, want) {
-				return fmt.Errorf("the probe of %s without its policy: refused by %q, lacks %q", now.Policy, now.RefusedBy, now.Lacks)
+			if now := d.ProbePolicies(t.Context())[i]; !strings.HasPrefix(now.Missing, want) {
+				return fmt.Errorf("the probe of %s without its policy: refused by %q, lacks %q", now.Policy, now.RefusedBy, now.Missing)
 			}
 			return nil
 		})
@@ -147,7 +148,7 @@ func TestDispatcherTriesPolicies(t *testing.T) {
 	}
 	runToEnd(t, without)
 	eventually(t, func() error {
-		if got := without.Lacks(); !strings.HasPrefix(got, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod could not be tried: persistentvolumes is forbidden") {
+		if got := without.MissingPolicies(); !strings.HasPrefix(got, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod could not be tried: persistentvolumes is forbidden") {
 			return fmt.Errorf("the dispatcher lacks %q", got)
 		}
 		return nil
@@ -172,12 +173,12 @@ func newDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatch
 	t.Helper()
 	token := tokenAt(t, s, of.system, "dispatcher", nil)
 	config := s.Config(token)
-	config.Impersonate = dispatcher.TrialIdentity(of.provisioners)
+	config.Impersonate = admission.ProbeIdentity(of.provisioners)
 	d, err := dispatcher.New(t.Context(), s.Client(token), dispatcher.Options{
 		RecordKey:       make([]byte, podspec.MinRecordKey),
 		ProvisionerName: of.provisioner, SystemNamespace: of.system,
 		Pods:  podspec.Cluster{Namespace: of.provisioners},
-		Trial: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),
+		Prober: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -198,7 +199,7 @@ func runToEnd(t *testing.T, d *dispatcher.Dispatcher) {
 func lacks(t *testing.T, d *dispatcher.Dispatcher, want string) {
 	t.Helper()
 	eventually(t, func() error {
-		if got := d.Lacks(); got != want {
+		if got := d.MissingPolicies(); got != want {
 			return fmt.Errorf("the dispatcher lacks %q, want %q", got, want)
 		}
 		return nil

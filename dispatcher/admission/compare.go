@@ -1,0 +1,164 @@
+package admission
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// unlikePolicy names by its path what differs from the shipped policy, empty where nothing does.
+//
+// Every field is compared, so that none has to be remembered that could narrow a policy. Two differences are welcome:
+//   - Validations may be added, in any place: they refuse more. Nothing else may be added; a match condition, an excluded
+//     rule or a variable can make the shipped validations mean less.
+//   - What is said of a refusal, or recorded of a request, may differ: it decides nothing. A messageExpression or an audit
+//     annotation that fails makes the API server refuse, by the failure policy, or fall back to another message.
+func unlikePolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
+	g, w := wholePolicy(got), wholePolicy(want)
+	here, _ := g["validations"].([]any)
+	for i, rule := range listed(w["validations"]) {
+		if !slices.ContainsFunc(here, func(v any) bool { return unlike("", v, rule) == "" }) {
+			return fmt.Sprintf("spec.validations lacks the shipped [%d], %s", i, shown(rule))
+		}
+	}
+	delete(g, "validations")
+	delete(w, "validations")
+	return unlike("spec", g, w)
+}
+
+// unlikeBinding names by its path what differs from the shipped binding, empty where nothing does. To record in the audit
+// log beside refusing takes nothing away. The policy's name is not compared: by it the binding was found.
+func unlikeBinding(got, want *admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
+	return unlike("spec", wholeBinding(got), wholeBinding(want))
+}
+
+// wholePolicy has what the API server fills in, and not what decides nothing.
+func wholePolicy(spec *admissionv1.ValidatingAdmissionPolicySpec) map[string]any {
+	spec = spec.DeepCopy()
+	fill(&spec.FailurePolicy, admissionv1.Fail)
+	fillMatch(&spec.MatchConstraints)
+	spec.AuditAnnotations = nil
+	for i := range spec.Validations {
+		v := &spec.Validations[i]
+		v.Message, v.MessageExpression, v.Reason = "", "", nil
+	}
+	return asJSON(spec)
+}
+
+func wholeBinding(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) map[string]any {
+	spec = spec.DeepCopy()
+	spec.PolicyName = ""
+	fillMatch(&spec.MatchResources)
+	spec.ValidationActions = slices.DeleteFunc(spec.ValidationActions, func(a admissionv1.ValidationAction) bool { return a == admissionv1.Audit })
+	return asJSON(spec)
+}
+
+// fillMatch sets the defaults of the API. Without any, everything matches.
+func fillMatch(match **admissionv1.MatchResources) {
+	fill(match, admissionv1.MatchResources{})
+	m := *match
+	fill(&m.MatchPolicy, admissionv1.Equivalent)
+	fill(&m.NamespaceSelector, metav1.LabelSelector{})
+	fill(&m.ObjectSelector, metav1.LabelSelector{})
+	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
+		for i := range rules {
+			fill(&rules[i].Scope, admissionv1.AllScopes)
+		}
+	}
+}
+
+func fill[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+// asJSON is an object of the API as maps and lists, without what is empty.
+func asJSON(object any) map[string]any {
+	var fields map[string]any
+	data, err := json.Marshal(object)
+	if err == nil {
+		err = json.Unmarshal(data, &fields)
+	}
+	if err != nil {
+		panic(err) // types of the API are made for this
+	}
+	return fields
+}
+
+// unlike names the first path, in the order of the fields' names, where two JSON values differ. White space within text is
+// evened out: tools that rewrite YAML fold expressions as they like.
+func unlike(path string, got, want any) string {
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		fields := maps.Clone(want)
+		maps.Copy(fields, got)
+		for _, field := range slices.Sorted(maps.Keys(fields)) {
+			if at := unlike(path+"."+field, got[field], want[field]); at != "" {
+				return at
+			}
+		}
+		return ""
+	case []any:
+		got, ok := got.([]any)
+		if !ok {
+			break
+		}
+		for i := range max(len(got), len(want)) {
+			if at := unlike(fmt.Sprintf("%s[%d]", path, i), item(got, i), item(want, i)); at != "" {
+				return at
+			}
+		}
+		return ""
+	case string:
+		if got, ok := got.(string); ok && slices.Equal(strings.Fields(got), strings.Fields(want)) {
+			return ""
+		}
+	default: // a number, a bool or nothing
+		if got == want {
+			return ""
+		}
+	}
+	return fmt.Sprintf("%s is %s, want %s", path, shown(got), shown(want))
+}
+
+func listed(value any) []any {
+	list, _ := value.([]any)
+	return list
+}
+
+func item(list []any, i int) any {
+	if i < len(list) {
+		return list[i]
+	}
+	return nil
+}
+
+// maxShown bounds in bytes what is quoted of a policy, whose expressions are long.
+const maxShown = 120
+
+func shown(value any) string {
+	text, ok := value.(string)
+	switch {
+	case value == nil:
+		return "none"
+	case !ok:
+		data, err := json.Marshal(value)
+		if err != nil {
+			panic(err) // it came from JSON
+		}
+		text = string(data)
+	}
+	return podspec.Clip(podspec.OneLine(text), maxShown)
+}

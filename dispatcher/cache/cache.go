@@ -1,0 +1,235 @@
+package cache
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Indexes. The library adds one more, claims by their UID.
+const (
+	byDueClass = "due-for-deletion"
+	byClaimUID = "claim-uid"
+	bySource   = "clone-source"
+	byPodUID   = "pod-uid"
+	byUID      = "uid"
+)
+
+// Cache is the dispatcher's view of the cluster. PodEvents are warnings about pods of the provisioners' namespace, and Stop is the
+// ConfigMap that stops deletions.
+type Cache struct {
+	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents cache.SharedIndexInformer
+
+	namespace, provisioner string
+}
+
+// New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the dispatcher
+// serves.
+func New(client kubernetes.Interface, namespace, provisioner string, key podspec.RecordKey) (*Cache, error) {
+	keep := informers.WithTransform((&transformer{key: key}).transform)
+	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
+	pods := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
+		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), keep, informers.WithTweakListOptions(tweak))
+	}
+	labels := func(selector string) func(*metav1.ListOptions) {
+		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
+	}
+	terms := func(terms ...string) func(*metav1.ListOptions) {
+		set := fields.Set{}
+		for i := 0; i < len(terms); i += 2 {
+			set[terms[i]] = terms[i+1]
+		}
+		return func(o *metav1.ListOptions) { o.FieldSelector = set.AsSelector().String() }
+	}
+	c := &Cache{
+		Claims:     cluster.Core().V1().PersistentVolumeClaims().Informer(),
+		Volumes:    cluster.Core().V1().PersistentVolumes().Informer(),
+		Classes:    cluster.Storage().V1().StorageClasses().Informer(),
+		Pods:       pods(labels(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
+		ConfigMaps: pods(labels("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
+		Stop:       pods(terms("metadata.name", contract.StopDeletes)).Core().V1().ConfigMaps().Informer(),
+		PodEvents:  pods(terms("involvedObject.kind", "Pod", "type", corev1.EventTypeWarning)).Core().V1().Events().Informer(),
+		namespace:  namespace, provisioner: provisioner,
+	}
+	for _, index := range []struct {
+		of   cache.SharedIndexInformer
+		name string
+		keys func(obj any) string
+	}{
+		{c.Claims, bySource, sourceOf},
+		{c.Pods, byClaimUID, func(obj any) string { return obj.(*corev1.Pod).Labels[contract.LabelClaimUID] }},
+		{c.Volumes, byDueClass, c.dueClass},
+		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
+	} {
+		err := index.of.AddIndexers(cache.Indexers{index.name: func(obj any) ([]string, error) {
+			if key := index.keys(obj); key != "" {
+				return []string{key}, nil
+			}
+			return nil, nil
+		}})
+		if err != nil {
+			return nil, fmt.Errorf("add index %s: %w", index.name, err)
+		}
+	}
+	return c, nil
+}
+
+// sourceOf is the claim that a claim without a volume asks to be a clone of.
+func sourceOf(obj any) string {
+	claim := obj.(*corev1.PersistentVolumeClaim)
+	if claim.Spec.VolumeName != "" {
+		return ""
+	}
+	if name, _ := snapshot.CloneOf(claim); name != "" {
+		return claim.Namespace + "/" + name
+	}
+	return ""
+}
+
+// dueClass is the class of a volume whose deletion counts for the limit.
+func (c *Cache) dueClass(obj any) string {
+	v := obj.(*corev1.PersistentVolume)
+	if !snapshot.AwaitsDeletion(v) || v.Annotations[contract.AnnAllowDelete] == "true" || v.Annotations[contract.ProvisionedBy] != c.provisioner {
+		return ""
+	}
+	return podspec.ClassOf(v)
+}
+
+// Informers are all of them.
+func (c *Cache) Informers() []cache.SharedIndexInformer {
+	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents}
+}
+
+// Claim is the claim with the UID, or nil.
+func (c *Cache) Claim(uid string) *corev1.PersistentVolumeClaim {
+	return firstOf(indexed[*corev1.PersistentVolumeClaim](c.Claims, byUID, uid))
+}
+
+// ClaimNamed is the claim of the name, or nil.
+func (c *Cache) ClaimNamed(namespace, name string) *corev1.PersistentVolumeClaim {
+	return get[*corev1.PersistentVolumeClaim](c.Claims, namespace+"/"+name)
+}
+
+// ClonesOf are the claims without a volume that ask to be clones of the claim.
+func (c *Cache) ClonesOf(namespace, name string) []*corev1.PersistentVolumeClaim {
+	return indexed[*corev1.PersistentVolumeClaim](c.Claims, bySource, namespace+"/"+name)
+}
+
+// Expanding is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners,
+// and its size has to be looked at.
+func (c *Cache) Expanding(uid string) (class string, ok bool) {
+	claim := c.Claim(uid)
+	if claim == nil || !resize.Needed(claim) {
+		return "", false
+	}
+	volume := c.Volume(podspec.VolumeName(uid))
+	if volume == nil || volume.Annotations[contract.ProvisionedBy] != c.provisioner {
+		return "", false
+	}
+	return podspec.ClassOf(volume), true
+}
+
+// Volume is the volume of the name, or nil.
+func (c *Cache) Volume(name string) *corev1.PersistentVolume {
+	return get[*corev1.PersistentVolume](c.Volumes, name)
+}
+
+// DueForDeletion are the class's released volumes whose deletion counts for the limit.
+func (c *Cache) DueForDeletion(class string) []*corev1.PersistentVolume {
+	return indexed[*corev1.PersistentVolume](c.Volumes, byDueClass, class)
+}
+
+// Class is the StorageClass of the name, or nil.
+func (c *Cache) Class(name string) *storagev1.StorageClass {
+	return get[*storagev1.StorageClass](c.Classes, name)
+}
+
+// PodsOf are the provisioner pods of the claim with the UID.
+func (c *Cache) PodsOf(uid string) []*corev1.Pod {
+	return indexed[*corev1.Pod](c.Pods, byClaimUID, uid)
+}
+
+// Pod is the pod of the name in the provisioners' namespace, or nil.
+func (c *Cache) Pod(name string) *corev1.Pod { return get[*corev1.Pod](c.Pods, c.namespace+"/"+name) }
+
+// PodProblem is what the kubelet said last of a pod that does not start, empty for nothing: that a Secret or a claim which the
+// pod mounts is missing shows nowhere in the pod's status.
+func (c *Cache) PodProblem(pod types.UID) string {
+	var last *corev1.Event
+	for _, e := range indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)) {
+		if last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
+			last = e
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return podspec.Clean(last.Reason + ": " + last.Message)
+}
+
+// ConfigMap is the provisioner ConfigMap of the name, or nil.
+func (c *Cache) ConfigMap(name string) *corev1.ConfigMap {
+	return get[*corev1.ConfigMap](c.ConfigMaps, c.namespace+"/"+name)
+}
+
+// ConfigMapsOf are the class's provisioner ConfigMaps.
+func (c *Cache) ConfigMapsOf(class string) []*corev1.ConfigMap {
+	var list []*corev1.ConfigMap
+	for _, cm := range All[*corev1.ConfigMap](c.ConfigMaps) {
+		if configmaps.ClassName(cm) == class {
+			list = append(list, cm)
+		}
+	}
+	return list
+}
+
+// StopDeletes is the ConfigMap that stops all deletions, or nil.
+func (c *Cache) StopDeletes() *corev1.ConfigMap {
+	return get[*corev1.ConfigMap](c.Stop, c.namespace+"/"+contract.StopDeletes)
+}
+
+// All is everything that an informer holds.
+func All[T any](of cache.SharedIndexInformer) []T { return typed[T](of.GetStore().List()) }
+
+func get[T any](of cache.SharedIndexInformer, key string) (object T) {
+	if obj, ok, _ := of.GetStore().GetByKey(key); ok {
+		object = obj.(T)
+	}
+	return object
+}
+
+func indexed[T any](of cache.SharedIndexInformer, index, key string) []T {
+	list, err := of.GetIndexer().ByIndex(index, key)
+	if err != nil {
+		panic(err) // there is no such index: New and the library make them
+	}
+	return typed[T](list)
+}
+
+func typed[T any](objects []any) []T {
+	list := make([]T, len(objects))
+	for i, obj := range objects {
+		list[i] = obj.(T)
+	}
+	return list
+}
+
+func firstOf[T any](list []T) (first T) {
+	if len(list) > 0 {
+		first = list[0]
+	}
+	return first
+}

@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// wire is a Kubernetes object in the encoding in which caches get it.
+type wire interface {
+	Marshal() ([]byte, error)
+	Unmarshal([]byte) error
+}
+
+// decoded is the object as it comes from the API server: it shares nothing with others.
+func decoded[T wire](t testing.TB, object, into T) T {
+	t.Helper()
+	data, err := object.Marshal()
+	if err == nil {
+		err = into.Unmarshal(data)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return into
+}
+
+// boundPair is a volume and its claim as a cluster has thousands of them.
+func boundPair(t testing.TB, i int) (*corev1.PersistentVolume, *corev1.PersistentVolumeClaim) {
+	uid, class, mode := fmt.Sprintf("00000000-0000-4000-8000-%012d", i), "silver", corev1.PersistentVolumeFilesystem
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("data-%d", i), UID: types.UID(uid), ResourceVersion: fmt.Sprint(1000 + i), CreationTimestamp: metav1.Now(),
+			Finalizers: []string{"kubernetes.io/pvc-protection"}, Labels: map[string]string{"app": "x"},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:accessModes":{}}}`)}}},
+			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "p", "volume.beta.kubernetes.io/storage-provisioner": "p",
+				"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes", corev1.LastAppliedConfigAnnotation: "{}"}},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: podspec.VolumeName(uid), StorageClassName: &class, VolumeMode: &mode,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}
+	volume := fullVolume(uid)
+	volume.UID, volume.ResourceVersion, volume.Spec.ClaimRef.Name = types.UID("volume-"+uid), fmt.Sprint(2000+i), claim.Name
+	volume.Finalizers = append(volume.Finalizers, "kubernetes.io/pv-protection")
+	volume.Annotations[contract.AnnIdentity] = `{"properties":{"use-nfs-server":"10.10.2.4","zone":"west"},"parameters":{"pool":"silver"}}`
+	volume.Annotations[contract.AnnConfig] = "silver/123@0123456789abcdef"
+	return decoded(t, volume, &corev1.PersistentVolume{}), decoded(t, claim, &corev1.PersistentVolumeClaim{})
+}
+
+// The caches hold all claims and volumes of the cluster: 50,000 of each have to fit into 200 MB, with all else. What they
+// share they share beyond collections of garbage, of which there are many while the objects come.
+func TestBoundVolumesAreSmall(t *testing.T) {
+	const many, atMost = 5000, 1700
+	var l transformer
+	volumes, claims := make([]*corev1.PersistentVolume, many), make([]*corev1.PersistentVolumeClaim, many)
+	before := liveHeap()
+	for i := range many {
+		volume, claim := boundPair(t, i)
+		volumes[i], claims[i] = transformed(t, &l, volume), transformed(t, &l, claim)
+		if i%250 == 0 {
+			runtime.GC()
+		}
+	}
+	each := (liveHeap() - before) / many
+	t.Logf("a bound volume with its claim takes %d bytes", each)
+	if each > atMost {
+		t.Errorf("a bound volume with its claim takes %d bytes, want %d at most", each, atMost)
+	}
+	runtime.KeepAlive(volumes)
+	runtime.KeepAlive(claims)
+	runtime.KeepAlive(&l)
+}
+
+// oddClaim is different from all others in everything that is shared with others where it is the same.
+func oddClaim(i int) *corev1.PersistentVolumeClaim {
+	text := func(size int) string { return fmt.Sprintf("%d-%s", i, strings.Repeat("x", size)) }
+	class, mode := text(3000), corev1.PersistentVolumeMode(text(200))
+	sizes := corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI), corev1.ResourceName(text(100)): resource.MustParse("1e30")}
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: text(60), Name: text(200), Finalizers: []string{text(100), text(5000)},
+			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": text(1500), snapshot.AnnSelectedNode: text(250)}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(text(3000))},
+			Resources: corev1.VolumeResourceRequirements{Requests: sizes}},
+		Status: corev1.PersistentVolumeClaimStatus{Capacity: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI)}},
+	}
+}
+
+// oddVolume is the same as a volume.
+func oddVolume(i int) *corev1.PersistentVolume {
+	claim := oddClaim(i)
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Finalizers: claim.Finalizers,
+			Annotations: map[string]string{contract.ProvisionedBy: claim.Name, contract.AnnIdentity: claim.Namespace + strings.Repeat("y", 1000), contract.AnnConfig: claim.Name}},
+		Spec: corev1.PersistentVolumeSpec{StorageClassName: *claim.Spec.StorageClassName, Capacity: claim.Status.Capacity, AccessModes: claim.Spec.AccessModes,
+			VolumeMode: claim.Spec.VolumeMode, ClaimRef: &corev1.ObjectReference{Namespace: claim.Namespace, Name: claim.Name}},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.PersistentVolumePhase(claim.Namespace)},
+	}
+}
+
+// liveHeap is what is left after a collection. Weak references and what hangs on cleanups take more than one.
+func liveHeap() int64 {
+	for range 4 {
+		runtime.GC()
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// What thousands of odd objects brought goes with them. What stays shared is bounded, however many there have been.
+func TestOddTextIsGivenUp(t *testing.T) {
+	const many, atMost = 5000, 3 << 20 // of 130 MB
+	var l transformer
+	transformed(t, &l, fullVolume(dispatchertest.UID))
+	before := liveHeap()
+	for i := range many {
+		transformed(t, &l, oddClaim(i))
+		transformed(t, &l, oddVolume(i))
+	}
+	if grown := liveHeap() - before; grown > atMost {
+		t.Errorf("%d bytes stay of %d odd claims and volumes, want %d at most", grown, many, atMost)
+	}
+	runtime.KeepAlive(&l)
+}

@@ -1,0 +1,301 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// transformer keeps of each object what somebody here reads, and lets objects share what is the same in many: a cluster has fifty
+// thousand bound volumes of a few classes and sizes. Nobody may change an object of a cache, so that sharing is safe. Nothing from a
+// cache is written back whole, so that what is missing is not lost: the library and the controller patch finalizers and single
+// fields.
+//
+// Tenants and images write these objects. So the work for an object is linear in its size, and what is shared is either weak, as
+// texts are, or in a table of bounded size.
+type transformer struct {
+	key     podspec.RecordKey
+	sizes   table[size, corev1.ResourceList]
+	volumes table[volumeNotes, map[string]string]
+	claims  table[claimNotes, map[string]string]
+}
+
+func (t *transformer) transform(obj any) (any, error) {
+	if object, ok := obj.(metav1.Object); ok {
+		object.SetManagedFields(nil)
+	}
+	switch o := obj.(type) {
+	case *corev1.Pod:
+		t.pod(o)
+	case *corev1.PersistentVolumeClaim:
+		t.claim(o)
+	case *corev1.PersistentVolume:
+		t.volume(o)
+	case *corev1.Event:
+		t.event(o)
+	}
+	return obj, nil
+}
+
+// startProblems are the reasons of events that say why a pod does not start.
+var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
+
+// maxMessage bounds in bytes what is kept of an event's message.
+const maxMessage = 1024
+
+// event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their pods.
+func (t *transformer) event(e *corev1.Event) {
+	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
+	if startProblems[e.Reason] {
+		kept.Reason, kept.Message, kept.LastTimestamp = text(e.Reason), podspec.Clip(e.Message, maxMessage), e.LastTimestamp
+		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
+	}
+	*e = kept
+}
+
+// pod keeps the record and the outcome. Request and config of the attempt are read from its annotations, the rest of the
+// spec is the kubelet's business.
+func (t *transformer) pod(pod *corev1.Pod) {
+	delete(pod.Annotations, contract.AnnVolume)
+	delete(pod.Annotations, contract.AnnScript)
+	for _, key := range []string{contract.AnnClass, contract.AnnConfig} {
+		if value, ok := pod.Annotations[key]; ok {
+			pod.Annotations[key] = text(value)
+		}
+	}
+	pod.Namespace = text(pod.Namespace)
+	pod.Finalizers = texts(pod.Finalizers)
+	pod.Spec = corev1.PodSpec{NodeName: text(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
+	s := &pod.Status
+	pod.Status = corev1.PodStatus{Phase: text(s.Phase), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime,
+		Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
+	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
+		for i, c := range statuses {
+			statuses[i] = corev1.ContainerStatus{Name: text(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
+				RestartCount: c.RestartCount, ContainerID: c.ContainerID, ImageID: text(c.ImageID), Image: text(c.Image)}
+		}
+	}
+}
+
+// read are the annotations, beside our own, by which somebody here or the library knows bound claims and their volumes.
+var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
+	podspec.Verified, "pv.kubernetes.io/migrated-to"}
+
+func unread(key string) bool {
+	return key == contract.AnnClaimUID || // as the volume's name says
+		!strings.HasPrefix(key, contract.Prefix) && !slices.Contains(read, key)
+}
+
+// claim is left whole until it is bound, but shares what it can.
+func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
+	claim.Annotations = without(claim.Annotations, func(key string) bool { return key == corev1.LastAppliedConfigAnnotation })
+	if claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound {
+		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
+		claim.Annotations = without(claim.Annotations, unread)
+		claim.Labels = nil
+	} else {
+		claim.Annotations = t.claimNotes(claim.Annotations)
+	}
+	claim.Namespace = text(claim.Namespace)
+	claim.Status.Phase = text(claim.Status.Phase)
+	claim.Finalizers = texts(claim.Finalizers)
+	if class := claim.Spec.StorageClassName; class != nil {
+		shared := text(*class)
+		claim.Spec.StorageClassName = &shared
+	}
+	claim.Spec.AccessModes, claim.Status.AccessModes = DistinctModes(claim.Spec.AccessModes), DistinctModes(claim.Status.AccessModes)
+	claim.Spec.VolumeMode = sharedMode(claim.Spec.VolumeMode)
+	claim.Spec.Resources.Requests = t.size(claim.Spec.Resources.Requests)
+	claim.Status.Capacity = t.size(claim.Status.Capacity)
+}
+
+// volume loses its source, of which only the kind stays, and where it can be reached from. Who needs them reads the
+// volume from the API server.
+func (t *transformer) volume(v *corev1.PersistentVolume) {
+	t.key.Mark(v)
+	s := &v.Spec
+	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
+	s.NodeAffinity, s.MountOptions = nil, nil
+	restored := podspec.Restored(v)
+	v.Annotations, v.Labels = t.volumeNotes(without(v.Annotations, func(key string) bool {
+		// Each volume was made before another time; without that none counts as restored.
+		return unread(key) || key == contract.AnnMadeBefore && !restored
+	})), nil
+	v.Finalizers = texts(v.Finalizers)
+	s.StorageClassName = text(s.StorageClassName)
+	s.PersistentVolumeReclaimPolicy = text(s.PersistentVolumeReclaimPolicy)
+	s.AccessModes, s.VolumeMode, s.Capacity = DistinctModes(s.AccessModes), sharedMode(s.VolumeMode), t.size(s.Capacity)
+	v.Status.Phase = text(v.Status.Phase)
+	if ref := s.ClaimRef; ref != nil {
+		s.ClaimRef = &corev1.ObjectReference{Namespace: text(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID)}
+	}
+}
+
+// kindOf is a source of the same kind with nothing in it.
+func kindOf(s corev1.PersistentVolumeSource) (kind corev1.PersistentVolumeSource) {
+	switch {
+	case s.CSI != nil:
+		kind.CSI = &emptySource.csi
+	case s.NFS != nil:
+		kind.NFS = &emptySource.nfs
+	case s.HostPath != nil:
+		kind.HostPath = &emptySource.hostPath
+	case s.Local != nil:
+		kind.Local = &emptySource.local
+	case s.ISCSI != nil:
+		kind.ISCSI = &emptySource.iscsi
+	case s.FC != nil:
+		kind.FC = &emptySource.fc
+	}
+	return kind
+}
+
+var emptySource struct {
+	csi      corev1.CSIPersistentVolumeSource
+	nfs      corev1.NFSVolumeSource
+	hostPath corev1.HostPathVolumeSource
+	local    corev1.LocalVolumeSource
+	iscsi    corev1.ISCSIPersistentVolumeSource
+	fc       corev1.FCVolumeSource
+}
+
+// tail is the UID as the end of a volume's name, which it nearly always is, so that both are one text.
+func tail[UID ~string](volumeName string, uid UID) UID {
+	if strings.HasSuffix(volumeName, string(uid)) {
+		return UID(volumeName[len(volumeName)-len(uid):])
+	}
+	return uid
+}
+
+// without is what is left of the annotations, nil for none. They are not changed: a reflector that streams its list
+// transforms objects twice, the second time with what they share by then.
+func without(annotations map[string]string, drop func(key string) bool) map[string]string {
+	var rest map[string]string
+	for key, value := range annotations {
+		if !drop(key) {
+			if rest == nil {
+				rest = make(map[string]string, len(annotations))
+			}
+			rest[key] = value
+		}
+	}
+	return rest
+}
+
+// text shares the text with those that are the same and came since the last collection of garbage: nobody keeps the handle, by
+// which package unique knows it for longer.
+func text[T ~string](s T) T {
+	if len(s) > longest {
+		return s
+	}
+	return T(unique.Make(string(s)).Value())
+}
+
+func texts(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	shared := make([]string, len(list))
+	for i, s := range list {
+		shared[i] = text(s)
+	}
+	return shared
+}
+
+// single are the lists of one access mode, which most claims and volumes have.
+var single = map[corev1.PersistentVolumeAccessMode][]corev1.PersistentVolumeAccessMode{
+	corev1.ReadWriteOnce: {corev1.ReadWriteOnce}, corev1.ReadOnlyMany: {corev1.ReadOnlyMany},
+	corev1.ReadWriteMany: {corev1.ReadWriteMany}, corev1.ReadWriteOncePod: {corev1.ReadWriteOncePod},
+}
+
+// manyModes is more access modes than there are.
+const manyModes = 8
+
+// DistinctModes are the access modes, each once. The API server takes a list of 40,000 that are all the same.
+func DistinctModes(list []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
+	var modes []corev1.PersistentVolumeAccessMode
+	for _, mode := range list {
+		if len(modes) < manyModes && !slices.Contains(modes, mode) {
+			modes = append(modes, text(mode))
+		}
+	}
+	if len(modes) == 1 && single[modes[0]] != nil {
+		return single[modes[0]]
+	}
+	return modes
+}
+
+var filesystem, block = corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock
+
+func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
+	switch {
+	case mode == nil:
+		return nil
+	case *mode == filesystem:
+		return &filesystem
+	case *mode == block:
+		return &block
+	}
+	return mode
+}
+
+// size is a list of sizes that has the size of the storage alone.
+type size struct {
+	bytes  int64
+	format resource.Format
+}
+
+// aSize and aMap are about what a list of one size, and annotations beside their texts, take in bytes.
+const aSize, aMap = 700, 350
+
+func (t *transformer) size(list corev1.ResourceList) corev1.ResourceList {
+	storage, found := list[corev1.ResourceStorage]
+	bytes, whole := storage.AsInt64()
+	if !found || !whole || len(list) != 1 {
+		return list
+	}
+	return t.sizes.share(size{bytes, storage.Format}, aSize, list)
+}
+
+// volumeNotes are the annotations of a volume, where it has no others.
+type volumeNotes struct{ provisioner, identity, config, verified string }
+
+func (t *transformer) volumeNotes(annotations map[string]string) map[string]string {
+	n := volumeNotes{annotations[contract.ProvisionedBy], annotations[contract.AnnIdentity], annotations[contract.AnnConfig], annotations[podspec.Verified]}
+	return share(&t.volumes, n, annotations, contract.ProvisionedBy, contract.AnnIdentity, contract.AnnConfig, podspec.Verified)
+}
+
+// claimNotes are the annotations of a claim that waits, where it has no others than those that Kubernetes gives to it.
+type claimNotes struct{ provisioner, beta, node string }
+
+const annStorageProvisioner, annBetaStorageProvisioner = "volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"
+
+func (t *transformer) claimNotes(annotations map[string]string) map[string]string {
+	n := claimNotes{annotations[annStorageProvisioner], annotations[annBetaStorageProvisioner], annotations[snapshot.AnnSelectedNode]}
+	return share(&t.claims, n, annotations, annStorageProvisioner, annBetaStorageProvisioner, snapshot.AnnSelectedNode)
+}
+
+// share shares annotations that have all the keys, or some with the others empty, and no more.
+func share[K comparable](in *table[K, map[string]string], key K, annotations map[string]string, keys ...string) map[string]string {
+	if len(annotations) == 0 {
+		return nil
+	}
+	known, length := 0, 0
+	for _, k := range keys {
+		if value, found := annotations[k]; found && value != "" {
+			known, length = known+1, length+len(value)
+		}
+	}
+	if known != len(annotations) {
+		return annotations
+	}
+	return in.share(key, aMap+length, annotations)
+}

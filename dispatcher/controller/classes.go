@@ -1,0 +1,116 @@
+package controller
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// classGrace is how long a ConfigMap may exist before its class without a word: they are applied together.
+const classGrace = 5 * time.Second
+
+// judgement is what the ConfigMaps of one class come to.
+type judgement struct {
+	// present says that there is a ConfigMap.
+	present bool
+	good    *configmaps.Config
+	// problem is for users, complaints are for the administrators who look at the ConfigMaps.
+	problem    string
+	complaints []complaint
+}
+
+type complaint struct {
+	about  *corev1.ConfigMap
+	reason podspec.Reason
+	text   string
+}
+
+// judge is pure: all ConfigMaps for one class, in any order, and the class itself, or nil. again is after which time to judge again.
+func judge(name string, maps []*corev1.ConfigMap, class *storagev1.StorageClass, provisioner string, o configmaps.Options, now time.Time) (j judgement, again time.Duration) {
+	j.present = len(maps) > 0
+	if len(maps) > 1 {
+		slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+		j.problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
+		for _, cm := range maps {
+			j.complaints = append(j.complaints, complaint{cm, events.ReasonConfigDuplicate, j.problem})
+		}
+		return j, 0
+	}
+	if len(maps) == 0 {
+		return j, 0
+	}
+	cm := maps[0]
+	config, faults := configmaps.Parse(cm, o)
+	if len(faults) > 0 {
+		j.problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
+		j.complaints = append(j.complaints, complaint{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
+		return j, 0
+	}
+	j.good = config
+	if config.LiteralToken {
+		j.complaints = append(j.complaints, complaint{cm, events.ReasonLiteralToken,
+			"data[service-token] is a credential that everybody can read who may read ConfigMaps, and it never expires; remove the key: pods then get a short-lived token of data[service-account-name]"})
+	}
+	switch age := now.Sub(cm.CreationTimestamp.Time); {
+	case class == nil && age < classGrace:
+		return j, classGrace - age
+	case class == nil:
+		j.complaints = append(j.complaints, complaint{cm, events.ReasonClassNotFound,
+			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, provisioner)})
+	case class.Provisioner != provisioner:
+		j.complaints = append(j.complaints, complaint{cm, events.ReasonClassMismatch,
+			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, provisioner)})
+	}
+	return j, 0
+}
+
+// judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
+func (c *Controller) judgeNext() bool {
+	class, shutdown := c.judging.Get()
+	if shutdown {
+		return false
+	}
+	defer c.judging.Done(class)
+	if again := c.judgeClass(class); again > 0 {
+		c.judging.AddAfter(class, again)
+	}
+	return true
+}
+
+func (c *Controller) judgeClass(class string) (again time.Duration) {
+	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
+	j, again := judge(class, maps, c.Cache.Class(class), c.ProvisionerName, configmaps.Options{AllowedHostPaths: c.AllowedHostPaths}, time.Now())
+	c.memory.setConfig(class, j)
+	for _, complaint := range j.complaints {
+		c.Recorder.RecordConfigMap(complaint.about, complaint.reason, complaint.text)
+	}
+	c.keepConfigMaps()
+	c.queue.PokeClass(class)
+	c.endClass(class)
+	return again
+}
+
+// keepConfigMaps forgets what was said of ConfigMaps that do not exist any more. Each end of a ConfigMap leads here: on the end itself,
+// a judgement that began before could still say something.
+func (c *Controller) keepConfigMaps() {
+	c.Recorder.KeepConfigMaps(func(name string) bool {
+		return c.Cache.ConfigMap(name) != nil || name == contract.StopDeletes && c.Cache.StopDeletes() != nil
+	})
+}
+
+// concerns leaves the ConfigMaps of other dispatchers alone. One whose plugin-name can be nobody's is everybody's.
+func (c *Controller) concerns(cm *corev1.ConfigMap) bool {
+	name := configmaps.PluginName(cm)
+	return name == c.ProvisionerName || name == "" || len(configmaps.CheckPluginName(name, nil)) > 0
+}

@@ -1,0 +1,262 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	clientcache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/queue"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Options of a controller.
+type Options struct {
+	ProvisionerName  string
+	Pods             podspec.Cluster
+	AllowedHostPaths []string
+	DeleteLimit      int
+	RecordKey        podspec.RecordKey
+	// Workers of each class.
+	Workers int
+
+	Client   kubernetes.Interface
+	Cache    *cache.Cache
+	Recorder *recorder.Recorder
+	// Policies is the verdict on the admission policies.
+	Policies func() admission.Verdict
+	// Resync makes the library look at a claim again.
+	Resync func(claim *corev1.PersistentVolumeClaim)
+}
+
+// Controller reconciles claims. Make it with New, call Listen before the caches fill, and Run once they have.
+type Controller struct {
+	Options
+	queue   *queue.Queue
+	memory  *memory
+	judging workqueue.TypedDelayingInterface[string] // classes whose ConfigMaps changed
+}
+
+// New makes a controller.
+func New(o Options) *Controller {
+	c := &Controller{Options: o, memory: newMemory(), judging: workqueue.NewTypedDelayingQueue[string]()}
+	c.queue = queue.New(o.Workers, c.reconcile)
+	return c
+}
+
+// ReconcileAll asks for a look at everything that is going on.
+func (c *Controller) ReconcileAll() { c.queue.PokeAll() }
+
+// JudgeAll judges the ConfigMaps of every class. It comes before the library hands claims over: an early claim would be told that
+// its class has none.
+func (c *Controller) JudgeAll() {
+	for _, cm := range cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps) {
+		c.judging.Add(configmaps.ClassName(cm))
+	}
+	for c.judging.Len() > 0 {
+		c.judgeNext()
+	}
+}
+
+// Run starts the controller's goroutines, which running counts. They end with ctx.
+func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
+	context.AfterFunc(ctx, c.judging.ShutDown)
+	running.Go(func() {
+		for c.judgeNext() {
+		}
+	})
+	running.Go(func() { every(ctx, auditPeriod, c.audit()) })
+	running.Go(func() { every(ctx, expirePeriod, c.expire) })
+	c.queue.Start(ctx)
+	running.Go(func() {
+		<-ctx.Done()
+		c.queue.Wait()
+	})
+}
+
+func every(ctx context.Context, period time.Duration, do func(now time.Time)) {
+	ticker := time.NewTicker(period)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			do(now)
+		}
+	}
+}
+
+// Listen makes every change that concerns a claim lead to a look at it. Nothing polls.
+func (c *Controller) Listen() error {
+	for _, h := range []struct {
+		informer clientcache.SharedIndexInformer
+		changed  func(obj any, deleted bool)
+	}{
+		{c.Cache.Pods, on(c.podChanged)},
+		{c.Cache.Claims, on(c.claimChanged)},
+		{c.Cache.Volumes, on(c.volumeChanged)},
+		{c.Cache.ConfigMaps, on(func(cm *corev1.ConfigMap, _ bool) { c.judging.Add(configmaps.ClassName(cm)) })},
+		{c.Cache.Classes, on(func(class clientObject, _ bool) { c.judging.Add(class.GetName()) })},
+		{c.Cache.Stop, on(c.stopChanged)},
+		{c.Cache.PodEvents, on(c.podEventChanged)},
+	} {
+		_, err := h.informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
+			AddFunc: func(obj any) { h.changed(obj, false) },
+			UpdateFunc: func(old, obj any) {
+				if before, ok := old.(*corev1.ConfigMap); ok && configmaps.ClassName(before) != configmaps.ClassName(obj.(*corev1.ConfigMap)) {
+					h.changed(old, false) // it concerns the class that it leaves too
+				}
+				h.changed(obj, false)
+			},
+			DeleteFunc: func(obj any) {
+				if unknown, ok := obj.(clientcache.DeletedFinalStateUnknown); ok {
+					obj = unknown.Obj
+				}
+				h.changed(obj, true)
+			},
+		})
+		if err != nil {
+			return fmt.Errorf("listen for changes: %w", err)
+		}
+	}
+	return nil
+}
+
+type clientObject interface{ GetName() string }
+
+func on[T any](do func(object T, deleted bool)) func(obj any, deleted bool) {
+	return func(obj any, deleted bool) { do(obj.(T), deleted) }
+}
+
+func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
+	op, uid, _, ok := podspec.ParseName(pod.Name)
+	if !ok {
+		return
+	}
+	class, outcome := classOf(pod), podspec.OutcomeOf(pod)
+	if deleted {
+		c.memory.podGone(pod.UID)
+	}
+	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
+		c.Recorder.Metrics.PodEnded(class, op, outcome.Phase, time.Since(pod.CreationTimestamp.Time))
+	}
+	c.Recorder.Metrics.SetPods(class, c.queue.Pods(class))
+}
+
+func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, _ bool) {
+	c.look(string(claim.UID), claim.Namespace)
+	c.lookAtClones(claim.Namespace, claim.Name)
+}
+
+func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
+	if deleted {
+		c.volumeDeleted(v)
+	}
+	if uid, ok := podspec.ClaimUIDOf(v.Name); ok {
+		c.look(uid, claimNamespace(v))
+	}
+	if ref := v.Spec.ClaimRef; ref != nil {
+		c.lookAtClones(ref.Namespace, ref.Name)
+	}
+}
+
+// look asks for a look at a claim that is known, or whose volume has to be expanded: the library knows no expansion. It is called for
+// the claim and for its volume, and so once when the caches hold both.
+func (c *Controller) look(uid, namespace string) {
+	if class, ok := c.Cache.Expanding(uid); ok {
+		c.queue.Add(class, namespace, uid)
+		return
+	}
+	c.queue.Poke(uid)
+}
+
+func (c *Controller) lookAtClones(namespace, name string) {
+	for _, clone := range c.Cache.ClonesOf(namespace, name) {
+		c.queue.Poke(string(clone.UID))
+	}
+}
+
+func (c *Controller) podEventChanged(event *corev1.Event, deleted bool) {
+	if _, uid, _, ok := podspec.ParseName(event.InvolvedObject.Name); ok && !deleted {
+		c.queue.Poke(uid)
+	}
+}
+
+// IsWanted says that the claim was taken in already.
+func (c *Controller) IsWanted(claim *corev1.PersistentVolumeClaim) bool {
+	return c.memory.claim(string(claim.UID)).wanted
+}
+
+// Want takes in a claim to be provisioned.
+func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
+	uid := string(claim.UID)
+	c.memory.handOver(uid, func(m *claimMemory) { m.wanted = true }, func() { c.queue.Add(class, claim.Namespace, uid) })
+}
+
+// Release takes in a volume to be deleted.
+func (c *Controller) Release(v *corev1.PersistentVolume, class string) {
+	uid, ok := podspec.ClaimUIDOf(v.Name)
+	if !ok {
+		c.Recorder.Warn(v, events.ReasonNotOurs, "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume", "PV", v.Name)
+		return
+	}
+	c.memory.handOver(uid, func(m *claimMemory) { m.released = v.UID }, func() { c.queue.Add(class, claimNamespace(v), uid) })
+}
+
+// forget ends what is about a claim, unless something was handed over since the snapshot was taken.
+func (c *Controller) forget(uid, class string, revision uint64) bool {
+	forgotten := c.memory.forget(uid, revision, func() {
+		c.Recorder.Forget(uid)
+		// A pod may have come since the snapshot was taken, and have made the claim known just before it is forgotten. The look that it
+		// asked for comes, but no later one would: its place, its claim and its class would ask in vain.
+		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
+	})
+	if !forgotten {
+		c.queue.Poke(uid)
+		return false
+	}
+	c.endClass(class)
+	return true
+}
+
+// endClass ends what is about a class that does not exist any more, unless something of it goes on. It is called when the class
+// changes and when a claim is forgotten, of which either may be the last. Metrics stay for a while, so that they are read once more.
+func (c *Controller) endClass(class string) {
+	if c.Cache.Class(class) == nil && c.queue.EndClass(class) {
+		c.Recorder.Metrics.EndClass(class, time.Now())
+	}
+}
+
+const expirePeriod = time.Minute
+
+// expire forgets what ends with time.
+func (c *Controller) expire(now time.Time) {
+	c.memory.expire(now)
+	c.Recorder.Metrics.Expire(now, func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
+}
+
+// classOf is the full name of the class that a provisioner pod works for.
+func classOf(pod *corev1.Pod) string { return pod.Annotations[contract.AnnClass] }
+
+// claimNamespace is the namespace of the claim that a volume is for, empty where it is for none.
+func claimNamespace(v *corev1.PersistentVolume) string {
+	if v.Spec.ClaimRef == nil {
+		return ""
+	}
+	return v.Spec.ClaimRef.Namespace
+}
+
+func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx) }

@@ -1,0 +1,221 @@
+package controller
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/record"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// idle is a controller that was not started: its cache holds what the test puts into it.
+func idle(t *testing.T) (*Controller, *prometheus.Registry) {
+	t.Helper()
+	client, registry := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://192.0.2.1"}), prometheus.NewRegistry() // nothing makes a request
+	view, err := cache.New(client, "ns", "p", dispatchertest.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return New(Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, DeleteLimit: 3, Workers: 1, Pods: podspec.Cluster{Namespace: "ns"},
+		Client: client, Cache: view, Recorder: recorder.New(recorder.NewMetrics(registry))}), registry
+}
+
+func uidOf(i int) string { return fmt.Sprintf("11111111-2222-3333-4444-%012d", i) }
+
+// volumeOf is the i-th volume, released two days after it was made.
+func volumeOf(i int) *corev1.PersistentVolume {
+	v := dispatchertest.Volume("fits released")
+	v.Name, v.UID, v.CreationTimestamp.Time = podspec.VolumeName(uidOf(i)), types.UID(fmt.Sprint(i)), dispatchertest.Noon.Add(-48*time.Hour)
+	return v
+}
+
+func deletePod(i int, state string) *corev1.Pod {
+	pod := dispatchertest.Pod("del-0 "+state, dispatchertest.Noon.Add(-time.Minute), dispatchertest.Noon)
+	pod.Name, pod.UID, pod.Annotations[contract.AnnVolumeUID] = podspec.Name(contract.Delete, uidOf(i), 0), types.UID(fmt.Sprint("pod ", i)), fmt.Sprint(i)
+	pod.Labels = map[string]string{contract.LabelClaimUID: uidOf(i), contract.LabelOperation: string(contract.Delete)}
+	return pod
+}
+
+// TestCountDeletions counts for a released volume how many of its class are about to go, where three may.
+func TestCountDeletions(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(i int, v *corev1.PersistentVolume)
+		pods   []int // volumes that have a delete pod
+		lately map[int]time.Duration
+		others int
+		want   int
+	}{
+		{name: "alone", want: 1},
+		{name: "three", others: 2, want: 3},
+		{name: "as far as one above the limit", others: 9, want: 4},
+		{name: "young ones do not count", others: 9, want: 1, change: func(_ int, v *corev1.PersistentVolume) {
+			v.CreationTimestamp.Time = dispatchertest.Noon.Add(-23 * time.Hour)
+		}},
+		{name: "nor those of other classes", others: 9, want: 1, change: func(_ int, v *corev1.PersistentVolume) { v.Spec.StorageClassName = "gold" }},
+		{name: "nor bound ones", others: 9, want: 1, change: func(_ int, v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound }},
+		{name: "nor retained ones", others: 9, want: 1, change: func(_ int, v *corev1.PersistentVolume) {
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}},
+		{name: "nor those of other provisioners", others: 9, want: 1, change: func(_ int, v *corev1.PersistentVolume) { v.Annotations[contract.ProvisionedBy] = "other" }},
+		{name: "nor those that may go", others: 9, want: 1, change: func(_ int, v *corev1.PersistentVolume) { v.Annotations[contract.AnnAllowDelete] = "true" }},
+		{name: "nor those whose deletion began and fails for long", others: 2, pods: []int{1, 2}, want: 1},
+		{name: "deletions of the last hour count, gone or not", others: 1, pods: []int{1}, lately: map[int]time.Duration{1: 10 * time.Minute, 8: 50 * time.Minute, 9: 61 * time.Minute}, want: 3},
+		{name: "its own deletion is not counted twice", lately: map[int]time.Duration{0: time.Minute}, want: 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			controller, _ := idle(t)
+			for i := range c.others {
+				v := volumeOf(i + 1)
+				if c.change != nil {
+					c.change(i+1, v)
+				}
+				add(t, controller.Cache.Volumes.GetIndexer().Add(v))
+			}
+			for _, i := range c.pods {
+				add(t, controller.Cache.Pods.GetIndexer().Add(deletePod(i, "failed")))
+			}
+			for i, ago := range c.lately {
+				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon.Add(-ago))
+			}
+			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(0), ClassName: "silver", Volume: volumeOf(0), Released: true, DeleteLimit: 3}
+			if got := controller.countDeletions(s); got != c.want {
+				t.Errorf("%d deletions count, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func add(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestVolumeDeleted: whose storage nobody removed is alarmed about, and nothing else is.
+func TestVolumeDeleted(t *testing.T) {
+	const alarm = "Warning StorageLeftBehind the volume is gone, but no pod removed its storage: somebody took its finalizer off; " +
+		"look for pvc-11111111-2222-3333-4444-000000000001 on the storage of class silver: flex-provisioner audit"
+	for _, c := range []struct {
+		name   string
+		change func(d *Controller, v *corev1.PersistentVolume)
+		want   string
+	}{
+		{name: "its finalizer was taken off", want: alarm},
+		{name: "a delete pod failed", want: alarm, change: func(d *Controller, _ *corev1.PersistentVolume) {
+			_ = d.Cache.Pods.GetIndexer().Add(deletePod(1, "failed"))
+		}},
+		{name: "a delete pod of an earlier volume succeeded", want: alarm, change: func(d *Controller, v *corev1.PersistentVolume) {
+			_ = d.Cache.Pods.GetIndexer().Add(deletePod(1, "done"))
+			v.UID = "later"
+		}},
+		{name: "a delete pod succeeded", change: func(d *Controller, _ *corev1.PersistentVolume) {
+			_ = d.Cache.Pods.GetIndexer().Add(deletePod(1, "done"))
+		}},
+		{name: "removed, and the pod is gone", change: func(d *Controller, v *corev1.PersistentVolume) { d.memory.deleteVolume(v.UID, dispatchertest.Noon) }},
+		{name: "retained", change: func(_ *Controller, v *corev1.PersistentVolume) {
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		}},
+		{name: "of another provisioner", change: func(_ *Controller, v *corev1.PersistentVolume) { v.Annotations[contract.ProvisionedBy] = "other" }},
+		{name: "of a name that no pod makes", change: func(_ *Controller, v *corev1.PersistentVolume) { v.Name = "by-hand" }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d, _ := idle(t)
+			recorded := record.NewFakeRecorder(10)
+			d.Recorder.StartWith(recorded, klog.New(nil))
+			v := volumeOf(1)
+			if c.change != nil {
+				c.change(d, v)
+			}
+			d.volumeDeleted(v)
+			got := ""
+			select {
+			case got = <-recorded.Events:
+			default:
+			}
+			if got != c.want {
+				t.Errorf("told %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStoppedBy: the switch's own words reach those who wait, cleaned.
+func TestStoppedBy(t *testing.T) {
+	for reason, want := range map[string]string{
+		"":                     "ConfigMap ns/stop-deletes stops all deletions",
+		"restoring\nlast week": "ConfigMap ns/stop-deletes stops all deletions: restoring last week",
+	} {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: contract.StopDeletes}, Data: map[string]string{"reason": reason}}
+		if got := stoppedBy(cm); got != want {
+			t.Errorf("reason %q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// TestAudit: each finding is told once for as long as there are any, and the metric says how many there are.
+func TestAudit(t *testing.T) {
+	d, registry := idle(t)
+	recorded := record.NewFakeRecorder(10)
+	d.Recorder.StartWith(recorded, klog.New(nil))
+	audit := d.audit()
+	for i := range 2 {
+		v := volumeOf(i)
+		v.Status.LastPhaseTransitionTime = &metav1.Time{Time: dispatchertest.Noon.Add(-2 * time.Hour)}
+		if i == 1 {
+			v.Finalizers = nil
+		}
+		add(t, d.Cache.Volumes.GetIndexer().Add(v))
+	}
+	audit(dispatchertest.Noon)
+	if got, want := gauges(t, registry, "flex_provisioner_orphans"), "pod 0, released-volume 2, unprotected-volume 1"; got != want {
+		t.Errorf("the metric says %s, want %s", got, want)
+	}
+	close(recorded.Events)
+	var got []string
+	for e := range recorded.Events {
+		got = append(got, e)
+	}
+	if len(got) != 3 || !strings.HasPrefix(got[0], "Warning OrphanFound its storage was to be removed more than an hour ago") ||
+		!strings.HasSuffix(got[0], fmt.Sprintf("kubectl annotate pv %s flex-provisioner.io/allow-delete=true", volumeOf(0).Name)) {
+		t.Errorf("told:\n%s", strings.Join(got, "\n"))
+	}
+	recorded.Events = make(chan string, 10)
+	if audit(dispatchertest.Noon.Add(time.Hour)); len(recorded.Events) != 0 {
+		t.Errorf("told again: %s", <-recorded.Events)
+	}
+}
+
+// gauges are the values of a metric, each after its last label.
+func gauges(t *testing.T, registry *prometheus.Registry, name string) string {
+	t.Helper()
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var values []string
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if labels := m.GetLabel(); family.GetName() == name {
+				values = append(values, fmt.Sprint(labels[len(labels)-1].GetValue(), " ", m.GetGauge().GetValue()))
+			}
+		}
+	}
+	return strings.Join(values, ", ")
+}

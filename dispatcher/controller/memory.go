@@ -1,0 +1,234 @@
+package controller
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+)
+
+// memory is what a controller remembers beside its caches. It survives no restart, and need not: the library hands everything over
+// again, ConfigMaps are judged again, and the limit on deletions counts the volumes that wait.
+//
+// mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed over meanwhile
+// is not forgotten with it. The queue's lock comes after it.
+type memory struct {
+	mu sync.Mutex
+	// claims by UID. An entry ends with forget.
+	claims map[string]*claimMemory
+	// revision counts what the library handed over.
+	revision uint64
+	// deletedPods were deleted, and the cache still shows them. An entry ends with its pod.
+	deletedPods map[types.UID]bool
+	// deletions of old volumes that began within limitPeriod, by class and claim's UID. An entry ends with expire.
+	deletions map[string]map[string]time.Time
+	// deletedVolumes are those whose storage was removed, so that their objects may go. An entry ends with its volume, or with expire.
+	deletedVolumes map[types.UID]time.Time
+	// configs are the configurations in force, by class. An entry ends with the class's last ConfigMap.
+	configs map[string]classConfig
+}
+
+type claimMemory struct {
+	// wanted says that the library handed the claim over, and released is the volume that it handed over.
+	wanted   bool
+	released types.UID
+	// deleted is a volume that was deleted, which the cache may not show yet.
+	deleted types.UID
+	// expected is a pod that was created and that the cache has not shown yet.
+	expected podID
+}
+
+// podID tells pods of one name apart. The UID is empty while the creation has not been answered.
+type podID struct {
+	name string
+	uid  types.UID
+}
+
+type classConfig struct {
+	good    *configmaps.Config
+	problem string
+}
+
+// limitPeriod is the time that the limit on deletions is for.
+const limitPeriod = time.Hour
+
+func newMemory() *memory {
+	return &memory{claims: map[string]*claimMemory{}, deletedPods: map[types.UID]bool{}, deletions: map[string]map[string]time.Time{},
+		deletedVolumes: map[types.UID]time.Time{}, configs: map[string]classConfig{}}
+}
+
+// claim is a copy of what is remembered of a claim.
+func (m *memory) claim(uid string) claimMemory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.claims[uid]; c != nil {
+		return *c
+	}
+	return claimMemory{}
+}
+
+// change changes what is remembered of a claim.
+func (m *memory) change(uid string, change func(c *claimMemory)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.changeLocked(uid, change)
+}
+
+func (m *memory) changeLocked(uid string, change func(c *claimMemory)) {
+	c := m.claims[uid]
+	if c == nil {
+		c = &claimMemory{}
+		m.claims[uid] = c
+	}
+	if change(c); *c == (claimMemory{}) {
+		delete(m.claims, uid)
+	}
+}
+
+// handOver changes what is remembered of a claim that the library hands over, and adds it to the queue.
+func (m *memory) handOver(uid string, change func(c *claimMemory), add func()) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.revision++
+	m.changeLocked(uid, change)
+	add()
+}
+
+// handedOver is the number of what the library handed over. It is read before anything else of a snapshot.
+func (m *memory) handedOver() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.revision
+}
+
+// forget ends what is remembered of a claim, unless something was handed over since the revision. end ends it elsewhere.
+func (m *memory) forget(uid string, revision uint64, end func()) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.revision != revision {
+		return false
+	}
+	delete(m.claims, uid)
+	end()
+	return true
+}
+
+// expect remembers that a pod is being created, or, once it has a UID, that it was.
+func (m *memory) expect(uid string, pod *corev1.Pod) {
+	m.change(uid, func(c *claimMemory) { c.expected = podID{pod.Name, pod.UID} })
+}
+
+// arrived ends the wait for a pod. One that had its name before it does not.
+func (m *memory) arrived(uid string, pod *corev1.Pod) {
+	m.change(uid, func(c *claimMemory) {
+		if c.expected == (podID{pod.Name, pod.UID}) {
+			c.expected = podID{}
+		}
+	})
+}
+
+// deletePod remembers that a pod was deleted. It says whether that was known.
+func (m *memory) deletePod(pod types.UID) (known bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	known = m.deletedPods[pod]
+	m.deletedPods[pod] = true
+	return known
+}
+
+// podGone forgets a pod.
+func (m *memory) podGone(pod types.UID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.deletedPods, pod)
+}
+
+// deleteVolume remembers that the storage of a volume was removed.
+func (m *memory) deleteVolume(volume types.UID, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.deletedVolumes[volume] = now
+}
+
+// volumeGone forgets a volume, and says whether its storage was removed before.
+func (m *memory) volumeGone(volume types.UID) (removed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	_, removed = m.deletedVolumes[volume]
+	delete(m.deletedVolumes, volume)
+	return removed
+}
+
+// deletionBegan remembers that the deletion of an old volume began.
+func (m *memory) deletionBegan(class, uid string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.deletions[class] == nil {
+		m.deletions[class] = map[string]time.Time{}
+	}
+	if _, known := m.deletions[class][uid]; !known {
+		m.deletions[class][uid] = now
+	}
+}
+
+// recentDeletions are the claims' UIDs of the class's old volumes whose deletion began within limitPeriod.
+func (m *memory) recentDeletions(class string, now time.Time) map[string]bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	uids := map[string]bool{}
+	for uid, at := range m.deletions[class] {
+		if now.Sub(at) < limitPeriod {
+			uids[uid] = true
+		}
+	}
+	return uids
+}
+
+// expire forgets deletions that no limit counts any more, and volumes that were gone before their removal was remembered.
+func (m *memory) expire(now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	over := func(at time.Time) bool { return now.Sub(at) >= limitPeriod }
+	for class, uids := range m.deletions {
+		maps.DeleteFunc(uids, func(_ string, at time.Time) bool { return over(at) })
+		if len(uids) == 0 {
+			delete(m.deletions, class)
+		}
+	}
+	maps.DeleteFunc(m.deletedVolumes, func(_ types.UID, at time.Time) bool { return over(at) })
+}
+
+// config is the configuration in force for the class, or why there is none.
+func (m *memory) config(class string) (*configmaps.Config, string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.configs[class]
+	if c.good == nil && c.problem == "" {
+		c.problem = fmt.Sprintf("no provisioner ConfigMap for class %q: an administrator has to create one with the labels storage-class and type=provisioner-config", class)
+	}
+	if c.good != nil {
+		c.problem = ""
+	}
+	return c.good, c.problem
+}
+
+// setConfig puts what the class's ConfigMaps come to in force. What was good stays good while its ConfigMap is broken. It goes when
+// the ConfigMap does.
+func (m *memory) setConfig(class string, j judgement) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := classConfig{good: j.good, problem: j.problem}
+	if c.good == nil && j.present {
+		c.good = m.configs[class].good
+	}
+	if c == (classConfig{}) {
+		delete(m.configs, class)
+		return
+	}
+	m.configs[class] = c
+}

@@ -1,0 +1,210 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// observe takes a snapshot from the caches.
+func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
+	// What is handed over after this has to be newer than what the caches show below.
+	revision := c.memory.handedOver()
+	s := &snapshot.Snapshot{Now: time.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
+		Claim: c.Cache.Claim(uid), Volume: c.Cache.Volume(podspec.VolumeName(uid)), Class: c.Cache.Class(class)}
+	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1
+	c.observeSource(s)
+	c.addPods(s, c.Cache.PodsOf(uid))
+	s.Config, s.ConfigProblem = c.memory.config(class)
+	policies := c.Policies()
+	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
+	c.observeMemory(s)
+	c.observeDeletions(s)
+	return s
+}
+
+func (c *Controller) addPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
+	s.Attempts, s.Retained = nil, nil
+	for _, pod := range pods {
+		if _, _, _, ok := podspec.ParseName(pod.Name); ok {
+			c.memory.arrived(s.UID, pod)
+			s.Add(snapshot.NewAttempt(pod, c.Cache.PodProblem(pod.UID)))
+		}
+	}
+	s.Sort()
+}
+
+func (c *Controller) observeSource(s *snapshot.Snapshot) {
+	s.Source = snapshot.CloneSource{}
+	if s.Claim == nil {
+		return
+	}
+	name, _ := snapshot.CloneOf(s.Claim)
+	if name == "" {
+		return
+	}
+	if s.Source.Claim = c.Cache.ClaimNamed(s.Claim.Namespace, name); s.Source.Claim != nil {
+		s.Source.Volume = c.Cache.Volume(s.Source.Claim.Spec.VolumeName)
+	}
+}
+
+func (c *Controller) observeMemory(s *snapshot.Snapshot) {
+	m := c.memory.claim(s.UID)
+	s.Wanted = m.wanted
+	s.Released = s.Volume != nil && s.Volume.UID == m.released && snapshot.AwaitsDeletion(s.Volume)
+}
+
+// arrivalGrace is how long a pod that was created may take to reach the cache before the API server is asked for it.
+const arrivalGrace = 2 * time.Second
+
+// podMissing says that the cache does not show the pod that was created last, so that nothing can be decided: another pod could be
+// ordered beside it. Its arrival leads to another look. One that never arrives has come and gone between two lists, which is
+// remembered until another one is created.
+func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool, error) {
+	name := c.memory.claim(s.UID).expected.name
+	if name == "" {
+		return false, nil
+	}
+	pod, err := c.Client.CoreV1().Pods(c.Pods.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.PodMissed = true
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get pod %s/%s: %w", c.Pods.Namespace, name, err)
+	}
+	c.memory.expect(s.UID, pod) // what was not answered when it was created
+	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil
+}
+
+// confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may lag by any
+// time. A claim that was bound and deleted meanwhile would be provisioned a second time, a delete be ordered beside a provision of
+// the former leader, and what another leader made for a claim that the cache does not show yet be undone.
+//
+// Volume and pods are read only where the cache shows pods, or missed one. While a claim waits its first pod stays, also after its
+// volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays after an expansion, so
+// that for the next one they are always read.
+//
+// One of the reads may take long, because the client tried it again, and the others be old by then. They are all made again, but not
+// for ever, since the API server may be slow throughout.
+func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
+	for try := 1; ; try++ {
+		began := time.Now()
+		if err := c.confirmOnce(ctx, s, order); err != nil || try == 3 || time.Since(began) < fresh {
+			return err
+		}
+	}
+}
+
+// fresh is how old what was confirmed may be when it is acted on.
+const fresh = time.Second
+
+func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
+	var faults [4]error
+	var all sync.WaitGroup
+	claim := claimRef(s)
+	known := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Volume != nil && s.Expandable()
+	if claim != nil {
+		all.Go(func() { claim, faults[1] = c.liveClaim(ctx, claim) })
+	}
+	if known || order == nil || order.Op != contract.Provision {
+		all.Go(func() { faults[0] = c.confirmVolume(ctx, s) })
+	}
+	if known {
+		all.Go(func() { faults[2] = c.confirmPods(ctx, s) })
+	}
+	if order != nil && order.Op == contract.Delete {
+		all.Go(func() { faults[3] = c.confirmStop(ctx, s) })
+	}
+	all.Wait()
+	s.Claim = claim
+	c.observeSource(s)
+	c.observeMemory(s)
+	return errors.Join(faults[:]...)
+}
+
+// claimRef is the claim, or where the cache shows none its name and UID as the newest pod has them; nil where none has.
+func claimRef(s *snapshot.Snapshot) *corev1.PersistentVolumeClaim {
+	if s.Claim != nil {
+		return s.Claim
+	}
+	newest, ok := snapshot.Last(s.Attempts)
+	if !ok {
+		return nil
+	}
+	request, err := podspec.RequestOf(newest.Pod)
+	if err != nil || request.Claim.UID != s.UID {
+		return nil
+	}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(s.UID)}}
+}
+
+func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) error {
+	name := podspec.VolumeName(s.UID)
+	volume, err := c.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Volume = nil
+	case err != nil:
+		return fmt.Errorf("get volume %s: %w", name, err)
+	default:
+		c.RecordKey.Mark(volume)
+		volume.Spec.AccessModes = cache.DistinctModes(volume.Spec.AccessModes)
+		s.Volume = volume
+	}
+	return nil
+}
+
+// liveClaim is the claim as it is now, nil where it is gone or another one has its name.
+func (c *Controller) liveClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	now, err := c.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID:
+		return nil, nil
+	case err != nil:
+		return claim, fmt.Errorf("get claim %s/%s: %w", claim.Namespace, claim.Name, err)
+	}
+	now.Spec.AccessModes = cache.DistinctModes(now.Spec.AccessModes)
+	return now, nil
+}
+
+func (c *Controller) confirmPods(ctx context.Context, s *snapshot.Snapshot) error {
+	list, err := c.Client.CoreV1().Pods(c.Pods.Namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + s.UID})
+	if err != nil {
+		return fmt.Errorf("list pods of claim %s: %w", s.UID, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	c.addPods(s, pods)
+	return nil
+}
+
+// confirmStop asks the API server itself. A backup of etcd that was taken while deletions were stopped may be restored under a
+// dispatcher whose cache is of the time before.
+func (c *Controller) confirmStop(ctx context.Context, s *snapshot.Snapshot) error {
+	cm, err := c.Client.CoreV1().ConfigMaps(c.Pods.Namespace).Get(ctx, contract.StopDeletes, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.DeletionsStopped = ""
+	case err != nil:
+		return fmt.Errorf("get configmap %s/%s: %w", c.Pods.Namespace, contract.StopDeletes, err)
+	default:
+		s.DeletionsStopped = stoppedBy(cm)
+	}
+	return nil
+}

@@ -1,0 +1,187 @@
+// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages.
+package dispatchertest
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// UID is the claim's.
+const UID = "11111111-2222-3333-4444-555555555555"
+
+var (
+	// Noon is when all happens.
+	Noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	// Key signs records.
+	Key = podspec.RecordKey(bytes.Repeat([]byte{1}, podspec.MinRecordKey))
+)
+
+// Has says that the words have this one. Words that are not known panic: a misspelt one would say nothing.
+func Has(words, word string, known []string) bool {
+	fields := strings.Fields(words)
+	for _, w := range fields {
+		if !slices.Contains(known, w) {
+			panic(fmt.Sprintf("no such word: %q; there are %q", w, known))
+		}
+	}
+	return slices.Contains(fields, word)
+}
+
+// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, stray (another claim's), unclaimed, bare
+// (without finalizers and annotations); bound, released, available, deleting; retain; restored (from a backup), old (more than a day),
+// allowed (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned
+// (the class's own), trusted (by an administrator).
+func Volume(words string) *corev1.PersistentVolume {
+	has := func(word string) bool {
+		return Has(words, word, []string{"fits", "small", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
+			"forged", "garbled", "unsigned", "trusted"})
+	}
+	v := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
+		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			ClaimRef:                      &corev1.ObjectReference{Namespace: "team-a", Name: "data", UID: UID}},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumePending},
+	}
+	if has("small") {
+		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
+	}
+	if has("deleting") {
+		v.DeletionTimestamp = &metav1.Time{Time: Noon}
+	}
+	if has("stray") {
+		v.Spec.ClaimRef.UID = "another"
+	}
+	v.CreationTimestamp.Time = Noon.Add(-time.Hour)
+	v.Annotations[contract.AnnMadeBefore] = "2026-11-21T11:30:00Z"
+	if has("restored") {
+		v.Annotations[contract.AnnMadeBefore] = "2026-11-21T10:30:00Z"
+	}
+	if has("old") {
+		v.CreationTimestamp.Time = Noon.Add(-25 * time.Hour)
+	}
+	if has("allowed") {
+		v.Annotations[contract.AnnAllowDelete] = "true"
+	}
+	for word, identity := range map[string]string{"forged": `{"properties":{"zone":"mine"}}`, "garbled": "{", "unsigned": `{"properties":{"zone":"west"}}`} {
+		if has(word) {
+			v.Annotations[contract.AnnIdentity] = identity
+			delete(v.Annotations, podspec.Verified)
+		}
+	}
+	if has("trusted") {
+		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
+	}
+	if has("bare") {
+		v.Finalizers, v.Annotations = nil, nil
+	}
+	if has("unclaimed") {
+		v.Spec.ClaimRef = nil
+	}
+	if has("retain") {
+		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	}
+	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound, "released": corev1.VolumeReleased, "available": corev1.VolumeAvailable} {
+		if has(word) {
+			v.Status.Phase = phase
+		}
+	}
+	return v
+}
+
+// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
+// evicted, unstarted; then words: old (created an hour ago), suspect, for-node2 (bound to it), undo, other (a delete of an
+// earlier volume), deleting.
+func Pod(words string, created, ended time.Time) *corev1.Pod {
+	fields := strings.Fields(words)
+	has := func(word string) bool {
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "late", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "kept"})
+	}
+	prefix, number, _ := strings.Cut(fields[0], "-")
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
+		CreationTimestamp: metav1.Time{Time: created}, Finalizers: []string{contract.PodFinalizer},
+		Annotations: map[string]string{contract.AnnConfig: "cm/1@d1", contract.AnnRequest: `{"properties":{"zone":"west"}}`, contract.AnnVolumeUID: "volume-UID"}}}
+	pod.Spec.NodeName = "node1"
+	if has("old") {
+		pod.CreationTimestamp.Time = Noon.Add(-time.Hour)
+	}
+	if has("late") { // it ended after the pods that were created after it
+		ended = Noon
+	}
+	if has("suspect") {
+		pod.Annotations[contract.AnnSuspect] = "true"
+	}
+	if has("for-node2") {
+		pod.Annotations[contract.AnnNode] = "node2"
+	}
+	if has("undo") {
+		pod.Annotations[contract.AnnVolumeUID] = ""
+	}
+	if has("misfit") {
+		pod.Annotations[contract.AnnUndo] = "true"
+	}
+	if has("other") {
+		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
+	}
+	if has("deleting") {
+		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
+	}
+	state := corev1.ContainerState{}
+	end := func(phase corev1.PodPhase, code int32) {
+		pod.Status.Phase = phase
+		state.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Time{Time: ended}}
+	}
+	switch fields[1] {
+	case "pending":
+		pod.Status.Phase = corev1.PodPending
+	case "unschedulable":
+		pod.Spec.NodeName = ""
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes"}}
+	case "pulling":
+		pod.Status.Phase = corev1.PodPending
+		state.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
+	case "hanging": // past its deadline
+		pod.Spec.ActiveDeadlineSeconds, pod.Status.StartTime = new(int64), &metav1.Time{Time: Noon.Add(-time.Second)}
+		pod.Status.Phase = corev1.PodRunning
+		state.Running = &corev1.ContainerStateRunning{}
+	case "running":
+		pod.Status.Phase = corev1.PodRunning
+		state.Running = &corev1.ContainerStateRunning{}
+	case "done":
+		end(corev1.PodSucceeded, 0)
+	case "failed":
+		end(corev1.PodFailed, 1)
+	case "refused":
+		end(corev1.PodFailed, contract.ExitRefused)
+	case "nothere":
+		end(corev1.PodFailed, contract.ExitNotHere)
+	case "busy":
+		end(corev1.PodFailed, contract.ExitTryAgain)
+	case "evicted":
+		end(corev1.PodFailed, 137)
+		pod.Status.Reason = "Evicted"
+	case "killed":
+		end(corev1.PodFailed, 137)
+	case "unstarted":
+		pod.Spec.NodeName = ""
+		pod.Status.Phase = corev1.PodPending
+		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
+	default:
+		panic("no such state: " + words)
+	}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, Image: "i", State: state}}
+	return pod
+}

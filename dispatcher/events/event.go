@@ -1,0 +1,161 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Event is an event about one claim. Each Key is recorded once for a claim. An Event without a Key is not recorded.
+type Event struct {
+	On      Target
+	Pod     *corev1.Pod // the object of OnPod
+	Warning bool
+	Reason  podspec.Reason
+	Message string
+	Key     string
+	// LogOnly writes a log line and no event.
+	LogOnly bool
+	// WithPodLog shows the end of the pod's log to the administrator, and where the class says so to the user too.
+	WithPodLog bool
+}
+
+// Target is the object of an event.
+type Target string
+
+// Objects of events.
+const (
+	OnClaim  Target = "claim"
+	OnVolume Target = "volume"
+	OnPod    Target = "pod"
+)
+
+// For is the target of an event about an operation's pod: whoever waits for it.
+func For(op contract.Operation, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) Target {
+	switch {
+	case op == contract.Delete && volume != nil:
+		return OnVolume
+	case claim == nil:
+		return OnPod
+	}
+	return OnClaim
+}
+
+// Reasons of events about claims and volumes, beside those that podspec has for a pod's outcome. docs/events.md explains each.
+const (
+	ReasonSucceeded        podspec.Reason = "ProvisioningSucceeded"
+	ReasonExpanded         podspec.Reason = "ExpansionSucceeded"
+	ReasonExpansionRefused podspec.Reason = "ExpansionRefused"
+	ReasonConcurrency      podspec.Reason = "ConcurrencyLimitReached"
+	ReasonNoVolume         podspec.Reason = "ProvisionerMadeNoVolume"
+	ReasonVolumeMismatch   podspec.Reason = "VolumeDoesNotFit"
+	ReasonVolumeMended     podspec.Reason = "VolumeMended"
+	ReasonConfigMissing    podspec.Reason = "ProvisionerConfigMissing"
+	ReasonPoliciesMissing  podspec.Reason = "AdmissionPoliciesMissing"
+	ReasonClaimRefused     podspec.Reason = "ClaimRefused"
+	ReasonCloneWaits       podspec.Reason = "CloneSourceNotBound"
+	ReasonPodRefused       podspec.Reason = "ProvisionerPodRefused"
+	ReasonStartTimeout     podspec.Reason = "ProvisionerStartTimeout"
+	ReasonStopped          podspec.Reason = "DeletionStopped"
+	ReasonHeld             podspec.Reason = "DeletionHeld"
+	ReasonLimit            podspec.Reason = "DeletionLimit"
+	ReasonRecord           podspec.Reason = "VolumeRecordInvalid"
+	ReasonLeft             podspec.Reason = "StorageLeftBehind"
+	ReasonOrphan           podspec.Reason = "OrphanFound"
+	ReasonNotOurs          podspec.Reason = "VolumeNotOurs"
+	ReasonUndo             podspec.Reason = "ProvisionerUndo"
+	ReasonUndone           podspec.Reason = "ProvisionerUndone"
+)
+
+// Reasons of events about provisioner ConfigMaps.
+const (
+	ReasonConfigInvalid   podspec.Reason = "ConfigInvalid"
+	ReasonConfigDuplicate podspec.Reason = "ConfigDuplicate"
+	ReasonClassNotFound   podspec.Reason = "ClassNotFound"
+	ReasonClassMismatch   podspec.Reason = "ClassOfOtherProvisioner"
+	ReasonLiteralToken    podspec.Reason = "LiteralToken"
+	ReasonLog             podspec.Reason = "ProvisionerLog"
+)
+
+// VolumeDoesNotFit says that Kubernetes will not bind the volume to its claim.
+func VolumeDoesNotFit(v *corev1.PersistentVolume, faults []string) Event {
+	return Event{On: OnClaim, Warning: true, Reason: ReasonVolumeMismatch, Key: string(v.UID),
+		Message: fmt.Sprintf("volume %s does not fit the claim: %s", v.Name, strings.Join(faults, "; "))}
+}
+
+// VolumeMended says what a new volume lacked and was given. pod made it.
+func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) Event {
+	return Event{On: OnClaim, Pod: pod, Warning: true, Reason: ReasonVolumeMended, Key: "mended/" + string(v.UID),
+		Message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", v.Name, strings.Join(faults, "; "))}
+}
+
+// ProvisioningSucceeded says which pod made the volume.
+func ProvisioningSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
+	return Event{On: OnClaim, Reason: ReasonSucceeded, Key: string(v.UID), Message: fmt.Sprintf("pod %s made volume %s", pod.Name, v.Name)}
+}
+
+// ExpansionSucceeded says which pod enlarged the volume's storage. onNode says that the node still has to do its part.
+func ExpansionSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod, bytes int64, onNode bool) Event {
+	size := resource.NewQuantity(bytes, resource.BinarySI).String()
+	message := fmt.Sprintf("pod %s expanded volume %s to %s", pod.Name, v.Name, size)
+	if onNode {
+		message += "; its node finishes it once a pod uses the claim"
+	}
+	return Event{On: OnClaim, Reason: ReasonExpanded, Key: "expanded/" + pod.Name + "/" + size, Message: message}
+}
+
+// ExpansionWaits says why no pod is created to expand the volume yet.
+func ExpansionWaits(reason podspec.Reason, why string) Event {
+	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: "the volume waits to be expanded: " + why}
+}
+
+// ExpansionRefused says why no pod will be created to expand the volume.
+func ExpansionRefused(why string) Event {
+	return Event{On: OnClaim, Warning: true, Reason: ReasonExpansionRefused, Key: "expansion/" + why, Message: why}
+}
+
+// ClaimWaits says why no pod is created for the claim yet.
+func ClaimWaits(reason podspec.Reason, why string) Event {
+	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: why}
+}
+
+// DeletionWaits says why storage is not removed yet. record is the pod of the attempt to undo, nil for a volume.
+func DeletionWaits(on Target, record *corev1.Pod, reason podspec.Reason, why string) Event {
+	return Event{On: on, Pod: record, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: "storage waits to be removed: " + why}
+}
+
+// Undo says that the storage of earlier attempts is removed before the next one.
+func Undo(record *corev1.Pod) Event {
+	return Event{On: OnClaim, Reason: ReasonUndo, Key: "undo/" + record.Name,
+		Message: "what is asked for changed: what earlier attempts may have made is removed first"}
+}
+
+// Undone says that the undo has succeeded. pod did it.
+func Undone(pod *corev1.Pod) Event {
+	return Event{On: OnClaim, Reason: ReasonUndone, Key: string(pod.UID), Message: "what earlier attempts had made was removed"}
+}
+
+// AttemptProblem says what keeps a pod from starting, or how it ended.
+func AttemptProblem(on Target, pod *corev1.Pod, reason podspec.Reason, message string) Event {
+	return Event{On: on, Pod: pod, Warning: true, Reason: reason, Key: pod.Name + "/" + string(reason),
+		Message: fmt.Sprintf("%s (pod %s/%s)", message, pod.Namespace, pod.Name)}
+}
+
+// PodRefused says why the API server, or the class's configuration, made no pod of an order.
+func PodRefused(on Target, record *corev1.Pod, err error) Event {
+	message := podspec.Clean(err.Error())
+	return Event{On: on, Pod: record, Warning: true, Reason: ReasonPodRefused, Key: "refused-pod/" + message, Message: message}
+}
+
+// ConcurrencyLimitReached says that the class has as many pods as it may have. It is recorded once for each wait: what was said of
+// a claim is forgotten when its pod is created.
+func ConcurrencyLimitReached(on Target, record *corev1.Pod, class string, used, limit int) Event {
+	return Event{On: on, Pod: record, Reason: ReasonConcurrency, Key: string(ReasonConcurrency),
+		Message: fmt.Sprintf("waiting for other provisioner pods of StorageClass %s to end: %d of at most %d (max-concurrent) are running or starting; "+
+			"namespaces take turns, and no action is needed", class, used, limit)}
+}

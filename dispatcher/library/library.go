@@ -1,0 +1,120 @@
+package library
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
+)
+
+// Intake takes over what the library hands over. Its methods return at once.
+type Intake interface {
+	// IsWanted says that the claim was taken in already.
+	IsWanted(claim *corev1.PersistentVolumeClaim) bool
+	// Want takes in a claim to be provisioned.
+	Want(claim *corev1.PersistentVolumeClaim, class string)
+	// Release takes in a volume to be deleted.
+	Release(volume *corev1.PersistentVolume, class string)
+}
+
+// Library hands claims and volumes to an Intake. Make it with New, and start it once with Run.
+type Library struct {
+	controller *controller.ProvisionController
+	handlers   []cache.ResourceEventHandler // of the library, for claims; complete when New returns
+}
+
+// Informers that the library shares with the caller.
+type Informers struct{ Claims, Volumes, Classes cache.SharedIndexInformer }
+
+// New makes the library's controller. It has to be called before the informers start, since it adds an index, and before any other
+// client of the process is at work, since it adds to the scheme that all of them decode by.
+//
+// Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15 failures, and its storage with it. It saves
+// no volumes. The limiter, which only a saving would use, keeps it from choosing the store that deletes storage when a save fails.
+//
+// Its own events say only that the provisioner was called. So it gets a context that has ended, which stops its writer of events, and
+// a logger that does not complain of each: the writer would remember thousands of claims that are gone. It runs, and logs, with the
+// context of Run.
+func New(ctx context.Context, client kubernetes.Interface, provisioner string, intake Intake, informers Informers, counts metrics.Metrics) *Library {
+	ended, end := context.WithCancel(klog.NewContext(ctx, klog.New(nil)))
+	end()
+	l := &Library{}
+	l.controller = controller.NewProvisionController(ended, client, provisioner, adapter{intake},
+		controller.LeaderElection(false),
+		controller.FailedProvisionThreshold(0),
+		controller.FailedDeleteThreshold(0),
+		controller.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
+		controller.CreateProvisionedPVLimiter(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		controller.AddFinalizer(true),
+		controller.ResyncPeriod(0),
+		controller.Threadiness(4),
+		controller.ClaimsInformer(claimInformer{informers.Claims, l}),
+		controller.VolumesInformer(informers.Volumes),
+		controller.ClassesInformer(informers.Classes),
+		controller.MetricsInstance(counts),
+	)
+	return l
+}
+
+// Run hands over until ctx ends. running counts the library's goroutines.
+func (l *Library) Run(ctx context.Context, running *sync.WaitGroup) {
+	l.controller.ControllerWaitGroup(running)
+	l.controller.Run(ctx)
+}
+
+// Resync tells the library of a claim that did not change. It has no other way to look at a claim again.
+func (l *Library) Resync(claim *corev1.PersistentVolumeClaim) {
+	for _, handler := range l.handlers {
+		handler.OnUpdate(claim, claim)
+	}
+}
+
+// claimInformer remembers the library's handlers. Only the library listens by this method.
+type claimInformer struct {
+	cache.SharedIndexInformer
+	library *Library
+}
+
+func (c claimInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	c.library.handlers = append(c.library.handlers, handler)
+	return c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
+}
+
+// adapter is what the library calls. To the library each claim is "ignored" after that, which writes no event, starts no retry of
+// its own and needs no permission to create volumes.
+type adapter struct{ intake Intake }
+
+var (
+	_ controller.Provisioner      = adapter{}
+	_ controller.Qualifier        = adapter{}
+	_ controller.BlockProvisioner = adapter{}
+)
+
+// ShouldProvision keeps claims away from Provision that were taken in before: the library would write an event for each call.
+func (a adapter) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
+	return !a.intake.IsWanted(claim)
+}
+
+// SupportsBlock leaves the volume mode to the class's ConfigMap, whose refusal says more than the library's.
+func (a adapter) SupportsBlock(context.Context) bool { return true }
+
+// Provision takes a claim in. It never returns a volume: the library would create it, and an object that was read from the API
+// fails there in a way that ends in the deletion of the storage.
+func (a adapter) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+	a.intake.Want(o.PVC, util.GetPersistentVolumeClaimClass(o.PVC))
+	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was taken in"}
+}
+
+// Delete takes a released volume in. The volume goes, after its storage, without the library.
+func (a adapter) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
+	a.intake.Release(volume, util.GetPersistentVolumeClass(volume))
+	return &controller.IgnoredError{Reason: "the volume was taken in"}
+}

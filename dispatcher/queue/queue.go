@@ -1,0 +1,271 @@
+package queue
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
+)
+
+// Reconcile looks at one claim once. It returns after which time the claim is to be looked at again without a change, 0 for never. An
+// error leads to another look after a growing delay. It is never called twice at once for one UID.
+type Reconcile func(ctx context.Context, class, uid string) (again time.Duration, err error)
+
+// Queue hands claims to workers. Each StorageClass has a queue and workers of its own, so that ten thousand claims of one
+// class in trouble do not delay a claim of another. Make it with New.
+//
+// mu guards all fields below it, and everything that classes and items hold. The queues of client-go have locks of their own,
+// and ask for the order of their items with these held. So none of their methods is called with mu held.
+type Queue struct {
+	reconcile Reconcile
+	workers   int
+	running   sync.WaitGroup
+
+	mu       sync.Mutex
+	ctx      context.Context // set by Run
+	items    map[string]*item
+	classes  map[string]*class
+	deferred int            // items whose cleanup is deferred
+	ended    map[string]int // the pods of deferred cleanups, by node
+}
+
+// item is a claim of which anything is going on.
+type item struct {
+	class, namespace string
+	// fresh says that nobody has looked at it yet.
+	fresh bool
+	// userWaits says that somebody waits for the claim's volume, or for its end.
+	userWaits bool
+	// cleanup is set while the claim's cleanup is deferred.
+	cleanup *deferral
+	// turn is set while the claim waits for the class's concurrency.
+	turn *turn
+}
+
+// class is a StorageClass of which anything is or was going on.
+type class struct {
+	work   workqueue.TypedRateLimitingInterface[string]
+	active int // items
+	// userWaits counts the items with a user who waits, and deferred are those whose cleanup is deferred.
+	userWaits int
+	deferred  map[string]bool
+	concurrency
+}
+
+// New makes a queue whose classes have so many workers each.
+func New(workers int, reconcile Reconcile) *Queue {
+	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}, ended: map[string]int{}}
+}
+
+// Start lets the workers run until ctx ends. What was added before waits until then.
+func (q *Queue) Start(ctx context.Context) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ctx = ctx
+	for name, c := range q.classes {
+		q.startWorkers(name, c)
+	}
+}
+
+// Wait returns when all workers have ended, which they do once the context of Start has.
+func (q *Queue) Wait() {
+	q.mu.Lock()
+	works := make([]workqueue.TypedRateLimitingInterface[string], 0, len(q.classes))
+	for _, c := range q.classes {
+		works = append(works, c.work)
+	}
+	q.mu.Unlock()
+	for _, work := range works {
+		work.ShutDown()
+	}
+	q.running.Wait()
+}
+
+// Add makes a claim of the namespace known and asks for a look at it. A claim stays with the class that it came with first,
+// whatever class a volume of its name may name: two workers could look at it at once.
+func (q *Queue) Add(class, namespace, uid string) {
+	q.mu.Lock()
+	work := q.note(class, namespace, uid, true).work
+	q.mu.Unlock()
+	work.Add(uid)
+}
+
+// note is called with mu held.
+func (q *Queue) note(name, namespace, uid string, fresh bool) *class {
+	it, known := q.items[uid]
+	if !known {
+		it = &item{class: name, fresh: fresh}
+		q.items[uid] = it
+		q.class(name).active++
+	}
+	if it.namespace == "" {
+		it.namespace = namespace
+	}
+	return q.class(it.class)
+}
+
+// class is called with mu held.
+func (q *Queue) class(name string) *class {
+	c, ok := q.classes[name]
+	if !ok {
+		c = &class{work: q.newWork(), deferred: map[string]bool{}, concurrency: newConcurrency()}
+		q.classes[name] = c
+		if q.ctx != nil {
+			q.startWorkers(name, c)
+		}
+	}
+	return c
+}
+
+func (q *Queue) newWork() workqueue.TypedRateLimitingInterface[string] {
+	order := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &order{of: q.placeOf}})
+	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: order})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute),
+		workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delayed})
+}
+
+// placeOf is what the order of a class asks of a claim.
+func (q *Queue) placeOf(uid string) (namespace string, fresh bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if it, ok := q.items[uid]; ok {
+		return it.namespace, it.fresh
+	}
+	return "", false
+}
+
+// Poke asks for a look at a claim that is known.
+func (q *Queue) Poke(uid string) {
+	q.mu.Lock()
+	it, ok := q.items[uid]
+	if !ok {
+		q.mu.Unlock()
+		return
+	}
+	work := q.class(it.class).work
+	q.mu.Unlock()
+	work.Add(uid)
+}
+
+// PokeAll asks for a look at everything.
+func (q *Queue) PokeAll() { q.pokeIf(func(*item) bool { return true }) }
+
+// PokeClass asks for a look at everything of a class.
+func (q *Queue) PokeClass(class string) { q.pokeIf(func(it *item) bool { return it.class == class }) }
+
+func (q *Queue) pokeIf(is func(*item) bool) {
+	q.mu.Lock()
+	works := map[string]workqueue.TypedRateLimitingInterface[string]{}
+	for uid, it := range q.items {
+		if is(it) {
+			works[uid] = q.class(it.class).work
+		}
+	}
+	q.mu.Unlock()
+	for uid, work := range works {
+		work.Add(uid)
+	}
+}
+
+// Forget ends what is known of a claim. keep says that its pods still exist: then the claim stays known, and nothing else of it.
+func (q *Queue) Forget(uid string, keep bool) {
+	q.mu.Lock()
+	it, ok := q.items[uid]
+	if !ok {
+		q.mu.Unlock()
+		return
+	}
+	c := q.class(it.class)
+	woken := q.setUserWaits(it, false)
+	q.endDeferral(uid, it)
+	if kept := c.leave(it, false); kept {
+		woken = append(woken, q.callNext(c)...)
+	}
+	if !keep {
+		delete(q.items, uid)
+		c.active--
+	}
+	q.mu.Unlock()
+	q.pokeEach(woken)
+}
+
+func (q *Queue) pokeEach(uids []string) {
+	for _, uid := range uids {
+		q.Poke(uid)
+	}
+}
+
+// EndClass ends the queue of a class that does not exist any more, unless something of it is going on. It begins again when
+// something comes.
+func (q *Queue) EndClass(name string) (ended bool) {
+	q.mu.Lock()
+	c, ok := q.classes[name]
+	if ok && c.active+len(c.pods) > 0 {
+		q.mu.Unlock()
+		return false
+	}
+	delete(q.classes, name)
+	q.mu.Unlock()
+	if ok {
+		c.work.ShutDown()
+	}
+	return true
+}
+
+// Active counts the claims of a class of which anything is going on.
+func (q *Queue) Active(class string) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if c, ok := q.classes[class]; ok {
+		return c.active
+	}
+	return 0
+}
+
+// startWorkers is called with mu held.
+func (q *Queue) startWorkers(name string, c *class) {
+	for range q.workers {
+		q.running.Go(func() {
+			for q.next(q.ctx, name, c.work) {
+			}
+		})
+	}
+}
+
+// next is one turn of a worker.
+func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRateLimitingInterface[string]) bool {
+	uid, stop := work.Get()
+	if stop || work.ShuttingDown() || ctx.Err() != nil {
+		return false
+	}
+	defer work.Done(uid)
+	called := q.begin(class, uid)
+	again, err := q.reconcile(ctx, class, uid)
+	if called {
+		q.unused(uid)
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)
+		work.AddRateLimited(uid)
+		return true
+	}
+	work.Forget(uid)
+	if again > 0 {
+		work.AddAfter(uid, again)
+	}
+	return true
+}
+
+// begin notes that a claim is looked at, also one that was forgotten since it was poked. It says whether a place in the class's
+// concurrency was kept for this look. One that is kept during the look is followed by another look.
+func (q *Queue) begin(class, uid string) (called bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.note(class, "", uid, false)
+	it := q.items[uid]
+	it.fresh = false
+	return it.turn != nil && it.turn.called
+}

@@ -1,0 +1,67 @@
+package queue
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A class that does not exist any more takes its workers along, once nothing of it goes on. What comes later is looked at as ever.
+func TestEndClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var looks []string
+		var q *Queue
+		q = New(3, func(_ context.Context, class, uid string) (time.Duration, error) {
+			looks = append(looks, class+"/"+uid)
+			q.Forget(uid, false)
+			return 0, nil
+		})
+		q.Start(ctx)
+		for range 2 {
+			q.know("silver", "team", "1")
+			q.Add("silver", "team", "2")
+			synctest.Wait()
+			if q.EndClass("silver") {
+				t.Error("the class ended while something goes on")
+			}
+			q.Forget("1", false)
+			if !q.EndClass("silver") {
+				t.Error("the class does not end")
+			}
+			ended := make(chan struct{})
+			go func() { q.running.Wait(); close(ended) }()
+			select {
+			case <-ended:
+			case <-time.After(time.Minute):
+				t.Fatal("a worker stays")
+			}
+		}
+		if want := []string{"silver/2", "silver/2"}; !slices.Equal(looks, want) {
+			t.Errorf("looked at %q, want %q", looks, want)
+		}
+		cancel()
+		q.Wait()
+	})
+}
+
+// A claim that stays known while it is forgotten asks for no look by itself, is poked, and stays with the class that it had.
+func TestForgetKeeps(t *testing.T) {
+	q := New(1, nil)
+	q.know("silver", "team", "1")
+	q.Forget("1", true)
+	if n := q.classes["silver"].work.Len(); n != 0 {
+		t.Errorf("%d looks were asked for", n)
+	}
+	q.know("gold", "team", "1")
+	q.Poke("1")
+	if silver, gold := q.classes["silver"].work.Len(), q.classes["gold"]; silver != 1 || gold != nil {
+		t.Errorf("%d looks in its class, and another class is %+v", silver, gold)
+	}
+	q.Forget("1", false)
+	if q.Poke("1"); q.Active("silver") != 0 {
+		t.Error("it is known")
+	}
+}

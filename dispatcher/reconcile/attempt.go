@@ -1,0 +1,150 @@
+package reconcile
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Delays between the attempts for one claim. They are read off the failed pod, so that a restart of the dispatcher neither
+// shortens nor resets them.
+const (
+	shortestDelay = time.Second
+	longestDelay  = 5 * time.Minute
+	// busyDelay bounds the delay after a provisioner that asked to be tried again soon.
+	busyDelay = 15 * time.Second
+	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for another.
+	unschedulableGrace = 30 * time.Second
+)
+
+// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the cure.
+// Otherwise one second after the first failure, then twice as long each time.
+func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
+	if outdated(s, a) {
+		return s.Now
+	}
+	delay := longestDelay
+	if a.Number < 9 {
+		delay = min(longestDelay, shortestDelay<<a.Number)
+	}
+	switch {
+	case a.Outcome.Disrupted():
+		delay = shortestDelay
+	case a.Outcome.Reason == podspec.ReasonTryAgain:
+		delay = min(delay, busyDelay)
+	case a.Outcome.Reason == podspec.ReasonRefused:
+		delay = longestDelay
+	}
+	return a.Outcome.Finished.Add(delay)
+}
+
+// outdated says that the ConfigMap changed since the attempt was ordered.
+func outdated(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+	return s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest)
+}
+
+// await is for an attempt that has not ended. Its problems are told. One that does not start in time, or whose problem a new
+// ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
+func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
+	if a.Outcome.Reason != podspec.ReasonNone {
+		p.sayProblem(s, a, a.Outcome.Reason, a.Outcome.Message)
+	}
+	if a.Outcome.Phase == podspec.Running {
+		p.awaitDeadline(s, a)
+		return
+	}
+	if a.Op == contract.Delete && s.DeletionsStopped != "" && a.Outcome.Phase == podspec.Starting {
+		p.protect(s, a.Pod, events.ReasonStopped, s.DeletionsStopped)
+		p.stop(a)
+		return
+	}
+	if a.Outcome.Phase != podspec.Starting || a.Pod.DeletionTimestamp != nil || s.Config == nil {
+		return
+	}
+	switch {
+	case outdated(s, a) && a.Outcome.Reason != podspec.ReasonNone:
+		p.stop(a)
+		return
+	case !s.Now.Before(startDeadline(s, a)):
+		p.sayProblem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why")))
+	case a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && s.SelectedNode() != "":
+		patience := a.Pod.CreationTimestamp.Add(unschedulableGrace)
+		if !s.Now.Before(patience) {
+			p.stop(a)
+			return
+		}
+		p.requeueAt(patience)
+	}
+	p.stopIfLate(s, a)
+}
+
+// awaitDeadline tells of a pod's deadline when it passes. The kubelet says so only after the container has ended, for which a shell
+// that heeds no signal takes all of its grace period.
+func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
+	if a.Pod.Status.StartTime == nil || a.Pod.Spec.ActiveDeadlineSeconds == nil {
+		return
+	}
+	seconds := *a.Pod.Spec.ActiveDeadlineSeconds
+	if end := a.Pod.Status.StartTime.Add(time.Duration(seconds) * time.Second); s.Now.Before(end) {
+		p.requeueAt(end)
+		return
+	}
+	p.sayProblem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
+}
+
+// stopIfLate stops a pod that does not run by the time at which it must have started.
+func (p *Plan) stopIfLate(s *snapshot.Snapshot, a snapshot.Attempt) {
+	if a.Outcome.Phase != podspec.Starting || a.Pod.DeletionTimestamp != nil || s.Config == nil {
+		return
+	}
+	if deadline := startDeadline(s, a); s.Now.Before(deadline) {
+		p.requeueAt(deadline)
+		return
+	}
+	p.stop(a)
+}
+
+func startDeadline(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
+	return a.Pod.CreationTimestamp.Add(s.Config.StartTimeout)
+}
+
+// stop deletes a pod that has not started.
+func (p *Plan) stop(a snapshot.Attempt) {
+	if a.Pod.DeletionTimestamp == nil {
+		p.do(StopPod{a.Pod})
+	}
+}
+
+// sayFailed says how an attempt ended without what it was asked for.
+func (p *Plan) sayFailed(s *snapshot.Snapshot, a snapshot.Attempt) {
+	if e, ok := failure(s, a); ok {
+		p.say(e)
+	}
+}
+
+func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool) {
+	reason, message := a.Outcome.Reason, a.Outcome.Message
+	if a.Outcome.Phase == podspec.Succeeded {
+		reason, message = events.ReasonNoVolume, fmt.Sprintf("the container exited with code 0, but volume %s does not exist", podspec.VolumeName(s.UID))
+	}
+	if a.Pod.DeletionTimestamp != nil && !a.Outcome.MayHaveRun {
+		return e, false // the dispatcher stopped it, for a reason that has been told
+	}
+	e = problem(s, a, reason, message)
+	e.WithPodLog = a.Outcome.MayHaveRun && !a.Outcome.OwnWords
+	return e, true
+}
+
+func (p *Plan) sayProblem(s *snapshot.Snapshot, a snapshot.Attempt, reason podspec.Reason, message string) {
+	p.say(problem(s, a, reason, message))
+}
+
+func problem(s *snapshot.Snapshot, a snapshot.Attempt, reason podspec.Reason, message string) events.Event {
+	return events.AttemptProblem(events.For(a.Op, s.Claim, s.Volume), a.Pod, reason, message)
+}

@@ -1,0 +1,165 @@
+package reconcile
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// attempts are the pods of a snapshot whose outcome has not been acted on, by operation.
+type attempts struct{ provisions, deletes, expands []snapshot.Attempt }
+
+// Decide says what to do about a claim.
+//
+// While an attempt runs, nothing else starts. A volume is the commit: it ends provisioning, whatever the pods say. Without a
+// volume, a claim that waits gets attempts. Once nobody waits, what the attempts may have made is removed before their records
+// are.
+func Decide(s *snapshot.Snapshot) Plan {
+	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
+	p.cleanUpRetained(s)
+	p.Forget = p.Forget && len(s.Retained) == 0
+	return p
+}
+
+func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
+	if running, ok := snapshot.Unfinished(all.expands); ok {
+		p.awaitExpansion(s, running)
+		return p
+	}
+	switch {
+	case s.Volume != nil:
+		p.withVolume(s, all)
+	case len(all.expands) > 0:
+		p.cleanUp(s, all.expands...) // their volume is gone
+	case len(all.deletes) > 0:
+		p.afterDelete(s, all)
+	case s.Pending():
+		p.provision(s, all.provisions)
+	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID):
+		// Bound to a volume that the cache does not hold yet, or that is lost. Its arrival leads to another look.
+		p.Forget = len(all.provisions) == 0
+	default:
+		p.abandon(s, all.provisions)
+	}
+	return p
+}
+
+// withVolume checks a volume as soon as it exists, and has it removed once no attempt runs, if it cannot serve.
+func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
+	faults := p.checkVolume(s, all.provisions)
+	if running, ok := snapshot.Unfinished(all.provisions); ok {
+		p.stopIfLate(s, running)
+		return
+	}
+	expands, others := forVolume(all.expands, s.Volume)
+	p.cleanUp(s, others...)
+	if !s.Expandable() {
+		p.cleanUp(s, expands...)
+	}
+	if newest, ok := snapshot.Last(all.deletes); ok && newest.Outcome.Phase == podspec.Succeeded && newest.ForVolume(s.Volume) && s.Volume.Status.Phase != corev1.VolumeBound {
+		// Its storage is gone, whatever has become of the claim and the reclaim policy since. So the volume goes.
+		p.do(DeleteVolume{})
+		return
+	}
+	unbound := len(all.provisions) > 0 && s.Volume.Status.Phase != corev1.VolumeBound
+	stray := !s.ClaimLives() && (s.Volume.Spec.ClaimRef == nil || string(s.Volume.Spec.ClaimRef.UID) != s.UID)
+	switch {
+	case s.Released, unbound && (len(faults) > 0 || stray), removalBegun(s.Volume, all.deletes):
+		p.remove(s, all.deletes)
+		return
+	case len(faults) > 0:
+		return // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
+	}
+	if _, ok := snapshot.Unfinished(all.deletes); ok {
+		return
+	}
+	p.served(s, all, expands)
+}
+
+// checkVolume says what keeps Kubernetes from binding the volume, and repairs the rest.
+func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (faults []string) {
+	if s.ClaimLives() {
+		if faults = podspec.Misfits(s.Volume, s.Claim); len(faults) > 0 {
+			p.say(events.VolumeDoesNotFit(s.Volume, faults))
+		}
+	}
+	if len(provisions) == 0 {
+		return faults
+	}
+	if repair := podspec.Mend(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
+		p.do(RepairVolume{repair})
+		p.say(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+	}
+	return faults
+}
+
+// served is for a volume that can serve: its attempts are cleaned up, and its claim may want it larger.
+func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Attempt) {
+	if last, ok := snapshot.Last(all.provisions); ok && s.ClaimLives() {
+		if source := s.CloneToRecord(all.provisions); source != "" {
+			p.do(SetCloneOf{source})
+		}
+		e := events.ProvisioningSucceeded(s.Volume, last.Pod)
+		e.LogOnly = s.Quiet && all.provisions[0].Number == 0 && !slices.ContainsFunc(p.Events, func(e events.Event) bool { return e.Warning })
+		p.say(e)
+	}
+	if s.Pending() {
+		return // until the claim is bound, the first pod's name says that it was served
+	}
+	p.cleanUp(s, all.provisions...)
+	if s.Expandable() {
+		p.expand(s, all, expands)
+		return
+	}
+	if snapshot.AwaitsDeletion(s.Volume) {
+		return // a finished delete pod is the proof that spares the volume a second one
+	}
+	deletes := all.deletes
+	if s.Volume.Status.Phase != corev1.VolumeBound && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		_, deletes = forVolume(deletes, s.Volume) // those for this volume prove that it was released: the cache is old
+	}
+	p.cleanUp(s, deletes...)
+	p.Forget = len(s.Attempts) == 0
+}
+
+// forVolume separates the attempts for this volume from those for an earlier one of its name.
+func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, others []snapshot.Attempt) {
+	for _, a := range list {
+		if a.ForVolume(v) {
+			these = append(these, a)
+		} else {
+			others = append(others, a)
+		}
+	}
+	return these, others
+}
+
+// removalBegun says that a delete pod was created for an unfit volume. What is half removed cannot serve anybody any more.
+func removalBegun(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
+	return v.Status.Phase != corev1.VolumeBound && slices.ContainsFunc(deletes, func(a snapshot.Attempt) bool {
+		return a.Pod.Annotations[contract.AnnUndo] != "" && a.ForVolume(v)
+	})
+}
+
+// abandon is for attempts that nobody waits for and that came to no volume.
+func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
+	if running, ok := snapshot.Unfinished(provisions); ok {
+		if running.Pod.Spec.NodeName == "" || running.Outcome.Reason != podspec.ReasonNone {
+			p.stop(running)
+		} else {
+			p.stopIfLate(s, running) // it may be about to create the volume: it may finish
+		}
+		return
+	}
+	if made, ok := snapshot.Suspect(provisions); ok {
+		p.orderDelete(s, made.Pod, made.Node())
+		return
+	}
+	p.cleanUp(s, provisions...)
+	p.Forget = len(provisions) == 0
+}

@@ -1,0 +1,346 @@
+package reconcile
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+)
+
+const uid = dispatchertest.UID
+
+var noon = dispatchertest.Noon
+
+// a scene is a cluster in a few words.
+type scene struct {
+	name string
+	// claim: waiting, bound (to ours), elsewhere, deleting or none. Default waiting.
+	claim string
+	// volume: "" for none, else words of dispatchertest.Volume, and pods of dispatchertest.Pod, oldest first.
+	volume string
+	pods   []string
+	// also: unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
+	// stopped (all deletions), limited (three old volumes are to go, and two may), heir (another claim asks for the volume).
+	also string
+	want string
+}
+
+var (
+	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
+	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
+		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume"}
+)
+
+func (s scene) has(word string) bool { return dispatchertest.Has(s.also, word, alsoWords) }
+
+func (s scene) snapshot() *snapshot.Snapshot {
+	f := &snapshot.Snapshot{Now: noon, UID: uid, ClassName: "silver", Wanted: !s.has("unwanted"), Provisioner: "p", Class: &storagev1.StorageClass{Provisioner: "p"},
+		Config: &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: 5 * time.Minute, NodeLocal: s.has("node-local"),
+			Properties:  map[string]string{"zone": "west"},
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}}
+	if s.has("no-config") {
+		f.Config, f.ConfigProblem = nil, "no ConfigMap"
+	}
+	if s.has("new-parameters") {
+		f.Class.Parameters = map[string]string{"pool": "b"}
+	}
+	if s.has("uncontained") {
+		f.PoliciesMissing = "a policy is missing"
+	}
+	if s.has("new-config") || s.has("new-properties") {
+		f.Config.Digest = "d2"
+	}
+	if s.has("new-properties") {
+		f.Config.Properties = map[string]string{"zone": "east"}
+	}
+	if s.has("stopped") {
+		f.DeletionsStopped = "ConfigMap ns/stop-deletes stops all deletions"
+	}
+	if s.has("limited") {
+		f.DeleteLimit, f.RecentDeletions = 2, 3
+	}
+	f.Claim = s.makeClaim()
+	if s.has("selected") {
+		wait := storagev1.VolumeBindingWaitForFirstConsumer
+		f.Class.VolumeBindingMode = &wait
+	}
+	if s.volume != "" {
+		f.Volume = dispatchertest.Volume(s.volume)
+	}
+	if s.has("heir") {
+		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
+			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-" + uid}}
+	}
+	f.Released = s.has("asked") && f.Volume != nil && snapshot.AwaitsDeletion(f.Volume)
+	for i, words := range s.pods {
+		created, ended := noon.Add(time.Duration(i-len(s.pods))*time.Minute), noon.Add(-500*time.Millisecond)
+		if i < len(s.pods)-1 {
+			ended = created.Add(10 * time.Second)
+		}
+		pod := dispatchertest.Pod(words, created, ended)
+		if a := snapshot.NewAttempt(pod, ""); slices.Contains(strings.Fields(words), "kept") {
+			f.Retained = append(f.Retained, a)
+		} else {
+			f.Attempts = append(f.Attempts, a)
+		}
+	}
+	f.Sort()
+	return f
+}
+
+func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
+	class := "silver"
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid, Annotations: map[string]string{}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}
+	if s.has("selected") || s.has("selected-early") {
+		claim.Annotations[snapshot.AnnSelectedNode] = "node1"
+	}
+	if s.has("selector") {
+		claim.Spec.Selector = &metav1.LabelSelector{}
+	}
+	dispatchertest.Has(s.claim, "", claimWords)
+	switch s.claim {
+	case "none":
+		return nil
+	case "bound":
+		claim.Spec.VolumeName = "pvc-" + uid
+	case "elsewhere":
+		claim.Spec.VolumeName = "another"
+	case "deleting":
+		claim.DeletionTimestamp = &metav1.Time{Time: noon}
+	}
+	return claim
+}
+
+// describe writes a plan in words.
+func describe(p Plan) string {
+	var words []string
+	say := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }
+	for _, e := range p.Events {
+		say("tell %s %s", e.On, e.Reason)
+	}
+	for _, action := range p.Actions {
+		switch a := action.(type) {
+		case RepairVolume:
+			say("repair %d", len(a.Faults))
+		case SetCloneOf:
+			say("clone of %s", a.Source)
+		case SetCapacity:
+			say("capacity %s", a.Size.String())
+		case SetResizeStatus:
+			say("status %s", a.Status)
+		case CreatePod:
+			say("%s", describeOrder(a.Order))
+		case StopPod:
+			say("stop %s", a.Pod.UID)
+		case DeleteVolume:
+			say("delete volume")
+		case Reschedule:
+			say("reschedule")
+		case CleanUpPod:
+			if a.KeepName {
+				say("keep the name of %s", a.Pod.UID)
+			} else {
+				say("clean up %s", a.Pod.UID)
+			}
+		case ResyncClaim:
+			say("resync")
+		default:
+			panic(fmt.Sprintf("no word for %T", action))
+		}
+	}
+	if p.Forget {
+		say("forget")
+	}
+	if !p.RequeueAt.IsZero() {
+		say("look in %s", p.RequeueAt.Sub(noon).Round(100*time.Millisecond))
+	}
+	if p.Confirm == Volume {
+		say("(confirm volume)")
+	}
+	if p.Confirm == Everything {
+		say("(confirm)")
+	}
+	return strings.Join(words, ", ")
+}
+
+func describeOrder(o snapshot.Order) string {
+	w := fmt.Sprintf("create %s %d", o.Op, o.Number)
+	if o.Size != 0 {
+		w += " of " + resource.NewQuantity(o.Size, resource.BinarySI).String()
+	}
+	if o.Suspect {
+		w += " suspect"
+	}
+	if o.Record != nil {
+		w += " for " + string(o.Record.UID)
+	}
+	if o.Node != "" {
+		w += " on " + o.Node
+	}
+	return w
+}
+
+// The rows are the crash points of docs/crash-points.md and the plain course of things: in each a dispatcher may have
+// just started, knowing nothing else.
+func TestDecide(t *testing.T) {
+	for _, s := range []scene{
+		{name: "new claim", want: "create provision 0, (confirm)"},
+		{name: "claim not handed over yet", also: "unwanted", want: "resync, forget"},
+		{name: "no ConfigMap", also: "no-config", want: "tell claim ProvisionerConfigMissing"},
+		{name: "no admission policies", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
+		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
+		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},
+		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
+		{name: "a node that the scheduler did not choose", also: "selected-early", want: "create provision 0, (confirm)"},
+		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "pod running", pods: []string{"prov-0 running"}, want: ""},
+		{name: "pod hangs", pods: []string{"prov-0 hanging"}, want: "tell claim ProvisionerDeadlineExceeded"},
+		{name: "image cannot be pulled", pods: []string{"prov-0 pulling"}, want: "tell claim ProvisionerImagePullFailed, look in 4m0s"},
+		{name: "image mended in the ConfigMap", pods: []string{"prov-0 pulling"}, also: "new-config", want: "tell claim ProvisionerImagePullFailed, stop prov-0"},
+		{name: "a healthy start is not stopped by an edit", pods: []string{"prov-0 pending"}, also: "new-config", want: "look in 4m0s"},
+		{name: "start timeout", pods: []string{"prov-0 pulling old"}, want: "tell claim ProvisionerImagePullFailed, tell claim ProvisionerStartTimeout, stop prov-0"},
+		{name: "no node fits", pods: []string{"prov-0 unschedulable"}, want: "tell claim ProvisionerUnschedulable, look in 4m0s"},
+		{name: "selected node does not fit", pods: []string{"prov-0 unschedulable"}, also: "selected", want: "tell claim ProvisionerUnschedulable, stop prov-0"},
+		{name: "selected node did not fit", pods: []string{"prov-0 unstarted"}, also: "selected", want: "reschedule, keep the name of prov-0"},
+		{name: "not here", pods: []string{"prov-0 nothere"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
+		{name: "volume that did not fit deleted by hand, of which the library has not heard yet", pods: []string{"prov-0 done"}, also: "unwanted",
+			want: "tell claim ProvisionerMadeNoVolume, resync, (confirm)"},
+		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
+		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, look in 1.5s"},
+		{name: "first failure", pods: []string{"prov-0 failed"}, want: "tell claim ProvisionerFailed, look in 500ms"},
+		{name: "fifth failure", pods: []string{"prov-4 failed"}, want: "tell claim ProvisionerFailed, look in 15.5s"},
+		{name: "the hundredth failure waits no longer than five minutes", pods: []string{"prov-99 failed"}, want: "tell claim ProvisionerFailed, look in 4m59.5s"},
+		{name: "busy waits 15 seconds at most", pods: []string{"prov-99 busy"}, want: "tell claim ProvisionerBusy, look in 14.5s"},
+		{name: "refused waits long", pods: []string{"prov-0 refused"}, want: "tell claim ProvisionerRefused, look in 4m59.5s"},
+		{name: "evicted waits a second", pods: []string{"prov-7 evicted"}, want: "tell claim ProvisionerEvicted, look in 500ms"},
+		{name: "ConfigMap edited after a failure", pods: []string{"prov-3 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
+		{name: "properties edited after a failure that may have made storage", pods: []string{"prov-3 failed"}, also: "new-properties",
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
+		{name: "StorageClass made anew with other parameters", pods: []string{"prov-3 failed"}, also: "new-parameters",
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
+		{name: "properties edited after a refusal", pods: []string{"prov-3 refused"}, also: "new-properties", want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
+		{name: "node-local retry goes there after a pod that never did", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "node-local new-config", want: "create provision 2 for prov-1 on node2, clean up prov-1, (confirm)"},
+		{name: "node-local retry goes where storage may be", pods: []string{"prov-0 failed"}, also: "node-local new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0 on node1, keep the name of prov-0, (confirm)"},
+		{name: "exit 0 and no volume", pods: []string{"prov-0 done"}, want: "tell claim ProvisionerMadeNoVolume, look in 500ms, (confirm)"},
+		{name: "attempt numbers start over", pods: []string{"prov-9999 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 0, clean up prov-9999, (confirm)"},
+
+		{name: "volume made, pod still starting as far as is known", volume: "fits", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
+		{name: "volume made, to be bound", volume: "fits", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded"},
+		{name: "volume made, to be bound, and pods of before", volume: "fits", pods: []string{"prov-0 failed", "prov-1 done"}, want: "tell claim ProvisioningSucceeded"},
+		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3"},
+		{name: "the library takes the finalizer off what is retained", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 2"},
+		{name: "its pod forged the identity", volume: "fits forged", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
+		{name: "its pod forged the identity and is done", claim: "bound", volume: "fits bound forged", pods: []string{"prov-0 done"},
+			want: "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, clean up prov-0"},
+		{name: "its pod forged the identity and it does not fit", volume: "small forged", pods: []string{"prov-0 done"},
+			want: "tell claim VolumeDoesNotFit, tell claim VolumeMended, repair 1"},
+		{name: "its pod wrote that an administrator trusts it", volume: "fits forged trusted", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
+		{name: "forged and bound", claim: "bound", volume: "fits bound forged", want: "forget"},
+		{name: "released, identity forged", claim: "none", volume: "fits released forged", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, identity forged, allowed", claim: "none", volume: "fits released forged allowed", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, identity garbled", claim: "none", volume: "fits released garbled", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, identity trusted", claim: "none", volume: "fits released forged trusted", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "released, identity garbled and trusted", claim: "none", volume: "fits released garbled trusted", also: "asked", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, made by an earlier version", claim: "none", volume: "fits released unsigned", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "released, made by an earlier version by other properties", claim: "none", volume: "fits released unsigned", also: "asked new-properties", want: "tell volume VolumeRecordInvalid"},
+		{name: "released, made by an earlier version by other parameters", claim: "none", volume: "fits released unsigned", also: "asked new-parameters", want: "tell volume VolumeRecordInvalid"},
+		{name: "an administrator may change a volume later", claim: "bound", volume: "fits bound bare", want: "forget"},
+		{name: "misfit undone, the next attempt waits", pods: []string{"prov-5 done kept"}, want: "look in 31.5s"},
+		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, clean up prov-5, (confirm)"},
+		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
+		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
+		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
+		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, delete volume"},
+		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "keep the name of prov-0, keep the name of del-0, (confirm volume)"},
+		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
+		{name: "volume deleted by hand before it was bound", volume: "fits deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "claim deleted while its misfit is removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 done"}, want: "delete volume"},
+		{name: "claim deleted while its misfit is half removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 failed misfit"}, also: "new-config",
+			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
+		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
+		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "create delete 0, (confirm)"},
+
+		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0"},
+		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0"},
+		{name: "claim deleted, pod may run", claim: "none", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "claim deleted, pod runs", claim: "none", pods: []string{"prov-0 running"}, want: ""},
+		{name: "claim being deleted, pod failed", claim: "deleting", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, pod never started", claim: "none", pods: []string{"prov-0 unstarted"}, want: "clean up prov-0"},
+		{name: "claim deleted, pod refused", claim: "none", pods: []string{"prov-0 refused"}, want: "clean up prov-0"},
+		{name: "claim deleted, pod refused after one that failed", claim: "none", pods: []string{"prov-1 refused suspect"}, want: "create delete 0 for prov-1, (confirm)"},
+		{name: "claim deleted, pod failed", claim: "none", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, exit 0 and no volume", claim: "none", pods: []string{"prov-0 done"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "undo on the node of node-local storage, after a pod that never got there", claim: "none", also: "node-local", pods: []string{"prov-1 unstarted suspect for-node2"}, want: "create delete 0 for prov-1 on node2, (confirm)"},
+		{name: "undo of node-local storage never got to the node", claim: "none", also: "node-local new-config", pods: []string{"del-0 unstarted undo for-node2"}, want: "create delete 1 for del-0 on node2, keep the name of del-0, (confirm)"},
+		{name: "undo on the node of node-local storage", claim: "none", also: "node-local", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0 on node1, (confirm)"},
+		{name: "undo without ConfigMap", claim: "none", also: "no-config", pods: []string{"prov-0 failed"}, want: "tell pod ProvisionerConfigMissing"},
+		{name: "undo runs", claim: "none", pods: []string{"prov-0 failed", "del-0 running undo"}, want: ""},
+		{name: "undo failed", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "tell pod ProvisionerFailed, look in 500ms"},
+		{name: "undo failed long ago", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for prov-0, keep the name of del-0, (confirm)"},
+		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed late", "del-0 done undo"}, want: "clean up del-0"},
+		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
+		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, keep the name of prov-0, keep the name of del-0, (confirm volume)"},
+		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
+
+		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "released while the provision pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"prov-0 running"}, want: ""},
+		{name: "released, no ConfigMap", claim: "none", volume: "fits released", also: "asked no-config", want: "tell volume ProvisionerConfigMissing"},
+		{name: "released, delete pod runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: ""},
+		{name: "delete failed, not released yet by an old cache", claim: "none", volume: "fits available", pods: []string{"del-0 failed"}, want: ""},
+		{name: "released, delete failed", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 failed"}, want: "tell volume ProvisionerFailed, look in 500ms"},
+		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "delete volume"},
+		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: "delete volume"},
+		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "clean up del-0"},
+		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "clean up del-0, (confirm volume)"},
+		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for del-0, keep the name of del-0, (confirm)"},
+		{name: "released, deletions stopped", claim: "none", volume: "fits released", also: "asked stopped", want: "tell volume DeletionStopped"},
+		{name: "released, deletions stopped, but allowed", claim: "none", volume: "fits released allowed", also: "asked stopped", want: "tell volume DeletionStopped"},
+		{name: "deletions stopped, delete pod starts", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-0 pending"}, want: "tell volume DeletionStopped, stop del-0"},
+		{name: "deletions stopped, delete pod runs", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-0 running"}, want: ""},
+		{name: "deletions stopped, delete failed", claim: "none", volume: "fits released", also: "asked stopped new-config", pods: []string{"del-0 failed"},
+			want: "tell volume ProvisionerFailed, tell volume DeletionStopped"},
+		{name: "deletions stopped, delete done", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-0 done"}, want: "delete volume"},
+		{name: "deletions stopped, claim deleted, pod failed", claim: "none", also: "stopped", pods: []string{"prov-0 failed"}, want: "tell pod DeletionStopped"},
+		{name: "deletions stopped, properties edited after a failure", also: "stopped new-properties", pods: []string{"prov-3 failed"},
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, tell claim DeletionStopped"},
+		{name: "deletions stopped, volume too small", volume: "small", also: "stopped", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, tell volume DeletionStopped"},
+		{name: "deletions stopped, claims are served", also: "stopped", want: "create provision 0, (confirm)"},
+		{name: "restored without its claim", claim: "none", volume: "fits released restored", also: "asked", want: "tell volume DeletionHeld"},
+		{name: "restored without its claim, and given up", claim: "none", volume: "fits released restored allowed", also: "asked", want: "create delete 0, (confirm)"},
+		{name: "restored with its claim", claim: "bound", volume: "fits bound restored", want: "forget"},
+		{name: "made by a late pod", volume: "fits restored", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
+		{name: "given to another claim, which is gone", claim: "none", volume: "stray released", also: "asked", want: "tell volume DeletionHeld"},
+		{name: "restored claim asks for its released volume", claim: "none", volume: "fits released", also: "asked heir", want: "tell volume DeletionHeld"},
+		{name: "many old volumes released", claim: "none", volume: "fits released old", also: "asked limited", want: "tell volume DeletionLimit, look in 5m0s"},
+		{name: "many old volumes released, and allowed", claim: "none", volume: "fits released old allowed", also: "asked limited", want: "create delete 0, (confirm)"},
+		{name: "a young volume beside many old ones", claim: "none", volume: "fits released", also: "asked limited", want: "create delete 0, (confirm)"},
+		{name: "made Retain while the delete pod ran", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 running"}, want: ""},
+		{name: "made Retain after the delete pod", claim: "none", volume: "fits released retain", also: "asked", pods: []string{"del-0 failed"}, want: "clean up del-0"},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			if got := describe(Decide(s.snapshot())); got != s.want {
+				t.Errorf("claim %q, volume %q, pods %q, also %q:\n got %s\nwant %s", s.claim, s.volume, s.pods, s.also, got, s.want)
+			}
+		})
+	}
+}

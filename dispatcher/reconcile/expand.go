@@ -1,0 +1,161 @@
+package reconcile
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// expand decides about the size of a bound volume. As the volume is the commit of a provision, its capacity is that of an
+// expansion. It is written once a pod has said that the storage is so large, and only then the claim follows. So there are three
+// sizes, and the smallest missing step is taken: what the storage has (a pod's exit code 0), what the volume says, and what the
+// claim's status says.
+//
+// A size whose attempt ended without a word (killed, deadline) may have been reached. It is tried until an attempt knows, even
+// where the user asks for less by now. Otherwise a quota could be had for nothing.
+func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Attempt) {
+	capacity := snapshot.Capacity(s.Volume)
+	newest, tried := snapshot.Last(expands)
+	done := tried && newest.Outcome.Phase == podspec.Succeeded
+	if done && newest.Size > capacity.Value() {
+		p.do(SetCapacity{*resource.NewQuantity(newest.Size, resource.BinarySI)})
+		return
+	}
+	if done {
+		p.say(events.ExpansionSucceeded(s.Volume, newest.Pod, newest.Size, resize.LastStepOf(s.Volume) == resize.Kubelet))
+	}
+	target := targetSize(s, expands)
+	reached := target.Cmp(capacity) <= 0
+	p.cleanUp(s, all.deletes...)
+	if status := followVolume(s, capacity, reached); status != nil {
+		p.do(SetResizeStatus{status})
+		return
+	}
+	if reached || resize.OnNode(s.Claim) {
+		if reached || done {
+			p.cleanUp(s, expands...)
+		}
+		p.Forget = len(s.Attempts) == 0
+		return
+	}
+	p.startExpansion(s, expands, target)
+}
+
+// targetSize is the size to reach: the claim's, or a larger one that an attempt may have reached.
+func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quantity {
+	asked := snapshot.Requested(s.Claim)
+	if newest, ok := snapshot.Last(expands); ok && newest.SizeUnclear() && newest.Size > asked.Value() {
+		return *resource.NewQuantity(newest.Size, resource.BinarySI)
+	}
+	return asked
+}
+
+// followVolume is how the claim's status follows the size of its volume, nil where it has. reached says that the volume has all that
+// is wanted.
+func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool) *resize.Status {
+	has := s.Claim.Status.Capacity[corev1.ResourceStorage]
+	switch {
+	case has.Cmp(capacity) < 0 && resize.LastStepOf(s.Volume) == resize.Kubelet:
+		if resize.OnNode(s.Claim) || s.Claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimNodeResizeInfeasible {
+			return nil
+		}
+		return resize.NodePending(s.Claim, capacity)
+	case has.Cmp(capacity) < 0, reached && resize.Marked(s.Claim):
+		return resize.Finished(s.Claim, capacity)
+	}
+	return nil
+}
+
+// startExpansion starts the next attempt, or says why there is none.
+func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, target resource.Quantity) {
+	switch {
+	case s.PoliciesMissing != "":
+		p.say(events.ExpansionWaits(events.ReasonPoliciesMissing, s.PoliciesMissing))
+		return
+	case s.Config == nil:
+		p.say(events.ExpansionWaits(events.ReasonConfigMissing, s.ConfigProblem))
+		return
+	}
+	if _, doubt := s.VolumeIdentity(); doubt != "" {
+		p.say(events.ExpansionWaits(events.ReasonRecord, doubt))
+		return
+	}
+	if why := refusedExpansion(s, target); why != "" {
+		p.say(events.ExpansionRefused(why))
+		p.setResizeStatus(resize.Infeasible(s.Claim, why))
+		return
+	}
+	status := resize.InProgress(s.Claim, target)
+	newest, tried := snapshot.Last(expands)
+	if tried && newest.Outcome.Phase == podspec.Failed {
+		e, told := failure(s, newest)
+		if told {
+			p.say(e)
+		}
+		if newest.Size == target.Value() {
+			failing := resize.Failing(s.Claim, target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
+			if at := retryAt(s, newest); s.Now.Before(at) {
+				if told {
+					p.setResizeStatus(failing)
+				}
+				p.requeueAt(at)
+				return
+			}
+			if told && failing != nil {
+				status = failing
+			}
+		}
+	}
+	p.setResizeStatus(status)
+	p.create(s, snapshot.Order{Op: contract.Expand, Size: target.Value(), Suspect: tried && newest.SizeUnclear()})
+}
+
+func (p *Plan) setResizeStatus(status *resize.Status) {
+	if status != nil {
+		p.do(SetResizeStatus{status})
+	}
+}
+
+// refusedExpansion says why no pod is asked to expand the volume to the size, empty where one is.
+func refusedExpansion(s *snapshot.Snapshot, target resource.Quantity) string {
+	refused := refusedSize(target, s.Config)
+	switch {
+	case !s.Config.Expandable:
+		return fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" nor expandable: \"true\"", s.ClassName, s.Config.Name)
+	case refused != "":
+		return refused
+	case resize.LastStepOf(s.Volume) == resize.Nobody:
+		return fmt.Sprintf("volume %s is %s with a file system, which neither Kubernetes nor a provisioner pod can grow: use volumeMode Block, "+
+			"or copy the data to a larger claim", s.Volume.Name, resize.SourceOf(s.Volume))
+	}
+	return ""
+}
+
+// awaitExpansion is for an expansion that has not ended. Nothing else starts beside it. One that nobody needs any more is stopped,
+// if it certainly does not run.
+func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
+	idle := a.Pod.Spec.NodeName == "" || a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
+	wanted := s.Volume != nil && s.Expandable()
+	withdrawn := wanted && a.Size > requestedBytes(s)
+	switch {
+	case idle && (!wanted || withdrawn):
+		p.stop(a)
+	case !wanted:
+		p.stopIfLate(s, a)
+	default:
+		p.await(s, a)
+	}
+}
+
+func requestedBytes(s *snapshot.Snapshot) int64 {
+	asked := snapshot.Requested(s.Claim)
+	return asked.Value()
+}

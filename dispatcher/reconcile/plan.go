@@ -1,0 +1,112 @@
+package reconcile
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Plan is what to do about one claim now.
+type Plan struct {
+	// Confirm says what has to be read from the API server, and the plan made again, before anything is done.
+	Confirm Confirmation
+	// Events are recorded first.
+	Events []events.Event
+	// Actions are carried out in order. Each may be the last before the process dies.
+	Actions []Action
+	// ProtectedBy is why storage that is to be removed waits for an administrator, or empty.
+	ProtectedBy podspec.Reason
+	// Forget says that nothing is left to do for the claim.
+	Forget bool
+	// RequeueAt is when to look again without a change; zero for never.
+	RequeueAt time.Time
+}
+
+// Confirmation is what a plan relies on that a cache may show too late.
+type Confirmation int
+
+// Confirmations.
+const (
+	// Nothing has to be confirmed.
+	Nothing Confirmation = iota
+	// Volume: that no volume exists.
+	Volume
+	// Everything: claim, volume and pods.
+	Everything
+)
+
+// Action is one step. The kinds are the types below.
+type Action interface{ order() int }
+
+// Actions, in the order in which they are carried out.
+type (
+	// RepairVolume gives a new volume what it lacks.
+	RepairVolume struct{ *podspec.Mending }
+	// SetCloneOf writes on the claim which claim its volume is a clone of, as namespace/name.
+	SetCloneOf struct{ Source string }
+	// SetCapacity writes the size that the volume's storage is known to have.
+	SetCapacity struct{ Size resource.Quantity }
+	// SetResizeStatus writes into the claim's status how its expansion stands. It comes before an attempt: quotas count what is
+	// allocated.
+	SetResizeStatus struct{ *resize.Status }
+	// CreatePod starts an attempt.
+	CreatePod struct{ snapshot.Order }
+	// StopPod deletes a pod that has not started. Its record stays until it has ended.
+	StopPod struct{ Pod *corev1.Pod }
+	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
+	DeleteVolume struct{}
+	// Reschedule takes the selected node off the claim, so that the scheduler chooses again.
+	Reschedule struct{}
+	// CleanUpPod ends an attempt whose outcome has been acted on.
+	CleanUpPod struct {
+		Pod *corev1.Pod
+		// Keep is for how long the pod stays, for its log; 0 deletes it.
+		Keep time.Duration
+		// KeepName keeps the pod and its finalizer, so that its name stays taken.
+		KeepName bool
+	}
+	// ResyncClaim asks the library to look at the claim again. It may have dropped the claim while a volume existed.
+	ResyncClaim struct{}
+)
+
+func (RepairVolume) order() int    { return 0 }
+func (SetCloneOf) order() int      { return 1 }
+func (SetCapacity) order() int     { return 2 }
+func (SetResizeStatus) order() int { return 3 }
+func (CreatePod) order() int       { return 4 }
+func (StopPod) order() int         { return 5 }
+func (DeleteVolume) order() int    { return 6 }
+func (Reschedule) order() int      { return 7 }
+func (CleanUpPod) order() int      { return 8 }
+func (ResyncClaim) order() int     { return 9 }
+
+// do adds actions. Records of attempts go last, when what they are records of has been done.
+func (p *Plan) do(actions ...Action) {
+	p.Actions = append(p.Actions, actions...)
+	slices.SortStableFunc(p.Actions, func(a, b Action) int { return a.order() - b.order() })
+}
+
+func (p *Plan) say(e events.Event) { p.Events = append(p.Events, e) }
+
+func (p *Plan) requeueAt(at time.Time) {
+	if p.RequeueAt.IsZero() || at.Before(p.RequeueAt) {
+		p.RequeueAt = at
+	}
+}
+
+// Find is the plan's action of a kind.
+func Find[A Action](p Plan) (action A, ok bool) {
+	for _, a := range p.Actions {
+		if action, ok = a.(A); ok {
+			return action, true
+		}
+	}
+	return action, false
+}

@@ -1,0 +1,146 @@
+package reconcile
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/diff"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+var (
+	update = flag.Bool("update", false, "write the golden files anew")
+)
+
+// hostile is an identity that a provisioner pod may try to leave for the pod that deletes.
+const hostile = `{"properties":{"FLEX_PV_NAME":"pvc-of-another","flex-pv-name":"pvc-of-another","LD_PRELOAD":"/export/evil.so","BASH_ENV":"/export/evil.sh",` +
+	`"KUBERNETES_SERVICE_HOST":"192.0.2.1","zone":"another","no name":"x"},"parameters":{"pool":"another"}}`
+
+func hostileFacts(identity string) *snapshot.Snapshot {
+	f := scene{claim: "none", volume: "fits released", also: "asked"}.snapshot()
+	f.RecordKey = dispatchertest.Key
+	f.Config.Name, f.Config.ResourceVersion, f.Config.Image, f.Config.ServiceAccountName = "cm", "1", "example.com/i", "silver"
+	f.Config.Timeout = time.Minute
+	f.Config.Properties = map[string]string{"zone": "west", "server": "$(HOME)"}
+	f.Class.Parameters = map[string]string{"pool": "a"}
+	f.Volume.Annotations = map[string]string{contract.ProvisionedBy: "p", contract.AnnIdentity: identity, contract.AnnRecord: "00", contract.AnnAllowDelete: "true"}
+	f.RecordKey.Mark(f.Volume)
+	return f
+}
+
+// held says that a plan leaves a volume whose record cannot be believed.
+func held(p Plan) bool {
+	_, creates := Find[CreatePod](p)
+	return !creates && p.ProtectedBy == events.ReasonRecord
+}
+
+// A volume of which its pod forged everything is repaired from the request in the pod. What is asked of later pods then has
+// the fixed names and the administrator's properties, and nothing else.
+func TestHostileVolume(t *testing.T) {
+	f := hostileFacts(hostile)
+	if p := Decide(f); !held(p) {
+		t.Fatalf("a forged volume leads to %s", describe(p))
+	}
+	made := scene{pods: []string{"prov-0 done"}}.snapshot().Attempts[0]
+	request, err := json.Marshal(contract.Request{VolumeName: f.Volume.Name, StorageClass: "silver", Claim: contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
+		SizeBytes: 1 << 30, AccessModes: []string{"ReadWriteOnce"}, VolumeMode: "Filesystem", Identity: contract.Identity{Properties: map[string]string{"zone": "west"}, Parameters: map[string]string{"pool": "a"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made.Pod.Annotations[contract.AnnRequest] = string(request)
+	for name, value := range f.ExpectedRecord([]snapshot.Attempt{made}) {
+		f.Volume.Annotations[name] = value
+	}
+	f.RecordKey.Mark(f.Volume)
+	if f.ExpectedRecord([]snapshot.Attempt{made}) != nil {
+		t.Error("the repaired volume is to be repaired once more")
+	}
+	cluster := podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"}
+	f.Attempts = nil
+	for name, o := range map[string]snapshot.Order{"delete": {Op: contract.Delete}, "expand": {Op: contract.Expand, Size: 2 << 30}, "undo": {Op: contract.Delete, Record: made.Pod}} {
+		t.Run(name, func(t *testing.T) {
+			f := *f
+			if name == "undo" {
+				f.Volume = nil
+			}
+			pod, err := f.Pod(o, cluster)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, "testdata/environment/"+name+".yaml", pod.Spec.Containers[0].Env)
+		})
+	}
+}
+
+// An administrator may trust what is on the volume, and refused names stay refused.
+func TestTrustedIdentity(t *testing.T) {
+	f := hostileFacts(hostile)
+	f.Volume.Annotations[contract.AnnRecord] = contract.RecordTrusted
+	_, err := f.Pod(snapshot.Order{Op: contract.Delete}, podspec.Cluster{})
+	if err == nil {
+		t.Fatal("refused names reach a pod")
+	}
+	golden(t, "testdata/environment/trusted-error.yaml", err.Error())
+}
+
+// The API server takes any text as the claim that a volume names.
+func TestClaimRefOfNobody(t *testing.T) {
+	for _, ref := range []corev1.ObjectReference{{Namespace: "team-a", Name: "data\nFLEX_PV_NAME=x"}, {Namespace: "../team-a", Name: "data"}, {Name: "data"}} {
+		f := hostileFacts("")
+		f.Volume.Spec.ClaimRef.Namespace, f.Volume.Spec.ClaimRef.Name = ref.Namespace, ref.Name
+		want := fmt.Sprintf("spec.claimRef of volume pvc-%s is %q/%q, which names no claim; correct it", uid, ref.Namespace, ref.Name)
+		if _, doubt := f.VolumeIdentity(); doubt != want {
+			t.Errorf("doubt is %q, want %q", doubt, want)
+		}
+		if p := Decide(f); !held(p) {
+			t.Errorf("plan is %s", describe(p))
+		}
+	}
+}
+
+// A pod is not built with names that are refused, wherever they come from.
+func TestBuildRefusesNames(t *testing.T) {
+	_, err := podspec.Build(podspec.Attempt{Config: &configmaps.Config{}, Request: contract.Request{Operation: contract.Delete,
+		Identity: contract.Identity{Properties: map[string]string{"LD_PRELOAD": "x"}}}}, podspec.Cluster{})
+	const want = `build pod for claim /: data[LD_PRELOAD]: Forbidden: would set the environment variable LD_PRELOAD, which is refused: loads code into every program; choose another name, for example "backend-LD_PRELOAD"`
+	if err == nil || err.Error() != want {
+		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+func golden(t *testing.T, file string, object any) {
+	t.Helper()
+	got, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s differs (go test ./dispatcher/reconcile -update writes it anew):\n%s", file, diff.Diff(string(want), string(got)))
+	}
+}

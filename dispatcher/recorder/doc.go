@@ -1,0 +1,5 @@
+// Package recorder writes events and metrics.
+//
+// It owns the memory of what has been said, so that each event is written once, and the metrics. It may import events, podspec and
+// contract. It never decides what happens next, and nothing reads an event back.
+package recorder

@@ -1,0 +1,138 @@
+package recorder
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	library "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Metrics of the dispatcher. docs/metrics.md explains each. The series of a class end some time after the class: mu guards which ones
+// have ended.
+type Metrics struct {
+	attempts *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	running  *prometheus.GaugeVec
+	held     *prometheus.GaugeVec
+	stopped  prometheus.Gauge
+	orphans  *prometheus.GaugeVec
+	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
+	// that does not exist.
+	library library.Metrics
+
+	mu    sync.Mutex
+	ended map[string]time.Time // classes
+}
+
+// PodCreated counts an attempt.
+func (m *Metrics) PodCreated(class string, op contract.Operation) {
+	m.attempts.WithLabelValues(class, string(op)).Inc()
+}
+
+// PodEnded observes how long a pod took from its creation until its end was noticed.
+func (m *Metrics) PodEnded(class string, op contract.Operation, phase podspec.Phase, took time.Duration) {
+	m.duration.WithLabelValues(class, string(op), string(phase)).Observe(took.Seconds())
+}
+
+// SetPods sets how many pods of a class have not ended.
+func (m *Metrics) SetPods(class string, pods int) {
+	m.running.WithLabelValues(class).Set(float64(pods))
+}
+
+// Failed counts a warning.
+func (m *Metrics) Failed(class string, reason podspec.Reason) {
+	m.failures.WithLabelValues(class, string(reason)).Inc()
+}
+
+// AddProtected adds to the volumes and undos that wait for an administrator.
+func (m *Metrics) AddProtected(class string, reason podspec.Reason, n float64) {
+	m.held.WithLabelValues(class, string(reason)).Add(n)
+}
+
+// SetStopped says whether an administrator stops all deletions.
+func (m *Metrics) SetStopped(stopped bool) {
+	m.stopped.Set(0)
+	if stopped {
+		m.stopped.Set(1)
+	}
+}
+
+// SetOrphans sets the findings of the last audit.
+func (m *Metrics) SetOrphans(kind string, n int) { m.orphans.WithLabelValues(kind).Set(float64(n)) }
+
+// Library are the library's counters.
+func (m *Metrics) Library() library.Metrics { return m.library }
+
+// lastReading is how long the series of a class that is gone stay, so that who collects metrics reads them once more.
+const lastReading = 10 * time.Minute
+
+// EndClass notes that a class is gone.
+func (m *Metrics) EndClass(class string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended[class] = now
+}
+
+// Expire ends the series of classes that are gone and have not come back, and what the library counted.
+func (m *Metrics) Expire(now time.Time, back func(class string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for class, end := range m.ended {
+		if now.Sub(end) < lastReading {
+			continue
+		}
+		delete(m.ended, class)
+		if of := (prometheus.Labels{"class": class}); !back(class) {
+			m.attempts.DeletePartialMatch(of)
+			m.failures.DeletePartialMatch(of)
+			m.duration.DeletePartialMatch(of)
+			m.running.DeletePartialMatch(of)
+			m.held.DeletePartialMatch(of)
+		}
+	}
+	for _, series := range m.unserved() {
+		series.Reset()
+	}
+}
+
+func (m *Metrics) unserved() []interface {
+	prometheus.Collector
+	Reset()
+} {
+	l := m.library
+	return []interface {
+		prometheus.Collector
+		Reset()
+	}{l.PersistentVolumeClaimProvisionTotal, l.PersistentVolumeClaimProvisionFailedTotal, l.PersistentVolumeClaimProvisionDurationSeconds,
+		l.PersistentVolumeDeleteTotal, l.PersistentVolumeDeleteFailedTotal, l.PersistentVolumeDeleteDurationSeconds}
+}
+
+// durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
+var durations = []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
+
+// NewMetrics registers the metrics.
+func NewMetrics(registry prometheus.Registerer) *Metrics {
+	m := &Metrics{library: library.New("library"), ended: map[string]time.Time{},
+		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
+			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",
+			Help: "Failures reported as events, by class and reason."}, []string{"class", "reason"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "flex_provisioner_duration_seconds", Buckets: durations,
+			Help: "Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."}, []string{"class", "operation", "phase"}),
+		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
+			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
+			Help: "Volumes and undos whose storage waits for an administrator to let it be removed, by class and reason."}, []string{"class", "reason"}),
+		stopped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_deletes_stopped",
+			Help: "1 while an administrator stops all deletions, else 0."}),
+		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_orphans",
+			Help: "Findings of the dispatcher's hourly audit, by kind."}, []string{"kind"}),
+	}
+	registry.MustRegister(m.attempts, m.failures, m.duration, m.running, m.held, m.stopped, m.orphans)
+	return m
+}

@@ -1,0 +1,141 @@
+package snapshot
+
+import (
+	"cmp"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Attempt is a provisioner pod as the record of one try of an operation.
+type Attempt struct {
+	Pod     *corev1.Pod
+	Op      contract.Operation
+	Number  int
+	Outcome podspec.Outcome
+	// Size in bytes is what an expansion was asked to reach, else 0.
+	Size int64
+}
+
+// NewAttempt reads a pod. podProblem is what the kubelet said of it in events alone, or empty.
+func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
+	op, _, number, _ := podspec.ParseName(pod.Name)
+	outcome := podspec.OutcomeOf(pod)
+	if outcome.Phase == podspec.Starting && outcome.Reason == podspec.ReasonNone && podProblem != "" {
+		outcome.Reason, outcome.Message = podspec.ReasonPodConfig, podProblem
+	}
+	a := Attempt{Pod: pod, Op: op, Number: number, Outcome: outcome}
+	if op == contract.Expand {
+		if request, err := podspec.RequestOf(pod); err == nil {
+			a.Size = request.SizeBytes
+		}
+	}
+	return a
+}
+
+// Add adds a pod's attempt, to Retained if its outcome has been acted on. Sort follows.
+func (s *Snapshot) Add(a Attempt) {
+	if podspec.Settled(a.Pod) && a.Outcome.Final() {
+		s.Retained = append(s.Retained, a)
+	} else {
+		s.Attempts = append(s.Attempts, a)
+	}
+}
+
+// Sort puts the oldest attempts first. Times have whole seconds, so the number decides between two of one second.
+func (s *Snapshot) Sort() {
+	slices.SortFunc(s.Attempts, compare)
+	slices.SortFunc(s.Retained, compare)
+}
+
+func compare(a, b Attempt) int {
+	return cmp.Or(a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time), cmp.Compare(a.Number, b.Number))
+}
+
+// All are the attempts and the retained pods, in no order.
+func (s *Snapshot) All() []Attempt { return append(slices.Clone(s.Retained), s.Attempts...) }
+
+// Of are the attempts of an operation whose outcome has not been acted on, oldest first.
+func (s *Snapshot) Of(op contract.Operation) []Attempt { return ofOperation(s.Attempts, op) }
+
+func ofOperation(attempts []Attempt, op contract.Operation) []Attempt {
+	return slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.Op != op })
+}
+
+// Newest says that no later pod of the attempt's operation is known.
+func (s *Snapshot) Newest(a Attempt) bool {
+	return !slices.ContainsFunc(ofOperation(s.All(), a.Op), func(other Attempt) bool {
+		return other.Pod.UID != a.Pod.UID && compare(other, a) >= 0
+	})
+}
+
+// Latest is the newest pod of an operation, retained ones included.
+func (s *Snapshot) Latest(op contract.Operation) (latest Attempt, ok bool) {
+	all := ofOperation(s.All(), op)
+	if len(all) == 0 {
+		return Attempt{}, false
+	}
+	return slices.MaxFunc(all, compare), true
+}
+
+// NextNumber is the number of the operation's next attempt. The names of retained pods are taken too.
+func (s *Snapshot) NextNumber(op contract.Operation) int {
+	number := 0
+	for _, list := range [][]Attempt{s.Retained, s.Attempts} {
+		if last, ok := Last(ofOperation(list, op)); ok {
+			number = (last.Number + 1) % (podspec.MaxAttempt + 1)
+		}
+	}
+	return number
+}
+
+// Node is where storage may be that the attempt, or one before it, has made; empty where nobody knows.
+func (a Attempt) Node() string { return cmp.Or(a.Outcome.Node, a.Pod.Annotations[contract.AnnNode]) }
+
+// ForVolume says that the attempt was made for this volume, and not for an earlier one of its name.
+func (a Attempt) ForVolume(v *corev1.PersistentVolume) bool {
+	return a.Pod.Annotations[contract.AnnVolumeUID] == string(v.UID)
+}
+
+// SizeUnclear says that an expansion may have enlarged the storage without saying so, or follows one that may have and did not
+// find out: a pod that refuses, or never starts, says nothing about the attempt before it.
+func (a Attempt) SizeUnclear() bool {
+	return a.Outcome.Unclear() || a.Pod.Annotations[contract.AnnSuspect] != "" && a.Outcome.Phase == podspec.Failed && a.Outcome.Reason != podspec.ReasonFailed
+}
+
+// Unfinished is the first attempt that has not ended.
+func Unfinished(attempts []Attempt) (Attempt, bool) {
+	return first(attempts, func(a Attempt) bool { return !a.Outcome.Final() })
+}
+
+// Suspect is the oldest attempt that may have made storage. Its request finds that storage again.
+func Suspect(attempts []Attempt) (Attempt, bool) {
+	return first(attempts, func(a Attempt) bool { return a.Outcome.MayHaveMade() || a.Pod.Annotations[contract.AnnSuspect] != "" })
+}
+
+func first(attempts []Attempt, is func(Attempt) bool) (Attempt, bool) {
+	if i := slices.IndexFunc(attempts, is); i >= 0 {
+		return attempts[i], true
+	}
+	return Attempt{}, false
+}
+
+// Last is the last attempt of a list.
+func Last(attempts []Attempt) (Attempt, bool) {
+	if len(attempts) == 0 {
+		return Attempt{}, false
+	}
+	return attempts[len(attempts)-1], true
+}
+
+// Pods are the attempts' pods.
+func Pods(attempts []Attempt) []*corev1.Pod {
+	list := make([]*corev1.Pod, len(attempts))
+	for i, a := range attempts {
+		list[i] = a.Pod
+	}
+	return list
+}

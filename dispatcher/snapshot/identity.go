@@ -1,0 +1,83 @@
+package snapshot
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Identity is what new storage of the class is found by: the properties of its ConfigMap and its parameters.
+func (s *Snapshot) Identity() contract.Identity {
+	identity := contract.Identity{Properties: s.Config.Properties}
+	if s.Class != nil {
+		identity.Parameters = s.Class.Parameters
+	}
+	return identity
+}
+
+func sameIdentity(a, b contract.Identity) bool {
+	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
+}
+
+// IdentityChanged says that the next attempt makes something else than this one may have made.
+func (s *Snapshot) IdentityChanged(a Attempt) bool {
+	request, err := podspec.RequestOf(a.Pod)
+	return err == nil && (!sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource()))
+}
+
+// VolumeIdentity is what the volume's storage is found by. doubt says why it cannot be used, empty where it can.
+//
+// A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator vouches for
+// it, or it says nothing else than the class does.
+func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
+	if ref := s.Volume.Spec.ClaimRef; ref != nil && len(validation.IsDNS1123Label(ref.Namespace))+len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; correct it", s.Volume.Name, ref.Namespace, ref.Name)
+	}
+	if s.Volume.Annotations[contract.AnnIdentity] == "" {
+		return s.Identity(), ""
+	}
+	identity, err := podspec.IdentityOf(s.Volume)
+	if err != nil {
+		return identity, fmt.Sprintf("annotation %s of volume %s is no JSON of properties and parameters; to use those of class %s: kubectl annotate pv %[2]s %[1]s-",
+			contract.AnnIdentity, s.Volume.Name, s.ClassName)
+	}
+	if faults := configmaps.CheckIdentity(identity.Properties, identity.Parameters); len(faults) > 0 {
+		return identity, fmt.Sprintf("annotation %s of volume %s cannot be used: %v; to use the properties and parameters of class %s: kubectl annotate pv %[2]s %[1]s-",
+			contract.AnnIdentity, s.Volume.Name, faults.ToAggregate(), s.ClassName)
+	}
+	if podspec.Recorded(s.Volume) || podspec.Trusted(s.Volume) || sameIdentity(identity, s.Identity()) {
+		return identity, ""
+	}
+	return identity, fmt.Sprintf("annotation %[1]s of volume %[2]s is not signed by this dispatcher, and differs from class %[3]s; if it is right: kubectl annotate pv %[2]s --overwrite %[4]s=%[5]s; "+
+		"to use the properties and parameters of the class: kubectl annotate pv %[2]s %[1]s-",
+		contract.AnnIdentity, s.Volume.Name, s.ClassName, contract.AnnRecord, contract.RecordTrusted)
+}
+
+// ExpectedRecord are the annotations that a new volume has to have, by the pod of the latest attempt, nil where the volume has
+// them. The container of an earlier attempt may have made the volume. Its storage is found by the same identity, since
+// another one would have been undone.
+func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
+	newest, ok := Last(provisions)
+	if !ok || podspec.Recorded(s.Volume) && !podspec.Restored(s.Volume) {
+		return nil
+	}
+	request, err := podspec.RequestOf(newest.Pod)
+	if err != nil {
+		return nil // the dispatcher wrote it, so that it can be read
+	}
+	expected, err := podspec.Skeleton(request, podspec.ClassTerms{Provisioner: s.Provisioner,
+		ConfigStamp: newest.Pod.Annotations[contract.AnnConfig], MadeBefore: s.Volume.CreationTimestamp.Time})
+	if err != nil {
+		return nil
+	}
+	// The volume's own pod exists. So the volume is no copy from a backup, whatever the pod wrote and however late it came.
+	expected.Name, expected.Spec.StorageClassName = s.Volume.Name, podspec.ClassOf(s.Volume)
+	expected.Annotations[contract.AnnRecord] = s.RecordKey.Sign(expected)
+	return expected.Annotations
+}

@@ -1,0 +1,120 @@
+package snapshot
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Snapshot is everything that is known about one claim at one moment. The claim's UID is the key: claim, volume and pods may
+// each be missing.
+type Snapshot struct {
+	Now time.Time
+	// UID is the claim's.
+	UID string
+	// ClassName is the StorageClass that the claim, or its volume, names.
+	ClassName string
+	// Class is the StorageClass, nil where it does not exist.
+	Class *storagev1.StorageClass
+	// Claim is the claim with this UID, or nil.
+	Claim *corev1.PersistentVolumeClaim
+	// Volume is pvc-<UID>, or nil.
+	Volume *corev1.PersistentVolume
+	// Source is the claim that this one asks to be a clone of.
+	Source CloneSource
+	// Attempts are the pods of all operations whose outcome has not been acted on, oldest first.
+	Attempts []Attempt
+	// Retained are the pods whose outcome has been acted on. They stay for their logs, or to keep their names taken.
+	Retained []Attempt
+
+	// Provisioner is the name that this dispatcher serves.
+	Provisioner string
+	// RecordKey signs the record of a volume.
+	RecordKey podspec.RecordKey
+	// Config is the configuration in force for the class, or nil. ConfigProblem then tells users why there is none.
+	Config        *configmaps.Config
+	ConfigProblem string
+	// PoliciesMissing names the admission policy without which no provisioner pod is safe, empty where all are in force.
+	PoliciesMissing string
+	// CreatorKnown says that the claim's created-by annotations can be believed.
+	CreatorKnown bool
+
+	// Wanted says that the library handed the claim over to be provisioned.
+	Wanted bool
+	// Released says that the library handed the volume over to be deleted.
+	Released bool
+	// PodMissed says that a pod came and went which the cache never showed.
+	PodMissed bool
+	// Revision is the state of what the library handed over, read before anything else of the snapshot.
+	Revision uint64
+	// Quiet says that a success is worth a log line and no event: other claims of the class are active, and this one had no
+	// warning. Each event is a write, and whoever waits for a thousand claims sees that they are bound.
+	Quiet bool
+
+	// DeletionsStopped says, for users, that an administrator stopped all deletions, empty where nobody did.
+	DeletionsStopped string
+	// Successor is the claim that has the name in the released volume's claimRef, and another UID, or nil.
+	Successor *corev1.PersistentVolumeClaim
+	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one above
+	// DeleteLimit. A limit of 0 means none.
+	RecentDeletions, DeleteLimit int
+}
+
+// ClaimLives says that somebody still waits for the claim.
+func (s *Snapshot) ClaimLives() bool { return s.Claim != nil && s.Claim.DeletionTimestamp == nil }
+
+// Pending says that the claim lives and has no volume, so that one has to be provisioned.
+func (s *Snapshot) Pending() bool { return s.ClaimLives() && s.Claim.Spec.VolumeName == "" }
+
+// UserWaits says that somebody waits for the next step: for a volume, or for its end.
+func (s *Snapshot) UserWaits() bool {
+	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
+}
+
+// Expandable says that this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
+// provisioner pod of this dispatcher made the volume.
+func (s *Snapshot) Expandable() bool {
+	return s.ClaimLives() && podspec.Bound(s.Claim, s.Volume) && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
+}
+
+// AwaitsDeletion says that the library is about to hand the volume over for deletion.
+func AwaitsDeletion(v *corev1.PersistentVolume) bool {
+	return v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else empty. The
+// claim's author can write the annotation too. Elsewhere it means nothing, and here the pod still passes the scheduler with
+// the class's node selector, so that it cannot reach a node where the class has nothing to do.
+func (s *Snapshot) SelectedNode() string {
+	if s.Claim == nil || s.Class == nil || s.Class.VolumeBindingMode == nil || *s.Class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+		return ""
+	}
+	return s.Claim.Annotations[AnnSelectedNode]
+}
+
+// AnnSelectedNode is where the scheduler writes its choice.
+const AnnSelectedNode = "volume.kubernetes.io/selected-node"
+
+// ReclaimPolicy is the class's, nil where the class does not exist.
+func (s *Snapshot) ReclaimPolicy() *corev1.PersistentVolumeReclaimPolicy {
+	if s.Class == nil {
+		return nil
+	}
+	return s.Class.ReclaimPolicy
+}
+
+// Requested is the size that a claim asks for.
+func Requested(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	return claim.Spec.Resources.Requests[corev1.ResourceStorage]
+}
+
+// Capacity is the size that a volume states.
+func Capacity(v *corev1.PersistentVolume) resource.Quantity {
+	return v.Spec.Capacity[corev1.ResourceStorage]
+}
