@@ -129,6 +129,20 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// What gcfg, which reads this file for OpenStack's own cloud provider, makes of the same text.
+func TestINIValues(t *testing.T) {
+	for written, want := range map[string]string{
+		`"a# " # c`: "a# ", `"a " ; c`: "a ", `a "b; " c`: "a b;  c", "\u00a0a\u2003": "\u00a0a\u2003", " a \t\r": "a", `"a\"b\\c\n\t"`: "a\"b\\c\n\t", `"a"b`: "ab",
+	} {
+		config, err := Parse(file(cloudConf, "[Global]\nauth-url=http://k/v3\nusername=a\ntenant-id=p\npassword="+written+"\n"), "")
+		if err != nil {
+			t.Errorf("%s: %v", written, err)
+		} else if config.auth.Password != want {
+			t.Errorf("%s: got %q, want %q", written, config.auth.Password, want)
+		}
+	}
+}
+
 func shown(c Config) string {
 	return fmt.Sprintf("%q %q %q %q %q %q %#v", c.AuthURL, c.Endpoint, c.Region, c.Interface, c.User, c.Project, c.auth)
 }
