@@ -32,7 +32,7 @@ lint: ## gofmt, go vet, shellcheck, licences and, where the database can be reac
 	cd tools && go vet ./...
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
-	@mkdir -p bin && cd tools && go run ./licences .. ./cmd/... ./images/... > ../bin/licences.txt
+	tools/licences/licences.sh check ./cmd/... ./images/...
 	@tools/vulncheck.sh
 
 test: lint test-unit test-conformance test-integration test-e2e test-attack chaos ## the whole ladder
@@ -42,7 +42,7 @@ test-unit: ## what needs nothing but Go
 	cd tools && go test -race ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
-	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/
+	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
@@ -109,12 +109,16 @@ bin/%: $(SOURCES)
 	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
+# The licences that go along with a program.
+bin/licences/%: bin/% tools/licences/licences.sh
+	tools/licences/licences.sh save ./$(firstword $(wildcard cmd/$* images/$*)) $@
+
 # An image is made again when a file of its folder, its program or its base changed.
 bin/images/%.tar: bin/mkimage $$(wildcard images/$$*/*)
 	@test/cluster/packages.sh busybox-static ca-certificates
 	bin/mkimage build -o $@ images/$*/image.yaml
 
-bin/images/flex-provisioner.tar: bin/flex-provisioner
-bin/images/flexctl.tar: bin/flexctl
-bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/flexctl images/shell/image.yaml
-bin/images/cinder-iscsi.tar: bin/cinder-iscsi
+bin/images/flex-provisioner.tar: bin/licences/flex-provisioner
+bin/images/flexctl.tar: bin/licences/flexctl
+bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/licences/flexctl images/shell/image.yaml
+bin/images/cinder-iscsi.tar: bin/licences/cinder-iscsi

@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
 // resourcesForm is what an administrator may set. Resource claims and extended resources are not among it: nothing a
@@ -21,11 +22,8 @@ type resourcesForm struct {
 	Limits   amounts `json:"limits"`
 }
 
-// amounts is a ResourceList that is looked at before apimachinery reads it: a quantity such as 1e2147483647 keeps it
-// busy for hours, and the dispatcher with it.
+// amounts is a ResourceList whose quantities are bounded.
 type amounts corev1.ResourceList
-
-var amountPattern = regexp.MustCompile(`^[+-]?[0-9.]{1,24}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})$`)
 
 // UnmarshalJSON reads an object of quantities, which are text or numbers.
 func (a *amounts) UnmarshalJSON(text []byte) error {
@@ -36,20 +34,13 @@ func (a *amounts) UnmarshalJSON(text []byte) error {
 	*a = amounts{}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		written := strings.Trim(string(raw[name]), `"`)
-		if !amountPattern.MatchString(written) {
-			return notAmount(name, written)
-		}
-		quantity, err := resource.ParseQuantity(written)
+		amount, err := quantity.Parse(written)
 		if err != nil {
-			return notAmount(name, written)
+			return fmt.Errorf("%s is %s, must be a quantity such as 100m, 2 or 512Mi", name, written)
 		}
-		(*a)[name] = quantity
+		(*a)[name] = amount
 	}
 	return nil
-}
-
-func notAmount(name corev1.ResourceName, written string) error {
-	return fmt.Errorf("%s is %s, must be a quantity such as 100m, 2 or 512Mi", name, written)
 }
 
 var resourceNames = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage}
@@ -81,19 +72,19 @@ func parseResources(c *Config, value string, path *field.Path) field.ErrorList {
 func checkQuantities(quantities amounts, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(quantities)) {
-		quantity, path := quantities[name], path.Key(string(name))
+		amount, path := quantities[name], path.Key(string(name))
 		unit, smallest := resource.Scale(0), "must be whole bytes: m means a thousandth, M and Mi mean megabytes"
 		if name == corev1.ResourceCPU {
 			unit, smallest = resource.Milli, "must be whole thousandths of a CPU, such as 100m"
 		}
-		_, exact := quantity.AsScale(unit)
+		_, exact := amount.AsScale(unit)
 		switch {
 		case !slices.Contains(resourceNames, name):
 			errs = append(errs, field.NotSupported(path, name, resourceNames))
-		case quantity.Sign() < 0:
-			errs = append(errs, field.Invalid(path, quantity.String(), "must not be negative"))
+		case amount.Sign() < 0:
+			errs = append(errs, field.Invalid(path, amount.String(), "must not be negative"))
 		case !exact:
-			errs = append(errs, field.Invalid(path, quantity.String(), smallest))
+			errs = append(errs, field.Invalid(path, amount.String(), smallest))
 		}
 	}
 	return errs

@@ -8,9 +8,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
 // maxItems bounds each list: every item becomes a volume or an entry of the pod.
@@ -142,15 +143,12 @@ func wholeBytes(value string) (bytes int64, fits bool) {
 	if value == "" {
 		return 0, true
 	}
-	if !amountPattern.MatchString(value) {
-		return 0, false
-	}
-	quantity, err := resource.ParseQuantity(value)
+	size, err := quantity.Parse(value)
 	if err != nil {
 		return 0, false
 	}
-	_, exact := quantity.AsScale(0)
-	return quantity.Value(), exact && quantity.Sign() > 0 && quantity.CmpInt64(math.MaxInt64) < 0
+	_, exact := size.AsScale(0)
+	return size.Value(), exact && size.Sign() > 0 && size.CmpInt64(math.MaxInt64) < 0
 }
 
 // number reads decimal digits, without sign.

@@ -9,6 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // decode reads a YAML value strictly: no unknown or doubled field, and a word where text is wanted. It goes through JSON
@@ -47,6 +49,6 @@ var kinds = map[reflect.Kind]string{
 
 // notDecoded tells the decoder's complaint, which may have several lines, and what the value should look like.
 func notDecoded(path *field.Path, value string, err error, form string) field.ErrorList {
-	complaint := strings.Join(strings.Fields(err.Error()), " ")
+	complaint := contract.OneLine(err.Error())
 	return field.ErrorList{field.Invalid(path, value, "must be "+form+": "+complaint)}
 }

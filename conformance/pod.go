@@ -119,10 +119,10 @@ func (p pod) command() []string {
 	if p.subject.script == nil {
 		return slices.Concat(p.subject.program.Entrypoint, p.subject.program.Cmd)
 	}
-	if bytes.HasPrefix(p.subject.script, []byte("#!")) || bytes.HasPrefix(p.subject.script, []byte("\x7fELF")) {
+	if bytes.HasPrefix(p.subject.script, []byte("\x7fELF")) { // a program, which a ConfigMap cannot hold
 		return []string{contract.ScriptFile}
 	}
-	return []string{"/bin/sh", contract.ScriptFile}
+	return podspec.ScriptCommand(string(p.subject.script))
 }
 
 // env is the image's, or for what runs on the machine's own root the caller's, and over it the pod's.

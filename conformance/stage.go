@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
@@ -179,10 +180,7 @@ func SizeOf(config *configmaps.Config) int64 {
 
 // newClaim is a claim that nobody has seen before.
 func (s *stage) newClaim() *claim {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	uid := fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	uid := string(uuid.NewUUID())
 	config := s.subject.config
 	mode := corev1.PersistentVolumeFilesystem
 	if len(config.VolumeModes) > 0 {

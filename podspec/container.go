@@ -30,16 +30,21 @@ func script(a Attempt) string {
 	return a.Config.Provision
 }
 
-// commandOf is nil for images, which bring their own entrypoint. A script with a shebang is executed, so that it may be
-// written in anything that the image has; one without is given to sh.
+// ScriptCommand runs the script at contract.ScriptFile. One with a shebang is executed, so that it may be written in
+// anything that the image has; one without is given to sh.
+func ScriptCommand(script string) []string {
+	if strings.HasPrefix(script, "#!") {
+		return []string{contract.ScriptFile}
+	}
+	return []string{"/bin/sh", contract.ScriptFile}
+}
+
+// commandOf is nil for images, which bring their own entrypoint.
 func commandOf(a Attempt) []string {
 	if !inline(a) {
 		return nil
 	}
-	run := []string{"/bin/sh", contract.ScriptFile}
-	if strings.HasPrefix(script(a), "#!") {
-		run = []string{contract.ScriptFile}
-	}
+	run := ScriptCommand(script(a))
 	if !needsFlexctl(a) {
 		return run
 	}

@@ -71,6 +71,15 @@ func TestReport(t *testing.T) {
 	if got := stderr.String(); got != "error: no\n  way\n" {
 		t.Errorf("stderr %q", got)
 	}
+	// What a backend said cannot clear a terminal, forge a line of the log or turn its direction.
+	stderr.Reset()
+	sdk.Report(pod.Root, errors.New("backend: \x1b[2J\rok\u2028\u202e\x07\nerror: \xff"), &stderr)
+	if got, want := stderr.String(), "error: backend:  [2J ok   \n  error: ?\n"; got != want {
+		t.Errorf("stderr %q, want %q", got, want)
+	}
+	if got, want := pod.Message(t), "backend: [2J ok error: ?"; got != want {
+		t.Errorf("message %q, want %q", got, want)
+	}
 	// A shorter message leaves nothing of a longer one.
 	sdk.Report(pod.Root, errors.New("no"), &stderr)
 	if got := pod.Message(t); got != "no" {

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/audit"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -82,23 +83,24 @@ func (l looker) class(ctx context.Context, config *configmaps.Config) (audit.Lis
 
 // nodes are those that the class's pods may run on.
 func (l looker) nodes(ctx context.Context, config *configmaps.Config) ([]string, error) {
-	nodes, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labels.FormatLabels(config.NodeSelector)})
+	nodes, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(config.NodeSelector).String()})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
 	var names []string
 	for _, node := range nodes.Items {
-		if !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return repels(t, config.Tolerations) }) {
+		repels := func(taint corev1.Taint) bool { return repels(klog.FromContext(ctx), taint, config.Tolerations) }
+		if !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, repels) {
 			names = append(names, node.Name)
 		}
 	}
 	return names, nil
 }
 
-func repels(taint corev1.Taint, tolerations []corev1.Toleration) bool {
+// repels leaves out the operators Lt and Gt, which no ConfigMap may have.
+func repels(logger klog.Logger, taint corev1.Taint, tolerations []corev1.Toleration) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
-		return t.Key == "" && t.Operator == corev1.TolerationOpExists || t.Key == taint.Key &&
-			(t.Effect == "" || t.Effect == taint.Effect) && (t.Operator == corev1.TolerationOpExists || t.Value == taint.Value)
+		return t.ToleratesTaint(logger, &taint, false)
 	})
 }
 

@@ -70,6 +70,7 @@ nodeAffinity:
 	{name: "create-flag-and-file", args: []string{"create-pv", "--nfs=a:/b", "-f", "x"}},
 	{name: "create-flag-two-capacities", args: []string{"create-pv", "--capacity=12Gi"}, stdin: nfsSource + "capacity: 12Gi\n"},
 	{name: "create-flag-bad-capacity", args: []string{"create-pv", "--nfs=a:/b", "--capacity=much"}},
+	{name: "create-flag-endless-capacity", args: []string{"create-pv", "--nfs=a:/b", "--capacity=1e2147483647"}},
 	{name: "create-flag-bad-annotation", args: []string{"create-pv", "--nfs=a:/b", "--annotation=x"}},
 	{name: "create-flag-annotation-twice", args: []string{"create-pv", "--nfs=a:/b", "--annotation=example.com/a=b", "--annotation=example.com/a=c"}},
 	{name: "create-flag-bad-nfs", args: []string{"create-pv", "--nfs=/exports/x"}},

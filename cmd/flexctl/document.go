@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -18,6 +17,7 @@ import (
 	strict "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flex-provisioner/flex-provisioner/quantity"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -30,17 +30,14 @@ type document struct {
 	Annotations                   map[string]string          `json:"annotations"`
 }
 
-// capacity is a quantity whose errors name the field. It is looked at before apimachinery reads it: to compare a quantity
-// such as 1e2147483647 takes hours.
+// capacity is a quantity whose errors name the field.
 type capacity struct{ resource.Quantity }
 
-var capacityPattern = regexp.MustCompile(`^"?[+-]?[0-9.]{1,24}([eE][+-]?[0-9]{1,2}|[A-Za-z]{0,2})"?$`)
-
-func (c *capacity) UnmarshalJSON(data []byte) error {
+func (c *capacity) UnmarshalJSON(data []byte) (err error) {
 	if string(data) == "null" {
 		return nil
 	}
-	if !capacityPattern.Match(data) || c.Quantity.UnmarshalJSON(data) != nil {
+	if c.Quantity, err = quantity.Parse(strings.Trim(string(data), `"`)); err != nil {
 		return fmt.Errorf("capacity: %s is no quantity; write for example 12Gi or a number of bytes", data)
 	}
 	return nil

@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/flex-provisioner/flex-provisioner/quantity"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
@@ -124,7 +124,7 @@ func (s *sourceFlags) complete(v *sdk.Volume) error {
 		if !v.Capacity.IsZero() {
 			return errors.New("both --capacity and capacity are given; keep one")
 		}
-		size, err := resource.ParseQuantity(s.capacity)
+		size, err := quantity.Parse(s.capacity)
 		if err != nil {
 			return fmt.Errorf("--capacity: %q is no quantity; write for example 12Gi or a number of bytes", s.capacity)
 		}

@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
 // Options say what is tried, and where.
@@ -75,7 +75,7 @@ func (o Options) validate() field.ErrorList {
 		faults = append(faults, field.Required(field.NewPath("class"), "name the StorageClass that is to be tried"))
 	}
 	if o.Size != "" {
-		if size, err := resource.ParseQuantity(o.Size); err != nil || size.Sign() <= 0 {
+		if size, err := quantity.Parse(o.Size); err != nil || size.Sign() <= 0 {
 			faults = append(faults, field.Invalid(field.NewPath("size"), o.Size, "must be a quantity above 0, such as 1Gi"))
 		}
 	}

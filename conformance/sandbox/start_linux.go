@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Process is a program that was started in a sandbox.
@@ -75,7 +77,7 @@ func namespaces(user int) (attributes *syscall.SysProcAttr, mapped bool) {
 	a.Cloneflags |= syscall.CLONE_NEWUSER
 	a.UidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Geteuid(), Size: 1}}
 	a.GidMappings = []syscall.SysProcIDMap{{ContainerID: user, HostID: os.Getegid(), Size: 1}}
-	a.AmbientCaps = []uintptr{capDACOverride, capSetPCAP, capSysChroot, capSysAdmin}
+	a.AmbientCaps = []uintptr{unix.CAP_DAC_OVERRIDE, unix.CAP_SETPCAP, unix.CAP_SYS_CHROOT, unix.CAP_SYS_ADMIN}
 	return a, true
 }
 

@@ -7,12 +7,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/skeleton"
 )
 
 // Node is the node that every Pod runs on.
@@ -123,36 +121,7 @@ func List(properties map[string]string) contract.Request {
 	return contract.Request{Operation: contract.List, StorageClass: "silver", Identity: contract.Identity{Properties: properties}}
 }
 
-// Skeleton is the PersistentVolume that the dispatcher lays beside a request to provision.
+// Skeleton is the PersistentVolume that the dispatcher lays beside a request to provision, without the dispatcher's record.
 func Skeleton(request contract.Request) *corev1.PersistentVolume {
-	mode := corev1.PersistentVolumeMode(request.VolumeMode)
-	modes := []corev1.PersistentVolumeAccessMode{}
-	for _, m := range request.AccessModes {
-		modes = append(modes, corev1.PersistentVolumeAccessMode(m))
-	}
-	return &corev1.PersistentVolume{
-		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: request.VolumeName,
-			Annotations: map[string]string{
-				contract.ProvisionedBy: contract.ProvisionerName,
-				contract.AnnClaimUID:   request.Claim.UID,
-			},
-			Finalizers: []string{contract.VolumeFinalizer},
-		},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity: corev1.ResourceList{
-				corev1.ResourceStorage: *resource.NewQuantity(request.SizeBytes, resource.BinarySI),
-			},
-			AccessModes:                   modes,
-			VolumeMode:                    &mode,
-			StorageClassName:              request.StorageClass,
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			MountOptions:                  []string{"hard"},
-			ClaimRef: &corev1.ObjectReference{
-				APIVersion: "v1", Kind: "PersistentVolumeClaim",
-				Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(request.Claim.UID),
-			},
-		},
-	}
+	return skeleton.New(request, contract.ProvisionerName, corev1.PersistentVolumeReclaimDelete, []string{"hard"})
 }

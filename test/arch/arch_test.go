@@ -24,8 +24,10 @@ const tags = "integration,e2e,cinder,conformance"
 // the first line that fits counts. A package without a line here is an error: say what it may know.
 var arrows = []arrow{
 	{"contract", nil},
-	{"configmaps", []string{"contract"}},
-	{"podspec", []string{"configmaps", "contract"}},
+	{"quantity", nil},
+	{"skeleton", []string{"contract"}},
+	{"configmaps", []string{"quantity", "contract"}},
+	{"podspec", []string{"skeleton", "configmaps", "contract"}},
 	{"deploy/...", nil},
 	{"audit", []string{"podspec", "configmaps", "contract"}},
 	{"dispatcher/dispatchertest", []string{"podspec", "contract"}},
@@ -42,11 +44,11 @@ var arrows = []arrow{
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract"}},
-	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "contract"}},
-	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "contract"}},
+	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "quantity", "contract"}},
+	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "skeleton", "contract"}},
 	{"sdk/...", []string{"contract"}},
 	{"conformance/sandbox", nil},
-	{"conformance/cluster", []string{"conformance", "podspec", "configmaps", "contract"}},
+	{"conformance/cluster", []string{"conformance", "quantity", "podspec", "configmaps", "contract"}},
 	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "audit", "podspec", "configmaps", "contract"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
 	{"images/...", []string{"sdk/...", "contract"}},
@@ -151,7 +153,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/reconcile"}
+var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/reconcile"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {

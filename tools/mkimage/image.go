@@ -19,7 +19,7 @@ import (
 
 // BuildImage makes the image of a recipe: one layer, on top of nothing.
 func BuildImage(recipe *Recipe, arch string) (v1.Image, error) {
-	files, err := buildLayer(recipe.Packages, recipe.Files)
+	files, err := buildLayer(recipe)
 	if err != nil {
 		return nil, err
 	}

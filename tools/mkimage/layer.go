@@ -24,16 +24,20 @@ type entry struct {
 	data   []byte
 }
 
-// buildLayer returns an uncompressed tar of the packages and files: sorted, owned by root, all of the same age.
-func buildLayer(packages []string, files []File) ([]byte, error) {
+// buildLayer returns an uncompressed tar of the packages and files, and their licences: sorted, owned by root, all of the
+// same age.
+func buildLayer(recipe *Recipe) ([]byte, error) {
 	entries := map[string]entry{}
-	if err := addPackages(entries, packages); err != nil {
+	if err := addPackages(entries, recipe.Packages); err != nil {
 		return nil, err
 	}
-	for _, f := range files {
+	for _, f := range recipe.Files {
 		if err := addFile(entries, f); err != nil {
 			return nil, fmt.Errorf("file %s: %w", f.Path, err)
 		}
+	}
+	if err := addLicences(entries, recipe); err != nil {
+		return nil, fmt.Errorf("licences: %w", err)
 	}
 	addParents(entries)
 	var out bytes.Buffer

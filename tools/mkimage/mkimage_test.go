@@ -46,6 +46,7 @@ base: ../shell/image.yaml
 names: [docker.io/flex-provisioner/top:dev, registry.example/top:v1]
 entrypoint: [/provisioner.sh]
 env: {ZONE: west}
+licences: [texts]
 files:
 - {path: /provisioner.sh, from: provisioner.sh}
 - {path: /etc/motd, text: top}
@@ -57,6 +58,7 @@ entrypoint: [/bin/sh]
 user: "65532"
 env: {PATH: /bin, ZONE: none}
 labels: {a: b}
+licences: [texts]
 files:
 - {path: /bin/box, from: box, applets: true}
 - {path: /bin/kept, text: mine, mode: "0700"}
@@ -64,7 +66,9 @@ files:
 - {path: /tmp, dir: true, mode: "01777"}
 - {path: /etc/motd, text: shell}
 `,
-	"shell/box": "#!/bin/sh\necho ls; echo sh\n",
+	"shell/texts/example.com/x/LICENSE": "Shell's.",
+	"top/texts/example.com/y/NOTICE":    "Top's.",
+	"shell/box":                         "#!/bin/sh\necho ls; echo sh\n",
 }
 
 func TestBuildImage(t *testing.T) {
@@ -88,13 +92,15 @@ func TestBuildImage(t *testing.T) {
 	if got != want {
 		t.Errorf("config:\n got %s\nwant %s", got, want)
 	}
-	layer, err := buildLayer(recipe.Packages, recipe.Files)
+	layer, err := buildLayer(recipe)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantFiles := []string{
 		"bin/ 755 dir", "bin/box 755 #!/bin/sh\necho ls; echo sh\n", "bin/kept 700 mine", "bin/ls 777 -> box",
 		"bin/sh 777 -> box", "bin/sh2 777 -> box", "etc/ 755 dir", "etc/motd 644 top",
+		"licenses/ 755 dir", "licenses/example.com/ 755 dir", "licenses/example.com/x/ 755 dir", "licenses/example.com/x/LICENSE 644 Shell's.",
+		"licenses/example.com/y/ 755 dir", "licenses/example.com/y/NOTICE 644 Top's.",
 		"provisioner.sh 755 #!/bin/sh\ntrue\n", "tmp/ 1777 dir",
 	}
 	if got := list(t, layer); !slices.Equal(got, wantFiles) {
@@ -206,6 +212,7 @@ func TestRefusedRecipes(t *testing.T) {
 		{"applets of text", named + "files: [{path: /a, text: b, applets: true}]\n", "files[0] (/a): applets: needs from: the program to ask"},
 		{"option as package", named + "packages: [-y]\n", `packages[0]: "-y" is no name of a Debian package`},
 		{"itself as base", named + "base: image.yaml\n", "base: leads back to itself"},
+		{"missing licences", named + "licences: [absent]\n", "licences: lstat"},
 		{"missing source", named + "files: [{path: /a, from: absent}]\n", "file /a: from: stat"},
 	}
 	for _, row := range rows {

@@ -28,6 +28,9 @@ func addPackages(entries map[string]entry, packages []string) error {
 		if err := addTar(entries, content); err != nil {
 			return fmt.Errorf("package %s: %w", filepath.Base(file), err)
 		}
+		if err := addSource(entries, "dpkg-deb", "--show", "--showformat", sourceFormat, file); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -82,7 +85,7 @@ func locate(dir string, packages []string) ([]string, error) {
 	return files, nil
 }
 
-// unread is what no program in an image needs.
+// unread is what no program in an image needs. Licences below it stay.
 var unread = []string{"/usr/share/doc/", "/usr/share/man/", "/usr/share/info/", "/usr/share/locale/", "/usr/share/lintian/"}
 
 func addTar(entries map[string]entry, content []byte) error {
@@ -95,7 +98,9 @@ func addTar(entries map[string]entry, content []byte) error {
 			return err
 		}
 		name := path.Join("/", header.Name)
-		if name == "/" || isUnread(name) {
+		// The documentation of some packages is a link to another's.
+		linked := header.Typeflag == tar.TypeSymlink && path.Dir(name) == docs
+		if name == "/" || isUnread(name) && !isLicence(name) && !linked {
 			continue
 		}
 		// Nothing in a provisioner's image gains rights by being executed.

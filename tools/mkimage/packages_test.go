@@ -42,11 +42,14 @@ func TestAddTar(t *testing.T) {
 		{Name: "./usr/bin/same", Typeflag: tar.TypeLink, Linkname: "./usr/bin/tool", Mode: 0o755},
 		{Name: "./usr/bin/short", Typeflag: tar.TypeSymlink, Linkname: "tool", Mode: 0o777},
 		{Name: "./usr/share/doc/tool/copyright", Typeflag: tar.TypeReg, Mode: 0o644},
+		{Name: "./usr/share/doc/tool/README", Typeflag: tar.TypeReg, Mode: 0o644},
+		{Name: "./usr/share/doc/same", Typeflag: tar.TypeSymlink, Linkname: "tool", Mode: 0o777},
+		{Name: "./usr/share/man/man1/same.1", Typeflag: tar.TypeSymlink, Linkname: "tool.1", Mode: 0o777},
 	}, "#!/bin/sh\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/usr/bin", "/usr/bin/same", "/usr/bin/short", "/usr/bin/tool"}
+	want := []string{"/usr/bin", "/usr/bin/same", "/usr/bin/short", "/usr/bin/tool", "/usr/share/doc/same", "/usr/share/doc/tool/copyright"}
 	if got := slices.Sorted(maps.Keys(entries)); !slices.Equal(got, want) {
 		t.Errorf("the layer has %v, want %v", got, want)
 	}

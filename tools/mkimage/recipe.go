@@ -18,8 +18,8 @@ import (
 
 // Recipe says what is in an image. It is read from an image.yaml, strictly: an unknown key is an error.
 type Recipe struct {
-	// Base is another recipe, as a path from this one's folder, whose packages, files, env, labels, user, workdir and entrypoint
-	// this one starts from. Its names are not taken.
+	// Base is another recipe, as a path from this one's folder, whose packages, licences, files, env, labels, user, workdir and
+	// entrypoint this one starts from. Its names are not taken.
 	Base string `json:"base,omitempty"`
 	// Names are the references that the archive carries, each with its tag.
 	Names []string `json:"names"`
@@ -31,9 +31,12 @@ type Recipe struct {
 	Workdir string            `json:"workdir,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	Labels  map[string]string `json:"labels,omitempty"`
-	// Packages are Debian packages whose files lie below Files, without documentation. What they depend on is not
-	// followed: name it as well.
+	// Packages are Debian packages whose files lie below Files, of their documentation the licences alone. What they depend
+	// on is not followed: name it as well.
 	Packages []string `json:"packages,omitempty"`
+	// Licences are folders of licence texts, as paths from the recipe's folder, whose files lie in the image below /licenses.
+	// What comes from a Debian package brings its own, below /usr/share/doc.
+	Licences []string `json:"licences,omitempty"`
 	// Files lie in the image in order of their paths; a later one replaces an earlier one of the same path.
 	Files []File `json:"files,omitempty"`
 }
@@ -86,6 +89,9 @@ func loadRecipe(file string, above []string) (*Recipe, error) {
 			recipe.Files[i].From = filepath.Join(folder, f.From)
 		}
 	}
+	for i, dir := range recipe.Licences {
+		recipe.Licences[i] = filepath.Join(folder, dir)
+	}
 	if recipe.Base == "" {
 		return recipe, nil
 	}
@@ -112,6 +118,7 @@ func (r *Recipe) with(top *Recipe) *Recipe {
 	out.Env = merged(r.Env, top.Env)
 	out.Labels = merged(r.Labels, top.Labels)
 	out.Packages = slices.Concat(r.Packages, top.Packages)
+	out.Licences = slices.Concat(r.Licences, top.Licences)
 	out.Files = slices.Concat(r.Files, top.Files)
 	return &out
 }

@@ -84,18 +84,11 @@ func addModules(add func(cdx.Component), info *buildinfo.BuildInfo) {
 	}
 }
 
-// debianPackage is the package that the file was installed by, or made by, as ca-certificates makes its bundle.
+// debianPackage is the package that the file was installed by.
 func debianPackage(file string) (cdx.Component, bool) {
-	owner := "ca-certificates"
-	if file != "/etc/ssl/certs/ca-certificates.crt" {
-		// Where /bin is a link to /usr/bin, dpkg knows files by either name.
-		out, err := exec.Command("dpkg-query", "-S", file).Output()
-		if err != nil {
-			if out, err = exec.Command("dpkg-query", "-S", "/usr"+file).Output(); err != nil {
-				return cdx.Component{}, false
-			}
-		}
-		owner, _, _ = strings.Cut(string(out), ":")
+	owner, known := ownerOf(file)
+	if !known {
+		return cdx.Component{}, false
 	}
 	out, err := exec.Command("dpkg-query", "-W", "-f", "${source:Package} ${Version} ${Architecture}", owner).Output()
 	fields := strings.Fields(string(out))
@@ -103,6 +96,21 @@ func debianPackage(file string) (cdx.Component, bool) {
 		return cdx.Component{}, false
 	}
 	return debian(owner, fields[1], fields[2]), true
+}
+
+// ownerOf names the Debian package that installed the file, or made it, as ca-certificates makes its bundle.
+func ownerOf(file string) (string, bool) {
+	if file == "/etc/ssl/certs/ca-certificates.crt" {
+		return "ca-certificates", true
+	}
+	// Where /bin is a link to /usr/bin, dpkg knows files by either name.
+	for _, name := range []string{file, "/usr" + file} {
+		if out, err := exec.Command("dpkg-query", "-S", name).Output(); err == nil {
+			owner, _, _ := strings.Cut(string(out), ":")
+			return owner, true
+		}
+	}
+	return "", false
 }
 
 // addArchives adds the packages of a recipe by what their archives say.

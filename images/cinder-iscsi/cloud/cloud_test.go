@@ -32,6 +32,9 @@ func TestParse(t *testing.T) {
 	byName := passwordAuth()
 	byName.DomainID, byName.DomainName = "", "Users"
 	byName.Scope = tokens.Scope{ProjectName: "k8s", DomainName: "Projects"}
+	oneDomain := passwordAuth()
+	oneDomain.DomainID, oneDomain.DomainName = "", "Users"
+	oneDomain.Scope = tokens.Scope{ProjectName: "k8s", DomainName: "Users"}
 	byUserID := passwordAuth()
 	byUserID.Username, byUserID.UserID, byUserID.DomainID = "", "u-1", ""
 	trust := passwordAuth()
@@ -89,6 +92,18 @@ func TestParse(t *testing.T) {
 			cloudsYAML: []byte("clouds:\n  a: {auth: {auth_url: 'http://a'}}\n  b:\n    auth: {auth_url: 'http://keystone-host:5000/v3', application_credential_id: ac-1}\n    auth_type: v3applicationcredential\n    region_name: west\n    interface: admin\n    verify: true\n"),
 			secureYAML: []byte("clouds:\n  a: {auth: {password: x}}\n  b: {auth: {application_credential_secret: 'S3cret!!'}}\n")},
 			"b", Config{AuthURL: keystone, Region: "west", Interface: "admin", auth: appCred}},
+		{"clouds.yaml with the keys of older clients", file(cloudsYAML, "clouds:\n  c:\n    auth: {auth_url: 'http://keystone-host:5000/v3', username: admin, password: 'Passw0rd!', tenant_name: k8s, user_domain_name: Users, project_domain_name: Projects}\n"),
+			"", Config{AuthURL: keystone, auth: byName}},
+		{"clouds.yaml, one domain for both", file(cloudsYAML, "clouds: {c: {auth: {auth_url: 'http://keystone-host:5000/v3', username: admin, password: 'Passw0rd!', project_name: k8s, domain_name: Users}}}"),
+			"", Config{AuthURL: keystone, auth: oneDomain}},
+		{"clouds.yaml, trust", file(cloudsYAML, "clouds: {c: {auth: {auth_url: 'http://keystone-host:5000/v3', user_id: trustee-1, password: 'Trust33!', trust_id: trust-1}}}"),
+			"", Config{AuthURL: keystone, auth: trust}},
+		{"clouds.yaml, token", file(cloudsYAML, "clouds: {c: {auth_type: token, auth: {auth_url: 'http://keystone-host:5000/v3', token: 'T0ken!!!', project_id: p-1}}}"),
+			"", Config{AuthURL: keystone, auth: scoped}},
+		{"secure.yaml over clouds.yaml", Files{
+			cloudsYAML: []byte("clouds: {c: {auth: {auth_url: 'http://wrong', username: admin, password: wrong, project_id: 637b7373213d439d8119285244481456}, region_name: east}}"),
+			secureYAML: []byte("clouds: {c: {auth: {auth_url: 'http://keystone-host:5000/v3', password: 'Passw0rd!'}, region_name: west}, d: {auth: {token: x}}}")},
+			"", Config{AuthURL: keystone, Region: "west", auth: passwordAuth()}},
 		{"clouds.yaml without keystone", file(cloudsYAML, "clouds:\n  c: {auth_type: none, auth: {endpoint: 'http://cinder-host:8776/v3', project_id: abc}}\n"),
 			"", Config{Endpoint: "http://cinder-host:8776/v3/", User: "admin", Project: "abc"}},
 	} {
@@ -111,6 +126,20 @@ func TestParse(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What gcfg, which reads this file for OpenStack's own cloud provider, makes of the same text.
+func TestINIValues(t *testing.T) {
+	for written, want := range map[string]string{
+		`"a# " # c`: "a# ", `"a " ; c`: "a ", `a "b; " c`: "a b;  c", "\u00a0a\u2003": "\u00a0a\u2003", " a \t\r": "a", `"a\"b\\c\n\t"`: "a\"b\\c\n\t", `"a"b`: "ab",
+	} {
+		config, err := Parse(file(cloudConf, "[Global]\nauth-url=http://k/v3\nusername=a\ntenant-id=p\npassword="+written+"\n"), "")
+		if err != nil {
+			t.Errorf("%s: %v", written, err)
+		} else if config.auth.Password != want {
+			t.Errorf("%s: got %q, want %q", written, config.auth.Password, want)
+		}
 	}
 }
 
@@ -169,6 +198,15 @@ func TestParseErrors(t *testing.T) {
 		{"no such cloud", file(cloudsYAML, "clouds: {a: {}, b: {}}"), "c", `clouds.yaml: has no cloud "c" but a, b; correct the property cloud`},
 		{"number", file(cloudsYAML, "clouds: {a: {auth: {auth_url: 'http://k', username: a, password: 12345678}}}"), "", "clouds.yaml a: auth.password: must be text; put numbers into quotes"},
 		{"profile", file(cloudsYAML, "clouds: {a: {profile: vexxhost}}"), "", "clouds.yaml a: profile: vendor profiles are not supported; write auth_url and the rest into the cloud"},
+		{"a project twice", file(cloudsYAML, "clouds: {a: {auth: {auth_url: 'http://k', token: 'T0ken!!!', tenant_id: p, project_id: q}}}"), "", "clouds.yaml a: auth.tenant_id: clouds.yaml a: auth.project_id says something else; keep one of them"},
+		{"a fault in secure.yaml", Files{cloudsYAML: []byte("clouds: {a: {auth: {auth_url: 'http://k', username: a}}}"), secureYAML: []byte("clouds: {a: {auth: {pasword: Passw0rd!}}}")}, "",
+			"secure.yaml a: auth.pasword: is not known"},
+		{"clouds.yaml's URL", file(cloudsYAML, "clouds: {a: {auth: {auth_url: 'k:5000', token: 'T0ken!!!'}}}"), "", "clouds.yaml a: auth.auth_url: is not a URL like https://cloud.example.com:5000/v3"},
+		{"clouds.yaml's interface", file(cloudsYAML, "clouds: {a: {interface: secret, auth: {auth_url: 'http://k', token: 'T0ken!!!'}}}"), "", `clouds.yaml a: interface: "secret" is none of public, internal and admin`},
+		{"clouds.yaml's CA not in the Secret", file(cloudsYAML, "clouds: {a: {cacert: /etc/ssl/my.pem, auth: {auth_url: 'http://k', token: 'T0ken!!!'}}}"), "", "clouds.yaml a: cacert: /etc/ssl/my.pem is not in the Secret; put it there under the key my.pem"},
+		{"no auth", file(cloudsYAML, "clouds: {a: {region_name: west}}"), "", "auth-url is missing; without Keystone, name Cinder itself in cinder-endpoint"},
+		{"auth that is no map", file(cloudsYAML, "clouds: {a: {auth: Passw0rd!}}"), "", "clouds.yaml a: auth: must be a map"},
+		{"a map for a password", file(cloudsYAML, "clouds: {a: {auth: {auth_url: 'http://k', username: a, password: {Passw0rd!: x}}}}"), "", "clouds.yaml a: auth.password: must be text; put numbers into quotes"},
 		{"unknown in auth", file(cloudsYAML, "clouds: {a: {auth: {auth_url: 'http://k', pasword: Passw0rd!}}}"), "", "clouds.yaml a: auth.pasword: is not known"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -177,5 +215,25 @@ func TestParseErrors(t *testing.T) {
 				t.Errorf("got  %v\nwant %s", err, c.err)
 			}
 		})
+	}
+}
+
+// gophercloud's reader would take clouds, regions and certificates from the environment; a pod's has no say.
+func TestCloudsWithoutEnvironment(t *testing.T) {
+	for _, name := range []string{"OS_CLOUD", "OS_REGION_NAME", "OS_INTERFACE", "OS_CLIENT_CONFIG_FILE"} {
+		t.Setenv(name, "/elsewhere")
+	}
+	files := file(cloudsYAML, "clouds: {a: {auth: {auth_url: 'http://keystone-host:5000', token: 'T0ken!!!'}}}")
+	got, err := Parse(files, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := shown(*got), shown(Config{AuthURL: keystone, Interface: "public", auth: tokens.AuthOptions{TokenID: "T0ken!!!"}}); a != b {
+		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+	t.Setenv("OS_CACERT", "/elsewhere")
+	const want = "clouds.yaml a: gophercloud does not read it; OS_CACERT, OS_CERT and OS_KEY have no place in the environment"
+	if got, err := Parse(files, ""); err == nil || err.Error() != want {
+		t.Errorf("got %v, %v, want %s", got, err, want)
 	}
 }

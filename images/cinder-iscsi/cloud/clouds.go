@@ -3,27 +3,39 @@ package cloud
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"sigs.k8s.io/yaml"
 )
 
-// authNames are the keys of a cloud's "auth".
+// authNames are the keys of a cloud's "auth" that gophercloud reads. It passes over all others, and a key with a slip of the
+// pen would be missed only by Keystone.
 var authNames = map[string]string{
 	"auth_url": authURL, "username": username, "user_id": userID, "password": password,
-	"project_id": projectID, "project_name": projectName, "tenant_id": projectID, "tenant_name": projectName,
+	"project_id": projectID, "project_name": projectName,
 	"user_domain_id": userDomainID, "user_domain_name": userDomain,
 	"project_domain_id": projDomainID, "project_domain_name": projDomain,
 	"domain_id": domainID, "domain_name": domainName, "trust_id": trustID, "token": token,
 	"application_credential_id": appCredID, "application_credential_name": appCredName,
 	"application_credential_secret": appCredSecret,
-	"endpoint":                      endpoint,
-	"default_domain":                "", "default_domain_id": "", "default_domain_name": "", "system_scope": "",
 }
 
-// cloudNames are the keys of a cloud beside "auth". Those for other services are passed over.
+// otherAuthNames are the keys of "auth" that other clients read. An empty name is passed over.
+var otherAuthNames = map[string]string{
+	"endpoint":       endpoint,
+	"default_domain": "", "default_domain_id": "", "default_domain_name": "", "system_scope": "",
+}
+
+// oldAuthNames are keys of "auth" by those that gophercloud reads.
+var oldAuthNames = map[string]string{"tenant_id": "project_id", "tenant_name": "project_name"}
+
+// cloudNames are the keys of a cloud beside "auth". They are read here: gophercloud knows no endpoints, takes an interface that
+// it does not know for the public one, and opens certificates as files. Those for other services are passed over.
 var cloudNames = map[string]string{
 	"region_name": region, "interface": iface, "endpoint_type": iface,
 	"cacert": caFile, "cert": certFile, "key": keyFile,
@@ -31,22 +43,70 @@ var cloudNames = map[string]string{
 }
 
 // parseClouds reads one cloud, with what secure.yaml adds to it.
-func parseClouds(clouds, secure []byte, wanted string) (settings, error) {
-	public, err := readClouds(clouds, cloudsYAML)
+func parseClouds(public, secure []byte, wanted string) (settings, error) {
+	shown, err := readClouds(public, cloudsYAML)
 	if err != nil {
 		return nil, err
 	}
-	private, err := readClouds(secure, secureYAML)
+	hidden, err := readClouds(secure, secureYAML)
 	if err != nil {
 		return nil, err
 	}
-	name, err := choose(public, wanted)
+	name, err := choose(shown, wanted)
 	if err != nil {
 		return nil, err
 	}
-	cloud := public[name]
-	merge(cloud, private[name])
-	return cloudSettings(cloud, fmt.Sprintf("%s %s", cloudsYAML, name))
+	below, err := check(shown[name], cloudsYAML+" "+name)
+	above, aboveErr := check(hidden[name], secureYAML+" "+name)
+	if err := join([]error{err, aboveErr}); err != nil {
+		return nil, err
+	}
+	read, err := readAuth(below.auth, above.auth)
+	if err != nil {
+		// All that it could say of the text has been looked at.
+		return nil, fmt.Errorf("%s %s: gophercloud does not read it; OS_CACERT, OS_CERT and OS_KEY have no place in the environment", cloudsYAML, name)
+	}
+	maps.Copy(below.settings, above.settings)
+	maps.Copy(below.at, above.at)
+	for key, value := range read {
+		if value != "" {
+			below.settings[authNames[key]] = setting{value, below.at[key]}
+		}
+	}
+	return below.settings, nil
+}
+
+// readAuth has gophercloud read "auth" of a cloud and what is laid over it. The environment has no say: of what gophercloud
+// takes from there, the cloud is given, region and interface are not asked for, and certificates that are not there are an error.
+func readAuth(auth, over map[string]string) (map[string]string, error) {
+	const name = "cloud"
+	options, _, _, err := clouds.Parse(clouds.WithCloudName(name),
+		clouds.WithCloudsYAML(cloudOf(name, auth)), clouds.WithSecureYAML(cloudOf(name, over)))
+	if err != nil {
+		return nil, err
+	}
+	scope := options.Scope
+	if scope == nil {
+		scope = &gophercloud.AuthScope{}
+	}
+	return map[string]string{
+		"auth_url": options.IdentityEndpoint, "token": options.TokenID, "trust_id": scope.TrustID,
+		"username": options.Username, "user_id": options.UserID, "password": options.Password,
+		"user_domain_id": options.DomainID, "user_domain_name": options.DomainName,
+		"project_id": options.TenantID, "project_name": options.TenantName,
+		"project_domain_id": scope.DomainID, "project_domain_name": scope.DomainName,
+		"application_credential_id": options.ApplicationCredentialID, "application_credential_name": options.ApplicationCredentialName,
+		"application_credential_secret": options.ApplicationCredentialSecret,
+	}, nil
+}
+
+// cloudOf writes a cloud as YAML. The texts are in ASCII, since YAML has line ends that would be folded.
+func cloudOf(name string, auth map[string]string) io.Reader {
+	var text strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(auth)) {
+		fmt.Fprintf(&text, "%s: %+q, ", key, auth[key])
+	}
+	return strings.NewReader("clouds: {" + name + ": {auth: {" + text.String() + "}}}")
 }
 
 // readClouds never quotes the text in an error, as the parser's own errors do.
@@ -75,38 +135,49 @@ func choose(clouds map[string]map[string]any, wanted string) (string, error) {
 	return wanted, nil
 }
 
-// merge lays over on base, map by map.
-func merge(base, over map[string]any) {
-	for key, value := range over {
-		below, isMap := base[key].(map[string]any)
-		above, both := value.(map[string]any)
-		if isMap && both {
-			merge(below, above)
-		} else {
-			base[key] = value
-		}
-	}
+// checked is a cloud of one file after a look at it: what gophercloud is given to read of "auth" and where that was written,
+// and the settings that it does not read.
+type checked struct {
+	settings
+	auth, at map[string]string
 }
 
-func cloudSettings(cloud map[string]any, at string) (settings, error) {
-	s := settings{}
+// check finds what gophercloud would pass over, misread, or quote in an error.
+func check(cloud map[string]any, at string) (checked, error) {
+	c := checked{settings{}, map[string]string{}, map[string]string{}}
 	var errs []error
 	auth, isMap := cloud["auth"].(map[string]any)
 	if cloud["auth"] != nil && !isMap {
 		errs = append(errs, fmt.Errorf("%s: auth: must be a map", at))
 	}
 	for _, key := range slices.Sorted(maps.Keys(auth)) {
-		name, known := authNames[key]
-		if !known {
-			errs = append(errs, fmt.Errorf("%s: auth.%s: is not known", at, printableKey(key)))
-			continue
-		}
-		errs = append(errs, s.setAny(name, auth[key], at+": auth."+key))
+		errs = append(errs, c.setAuth(key, auth[key], at+": auth."+printableKey(key)))
 	}
 	for _, key := range slices.Sorted(maps.Keys(cloud)) {
-		errs = append(errs, s.setCloud(key, cloud[key], at+": "+printableKey(key)))
+		errs = append(errs, c.setCloud(key, cloud[key], at+": "+printableKey(key)))
 	}
-	return s, join(errs)
+	return c, join(errs)
+}
+
+func (c checked) setAuth(key string, value any, where string) error {
+	if name, known := otherAuthNames[key]; known {
+		return c.setAny(name, value, where)
+	}
+	if today, old := oldAuthNames[key]; old {
+		key = today
+	}
+	if _, known := authNames[key]; !known {
+		return errors.New(where + ": is not known")
+	}
+	text, err := textOf(value, where)
+	if err != nil || text == "" {
+		return err
+	}
+	if before, twice := c.auth[key]; twice && before != text {
+		return fmt.Errorf("%s: %s says something else; keep one of them", where, c.at[key])
+	}
+	c.auth[key], c.at[key] = text, where
+	return nil
 }
 
 func (s settings) setCloud(key string, value any, where string) error {
@@ -151,18 +222,21 @@ func (s settings) setRegion(value any, where string) error {
 }
 
 func (s settings) setAny(name string, value any, where string) error {
-	text := ""
-	switch v := value.(type) {
-	case nil:
-	case string:
-		text = v
-	case bool:
-		text = fmt.Sprint(v)
-	default:
-		return errors.New(where + ": must be text; put numbers into quotes")
-	}
-	if name == "" || text == "" {
-		return nil
+	text, err := textOf(value, where)
+	if err != nil || name == "" || text == "" {
+		return err
 	}
 	return s.set(name, text, where)
+}
+
+func textOf(value any, where string) (string, error) {
+	switch v := value.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	case bool:
+		return fmt.Sprint(v), nil
+	}
+	return "", errors.New(where + ": must be text; put numbers into quotes")
 }

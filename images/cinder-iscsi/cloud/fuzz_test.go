@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -25,9 +26,44 @@ func FuzzClouds(f *testing.F) {
 	f.Add("clouds: {a: {regions: [{name: x}]}}", "")
 	f.Add("clouds: [", "clouds: {a: 1}")
 	f.Add("clouds: {a: null}", "{}")
+	for _, password := range []string{"yes", "0123", "~", " a: b # c ", "a\nb\tc", "\"'\\", "\u0085\u2028\ufeff\u00e9", "\x7f"} {
+		f.Add(fmt.Sprintf("clouds: {a: {auth: {auth_url: 'http://k', username: a, password: %q, project_id: p}}}", password), "")
+	}
 	f.Fuzz(func(t *testing.T, public, private string) {
-		checkParsed(t, Files{cloudsYAML: []byte(public), secureYAML: []byte(private)})
+		files := Files{cloudsYAML: []byte(public), secureYAML: []byte(private)}
+		checkParsed(t, files)
+		checkPassword(t, files)
 	})
+}
+
+// checkPassword: what gophercloud reads is what the files say, to the letter, though it is written anew for it.
+func checkPassword(t *testing.T, files Files) {
+	t.Helper()
+	config, err := Parse(files, "")
+	if err != nil || config.auth.Password == "" {
+		return
+	}
+	want := ""
+	for name := range cloudsOf(t, files[cloudsYAML]) { // there is one
+		for _, file := range []string{cloudsYAML, secureYAML} {
+			auth, _ := cloudsOf(t, files[file])[name]["auth"].(map[string]any)
+			if value := auth["password"]; value != nil && value != "" {
+				want = fmt.Sprint(value)
+			}
+		}
+	}
+	if config.auth.Password != want {
+		t.Errorf("password %q, want %q", config.auth.Password, want)
+	}
+}
+
+func cloudsOf(t *testing.T, data []byte) map[string]map[string]any {
+	t.Helper()
+	read, err := readClouds(data, cloudsYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
 
 // checkParsed: a config can be used, and says where the secret is; an error does not show it.

@@ -23,6 +23,9 @@ var iniSettings = []string{
 	caFile, certFile, keyFile, insecure,
 }
 
+// blank is what may stand around a value. Other spaces of Unicode are part of it.
+const blank = " \t\r"
+
 // parseINI reads the sections Global and Cinder and passes over those of other services. The form is that of git's
 // configuration: names in any case, values in quotes where they have ; or #.
 func parseINI(text string) (settings, error) {
@@ -31,7 +34,7 @@ func parseINI(text string) (settings, error) {
 	section := ""
 	for i, line := range strings.Split(text, "\n") {
 		at := fmt.Sprintf("%s line %d", cloudConf, i+1)
-		line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+		line = strings.Trim(strings.TrimPrefix(line, "\ufeff"), blank)
 		switch {
 		case line == "" || line[0] == '#' || line[0] == ';':
 			continue
@@ -123,7 +126,7 @@ func printableKey(key string) string {
 func iniValue(raw string) (string, error) {
 	var out strings.Builder
 	quoted, kept := false, 0
-	raw = strings.TrimSpace(raw)
+	raw = strings.Trim(raw, blank)
 	for i := 0; i < len(raw); i++ {
 		c := raw[i]
 		switch {
@@ -141,7 +144,7 @@ func iniValue(raw string) (string, error) {
 		case c == '\\':
 			return "", fmt.Errorf(`ends with \; values are on one line`)
 		case !quoted && (c == ';' || c == '#'):
-			return strings.TrimRight(out.String()[:kept], " \t"), nil
+			return out.String()[:kept], nil
 		}
 		out.WriteByte(c)
 		if quoted || c != ' ' && c != '\t' {

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"fmt"
 	"net"
 	"net/netip"
 	"regexp"
@@ -25,6 +26,13 @@ func Portal(field, text string) (string, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		host, port = unbracketed(address), iscsiPort
+		if ip, last, ends := portAfter(address); ends {
+			if _, whole := ipOf(address); whole {
+				return "", fmt.Errorf("%s %s may be an IPv6 address with a port or without; have the backend write [%s]:%s or [%s]",
+					field, Quote(text), ip, last, address)
+			}
+			host, port = ip, last
+		}
 	}
 	normal, known := hostOf(host)
 	port, valid := portOf(port)
@@ -32,6 +40,18 @@ func Portal(field, text string) (string, error) {
 		return "", wrong(field, text, "an IP address without a zone or a DNS name, with a port or without")
 	}
 	return net.JoinHostPort(normal, port), nil
+}
+
+// portAfter splits what is an IPv6 address without brackets, a colon and a port.
+func portAfter(address string) (ip, port string, ends bool) {
+	last := strings.LastIndexByte(address, ':')
+	if last < 0 {
+		return "", "", false
+	}
+	ip, port = address[:last], address[last+1:]
+	_, known := ipOf(ip)
+	_, valid := portOf(port)
+	return ip, port, known && valid
 }
 
 // Monitor checks a Ceph monitor and its port. Cinder strips the brackets of IPv6 addresses, and Ceph's tools need them.

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 const (
@@ -135,9 +137,8 @@ func Count(field string, items int) error {
 // where it is long, so that what is left of a secret is all of it, and is found and hidden.
 func Line(text string) string {
 	for line := range strings.Lines(text) {
-		words := strings.FieldsFunc(strings.ToValidUTF8(line, "?"), func(r rune) bool { return r == ' ' || !strconv.IsPrint(r) })
-		if len(words) > 0 {
-			return cut(strings.Join(words, " "))
+		if line = contract.OneLine(line); line != "" {
+			return cut(line)
 		}
 	}
 	return ""

@@ -19,7 +19,8 @@ var forms = []struct {
 }{
 	{"portal", Portal, map[string]string{
 		"10.0.0.8": "10.0.0.8:3260", "10.0.0.8:3260": "10.0.0.8:3260", "10.0.0.8:03261,1": "10.0.0.8:3261", "fd00:0:0::1": "[fd00::1]:3260",
-		"[FD00::1]": "[fd00::1]:3260", "[fd00::1]:860": "[fd00::1]:860", "::ffff:10.0.0.8": "10.0.0.8:3260",
+		"fd00::a:b": "[fd00::a:b]:3260", "fd00:0:0:0:0:0:0:1": "[fd00::1]:3260", "fd00:0:0:0:0:0:0:1:860": "[fd00::1]:860",
+		"::ffff:10.0.0.8:860": "10.0.0.8:860", "[FD00::1]": "[fd00::1]:3260", "[fd00::1]:860": "[fd00::1]:860", "::ffff:10.0.0.8": "10.0.0.8:3260",
 		"storage-1.example.com:3260": "storage-1.example.com:3260", "3par": "3par:3260", "127.0.0.1:3260": "127.0.0.1:3260",
 	}, []string{
 		"", ":3260", ",1", "10.0.0.8:", "10.0.0.8:0", "10.0.0.8:65536", "10.0.0.8:-1", "10.0.0.8:+1", "10.0.0.8:3260,x", "10.0.0.8:3260,1,2",
@@ -27,6 +28,7 @@ var forms = []struct {
 		"[fd00::1", "fd00::1]", "[[fd00::1]]", "user@10.0.0.8", "10.0.0.8\n", "10.0.0.8\x00", "0.0.0.0", "[::]:3260", "224.0.0.1", "ff02::1", "::ffff:0.0.0.0",
 		"127.1", "0x7f000001", "1.2.3.0xff", "2130706433", "999.1.1.1", "a..b", ".a", "a.", "-a", "a-", "*", "host name", "hôst",
 		strings.Repeat("a", 64), strings.Repeat("a.", 127) + "a", "$(id)", "10.0.0.8:3260:1",
+		"fd00::1:3260", "fd00::1:3260,1", "::1:860", "fd00:0:0:0:0:0:0:1:65536", "fe80::1%eth0:3260",
 	}},
 	{"iSCSI name", plain(ISCSIName), map[string]string{
 		"iqn.2010-10.org.openstack:volume-dae46dbd": "", "iqn.1992-08.com.netapp:sn.1:vs.3": "", "iqn.2001-05.com.Equallogic:0-8A0906_x": "",
@@ -85,6 +87,15 @@ func TestForms(t *testing.T) {
 				t.Errorf("%s %q: the error is %q", f.name, text, err)
 			}
 		}
+	}
+}
+
+// An IPv6 address without brackets that ends with a port is another address: nodes would log in to a stranger's, or to none.
+func TestPortalWithTwoMeanings(t *testing.T) {
+	got, err := Portal("target_portal", "fd00::1:3260,1")
+	const want = `target_portal "fd00::1:3260,1" may be an IPv6 address with a port or without; have the backend write [fd00::1]:3260 or [fd00::1:3260]`
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %q, %v\nwant %s", got, err, want)
 	}
 }
 

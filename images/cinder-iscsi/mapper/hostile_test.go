@@ -93,6 +93,7 @@ func TestHostile(t *testing.T) {
 		{"iscsi", fields{"target_portal": "10.0.0.1:3260 -o delete"}, `target_portal "10.0.0.1:3260 -o delete" ` + portalForm},
 		{"iscsi", fields{"target_portal": "../../etc"}, `target_portal "../../etc" ` + portalForm},
 		{"iscsi", fields{"target_portal": "[fe80::1%eth0]:3260"}, `target_portal "[fe80::1%eth0]:3260" ` + portalForm},
+		{"iscsi", fields{"target_portal": "fd00::1:3260"}, `target_portal "fd00::1:3260" may be an IPv6 address with a port or without; have the backend write [fd00::1]:3260 or [fd00::1:3260]`},
 		{"iscsi", fields{"target_portal": "storage\x00:3260"}, `target_portal "storage\x00:3260" ` + portalForm},
 		{"iscsi", fields{"target_portal": "storage*:3260"}, `target_portal "storage*:3260" ` + portalForm},
 		{"iscsi", fields{"target_portal": "0.0.0.0:3260"}, `target_portal "0.0.0.0:3260" ` + portalForm},

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+)
+
+// An audit of a class asks on the nodes that the scheduler would give its pods, and on no other.
+func TestNodesOfAClass(t *testing.T) {
+	const key = "storage"
+	taint := func(effect corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Value: "provisioning", Effect: effect}
+	}
+	for _, c := range []struct {
+		name        string
+		node        corev1.NodeSpec
+		tolerations []corev1.Toleration
+		want        bool
+	}{
+		{"no taint", corev1.NodeSpec{}, nil, true},
+		{"cordoned", corev1.NodeSpec{Unschedulable: true}, nil, false},
+		{"not tolerated", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}}, nil, false},
+		{"only a preference", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectPreferNoSchedule)}}, nil, true},
+		{"the same value", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}},
+			[]corev1.Toleration{{Key: key, Value: "provisioning"}}, true},
+		{"another value", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}},
+			[]corev1.Toleration{{Key: key, Value: "users"}}, false},
+		{"any value", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoExecute)}},
+			[]corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}, true},
+		{"any taint", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoExecute)}},
+			[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, true},
+		{"any taint of another effect", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}},
+			[]corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, false},
+		{"one of two taints", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule), {Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}},
+			[]corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: c.node})
+			names, err := looker{client: client}.nodes(t.Context(), &configmaps.Config{Tolerations: c.tolerations})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(names, "node-1"); got != c.want {
+				t.Errorf("nodes %v; node-1 among them: %v, want %v", names, got, c.want)
+			}
+		})
+	}
+}
