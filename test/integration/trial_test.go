@@ -177,7 +177,7 @@ func newDispatcher(t *testing.T, s *apiserver.Server, of installation) *dispatch
 	d, err := dispatcher.New(t.Context(), s.Client(token), dispatcher.Options{
 		RecordKey:       make([]byte, podspec.MinRecordKey),
 		ProvisionerName: of.provisioner, SystemNamespace: of.system,
-		Pods:  podspec.Cluster{Namespace: of.provisioners},
+		Pods:   podspec.Cluster{Namespace: of.provisioners},
 		Prober: kubernetes.NewForConfigOrDie(config), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
