@@ -20,9 +20,7 @@ type stage struct {
 	observer *observer
 	player   *player
 	bare     *bareProgram
-	peer     *peer
 	ours     *process
-	profiles string // directory for profiles, empty for none
 }
 
 // openStage makes classes and starts who serves them: the bare program for floorClass, and the dispatcher for the others.
@@ -55,7 +53,7 @@ func openStage(ctx context.Context, controllers apiserver.Limits, acts map[strin
 		}
 	}
 	if dispatches {
-		if s.ours, err = startDispatcher(ctx, s.plane, oursClass); err != nil {
+		if s.ours, err = startDispatcher(ctx, s.plane); err != nil {
 			return nil, err
 		}
 	}
@@ -65,9 +63,6 @@ func openStage(ctx context.Context, controllers apiserver.Limits, acts map[strin
 func (s *stage) close() {
 	if s.ours != nil {
 		s.ours.stop()
-	}
-	if s.peer != nil {
-		s.peer.stop()
 	}
 	if s.observer.stop != nil {
 		s.observer.end()
@@ -107,22 +102,20 @@ type cost struct {
 func (s *stage) burst(ctx context.Context, c class, n int, release bool) (r result, err error) {
 	ctx, cancel := within(ctx, 2*time.Minute+time.Duration(n)*100*time.Millisecond, fmt.Sprintf("burst of %d claims of %s", n, c.name))
 	defer cancel()
-	what := fmt.Sprintf("%s-%d", c.name, n)
-	r.made, err = s.costOf(ctx, what, func() error { return s.make(ctx, c, n, &r) })
+	r.made, err = s.costOf(ctx, func() error { return s.make(ctx, c, n, &r) })
 	if err != nil || !release {
 		return r, err
 	}
-	r.removed, err = s.costOf(ctx, what+"-release", func() error { return s.remove(ctx, c, n, &r) })
+	r.removed, err = s.costOf(ctx, func() error { return s.remove(ctx, c, n, &r) })
 	return r, err
 }
 
-// costOf does something, and profiles it if it is to.
-func (s *stage) costOf(ctx context.Context, what string, do func() error) (cost, error) {
+// costOf does something, and counts what it takes.
+func (s *stage) costOf(ctx context.Context, do func() error) (cost, error) {
 	before, err := s.read(ctx)
 	if err != nil {
 		return cost{}, err
 	}
-	defer s.profile(ctx, what)()
 	if err := do(); err != nil {
 		return cost{}, err
 	}
@@ -148,12 +141,10 @@ func (s *stage) make(ctx context.Context, c class, n int, r *result) error {
 		return err
 	}
 	r.rate = float64(n) / s.observer.latest(c.name, bound).Sub(start).Seconds()
-	if s.peer == nil {
-		if err := s.observer.until(ctx, "pods gone", s.observer.all(n, c.name, podGone)); err != nil {
-			return err
-		}
-		r.rateCleared = float64(n) / s.observer.latest(c.name, podGone).Sub(start).Seconds()
+	if err := s.observer.until(ctx, "pods gone", s.observer.all(n, c.name, podGone)); err != nil {
+		return err
 	}
+	r.rateCleared = float64(n) / s.observer.latest(c.name, podGone).Sub(start).Seconds()
 	r.share, r.finish = s.observer.spans(c.name, annotated, podMade), s.observer.spans(c.name, podFinal, podGone)
 	return nil
 }

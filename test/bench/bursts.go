@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
 // runBursts runs bare program and dispatcher in turn, each on a control plane of its own: cases 1, 2, 3 and 7.
@@ -24,7 +22,7 @@ func runBursts(ctx context.Context, s settings, r *report) error {
 			runs = 1
 		}
 		for i := range runs {
-			if err := runBurst(ctx, s, r, n, i); err != nil {
+			if err := runBurst(ctx, r, n, i); err != nil {
 				return err
 			}
 		}
@@ -32,24 +30,16 @@ func runBursts(ctx context.Context, s settings, r *report) error {
 	return nil
 }
 
-func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
-	floor, err := oneBurst(ctx, s, raised, floorClass, n, n <= 2000)
+func runBurst(ctx context.Context, r *report, n, i int) error {
+	floor, err := oneBurst(ctx, floorClass, n)
 	if err != nil {
 		return fmt.Errorf("floor: %w", err)
 	}
-	ours, err := oneBurst(ctx, s, raised, oursClass, n, n <= 2000)
+	ours, err := oneBurst(ctx, oursClass, n)
 	if err != nil {
 		return fmt.Errorf("ours: %w", err)
 	}
 	c := fmt.Sprintf("1-2 burst of %d claims", n)
-	if s.peer != "" {
-		theirs, err := peerBurst(ctx, s.peer, n)
-		if err != nil {
-			return fmt.Errorf("peer: %w", err)
-		}
-		r.add(figure{Case: c, What: "peer: bound", Unit: "1/s"}, theirs.rate)
-		r.add(figure{Case: c, What: "ours : peer", Unit: "ratio"}, ours.rate/theirs.rate)
-	}
 	r.add(figure{Case: c, What: "floor: bound", Unit: "1/s"}, floor.rate)
 	r.add(figure{Case: c, What: "ours: bound", Unit: "1/s"}, ours.rate)
 	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
@@ -81,43 +71,14 @@ func runBurst(ctx context.Context, s settings, r *report, n, i int) error {
 	return nil
 }
 
-func oneBurst(ctx context.Context, s settings, controllers apiserver.Limits, c class, n int, release bool) (result, error) {
-	stage, err := openStage(ctx, controllers, nil, c)
+// oneBurst deletes the claims too, unless they are very many.
+func oneBurst(ctx context.Context, c class, n int) (result, error) {
+	stage, err := openStage(ctx, raised, nil, c)
 	if err != nil {
 		return result{}, err
 	}
 	defer stage.close()
-	stage.profiles = s.profile
-	return stage.burst(ctx, c, n, release)
-}
-
-func peerBurst(ctx context.Context, adapter string, n int) (result, error) {
-	stage, err := openStage(ctx, raised, nil)
-	if err != nil {
-		return result{}, err
-	}
-	defer stage.close()
-	var class string
-	if stage.peer, class, err = startPeer(ctx, adapter, stage.plane.server.Kubeconfig); err != nil {
-		return result{}, err
-	}
-	return stage.burst(ctx, theirClass(class), n, false)
-}
-
-func theirClass(name string) class { return class{name: name} }
-
-// runDefaults is a small burst with the limits that the controller-manager has unless somebody raises them.
-func runDefaults(ctx context.Context, s settings, r *report) error {
-	const n = 100
-	c := fmt.Sprintf("2 burst of %d claims, controller-manager with its default limits 20/30", n)
-	for _, who := range []class{floorClass, oursClass} {
-		result, err := oneBurst(ctx, s, defaults, who, n, false)
-		if err != nil {
-			return err
-		}
-		r.add(figure{Case: c, What: who.name + ": bound", Unit: "1/s"}, result.rate)
-	}
-	return nil
+	return stage.burst(ctx, c, n, n <= 2000)
 }
 
 // addSeries adds the median of a run, and its p99.

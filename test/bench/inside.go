@@ -28,7 +28,7 @@ func podsInside(ctx context.Context, s settings, r *report) error {
 	}
 	figures := filepath.Join(apiserver.Repo(), "bin", "bench-pods.json")
 	cmd := exec.CommandContext(ctx, filepath.Join(apiserver.Repo(), "test", "cluster", "enter.sh"), self, "-inside", "-cases", "pods",
-		"-kubeconfig", filepath.Join(cluster, "pki", "admin.kubeconfig"), "-n", strconv.Itoa(s.n), "-pleg", s.pleg, "-json", figures, "-peer", s.peer)
+		"-kubeconfig", filepath.Join(cluster, "pki", "admin.kubeconfig"), "-n", strconv.Itoa(s.n), "-pleg", s.pleg, "-json", figures)
 	cmd.Stderr = os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("measure on the node: %w", err)

@@ -24,17 +24,15 @@ type settings struct {
 	n          int
 	check      bool
 	json       string
-	peer       string
-	profile    string
 	pleg       string
 	inside     bool
 }
 
 func main() {
 	var s settings
-	flag.StringVar(&s.cases, "cases", "burst,defaults,dispatchers,isolation,memory,odd,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
+	flag.StringVar(&s.cases, "cases", "burst,isolation,memory,odd,pods", "which `cases` to run, separated by commas: "+strings.Join(caseNames(), ", "))
 	flag.StringVar(&s.kubeconfig, "kubeconfig", ".cluster/kubeconfig", "`file` that says how to reach the cluster with the real kubelet")
-	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run, and dispatchers side by side; those of 10,000 claims once")
+	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
 	flag.DurationVar(&raised.Sync, "sync", 0, "how often the controller-manager looks at all claims and volumes again, as its --pvclaimbinder-sync-period, which is 15s by default")
 	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
@@ -42,8 +40,6 @@ func main() {
 	flag.IntVar(&s.n, "n", 12, "claims, and bare pods, one at a time on the real kubelet")
 	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
 	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
-	flag.StringVar(&s.peer, "peer", "", "`adapter` of another provisioner to measure beside ours (test/bench/README.md)")
-	flag.StringVar(&s.profile, "profile", "", "`directory` that gets profiles of the API server and the dispatcher in each burst")
 	list := flag.Bool("list", false, "print the cases that would be run, and end")
 	flag.Parse()
 	if s.check {
@@ -63,12 +59,12 @@ func main() {
 	}
 }
 
-// within30Minutes leaves out of a check, unless they are asked for, the cases without a goal that it could fail on, and the
-// burst of 10,000 claims, which alone takes 15 minutes on a slow machine.
+// within30Minutes leaves out of a check, unless it is asked for, the burst of 10,000 claims, which alone takes 15 minutes on
+// a slow machine, and half of the pods.
 func within30Minutes() {
 	given := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { given[f.Name] = true })
-	for name, value := range map[string]string{"cases": "burst,isolation,memory,odd,pods", "n": "6", "sizes": "500,1000"} {
+	for name, value := range map[string]string{"n": "6", "sizes": "500,1000"} {
 		if !given[name] {
 			if err := flag.Set(name, value); err != nil {
 				panic(err) // the flags are those above
@@ -85,13 +81,10 @@ type benchCase struct {
 
 var cases = []benchCase{
 	{"burst", runBursts},
-	{"defaults", runDefaults},
-	{"dispatchers", runDispatchers},
 	{"isolation", runIsolation},
 	{"memory", runMemory},
 	{"odd", runOdd},
 	{"pods", podsInside},
-	{"cinder", runCinder},
 }
 
 func caseNames() (names []string) {
@@ -106,11 +99,6 @@ func run(ctx context.Context, s settings) error {
 	for _, w := range wanted {
 		if !slices.Contains(caseNames(), w) {
 			return fmt.Errorf("-cases=%s: no case %q: one of %s", s.cases, w, strings.Join(caseNames(), ", "))
-		}
-	}
-	if s.profile != "" {
-		if err := os.MkdirAll(s.profile, 0o755); err != nil {
-			return fmt.Errorf("-profile=%s: %w", s.profile, err)
 		}
 	}
 	r := &report{}

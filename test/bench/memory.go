@@ -25,17 +25,17 @@ const (
 )
 
 // runMemory is case 6. No controller runs, so that what is written stays as it is.
-func runMemory(ctx context.Context, s settings, r *report) error {
+func runMemory(ctx context.Context, _ settings, r *report) error {
 	ctx, cancel := within(ctx, 20*time.Minute, "memory")
 	defer cancel()
-	if err := claimsInFlight(ctx, s, r); err != nil {
+	if err := claimsInFlight(ctx, r); err != nil {
 		return err
 	}
-	return boundVolumes(ctx, s, r)
+	return boundVolumes(ctx, r)
 }
 
 // claimsInFlight lets the dispatcher make a pod for each of 10,000 claims, all of which hang, and restarts it.
-func claimsInFlight(ctx context.Context, settings settings, r *report) error {
+func claimsInFlight(ctx context.Context, r *report) error {
 	p, err := startPlane(ctx, noControllers)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	defer func() { o.end(); player.end() }()
-	d, err := startDispatcher(ctx, p, oursClass)
+	d, err := startDispatcher(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -62,10 +62,7 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	c := fmt.Sprintf("6 memory and start: %d claims in flight", inFlight)
-	if err := addMemory(ctx, settings, r, d, figure{Case: c, What: "resident memory", Unit: "MB", AtMost: 120}); err != nil {
-		return err
-	}
-	if err := askForPods(ctx, r, c, p); err != nil {
+	if err := addMemory(ctx, r, d, figure{Case: c, What: "resident memory", Unit: "MB", AtMost: 120}); err != nil {
 		return err
 	}
 	d.stop()
@@ -74,14 +71,14 @@ func claimsInFlight(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	start := time.Now()
-	if d, err = launchDispatcher(p, oursClass); err != nil {
+	if d, err = launchDispatcher(p); err != nil {
 		return err
 	}
 	if err := d.adopted(ctx, hangsClass.name, inFlight); err != nil {
 		return err
 	}
 	r.add(figure{Case: c, What: "restart: process started to all adopted", Unit: "s", AtMost: 5}, time.Since(start).Seconds())
-	if err := addMemory(ctx, settings, r, d, figure{Case: c, What: "resident memory after the restart", Unit: "MB", AtMost: 120}); err != nil {
+	if err := addMemory(ctx, r, d, figure{Case: c, What: "resident memory after the restart", Unit: "MB", AtMost: 120}); err != nil {
 		return err
 	}
 	after, _, err := p.requests(ctx)
@@ -108,35 +105,8 @@ func podsMade(ctx context.Context, o *observer) error {
 	return o.until(ctx, "pods", o.all(inFlight, hangsClass.name, podMade))
 }
 
-// askForPods measures what it costs to be sure of a claim's pods: the list by label, which the API server finds by looking
-// at every pod of the namespace, against one pod by its name.
-func askForPods(ctx context.Context, r *report, c string, p *plane) error {
-	pods := p.admin.CoreV1().Pods(contract.ProvisionersNamespace)
-	var byLabel, byName series
-	for i := range 100 {
-		uid := uidOf(i * 97)
-		start := time.Now()
-		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + uid})
-		if err != nil {
-			return fmt.Errorf("list pods of claim %s: %w", uid, err)
-		}
-		if len(list.Items) != 1 {
-			return fmt.Errorf("list pods of claim %s: there are %d", uid, len(list.Items))
-		}
-		byLabel = append(byLabel, time.Since(start))
-		start = time.Now()
-		if _, err := pods.Get(ctx, podspec.Name(contract.Provision, uid, 0), metav1.GetOptions{}); err != nil {
-			return fmt.Errorf("get pod of claim %s: %w", uid, err)
-		}
-		byName = append(byName, time.Since(start))
-	}
-	addSeries(r, figure{Case: c, What: "list of one claim's pods, by label", Unit: "ms"}, byLabel)
-	addSeries(r, figure{Case: c, What: "get of one pod, by name", Unit: "ms"}, byName)
-	return nil
-}
-
 // boundVolumes starts the dispatcher beside 50,000 volumes that are bound.
-func boundVolumes(ctx context.Context, settings settings, r *report) error {
+func boundVolumes(ctx context.Context, r *report) error {
 	p, err := startPlane(ctx, noControllers)
 	if err != nil {
 		return err
@@ -152,7 +122,7 @@ func boundVolumes(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	start := time.Now()
-	d, err := startDispatcher(ctx, p, oursClass)
+	d, err := startDispatcher(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -162,10 +132,10 @@ func boundVolumes(ctx context.Context, settings settings, r *report) error {
 		return err
 	}
 	r.add(figure{Case: c, What: "process started to dispatching", Unit: "s"}, time.Since(start).Seconds())
-	return addMemory(ctx, settings, r, d, figure{Case: c, What: "resident memory", Unit: "MB", AtMost: 200})
+	return addMemory(ctx, r, d, figure{Case: c, What: "resident memory", Unit: "MB", AtMost: 200})
 }
 
-func addMemory(ctx context.Context, s settings, r *report, d *process, f figure) error {
+func addMemory(ctx context.Context, r *report, d *process, f figure) error {
 	select {
 	case <-time.After(settled):
 	case <-ctx.Done():
@@ -179,9 +149,6 @@ func addMemory(ctx context.Context, s settings, r *report, d *process, f figure)
 	f.AtMost, f.What = 0, f.What+", the most so far"
 	r.add(f, float64(most)/1e6)
 	fmt.Fprintf(os.Stderr, "bench: %s: %s: %.0f MB, the most %.0f MB\n", f.Case, f.What, float64(now)/1e6, float64(most)/1e6)
-	if s.profile != "" {
-		d.keep(ctx, s.profile+"/"+strings.NewReplacer(" ", "-", ":", "").Replace(f.Case+" "+f.What)+".heap", "/debug/pprof/heap")
-	}
 	return nil
 }
 

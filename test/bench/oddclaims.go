@@ -32,7 +32,7 @@ func runOdd(ctx context.Context, _ settings, r *report) error {
 	if err := addClass(ctx, p.admin, narrowSizes); err != nil {
 		return err
 	}
-	d, err := startDispatcher(ctx, p, oursClass)
+	d, err := startDispatcher(ctx, p)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,8 @@ const (
 
 // dispatcherUser is who the dispatcher is on a real cluster. The bare program is the same user, so that both pass the
 // same queue of the API server and the same policies.
-var dispatcherUser = oursClass.dispatcher()
+var dispatcherUser = apiserver.User{Name: "system:serviceaccount:" + contract.SystemNamespace + ":dispatcher",
+	Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + contract.SystemNamespace}}
 
 // plane is a control plane of test/cluster's binaries on loopback, with flex-provisioner installed but not running. No
 // node is in it: a player does to pods what kubelets would.
@@ -44,13 +45,12 @@ type plane struct {
 // What the controller-manager may do. The first has the sync period of -sync.
 var (
 	raised        = apiserver.Limits{QPS: 300, Burst: 500}
-	defaults      = apiserver.Limits{QPS: 20, Burst: 30}
 	noControllers = apiserver.Limits{}
 )
 
 // startPlane takes about ten seconds. Each burst has one of its own, so that none finds what another left in etcd.
 func startPlane(ctx context.Context, controllers apiserver.Limits) (_ *plane, err error) {
-	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser, secondClass.dispatcher()})
+	server, err := apiserver.Start(ctx, []apiserver.User{dispatcherUser})
 	if err != nil {
 		return nil, err
 	}
@@ -68,21 +68,14 @@ func startPlane(ctx context.Context, controllers apiserver.Limits) (_ *plane, er
 	if _, err := server.Kubectl(ctx, "apply", "-k", "deploy/base"); err != nil {
 		return nil, err
 	}
-	if err := p.runsOutside(ctx, oursClass); err != nil {
-		return nil, err
+	// The dispatcher runs outside.
+	if err := p.admin.AppsV1().Deployments(contract.SystemNamespace).Delete(ctx, "flex-provisioner", metav1.DeleteOptions{}); err != nil {
+		return nil, fmt.Errorf("delete Deployment: %w", err)
 	}
 	if err := p.setUp(ctx); err != nil {
 		return nil, err
 	}
 	return p, nil
-}
-
-// runsOutside takes the dispatcher out of an installation: it runs outside.
-func (p *plane) runsOutside(ctx context.Context, of class) error {
-	if err := p.admin.AppsV1().Deployments(of.system()).Delete(ctx, "flex-provisioner", metav1.DeleteOptions{}); err != nil {
-		return fmt.Errorf("delete Deployment of %s: %w", of.system(), err)
-	}
-	return nil
 }
 
 func (p *plane) stop() { p.server.Stop() }
@@ -111,36 +104,14 @@ type class struct {
 	name, provisioner string
 	// data of the ConfigMap beside what every one has.
 	data map[string]string
-	// installation is what its namespaces begin with, if not flex.
-	installation string
-}
-
-func (c class) system() string {
-	if c.installation == "" {
-		return contract.SystemNamespace
-	}
-	return c.installation + "-system"
-}
-
-func (c class) provisioners() string {
-	if c.installation == "" {
-		return contract.ProvisionersNamespace
-	}
-	return c.installation + "-provisioners"
-}
-
-// dispatcher is who serves the class.
-func (c class) dispatcher() apiserver.User {
-	return apiserver.User{Name: "system:serviceaccount:" + c.system() + ":dispatcher",
-		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + c.system()}}
 }
 
 // addClass makes a class whose storage is made of nothing, so that only the way there is measured.
 func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 	meta := metav1.ObjectMeta{Name: c.name}
-	ours := metav1.ObjectMeta{Name: c.name, Namespace: c.provisioners()}
+	ours := metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace}
 	no := false
-	return makeAll(c.name,
+	for _, create := range []func() error{
 		func() error {
 			_, err := client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: meta, Provisioner: c.provisioner}, metav1.CreateOptions{})
 			return err
@@ -150,35 +121,26 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 			return err
 		},
 		func() error {
-			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, mayCreateVolumes(c.name, ours.Namespace), metav1.CreateOptions{})
+			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
+				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
+				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: c.name, Namespace: ours.Namespace}}}, metav1.CreateOptions{})
 			return err
 		},
 		func() error {
-			_, err := client.CoreV1().ConfigMaps(c.system()).Patch(ctx, "flex-pv-policy", types.MergePatchType,
+			_, err := client.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType,
 				fmt.Appendf(nil, `{"data":{"%[1]s.storageClasses":"%[1]s","%[1]s.volumeTypes":"nfs"}}`, c.name), metav1.PatchOptions{})
 			return err
 		},
 		func() error {
 			_, err := client.CoreV1().ConfigMaps(ours.Namespace).Create(ctx, c.configMap(), metav1.CreateOptions{})
 			return err
-		})
-}
-
-// makeAll makes what a class consists of, but for what is there already.
-func makeAll(class string, creates ...func() error) error {
-	for _, create := range creates {
+		},
+	} {
 		if err := create(); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("make class %s: %w", class, err)
+			return fmt.Errorf("make class %s: %w", c.name, err)
 		}
 	}
 	return nil
-}
-
-// mayCreateVolumes gives a ServiceAccount the right of provisioner pods. It has the account's name.
-func mayCreateVolumes(account, namespace string) *rbacv1.ClusterRoleBinding {
-	return &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: account},
-		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
-		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: namespace}}}
 }
 
 func removeClass(ctx context.Context, client kubernetes.Interface, name string) {
@@ -197,7 +159,7 @@ func removeClass(ctx context.Context, client kubernetes.Interface, name string) 
 
 func (c class) configMap() *corev1.ConfigMap {
 	cm := &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: c.provisioners(),
+		ObjectMeta: metav1.ObjectMeta{Name: c.name, Namespace: contract.ProvisionersNamespace,
 			Labels: map[string]string{"storage-class": c.name, "type": "provisioner-config"}},
 		Data: map[string]string{
 			"plugin-name": c.provisioner, "image": image, "service-account-name": c.name, "flexctl": "in-image",

@@ -157,7 +157,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func (p *player) policiesBite(ctx context.Context, c class) error {
 	ctx, cancel := within(ctx, 30*time.Second, "policies in force")
 	defer cancel()
-	stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: c.provisioners()}, Spec: corev1.PodSpec{ServiceAccountName: c.name}}
+	stranger := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "stranger", Namespace: contract.ProvisionersNamespace}, Spec: corev1.PodSpec{ServiceAccountName: c.name}}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: podspec.VolumeName("none")}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: corev1.ResourceList{corev1.ResourceStorage: gibibyte}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.99.0.1", Path: "/"}}}}

@@ -25,9 +25,9 @@ type process struct {
 	log     string
 }
 
-// startDispatcher starts the dispatcher of a class and returns when it is ready.
-func startDispatcher(ctx context.Context, p *plane, of class) (*process, error) {
-	d, err := launchDispatcher(p, of)
+// startDispatcher starts it and returns when it is ready.
+func startDispatcher(ctx context.Context, p *plane) (*process, error) {
+	d, err := launchDispatcher(p)
 	if err != nil {
 		return nil, err
 	}
@@ -48,8 +48,8 @@ func startDispatcher(ctx context.Context, p *plane, of class) (*process, error) 
 	}
 }
 
-func launchDispatcher(p *plane, of class) (*process, error) {
-	kubeconfig, err := p.server.KubeconfigOf(of.dispatcher())
+func launchDispatcher(p *plane) (*process, error) {
+	kubeconfig, err := p.server.KubeconfigOf(dispatcherUser)
 	if err != nil {
 		return nil, err
 	}
@@ -59,10 +59,9 @@ func launchDispatcher(p *plane, of class) (*process, error) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	d := &process{address: address, exited: make(chan struct{}), log: filepath.Join(apiserver.Repo(), "bin", "bench-dispatcher"+of.installation+".log")}
+	d := &process{address: address, exited: make(chan struct{}), log: filepath.Join(apiserver.Repo(), "bin", "bench-dispatcher.log")}
 	d.cmd = exec.Command(filepath.Join(apiserver.Repo(), "bin", "flex-provisioner"), "--kubeconfig", kubeconfig,
-		"--http-address", address, "--pod-kube-api", "https://10.96.0.1:443", "--profiling",
-		"--provisioner-name", of.provisioner, "--namespace", of.provisioners(), "--lease-namespace", of.system())
+		"--http-address", address, "--pod-kube-api", "https://10.96.0.1:443", "--profiling")
 	out, err := os.Create(d.log)
 	if err != nil {
 		return nil, fmt.Errorf("start dispatcher: %w", err)

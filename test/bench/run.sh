@@ -1,16 +1,14 @@
 #!/bin/bash
 # Builds the bench and runs it. ARGS go to the program (bin/bench -h): ARGS=--check fails where a goal is missed, ARGS="-cases burst
-# -sizes 500 -runs 1" is a quick look. PEER=path/to/adapter measures another provisioner too: README.md.
+# -sizes 500 -runs 1" is a quick look.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 args=()
 [ -z "${ARGS:-}" ] || read -ra args <<< "$ARGS"
-[ -z "${PEER:-}" ] || args+=(-peer "$PEER")
 go build -o bin/bench ./test/bench
 wanted=$(bin/bench "${args[@]}" -list)
 case ",$wanted," in
-*,pods,*) # the real kubelet runs the dispatcher's image as it is built now, and the least provisioner that there can be
-	CGO_ENABLED=0 go build -o bin/bench-bare ./test/bench/bare
+*,pods,*) # the real kubelet runs the dispatcher's image as it is built now
 	export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/.cluster/bin:$PATH
 	test/cluster/load-image.sh bin/images/*.tar > /dev/null
 	kubectl apply -k deploy/base > /dev/null
