@@ -40,6 +40,7 @@ func main() {
 	flag.IntVar(&s.n, "n", 12, "claims, and bare pods, one at a time on the real kubelet")
 	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
 	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
+	table := flag.String("table", "", "print the figures of a `file` that -json wrote as the tables of docs/performance.md, and end")
 	list := flag.Bool("list", false, "print the cases that would be run, and end")
 	flag.Parse()
 	if s.check {
@@ -47,6 +48,13 @@ func main() {
 	}
 	if *list {
 		fmt.Println(s.cases)
+		return
+	}
+	if *table != "" {
+		if err := printTable(os.Stdout, *table); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
 		return
 	}
 	klog.SetOutput(os.Stderr)
@@ -101,8 +109,8 @@ func run(ctx context.Context, s settings) error {
 			return fmt.Errorf("-cases=%s: no case %q: one of %s", s.cases, w, strings.Join(caseNames(), ", "))
 		}
 	}
-	r := &report{}
 	began := time.Now()
+	r := &report{Date: began.UTC().Format(time.DateOnly), Commit: commit()}
 	for _, c := range cases {
 		if !slices.Contains(wanted, c.name) {
 			continue
@@ -114,7 +122,8 @@ func run(ctx context.Context, s settings) error {
 			return fmt.Errorf("case %s: %w", c.name, err)
 		}
 	}
-	fmt.Printf("\n%s; took %s\n", machine(), time.Since(began).Round(time.Second))
+	r.Machine, r.Took = machine(), time.Since(began).Round(time.Second).String()
+	fmt.Printf("\n%s; took %s\n", r.Machine, r.Took)
 	if err := writeJSON(s.json, r); err != nil {
 		return err
 	}

@@ -30,6 +30,9 @@ type figure struct {
 
 // report collects figures; those of one case and name become the runs of one line.
 type report struct {
+	Date    string    `json:"date"`
+	Commit  string    `json:"commit"`
+	Took    string    `json:"took"`
 	Machine string    `json:"machine"`
 	Figures []*figure `json:"figures"`
 }
@@ -112,7 +115,6 @@ func printFigures(w io.Writer, figures []*figure) {
 func (r *report) json(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
-	r.Machine = machine()
 	if err := encoder.Encode(r); err != nil {
 		return fmt.Errorf("write figures: %w", err)
 	}

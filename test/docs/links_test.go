@@ -82,8 +82,8 @@ func TestTargets(t *testing.T) {
 func ours(t *testing.T) []string {
 	t.Helper()
 	list := []string{"README.md"}
-	for _, name := range []string{"crash-points", "dependencies", "design-notes", "events", "metrics", "operations", "restore", "writing-a-provisioner",
-		"authors-shell", "authors-go", "authors-python"} {
+	for _, name := range []string{"crash-points", "dependencies", "design-notes", "events", "metrics", "operations", "performance", "restore",
+		"writing-a-provisioner", "authors-shell", "authors-go", "authors-python"} {
 		list = append(list, "docs/"+name+".md")
 	}
 	return list
