@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -89,6 +90,15 @@ func addSeries(r *report, f figure, s series) {
 
 // round leaves out what a renewed event or a restart adds: a hundredth of a write.
 func round(x float64) float64 { return float64(int(x*100+0.5)) / 100 }
+
+// commit is the state of the repository, which the bench is run in.
+func commit(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "git", "describe", "--always", "--dirty").Output()
+	if err != nil {
+		return "unknown"
+	}
+	return strings.TrimSpace(string(out))
+}
 
 // machine says on what the figures were measured.
 func machine() string {

@@ -110,7 +110,7 @@ func run(ctx context.Context, s settings) error {
 		}
 	}
 	began := time.Now()
-	r := &report{Date: began.UTC().Format(time.DateOnly), Commit: commit()}
+	r := &report{Date: began.UTC().Format(time.DateOnly), Commit: commit(ctx)}
 	for _, c := range cases {
 		if !slices.Contains(wanted, c.name) {
 			continue

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -51,22 +50,4 @@ func digits(value float64) string {
 		return strconv.FormatFloat(value, 'f', 1, 64)
 	}
 	return strconv.FormatFloat(value, 'f', 0, 64)
-}
-
-// commit is the state of the repository that this program was built from.
-func commit() string {
-	info, _ := debug.ReadBuildInfo()
-	if info == nil {
-		return ""
-	}
-	revision, changed := "", ""
-	for _, setting := range info.Settings {
-		switch {
-		case setting.Key == "vcs.revision":
-			revision = setting.Value[:min(7, len(setting.Value))]
-		case setting.Key == "vcs.modified" && setting.Value == "true":
-			changed = " with changes"
-		}
-	}
-	return revision + changed
 }
