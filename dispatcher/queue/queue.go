@@ -40,8 +40,11 @@ type item struct {
 	userWaits bool
 	// cleanup is set while the claim's cleanup is deferred.
 	cleanup *deferral
-	// turn is set while the claim waits for the class's concurrency.
-	turn *turn
+	// number in line while the claim waits for a place for its pod, else 0. asked says that the present look asked for one. tellAt
+	// is when the user is told of the wait, zero where the claim has not waited since its last pod.
+	number uint64
+	asked  bool
+	tellAt time.Time
 }
 
 // class is a StorageClass of which anything is or was going on.
@@ -181,14 +184,12 @@ func (q *Queue) Forget(uid string, keep bool) {
 	c := q.class(it.class)
 	woken := q.setUserWaits(it, false)
 	q.endDeferral(uid, it)
-	if kept := c.leave(it, false); kept {
-		woken = append(woken, q.callNext(c)...)
-	}
+	c.leave(it, false)
 	if !keep {
 		delete(q.items, uid)
 		c.active--
 	}
-	q.mu.Unlock()
+	q.pokeNextAndUnlock(c)
 	q.pokeEach(woken)
 }
 
@@ -242,11 +243,9 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 		return false
 	}
 	defer work.Done(uid)
-	called := q.begin(class, uid)
+	q.begin(class, uid)
 	again, err := q.reconcile(ctx, class, uid)
-	if called {
-		q.unused(uid)
-	}
+	q.end(uid)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)
 		work.AddRateLimited(uid)
@@ -259,13 +258,24 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	return true
 }
 
-// begin notes that a claim is looked at, also one that was forgotten since it was poked. It says whether a place in the class's
-// concurrency was kept for this look. One that is kept during the look is followed by another look.
-func (q *Queue) begin(class, uid string) (called bool) {
+// begin notes that a claim is looked at, also one that was forgotten since it was poked.
+func (q *Queue) begin(class, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.note(class, "", uid, false)
 	it := q.items[uid]
-	it.fresh = false
-	return it.turn != nil && it.turn.called
+	it.fresh, it.asked = false, false
+}
+
+// end takes a claim out of line whose look asked for no place, because of an error for instance: the next may have it.
+func (q *Queue) end(uid string) {
+	q.mu.Lock()
+	it, ok := q.items[uid]
+	if !ok || it.asked || it.number == 0 {
+		q.mu.Unlock()
+		return
+	}
+	c := q.class(it.class)
+	c.leave(it, false)
+	q.pokeNextAndUnlock(c)
 }

@@ -29,8 +29,6 @@ type Order struct {
 	Record *corev1.Pod
 	// Suspect marks an expansion that follows one which may have reached a size without saying so.
 	Suspect bool
-	// Replaces are ended pods that are superfluous once this one exists.
-	Replaces []*corev1.Pod
 }
 
 // PodName is the name of the order's pod.
