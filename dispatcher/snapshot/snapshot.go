@@ -72,11 +72,6 @@ func (s *Snapshot) ClaimLives() bool { return s.Claim != nil && s.Claim.Deletion
 // Pending says that the claim lives and has no volume, so that one has to be provisioned.
 func (s *Snapshot) Pending() bool { return s.ClaimLives() && s.Claim.Spec.VolumeName == "" }
 
-// UserWaits says that somebody waits for the next step: for a volume, or for its end.
-func (s *Snapshot) UserWaits() bool {
-	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
-}
-
 // Expandable says that this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
 // provisioner pod of this dispatcher made the volume.
 func (s *Snapshot) Expandable() bool {
