@@ -91,6 +91,9 @@ const (
 	AnnCloneRequest = "k8s.io/CloneRequest"
 	// AnnCloneOf is the answer, namespace/name, on claims whose volume is a clone.
 	AnnCloneOf = "k8s.io/CloneOf"
+	// ParameterFSType is the StorageClass parameter by which CSI's provisioners are told the file system of new volumes. The kubelet
+	// makes it on volumes of volumeMode Filesystem whose source has a file system's name.
+	ParameterFSType = "csi.storage.k8s.io/fstype"
 	// ParameterSmartClone is the StorageClass parameter that allows clones where it is "true": its provisioner heeds
 	// Request.Source.
 	ParameterSmartClone = "smartclone"
