@@ -24,7 +24,8 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	// What is handed over after this has to be newer than what the caches show below.
 	revision := c.memory.handedOver()
 	s := &snapshot.Snapshot{Now: time.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
-		Claim: c.Cache.Claim(uid), Volume: c.Cache.Volume(podspec.VolumeName(uid)), Class: c.Cache.Class(class)}
+		Claim: c.Cache.Claim(uid), Class: c.Cache.Class(class)}
+	s.SetVolume(c.Cache.Volume(podspec.VolumeName(uid)))
 	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1
 	c.observeSource(s)
 	c.addPods(s, c.Cache.PodsOf(uid))
@@ -157,13 +158,13 @@ func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) er
 	volume, err := c.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		s.Volume = nil
+		s.SetVolume(nil)
 	case err != nil:
 		return fmt.Errorf("get volume %s: %w", name, err)
 	default:
 		c.RecordKey.Mark(volume)
 		volume.Spec.AccessModes = cache.DistinctModes(volume.Spec.AccessModes)
-		s.Volume = volume
+		s.SetVolume(volume)
 	}
 	return nil
 }

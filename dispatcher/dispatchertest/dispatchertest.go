@@ -39,13 +39,13 @@ func Has(words, word string, known []string) bool {
 }
 
 // Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, stray (another claim's), unclaimed, bare
-// (without finalizers and annotations); bound, released, available, deleting; retain; restored (from a backup), old (more than a day),
+// (without finalizers and annotations); bound, released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day),
 // allowed (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned
 // (the class's own), trusted (by an administrator).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
 		return Has(words, word, []string{"fits", "small", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
-			"forged", "garbled", "unsigned", "trusted"})
+			"forged", "garbled", "unsigned", "trusted", "foreign"})
 	}
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
@@ -83,6 +83,9 @@ func Volume(words string) *corev1.PersistentVolume {
 	}
 	if has("trusted") {
 		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
+	}
+	if has("foreign") {
+		v.Annotations[contract.ProvisionedBy] = "csi.example.com"
 	}
 	if has("bare") {
 		v.Finalizers, v.Annotations = nil, nil

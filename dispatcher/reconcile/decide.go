@@ -40,7 +40,7 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 		p.afterDelete(s, all)
 	case s.Pending():
 		p.provision(s, all.provisions)
-	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID):
+	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil:
 		// Bound to a volume that the cache does not hold yet, or that is lost. Its arrival leads to another look.
 		p.Forget = len(all.provisions) == 0
 	default:

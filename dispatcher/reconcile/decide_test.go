@@ -38,7 +38,7 @@ type scene struct {
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
-		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume"}
+		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes"}
 )
 
 func (s scene) has(word string) bool { return dispatchertest.Has(s.also, word, alsoWords) }
@@ -53,6 +53,9 @@ func (s scene) snapshot() *snapshot.Snapshot {
 	}
 	if s.has("new-parameters") {
 		f.Class.Parameters = map[string]string{"pool": "b"}
+	}
+	if s.has("other-provisioner") {
+		f.Class.Provisioner = "csi.example.com"
 	}
 	if s.has("uncontained") {
 		f.PoliciesMissing = "a policy is missing"
@@ -75,7 +78,7 @@ func (s scene) snapshot() *snapshot.Snapshot {
 		f.Class.VolumeBindingMode = &wait
 	}
 	if s.volume != "" {
-		f.Volume = dispatchertest.Volume(s.volume)
+		f.SetVolume(dispatchertest.Volume(s.volume))
 	}
 	if s.has("heir") {
 		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
@@ -110,6 +113,10 @@ func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
 	}
 	if s.has("selector") {
 		claim.Spec.Selector = &metav1.LabelSelector{}
+	}
+	if s.has("attributes") {
+		name := "fast"
+		claim.Spec.VolumeAttributesClassName = &name
 	}
 	dispatchertest.Has(s.claim, "", claimWords)
 	switch s.claim {
@@ -204,6 +211,18 @@ func TestDecide(t *testing.T) {
 		{name: "no admission policies", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
 		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
 		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},
+		{name: "claim names a VolumeAttributesClass", also: "attributes", want: "tell claim ClaimRefused"},
+		{name: "the class has another provisioner by now", also: "other-provisioner", want: "forget"},
+		{name: "the class has another provisioner by now, pod runs", also: "other-provisioner", pods: []string{"prov-0 running"}, want: ""},
+		{name: "the class has another provisioner by now, pod failed", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "the class has another provisioner by now, undone", also: "other-provisioner", pods: []string{"prov-0 failed", "del-0 done undo"},
+			want: "tell claim ProvisionerUndone, clean up prov-0, clean up del-0, (confirm volume)"},
+		{name: "another provisioner's volume", volume: "fits foreign", also: "other-provisioner", want: "forget"},
+		{name: "another provisioner's volume, pod failed", volume: "fits foreign", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
+		{name: "another provisioner's volume, pod failed, and its storage is given up", volume: "fits foreign allowed", also: "other-provisioner", pods: []string{"prov-0 failed"},
+			want: "create delete 0 for prov-0, (confirm)"},
+		{name: "another provisioner's volume, bound, pod failed", claim: "bound", volume: "fits foreign bound", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
+		{name: "another provisioner's volume, and the class is ours again", volume: "fits foreign", want: "forget"},
 		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
 		{name: "a node that the scheduler did not choose", also: "selected-early", want: "create provision 0, (confirm)"},
 		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},

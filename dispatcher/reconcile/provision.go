@@ -123,6 +123,9 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	if claim.Spec.Selector != nil {
 		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
 	}
+	if name := claim.Spec.VolumeAttributesClassName; name != nil && *name != "" {
+		say("spec.volumeAttributesClassName is %s: provisioner pods know no VolumeAttributesClass; create the claim without it", *name)
+	}
 	if fault := refusedSize(snapshot.Requested(claim), config); fault != "" {
 		say("%s", fault)
 	}
