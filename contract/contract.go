@@ -59,6 +59,9 @@ const (
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"
+	// AnnUndoes is on delete pods the UIDs of the provision pods that had ended when it was ordered, between commas. What another one
+	// made, it may have missed.
+	AnnUndoes = Prefix + "undoes"
 	// AnnClaimUID is on volumes the UID of the claim they were made for: the CLAIM_UUID of the design.
 	AnnClaimUID = Prefix + "claim-uid"
 	// AnnIdentity is on volumes the Identity of the storage as JSON, frozen at provision.

@@ -60,7 +60,7 @@ type Outcome struct {
 	MayHaveRun bool
 	// Node is where the pod was put, empty before.
 	Node string
-	// Finished is when the attempt ended, as far as is known; zero before.
+	// Finished is when the attempt ended, by the clock of its node as far as is known; zero before.
 	Finished time.Time
 }
 
@@ -117,7 +117,8 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 }
 
 // mayHaveRun trusts a container's status only where the kubelet had the last word: on a lost node the status that says
-// "waiting" may be older than the container.
+// "waiting" may be older than the container. A kubelet that rejects a pod drops all statuses of containers. It may do so after a
+// restart, when the container has run before.
 func mayHaveRun(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -128,7 +129,8 @@ func mayHaveRun(pod *corev1.Pod) bool {
 		}
 	}
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	return !ended || disruption(pod) != ""
+	known := len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
+	return !ended || !known || disruption(pod) != ""
 }
 
 // neverCreated recognizes how the kubelet ends a pod whose container it never had, because its image could not be pulled

@@ -110,7 +110,7 @@ func Volume(words string) *corev1.PersistentVolume {
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "late", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "kept"})
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
@@ -120,8 +120,14 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	if has("old") {
 		pod.CreationTimestamp.Time = Noon.Add(-time.Hour)
 	}
-	if has("late") { // it ended after the pods that were created after it
-		ended = Noon
+	switch { // the node's clock
+	case has("ahead"):
+		ended = ended.Add(time.Hour)
+	case has("behind"):
+		ended = ended.Add(-time.Hour)
+	}
+	if prefix == "del" && !has("early") { // an early undo was ordered before the attempts ended
+		pod.Annotations[contract.AnnUndoes] = "prov-0,prov-1,prov-2,prov-3,prov-4,prov-5"
 	}
 	if has("suspect") {
 		pod.Annotations[contract.AnnSuspect] = "true"
@@ -140,6 +146,9 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("deleting") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
+	}
+	if has("lost") { // its node is gone, and it was deleted a while ago
+		pod.DeletionTimestamp = &metav1.Time{Time: Noon.Add(-2 * time.Minute)}
 	}
 	state := corev1.ContainerState{}
 	end := func(phase corev1.PodPhase, code int32) {

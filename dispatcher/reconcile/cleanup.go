@@ -44,7 +44,7 @@ func (p *Plan) cleanUpRetained(s *snapshot.Snapshot) {
 		if nameNeeded(s, a) || p.cleansUp(a.Pod) {
 			continue
 		}
-		until := a.Outcome.Finished.Add(keepFor(s, a.Pod))
+		until := s.Ended(a).Add(keepFor(s, a.Pod))
 		if s.Now.Before(until) {
 			p.requeueAt(until)
 			p.do(CleanUpPod{Pod: a.Pod, Keep: until.Sub(s.Now)})

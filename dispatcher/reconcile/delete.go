@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,8 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	if _, ok := snapshot.Unfinished(all.provisions); ok {
 		return
 	}
-	if suspected && made.Outcome.Finished.After(newest.Pod.CreationTimestamp.Time) {
+	missed := func(a snapshot.Attempt) bool { return a.Outcome.MayHaveMade() && !newest.Undoes(a) }
+	if slices.ContainsFunc(all.provisions, missed) {
 		p.cleanUp(s, all.deletes...) // the attempt ran beside the undo, which may have come too early
 		return
 	}

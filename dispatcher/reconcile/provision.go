@@ -59,8 +59,11 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	order := snapshot.Order{Op: contract.Provision, Node: s.SelectedNode()}
 	if suspected {
 		order.Record = made.Pod
-		if node := made.Node(); s.Config.NodeLocal && node != "" {
+		switch node := made.Node(); {
+		case s.Config.NodeLocal && node != "":
 			order.Node = node
+		case !s.Config.NodeLocal && failedOnNode(newest):
+			order.Node = "" // the selected node may be gone, and what was made is reached from others
 		}
 	}
 	p.create(s, order)

@@ -51,6 +51,13 @@ func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
 	if s.Config.NodeLocal && o.Node != "" {
 		pod.Annotations[contract.AnnNode] = o.Node
 	}
+	if ended := s.Of(contract.Provision); o.Op == contract.Delete && len(ended) > 0 {
+		uids := make([]string, len(ended))
+		for i, a := range ended {
+			uids[i] = string(a.Pod.UID)
+		}
+		pod.Annotations[contract.AnnUndoes] = strings.Join(uids, ",")
+	}
 	if o.Op == contract.Delete && s.Volume != nil && !s.Released {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}
