@@ -34,6 +34,8 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
 	}
 	config.UserAgent = "flex-provisioner"
+	var server clock
+	config.Wrap(server.wrap)
 	client, err := kubernetes.NewForConfig(limited(config, o.qps, o.burst))
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
@@ -61,7 +63,7 @@ func run(ctx context.Context, o *options) error {
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key, AllowedHostPaths: o.allowedHostPaths,
 		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Prober: asProvisioner,
-		Events: events, Registry: registry,
+		Events: events, Registry: registry, Now: server.Now,
 	})
 	if err != nil {
 		return err

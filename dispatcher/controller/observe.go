@@ -23,7 +23,7 @@ import (
 func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	// What is handed over after this has to be newer than what the caches show below.
 	revision := c.memory.handedOver()
-	s := &snapshot.Snapshot{Now: time.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
+	s := &snapshot.Snapshot{Now: c.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
 		Claim: c.Cache.Claim(uid), Class: c.Cache.Class(class)}
 	s.SetVolume(c.Cache.Volume(podspec.VolumeName(uid)))
 	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1

@@ -50,7 +50,7 @@ func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcil
 				c.queue.Release(s.ClassName, place)
 				place = pod
 			}
-			if used, tellAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent); !ok {
+			if used, tellAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent, s.Now); !ok {
 				p.WaitForPlace(s, *order, used, tellAt)
 				return p, "", nil
 			}

@@ -26,12 +26,12 @@ func newConcurrency() concurrency {
 
 // Acquire takes a place for the claim's pod, or says that there is none: then used are the places, and the user is told at tellAt.
 // With limit 0 there is always one. Who takes a place and creates no pod has to Release it.
-func (q *Queue) Acquire(class, uid, pod string, limit int) (used int, tellAt time.Time, ok bool) {
+func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used int, tellAt time.Time, ok bool) {
 	q.mu.Lock()
 	c := q.note(class, "", uid, false)
 	it := q.items[uid]
 	c.limit = limit
-	if _, has := c.pods[pod]; !has && limit > 0 && !c.isNext(it, uid) {
+	if _, has := c.pods[pod]; !has && limit > 0 && !c.isNext(it, uid, now) {
 		it.asked = true
 		defer q.mu.Unlock()
 		return len(c.pods), it.tellAt, false
@@ -42,10 +42,10 @@ func (q *Queue) Acquire(class, uid, pod string, limit int) (used int, tellAt tim
 }
 
 // isNext puts the claim in line, unless it is in it, and says that a place is free and the claim's.
-func (c *concurrency) isNext(it *item, uid string) bool {
+func (c *concurrency) isNext(it *item, uid string, now time.Time) bool {
 	if it.number == 0 {
 		if it.tellAt.IsZero() {
-			it.tellAt = time.Now().Add(tellWaitAfter + time.Duration(c.line.ahead(it.namespace))*tellWaitEach)
+			it.tellAt = now.Add(tellWaitAfter + time.Duration(c.line.ahead(it.namespace))*tellWaitEach)
 		}
 		it.number = c.line.enter(it.namespace, uid)
 	}
