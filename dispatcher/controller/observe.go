@@ -64,7 +64,7 @@ func (c *Controller) observeSource(s *snapshot.Snapshot) {
 
 func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 	m := c.memory.claim(s.UID)
-	s.Wanted = m.wanted
+	s.Wanted, s.Rescheduled = m.wanted, m.rescheduled
 	s.Released = s.Volume != nil && s.Volume.UID == m.released && snapshot.AwaitsDeletion(s.Volume)
 }
 

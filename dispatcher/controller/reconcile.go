@@ -92,7 +92,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		case reconcile.DeleteVolume:
 			err = c.removeVolume(ctx, s)
 		case reconcile.Reschedule:
-			c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false }) // the library hands it over again with another node
+			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
 			err = c.reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
 			err = c.cleanUpPod(ctx, s.UID, a)

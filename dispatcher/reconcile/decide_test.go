@@ -38,7 +38,7 @@ type scene struct {
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
-		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes"}
+		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled"}
 )
 
 func (s scene) has(word string) bool { return dispatchertest.Has(s.also, word, alsoWords) }
@@ -96,6 +96,9 @@ func (s scene) snapshot() *snapshot.Snapshot {
 		} else {
 			f.Attempts = append(f.Attempts, a)
 		}
+	}
+	if s.has("rescheduled") {
+		f.Rescheduled = f.Attempts[len(f.Attempts)-1].Pod.UID
 	}
 	f.Sort()
 	return f
@@ -242,9 +245,13 @@ func TestDecide(t *testing.T) {
 		{name: "volume that did not fit deleted by hand, of which the library has not heard yet", pods: []string{"prov-0 done"}, also: "unwanted",
 			want: "tell claim ProvisionerMadeNoVolume, resync, (confirm)"},
 		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
-		{name: "selected node is lost, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected new-config", want: "create provision 2 for prov-1, clean up prov-1, (confirm)"},
+		{name: "selected node is lost, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected", want: "reschedule"},
+		{name: "selected node is lost, another one is selected, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected rescheduled new-config",
+			want: "create provision 2 for prov-1 on node1, clean up prov-1, (confirm)"},
 		{name: "selected node is lost, and its storage may exist", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "selected node-local new-config", want: "create provision 2 for prov-1 on node2, clean up prov-1, (confirm)"},
-		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, look in 1.5s"},
+		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected node-local", want: "tell claim ProvisionerNotHere, look in 1.5s"},
+		{name: "not here, but storage may be elsewhere from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule"},
+		{name: "not here, the same node selected again", pods: []string{"prov-1 nothere suspect"}, also: "selected rescheduled", want: "tell claim ProvisionerNotHere, look in 1.5s"},
 		{name: "first failure", pods: []string{"prov-0 failed"}, want: "tell claim ProvisionerFailed, look in 500ms"},
 		{name: "first failure, by a node whose clock is ahead", pods: []string{"prov-0 failed ahead"}, want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
 		{name: "hundredth failure, by a node whose clock is ahead", pods: []string{"prov-99 failed ahead"}, want: "tell claim ProvisionerFailed, look in 4m0s"},

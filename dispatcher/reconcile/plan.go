@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
@@ -62,8 +63,8 @@ type (
 	StopPod struct{ Pod *corev1.Pod }
 	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
 	DeleteVolume struct{}
-	// Reschedule takes the selected node off the claim, so that the scheduler chooses again.
-	Reschedule struct{}
+	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that failed there.
+	Reschedule struct{ After types.UID }
 	// CleanUpPod ends an attempt whose outcome has been acted on.
 	CleanUpPod struct {
 		Pod *corev1.Pod

@@ -32,9 +32,11 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		}
 	}
 	made, suspected := snapshot.Suspect(provisions)
-	if tried && s.SelectedNode() != "" && failedOnNode(newest) && !suspected {
-		p.do(Reschedule{})
-		p.retire(s, provisions...)
+	if tried && s.SelectedNode() != "" && failedOnNode(newest) && newest.Pod.UID != s.Rescheduled && (!suspected || s.Config != nil && !s.Config.NodeLocal) {
+		p.do(Reschedule{newest.Pod.UID})
+		if !suspected {
+			p.retire(s, provisions...)
+		}
 		return
 	}
 	if !s.Wanted {
@@ -59,11 +61,8 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	order := snapshot.Order{Op: contract.Provision, Node: s.SelectedNode()}
 	if suspected {
 		order.Record = made.Pod
-		switch node := made.Node(); {
-		case s.Config.NodeLocal && node != "":
+		if node := made.Node(); s.Config.NodeLocal && node != "" {
 			order.Node = node
-		case !s.Config.NodeLocal && failedOnNode(newest):
-			order.Node = "" // the selected node may be gone, and what was made is reached from others
 		}
 	}
 	p.create(s, order)

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -49,6 +50,8 @@ type Snapshot struct {
 	Wanted bool
 	// Released says that the library handed the volume over to be deleted.
 	Released bool
+	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
+	Rescheduled types.UID
 	// PodMissed says that a pod came and went which the cache never showed.
 	PodMissed bool
 	// Revision is the state of what the library handed over, read before anything else of the snapshot.
