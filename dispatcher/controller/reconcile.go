@@ -85,6 +85,8 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			err = c.setCapacity(ctx, s.Volume, a.Size)
 		case reconcile.SetResizeStatus:
 			err = c.setResizeStatus(ctx, s, a.Status)
+		case reconcile.RetractVolume:
+			err = c.retractVolume(ctx, s.Volume)
 		case reconcile.CreatePod:
 			created, err = c.createPod(ctx, s, a.Order)
 		case reconcile.StopPod:

@@ -149,6 +149,15 @@ func (c *Controller) postPod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod,
 	return created, c.Client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Into(created)
 }
 
+// retractVolume deletes a volume that keeps its finalizer, if it is still as it was when it was judged: not bound.
+func (c *Controller) retractVolume(ctx context.Context, v *corev1.PersistentVolume) error {
+	err := c.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}})
+	if err != nil {
+		return fmt.Errorf("delete volume %s: %w", v.Name, err)
+	}
+	return nil
+}
+
 // deleteVolume deletes a volume whose storage is gone. The library would do it too, if Delete told it so. But its cache lags behind its
 // own writes, so that it deletes one volume in four twice.
 func (c *Controller) deleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {

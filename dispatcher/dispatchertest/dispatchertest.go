@@ -38,13 +38,13 @@ func Has(words, word string, known []string) bool {
 	return slices.Contains(fields, word)
 }
 
-// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, stray (another claim's), unclaimed, bare
+// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, misclassed, stray (another claim's), unclaimed, bare
 // (without finalizers and annotations); bound, released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day),
 // allowed (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned
 // (the class's own), trusted (by an administrator).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
-		return Has(words, word, []string{"fits", "small", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
+		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
 			"forged", "garbled", "unsigned", "trusted", "foreign"})
 	}
 	v := &corev1.PersistentVolume{
@@ -57,6 +57,9 @@ func Volume(words string) *corev1.PersistentVolume {
 	}
 	if has("small") {
 		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
+	}
+	if has("misclassed") {
+		v.Spec.StorageClassName = "gold"
 	}
 	if has("deleting") {
 		v.DeletionTimestamp = &metav1.Time{Time: Noon}

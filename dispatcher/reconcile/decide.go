@@ -72,8 +72,11 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	case s.Released, unbound && (len(faults) > 0 || stray), removalBegun(s.Volume, all.deletes):
 		p.remove(s, all.deletes)
 		return
-	case len(faults) > 0:
-		return // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
+	case len(faults) > 0: // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
+		if ref := s.Volume.Spec.ClaimRef; s.Volume.Status.Phase == corev1.VolumeBound && ref != nil && string(ref.UID) == s.UID {
+			p.cleanUp(s, all.provisions...) // the binder took it all the same
+		}
+		return
 	}
 	if _, ok := snapshot.Unfinished(all.deletes); ok {
 		return

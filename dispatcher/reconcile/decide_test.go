@@ -152,6 +152,8 @@ func describe(p Plan) string {
 			say("capacity %s", a.Size.String())
 		case SetResizeStatus:
 			say("status %s", a.Status)
+		case RetractVolume:
+			say("retract volume")
 		case CreatePod:
 			say("%s", describeOrder(a.Order))
 		case StopPod:
@@ -303,7 +305,9 @@ func TestDecide(t *testing.T) {
 		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
 		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
 		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
-		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},
+		{name: "volume too small, retracted", volume: "small deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume of another class, bound all the same", claim: "bound", volume: "misclassed bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, clean up prov-0"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, delete volume"},
 		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "keep the name of prov-0, keep the name of del-0, (confirm volume)"},
 		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
@@ -311,9 +315,9 @@ func TestDecide(t *testing.T) {
 		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
 		{name: "claim deleted while its misfit is removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 done"}, want: "delete volume"},
 		{name: "claim deleted while its misfit is half removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 failed misfit"}, also: "new-config",
-			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
+			want: "tell volume ProvisionerFailed, retract volume, create delete 1, keep the name of del-0, (confirm)"},
 		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
-		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "create delete 0, (confirm)"},
+		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "retract volume, create delete 0, (confirm)"},
 
 		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0"},
 		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0"},

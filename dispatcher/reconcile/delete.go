@@ -100,6 +100,9 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 	if !s.Config.NodeLocal {
 		node = ""
 	}
+	if v := s.Volume; v != nil && !s.Released && v.DeletionTimestamp == nil && slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+		p.do(RetractVolume{})
+	}
 	p.create(s, snapshot.Order{Op: contract.Delete, Record: record, Node: node})
 }
 

@@ -57,6 +57,9 @@ type (
 	// SetResizeStatus writes into the claim's status how its expansion stands. It comes before an attempt: quotas count what is
 	// allocated.
 	SetResizeStatus struct{ *resize.Status }
+	// RetractVolume deletes a volume that cannot serve before its storage is removed. Its finalizer keeps the object. The binder takes no
+	// volume that is being deleted, and without that it might take this one meanwhile.
+	RetractVolume struct{}
 	// CreatePod starts an attempt.
 	CreatePod struct{ snapshot.Order }
 	// StopPod deletes a pod that has not started. Its record stays until it has ended.
@@ -81,12 +84,13 @@ func (RepairVolume) order() int    { return 0 }
 func (SetCloneOf) order() int      { return 1 }
 func (SetCapacity) order() int     { return 2 }
 func (SetResizeStatus) order() int { return 3 }
-func (CreatePod) order() int       { return 4 }
-func (StopPod) order() int         { return 5 }
-func (DeleteVolume) order() int    { return 6 }
-func (Reschedule) order() int      { return 7 }
-func (CleanUpPod) order() int      { return 8 }
-func (ResyncClaim) order() int     { return 9 }
+func (RetractVolume) order() int   { return 4 }
+func (CreatePod) order() int       { return 5 }
+func (StopPod) order() int         { return 6 }
+func (DeleteVolume) order() int    { return 7 }
+func (Reschedule) order() int      { return 8 }
+func (CleanUpPod) order() int      { return 9 }
+func (ResyncClaim) order() int     { return 10 }
 
 // do adds actions. Records of attempts go last, when what they are records of has been done.
 func (p *Plan) do(actions ...Action) {
