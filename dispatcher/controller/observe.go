@@ -95,9 +95,9 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 // time. A claim that was bound and deleted meanwhile would be provisioned a second time, a delete be ordered beside a provision of
 // the former leader, and what another leader made for a claim that the cache does not show yet be undone.
 //
-// Volume and pods are read only where the cache shows pods, or missed one. While a claim waits its first pod stays, also after its
-// volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays after an expansion, so
-// that for the next one they are always read.
+// Volume and pods are read for a first provision only where the cache shows pods, or missed one. While a claim waits its first pod
+// stays, also after its volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays
+// after an expansion, so that for the next one, and for a delete, they are always read.
 //
 // One of the reads may take long, because the client tried it again, and the others be old by then. They are all made again, but not
 // for ever, since the API server may be slow throughout.
@@ -117,7 +117,8 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	var faults [4]error
 	var all sync.WaitGroup
 	claim := claimRef(s)
-	known := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Volume != nil && s.Expandable()
+	deletes := order != nil && order.Op == contract.Delete
+	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Volume != nil && s.Expandable()
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = c.liveClaim(ctx, claim) })
 	}
@@ -127,7 +128,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	if known {
 		all.Go(func() { faults[2] = c.confirmPods(ctx, s) })
 	}
-	if order != nil && order.Op == contract.Delete {
+	if deletes {
 		all.Go(func() { faults[3] = c.confirmStop(ctx, s) })
 	}
 	all.Wait()
