@@ -88,8 +88,8 @@ func (o Outcome) Unclear() bool {
 // Disrupted says that the attempt failed by no fault of its own.
 func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
 
-// Settled says that the pod's outcome has been acted on: it is kept for its log, or for its name.
-func Settled(pod *corev1.Pod) bool {
+// Handled says that the pod's outcome has been acted on: it is kept for its log, or for its name.
+func Handled(pod *corev1.Pod) bool {
 	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }
 

@@ -50,11 +50,11 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	trial := limited(config, o.qps, o.burst)
-	trial.Impersonate = admission.ProbeIdentity(o.namespace)
-	asProvisioner, err := kubernetes.NewForConfig(trial)
+	probe := limited(config, o.qps, o.burst)
+	probe.Impersonate = admission.ProbeIdentity(o.namespace)
+	asProvisioner, err := kubernetes.NewForConfig(probe)
 	if err != nil {
-		return fmt.Errorf("make client for trials of the admission policies: %w", err)
+		return fmt.Errorf("make client for probes of the admission policies: %w", err)
 	}
 	key, err := recordKey(ctx, client.CoreV1().Secrets(o.leaseNamespace))
 	if err != nil {

@@ -96,7 +96,7 @@ func (c *Controller) judgeClass(class string) (again time.Duration) {
 		c.Recorder.RecordConfigMap(complaint.about, complaint.reason, complaint.text)
 	}
 	c.keepConfigMaps()
-	c.queue.PokeClass(class)
+	c.queue.RequeueClass(class)
 	c.endClass(class)
 	return again
 }

@@ -59,7 +59,7 @@ func New(o Options) *Controller {
 }
 
 // ReconcileAll asks for a look at everything that is going on.
-func (c *Controller) ReconcileAll() { c.queue.PokeAll() }
+func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 
 // JudgeAll judges the ConfigMaps of every class. It comes before the library hands claims over: an early claim would be told that
 // its class has none.
@@ -183,18 +183,18 @@ func (c *Controller) look(uid, namespace string) {
 		c.queue.Add(class, namespace, uid)
 		return
 	}
-	c.queue.Poke(uid)
+	c.queue.Requeue(uid)
 }
 
 func (c *Controller) lookAtClones(namespace, name string) {
 	for _, clone := range c.Cache.ClonesOf(namespace, name) {
-		c.queue.Poke(string(clone.UID))
+		c.queue.Requeue(string(clone.UID))
 	}
 }
 
 func (c *Controller) podEventChanged(event *corev1.Event, deleted bool) {
 	if _, uid, _, ok := podspec.ParseName(event.InvolvedObject.Name); ok && !deleted {
-		c.queue.Poke(uid)
+		c.queue.Requeue(uid)
 	}
 }
 
@@ -228,7 +228,7 @@ func (c *Controller) forget(uid, class string, revision uint64) bool {
 		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
 	})
 	if !forgotten {
-		c.queue.Poke(uid)
+		c.queue.Requeue(uid)
 		return false
 	}
 	c.endClass(class)

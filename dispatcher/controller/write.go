@@ -101,7 +101,7 @@ func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.Cle
 	pod := a.Pod
 	c.Recorder.PodCleanedUp(uid, pod.Name)
 	if a.KeepName {
-		if podspec.Settled(pod) {
+		if podspec.Handled(pod) {
 			return nil
 		}
 		return c.patch(ctx, types.StrategicMergePatchType, "pods", pod,

@@ -37,7 +37,7 @@ func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used 
 		return len(c.pods), it.tellAt, false
 	}
 	c.take(it, pod)
-	q.pokeNextAndUnlock(c)
+	q.requeueNextAndUnlock(c)
 	return 0, time.Time{}, true
 }
 
@@ -78,8 +78,8 @@ func (c *concurrency) leave(it *item, served bool) {
 	}
 }
 
-// pokeNextAndUnlock follows each change of a class's places or line.
-func (q *Queue) pokeNextAndUnlock(c *class) {
+// requeueNextAndUnlock follows each change of a class's places or line.
+func (q *Queue) requeueNextAndUnlock(c *class) {
 	uid := c.next()
 	q.mu.Unlock()
 	if uid != "" {
@@ -96,7 +96,7 @@ func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (relea
 		q.mu.Lock()
 		c := q.note(class, namespace, uid, true)
 		c.take(q.items[uid], pod)
-		q.pokeNextAndUnlock(c)
+		q.requeueNextAndUnlock(c)
 	}
 	q.Add(class, namespace, uid)
 	return released
@@ -118,7 +118,7 @@ func (q *Queue) Release(class, pod string) (had bool) {
 	if c.places[namespace]--; c.places[namespace] == 0 {
 		delete(c.places, namespace)
 	}
-	q.pokeNextAndUnlock(c)
+	q.requeueNextAndUnlock(c)
 	return true
 }
 

@@ -131,8 +131,8 @@ func (q *Queue) placeOf(uid string) (namespace string, fresh bool) {
 	return "", false
 }
 
-// Poke asks for a look at a claim that is known.
-func (q *Queue) Poke(uid string) {
+// Requeue asks for a look at a claim that is known.
+func (q *Queue) Requeue(uid string) {
 	q.mu.Lock()
 	it, ok := q.items[uid]
 	if !ok {
@@ -144,13 +144,15 @@ func (q *Queue) Poke(uid string) {
 	work.Add(uid)
 }
 
-// PokeAll asks for a look at everything.
-func (q *Queue) PokeAll() { q.pokeIf(func(*item) bool { return true }) }
+// RequeueAll asks for a look at everything.
+func (q *Queue) RequeueAll() { q.requeueIf(func(*item) bool { return true }) }
 
-// PokeClass asks for a look at everything of a class.
-func (q *Queue) PokeClass(class string) { q.pokeIf(func(it *item) bool { return it.class == class }) }
+// RequeueClass asks for a look at everything of a class.
+func (q *Queue) RequeueClass(class string) {
+	q.requeueIf(func(it *item) bool { return it.class == class })
+}
 
-func (q *Queue) pokeIf(is func(*item) bool) {
+func (q *Queue) requeueIf(is func(*item) bool) {
 	q.mu.Lock()
 	works := map[string]workqueue.TypedRateLimitingInterface[string]{}
 	for uid, it := range q.items {
@@ -178,7 +180,7 @@ func (q *Queue) Forget(uid string, keep bool) {
 		delete(q.items, uid)
 		c.active--
 	}
-	q.pokeNextAndUnlock(c)
+	q.requeueNextAndUnlock(c)
 }
 
 // EndClass ends the queue of a class that does not exist any more, unless something of it is going on. It begins again when
@@ -240,7 +242,7 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	return true
 }
 
-// begin notes that a claim is looked at, also one that was forgotten since it was poked.
+// begin notes that a claim is looked at, also one that was forgotten since it was requeued.
 func (q *Queue) begin(class, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -259,5 +261,5 @@ func (q *Queue) end(uid string) {
 	}
 	c := q.class(it.class)
 	c.leave(it, false)
-	q.pokeNextAndUnlock(c)
+	q.requeueNextAndUnlock(c)
 }

@@ -19,9 +19,9 @@ func (p *Plan) cleanUp(s *snapshot.Snapshot, list ...snapshot.Attempt) {
 	}
 }
 
-// retire ends attempts of a claim that waits. Their numbers only grow and the first one's name stays taken: a dispatcher whose
+// cleanUpKeepingNames ends attempts of a claim that waits. Their numbers only grow and the first one's name stays taken: a dispatcher whose
 // cache lags, or shows none of them, orders a name that exists.
-func (p *Plan) retire(s *snapshot.Snapshot, list ...snapshot.Attempt) {
+func (p *Plan) cleanUpKeepingNames(s *snapshot.Snapshot, list ...snapshot.Attempt) {
 	for _, a := range list {
 		p.do(CleanUpPod{Pod: a.Pod, Keep: keepFor(s, a.Pod), KeepName: nameNeeded(s, a)})
 	}

@@ -94,7 +94,7 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	if len(provisions) == 0 {
 		return faults
 	}
-	if repair := podspec.Mend(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
+	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
 		p.do(RepairVolume{repair})
 		p.say(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
 	}

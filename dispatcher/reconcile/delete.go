@@ -69,7 +69,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	p.Confirm = Volume                              // one that the cache does not show yet would be left without a record
 	ended := append(all.provisions, all.deletes...) // the proof goes last
 	if s.Pending() {
-		p.retire(s, ended...)
+		p.cleanUpKeepingNames(s, ended...)
 	} else {
 		p.cleanUp(s, ended...)
 	}

@@ -49,7 +49,7 @@ type Action interface{ order() int }
 // Actions, in the order in which they are carried out.
 type (
 	// RepairVolume gives a new volume what it lacks.
-	RepairVolume struct{ *podspec.Mending }
+	RepairVolume struct{ *podspec.Repair }
 	// SetCloneOf writes on the claim which claim its volume is a clone of, as namespace/name.
 	SetCloneOf struct{ Source string }
 	// SetCapacity writes the size that the volume's storage is known to have.

@@ -35,7 +35,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	if tried && s.SelectedNode() != "" && failedOnNode(newest) && newest.Pod.UID != s.Rescheduled && (!suspected || s.Config != nil && !s.Config.NodeLocal) {
 		p.do(Reschedule{newest.Pod.UID})
 		if !suspected {
-			p.retire(s, provisions...)
+			p.cleanUpKeepingNames(s, provisions...)
 		}
 		return
 	}
@@ -81,7 +81,7 @@ func failedOnNode(a snapshot.Attempt) bool {
 	return a.Outcome.Reason == podspec.ReasonNotHere || !a.Outcome.MayHaveRun && a.Pod.Spec.NodeName == ""
 }
 
-// nextProvision is when the next provision may start. It follows the latest one, also if that was retired after its storage had
+// nextProvision is when the next provision may start. It follows the latest one, also if that was cleaned up after its storage had
 // been removed: a provisioner that makes unfit volumes is not asked for the next one at once.
 func nextProvision(s *snapshot.Snapshot) (at time.Time) {
 	if latest, ok := s.Latest(contract.Provision); ok {

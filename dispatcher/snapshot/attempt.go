@@ -40,7 +40,7 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 
 // Add adds a pod's attempt, to Retained if its outcome has been acted on. Sort follows.
 func (s *Snapshot) Add(a Attempt) {
-	if podspec.Settled(a.Pod) && a.Outcome.Final() {
+	if podspec.Handled(a.Pod) && a.Outcome.Final() {
 		s.Retained = append(s.Retained, a)
 	} else {
 		s.Attempts = append(s.Attempts, a)

@@ -86,7 +86,7 @@ func (s *Snapshot) attempt(o Order) (podspec.Attempt, error) {
 	a.Request.ServiceAccount = s.Config.ServiceAccountName
 	a.Request.TimeoutSeconds = int64(s.Config.Timeout.Seconds())
 	if o.Op == contract.Provision {
-		if a.Volume, err = podspec.Skeleton(a.Request, s.classTerms()); err != nil {
+		if a.Volume, err = podspec.Skeleton(a.Request, s.classFields()); err != nil {
 			return a, err
 		}
 		a.Volume.Annotations[contract.AnnRecord] = s.RecordKey.Sign(a.Volume)
@@ -155,8 +155,8 @@ func allowedTopologies(class *storagev1.StorageClass) []map[string][]string {
 // stopped in time, before a volume is taken for a copy from a backup.
 const ClockSkew = time.Hour
 
-func (s *Snapshot) classTerms() podspec.ClassTerms {
-	terms := podspec.ClassTerms{
+func (s *Snapshot) classFields() podspec.ClassFields {
+	fields := podspec.ClassFields{
 		Provisioner:   s.Class.Provisioner,
 		ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		MountOptions:  s.Class.MountOptions,
@@ -164,9 +164,9 @@ func (s *Snapshot) classTerms() podspec.ClassTerms {
 		MadeBefore:    s.Now.Add(s.Config.StartTimeout + s.Config.Timeout + ClockSkew),
 	}
 	if s.Class.ReclaimPolicy != nil {
-		terms.ReclaimPolicy = *s.Class.ReclaimPolicy
+		fields.ReclaimPolicy = *s.Class.ReclaimPolicy
 	}
-	return terms
+	return fields
 }
 
 // volumeRequest asks for a volume's storage to be removed or expanded, by the identity that found it when it was made. Properties
