@@ -75,14 +75,14 @@ func (o Outcome) MayHaveMade() bool {
 
 // Unclear says that the container was ended from outside, or asks for more time: what it was about may have been done.
 func (o Outcome) Unclear() bool {
+	return o.Killed() || o.Phase == Failed && o.MayHaveRun && o.Reason == ReasonTryAgain
+}
+
+// Killed says that the container was ended from outside. What it had asked a storage system for may still be under way.
+func (o Outcome) Killed() bool {
 	const signals = 128 // a shell's exit code for a signal is more than this
-	switch {
-	case o.Phase != Failed || !o.MayHaveRun:
-		return false
-	case o.ExitCode > signals:
-		return true
-	}
-	return o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory || o.Reason == ReasonTryAgain
+	return o.Phase == Failed && o.MayHaveRun &&
+		(o.ExitCode > signals || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
 }
 
 // Disrupted says that the attempt failed by no fault of its own.

@@ -160,7 +160,7 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		return
 	}
 	if made, ok := snapshot.Suspect(provisions); ok {
-		p.orderDelete(s, made.Pod, made.Node())
+		p.undo(s, provisions, made)
 		return
 	}
 	p.cleanUp(s, provisions...)

@@ -75,6 +75,22 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	}
 }
 
+// lateRequest is how long a storage system may work on a request whose client was killed. It is what proxies and message queues wait
+// for an answer by default.
+const lateRequest = time.Minute
+
+// undo has removed what attempts may have made that came to no volume. made is the oldest of them. An undo that looks too early would
+// find nothing, and what is made after that would belong to nobody.
+func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made snapshot.Attempt) {
+	for _, a := range provisions {
+		if at := s.Ended(a).Add(lateRequest); a.Outcome.Killed() && s.Now.Before(at) {
+			p.requeueAt(at)
+			return
+		}
+	}
+	p.orderDelete(s, made.Pod, made.Node())
+}
+
 // orderDelete has storage removed: the volume's, or without one what the record's attempt may have made.
 func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string) {
 	if reason, why := protection(s); reason != podspec.ReasonNone {

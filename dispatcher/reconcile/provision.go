@@ -51,7 +51,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	if suspected && s.IdentityChanged(made) {
 		// The new properties do not find the storage of the earlier attempt.
 		p.say(events.Undo(made.Pod))
-		p.orderDelete(s, made.Pod, made.Node())
+		p.undo(s, provisions, made)
 		return
 	}
 	if at := nextProvision(s); s.Now.Before(at) {
