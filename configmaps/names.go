@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -16,8 +17,16 @@ import (
 // upper case turns some letters outside of ASCII into ASCII.
 var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
-// CheckName checks that a property's or parameter's environment name (contract.EnvName) is legal and not refused.
+// CheckName checks that a property's or parameter's environment name (contract.EnvName) is legal and not refused. A name with a
+// prefix, such as csi.storage.k8s.io/fstype, has to be one as labels have.
 func CheckName(key string, path *field.Path) field.ErrorList {
+	if strings.Contains(key, "/") {
+		var errs field.ErrorList
+		for _, fault := range validation.IsQualifiedName(key) {
+			errs = append(errs, field.Invalid(path, key, fault))
+		}
+		return errs
+	}
 	if !keyPattern.MatchString(key) {
 		return field.ErrorList{field.Invalid(path, key, "has no environment name: it must begin with a letter and go on with letters, digits, '-', '_' and '.'")}
 	}
@@ -39,7 +48,7 @@ func CheckIdentity(properties, parameters map[string]string) field.ErrorList {
 		owners[contract.EnvName(key)] = key
 	}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
-		if owner, taken := owners[contract.EnvName(key)]; taken {
+		if owner, taken := owners[contract.EnvName(key)]; taken && !strings.Contains(key, "/") {
 			errs = append(errs, sameName(path.Key(key), dataPath.Key(owner), key))
 		}
 	}
@@ -56,7 +65,7 @@ func checkPairs(pairs map[string]string, path *field.Path) field.ErrorList {
 		errs = append(errs, CheckName(key, path.Key(key))...)
 		errs = append(errs, checkText(pairs[key], path.Key(key))...)
 		name := contract.EnvName(key)
-		if owner, taken := owners[name]; taken {
+		if owner, taken := owners[name]; taken && name != "" {
 			errs = append(errs, sameName(path.Key(key), path.Key(owner), key))
 			continue
 		}

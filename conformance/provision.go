@@ -45,7 +45,7 @@ func (t *trial) checkVolume() {
 	if recordKey.Mark(volume); !podspec.Recorded(volume) {
 		record = map[string]string{contract.AnnRecord: recordKey.Sign(volume)}
 	}
-	if mending := podspec.Mend(volume, &reclaim, contract.ProvisionerName, record); mending != nil {
+	if mending := podspec.RepairOf(volume, &reclaim, contract.ProvisionerName, record); mending != nil {
 		faults = append(faults, mending.Faults...)
 	}
 	if len(faults) > 0 {

@@ -235,7 +235,7 @@ func (s *stage) build(op contract.Operation, c *claim, volume *corev1.Persistent
 	config.Timeout = time.Duration(c.TimeoutSeconds) * time.Second
 	if op == contract.Provision {
 		var err error
-		volume, err = podspec.Skeleton(request, podspec.ClassTerms{Provisioner: contract.ProvisionerName,
+		volume, err = podspec.Skeleton(request, podspec.ClassFields{Provisioner: contract.ProvisionerName,
 			ReclaimPolicy: corev1.PersistentVolumeReclaimDelete, ConfigStamp: podspec.ConfigStamp(&config)})
 		if err != nil {
 			return pod{}, err

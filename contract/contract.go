@@ -59,6 +59,9 @@ const (
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"
+	// AnnUndoes is on delete pods the UIDs of the provision pods that had ended when it was ordered, between commas. What another one
+	// made, it may have missed.
+	AnnUndoes = Prefix + "undoes"
 	// AnnClaimUID is on volumes the UID of the claim they were made for: the CLAIM_UUID of the design.
 	AnnClaimUID = Prefix + "claim-uid"
 	// AnnIdentity is on volumes the Identity of the storage as JSON, frozen at provision.
@@ -91,6 +94,9 @@ const (
 	AnnCloneRequest = "k8s.io/CloneRequest"
 	// AnnCloneOf is the answer, namespace/name, on claims whose volume is a clone.
 	AnnCloneOf = "k8s.io/CloneOf"
+	// ParameterFSType is the StorageClass parameter by which CSI's provisioners are told the file system of new volumes. The kubelet
+	// makes it on volumes of volumeMode Filesystem whose source has a file system's name.
+	ParameterFSType = "csi.storage.k8s.io/fstype"
 	// ParameterSmartClone is the StorageClass parameter that allows clones where it is "true": its provisioner heeds
 	// Request.Source.
 	ParameterSmartClone = "smartclone"

@@ -116,8 +116,12 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 	}
 }
 
-// EnvName is the environment name of a property or parameter: upper case, with every '-' and '.' turned into '_'. It
-// does not say whether the name is allowed; configmaps.CheckName does.
+// EnvName is the environment name of a property or parameter: upper case, with every '-' and '.' turned into '_'. A parameter
+// with a '/' in its name has none, and is in the request alone: then it is empty. It does not say whether the name is allowed;
+// configmaps.CheckName does.
 func EnvName(key string) string {
+	if strings.Contains(key, "/") {
+		return ""
+	}
 	return strings.ToUpper(strings.NewReplacer("-", "_", ".", "_").Replace(key))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,8 @@ type Options struct {
 	// Events is the client that writes events, so that a flood of them takes nothing from the limits of the other; default is the
 	// client of New.
 	Events kubernetes.Interface
+	// Now is the API server's time; default time.Now. It is compared with the times at which objects were created.
+	Now func() time.Time
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
 }
@@ -65,6 +68,9 @@ type Dispatcher struct {
 func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatcher, error) {
 	if o.Threads == 0 {
 		o.Threads = 32
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Events == nil {
 		o.Events = client
@@ -87,7 +93,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	}
 	d.controller = controller.New(controller.Options{
 		ProvisionerName: o.ProvisionerName, Pods: o.Pods, AllowedHostPaths: o.AllowedHostPaths, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
-		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict,
+		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
 	d.library = library.New(ctx, client, o.ProvisionerName, d.controller,

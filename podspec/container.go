@@ -64,7 +64,9 @@ func envOf(a Attempt, c Cluster) []corev1.EnvVar {
 	extra := map[string]string{}
 	for _, from := range []map[string]string{a.Request.Parameters, a.Request.Properties} {
 		for key, value := range from {
-			extra[contract.EnvName(key)] = value
+			if name := contract.EnvName(key); name != "" {
+				extra[name] = value
+			}
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(extra)) {

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 type goldenCase struct {
 	Request contract.Request
 	// Terms make the skeleton of a provision; Volume is the volume of a delete.
-	Terms   *ClassTerms
+	Terms   *ClassFields
 	Volume  *corev1.PersistentVolume
 	Node    string
 	Cluster Cluster

@@ -60,7 +60,7 @@ type Outcome struct {
 	MayHaveRun bool
 	// Node is where the pod was put, empty before.
 	Node string
-	// Finished is when the attempt ended, as far as is known; zero before.
+	// Finished is when the attempt ended, by the clock of its node as far as is known; zero before.
 	Finished time.Time
 }
 
@@ -75,21 +75,21 @@ func (o Outcome) MayHaveMade() bool {
 
 // Unclear says that the container was ended from outside, or asks for more time: what it was about may have been done.
 func (o Outcome) Unclear() bool {
+	return o.Killed() || o.Phase == Failed && o.MayHaveRun && o.Reason == ReasonTryAgain
+}
+
+// Killed says that the container was ended from outside. What it had asked a storage system for may still be under way.
+func (o Outcome) Killed() bool {
 	const signals = 128 // a shell's exit code for a signal is more than this
-	switch {
-	case o.Phase != Failed || !o.MayHaveRun:
-		return false
-	case o.ExitCode > signals:
-		return true
-	}
-	return o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory || o.Reason == ReasonTryAgain
+	return o.Phase == Failed && o.MayHaveRun &&
+		(o.ExitCode > signals || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
 }
 
 // Disrupted says that the attempt failed by no fault of its own.
 func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
 
-// Settled says that the pod's outcome has been acted on: it is kept for its log, or for its name.
-func Settled(pod *corev1.Pod) bool {
+// Handled says that the pod's outcome has been acted on: it is kept for its log, or for its name.
+func Handled(pod *corev1.Pod) bool {
 	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }
 
@@ -117,7 +117,8 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 }
 
 // mayHaveRun trusts a container's status only where the kubelet had the last word: on a lost node the status that says
-// "waiting" may be older than the container.
+// "waiting" may be older than the container. A kubelet that rejects a pod drops all statuses of containers. It may do so after a
+// restart, when the container has run before.
 func mayHaveRun(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -128,7 +129,8 @@ func mayHaveRun(pod *corev1.Pod) bool {
 		}
 	}
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
-	return !ended || disruption(pod) != ""
+	known := len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
+	return !ended || !known || disruption(pod) != ""
 }
 
 // neverCreated recognizes how the kubelet ends a pod whose container it never had, because its image could not be pulled

@@ -11,8 +11,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/skeleton"
 )
 
-// ClassTerms are the parts of a StorageClass that its volumes carry.
-type ClassTerms struct {
+// ClassFields are the parts of a StorageClass that its volumes carry.
+type ClassFields struct {
 	Provisioner   string
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	MountOptions  []string
@@ -24,16 +24,16 @@ type ClassTerms struct {
 
 // Skeleton is the PersistentVolume that the pod is to create, complete but for the volume source, with what the dispatcher
 // has to know of it later.
-func Skeleton(r contract.Request, terms ClassTerms) (*corev1.PersistentVolume, error) {
+func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume, error) {
 	identity, err := json.Marshal(r.Identity)
 	if err != nil {
 		return nil, fmt.Errorf("encode identity of volume %s: %w", r.VolumeName, err)
 	}
-	volume := skeleton.New(r, terms.Provisioner, terms.ReclaimPolicy, terms.MountOptions)
-	volume.Annotations[contract.AnnConfig] = terms.ConfigStamp
+	volume := skeleton.New(r, fields.Provisioner, fields.ReclaimPolicy, fields.MountOptions)
+	volume.Annotations[contract.AnnConfig] = fields.ConfigStamp
 	volume.Annotations[contract.AnnIdentity] = string(identity)
-	if !terms.MadeBefore.IsZero() {
-		volume.Annotations[contract.AnnMadeBefore] = terms.MadeBefore.UTC().Format(time.RFC3339)
+	if !fields.MadeBefore.IsZero() {
+		volume.Annotations[contract.AnnMadeBefore] = fields.MadeBefore.UTC().Format(time.RFC3339)
 	}
 	return volume, nil
 }

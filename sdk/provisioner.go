@@ -134,6 +134,9 @@ func provision(ctx context.Context, root string, p Provisioner, request Request,
 	if made == nil {
 		return errors.New("the provisioner returned neither a volume nor an error")
 	}
+	if err := made.SetFSType(request); err != nil {
+		return err
+	}
 	volume, err := NewVolume(skeleton, *made)
 	if err != nil {
 		return err

@@ -1,8 +1,10 @@
 package sdk
 
 import (
+	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -11,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // NewVolume fills the skeleton in. The skeleton itself is left alone, and so are in the result its name, claim, class,
@@ -45,6 +49,39 @@ func NewVolume(skeleton *corev1.PersistentVolume, v Volume) (*corev1.PersistentV
 	}
 	maps.Copy(volume.Annotations, filling.Annotations)
 	return volume, nil
+}
+
+// fsTypeForm is of names of file systems as the kubelet passes them to mount.
+var fsTypeForm = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+
+// SetFSType gives a source that has a file system, and names none, the one of the class's parameter csi.storage.k8s.io/fstype. It
+// changes nothing where the class has no such parameter, or the volume is a raw device.
+func (v *Volume) SetFSType(request Request) error {
+	name := request.Parameters[contract.ParameterFSType]
+	if name == "" || request.VolumeMode == string(corev1.PersistentVolumeBlock) {
+		return nil
+	}
+	if !fsTypeForm.MatchString(name) {
+		return Refuse(fmt.Errorf("parameter %s of class %s is %q: it must be the name of a file system, such as ext4 or xfs", contract.ParameterFSType, request.StorageClass, name))
+	}
+	set := func(into *string) {
+		if *into == "" {
+			*into = name
+		}
+	}
+	switch s := &v.Source; {
+	case s.ISCSI != nil:
+		set(&s.ISCSI.FSType)
+	case s.FC != nil:
+		set(&s.FC.FSType)
+	case s.RBD != nil:
+		set(&s.RBD.FSType)
+	case s.CSI != nil:
+		set(&s.CSI.FSType)
+	case s.Local != nil && s.Local.FSType == nil:
+		s.Local.FSType = &name
+	}
+	return nil
 }
 
 // NodeAffinity pins a volume to the nodes whose label has the value. A PersistentVolume can only select by label, never by

@@ -105,3 +105,38 @@ func TestNewVolumeSkeletonWithSource(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// The class's file system is that of each source which has one and names none.
+func TestSetFSType(t *testing.T) {
+	ext4 := "ext4"
+	for _, c := range []struct {
+		name, mode, parameter string
+		source, want          corev1.PersistentVolumeSource
+		err                   string
+	}{
+		{name: "iscsi", parameter: "xfs", source: corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}, want: corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{FSType: "xfs"}}},
+		{name: "fc", parameter: "xfs", source: corev1.PersistentVolumeSource{FC: &corev1.FCVolumeSource{}}, want: corev1.PersistentVolumeSource{FC: &corev1.FCVolumeSource{FSType: "xfs"}}},
+		{name: "rbd", parameter: "xfs", source: corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{}}, want: corev1.PersistentVolumeSource{RBD: &corev1.RBDPersistentVolumeSource{FSType: "xfs"}}},
+		{name: "csi", parameter: "xfs", source: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{}}, want: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{FSType: "xfs"}}},
+		{name: "local", parameter: "ext4", source: local, want: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/srv/x", FSType: &ext4}}},
+		{name: "nfs has none", parameter: "xfs", source: nfs, want: nfs},
+		{name: "the provisioner's own", parameter: "xfs", source: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{FSType: "ext4"}}, want: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{FSType: "ext4"}}},
+		{name: "a raw device", mode: "Block", parameter: "xfs", source: local, want: local},
+		{name: "no parameter", source: local, want: local},
+		{name: "no file system", parameter: "xfs,rw", source: local, want: local,
+			err: `parameter csi.storage.k8s.io/fstype of class silver is "xfs,rw": it must be the name of a file system, such as ext4 or xfs`},
+	} {
+		request := sdktest.Provision(nil)
+		request.Parameters = map[string]string{"csi.storage.k8s.io/fstype": c.parameter}
+		if c.mode != "" {
+			request.VolumeMode = c.mode
+		}
+		v := sdk.Volume{Source: *c.source.DeepCopy()}
+		if err := v.SetFSType(request); (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+			t.Errorf("%s: %v, want %s", c.name, err, c.err)
+		}
+		if !equality.Semantic.DeepEqual(v.Source, c.want) {
+			t.Errorf("%s:\n%s", c.name, diff.Diff(c.want, v.Source))
+		}
+	}
+}

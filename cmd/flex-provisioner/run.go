@@ -34,6 +34,8 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
 	}
 	config.UserAgent = "flex-provisioner"
+	var server clock
+	config.Wrap(server.wrap)
 	client, err := kubernetes.NewForConfig(limited(config, o.qps, o.burst))
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
@@ -48,11 +50,11 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	trial := limited(config, o.qps, o.burst)
-	trial.Impersonate = admission.ProbeIdentity(o.namespace)
-	asProvisioner, err := kubernetes.NewForConfig(trial)
+	probe := limited(config, o.qps, o.burst)
+	probe.Impersonate = admission.ProbeIdentity(o.namespace)
+	asProvisioner, err := kubernetes.NewForConfig(probe)
 	if err != nil {
-		return fmt.Errorf("make client for trials of the admission policies: %w", err)
+		return fmt.Errorf("make client for probes of the admission policies: %w", err)
 	}
 	key, err := recordKey(ctx, client.CoreV1().Secrets(o.leaseNamespace))
 	if err != nil {
@@ -61,7 +63,7 @@ func run(ctx context.Context, o *options) error {
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key, AllowedHostPaths: o.allowedHostPaths,
 		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Prober: asProvisioner,
-		Events: events, Registry: registry,
+		Events: events, Registry: registry, Now: server.Now,
 	})
 	if err != nil {
 		return err

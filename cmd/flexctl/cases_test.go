@@ -61,6 +61,8 @@ nodeAffinity:
 	{name: "create-no-file", args: []string{"create-pv", "-f", "nowhere/source.yaml"}},
 	{name: "create-unknown-flag", args: []string{"create-pv", "--size=1Gi"}},
 	{name: "create-flag-nfs", args: []string{"create-pv", "--nfs", `10.0.0.1:/exports/"x`, "--capacity=12Gi", "--mount-option=nfsvers=4.2", "--mount-option=a,b", "--annotation=example.com/a=b"}},
+	{name: "create-fs-type-of-class", fsType: "btrfs", args: []string{"create-pv", "--csi=csi.example.com,lun-7", "--dry-run"}},
+	{name: "create-bad-fs-type-of-class", fsType: "ext4 -o x", args: []string{"create-pv", "--csi=csi.example.com,lun-7"}},
 	{name: "create-flag-iscsi", args: []string{"create-pv", "--iscsi=10.0.0.1:3260,iqn.2026-01.com.example:x,1", "--fs-type=xfs"}},
 	{name: "create-flag-local", args: []string{"create-pv", "--local=/srv/x", "--fs-type=ext4"}},
 	{name: "create-flag-local-elsewhere", args: []string{"create-pv", "--local=/srv/x", "--node-affinity=node-7"}},

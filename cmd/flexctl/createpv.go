@@ -127,6 +127,9 @@ func (o createOptions) volume(request sdk.Request, stdin io.Reader) (*corev1.Per
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
 	}
+	if err := filling.SetFSType(request); err != nil {
+		return nil, fmt.Errorf("create-pv: %w", err)
+	}
 	volume, err := sdk.NewVolume(skeleton, filling)
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)

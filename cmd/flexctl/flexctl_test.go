@@ -28,6 +28,7 @@ type cliCase struct {
 	undo   bool // the pod deletes, and has no volume
 	delete bool // the pod deletes a volume
 	faults []sdktest.Fault
+	fsType string // the class's parameter csi.storage.k8s.io/fstype
 }
 
 const nfsSource = "nfs: {server: 10.0.0.1, path: /exports/x}\n"
@@ -43,7 +44,11 @@ func newRequest(c cliCase) (contract.Request, *corev1.PersistentVolume) {
 		volume.Spec.NodeAffinity = sdk.NodeAffinity("kubernetes.io/hostname", sdktest.Node)
 		return sdktest.Delete(properties), volume
 	}
-	return sdktest.Provision(properties), volume
+	request := sdktest.Provision(properties)
+	if c.fsType != "" {
+		request.Parameters = map[string]string{contract.ParameterFSType: c.fsType}
+	}
+	return request, volume
 }
 
 func TestGolden(t *testing.T) {

@@ -40,7 +40,7 @@ type place struct {
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// The claim that the trial's pod would work for, and one that is another's.
+// The claim that the probe's pod would work for, and one that is another's.
 const (
 	probeUID   = "00000000-0000-4000-8000-000000000000"
 	foreignUID = "ffffffff-ffff-4fff-8fff-ffffffffffff"

@@ -47,10 +47,10 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 	labels := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
 	}
-	terms := func(terms ...string) func(*metav1.ListOptions) {
+	fieldsOf := func(pairs ...string) func(*metav1.ListOptions) {
 		set := fields.Set{}
-		for i := 0; i < len(terms); i += 2 {
-			set[terms[i]] = terms[i+1]
+		for i := 0; i < len(pairs); i += 2 {
+			set[pairs[i]] = pairs[i+1]
 		}
 		return func(o *metav1.ListOptions) { o.FieldSelector = set.AsSelector().String() }
 	}
@@ -60,8 +60,8 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		Classes:    cluster.Storage().V1().StorageClasses().Informer(),
 		Pods:       pods(labels(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
 		ConfigMaps: pods(labels("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
-		Stop:       pods(terms("metadata.name", contract.StopDeletes)).Core().V1().ConfigMaps().Informer(),
-		PodEvents:  pods(terms("involvedObject.kind", "Pod", "type", corev1.EventTypeWarning)).Core().V1().Events().Informer(),
+		Stop:       pods(fieldsOf("metadata.name", contract.StopDeletes)).Core().V1().ConfigMaps().Informer(),
+		PodEvents:  pods(fieldsOf("involvedObject.kind", "Pod", "type", corev1.EventTypeWarning)).Core().V1().Events().Informer(),
 		namespace:  namespace, provisioner: provisioner,
 	}
 	for _, index := range []struct {

@@ -39,12 +39,13 @@ func TestTellsTextsApart(t *testing.T) {
 func TestKeepsAnnotationsApart(t *testing.T) {
 	var l transformer
 	for _, annotations := range []map[string]string{
-		{annStorageProvisioner: "p", snapshot.AnnSelectedNode: "n"},
-		{snapshot.AnnSelectedNode: "n\x00" + annStorageProvisioner + "=p"},
-		{annStorageProvisioner: "p", annBetaStorageProvisioner: "n"},
-		{annStorageProvisioner: "", snapshot.AnnSelectedNode: "n"},
-		{snapshot.AnnSelectedNode: "n"},
-		{annStorageProvisioner: "p", snapshot.AnnSelectedNode: "n", "mine": "x"},
+		{"a": "p", "b": "n"},
+		{"a": "p1 bn"},
+		{"a1": "p", "b": "n"},
+		{"a": "p1", "b": "n"},
+		{"a": "", "b": "n"},
+		{"b": "n"},
+		{"a": "p", "b": "n", "c": ""},
 	} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 		want := map[string]string{}

@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unique"
@@ -10,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -22,10 +23,9 @@ import (
 // Tenants and images write these objects. So the work for an object is linear in its size, and what is shared is either weak, as
 // texts are, or in a table of bounded size.
 type transformer struct {
-	key     podspec.RecordKey
-	sizes   table[size, corev1.ResourceList]
-	volumes table[volumeNotes, map[string]string]
-	claims  table[claimNotes, map[string]string]
+	key   podspec.RecordKey
+	sizes table[size, corev1.ResourceList]
+	maps  table[string, map[string]string] // annotations, by all that they say
 }
 
 func (t *transformer) transform(obj any) (any, error) {
@@ -101,9 +101,8 @@ func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
 		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
 		claim.Annotations = without(claim.Annotations, unread)
 		claim.Labels = nil
-	} else {
-		claim.Annotations = t.claimNotes(claim.Annotations)
 	}
+	claim.Annotations = t.annotations(claim.Annotations)
 	claim.Namespace = text(claim.Namespace)
 	claim.Status.Phase = text(claim.Status.Phase)
 	claim.Finalizers = texts(claim.Finalizers)
@@ -125,7 +124,7 @@ func (t *transformer) volume(v *corev1.PersistentVolume) {
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
 	restored := podspec.Restored(v)
-	v.Annotations, v.Labels = t.volumeNotes(without(v.Annotations, func(key string) bool {
+	v.Annotations, v.Labels = t.annotations(without(v.Annotations, func(key string) bool {
 		// Each volume was made before another time; without that none counts as restored.
 		return unread(key) || key == contract.AnnMadeBefore && !restored
 	})), nil
@@ -265,37 +264,17 @@ func (t *transformer) size(list corev1.ResourceList) corev1.ResourceList {
 	return t.sizes.share(size{bytes, storage.Format}, aSize, list)
 }
 
-// volumeNotes are the annotations of a volume, where it has no others.
-type volumeNotes struct{ provisioner, identity, config, verified string }
-
-func (t *transformer) volumeNotes(annotations map[string]string) map[string]string {
-	n := volumeNotes{annotations[contract.ProvisionedBy], annotations[contract.AnnIdentity], annotations[contract.AnnConfig], annotations[podspec.Verified]}
-	return share(&t.volumes, n, annotations, contract.ProvisionedBy, contract.AnnIdentity, contract.AnnConfig, podspec.Verified)
-}
-
-// claimNotes are the annotations of a claim that waits, where it has no others than those that Kubernetes gives to it.
-type claimNotes struct{ provisioner, beta, node string }
-
-const annStorageProvisioner, annBetaStorageProvisioner = "volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"
-
-func (t *transformer) claimNotes(annotations map[string]string) map[string]string {
-	n := claimNotes{annotations[annStorageProvisioner], annotations[annBetaStorageProvisioner], annotations[snapshot.AnnSelectedNode]}
-	return share(&t.claims, n, annotations, annStorageProvisioner, annBetaStorageProvisioner, snapshot.AnnSelectedNode)
-}
-
-// share shares annotations that have all the keys, or some with the others empty, and no more.
-func share[K comparable](in *table[K, map[string]string], key K, annotations map[string]string, keys ...string) map[string]string {
-	if len(annotations) == 0 {
-		return nil
+func (t *transformer) annotations(list map[string]string) map[string]string {
+	size := aMap
+	for key, value := range list {
+		size += len(key) + len(value)
 	}
-	known, length := 0, 0
-	for _, k := range keys {
-		if value, found := annotations[k]; found && value != "" {
-			known, length = known+1, length+len(value)
-		}
+	if len(list) == 0 || size > longest {
+		return list
 	}
-	if known != len(annotations) {
-		return annotations
+	var all strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(list)) {
+		fmt.Fprintf(&all, "%d %s%d %s", len(key), key, len(list[key]), list[key])
 	}
-	return in.share(key, aMap+length, annotations)
+	return t.maps.share(all.String(), size+all.Len(), list)
 }

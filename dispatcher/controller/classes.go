@@ -90,13 +90,13 @@ func (c *Controller) judgeNext() bool {
 
 func (c *Controller) judgeClass(class string) (again time.Duration) {
 	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
-	j, again := judge(class, maps, c.Cache.Class(class), c.ProvisionerName, configmaps.Options{AllowedHostPaths: c.AllowedHostPaths}, time.Now())
+	j, again := judge(class, maps, c.Cache.Class(class), c.ProvisionerName, configmaps.Options{AllowedHostPaths: c.AllowedHostPaths}, c.Now())
 	c.memory.setConfig(class, j)
 	for _, complaint := range j.complaints {
 		c.Recorder.RecordConfigMap(complaint.about, complaint.reason, complaint.text)
 	}
 	c.keepConfigMaps()
-	c.queue.PokeClass(class)
+	c.queue.RequeueClass(class)
 	c.endClass(class)
 	return again
 }

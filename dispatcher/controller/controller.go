@@ -35,6 +35,8 @@ type Options struct {
 	Client   kubernetes.Interface
 	Cache    *cache.Cache
 	Recorder *recorder.Recorder
+	// Now is the API server's time.
+	Now func() time.Time
 	// Policies is the verdict on the admission policies.
 	Policies func() admission.Verdict
 	// Resync makes the library look at a claim again.
@@ -57,7 +59,7 @@ func New(o Options) *Controller {
 }
 
 // ReconcileAll asks for a look at everything that is going on.
-func (c *Controller) ReconcileAll() { c.queue.PokeAll() }
+func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 
 // JudgeAll judges the ConfigMaps of every class. It comes before the library hands claims over: an early claim would be told that
 // its class has none.
@@ -77,8 +79,9 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 		for c.judgeNext() {
 		}
 	})
-	running.Go(func() { every(ctx, auditPeriod, c.audit()) })
-	running.Go(func() { every(ctx, expirePeriod, c.expire) })
+	audit := c.audit()
+	running.Go(func() { every(ctx, auditPeriod, func() { audit(c.Now()) }) })
+	running.Go(func() { every(ctx, expirePeriod, func() { c.expire(c.Now()) }) })
 	c.queue.Start(ctx)
 	running.Go(func() {
 		<-ctx.Done()
@@ -86,15 +89,15 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-func every(ctx context.Context, period time.Duration, do func(now time.Time)) {
+func every(ctx context.Context, period time.Duration, do func()) {
 	ticker := time.NewTicker(period)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case now := <-ticker.C:
-			do(now)
+		case <-ticker.C:
+			do()
 		}
 	}
 }
@@ -151,7 +154,7 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 		c.memory.podGone(pod.UID)
 	}
 	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
-		c.Recorder.Metrics.PodEnded(class, op, outcome.Phase, time.Since(pod.CreationTimestamp.Time))
+		c.Recorder.Metrics.PodEnded(class, op, outcome.Phase, c.Now().Sub(pod.CreationTimestamp.Time))
 	}
 	c.Recorder.Metrics.SetPods(class, c.queue.Pods(class))
 }
@@ -180,18 +183,18 @@ func (c *Controller) look(uid, namespace string) {
 		c.queue.Add(class, namespace, uid)
 		return
 	}
-	c.queue.Poke(uid)
+	c.queue.Requeue(uid)
 }
 
 func (c *Controller) lookAtClones(namespace, name string) {
 	for _, clone := range c.Cache.ClonesOf(namespace, name) {
-		c.queue.Poke(string(clone.UID))
+		c.queue.Requeue(string(clone.UID))
 	}
 }
 
 func (c *Controller) podEventChanged(event *corev1.Event, deleted bool) {
 	if _, uid, _, ok := podspec.ParseName(event.InvolvedObject.Name); ok && !deleted {
-		c.queue.Poke(uid)
+		c.queue.Requeue(uid)
 	}
 }
 
@@ -225,7 +228,7 @@ func (c *Controller) forget(uid, class string, revision uint64) bool {
 		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
 	})
 	if !forgotten {
-		c.queue.Poke(uid)
+		c.queue.Requeue(uid)
 		return false
 	}
 	c.endClass(class)
@@ -236,7 +239,7 @@ func (c *Controller) forget(uid, class string, revision uint64) bool {
 // changes and when a claim is forgotten, of which either may be the last. Metrics stay for a while, so that they are read once more.
 func (c *Controller) endClass(class string) {
 	if c.Cache.Class(class) == nil && c.queue.EndClass(class) {
-		c.Recorder.Metrics.EndClass(class, time.Now())
+		c.Recorder.Metrics.EndClass(class, c.Now())
 	}
 }
 

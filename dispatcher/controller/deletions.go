@@ -81,7 +81,7 @@ func (c *Controller) stopChanged(cm *corev1.ConfigMap, deleted bool) {
 	} else {
 		c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
 	}
-	c.queue.PokeAll()
+	c.queue.RequeueAll()
 }
 
 // volumeDeleted alarms where a volume's object went before its storage did. The object's finalizer prevents that, unless somebody

@@ -32,7 +32,7 @@ func idle(t *testing.T) (*Controller, *prometheus.Registry) {
 		t.Fatal(err)
 	}
 	return New(Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, DeleteLimit: 3, Workers: 1, Pods: podspec.Cluster{Namespace: "ns"},
-		Client: client, Cache: view, Recorder: recorder.New(recorder.NewMetrics(registry))}), registry
+		Client: client, Cache: view, Recorder: recorder.New(recorder.NewMetrics(registry)), Now: time.Now}), registry
 }
 
 func uidOf(i int) string { return fmt.Sprintf("11111111-2222-3333-4444-%012d", i) }

@@ -23,8 +23,9 @@ import (
 func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	// What is handed over after this has to be newer than what the caches show below.
 	revision := c.memory.handedOver()
-	s := &snapshot.Snapshot{Now: time.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
-		Claim: c.Cache.Claim(uid), Volume: c.Cache.Volume(podspec.VolumeName(uid)), Class: c.Cache.Class(class)}
+	s := &snapshot.Snapshot{Now: c.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
+		Claim: c.Cache.Claim(uid), Class: c.Cache.Class(class)}
+	s.SetVolume(c.Cache.Volume(podspec.VolumeName(uid)))
 	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1
 	c.observeSource(s)
 	c.addPods(s, c.Cache.PodsOf(uid))
@@ -63,7 +64,7 @@ func (c *Controller) observeSource(s *snapshot.Snapshot) {
 
 func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 	m := c.memory.claim(s.UID)
-	s.Wanted = m.wanted
+	s.Wanted, s.Rescheduled = m.wanted, m.rescheduled
 	s.Released = s.Volume != nil && s.Volume.UID == m.released && snapshot.AwaitsDeletion(s.Volume)
 }
 
@@ -94,9 +95,9 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 // time. A claim that was bound and deleted meanwhile would be provisioned a second time, a delete be ordered beside a provision of
 // the former leader, and what another leader made for a claim that the cache does not show yet be undone.
 //
-// Volume and pods are read only where the cache shows pods, or missed one. While a claim waits its first pod stays, also after its
-// volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays after an expansion, so
-// that for the next one they are always read.
+// Volume and pods are read for a first provision only where the cache shows pods, or missed one. While a claim waits its first pod
+// stays, also after its volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays
+// after an expansion, so that for the next one, and for a delete, they are always read.
 //
 // One of the reads may take long, because the client tried it again, and the others be old by then. They are all made again, but not
 // for ever, since the API server may be slow throughout.
@@ -116,7 +117,8 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	var faults [4]error
 	var all sync.WaitGroup
 	claim := claimRef(s)
-	known := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Volume != nil && s.Expandable()
+	deletes := order != nil && order.Op == contract.Delete
+	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Volume != nil && s.Expandable()
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = c.liveClaim(ctx, claim) })
 	}
@@ -126,7 +128,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	if known {
 		all.Go(func() { faults[2] = c.confirmPods(ctx, s) })
 	}
-	if order != nil && order.Op == contract.Delete {
+	if deletes {
 		all.Go(func() { faults[3] = c.confirmStop(ctx, s) })
 	}
 	all.Wait()
@@ -157,13 +159,13 @@ func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) er
 	volume, err := c.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		s.Volume = nil
+		s.SetVolume(nil)
 	case err != nil:
 		return fmt.Errorf("get volume %s: %w", name, err)
 	default:
 		c.RecordKey.Mark(volume)
 		volume.Spec.AccessModes = cache.DistinctModes(volume.Spec.AccessModes)
-		s.Volume = volume
+		s.SetVolume(volume)
 	}
 	return nil
 }

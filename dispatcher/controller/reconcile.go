@@ -23,61 +23,59 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 	if missing, err := c.podMissing(ctx, s); err != nil || missing {
 		return arrivalGrace, err
 	}
-	p, err := c.plan(ctx, s)
-	if err != nil {
-		return 0, err
+	p, place, err := c.plan(ctx, s)
+	created := false
+	if err == nil {
+		c.Recorder.SetProtected(uid, class, p.ProtectedBy)
+		created, err = c.apply(ctx, s, p)
 	}
-	c.Recorder.SetProtected(uid, class, p.ProtectedBy)
-	if err := c.apply(ctx, s, p); err != nil {
-		return 0, err
+	if cached := c.Cache.Pod(place); !created && (cached == nil || podspec.OutcomeOf(cached).Final()) {
+		c.queue.Release(class, place) // a pod that was found, and has not ended, has the place
 	}
-	if p.Forget && c.forget(uid, class, s.Revision) || p.RequeueAt.IsZero() {
-		return 0, nil
+	if err != nil || p.Forget && c.forget(uid, class, s.Revision) || p.RequeueAt.IsZero() {
+		return 0, err
 	}
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
 }
 
-// plan has a plan made, on confirmed facts where it needs them. What can wait is put off before: a claim that waits for its turn
-// costs the API server nothing.
-func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (reconcile.Plan, error) {
-	p := reconcile.Decide(s)
-	c.queue.UserWaits(s.UID, s.UserWaits())
-	if node, ok := p.Deferrable(s); ok {
-		if until := c.queue.DeferCleanup(s.UID, node, s.Now); !until.IsZero() {
-			p.Defer(until)
-		}
-	}
-	if p.Confirm == reconcile.Volume {
-		if err := c.confirmVolume(ctx, s); err != nil {
-			return p, err
-		}
+// plan has a plan made, again on confirmed facts where it needs them. place is the pod that a place in the class was taken for. A
+// claim that waits for one costs the API server nothing.
+func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcile.Plan, place string, err error) {
+	for confirmed := reconcile.Nothing; ; confirmed = p.Confirm {
 		p = reconcile.Decide(s)
-	}
-	var order *snapshot.Order
-	if create, ok := reconcile.Find[reconcile.CreatePod](p); ok {
-		order = &create.Order
-		if used, tellAt, full := c.queue.Full(s.ClassName, s.UID, order.PodName(s.UID), s.Config.MaxConcurrent); full {
-			p.WaitForPlace(s, *order, used, tellAt)
-			return p, nil
+		var order *snapshot.Order
+		if create, ok := reconcile.Find[reconcile.CreatePod](p); ok {
+			order = &create.Order
+			if pod := order.PodName(s.UID); pod != place {
+				c.queue.Release(s.ClassName, place)
+				place = pod
+			}
+			if used, tellAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent, s.Now); !ok {
+				p.WaitForPlace(s, *order, used, tellAt)
+				return p, "", nil
+			}
+		}
+		switch {
+		case p.Confirm <= confirmed:
+			return p, place, nil
+		case p.Confirm == reconcile.Volume:
+			err = c.confirmVolume(ctx, s)
+		default:
+			err = c.confirm(ctx, s, order)
+		}
+		if err != nil {
+			return p, place, err
 		}
 	}
-	if p.Confirm == reconcile.Everything {
-		if err := c.confirm(ctx, s, order); err != nil {
-			return p, err
-		}
-		p = reconcile.Decide(s)
-	}
-	return p, nil
 }
 
 // apply carries out a plan in order. Each step may be the last before the process dies. The next look finds what was done and goes
-// on from there.
-func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcile.Plan) error {
+// on from there. created says that the pod of the plan exists.
+func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcile.Plan) (created bool, err error) {
 	for _, e := range p.Events {
 		c.record(ctx, s, e)
 	}
 	for _, action := range p.Actions {
-		var err error
 		switch a := action.(type) {
 		case reconcile.RepairVolume:
 			err = c.repairVolume(ctx, s.Volume, a.Patch)
@@ -87,17 +85,16 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			err = c.setCapacity(ctx, s.Volume, a.Size)
 		case reconcile.SetResizeStatus:
 			err = c.setResizeStatus(ctx, s, a.Status)
+		case reconcile.RetractVolume:
+			err = c.retractVolume(ctx, s.Volume)
 		case reconcile.CreatePod:
-			var created bool
-			if created, err = c.createPod(ctx, s, a.Order); !created && err == nil {
-				return nil // another claim took the place meanwhile: what the pod would replace stays
-			}
+			created, err = c.createPod(ctx, s, a.Order)
 		case reconcile.StopPod:
 			err = c.deletePod(ctx, a.Pod)
 		case reconcile.DeleteVolume:
 			err = c.removeVolume(ctx, s)
 		case reconcile.Reschedule:
-			c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false }) // the library hands it over again with another node
+			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
 			err = c.reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
 			err = c.cleanUpPod(ctx, s.UID, a)
@@ -105,10 +102,10 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			c.Resync(s.Claim)
 		}
 		if err != nil {
-			return err
+			return created, err
 		}
 	}
-	return nil
+	return created, nil
 }
 
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
@@ -140,15 +137,11 @@ func (c *Controller) recordLog(ctx context.Context, s *snapshot.Snapshot, pod *c
 }
 
 // createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and watches the
-// pod that exists. created is false without an error where the class has no place for it.
+// pod that exists.
 func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order) (created bool, err error) {
 	pod, err := s.Pod(order, c.Pods)
 	if err != nil {
 		return false, c.refused(ctx, s, order, err)
-	}
-	if !c.queue.Acquire(s.ClassName, s.UID, pod.Name, s.Config.MaxConcurrent) {
-		c.queue.Poke(s.UID) // it waits, and says so in time
-		return false, nil
 	}
 	log := klog.FromContext(ctx)
 	c.memory.expect(s.UID, pod)
@@ -163,17 +156,11 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 		}
 	case apierrors.IsAlreadyExists(err):
 		log.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
-		// Its end may have been heard of before its place was taken: no later event would free the place. The cache is written before
-		// an event is heard.
-		if cached := c.Cache.Pod(pod.Name); cached != nil && podspec.OutcomeOf(cached).Final() {
-			c.queue.Release(s.ClassName, pod.Name)
-		}
 	default:
-		c.queue.Release(s.ClassName, pod.Name)
 		return false, c.refused(ctx, s, order, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	c.Recorder.PodCreated(s.UID)
-	return true, nil
+	return err == nil, nil
 }
 
 // refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.

@@ -101,7 +101,7 @@ func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.Cle
 	pod := a.Pod
 	c.Recorder.PodCleanedUp(uid, pod.Name)
 	if a.KeepName {
-		if podspec.Settled(pod) {
+		if podspec.Handled(pod) {
 			return nil
 		}
 		return c.patch(ctx, types.StrategicMergePatchType, "pods", pod,
@@ -147,6 +147,15 @@ func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
 func (c *Controller) postPod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
 	created := &corev1.Pod{}
 	return created, c.Client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Into(created)
+}
+
+// retractVolume deletes a volume that keeps its finalizer, if it is still as it was when it was judged: not bound.
+func (c *Controller) retractVolume(ctx context.Context, v *corev1.PersistentVolume) error {
+	err := c.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}})
+	if err != nil {
+		return fmt.Errorf("delete volume %s: %w", v.Name, err)
+	}
+	return nil
 }
 
 // deleteVolume deletes a volume whose storage is gone. The library would do it too, if Delete told it so. But its cache lags behind its

@@ -38,14 +38,14 @@ func Has(words, word string, known []string) bool {
 	return slices.Contains(fields, word)
 }
 
-// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, stray (another claim's), unclaimed, bare
-// (without finalizers and annotations); bound, released, available, deleting; retain; restored (from a backup), old (more than a day),
+// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, misclassed, stray (another claim's), unclaimed, bare
+// (without finalizers and annotations); bound, released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day),
 // allowed (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned
 // (the class's own), trusted (by an administrator).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
-		return Has(words, word, []string{"fits", "small", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
-			"forged", "garbled", "unsigned", "trusted"})
+		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
+			"forged", "garbled", "unsigned", "trusted", "foreign"})
 	}
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
@@ -57,6 +57,9 @@ func Volume(words string) *corev1.PersistentVolume {
 	}
 	if has("small") {
 		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
+	}
+	if has("misclassed") {
+		v.Spec.StorageClassName = "gold"
 	}
 	if has("deleting") {
 		v.DeletionTimestamp = &metav1.Time{Time: Noon}
@@ -84,6 +87,9 @@ func Volume(words string) *corev1.PersistentVolume {
 	if has("trusted") {
 		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
 	}
+	if has("foreign") {
+		v.Annotations[contract.ProvisionedBy] = "csi.example.com"
+	}
 	if has("bare") {
 		v.Finalizers, v.Annotations = nil, nil
 	}
@@ -107,7 +113,7 @@ func Volume(words string) *corev1.PersistentVolume {
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "late", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "kept"})
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
@@ -117,8 +123,14 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	if has("old") {
 		pod.CreationTimestamp.Time = Noon.Add(-time.Hour)
 	}
-	if has("late") { // it ended after the pods that were created after it
-		ended = Noon
+	switch { // the node's clock
+	case has("ahead"):
+		ended = ended.Add(time.Hour)
+	case has("behind"):
+		ended = ended.Add(-time.Hour)
+	}
+	if prefix == "del" && !has("early") { // an early undo was ordered before the attempts ended
+		pod.Annotations[contract.AnnUndoes] = "prov-0,prov-1,prov-2,prov-3,prov-4,prov-5"
 	}
 	if has("suspect") {
 		pod.Annotations[contract.AnnSuspect] = "true"
@@ -137,6 +149,9 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("deleting") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
+	}
+	if has("lost") { // its node is gone, and it was deleted a while ago
+		pod.DeletionTimestamp = &metav1.Time{Time: Noon.Add(-2 * time.Minute)}
 	}
 	state := corev1.ContainerState{}
 	end := func(phase corev1.PodPhase, code int32) {

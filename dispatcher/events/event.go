@@ -61,6 +61,7 @@ const (
 	ReasonCloneWaits       podspec.Reason = "CloneSourceNotBound"
 	ReasonPodRefused       podspec.Reason = "ProvisionerPodRefused"
 	ReasonStartTimeout     podspec.Reason = "ProvisionerStartTimeout"
+	ReasonNodeLost         podspec.Reason = "ProvisionerNodeLost"
 	ReasonStopped          podspec.Reason = "DeletionStopped"
 	ReasonHeld             podspec.Reason = "DeletionHeld"
 	ReasonLimit            podspec.Reason = "DeletionLimit"

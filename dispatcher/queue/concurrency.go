@@ -2,22 +2,15 @@ package queue
 
 import "time"
 
-// concurrency keeps a class's max-concurrent exactly: at most so many pods of it that have not ended. A claim that finds no
-// place waits, and is called when a place is free. The namespace that has the fewest places goes first, among equals namespaces take
-// turns, and within a namespace it is first come, first served. The place is kept for the look that follows the call. A claim that
-// does not use it then, because of an error for instance, keeps its turn. Queue.mu guards it.
+// concurrency keeps a class's max-concurrent: at most so many pods of it that have not ended. Each has a place. A claim that
+// finds no place waits in line, and is looked at when it is the first and a place is free. The namespace that has the fewest
+// places goes first. Among equals namespaces take turns, and within a namespace it is first come, first served. A claim leaves the
+// line when it gets a place, or when a look at it asks for none. Queue.mu guards it.
 type concurrency struct {
-	pods map[string]string // namespaces of pods that have not ended, by the pods' names
-	held map[string]int    // places that pods have, or that are kept, by namespace
-	kept int               // places that are kept
-	line turns
-}
-
-// turn is a claim's wait for a place.
-type turn struct {
-	ticket
-	called bool      // a place is kept
-	tellAt time.Time // when the user is told
+	limit  int               // as it was asked for last; 0 for none
+	pods   map[string]string // namespaces of pods that have not ended, by the pods' names
+	places map[string]int    // places by namespace
+	line   turns
 }
 
 // A user is told of the wait after tellWaitAfter, and later for each claim that goes first. So of a class no more than ten events
@@ -28,35 +21,70 @@ const (
 )
 
 func newConcurrency() concurrency {
-	return concurrency{pods: map[string]string{}, held: map[string]int{}}
+	return concurrency{pods: map[string]string{}, places: map[string]int{}}
 }
 
-// Full says that the class has no place for the claim's pod, how many places are taken, and when its user is told. With limit 0
-// there is always a place. Otherwise the claim waits from now on.
-func (q *Queue) Full(class, uid, pod string, limit int) (used int, tellAt time.Time, full bool) {
+// Acquire takes a place for the claim's pod, or says that there is none: then used are the places, and the user is told at tellAt.
+// With limit 0 there is always one. Who takes a place and creates no pod has to Release it.
+func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used int, tellAt time.Time, ok bool) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	c := q.note(class, "", uid, false)
 	it := q.items[uid]
-	if c.hasPlace(it, pod, limit) {
-		return 0, time.Time{}, false
-	}
-	c.enqueue(it, uid)
-	return len(c.pods) + c.kept, it.turn.tellAt, true
-}
-
-// Acquire takes a place for the claim's pod, or says that there is none.
-func (q *Queue) Acquire(class, uid, pod string, limit int) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	c := q.note(class, "", uid, false)
-	it := q.items[uid]
-	if !c.hasPlace(it, pod, limit) {
-		c.enqueue(it, uid)
-		return false
+	c.limit = limit
+	if _, has := c.pods[pod]; !has && limit > 0 && !c.isNext(it, uid, now) {
+		it.asked = true
+		defer q.mu.Unlock()
+		return len(c.pods), it.tellAt, false
 	}
 	c.take(it, pod)
-	return true
+	q.requeueNextAndUnlock(c)
+	return 0, time.Time{}, true
+}
+
+// isNext puts the claim in line, unless it is in it, and says that a place is free and the claim's.
+func (c *concurrency) isNext(it *item, uid string, now time.Time) bool {
+	if it.number == 0 {
+		if it.tellAt.IsZero() {
+			it.tellAt = now.Add(tellWaitAfter + time.Duration(c.line.ahead(it.namespace))*tellWaitEach)
+		}
+		it.number = c.line.enter(it.namespace, uid)
+	}
+	return c.next() == uid
+}
+
+// next is the claim that a free place is for, empty where no place is free or nobody waits.
+func (c *concurrency) next() (uid string) {
+	if c.limit > 0 && len(c.pods) >= c.limit {
+		return ""
+	}
+	_, first, _ := c.line.first(func(namespace string) int { return c.places[namespace] })
+	return first.uid
+}
+
+func (c *concurrency) take(it *item, pod string) {
+	if _, has := c.pods[pod]; !has {
+		c.pods[pod] = it.namespace
+		c.places[it.namespace]++
+	}
+	c.leave(it, true)
+	it.tellAt = time.Time{}
+}
+
+// leave takes the claim out of the line.
+func (c *concurrency) leave(it *item, served bool) {
+	if it.number != 0 {
+		c.line.leave(it.namespace, it.number, served)
+		it.number = 0
+	}
+}
+
+// requeueNextAndUnlock follows each change of a class's places or line.
+func (q *Queue) requeueNextAndUnlock(c *class) {
+	uid := c.next()
+	q.mu.Unlock()
+	if uid != "" {
+		c.work.Add(uid)
+	}
 }
 
 // PodChanged is Add for a change of a claim's pod. A pod that has not ended has a place from now on, whatever the limit. One that
@@ -66,39 +94,31 @@ func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (relea
 		released = q.Release(class, pod)
 	} else {
 		q.mu.Lock()
-		q.note(class, namespace, uid, true).take(q.items[uid], pod)
-		q.mu.Unlock()
+		c := q.note(class, namespace, uid, true)
+		c.take(q.items[uid], pod)
+		q.requeueNextAndUnlock(c)
 	}
 	q.Add(class, namespace, uid)
 	return released
 }
 
-func (c *concurrency) take(it *item, pod string) {
-	if _, has := c.pods[pod]; !has {
-		c.pods[pod] = it.namespace
-		c.held[it.namespace]++
-	}
-	c.leave(it, true)
-}
-
-// Release gives a pod's place back and calls the next claim. It says whether the pod had one.
-func (q *Queue) Release(class, pod string) bool {
+// Release gives a pod's place back. It says whether the pod had one.
+func (q *Queue) Release(class, pod string) (had bool) {
 	q.mu.Lock()
 	c, ok := q.classes[class]
-	if !ok {
+	if ok {
+		_, had = c.pods[pod]
+	}
+	if !had {
 		q.mu.Unlock()
 		return false
 	}
-	namespace, has := c.pods[pod]
-	if !has {
-		q.mu.Unlock()
-		return false
-	}
+	namespace := c.pods[pod]
 	delete(c.pods, pod)
-	c.drop(namespace)
-	called := q.callNext(c)
-	q.mu.Unlock()
-	q.pokeEach(called)
+	if c.places[namespace]--; c.places[namespace] == 0 {
+		delete(c.places, namespace)
+	}
+	q.requeueNextAndUnlock(c)
 	return true
 }
 
@@ -110,77 +130,4 @@ func (q *Queue) Pods(class string) int {
 		return len(c.pods)
 	}
 	return 0
-}
-
-// unused gives back the place that was kept for a look which did not use it, because the claim is gone for instance.
-func (q *Queue) unused(uid string) {
-	q.mu.Lock()
-	var called []string
-	if it, ok := q.items[uid]; ok && it.turn != nil {
-		if c := q.class(it.class); c.unkeep(it.turn) {
-			called = q.callNext(c)
-		}
-	}
-	q.mu.Unlock()
-	q.pokeEach(called)
-}
-
-// callNext is called with mu held. Who is called has to be poked without it.
-func (q *Queue) callNext(c *class) []string {
-	uid, t, ok := c.line.call(func(namespace string) int { return c.held[namespace] })
-	if !ok {
-		return nil
-	}
-	q.items[uid].turn.called = true
-	c.kept++
-	c.held[t.namespace]++
-	return []string{uid}
-}
-
-func (c *concurrency) hasPlace(it *item, pod string, limit int) bool {
-	kept := c.kept
-	if it.turn != nil && it.turn.called {
-		kept = 0 // as many are called as places are free, unless the limit fell
-	}
-	_, has := c.pods[pod]
-	return limit == 0 || has || len(c.pods)+kept < limit
-}
-
-func (c *concurrency) enqueue(it *item, uid string) {
-	if it.turn != nil {
-		c.unkeep(it.turn)
-		c.line.back(it.turn.ticket, uid)
-		return
-	}
-	ahead := c.line.ahead(it.namespace)
-	it.turn = &turn{ticket: c.line.enter(it.namespace, uid), tellAt: time.Now().Add(tellWaitAfter + time.Duration(ahead)*tellWaitEach)}
-}
-
-// leave ends the claim's wait. It says whether a place was kept.
-func (c *concurrency) leave(it *item, served bool) (kept bool) {
-	if it.turn == nil {
-		return false
-	}
-	kept = c.unkeep(it.turn)
-	c.line.leave(it.turn.ticket, served)
-	it.turn = nil
-	return kept
-}
-
-// unkeep says whether a place was kept.
-func (c *concurrency) unkeep(t *turn) bool {
-	if !t.called {
-		return false
-	}
-	t.called = false
-	c.kept--
-	c.drop(t.namespace)
-	return true
-}
-
-func (c *concurrency) drop(namespace string) {
-	c.held[namespace]--
-	if c.held[namespace] == 0 {
-		delete(c.held, namespace)
-	}
 }

@@ -37,7 +37,7 @@ func (o *order) Pop() string {
 	} else {
 		o.row++
 	}
-	uid, t, _ := next.call(func(string) int { return 0 })
-	next.leave(t, true)
-	return uid
+	namespace, w, _ := next.first(func(string) int { return 0 })
+	next.leave(namespace, w.number, true)
+	return w.uid
 }

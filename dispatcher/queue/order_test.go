@@ -29,7 +29,7 @@ func TestOrder(t *testing.T) {
 		if got := strings.Join(popped, " "); got != c.popped {
 			t.Errorf("%s: %s came as %s, want %s", c.name, c.pushed, got, c.popped)
 		}
-		if left := fmt.Sprint(len(q.fresh.byName), len(q.others.byName), len(q.fresh.order), len(q.others.order)); left != "0 0 0 0" {
+		if left := fmt.Sprint(len(q.fresh.waiting), len(q.others.waiting), len(q.fresh.order), len(q.others.order)); left != "0 0 0 0" {
 			t.Errorf("%s: namespaces are left: %s", c.name, left)
 		}
 	}

@@ -23,12 +23,10 @@ type Queue struct {
 	workers   int
 	running   sync.WaitGroup
 
-	mu       sync.Mutex
-	ctx      context.Context // set by Run
-	items    map[string]*item
-	classes  map[string]*class
-	deferred int            // items whose cleanup is deferred
-	ended    map[string]int // the pods of deferred cleanups, by node
+	mu      sync.Mutex
+	ctx     context.Context // set by Start
+	items   map[string]*item
+	classes map[string]*class
 }
 
 // item is a claim of which anything is going on.
@@ -36,27 +34,23 @@ type item struct {
 	class, namespace string
 	// fresh says that nobody has looked at it yet.
 	fresh bool
-	// userWaits says that somebody waits for the claim's volume, or for its end.
-	userWaits bool
-	// cleanup is set while the claim's cleanup is deferred.
-	cleanup *deferral
-	// turn is set while the claim waits for the class's concurrency.
-	turn *turn
+	// number in line while the claim waits for a place for its pod, else 0. asked says that the present look asked for one. tellAt
+	// is when the user is told of the wait, zero where the claim has not waited since its last pod.
+	number uint64
+	asked  bool
+	tellAt time.Time
 }
 
 // class is a StorageClass of which anything is or was going on.
 type class struct {
 	work   workqueue.TypedRateLimitingInterface[string]
 	active int // items
-	// userWaits counts the items with a user who waits, and deferred are those whose cleanup is deferred.
-	userWaits int
-	deferred  map[string]bool
 	concurrency
 }
 
 // New makes a queue whose classes have so many workers each.
 func New(workers int, reconcile Reconcile) *Queue {
-	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}, ended: map[string]int{}}
+	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}}
 }
 
 // Start lets the workers run until ctx ends. What was added before waits until then.
@@ -110,7 +104,7 @@ func (q *Queue) note(name, namespace, uid string, fresh bool) *class {
 func (q *Queue) class(name string) *class {
 	c, ok := q.classes[name]
 	if !ok {
-		c = &class{work: q.newWork(), deferred: map[string]bool{}, concurrency: newConcurrency()}
+		c = &class{work: q.newWork(), concurrency: newConcurrency()}
 		q.classes[name] = c
 		if q.ctx != nil {
 			q.startWorkers(name, c)
@@ -137,8 +131,8 @@ func (q *Queue) placeOf(uid string) (namespace string, fresh bool) {
 	return "", false
 }
 
-// Poke asks for a look at a claim that is known.
-func (q *Queue) Poke(uid string) {
+// Requeue asks for a look at a claim that is known.
+func (q *Queue) Requeue(uid string) {
 	q.mu.Lock()
 	it, ok := q.items[uid]
 	if !ok {
@@ -150,13 +144,15 @@ func (q *Queue) Poke(uid string) {
 	work.Add(uid)
 }
 
-// PokeAll asks for a look at everything.
-func (q *Queue) PokeAll() { q.pokeIf(func(*item) bool { return true }) }
+// RequeueAll asks for a look at everything.
+func (q *Queue) RequeueAll() { q.requeueIf(func(*item) bool { return true }) }
 
-// PokeClass asks for a look at everything of a class.
-func (q *Queue) PokeClass(class string) { q.pokeIf(func(it *item) bool { return it.class == class }) }
+// RequeueClass asks for a look at everything of a class.
+func (q *Queue) RequeueClass(class string) {
+	q.requeueIf(func(it *item) bool { return it.class == class })
+}
 
-func (q *Queue) pokeIf(is func(*item) bool) {
+func (q *Queue) requeueIf(is func(*item) bool) {
 	q.mu.Lock()
 	works := map[string]workqueue.TypedRateLimitingInterface[string]{}
 	for uid, it := range q.items {
@@ -179,23 +175,12 @@ func (q *Queue) Forget(uid string, keep bool) {
 		return
 	}
 	c := q.class(it.class)
-	woken := q.setUserWaits(it, false)
-	q.endDeferral(uid, it)
-	if kept := c.leave(it, false); kept {
-		woken = append(woken, q.callNext(c)...)
-	}
+	c.leave(it, false)
 	if !keep {
 		delete(q.items, uid)
 		c.active--
 	}
-	q.mu.Unlock()
-	q.pokeEach(woken)
-}
-
-func (q *Queue) pokeEach(uids []string) {
-	for _, uid := range uids {
-		q.Poke(uid)
-	}
+	q.requeueNextAndUnlock(c)
 }
 
 // EndClass ends the queue of a class that does not exist any more, unless something of it is going on. It begins again when
@@ -242,11 +227,9 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 		return false
 	}
 	defer work.Done(uid)
-	called := q.begin(class, uid)
+	q.begin(class, uid)
 	again, err := q.reconcile(ctx, class, uid)
-	if called {
-		q.unused(uid)
-	}
+	q.end(uid)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)
 		work.AddRateLimited(uid)
@@ -259,13 +242,24 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	return true
 }
 
-// begin notes that a claim is looked at, also one that was forgotten since it was poked. It says whether a place in the class's
-// concurrency was kept for this look. One that is kept during the look is followed by another look.
-func (q *Queue) begin(class, uid string) (called bool) {
+// begin notes that a claim is looked at, also one that was forgotten since it was requeued.
+func (q *Queue) begin(class, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.note(class, "", uid, false)
 	it := q.items[uid]
-	it.fresh = false
-	return it.turn != nil && it.turn.called
+	it.fresh, it.asked = false, false
+}
+
+// end takes a claim out of line whose look asked for no place, because of an error for instance: the next may have it.
+func (q *Queue) end(uid string) {
+	q.mu.Lock()
+	it, ok := q.items[uid]
+	if !ok || it.asked || it.number == 0 {
+		q.mu.Unlock()
+		return
+	}
+	c := q.class(it.class)
+	c.leave(it, false)
+	q.requeueNextAndUnlock(c)
 }

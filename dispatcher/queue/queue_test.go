@@ -47,7 +47,7 @@ func TestEndClass(t *testing.T) {
 	})
 }
 
-// A claim that stays known while it is forgotten asks for no look by itself, is poked, and stays with the class that it had.
+// A claim that stays known while it is forgotten asks for no look by itself, is requeued, and stays with the class that it had.
 func TestForgetKeeps(t *testing.T) {
 	q := New(1, nil)
 	q.know("silver", "team", "1")
@@ -56,12 +56,12 @@ func TestForgetKeeps(t *testing.T) {
 		t.Errorf("%d looks were asked for", n)
 	}
 	q.know("gold", "team", "1")
-	q.Poke("1")
+	q.Requeue("1")
 	if silver, gold := q.classes["silver"].work.Len(), q.classes["gold"]; silver != 1 || gold != nil {
 		t.Errorf("%d looks in its class, and another class is %+v", silver, gold)
 	}
 	q.Forget("1", false)
-	if q.Poke("1"); q.Active("silver") != 0 {
+	if q.Requeue("1"); q.Active("silver") != 0 {
 		t.Error("it is known")
 	}
 }

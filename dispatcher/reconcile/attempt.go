@@ -19,6 +19,8 @@ const (
 	longestDelay  = 5 * time.Minute
 	// busyDelay bounds the delay after a provisioner that asked to be tried again soon.
 	busyDelay = 15 * time.Second
+	// nodeGrace is how long a node may take to say that a deleted pod has ended, beyond the pod's own grace period.
+	nodeGrace = time.Minute
 	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for another.
 	unschedulableGrace = 30 * time.Second
 )
@@ -41,7 +43,7 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	case a.Outcome.Reason == podspec.ReasonRefused:
 		delay = longestDelay
 	}
-	return a.Outcome.Finished.Add(delay)
+	return s.Ended(a).Add(delay)
 }
 
 // outdated says that the ConfigMap changed since the attempt was ordered.
@@ -55,6 +57,7 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
 		p.sayProblem(s, a, a.Outcome.Reason, a.Outcome.Message)
 	}
+	p.awaitNode(s, a)
 	if a.Outcome.Phase == podspec.Running {
 		p.awaitDeadline(s, a)
 		return
@@ -84,14 +87,28 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 	p.stopIfLate(s, a)
 }
 
+// awaitNode tells of a pod that somebody deleted, and whose node does not say that it has ended: nobody may take its place before.
+func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
+	if a.Pod.DeletionTimestamp == nil || a.Pod.Spec.NodeName == "" {
+		return
+	}
+	if late := a.Pod.DeletionTimestamp.Add(nodeGrace); s.Now.Before(late) { // it includes the pod's grace period
+		p.requeueAt(late)
+		return
+	}
+	p.sayProblem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
+		"bring the node back, or if it never comes back: kubectl delete node %[1]s", a.Pod.Spec.NodeName))
+}
+
 // awaitDeadline tells of a pod's deadline when it passes. The kubelet says so only after the container has ended, for which a shell
 // that heeds no signal takes all of its grace period.
 func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
-	if a.Pod.Status.StartTime == nil || a.Pod.Spec.ActiveDeadlineSeconds == nil {
+	started := s.Started(a)
+	if started.IsZero() || a.Pod.Spec.ActiveDeadlineSeconds == nil {
 		return
 	}
 	seconds := *a.Pod.Spec.ActiveDeadlineSeconds
-	if end := a.Pod.Status.StartTime.Add(time.Duration(seconds) * time.Second); s.Now.Before(end) {
+	if end := started.Add(time.Duration(seconds) * time.Second); s.Now.Before(end) {
 		p.requeueAt(end)
 		return
 	}

@@ -40,7 +40,7 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 		p.afterDelete(s, all)
 	case s.Pending():
 		p.provision(s, all.provisions)
-	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID):
+	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil:
 		// Bound to a volume that the cache does not hold yet, or that is lost. Its arrival leads to another look.
 		p.Forget = len(all.provisions) == 0
 	default:
@@ -72,8 +72,11 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	case s.Released, unbound && (len(faults) > 0 || stray), removalBegun(s.Volume, all.deletes):
 		p.remove(s, all.deletes)
 		return
-	case len(faults) > 0:
-		return // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
+	case len(faults) > 0: // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
+		if ref := s.Volume.Spec.ClaimRef; s.Volume.Status.Phase == corev1.VolumeBound && ref != nil && string(ref.UID) == s.UID {
+			p.cleanUp(s, all.provisions...) // the binder took it all the same
+		}
+		return
 	}
 	if _, ok := snapshot.Unfinished(all.deletes); ok {
 		return
@@ -91,7 +94,7 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	if len(provisions) == 0 {
 		return faults
 	}
-	if repair := podspec.Mend(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
+	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
 		p.do(RepairVolume{repair})
 		p.say(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
 	}
@@ -157,7 +160,7 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		return
 	}
 	if made, ok := snapshot.Suspect(provisions); ok {
-		p.orderDelete(s, made.Pod, made.Node())
+		p.undo(s, provisions, made)
 		return
 	}
 	p.cleanUp(s, provisions...)

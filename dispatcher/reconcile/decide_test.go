@@ -38,7 +38,7 @@ type scene struct {
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
-		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume"}
+		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled"}
 )
 
 func (s scene) has(word string) bool { return dispatchertest.Has(s.also, word, alsoWords) }
@@ -53,6 +53,9 @@ func (s scene) snapshot() *snapshot.Snapshot {
 	}
 	if s.has("new-parameters") {
 		f.Class.Parameters = map[string]string{"pool": "b"}
+	}
+	if s.has("other-provisioner") {
+		f.Class.Provisioner = "csi.example.com"
 	}
 	if s.has("uncontained") {
 		f.PoliciesMissing = "a policy is missing"
@@ -75,7 +78,7 @@ func (s scene) snapshot() *snapshot.Snapshot {
 		f.Class.VolumeBindingMode = &wait
 	}
 	if s.volume != "" {
-		f.Volume = dispatchertest.Volume(s.volume)
+		f.SetVolume(dispatchertest.Volume(s.volume))
 	}
 	if s.has("heir") {
 		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
@@ -94,6 +97,9 @@ func (s scene) snapshot() *snapshot.Snapshot {
 			f.Attempts = append(f.Attempts, a)
 		}
 	}
+	if s.has("rescheduled") {
+		f.Rescheduled = f.Attempts[len(f.Attempts)-1].Pod.UID
+	}
 	f.Sort()
 	return f
 }
@@ -110,6 +116,10 @@ func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
 	}
 	if s.has("selector") {
 		claim.Spec.Selector = &metav1.LabelSelector{}
+	}
+	if s.has("attributes") {
+		name := "fast"
+		claim.Spec.VolumeAttributesClassName = &name
 	}
 	dispatchertest.Has(s.claim, "", claimWords)
 	switch s.claim {
@@ -142,6 +152,8 @@ func describe(p Plan) string {
 			say("capacity %s", a.Size.String())
 		case SetResizeStatus:
 			say("status %s", a.Status)
+		case RetractVolume:
+			say("retract volume")
 		case CreatePod:
 			say("%s", describeOrder(a.Order))
 		case StopPod:
@@ -204,11 +216,26 @@ func TestDecide(t *testing.T) {
 		{name: "no admission policies", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
 		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
 		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},
+		{name: "claim names a VolumeAttributesClass", also: "attributes", want: "tell claim ClaimRefused"},
+		{name: "the class has another provisioner by now", also: "other-provisioner", want: "forget"},
+		{name: "the class has another provisioner by now, pod runs", also: "other-provisioner", pods: []string{"prov-0 running"}, want: ""},
+		{name: "the class has another provisioner by now, pod failed", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "the class has another provisioner by now, undone", also: "other-provisioner", pods: []string{"prov-0 failed", "del-0 done undo"},
+			want: "tell claim ProvisionerUndone, clean up prov-0, clean up del-0, (confirm volume)"},
+		{name: "another provisioner's volume", volume: "fits foreign", also: "other-provisioner", want: "forget"},
+		{name: "another provisioner's volume, pod failed", volume: "fits foreign", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
+		{name: "another provisioner's volume, pod failed, and its storage is given up", volume: "fits foreign allowed", also: "other-provisioner", pods: []string{"prov-0 failed"},
+			want: "create delete 0 for prov-0, (confirm)"},
+		{name: "another provisioner's volume, bound, pod failed", claim: "bound", volume: "fits foreign bound", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
+		{name: "another provisioner's volume, and the class is ours again", volume: "fits foreign", want: "forget"},
 		{name: "selected node", also: "selected", want: "create provision 0 on node1, (confirm)"},
 		{name: "a node that the scheduler did not choose", also: "selected-early", want: "create provision 0, (confirm)"},
 		{name: "pod starting", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
 		{name: "pod running", pods: []string{"prov-0 running"}, want: ""},
 		{name: "pod hangs", pods: []string{"prov-0 hanging"}, want: "tell claim ProvisionerDeadlineExceeded"},
+		{name: "pod is being deleted", pods: []string{"prov-0 running deleting"}, want: "look in 1m0s"},
+		{name: "pod was deleted on a node that is gone", pods: []string{"prov-0 running lost"}, want: "tell claim ProvisionerNodeLost"},
+		{name: "delete pod was deleted on a node that is gone", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running lost"}, want: "tell volume ProvisionerNodeLost"},
 		{name: "image cannot be pulled", pods: []string{"prov-0 pulling"}, want: "tell claim ProvisionerImagePullFailed, look in 4m0s"},
 		{name: "image mended in the ConfigMap", pods: []string{"prov-0 pulling"}, also: "new-config", want: "tell claim ProvisionerImagePullFailed, stop prov-0"},
 		{name: "a healthy start is not stopped by an edit", pods: []string{"prov-0 pending"}, also: "new-config", want: "look in 4m0s"},
@@ -220,8 +247,17 @@ func TestDecide(t *testing.T) {
 		{name: "volume that did not fit deleted by hand, of which the library has not heard yet", pods: []string{"prov-0 done"}, also: "unwanted",
 			want: "tell claim ProvisionerMadeNoVolume, resync, (confirm)"},
 		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
-		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, look in 1.5s"},
+		{name: "selected node is lost, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected", want: "reschedule"},
+		{name: "selected node is lost, another one is selected, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected rescheduled new-config",
+			want: "create provision 2 for prov-1 on node1, clean up prov-1, (confirm)"},
+		{name: "selected node is lost, and its storage may exist", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "selected node-local new-config", want: "create provision 2 for prov-1 on node2, clean up prov-1, (confirm)"},
+		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected node-local", want: "tell claim ProvisionerNotHere, look in 1.5s"},
+		{name: "not here, but storage may be elsewhere from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule"},
+		{name: "not here, the same node selected again", pods: []string{"prov-1 nothere suspect"}, also: "selected rescheduled", want: "tell claim ProvisionerNotHere, look in 1.5s"},
 		{name: "first failure", pods: []string{"prov-0 failed"}, want: "tell claim ProvisionerFailed, look in 500ms"},
+		{name: "first failure, by a node whose clock is ahead", pods: []string{"prov-0 failed ahead"}, want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
+		{name: "hundredth failure, by a node whose clock is ahead", pods: []string{"prov-99 failed ahead"}, want: "tell claim ProvisionerFailed, look in 4m0s"},
+		{name: "hundredth failure, by a node whose clock is behind", pods: []string{"prov-99 failed behind"}, want: "tell claim ProvisionerFailed, look in 4m0s"},
 		{name: "fifth failure", pods: []string{"prov-4 failed"}, want: "tell claim ProvisionerFailed, look in 15.5s"},
 		{name: "the hundredth failure waits no longer than five minutes", pods: []string{"prov-99 failed"}, want: "tell claim ProvisionerFailed, look in 4m59.5s"},
 		{name: "busy waits 15 seconds at most", pods: []string{"prov-99 busy"}, want: "tell claim ProvisionerBusy, look in 14.5s"},
@@ -237,6 +273,8 @@ func TestDecide(t *testing.T) {
 		{name: "node-local retry goes where storage may be", pods: []string{"prov-0 failed"}, also: "node-local new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0 on node1, keep the name of prov-0, (confirm)"},
 		{name: "exit 0 and no volume", pods: []string{"prov-0 done"}, want: "tell claim ProvisionerMadeNoVolume, look in 500ms, (confirm)"},
 		{name: "attempt numbers start over", pods: []string{"prov-9999 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 0, clean up prov-9999, (confirm)"},
+		{name: "attempt numbers start over, and the first pod keeps its name", pods: []string{"prov-0 refused kept", "prov-9999 refused"}, also: "new-config",
+			want: "tell claim ProvisionerRefused, create provision 1, clean up prov-9999, keep the name of prov-0, (confirm)"},
 
 		{name: "volume made, pod still starting as far as is known", volume: "fits", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
 		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
@@ -267,7 +305,9 @@ func TestDecide(t *testing.T) {
 		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
 		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
 		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
-		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},
+		{name: "volume too small, retracted", volume: "small deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume of another class, bound all the same", claim: "bound", volume: "misclassed bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, clean up prov-0"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, delete volume"},
 		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "keep the name of prov-0, keep the name of del-0, (confirm volume)"},
 		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
@@ -275,9 +315,9 @@ func TestDecide(t *testing.T) {
 		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
 		{name: "claim deleted while its misfit is removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 done"}, want: "delete volume"},
 		{name: "claim deleted while its misfit is half removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 failed misfit"}, also: "new-config",
-			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
+			want: "tell volume ProvisionerFailed, retract volume, create delete 1, keep the name of del-0, (confirm)"},
 		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
-		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "create delete 0, (confirm)"},
+		{name: "volume without claimRef, claim gone", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "retract volume, create delete 0, (confirm)"},
 
 		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0"},
 		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0"},
@@ -288,6 +328,10 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, pod refused", claim: "none", pods: []string{"prov-0 refused"}, want: "clean up prov-0"},
 		{name: "claim deleted, pod refused after one that failed", claim: "none", pods: []string{"prov-1 refused suspect"}, want: "create delete 0 for prov-1, (confirm)"},
 		{name: "claim deleted, pod failed", claim: "none", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, pod killed: what it asked for may be under way", claim: "none", pods: []string{"prov-0 killed"}, want: "look in 59.5s"},
+		{name: "claim deleted, pod killed a minute ago", claim: "none", pods: []string{"prov-0 killed behind"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, pod killed before one that failed", claim: "none", pods: []string{"prov-0 killed", "prov-1 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "properties edited, pod killed", pods: []string{"prov-3 killed"}, also: "new-properties", want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, look in 59.5s"},
 		{name: "claim deleted, exit 0 and no volume", claim: "none", pods: []string{"prov-0 done"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "undo on the node of node-local storage, after a pod that never got there", claim: "none", also: "node-local", pods: []string{"prov-1 unstarted suspect for-node2"}, want: "create delete 0 for prov-1 on node2, (confirm)"},
@@ -297,7 +341,8 @@ func TestDecide(t *testing.T) {
 		{name: "undo runs", claim: "none", pods: []string{"prov-0 failed", "del-0 running undo"}, want: ""},
 		{name: "undo failed", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "tell pod ProvisionerFailed, look in 500ms"},
 		{name: "undo failed long ago", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for prov-0, keep the name of del-0, (confirm)"},
-		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed late", "del-0 done undo"}, want: "clean up del-0"},
+		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo early"}, want: "clean up del-0"},
+		{name: "undone, by a node whose clock is ahead", claim: "none", pods: []string{"prov-0 failed ahead", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
 		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
 		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, keep the name of prov-0, keep the name of del-0, (confirm volume)"},
 		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "clean up prov-0"},

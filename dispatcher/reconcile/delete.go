@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,8 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	if _, ok := snapshot.Unfinished(all.provisions); ok {
 		return
 	}
-	if suspected && made.Outcome.Finished.After(newest.Pod.CreationTimestamp.Time) {
+	missed := func(a snapshot.Attempt) bool { return a.Outcome.MayHaveMade() && !newest.Undoes(a) }
+	if slices.ContainsFunc(all.provisions, missed) {
 		p.cleanUp(s, all.deletes...) // the attempt ran beside the undo, which may have come too early
 		return
 	}
@@ -67,10 +69,26 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	p.Confirm = Volume                              // one that the cache does not show yet would be left without a record
 	ended := append(all.provisions, all.deletes...) // the proof goes last
 	if s.Pending() {
-		p.retire(s, ended...)
+		p.cleanUpKeepingNames(s, ended...)
 	} else {
 		p.cleanUp(s, ended...)
 	}
+}
+
+// lateRequest is how long a storage system may work on a request whose client was killed. It is what proxies and message queues wait
+// for an answer by default.
+const lateRequest = time.Minute
+
+// undo has removed what attempts may have made that came to no volume. made is the oldest of them. An undo that looks too early would
+// find nothing, and what is made after that would belong to nobody.
+func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made snapshot.Attempt) {
+	for _, a := range provisions {
+		if at := s.Ended(a).Add(lateRequest); a.Outcome.Killed() && s.Now.Before(at) {
+			p.requeueAt(at)
+			return
+		}
+	}
+	p.orderDelete(s, made.Pod, made.Node())
 }
 
 // orderDelete has storage removed: the volume's, or without one what the record's attempt may have made.
@@ -98,6 +116,9 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 	if !s.Config.NodeLocal {
 		node = ""
 	}
+	if v := s.Volume; v != nil && !s.Released && v.DeletionTimestamp == nil && slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+		p.do(RetractVolume{})
+	}
 	p.create(s, snapshot.Order{Op: contract.Delete, Record: record, Node: node})
 }
 
@@ -115,6 +136,10 @@ func Old(v *corev1.PersistentVolume, now time.Time) bool {
 func protection(s *snapshot.Snapshot) (podspec.Reason, string) {
 	if s.DeletionsStopped != "" {
 		return events.ReasonStopped, s.DeletionsStopped
+	}
+	if v := s.Foreign; v != nil && v.Annotations[contract.AnnAllowDelete] != "true" {
+		return events.ReasonHeld, fmt.Sprintf("volume %s was made by provisioner %s, which may have taken over what an earlier attempt of this dispatcher made; "+
+			"if that is to be removed: kubectl annotate pv %s %s=true", v.Name, podspec.OneLine(v.Annotations[contract.ProvisionedBy]), v.Name, contract.AnnAllowDelete)
 	}
 	if s.Volume == nil || !s.Released || len(s.Of(contract.Provision)) > 0 || s.Volume.Annotations[contract.AnnAllowDelete] == "true" {
 		return podspec.ReasonNone, ""

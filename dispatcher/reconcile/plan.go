@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
@@ -48,7 +49,7 @@ type Action interface{ order() int }
 // Actions, in the order in which they are carried out.
 type (
 	// RepairVolume gives a new volume what it lacks.
-	RepairVolume struct{ *podspec.Mending }
+	RepairVolume struct{ *podspec.Repair }
 	// SetCloneOf writes on the claim which claim its volume is a clone of, as namespace/name.
 	SetCloneOf struct{ Source string }
 	// SetCapacity writes the size that the volume's storage is known to have.
@@ -56,14 +57,17 @@ type (
 	// SetResizeStatus writes into the claim's status how its expansion stands. It comes before an attempt: quotas count what is
 	// allocated.
 	SetResizeStatus struct{ *resize.Status }
+	// RetractVolume deletes a volume that cannot serve before its storage is removed. Its finalizer keeps the object. The binder takes no
+	// volume that is being deleted, and without that it might take this one meanwhile.
+	RetractVolume struct{}
 	// CreatePod starts an attempt.
 	CreatePod struct{ snapshot.Order }
 	// StopPod deletes a pod that has not started. Its record stays until it has ended.
 	StopPod struct{ Pod *corev1.Pod }
 	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
 	DeleteVolume struct{}
-	// Reschedule takes the selected node off the claim, so that the scheduler chooses again.
-	Reschedule struct{}
+	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that failed there.
+	Reschedule struct{ After types.UID }
 	// CleanUpPod ends an attempt whose outcome has been acted on.
 	CleanUpPod struct {
 		Pod *corev1.Pod
@@ -80,12 +84,13 @@ func (RepairVolume) order() int    { return 0 }
 func (SetCloneOf) order() int      { return 1 }
 func (SetCapacity) order() int     { return 2 }
 func (SetResizeStatus) order() int { return 3 }
-func (CreatePod) order() int       { return 4 }
-func (StopPod) order() int         { return 5 }
-func (DeleteVolume) order() int    { return 6 }
-func (Reschedule) order() int      { return 7 }
-func (CleanUpPod) order() int      { return 8 }
-func (ResyncClaim) order() int     { return 9 }
+func (RetractVolume) order() int   { return 4 }
+func (CreatePod) order() int       { return 5 }
+func (StopPod) order() int         { return 6 }
+func (DeleteVolume) order() int    { return 7 }
+func (Reschedule) order() int      { return 8 }
+func (CleanUpPod) order() int      { return 9 }
+func (ResyncClaim) order() int     { return 10 }
 
 // do adds actions. Records of attempts go last, when what they are records of has been done.
 func (p *Plan) do(actions ...Action) {

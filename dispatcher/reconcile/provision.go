@@ -32,9 +32,11 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		}
 	}
 	made, suspected := snapshot.Suspect(provisions)
-	if tried && s.SelectedNode() != "" && failedOnNode(newest) && !suspected {
-		p.do(Reschedule{})
-		p.retire(s, provisions...)
+	if tried && s.SelectedNode() != "" && failedOnNode(newest) && newest.Pod.UID != s.Rescheduled && (!suspected || s.Config != nil && !s.Config.NodeLocal) {
+		p.do(Reschedule{newest.Pod.UID})
+		if !suspected {
+			p.cleanUpKeepingNames(s, provisions...)
+		}
 		return
 	}
 	if !s.Wanted {
@@ -49,7 +51,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	if suspected && s.IdentityChanged(made) {
 		// The new properties do not find the storage of the earlier attempt.
 		p.say(events.Undo(made.Pod))
-		p.orderDelete(s, made.Pod, made.Node())
+		p.undo(s, provisions, made)
 		return
 	}
 	if at := nextProvision(s); s.Now.Before(at) {
@@ -79,7 +81,7 @@ func failedOnNode(a snapshot.Attempt) bool {
 	return a.Outcome.Reason == podspec.ReasonNotHere || !a.Outcome.MayHaveRun && a.Pod.Spec.NodeName == ""
 }
 
-// nextProvision is when the next provision may start. It follows the latest one, also if that was retired after its storage had
+// nextProvision is when the next provision may start. It follows the latest one, also if that was cleaned up after its storage had
 // been removed: a provisioner that makes unfit volumes is not asked for the next one at once.
 func nextProvision(s *snapshot.Snapshot) (at time.Time) {
 	if latest, ok := s.Latest(contract.Provision); ok {
@@ -122,6 +124,9 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if claim.Spec.Selector != nil {
 		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
+	}
+	if name := claim.Spec.VolumeAttributesClassName; name != nil && *name != "" {
+		say("spec.volumeAttributesClassName is %s: provisioner pods know no VolumeAttributesClass; create the claim without it", *name)
 	}
 	if fault := refusedSize(snapshot.Requested(claim), config); fault != "" {
 		say("%s", fault)

@@ -3,6 +3,8 @@ package snapshot
 import (
 	"cmp"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,7 +40,7 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 
 // Add adds a pod's attempt, to Retained if its outcome has been acted on. Sort follows.
 func (s *Snapshot) Add(a Attempt) {
-	if podspec.Settled(a.Pod) && a.Outcome.Final() {
+	if podspec.Handled(a.Pod) && a.Outcome.Final() {
 		s.Retained = append(s.Retained, a)
 	} else {
 		s.Attempts = append(s.Attempts, a)
@@ -81,13 +83,17 @@ func (s *Snapshot) Latest(op contract.Operation) (latest Attempt, ok bool) {
 	return slices.MaxFunc(all, compare), true
 }
 
-// NextNumber is the number of the operation's next attempt. The names of retained pods are taken too.
+// NextNumber is the number of the operation's next attempt. Numbers start over after the largest, and skip those of pods that stay,
+// whose names are taken.
 func (s *Snapshot) NextNumber(op contract.Operation) int {
-	number := 0
-	for _, list := range [][]Attempt{s.Retained, s.Attempts} {
-		if last, ok := Last(ofOperation(list, op)); ok {
-			number = (last.Number + 1) % (podspec.MaxAttempt + 1)
-		}
+	latest, ok := s.Latest(op)
+	if !ok {
+		return 0
+	}
+	next := func(number int) int { return (number + 1) % (podspec.MaxAttempt + 1) }
+	number := next(latest.Number)
+	for slices.ContainsFunc(ofOperation(s.All(), op), func(a Attempt) bool { return a.Number == number }) {
+		number = next(number)
 	}
 	return number
 }
@@ -98,6 +104,11 @@ func (a Attempt) Node() string { return cmp.Or(a.Outcome.Node, a.Pod.Annotations
 // ForVolume says that the attempt was made for this volume, and not for an earlier one of its name.
 func (a Attempt) ForVolume(v *corev1.PersistentVolume) bool {
 	return a.Pod.Annotations[contract.AnnVolumeUID] == string(v.UID)
+}
+
+// Undoes says that the attempt, a delete, was ordered when the other one had ended.
+func (a Attempt) Undoes(other Attempt) bool {
+	return slices.Contains(strings.Split(a.Pod.Annotations[contract.AnnUndoes], ","), string(other.Pod.UID))
 }
 
 // SizeUnclear says that an expansion may have enlarged the storage without saying so, or follows one that may have and did not
@@ -138,4 +149,23 @@ func Pods(attempts []Attempt) []*corev1.Pod {
 		list[i] = a.Pod
 	}
 	return list
+}
+
+// Ended is when the attempt ended, and Started when the kubelet took it. Both are said by the node, whose clock may differ from the
+// API server's. A time before the pod's creation, or after now, is replaced by that of the creation.
+func (s *Snapshot) Ended(a Attempt) time.Time { return s.plausible(a.Pod, a.Outcome.Finished) }
+
+// Started is zero for a pod that no kubelet has taken. See Ended.
+func (s *Snapshot) Started(a Attempt) time.Time {
+	if a.Pod.Status.StartTime == nil {
+		return time.Time{}
+	}
+	return s.plausible(a.Pod, a.Pod.Status.StartTime.Time)
+}
+
+func (s *Snapshot) plausible(pod *corev1.Pod, at time.Time) time.Time {
+	if at.Before(pod.CreationTimestamp.Time) || at.After(s.Now) {
+		return pod.CreationTimestamp.Time
+	}
+	return at
 }

@@ -71,7 +71,7 @@ func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
 	if err != nil {
 		return nil // the dispatcher wrote it, so that it can be read
 	}
-	expected, err := podspec.Skeleton(request, podspec.ClassTerms{Provisioner: s.Provisioner,
+	expected, err := podspec.Skeleton(request, podspec.ClassFields{Provisioner: s.Provisioner,
 		ConfigStamp: newest.Pod.Annotations[contract.AnnConfig], MadeBefore: s.Volume.CreationTimestamp.Time})
 	if err != nil {
 		return nil

@@ -29,8 +29,6 @@ type Order struct {
 	Record *corev1.Pod
 	// Suspect marks an expansion that follows one which may have reached a size without saying so.
 	Suspect bool
-	// Replaces are ended pods that are superfluous once this one exists.
-	Replaces []*corev1.Pod
 }
 
 // PodName is the name of the order's pod.
@@ -52,6 +50,13 @@ func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
 	}
 	if s.Config.NodeLocal && o.Node != "" {
 		pod.Annotations[contract.AnnNode] = o.Node
+	}
+	if ended := s.Of(contract.Provision); o.Op == contract.Delete && len(ended) > 0 {
+		uids := make([]string, len(ended))
+		for i, a := range ended {
+			uids[i] = string(a.Pod.UID)
+		}
+		pod.Annotations[contract.AnnUndoes] = strings.Join(uids, ",")
 	}
 	if o.Op == contract.Delete && s.Volume != nil && !s.Released {
 		pod.Annotations[contract.AnnUndo] = "true"
@@ -81,7 +86,7 @@ func (s *Snapshot) attempt(o Order) (podspec.Attempt, error) {
 	a.Request.ServiceAccount = s.Config.ServiceAccountName
 	a.Request.TimeoutSeconds = int64(s.Config.Timeout.Seconds())
 	if o.Op == contract.Provision {
-		if a.Volume, err = podspec.Skeleton(a.Request, s.classTerms()); err != nil {
+		if a.Volume, err = podspec.Skeleton(a.Request, s.classFields()); err != nil {
 			return a, err
 		}
 		a.Volume.Annotations[contract.AnnRecord] = s.RecordKey.Sign(a.Volume)
@@ -150,8 +155,8 @@ func allowedTopologies(class *storagev1.StorageClass) []map[string][]string {
 // stopped in time, before a volume is taken for a copy from a backup.
 const ClockSkew = time.Hour
 
-func (s *Snapshot) classTerms() podspec.ClassTerms {
-	terms := podspec.ClassTerms{
+func (s *Snapshot) classFields() podspec.ClassFields {
+	fields := podspec.ClassFields{
 		Provisioner:   s.Class.Provisioner,
 		ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		MountOptions:  s.Class.MountOptions,
@@ -159,9 +164,9 @@ func (s *Snapshot) classTerms() podspec.ClassTerms {
 		MadeBefore:    s.Now.Add(s.Config.StartTimeout + s.Config.Timeout + ClockSkew),
 	}
 	if s.Class.ReclaimPolicy != nil {
-		terms.ReclaimPolicy = *s.Class.ReclaimPolicy
+		fields.ReclaimPolicy = *s.Class.ReclaimPolicy
 	}
-	return terms
+	return fields
 }
 
 // volumeRequest asks for a volume's storage to be removed or expanded, by the identity that found it when it was made. Properties

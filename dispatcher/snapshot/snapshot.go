@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -24,8 +25,8 @@ type Snapshot struct {
 	Class *storagev1.StorageClass
 	// Claim is the claim with this UID, or nil.
 	Claim *corev1.PersistentVolumeClaim
-	// Volume is pvc-<UID>, or nil.
-	Volume *corev1.PersistentVolume
+	// Volume is pvc-<UID>, or nil. Foreign is that volume where another provisioner made it: then Volume is nil. SetVolume sets both.
+	Volume, Foreign *corev1.PersistentVolume
 	// Source is the claim that this one asks to be a clone of.
 	Source CloneSource
 	// Attempts are the pods of all operations whose outcome has not been acted on, oldest first.
@@ -49,6 +50,8 @@ type Snapshot struct {
 	Wanted bool
 	// Released says that the library handed the volume over to be deleted.
 	Released bool
+	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
+	Rescheduled types.UID
 	// PodMissed says that a pod came and went which the cache never showed.
 	PodMissed bool
 	// Revision is the state of what the library handed over, read before anything else of the snapshot.
@@ -69,12 +72,22 @@ type Snapshot struct {
 // ClaimLives says that somebody still waits for the claim.
 func (s *Snapshot) ClaimLives() bool { return s.Claim != nil && s.Claim.DeletionTimestamp == nil }
 
-// Pending says that the claim lives and has no volume, so that one has to be provisioned.
-func (s *Snapshot) Pending() bool { return s.ClaimLives() && s.Claim.Spec.VolumeName == "" }
+// SetVolume takes in the volume of the claim's name, or nil. A volume without the annotation provisioned-by counts as this
+// dispatcher's: its pod left the annotation out.
+func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
+	s.Volume, s.Foreign = v, nil
+	if v == nil {
+		return
+	}
+	if by, found := v.Annotations[contract.ProvisionedBy]; found && by != s.Provisioner {
+		s.Volume, s.Foreign = nil, v
+	}
+}
 
-// UserWaits says that somebody waits for the next step: for a volume, or for its end.
-func (s *Snapshot) UserWaits() bool {
-	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
+// Pending says that the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and
+// made again may have another provisioner since.
+func (s *Snapshot) Pending() bool {
+	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && (s.Class == nil || s.Class.Provisioner == s.Provisioner)
 }
 
 // Expandable says that this dispatcher decides about the size of the claim's volume: both are bound to each other, and a

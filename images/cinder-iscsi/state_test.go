@@ -207,6 +207,14 @@ func TestTopology(t *testing.T) {
 	if s.cinder.Volume(name).Zone != "east" || term.Key != "topology.kubernetes.io/zone" || strings.Join(term.Values, "") != "east" {
 		t.Errorf("zone %s, affinity %+v", s.cinder.Volume(name).Zone, term)
 	}
+	// An earlier run made the volume in the zone of a node that is gone since. It stays where it is.
+	s.cluster.RemoveVolume(name)
+	s.cluster.SetNodes(node("west"))
+	s.provision(t.Context()).want(t, 0, "")
+	if term := s.cluster.Volume(name).Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]; strings.Join(term.Values, "") != "east" {
+		t.Errorf("the volume is in zone %s, and its affinity is %+v", s.cinder.Volume(name).Zone, term)
+	}
+	s.undo(t.Context()).want(t, 0, "")
 	allow("east")
 	s.with(map[string]string{"availability": "west"}).provision(t.Context()).
 		want(t, 64, "parameter availability is west, but allowedTopologies has only east; correct one of them")

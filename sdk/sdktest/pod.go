@@ -59,7 +59,9 @@ func (p Pod) Env() []string {
 	}
 	for _, values := range []map[string]string{p.request.Parameters, p.request.Properties} {
 		for key, value := range values {
-			env = append(env, contract.EnvName(key)+"="+value)
+			if name := contract.EnvName(key); name != "" {
+				env = append(env, name+"="+value)
+			}
 		}
 	}
 	return env

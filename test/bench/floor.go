@@ -79,7 +79,7 @@ func (b *bareProgram) makePod(ctx context.Context, claim *corev1.PersistentVolum
 	request := contract.Request{Operation: contract.Provision, VolumeName: podspec.VolumeName(string(claim.UID)),
 		Claim:        contract.Claim{Namespace: claim.Namespace, Name: claim.Name, UID: string(claim.UID)},
 		StorageClass: *claim.Spec.StorageClassName, SizeBytes: gibibyte.Value(), AccessModes: []string{"ReadWriteOnce"}, VolumeMode: "Filesystem"}
-	volume, err := podspec.Skeleton(request, podspec.ClassTerms{Provisioner: contract.ProvisionerName, ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+	volume, err := podspec.Skeleton(request, podspec.ClassFields{Provisioner: contract.ProvisionerName, ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 		ConfigStamp: "flex-bench-floor/1@0123456789abcdef"})
 	if err != nil {
 		return err

@@ -221,7 +221,7 @@ func boundVolume(i int) (string, runtime.Object) {
 	r := contract.Request{VolumeName: podspec.VolumeName(uid), Claim: contract.Claim{Namespace: name, Name: fmt.Sprintf("%s-%d", hangsClass.name, i), UID: uid},
 		StorageClass: hangsClass.name, SizeBytes: gibibyte.Value(), AccessModes: []string{"ReadWriteOnce"}, VolumeMode: "Filesystem",
 		Identity: contract.Identity{Properties: map[string]string{"zone": "west", "use-nfs-server": "10.10.2.4"}, Parameters: map[string]string{"pool": "silver"}}}
-	volume, err := podspec.Skeleton(r, podspec.ClassTerms{Provisioner: hangsClass.provisioner, ReclaimPolicy: corev1.PersistentVolumeReclaimDelete, ConfigStamp: "flex-bench-hangs/123@0123456789abcdef"})
+	volume, err := podspec.Skeleton(r, podspec.ClassFields{Provisioner: hangsClass.provisioner, ReclaimPolicy: corev1.PersistentVolumeReclaimDelete, ConfigStamp: "flex-bench-hangs/123@0123456789abcdef"})
 	if err != nil {
 		panic(err) // the identity cannot be encoded: a mistake in the lines above
 	}

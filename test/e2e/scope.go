@@ -135,7 +135,7 @@ func (s *scope) pods() []*corev1.Pod {
 }
 
 func kept(pod *corev1.Pod) bool {
-	return podspec.Settled(pod) && podspec.OutcomeOf(pod).Phase == podspec.Failed
+	return podspec.Handled(pod) && podspec.OutcomeOf(pod).Phase == podspec.Failed
 }
 
 // left names what of the test still exists.

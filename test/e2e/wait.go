@@ -26,7 +26,7 @@ import (
 // Limits of waits. They are generous, since two cores run everything, and a wait that succeeds does not use them up.
 const (
 	soon    = 30 * time.Second
-	patient = 90 * time.Second
+	patient = 150 * time.Second
 	// glance is how often a condition is looked at that no watch tells of, such as a file of the node.
 	glance = 100 * time.Millisecond
 )

@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
@@ -53,9 +55,9 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if f.Parameters.InitiatorMode == parameters.Node && len(f.Properties.Initiators) == 0 {
 		return nil, sdk.Refuse(errors.New("parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it"))
 	}
-	where, err := f.place(ctx)
+	label, _, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
-		return nil, err
+		return nil, sdk.Refuse(err)
 	}
 	if err := f.open(ctx); err != nil {
 		return nil, err
@@ -63,18 +65,23 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if err := f.checkType(ctx); err != nil {
 		return nil, err
 	}
-	volume, next, err := f.ready(ctx, where.zone)
+	volume, next, err := f.ready(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if volume.Encrypted {
 		return nil, sdk.Refuse(fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it; use a volume type without encryption", volume.ID))
 	}
-	return f.attach(ctx, volume, next, where)
+	return f.attach(ctx, volume, next, label)
 }
 
-// attach takes a volume from "available", or where an earlier run left it, to "in-use", and describes it.
-func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, where place) (*sdk.Volume, error) {
+// attach takes a volume from "available", or where an earlier run left it, to "in-use", and describes it. label is that by which
+// nodes say in which zone they are, or empty. The zone is the one that Cinder says: another node may have been selected since an
+// earlier run made the volume.
+func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, label string) (*sdk.Volume, error) {
+	if faults := validation.IsValidLabelValue(volume.AvailabilityZone); label != "" && (len(faults) > 0 || volume.AvailabilityZone == "") {
+		return nil, fmt.Errorf("cinder volume %s is in availability zone %s, which cannot be the value of a node's label %s", volume.ID, form.Quote(volume.AvailabilityZone), label)
+	}
 	if next == reserve {
 		if err := f.cinder.Reserve(ctx, volume.ID); err != nil {
 			return nil, err
@@ -101,8 +108,8 @@ func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, whe
 		Capacity:    *resource.NewQuantity(int64(volume.Size)*gib, resource.BinarySI),
 		Annotations: f.annotations(volume),
 	}
-	if where.label != "" {
-		made.NodeAffinity = sdk.NodeAffinity(where.label, where.zone)
+	if label != "" {
+		made.NodeAffinity = sdk.NodeAffinity(label, volume.AvailabilityZone)
 	}
 	return made, nil
 }
@@ -119,7 +126,7 @@ func (f *Flow) annotations(volume *cinder.Volume) map[string]string {
 }
 
 // ready returns the volume once it can be connected, and how to go on with it.
-func (f *Flow) ready(ctx context.Context, zone string) (*cinder.Volume, step, error) {
+func (f *Flow) ready(ctx context.Context) (*cinder.Volume, step, error) {
 	var p pauses
 	for {
 		mine, err := f.look(ctx)
@@ -151,7 +158,7 @@ func (f *Flow) ready(ctx context.Context, zone string) (*cinder.Volume, step, er
 		case forget:
 			err = f.forgetBegun(ctx, volume, nil)
 		case create:
-			err = f.createOnce(ctx, zone)
+			err = f.createOnce(ctx)
 		}
 		if err == nil {
 			err = p.pause(ctx)
@@ -163,9 +170,13 @@ func (f *Flow) ready(ctx context.Context, zone string) (*cinder.Volume, step, er
 }
 
 // createOnce asks for the volume, at most once in a run: a database that lags behind may not show it at once.
-func (f *Flow) createOnce(ctx context.Context, zone string) error {
+func (f *Flow) createOnce(ctx context.Context) error {
 	if f.asked {
 		return nil
+	}
+	zone, err := f.zone(ctx)
+	if err != nil {
+		return err
 	}
 	opts, hints, err := f.createOpts(ctx, zone)
 	if err != nil {

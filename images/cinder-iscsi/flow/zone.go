@@ -12,32 +12,29 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// place is the availability zone of a volume, and the label by which nodes say that they are in it. Either may be empty.
-type place struct{ zone, label string }
-
-// place is where the volume goes: to the class's zone, or to one that its allowedTopologies name, that of the node which
-// the scheduler chose if it did. There is no default of "nova": an empty zone leaves it to Cinder.
-func (f *Flow) place(ctx context.Context) (place, error) {
+// zone is where a new volume goes: to the class's zone, or to one that its allowedTopologies name, that of the node which the
+// scheduler chose if it did. There is no default of "nova": an empty zone leaves it to Cinder.
+func (f *Flow) zone(ctx context.Context) (string, error) {
 	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
-		return place{}, sdk.Refuse(err)
+		return "", sdk.Refuse(err)
 	}
 	if node := f.Request.SelectedNode; node != "" && len(zones) > 1 {
 		value, err := f.Cluster.NodeLabel(ctx, node, label)
 		if err != nil {
-			return place{}, err
+			return "", err
 		}
 		if !slices.Contains(zones, value) {
-			return place{}, sdk.Refuse(fmt.Errorf("the pod of the claim is to run on node %s with label %s=%q, but allowedTopologies has only %s; correct one of them",
+			return "", sdk.Refuse(fmt.Errorf("the pod of the claim is to run on node %s with label %s=%q, but allowedTopologies has only %s; correct one of them",
 				node, label, value, strings.Join(zones, ", ")))
 		}
 		zones = []string{value}
 	}
 	zone, err := chooseZone(f.Parameters.Availability, zones, f.Request.VolumeName)
 	if err != nil {
-		return place{}, sdk.Refuse(err)
+		return "", sdk.Refuse(err)
 	}
-	return place{zone, label}, nil
+	return zone, nil
 }
 
 // allowedZones is the one label that allowedTopologies go by, and all its values.

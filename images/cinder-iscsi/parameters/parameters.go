@@ -4,6 +4,7 @@
 package parameters
 
 import (
+	"fmt"
 	"maps"
 	"net/netip"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
@@ -63,10 +65,13 @@ type parameter struct {
 	read                        func(p *Parameters, value string, at *field.Path) *field.Error
 }
 
+// fsType has a second name, which all provisioners know: contract.ParameterFSType.
+const fsType = "fsType"
+
 var known = []parameter{
 	{"type", "Cinder's volume type, by name or ID", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Type })},
 	{"availability", "Cinder's availability zone", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Availability })},
-	{"fsType", "the file system that the kubelet makes for claims of volumeMode Filesystem", "`ext4`, `ext3`, `xfs` or `btrfs`", "ext4",
+	{fsType, "the file system that the kubelet makes for claims of volumeMode Filesystem; also as `csi.storage.k8s.io/fstype`", "`ext4`, `ext3`, `xfs` or `btrfs`", "ext4",
 		oneOf(func(p *Parameters) *string { return &p.FSType }, "ext4", "ext3", "xfs", "btrfs")},
 	{"initiatorMode", "who connects: a name for each volume, one for all, or the nodes' own", "`per-volume`, `fixed` or `node`", PerVolume,
 		oneOf(func(p *Parameters) *string { return &p.InitiatorMode }, PerVolume, Fixed, Node)},
@@ -94,15 +99,22 @@ func Parse(values map[string]string) (Parameters, error) {
 	at := field.NewPath("parameters")
 	var p Parameters
 	var errs field.ErrorList
+	if own, standard := values[fsType], values[contract.ParameterFSType]; own != "" && standard != "" && own != standard {
+		errs = append(errs, field.Invalid(at.Key(fsType), own, fmt.Sprintf("differs from %s, which is %q; keep one", contract.ParameterFSType, standard)))
+	}
 	for _, k := range known {
-		value, present := values[k.name]
+		name := k.name
+		if name == fsType && values[contract.ParameterFSType] != "" {
+			name = contract.ParameterFSType
+		}
+		value, present := values[name]
 		if !present {
 			value = k.preset
 		}
 		if value == "" && !present {
 			continue
 		}
-		if err := k.read(&p, value, at.Key(k.name)); err != nil {
+		if err := k.read(&p, value, at.Key(name)); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -118,7 +130,7 @@ func Parse(values map[string]string) (Parameters, error) {
 // the image may have read.
 func Known(values map[string]string) map[string]string {
 	out := maps.Clone(values)
-	maps.DeleteFunc(out, func(name, _ string) bool { return !slices.Contains(names(), name) })
+	maps.DeleteFunc(out, func(name, _ string) bool { return !slices.Contains(names(), name) && name != contract.ParameterFSType })
 	return out
 }
 
@@ -148,7 +160,7 @@ func (p Parameters) check(at *field.Path) field.ErrorList {
 func unknown(values map[string]string, names []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names, name) && !strings.Contains(name, "/") { // a name with a prefix speaks to others
 			errs = append(errs, field.Forbidden(at.Key(name), "is not known; known are "+strings.Join(names, ", ")))
 		}
 	}

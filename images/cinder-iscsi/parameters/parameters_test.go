@@ -30,6 +30,7 @@ func TestParseErrors(t *testing.T) {
 		{"type", "", `parameters[type]: Invalid value: "": must be one line of 1 to 255 characters; leave it out for the default`},
 		{"availability", long, `parameters[availability]: Invalid value: "` + long + `": must be one line of 1 to 255 characters; leave it out for the default`},
 		{"fsType", "zfs", `parameters[fsType]: Unsupported value: "zfs": supported values: "ext4", "ext3", "xfs", "btrfs"`},
+		{"csi.storage.k8s.io/fstype", "zfs", `parameters[csi.storage.k8s.io/fstype]: Unsupported value: "zfs": supported values: "ext4", "ext3", "xfs", "btrfs"`},
 		{"initiatorMode", "all", `parameters[initiatorMode]: Unsupported value: "all": supported values: "per-volume", "fixed", "node"`},
 		{"initiatorMode", "fixed", `parameters[initiator]: Required value: initiatorMode fixed needs the name`},
 		{"initiator", "iqn.2026-01.com.example:x", `parameters[initiator]: Forbidden: it means something only with initiatorMode fixed`},
@@ -52,6 +53,28 @@ func TestParseErrors(t *testing.T) {
 		}
 		if _, err := Parse(Known(map[string]string{"of another version": "x"})); err != nil {
 			t.Errorf("Known left something: %v", err)
+		}
+	}
+}
+
+// The file system has a name that all provisioners know, beside our own. Other names with a prefix speak to others.
+func TestStandardNames(t *testing.T) {
+	for _, c := range []struct {
+		values    map[string]string
+		want, err string
+	}{
+		{values: map[string]string{"csi.storage.k8s.io/fstype": "xfs", "csi.storage.k8s.io/provisioner-secret-name": "x"}, want: "xfs"},
+		{values: map[string]string{"csi.storage.k8s.io/fstype": "xfs", "fsType": "xfs"}, want: "xfs"},
+		{values: map[string]string{"csi.storage.k8s.io/fstype": "", "fsType": "xfs"}, want: "xfs"},
+		{values: map[string]string{"csi.storage.k8s.io/fstype": ""}, want: "ext4"},
+		{values: map[string]string{"csi.storage.k8s.io/fstype": "xfs", "fsType": "ext3"},
+			err: `parameters[fsType]: Invalid value: "ext3": differs from csi.storage.k8s.io/fstype, which is "xfs"; keep one`},
+	} {
+		for _, values := range []map[string]string{c.values, Known(c.values)} {
+			got, err := Parse(values)
+			if got.FSType != c.want || (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
+				t.Errorf("%v: file system %q, %v", values, got.FSType, err)
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 type node struct {
 	w    *World
 	name string
+	skew time.Duration // by which its clock is ahead
 
 	mu      sync.Mutex
 	life    context.Context // of the machine; what runs on it ends with it
@@ -30,8 +31,15 @@ func newNode(w *World, name string) *node {
 	n := &node{w: w, name: name, online: make(chan struct{}), started: map[types.UID]context.Context{}}
 	n.life, n.crash = context.WithCancel(w.ctx)
 	close(n.online)
+	if w.dice.chance(w.plan.Rates["node-clock"], "node-clock", name) {
+		w.drawn("node-clock")
+		n.skew = w.dice.between(-2*time.Hour, 2*time.Hour, "node-clock", name, "ahead")
+	}
 	return n
 }
+
+// now is the time by the node's clock.
+func (n *node) now() metav1.Time { return metav1.NewTime(time.Now().Add(n.skew)).Rfc3339Copy() }
 
 func (w *World) readyNodes() []*node {
 	var ready []*node

@@ -119,6 +119,9 @@ func NewPlan(seed uint64) Plan {
 		}
 	}
 	p.Tenants = 1 + r.IntN(min(3, p.Claims))
+	if r.IntN(4) == 0 {
+		p.Rates["node-clock"] = r.Float64()
+	}
 	return p
 }
 

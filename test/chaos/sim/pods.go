@@ -191,7 +191,7 @@ func (w *World) report(n *node, life context.Context, pod *corev1.Pod, e exit) {
 		if e.ran {
 			status.ContainerID = "containerd://" + string(pod.UID)
 			status.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: e.code, Reason: e.reason, Message: e.message,
-				StartedAt: metav1.Now().Rfc3339Copy(), FinishedAt: metav1.Now().Rfc3339Copy()}
+				StartedAt: n.now(), FinishedAt: n.now()}
 		}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 	})

@@ -9,19 +9,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Mending is what a volume lacks that Kubernetes binds all the same, so that it has to be given to it rather than the
+// Repair is what a volume lacks that Kubernetes binds all the same, so that it has to be given to it rather than the
 // volume be undone: without provisioned-by nobody would ever remove its storage, and without the finalizer the object
 // could go before the storage.
-type Mending struct {
+type Repair struct {
 	// Faults say what it lacks.
 	Faults []string
 	// Patch is the merge patch that gives it to it.
 	Patch map[string]any
 }
 
-// Mend is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known; record are the
+// RepairOf is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known; record are the
 // annotations of the volume's record, nil where the volume has them.
-func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string) *Mending {
+func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string) *Repair {
 	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
 	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
@@ -54,5 +54,5 @@ func Mend(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPol
 		metadata["annotations"] = annotations
 	}
 	patch["metadata"] = metadata
-	return &Mending{Faults: faults, Patch: patch}
+	return &Repair{Faults: faults, Patch: patch}
 }
