@@ -127,6 +127,12 @@ func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
 	if c.memory.deletePod(pod.UID) { // before the answer, which may come after the pod's end
 		return nil
 	}
+	// The pod may have ended since the snapshot was taken, and its end may have been heard of, so that nothing is remembered of it. One
+	// that has not arrived in the cache leads to another look.
+	if cached := c.Cache.Pod(pod.Name); cached == nil || cached.UID != pod.UID {
+		c.memory.podGone(pod.UID)
+		return nil
+	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 	if podspec.OutcomeOf(pod).Final() {
 		none := int64(0) // nothing runs any more that would need time to end
