@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
@@ -43,27 +41,13 @@ func TestDispatcherKilled(t *testing.T) {
 // killWhile kills the dispatcher while a pod of every claim waits at its gate.
 func (s *scope) killWhile(operation contract.Operation, claims []*claim) {
 	s.Helper()
-	s.wait(patient, fmt.Sprintf("10 %s pods run", operation), func() string {
-		return first(claims, func(c *claim) string {
-			for _, p := range c.livePods() {
-				if p.Labels[contract.LabelOperation] == string(operation) && p.Status.Phase == corev1.PodRunning {
-					return ""
-				}
-			}
-			return "no pod runs for claim " + c.Name
-		})
-	})
+	s.running(operation, claims)
 	leader, was := s.leader(), holder()
 	s.ok(killed(s.Context(), leader))
 	for _, c := range claims[:5] {
 		c.class.open(operation, c.volumeName())
 	}
-	took := s.wait(patient, "a new leader", func() string {
-		if holder() == was || holder() == "" {
-			return "the Lease is held by " + was
-		}
-		return ""
-	})
+	took := s.newLeader(was)
 	s.Logf("the dispatcher was killed while ten %s pods ran; another process led after %.1f s", operation, took.Seconds())
 	for _, c := range claims[5:] {
 		c.class.open(operation, c.volumeName())
@@ -100,12 +84,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	for range 3 {
 		was := holder()
 		s.ok(killed(t.Context(), s.leader()))
-		took := s.wait(patient, "a new leader", func() string {
-			if holder() == was || holder() == "" {
-				return "the Lease is held by " + was
-			}
-			return ""
-		})
+		took := s.newLeader(was)
 		t.Logf("%s led after %.1f s", holder(), took.Seconds())
 		if s.leader().UID != leader.UID {
 			break

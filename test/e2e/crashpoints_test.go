@@ -77,12 +77,7 @@ func TestDispatcherDead(t *testing.T) {
 	for _, c := range deleted {
 		c.class.open(contract.Provision, c.volumeName())
 	}
-	s.wait(patient, "a new leader", func() string {
-		if holder() == was || holder() == "" {
-			return "the Lease is held by " + was
-		}
-		return ""
-	})
+	s.newLeader(was)
 	meanwhile.bound(patient)
 	meanwhile.ran(contract.Provision, 1)
 	for _, c := range deleted {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,17 @@ func (s *scope) leader() *corev1.Pod {
 		return ""
 	})
 	return pod
+}
+
+// newLeader waits until another process than the holder of before leads.
+func (s *scope) newLeader(was string) time.Duration {
+	s.Helper()
+	return s.wait(patient, "a new leader", func() string {
+		if holder() == was || holder() == "" {
+			return "the Lease is held by " + was
+		}
+		return ""
+	})
 }
 
 // dispatcherUnchanged fails the test, when it is called, if the dispatcher crashed meanwhile. If somebody else replaced

@@ -77,12 +77,7 @@ func TestStopDeletes(t *testing.T) {
 	}
 	was := holder()
 	s.ok(killed(t.Context(), s.leader()))
-	s.wait(patient, "a new leader", func() string {
-		if holder() == was || holder() == "" {
-			return "the Lease is held by " + was
-		}
-		return ""
-	})
+	s.newLeader(was)
 	good.claim("meanwhile").bound(patient)
 	s.wait(soon, "the new leader holds both back", func() string {
 		if a, b := s.metric(`flex_provisioner_held{class="`+good.name+`",reason="DeletionStopped"}`), s.metric(`flex_provisioner_held{class="`+bad.name+`",reason="DeletionStopped"}`); a != "1" || b != "1" {
