@@ -46,7 +46,7 @@ func anchors(t *testing.T, name string) []string {
 	return found
 }
 
-// TestPaths: what README.md and docs/ name as a file or folder of the project is one. A * stands for any name.
+// TestPaths: what the documents at the top and in docs/ name as a file or folder of the project is one. A * stands for any name.
 func TestPaths(t *testing.T) {
 	top := regexp.MustCompile(`^(configmaps|contract|deploy|dispatcher|docs|examples|images|podspec|sdk|test|tools)/[^ ]*$`)
 	for _, name := range ours(t) {
@@ -78,10 +78,10 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// ours are README.md and the documents of docs/ whose form is checked here.
+// ours are the documents at the top, and those of docs/ whose form is checked here.
 func ours(t *testing.T) []string {
 	t.Helper()
-	list := []string{"README.md"}
+	list := []string{"README.md", "CHANGELOG.md", "SECURITY.md"}
 	for _, name := range []string{"crash-points", "dependencies", "design-notes", "events", "metrics", "operations", "restore", "writing-a-provisioner",
 		"authors-shell", "authors-go", "authors-python"} {
 		list = append(list, "docs/"+name+".md")
