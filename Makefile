@@ -6,6 +6,8 @@ SHELL := /bin/bash
 export GOFLAGS ?= -buildvcs=false
 
 PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard images/*/main.go))
+# Which commit is built; empty without git.
+VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null)
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
 SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/flexctl/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
@@ -105,8 +107,15 @@ bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
 
-bin/%: $(SOURCES)
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
+bin/version: FORCE
+	@mkdir -p bin
+	@echo '$(VERSION)' > $@.new
+	@$(replace)
+
+FORCE:
+
+bin/%: $(SOURCES) bin/version
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
 # The licences that go along with a program.
