@@ -64,7 +64,7 @@ type arrow struct {
 
 // pkg is what go list says of a package. Imports are those of the program, the others those of its tests.
 type pkg struct {
-	Dir                                string
+	Dir, Name                          string
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
 	GoFiles                            []string
@@ -82,7 +82,7 @@ func ofTests(name string) bool {
 func list(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-tags", tags,
-		"-json=Dir,ImportPath,Imports,TestImports,XTestImports,GoFiles,Deps", "./...")
+		"-json=Dir,Name,ImportPath,Imports,TestImports,XTestImports,GoFiles,Deps", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {
