@@ -6,8 +6,8 @@ SHELL := /bin/bash
 export GOFLAGS ?= -buildvcs=false
 
 PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard images/*/main.go))
-# Which commit is built; empty without git.
-VERSION  := $(shell git describe --tags --always --dirty 2>/dev/null)
+# Which commit is built; empty without git. The hash has a length of its own, else it depends on the size of the clone.
+VERSION  := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
 SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/flexctl/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
