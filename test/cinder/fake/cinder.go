@@ -62,7 +62,7 @@ func (f *Cinder) URL() string { return f.url }
 // Endpoint is the API's URL without a project: what a standalone user configures today, ".../v3".
 func (f *Cinder) Endpoint() string { return f.url + "/v3" }
 
-// ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalogue: ".../v3/PROJECT".
+// ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalog: ".../v3/PROJECT".
 func (f *Cinder) ProjectEndpoint(project string) string { return f.Endpoint() + "/" + project }
 
 // AuthURL is Keystone's URL, ".../v3". It fails the test where there is no Keystone.
