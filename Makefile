@@ -6,6 +6,8 @@ SHELL := /bin/bash
 export GOFLAGS ?= -buildvcs=false
 
 PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard images/*/main.go))
+# Which commit is built; empty without git. The hash has a length of its own, else it depends on the size of the clone.
+VERSION  := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
 SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/flexctl/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
@@ -22,7 +24,7 @@ images: $(IMAGES:%=bin/images/%.tar) ## the container images, as archives in bin
 pin: images ## deploy/base with the images of REGISTRY by digest, into bin/deploy
 	tools/pin.sh $(REGISTRY)
 
-lint: ## gofmt, go vet, shellcheck, licences and, where the database can be reached, known vulnerabilities
+lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the database can be reached, known vulnerabilities
 	@out=$$(gofmt -l $$($(FILES) '*.go')); [ -z "$$out" ] || { echo "gofmt -w $$out" >&2; exit 1; }
 	go vet ./...
 	go vet -tags integration ./...
@@ -30,6 +32,8 @@ lint: ## gofmt, go vet, shellcheck, licences and, where the database can be reac
 	go vet -tags cinder ./...
 	go vet -tags conformance ./...
 	cd tools && go vet ./...
+	go tool -modfile=tools/lint/go.mod golangci-lint run
+	cd tools && go tool -modfile=lint/go.mod golangci-lint run
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	tools/licences/licences.sh check ./cmd/... ./images/...
@@ -105,8 +109,15 @@ bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
 
-bin/%: $(SOURCES)
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
+bin/version: FORCE
+	@mkdir -p bin
+	@echo '$(VERSION)' > $@.new
+	@$(replace)
+
+FORCE:
+
+bin/%: $(SOURCES) bin/version
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
 # The licences that go along with a program.

@@ -164,7 +164,7 @@ func (c *Config) parseProperties(data map[string]string) field.ErrorList {
 			continue
 		}
 		if meant := resembles(key); meant != "" {
-			errs = append(errs, misspelt(key, meant))
+			errs = append(errs, misspelled(key, meant))
 			continue
 		}
 		c.Properties[key] = data[key]

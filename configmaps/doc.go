@@ -7,5 +7,7 @@
 // path of its field, its value and the remedy. No fault ever shows the value of a property or of service-token: people
 // keep credentials there.
 //
-// The package is pure: no client, clock or file. docs/config-reference.md is its prose, and a test compares the two.
+// It may import quantity and contract. It is pure: no client, clock or file. It never asks whether what a ConfigMap
+// names is there. docs/config-reference.md is its prose, and a test compares the two. It is not for import by other
+// modules.
 package configmaps

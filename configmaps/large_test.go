@@ -60,15 +60,15 @@ func TestLabelTooLong(t *testing.T) {
 }
 
 func TestPeeks(t *testing.T) {
-	labelled := good(map[string]string{"storage-class": "data"})
-	unlabelled := good(map[string]string{"storage-class": " data\n", "plugin-name": "example.com/x\n"})
-	delete(unlabelled.Labels, "storage-class")
+	labeled := good(map[string]string{"storage-class": "data"})
+	unlabeled := good(map[string]string{"storage-class": " data\n", "plugin-name": "example.com/x\n"})
+	delete(unlabeled.Labels, "storage-class")
 	for _, c := range []struct {
 		cm            *corev1.ConfigMap
 		class, plugin string
 	}{
-		{labelled, "silver", "flex-provisioner.io/dispatcher"},
-		{unlabelled, "data", "example.com/x"},
+		{labeled, "silver", "flex-provisioner.io/dispatcher"},
+		{unlabeled, "data", "example.com/x"},
 		{&corev1.ConfigMap{}, "", ""},
 	} {
 		if class, plugin := ClassName(c.cm), PluginName(c.cm); class != c.class || plugin != c.plugin {

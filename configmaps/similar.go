@@ -28,8 +28,8 @@ func resembles(key string) string {
 	return nearest
 }
 
-// misspelt is the error of a key that resembles a reserved one. It does not show the value: it may be a token.
-func misspelt(key, meant string) *field.Error {
+// misspelled is the error of a key that resembles a reserved one. It does not show the value: it may be a token.
+func misspelled(key, meant string) *field.Error {
 	return field.Forbidden(dataPath.Key(key), fmt.Sprintf("looks like a misspelling of the reserved key %q: write %q, or if a property is meant "+
 		"give it a name that is less like it, for example %q", meant, meant, "backend-"+key))
 }

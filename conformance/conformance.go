@@ -1,6 +1,3 @@
-// Package conformance tries a provisioner against the contract, without a cluster: a script or an image, in pods that the
-// dispatcher's own code builds and that run in a sandbox of this machine, with a double of the API server. Each check has a
-// row in Checks; docs/conformance.md is its prose.
 package conformance
 
 import (

@@ -90,9 +90,9 @@ func (r *run) said() string {
 	case r.ok():
 		return fmt.Sprintf("%s exited with code 0", r.Operation)
 	case strings.TrimSpace(r.Message) == "":
-		return fmt.Sprintf("%s exited with code %d and left no message", r.Operation, r.Exit.Code)
+		return fmt.Sprintf("%s exited with code %d and left no message", r.Operation, r.Code)
 	}
-	return fmt.Sprintf("%s exited with code %d, saying: %s", r.Operation, r.Exit.Code, r.Outcome.Message)
+	return fmt.Sprintf("%s exited with code %d, saying: %s", r.Operation, r.Code, r.Outcome.Message)
 }
 
 func newStage(o Options, s *subject, dir string) (*stage, error) {

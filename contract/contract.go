@@ -1,6 +1,3 @@
-// Package contract is what the dispatcher and a provisioner image agree on: where things lie inside the pod, what the
-// request says, what an exit code means, and which names mark the objects. Everything here is an interface that other
-// people's images are built against; docs/writing-a-provisioner.md is its prose.
 package contract
 
 // Names of the project's fixed objects.

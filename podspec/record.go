@@ -57,7 +57,7 @@ func (k RecordKey) sum(v *corev1.PersistentVolume) []byte {
 		"flex-provisioner record 1", v.Name, ClassOf(v), v.Annotations[contract.ProvisionedBy],
 		v.Annotations[contract.AnnIdentity], v.Annotations[contract.AnnConfig], v.Annotations[contract.AnnMadeBefore],
 	} {
-		// The length keeps two neighbouring texts apart.
+		// The length keeps two neighboring texts apart.
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 		mac.Write([]byte(text))
 	}

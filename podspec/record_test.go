@@ -27,7 +27,7 @@ func TestRecord(t *testing.T) {
 		{name: "another identity", change: func(v *corev1.PersistentVolume) { v.Annotations[contract.AnnIdentity] = `{"properties":{"a":"c"}}` }},
 		{name: "another config", change: func(v *corev1.PersistentVolume) { v.Annotations[contract.AnnConfig] = "cm/2@e" }},
 		{name: "another time", change: func(v *corev1.PersistentVolume) { delete(v.Annotations, contract.AnnMadeBefore) }},
-		{name: "text moved to its neighbour", change: func(v *corev1.PersistentVolume) {
+		{name: "text moved to its neighbor", change: func(v *corev1.PersistentVolume) {
 			v.Annotations[contract.AnnConfig], v.Annotations[contract.AnnMadeBefore] = "cm/1@d2026", "-01-01T00:00:00Z"
 		}},
 		{name: "no record", change: func(v *corev1.PersistentVolume) { delete(v.Annotations, contract.AnnRecord) }},

@@ -1,4 +1,3 @@
-// Package quantity reads Kubernetes quantities that people write.
 package quantity
 
 import (

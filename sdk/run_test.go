@@ -150,7 +150,7 @@ func TestLoadRequest(t *testing.T) {
 	for _, c := range []struct{ name, text, err string }{
 		{"no JSON", "{", "read request " + file + ": unexpected end of JSON input"},
 		{"no name", "{}", "read request " + file + ": volumeName is missing"},
-		{"of a later version", `{"volumeName": "pvc-1", "colour": {"name": "red"}}`, "<nil>"},
+		{"of a later version", `{"volumeName": "pvc-1", "color": {"name": "red"}}`, "<nil>"},
 	} {
 		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)

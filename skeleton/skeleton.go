@@ -1,4 +1,3 @@
-// Package skeleton makes the PersistentVolume that a provisioner completes.
 package skeleton
 
 import (

@@ -4,10 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 const long = `flex-provisioner runs a pod of a storage administrator's own container for each PersistentVolumeClaim.
@@ -29,7 +30,7 @@ func newCommand() *cobra.Command {
 		Use:           "flex-provisioner",
 		Short:         "Provision volumes by pods of your own image",
 		Long:          long,
-		Version:       version(),
+		Version:       version.String(),
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -62,11 +63,4 @@ func usage(c *cobra.Command) error {
 	}
 	_, err := fmt.Fprintf(c.OutOrStdout(), "%s\nFlags:\n%s", text, c.LocalFlags().FlagUsagesWrapped(width))
 	return err
-}
-
-func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

@@ -32,7 +32,7 @@ func recordKey(ctx context.Context, secrets clientcorev1.SecretInterface) (podsp
 		case len(key) >= podspec.MinRecordKey:
 			return key, nil
 		case len(key) > 0:
-			return nil, fmt.Errorf("Secret %s: data[%s] has %d bytes, it needs %d or more; restore it from a backup, or empty it to have a new one made",
+			return nil, fmt.Errorf("read Secret %s: data[%s] has %d bytes, it needs %d or more; restore it from a backup, or empty it to have a new one made",
 				recordKeySecret, recordKeyData, len(key), podspec.MinRecordKey)
 		}
 		key = make(podspec.RecordKey, podspec.MinRecordKey)

@@ -55,7 +55,7 @@ func TestRecordKeyOfAnother(t *testing.T) {
 func TestRecordKeyMissing(t *testing.T) {
 	for want, client := range map[string]*fake.Clientset{
 		"get Secret flex-provisioner-record-key with the key for the records on volumes (kubectl apply -k deploy/base makes it): ": fake.NewClientset(),
-		"Secret flex-provisioner-record-key: data[key] has 5 bytes, it needs 32 or more; ":                                         fake.NewClientset(secretWith([]byte("short"))),
+		"read Secret flex-provisioner-record-key: data[key] has 5 bytes, it needs 32 or more; ":                                    fake.NewClientset(secretWith([]byte("short"))),
 	} {
 		if _, err := recordKey(t.Context(), client.CoreV1().Secrets("flex-system")); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %s…", err, want)

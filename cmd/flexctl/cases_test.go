@@ -131,6 +131,7 @@ nodeAffinity:
 	{name: "conformance-key-twice", args: []string{"conformance", "x", "--parameter", "a=1", "--parameter", "a=2"}},
 
 	{name: "version", args: []string{"version"}},
+	{name: "version-flag", args: []string{"--version"}},
 	{name: "version-argument", args: []string{"version", "now"}},
 	{name: "unknown-command", args: []string{"make-pv"}},
 	{name: "complete-command", args: []string{"__complete", "re"}},

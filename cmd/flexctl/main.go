@@ -14,10 +14,8 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/version"
 )
-
-// version is set at link time by -X main.version=.
-var version = "devel"
 
 func main() {
 	conformance.Enter()
@@ -61,6 +59,7 @@ what the claim's owner sees, and ends with the exit code that the contract gives
   provision) mkdir -p "$dir"; flexctl create-pv --nfs "$SERVER:$dir" ;;
   delete)    rm -rf -- "$dir" ;;
   esac`,
+		Version:       version.String(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -78,7 +77,7 @@ func newVersionCommand() *cobra.Command {
 		Short: "Print the version",
 		Args:  atMost(0, "it takes none"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "flexctl", version)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "flexctl version", cmd.Root().Version)
 			return err
 		},
 	}

@@ -10,13 +10,14 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"text/template"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 // templates are the folders that new writes: class for every language, and one for each. Names end in .tmpl where Go would
@@ -92,8 +93,8 @@ func newProject(name, language, checkout string) (project, error) {
 	if language != "go" {
 		return p, nil
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && checkout == "" && isRelease(info.Main.Version) {
-		p.Version = info.Main.Version
+	if v := version.String(); checkout == "" && isRelease(v) {
+		p.Version = v
 		return p, nil
 	}
 	if checkout == "" {
@@ -109,8 +110,8 @@ func newProject(name, language, checkout string) (project, error) {
 	return p, nil
 }
 
-func isRelease(version string) bool {
-	return regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(version) && version != "v0.0.0"
+func isRelease(v string) bool {
+	return regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(v) && v != "v0.0.0"
 }
 
 // writeProject writes all or nothing that was not there before.

@@ -1,6 +1,3 @@
-// Package cluster tries a class that is installed on a real cluster: it makes claims as a user would, removes the pods that
-// serve them, uses the volumes and deletes them, and looks at what is there afterwards. It complements package conformance,
-// which tries the provisioner alone and far harder. Everything that it makes is in one namespace, and gone at the end.
 package cluster
 
 import (

@@ -1,6 +1,3 @@
-// Package sandbox runs a program as the kubelet runs a provisioner: alone in its process namespace, with a read-only root,
-// as its own user without capabilities, and with the contract's files at their true paths. It needs Linux, and either
-// root or user namespaces for everybody; nothing of it is left on the machine.
 package sandbox
 
 import (

@@ -1,5 +1,3 @@
-// Package policies holds the admission policies as the dispatcher ships them, so that it can tell whether those that are
-// in force in a cluster are still the same.
 package policies
 
 import "embed"

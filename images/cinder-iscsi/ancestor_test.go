@@ -140,8 +140,8 @@ func TestAncestorParameters(t *testing.T) {
 	if body := s.cinder.Calls().Of("POST /volumes")[0].Body; strings.Contains(body, "availability_zone") {
 		t.Errorf("a zone was asked for: %s", body)
 	}
-	s.with(map[string]string{"smartclone": "no", "colour": "red"}).provision(t.Context()).want(t, 64,
-		`[parameters[smartclone]: Unsupported value: "no": supported values: "true", "false", parameters[colour]: Forbidden: is not known; known are type, …`)
+	s.with(map[string]string{"smartclone": "no", "color": "red"}).provision(t.Context()).want(t, 64,
+		`[parameters[smartclone]: Unsupported value: "no": supported values: "true", "false", parameters[color]: Forbidden: is not known; known are type, …`)
 }
 
 // 9: one initiator name for everybody.

@@ -3,9 +3,18 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"slices"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
-func main() { sdk.Main(provisioner{root: os.Getenv(sdk.RootEnv), log: os.Stderr}) }
+func main() {
+	if slices.Equal(os.Args[1:], []string{"--version"}) {
+		fmt.Println("cinder-iscsi version", version.String())
+		return
+	}
+	sdk.Main(provisioner{root: os.Getenv(sdk.RootEnv), log: os.Stderr})
+}

@@ -1,3 +1,4 @@
+// Package hostpath is the test of the image hostpath, whose provisioner is a script.
 package hostpath
 
 import (

@@ -1,3 +1,4 @@
+// Package nfssubdir is the test of the image nfs-subdir, whose provisioner is a script.
 package nfssubdir
 
 import (

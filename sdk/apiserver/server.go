@@ -1,5 +1,3 @@
-// Package apiserver is a double of the API server, with what a provisioner pod may use of it and no more: its own
-// PersistentVolume, the Secrets of its namespace, the list of nodes. Objects are kept in memory and bound to nothing.
 package apiserver
 
 import (

@@ -1,5 +1,3 @@
-// Package sdktest tries a provisioner without a cluster: an API server that takes PersistentVolumes, and the files of a
-// pod in a directory.
 package sdktest
 
 import (

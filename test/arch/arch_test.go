@@ -25,6 +25,7 @@ const tags = "integration,e2e,cinder,conformance"
 var arrows = []arrow{
 	{"contract", nil},
 	{"quantity", nil},
+	{"version", nil},
 	{"skeleton", []string{"contract"}},
 	{"configmaps", []string{"quantity", "contract"}},
 	{"podspec", []string{"skeleton", "configmaps", "contract"}},
@@ -43,13 +44,14 @@ var arrows = []arrow{
 	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue",
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
-	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract"}},
-	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "quantity", "contract"}},
+	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract", "version"}},
+	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "quantity", "contract", "version"}},
 	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "skeleton", "contract"}},
 	{"sdk/...", []string{"contract"}},
 	{"conformance/sandbox", nil},
 	{"conformance/cluster", []string{"conformance", "quantity", "podspec", "configmaps", "contract"}},
 	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "audit", "podspec", "configmaps", "contract"}},
+	{"images/cinder-iscsi", []string{"images/cinder-iscsi/...", "sdk/...", "contract", "version"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
 	{"images/...", []string{"sdk/...", "contract"}},
 	{"test/...", []string{"..."}},
@@ -62,7 +64,7 @@ type arrow struct {
 
 // pkg is what go list says of a package. Imports are those of the program, the others those of its tests.
 type pkg struct {
-	Dir                                string
+	Dir, Name                          string
 	ImportPath                         string
 	Imports, TestImports, XTestImports []string
 	GoFiles                            []string
@@ -80,7 +82,7 @@ func ofTests(name string) bool {
 func list(t *testing.T) []pkg {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-e", "-tags", tags,
-		"-json=Dir,ImportPath,Imports,TestImports,XTestImports,GoFiles,Deps", "./...")
+		"-json=Dir,Name,ImportPath,Imports,TestImports,XTestImports,GoFiles,Deps", "./...")
 	cmd.Dir = filepath.Join("..", "..")
 	out, err := cmd.Output()
 	if err != nil {

@@ -190,7 +190,7 @@ func uidOf(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i
 func metaOf(namespace, name string, uid types.UID) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: uid, CreationTimestamp: metav1.Now(),
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", FieldsType: "FieldsV1",
-			FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{".":{}}},"f:spec":{"f:accessModes":{},"f:resources":{"f:requests":{".":{},"f:storage":{}}}}}`)}}}}
+			FieldsV1: metav1.NewFieldsV1(`{"f:metadata":{"f:annotations":{".":{}}},"f:spec":{"f:accessModes":{},"f:resources":{"f:requests":{".":{},"f:storage":{}}}}}`)}}}
 }
 
 func waitingClaim(i int) (string, runtime.Object) {

@@ -22,12 +22,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
-// act is what becomes of a class's pods.
+// act is what becomes of a class's pods. Without one the pod creates its volume, under its own identity, and has succeeded.
 type act string
 
 const (
-	// finish: the pod creates its volume, under its own identity, and has succeeded.
-	finish act = "finish"
 	// hang: the pod runs and never ends.
 	hang act = "hang"
 	// noImage: the pod waits for an image that cannot be pulled.
@@ -39,7 +37,7 @@ const (
 type player struct {
 	pods    kubernetes.Interface // as the kubelet
 	volumes kubernetes.Interface // as the pod
-	acts    map[string]act       // by class; finish where there is none
+	acts    map[string]act       // by class
 
 	mu     sync.Mutex
 	played map[types.UID]bool

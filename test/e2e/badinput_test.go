@@ -22,7 +22,7 @@ type badConfig struct {
 
 var badConfigs = []badConfig{
 	{
-		name: "misspelt key", changes: map[string]string{"node-selectr": "disk=ssd"},
+		name: "misspelled key", changes: map[string]string{"node-selectr": "disk=ssd"},
 		text: `data[node-selectr]: Forbidden: looks like a misspelling of the reserved key "node-selector": write "node-selector", or if a property is meant give it a name that is less like it, for example "backend-node-selectr"`,
 	},
 	{

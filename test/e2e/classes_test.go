@@ -75,7 +75,7 @@ func TestEditedWhileRunning(t *testing.T) {
 	class := s.class("a", setting{data: map[string]string{"zone": "west"}})
 	before := class.claim("before")
 	before.bound(soon)
-	class.edit(map[string]string{"zone": "east", "colour": "red"})
+	class.edit(map[string]string{"zone": "east", "color": "red"})
 	after := class.claim("after")
 	after.bound(soon)
 	for c, want := range map[*claim]string{before: "west", after: "east"} {
@@ -86,8 +86,8 @@ func TestEditedWhileRunning(t *testing.T) {
 	before.delete()
 	before.gone(soon)
 	env := class.env(contract.Delete, before.volumeName())
-	if env["ZONE"] != "west" || env["COLOUR"] != "red" {
-		t.Errorf("the delete pod saw zone %q and colour %q, want the west of its claim's time, and red, which is new", env["ZONE"], env["COLOUR"])
+	if env["ZONE"] != "west" || env["COLOR"] != "red" {
+		t.Errorf("the delete pod saw zone %q and color %q, want the west of its claim's time, and red, which is new", env["ZONE"], env["COLOR"])
 	}
 
 	// To another image.

@@ -201,7 +201,7 @@ func TestNodeLocalLost(t *testing.T) {
 	s.wait(patient, "claim gone", again.left)
 	for _, c := range []*claim{removed, again, undone} {
 		for _, p := range append(shared.ran(contract.Provision, c.UID), shared.ran(contract.Delete, c.UID)...) {
-			if node := p.Spec.NodeName; node != "" && node != s.name && !(c == removed && p.Labels[contract.LabelOperation] == string(contract.Provision)) {
+			if node := p.Spec.NodeName; node != "" && node != s.name && (c != removed || p.Labels[contract.LabelOperation] != string(contract.Provision)) {
 				t.Errorf("pod %s ran on node %q, and the storage is on %s", p.Name, node, s.name)
 			}
 		}

@@ -1,5 +1,3 @@
-// Package cinder is the few calls that the provisioner makes, each of them one request, and what their errors mean. Cinder
-// itself, and the state that a volume is in, are the flow's business.
 package cinder
 
 import (

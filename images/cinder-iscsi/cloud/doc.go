@@ -7,4 +7,7 @@
 //
 // Each is brought into the same settings, which Parse checks as a whole. Certificates are files of the same Secret.
 // Parsing is pure; Config.Connect does all I/O.
+//
+// It may import form and the SDK. It knows nothing of volumes, and never shows a credential in an error. It is not for
+// import by other modules.
 package cloud

@@ -1,5 +1,3 @@
-// Package cluster is what the provisioner needs of Kubernetes beside the PersistentVolume: the Secret with a volume's CHAP
-// credentials, and which nodes still use a volume. rbac.yaml, in the image's folder, grants just that.
 package cluster
 
 import (

@@ -1,4 +1,3 @@
-// Package clustertest is an API server with the rights that rbac.yaml grants to the Cinder provisioner.
 package clustertest
 
 import (

@@ -1,8 +1,3 @@
-// Package mapper turns Cinder's connection info into native Kubernetes volumes. It is pure: the same connection, parameters
-// and names give the same volume source, and nothing is asked of Cinder or of Kubernetes.
-//
-// There is one file for each kind of connection. What can be no native volume, or only an unsafe one, is refused with the
-// reason; the kinds are those of "driver_volume_type".
 package mapper
 
 import (

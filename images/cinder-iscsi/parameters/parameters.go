@@ -1,6 +1,3 @@
-// Package parameters reads what administrators write for the Cinder provisioner: the parameters of a StorageClass and the
-// properties of its ConfigMap. Both are strict: an unknown name or a wrong value is an error that names it, and all errors
-// come at once.
 package parameters
 
 import (

@@ -86,7 +86,7 @@ func TestPropertyErrors(t *testing.T) {
 		{"initiators", "node-1", `properties[initiators]: Invalid value: "node-1": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
 		{"wwpns", "1:0000090fa534185", `[properties[wwpns]: Invalid value: "1:0000090fa534185": must have 16 hexadecimal digits, properties[wwnns]: Required value: wwpns and wwnns are given both or not at all]`},
 		{"wwpns", "10000090fa534185", `properties[wwnns]: Required value: wwpns and wwnns are given both or not at all`},
-		{"colour", "red", `properties[colour]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, wwpns, wwnns`},
+		{"color", "red", `properties[color]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, wwpns, wwnns`},
 	} {
 		_, err := ParseProperties(map[string]string{c.key: c.value})
 		if err == nil || err.Error() != c.err {

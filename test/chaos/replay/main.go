@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -87,7 +88,11 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: replay DIRECTORY")
 		os.Exit(2)
 	}
-	if err := write(os.Args[1], filepath.Join(runtime.GOROOT(), "src", "runtime")); err != nil {
+	goroot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err == nil {
+		err = write(os.Args[1], filepath.Join(strings.TrimSpace(string(goroot)), "src", "runtime"))
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "replay:", err)
 		os.Exit(1)
 	}

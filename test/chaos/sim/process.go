@@ -18,12 +18,11 @@ import (
 // process is somebody who talks to the API server, and who may die between any two instructions. It is an
 // http.RoundTripper.
 type process struct {
-	w     *World
-	name  string // in the trace
-	role  string // dispatcher or pod: whose faults it gets
-	dead  chan struct{}
-	once  sync.Once
-	calls atomic.Int64
+	w    *World
+	name string // in the trace
+	role string // dispatcher or pod: whose faults it gets
+	dead chan struct{}
+	once sync.Once
 	// refuse is why the API server does not talk to this process at all now.
 	refuse func() error
 	// cuts are the watches that are open, to be closed by closing them.

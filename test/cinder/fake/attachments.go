@@ -58,7 +58,7 @@ func (f *Cinder) createAttachment(q *request) answer {
 		return notFound("Volume", in.Volume)
 	}
 	// A reserved volume takes more attachments of the same server.
-	if v.status != "available" && !v.multiattach && !(v.status == "reserved" && instance != "") {
+	if v.status != "available" && !v.multiattach && (v.status != "reserved" || instance == "") {
 		return invalid("Volume %s status must be available or downloading to reserve, but the current status is %s.", v.id, v.status)
 	}
 	if v.status == "available" {

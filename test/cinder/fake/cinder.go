@@ -1,14 +1,3 @@
-// Package fake is a Cinder that lives in the test's process: block storage API v3 over HTTP, and Keystone v3 where asked
-// for, with state, errors and texts as recorded from the real one (../recordings), and with faults that the real one has
-// only on bad days.
-//
-//	f := fake.New(t, fake.WithKeystone())
-//	lost := f.Fault(fake.On("os-reserve").AfterEffect().Close())
-//	... use f.Endpoint(), f.AuthURL(), f.Identity() ...
-//	if got := f.Volume("pvc-1").Status; got != "in-use" { ... }
-//	if got := f.Calls().Count("os-reserve"); got != 1 { ... }
-//
-// A volume passes through "creating" and "deleting" as WithPace says. Nothing else happens by itself.
 package fake
 
 import (
@@ -73,7 +62,7 @@ func (f *Cinder) URL() string { return f.url }
 // Endpoint is the API's URL without a project: what a standalone user configures today, ".../v3".
 func (f *Cinder) Endpoint() string { return f.url + "/v3" }
 
-// ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalogue: ".../v3/PROJECT".
+// ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalog: ".../v3/PROJECT".
 func (f *Cinder) ProjectEndpoint(project string) string { return f.Endpoint() + "/" + project }
 
 // AuthURL is Keystone's URL, ".../v3". It fails the test where there is no Keystone.

@@ -42,15 +42,15 @@ func WithKeystone(identities ...Identity) Option {
 // WithTokenLife sets how long tokens are valid; the default is an hour. It comes after WithKeystone, as the next two do.
 func WithTokenLife(d time.Duration) Option { return func(f *Cinder) { f.keystone.ttl = d } }
 
-// WithRegion sets the catalogue's region; the default is RegionOne.
+// WithRegion sets the catalog's region; the default is RegionOne.
 func WithRegion(name string) Option { return func(f *Cinder) { f.keystone.region = name } }
 
-// WithInterface adds an interface ("internal", "admin") to the catalogue, at this URL, or the fake's own where it is empty.
+// WithInterface adds an interface ("internal", "admin") to the catalog, at this URL, or the fake's own where it is empty.
 func WithInterface(name, url string) Option {
 	return func(f *Cinder) { f.keystone.interfaces = append(f.keystone.interfaces, iface{name, url}) }
 }
 
-// WithServiceTypes sets under which types the catalogue has Cinder; the default is volumev3 and block-storage.
+// WithServiceTypes sets under which types the catalog has Cinder; the default is volumev3 and block-storage.
 func WithServiceTypes(types ...string) Option { return func(f *Cinder) { f.keystone.types = types } }
 
 func (f *Cinder) addIdentity(i Identity) {

@@ -14,11 +14,11 @@ type keystone struct {
 	tokens     map[string]*token
 	ttl        time.Duration
 	region     string
-	types      []string // of the catalogue's block storage services
+	types      []string // of the catalog's block storage services
 	interfaces []iface
 }
 
-// iface is where the catalogue says that an interface of Cinder is; an empty URL is the fake's own.
+// iface is where the catalog says that an interface of Cinder is; an empty URL is the fake's own.
 type iface struct{ name, url string }
 
 type token struct {

@@ -103,10 +103,10 @@ func match(routes []route, method, path string) (found route, id, sub string) {
 		fits := true
 		var i, s string
 		for n := range want {
-			switch {
-			case want[n] == "{id}":
+			switch want[n] {
+			case "{id}":
 				i = got[n]
-			case want[n] == "{sub}":
+			case "{sub}":
 				s = got[n]
 			default:
 				fits = fits && want[n] == got[n]
