@@ -118,7 +118,7 @@ func (p tenants) run(pod *corev1.Pod) {
 	op, uid, _, _ := podspec.ParseName(pod.Name)
 	switch kind := path.Ext(class); {
 	case kind == ".hangs":
-		p.server.Create(apiserver.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod.Name + ".1"}, Type: corev1.EventTypeWarning, Reason: "FailedMount",
+		_, _ = p.server.Create(apiserver.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod.Name + ".1"}, Type: corev1.EventTypeWarning, Reason: "FailedMount",
 			Message: "secret not found", InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: pod.Name, UID: pod.UID}})
 		return
 	case op == contract.Provision && kind == ".fails":

@@ -42,7 +42,7 @@ func boundPair(t testing.TB, i int) (*corev1.PersistentVolume, *corev1.Persisten
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("data-%d", i), UID: types.UID(uid), ResourceVersion: fmt.Sprint(1000 + i), CreationTimestamp: metav1.Now(),
 			Finalizers: []string{"kubernetes.io/pvc-protection"}, Labels: map[string]string{"app": "x"},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:accessModes":{}}}`)}}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "kubectl", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:accessModes":{}}}`)}},
 			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "p", "volume.beta.kubernetes.io/storage-provisioner": "p",
 				"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes", corev1.LastAppliedConfigAnnotation: "{}"}},
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: podspec.VolumeName(uid), StorageClassName: &class, VolumeMode: &mode,

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -261,5 +260,3 @@ func claimNamespace(v *corev1.PersistentVolume) string {
 	}
 	return v.Spec.ClaimRef.Namespace
 }
-
-func logger(ctx context.Context) klog.Logger { return klog.FromContext(ctx) }

@@ -27,7 +27,7 @@ var (
 	Key = podspec.RecordKey(bytes.Repeat([]byte{1}, podspec.MinRecordKey))
 )
 
-// Has says that the words have this one. Words that are not known panic: a misspelt one would say nothing.
+// Has says that the words have this one. Words that are not known panic: a misspelled one would say nothing.
 func Has(words, word string, known []string) bool {
 	fields := strings.Fields(words)
 	for _, w := range fields {

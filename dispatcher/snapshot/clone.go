@@ -48,10 +48,11 @@ func (s *Snapshot) CloneToRecord(provisions []Attempt) string {
 // request.
 func CloneOf(claim *corev1.PersistentVolumeClaim) (name, fault string) {
 	if request, ok := claim.Annotations[contract.AnnCloneRequest]; ok {
-		namespace, found := claim.Namespace, false
-		if namespace, name, found = strings.Cut(request, "/"); !found {
-			namespace, name = claim.Namespace, request
+		namespace, of, found := strings.Cut(request, "/")
+		if !found {
+			namespace, of = claim.Namespace, request
 		}
+		name = of
 		switch {
 		case name == "" || namespace == "" || strings.Contains(name, "/"):
 			return "", fmt.Sprintf("annotation %s is %q: it must be the name of a claim in the same namespace", contract.AnnCloneRequest, request)
