@@ -12,9 +12,6 @@ import (
 func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []string {
 	var faults []string
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	if v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound {
-		say("somebody deleted it before it was bound")
-	}
 	if ref := v.Spec.ClaimRef; ref == nil {
 		say("spec.claimRef is missing")
 	} else if ref.UID != claim.UID || ref.Namespace != claim.Namespace || ref.Name != claim.Name {
@@ -35,6 +32,9 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 	}
 	if asked, made := ModeOf(claim.Spec.VolumeMode), ModeOf(v.Spec.VolumeMode); asked != made {
 		say("spec.volumeMode is %s, not %s", made, asked)
+	}
+	if len(faults) == 0 && v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound { // else the dispatcher deleted it
+		say("somebody deleted it before it was bound")
 	}
 	return faults
 }
