@@ -81,7 +81,7 @@ func TestTargets(t *testing.T) {
 // ours are the documents at the top, and those of docs/ whose form is checked here.
 func ours(t *testing.T) []string {
 	t.Helper()
-	list := []string{"README.md", "CHANGELOG.md", "SECURITY.md"}
+	list := []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
 	for _, name := range []string{"crash-points", "dependencies", "design-notes", "events", "metrics", "operations", "restore", "writing-a-provisioner",
 		"authors-shell", "authors-go", "authors-python"} {
 		list = append(list, "docs/"+name+".md")
