@@ -43,6 +43,12 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcile.Plan, place string, err error) {
 	for confirmed := reconcile.Nothing; ; confirmed = p.Confirm {
 		p = reconcile.Decide(s)
+		c.queue.UserWaits(s.UID, s.UserWaits())
+		if node, ok := p.Deferrable(s); ok {
+			if until := c.queue.DeferCleanup(s.UID, node, s.Now); !until.IsZero() {
+				p.Defer(until)
+			}
+		}
 		var order *snapshot.Order
 		if create, ok := reconcile.Find[reconcile.CreatePod](p); ok {
 			order = &create.Order

@@ -80,8 +80,6 @@ func doStep(q *Queue, words []string) (waits bool) {
 	return false
 }
 
-var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-
 func acquire(q *Queue, class, uid string, limit int) bool {
 	_, _, ok := q.Acquire(class, uid, "pod-"+uid, limit, noon)
 	return ok

@@ -23,10 +23,12 @@ type Queue struct {
 	workers   int
 	running   sync.WaitGroup
 
-	mu      sync.Mutex
-	ctx     context.Context // set by Start
-	items   map[string]*item
-	classes map[string]*class
+	mu       sync.Mutex
+	ctx      context.Context // set by Run
+	items    map[string]*item
+	classes  map[string]*class
+	deferred int            // items whose cleanup is deferred
+	ended    map[string]int // the pods of deferred cleanups, by node
 }
 
 // item is a claim of which anything is going on.
@@ -34,6 +36,10 @@ type item struct {
 	class, namespace string
 	// fresh says that nobody has looked at it yet.
 	fresh bool
+	// userWaits says that somebody waits for the claim's volume, or for its end.
+	userWaits bool
+	// cleanup is set while the claim's cleanup is deferred.
+	cleanup *deferral
 	// number in line while the claim waits for a place for its pod, else 0. asked says that the present look asked for one. tellAt
 	// is when the user is told of the wait, zero where the claim has not waited since its last pod.
 	number uint64
@@ -45,12 +51,15 @@ type item struct {
 type class struct {
 	work   workqueue.TypedRateLimitingInterface[string]
 	active int // items
+	// userWaits counts the items with a user who waits, and deferred are those whose cleanup is deferred.
+	userWaits int
+	deferred  map[string]bool
 	concurrency
 }
 
 // New makes a queue whose classes have so many workers each.
 func New(workers int, reconcile Reconcile) *Queue {
-	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}}
+	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}, ended: map[string]int{}}
 }
 
 // Start lets the workers run until ctx ends. What was added before waits until then.
@@ -104,7 +113,7 @@ func (q *Queue) note(name, namespace, uid string, fresh bool) *class {
 func (q *Queue) class(name string) *class {
 	c, ok := q.classes[name]
 	if !ok {
-		c = &class{work: q.newWork(), concurrency: newConcurrency()}
+		c = &class{work: q.newWork(), deferred: map[string]bool{}, concurrency: newConcurrency()}
 		q.classes[name] = c
 		if q.ctx != nil {
 			q.startWorkers(name, c)
@@ -175,12 +184,21 @@ func (q *Queue) Forget(uid string, keep bool) {
 		return
 	}
 	c := q.class(it.class)
+	woken := q.setUserWaits(it, false)
+	q.endDeferral(uid, it)
 	c.leave(it, false)
 	if !keep {
 		delete(q.items, uid)
 		c.active--
 	}
 	q.requeueNextAndUnlock(c)
+	q.requeueEach(woken)
+}
+
+func (q *Queue) requeueEach(uids []string) {
+	for _, uid := range uids {
+		q.Requeue(uid)
+	}
 }
 
 // EndClass ends the queue of a class that does not exist any more, unless something of it is going on. It begins again when

@@ -75,6 +75,21 @@ func nameNeeded(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return s.Pending() && (a.Number == 0 || s.Newest(a)) || a.Op == contract.Delete && a.Number == 0 && len(s.Of(contract.Delete)) > 0
 }
 
+// Deferrable says that a plan only ends attempts, for which nobody waits, and on which node the first of their pods ran. What a
+// plan says, confirms or looks at again beside that does not count. A pod that somebody deletes is waited for by whoever does.
+// After an expansion the next one waits for its records.
+func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
+	if s.UserWaits() || p.Confirm == Everything || p.ProtectedBy != "" || len(p.Actions) == 0 || len(s.Attempts) == 0 || len(s.Of(contract.Expand)) > 0 {
+		return "", false
+	}
+	for _, action := range p.Actions {
+		if c, ok := action.(CleanUpPod); !ok || c.KeepName || c.Pod.DeletionTimestamp != nil {
+			return "", false
+		}
+	}
+	return p.Actions[0].(CleanUpPod).Pod.Spec.NodeName, true
+}
+
 // WaitForPlace puts an attempt off while its class has as many pods as it may have. From tellAt on the user is told.
 func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int, tellAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
@@ -84,4 +99,10 @@ func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int
 		return
 	}
 	p.say(events.ConcurrencyLimitReached(events.For(order.Op, s.Claim, s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
+}
+
+// Defer puts the plan's actions off.
+func (p *Plan) Defer(until time.Time) {
+	p.Actions, p.Confirm, p.Forget = nil, Nothing, false
+	p.requeueAt(until)
 }

@@ -66,6 +66,36 @@ func TestFailedPodTTL(t *testing.T) {
 	}
 }
 
+// What only ends attempts may wait while users of the class do.
+func TestDeferrable(t *testing.T) {
+	for _, c := range []struct {
+		scene
+		want bool
+	}{
+		{scene{name: "claim bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}, true},
+		{scene{name: "claim to be bound", volume: "fits", pods: []string{"prov-0 done"}}, false},
+		{scene{name: "volume gone", claim: "none", pods: []string{"del-0 done"}}, true},
+		{scene{name: "volume to go", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}}, false},
+		{scene{name: "undone, claim waits", pods: []string{"prov-0 failed", "del-0 done"}}, false},
+		{scene{name: "nothing to do", claim: "bound", volume: "fits bound"}, false},
+		{scene{name: "a pod that somebody deletes", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done deleting"}}, false},
+		{scene{name: "an expansion", claim: "bound", volume: "fits bound", pods: []string{"exp-0 done other"}}, false},
+		{scene{name: "a retained pod", claim: "none", pods: []string{"prov-1 failed kept"}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := c.snapshot()
+			p := Decide(s)
+			node, got := p.Deferrable(s)
+			if got != c.want || got != (node == "node1") {
+				t.Fatalf("deferrable: %t on %q, want %t: %s", got, node, c.want, describe(p))
+			}
+			if p.Defer(noon.Add(time.Minute)); got && describe(p) != describe(Plan{Events: p.Events, RequeueAt: noon.Add(time.Minute)}) {
+				t.Errorf("deferred: %s", describe(p))
+			}
+		})
+	}
+}
+
 // Whoever waits for the class's concurrency is told where it looks, and not before it has waited for a while: see docs/events.md.
 func TestWaitForPlace(t *testing.T) {
 	claim, volume, record := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "record"}}

@@ -90,6 +90,11 @@ func (s *Snapshot) Pending() bool {
 	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && (s.Class == nil || s.Class.Provisioner == s.Provisioner)
 }
 
+// UserWaits says that somebody waits for the next step: for a volume, or for its end.
+func (s *Snapshot) UserWaits() bool {
+	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
+}
+
 // Expandable says that this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
 // provisioner pod of this dispatcher made the volume.
 func (s *Snapshot) Expandable() bool {
