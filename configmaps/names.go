@@ -48,7 +48,7 @@ func CheckIdentity(properties, parameters map[string]string) field.ErrorList {
 		owners[contract.EnvName(key)] = key
 	}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
-		if owner, taken := owners[contract.EnvName(key)]; taken && !strings.Contains(key, "/") {
+		if owner, taken := owners[contract.EnvName(key)]; taken {
 			errs = append(errs, sameName(path.Key(key), dataPath.Key(owner), key))
 		}
 	}
@@ -65,7 +65,10 @@ func checkPairs(pairs map[string]string, path *field.Path) field.ErrorList {
 		errs = append(errs, CheckName(key, path.Key(key))...)
 		errs = append(errs, checkText(pairs[key], path.Key(key))...)
 		name := contract.EnvName(key)
-		if owner, taken := owners[name]; taken && name != "" {
+		if name == "" {
+			continue
+		}
+		if owner, taken := owners[name]; taken {
 			errs = append(errs, sameName(path.Key(key), path.Key(owner), key))
 			continue
 		}
