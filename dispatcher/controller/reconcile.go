@@ -29,8 +29,11 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 		c.Recorder.SetProtected(uid, class, p.ProtectedBy)
 		created, err = c.apply(ctx, s, p)
 	}
-	if cached := c.Cache.Pod(place); !created && (cached == nil || podspec.OutcomeOf(cached).Final()) {
-		c.queue.Release(class, place) // a pod that was found, and has not ended, has the place
+	if place != "" && !created {
+		// A pod that was found, and has not ended, has the place.
+		if cached := c.Cache.Pod(place); cached == nil || podspec.OutcomeOf(cached).Final() {
+			c.queue.Release(class, place)
+		}
 	}
 	if err != nil || p.Forget && c.forget(uid, class, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
