@@ -138,8 +138,8 @@ func protection(s *snapshot.Snapshot) (podspec.Reason, string) {
 		return events.ReasonStopped, s.DeletionsStopped
 	}
 	if v := s.Foreign; v != nil && v.Annotations[contract.AnnAllowDelete] != "true" {
-		return events.ReasonHeld, fmt.Sprintf("volume %s was made by provisioner %s, which may have taken over what an earlier attempt of this dispatcher made; "+
-			"if that is to be removed: kubectl annotate pv %s %s=true", v.Name, podspec.OneLine(v.Annotations[contract.ProvisionedBy]), v.Name, contract.AnnAllowDelete)
+		return events.ReasonHeld, fmt.Sprintf("volume %s was made by provisioner %.64q, which may have taken over what an earlier attempt of this dispatcher made; "+
+			"if that is to be removed: kubectl annotate pv %s %s=true", v.Name, v.Annotations[contract.ProvisionedBy], v.Name, contract.AnnAllowDelete)
 	}
 	if s.Volume == nil || !s.Released || len(s.Of(contract.Provision)) > 0 || s.Volume.Annotations[contract.AnnAllowDelete] == "true" {
 		return podspec.ReasonNone, ""
