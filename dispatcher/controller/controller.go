@@ -18,6 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/queue"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -45,6 +46,7 @@ type Options struct {
 // Controller reconciles claims. Make it with New, call Listen before the caches fill, and Run once they have.
 type Controller struct {
 	Options
+	writer  writer.Writer
 	queue   *queue.Queue
 	memory  *memory
 	judging workqueue.TypedDelayingInterface[string] // classes whose ConfigMaps changed
@@ -52,7 +54,7 @@ type Controller struct {
 
 // New makes a controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, memory: newMemory(), judging: workqueue.NewTypedDelayingQueue[string]()}
+	c := &Controller{Options: o, writer: writer.Writer{Client: o.Client}, memory: newMemory(), judging: workqueue.NewTypedDelayingQueue[string]()}
 	c.queue = queue.New(o.Workers, c.reconcile)
 	return c
 }

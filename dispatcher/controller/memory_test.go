@@ -34,7 +34,7 @@ func TestClaimRef(t *testing.T) {
 			s.Add(snapshot.NewAttempt(c.pod, ""))
 		}
 		if claim := claimRef(s); claim != nil {
-			got = nameOf(claim)
+			got = claim.Namespace + "/" + claim.Name
 			if claim.UID != dispatchertest.UID {
 				t.Errorf("%s: it has the UID %s", name, claim.UID)
 			}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -87,15 +88,15 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 	for _, action := range p.Actions {
 		switch a := action.(type) {
 		case reconcile.RepairVolume:
-			err = c.repairVolume(ctx, s.Volume, a.Patch)
+			err = c.writer.RepairVolume(ctx, s.Volume, a.Patch)
 		case reconcile.SetCloneOf:
-			err = c.setCloneOf(ctx, s.Claim, a.Source)
+			err = c.writer.SetCloneOf(ctx, s.Claim, a.Source)
 		case reconcile.SetCapacity:
-			err = c.setCapacity(ctx, s.Volume, a.Size)
+			err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
 		case reconcile.SetResizeStatus:
-			err = c.setResizeStatus(ctx, s, a.Status)
+			s.Claim, err = c.writer.SetResizeStatus(ctx, s.Claim, a.Status, metav1.NewTime(s.Now))
 		case reconcile.RetractVolume:
-			err = c.retractVolume(ctx, s.Volume)
+			err = c.writer.RetractVolume(ctx, s.Volume)
 		case reconcile.CreatePod:
 			created, err = c.createPod(ctx, s, a.Order)
 		case reconcile.StopPod:
@@ -104,7 +105,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			err = c.removeVolume(ctx, s)
 		case reconcile.Reschedule:
 			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
-			err = c.reschedule(ctx, s.Claim)
+			err = c.writer.Reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
 			err = c.cleanUpPod(ctx, s.UID, a)
 		case reconcile.ResyncClaim:
@@ -154,7 +155,7 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	}
 	log := klog.FromContext(ctx)
 	c.memory.expect(s.UID, pod)
-	now, err := c.postPod(ctx, pod)
+	now, err := c.writer.CreatePod(ctx, pod)
 	switch {
 	case err == nil:
 		c.memory.expect(s.UID, now)
@@ -184,7 +185,7 @@ func (c *Controller) removeVolume(ctx context.Context, s *snapshot.Snapshot) err
 		return nil
 	}
 	c.memory.deleteVolume(s.Volume.UID, s.Now)
-	if err := c.deleteVolume(ctx, s.Volume); err != nil {
+	if err := c.writer.DeleteVolume(ctx, s.Volume); err != nil {
 		return err
 	}
 	c.memory.change(s.UID, func(m *claimMemory) { m.deleted = s.Volume.UID })

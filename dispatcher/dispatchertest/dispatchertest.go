@@ -1,4 +1,5 @@
-// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages.
+// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages. It is not for import by
+// other modules.
 package dispatchertest
 
 import (

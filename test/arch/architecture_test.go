@@ -74,9 +74,6 @@ func TestPublic(t *testing.T) {
 		if p.Name == "main" || len(p.GoFiles) == 0 {
 			continue // nobody can import it
 		}
-		if fits(p.name(), "dispatcher/...") {
-			continue // its comments do not say so yet
-		}
 		if says := strings.Contains(comment(t, p), "not for import by other modules"); says == slices.Contains(public, p.name()) {
 			t.Errorf("package %s: its comment says that it is not for import by other modules: %t", p.name(), says)
 		}

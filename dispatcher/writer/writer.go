@@ -1,0 +1,156 @@
+package writer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+)
+
+// Writer writes by a client. Errors name the object. An object that is gone needs no patch, so that its absence is no error there.
+type Writer struct{ Client kubernetes.Interface }
+
+// patch is the one way in which an object is changed. metadata and other fields are of a merge patch, or of a strategic one where
+// kind says so. into takes the changed object; nil spares decoding it, which would be a good
+// part of what a claim costs here.
+func (w Writer) patch(ctx context.Context, kind types.PatchType, resource string, object metav1.Object, fields map[string]any, into *corev1.PersistentVolumeClaim, subresources ...string) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return fmt.Errorf("encode patch of %s %s: %w", resource, object.GetName(), err)
+	}
+	namespace := object.GetNamespace()
+	answer := w.Client.CoreV1().RESTClient().Patch(kind).NamespaceIfScoped(namespace, namespace != "").
+		Resource(resource).Name(object.GetName()).SubResource(subresources...).Body(body).Do(ctx)
+	if err = answer.Error(); err == nil && into != nil {
+		err = answer.Into(into)
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("patch %s %s: %w", resource, nameOf(object), err)
+	}
+	return nil
+}
+
+func nameOf(object metav1.Object) string {
+	if object.GetNamespace() == "" {
+		return object.GetName()
+	}
+	return object.GetNamespace() + "/" + object.GetName()
+}
+
+func metadata(fields map[string]any) map[string]any { return map[string]any{"metadata": fields} }
+
+// withoutFinalizer is for a strategic merge patch that takes one finalizer off and leaves what others add or take meanwhile. The UID
+// makes it fail on a later object of the same name.
+func withoutFinalizer(uid types.UID, name string) map[string]any {
+	return map[string]any{"uid": uid, "$deleteFromPrimitiveList/finalizers": []string{name}}
+}
+
+// unmanaged makes the API server forget who wrote which field, which spares it the comparison of all fields. It is for the last write
+// to an object.
+func unmanaged(fields map[string]any) map[string]any {
+	fields["managedFields"] = []any{map[string]any{}}
+	return fields
+}
+
+// RepairVolume gives a volume what it lacks, by the fields of podspec.Repair.
+func (w Writer) RepairVolume(ctx context.Context, v *corev1.PersistentVolume, fields map[string]any) error {
+	return w.patch(ctx, types.MergePatchType, "persistentvolumes", v, fields, nil)
+}
+
+// SetCloneOf writes on a claim which claim its volume is a clone of.
+func (w Writer) SetCloneOf(ctx context.Context, claim *corev1.PersistentVolumeClaim, source string) error {
+	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim,
+		metadata(map[string]any{"uid": claim.UID, "annotations": map[string]any{contract.AnnCloneOf: source}}), nil)
+}
+
+// SetCapacity writes the capacity that the storage has by now. The resource version keeps an old cache from taking it back.
+func (w Writer) SetCapacity(ctx context.Context, v *corev1.PersistentVolume, size resource.Quantity) error {
+	fields := metadata(map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion})
+	fields["spec"] = map[string]any{"capacity": corev1.ResourceList{corev1.ResourceStorage: size}}
+	return w.patch(ctx, types.MergePatchType, "persistentvolumes", v, fields, nil)
+}
+
+// SetResizeStatus writes how an expansion stands into a claim's status. It returns the claim that it leaves, and the claim as it was
+// where it is gone.
+func (w Writer) SetResizeStatus(ctx context.Context, claim *corev1.PersistentVolumeClaim, status *resize.Status, now metav1.Time) (*corev1.PersistentVolumeClaim, error) {
+	left := &corev1.PersistentVolumeClaim{}
+	if err := w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim, status.Patch(claim, now), left, "status"); err != nil || left.UID == "" {
+		return claim, err
+	}
+	return left, nil
+}
+
+// Reschedule asks the scheduler for another node. The resource version makes sure that it is this choice that is undone.
+func (w Writer) Reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
+	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim,
+		metadata(map[string]any{"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{snapshot.AnnSelectedNode: nil}}), nil)
+}
+
+// CreatePod sends the order once. The client would send it again a second or more after an answer of 429, when what was confirmed
+// before need not be so any more.
+func (w Writer) CreatePod(ctx context.Context, pod *corev1.Pod) (*corev1.Pod, error) {
+	created := &corev1.Pod{}
+	return created, w.Client.CoreV1().RESTClient().Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Body(pod).Do(ctx).Into(created)
+}
+
+// RetractVolume deletes a volume that keeps its finalizer, if it is still as it was when it was judged: not bound. That it does not
+// exist is an error.
+func (w Writer) RetractVolume(ctx context.Context, v *corev1.PersistentVolume) error {
+	err := w.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID, ResourceVersion: &v.ResourceVersion}})
+	if err != nil {
+		return fmt.Errorf("delete volume %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// DeleteVolume deletes a volume whose storage is gone. The library would do it too, if Delete told it so. But its cache lags behind its
+// own writes, so that it deletes one volume in four twice.
+func (w Writer) DeleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {
+	err := w.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete volume %s: %w", v.Name, err)
+	}
+	return w.patch(ctx, types.StrategicMergePatchType, "persistentvolumes", v, metadata(unmanaged(withoutFinalizer(v.UID, contract.VolumeFinalizer))), nil)
+}
+
+// KeepPodName marks a pod whose outcome has been acted on, and whose name must stay taken.
+func (w Writer) KeepPodName(ctx context.Context, pod *corev1.Pod) error {
+	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod,
+		metadata(map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}}), nil)
+}
+
+// ReleasePod takes the finalizer off a pod whose outcome has been acted on. last says that nothing is written to it after that but
+// its deletion.
+func (w Writer) ReleasePod(ctx context.Context, pod *corev1.Pod, last bool) error {
+	fields := withoutFinalizer(pod.UID, contract.PodFinalizer)
+	if last {
+		fields = unmanaged(fields)
+	}
+	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod, metadata(fields), nil)
+}
+
+// DeletePod deletes a pod, with atOnce without a grace period: no container of it runs any more. That it does not exist is an error.
+func (w Writer) DeletePod(ctx context.Context, pod *corev1.Pod, atOnce bool) error {
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+	if atOnce {
+		none := int64(0)
+		options.GracePeriodSeconds = &none
+	}
+	if err := w.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options); err != nil {
+		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
+	}
+	return nil
+}
