@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // views are the points of view, each with a file in testdata.
@@ -77,7 +79,7 @@ func (t table) object(a attempt) map[string]any {
 	case a.Body != nil:
 		return a.Body
 	case a.Base != "":
-		return merged(t.base(a.Base), a.Patch)
+		return request.Merged(t.base(a.Base), a.Patch)
 	}
 	return nil
 }
@@ -85,7 +87,7 @@ func (t table) object(a attempt) map[string]any {
 func (t table) base(name string) map[string]any {
 	base := t.Bases[name]
 	if from, made := base["from"].(string); made {
-		return merged(t.base(from), merged(base, map[string]any{"from": nil}))
+		return request.Merged(t.base(from), request.Merged(base, map[string]any{"from": nil}))
 	}
 	return base
 }
@@ -100,27 +102,6 @@ func readTable(view string) (table, error) {
 		return t, fmt.Errorf("read testdata/%s.yaml: %w", view, err)
 	}
 	return t, nil
-}
-
-// merged is the object with a merge patch (RFC 7386) applied; neither is changed.
-func merged(object, patch map[string]any) map[string]any {
-	out := map[string]any{}
-	for key, value := range object {
-		out[key] = value
-	}
-	for key, value := range patch {
-		inner, isMap := value.(map[string]any)
-		switch {
-		case value == nil:
-			delete(out, key)
-		case isMap:
-			old, _ := out[key].(map[string]any)
-			out[key] = merged(old, inner)
-		default:
-			out[key] = value
-		}
-	}
-	return out
 }
 
 // many is text that is repeated: {5000 x}.

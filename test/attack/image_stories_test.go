@@ -17,6 +17,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // stolenToken makes the volume of a pod that runs, with the pod's token and with "patch" applied to what the pod would make.
@@ -28,8 +29,8 @@ func stolenToken(s *story) {
 	s.await(patient, "its pod runs", func() (lack string) { pod, lack = s.running(s.ctx, claim); return lack })
 	var volume map[string]any
 	s.ok(yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), &volume))
-	volume = merged(volume, map[string]any{"spec": map[string]any{"nfs": map[string]any{"server": "10.99.0.1", "path": directory(claim)}}})
-	s.makeAs(pod, merged(volume, s.forgery()))
+	volume = request.Merged(volume, map[string]any{"spec": map[string]any{"nfs": map[string]any{"server": "10.99.0.1", "path": directory(claim)}}})
+	s.makeAs(pod, request.Merged(volume, s.forgery()))
 	made := s.volumeOf(s.ctx, claim)
 	s.ok(s.open(claim))
 	s.told(claim.UID, made.UID)
@@ -53,7 +54,7 @@ func (s *story) forgery() map[string]any {
 			annotations[key] = value
 		}
 	}
-	return merged(patch, map[string]any{"metadata": map[string]any{"annotations": annotations}})
+	return request.Merged(patch, map[string]any{"metadata": map[string]any{"annotations": annotations}})
 }
 
 // makeAs creates the volume with the token of the pod.
@@ -114,7 +115,7 @@ func hostileWords(s *story) {
 // strangeVolume makes a volume that no pod of ours made and no policy keeps out, as a tool that restores backups may. The
 // dispatcher has to go on.
 func strangeVolume(s *story) {
-	volume := merged(map[string]any{
+	volume := request.Merged(map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolume", "metadata": map[string]any{"name": s.name, "annotations": map[string]any{contract.ProvisionedBy: contract.ProvisionerName}},
 		"spec": map[string]any{"capacity": map[string]any{"storage": "1Gi"}, "accessModes": []any{"ReadWriteMany"}, "storageClassName": className,
 			"persistentVolumeReclaimPolicy": "Retain", "nfs": map[string]any{"server": "10.99.0.1", "path": "/none"}},

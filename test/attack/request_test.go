@@ -11,11 +11,11 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // identity is who sends a request: a user, or the holder of a ServiceAccount's token.
@@ -64,53 +64,24 @@ func (w *world) token(ctx context.Context, namespace, account, pod string) (stri
 	return answer.Status.Token, nil
 }
 
-// send makes the case's request as a dry run. A connection, a POST without a body, knows none.
+// send makes the case's request as a dry run.
 func (w *world) send(ctx context.Context, data table, a attempt) (answer map[string]any, err error) {
 	client, known := w.clients[a.As]
 	if !known {
 		return nil, fmt.Errorf("identity %q is unknown", a.As)
 	}
-	calls := client.CoreV1().RESTClient()
-	var call *rest.Request
-	switch a.Verb {
-	case "GET":
-		call = calls.Get()
-	case "POST":
-		call = calls.Post()
-	case "PUT":
-		call = calls.Put()
-	case "PATCH":
-		call = calls.Patch(types.StrategicMergePatchType)
-	case "DELETE":
-		call = calls.Delete()
-	default:
-		return nil, fmt.Errorf("verb %q is none of GET, POST, PUT, PATCH, DELETE", a.Verb)
-	}
 	path := filled(a.Path, w.names)
 	if !strings.HasPrefix(path, "/") {
 		path = "/api/v1/namespaces/" + contract.ProvisionersNamespace + "/" + path
 	}
-	call = call.RequestURI(path)
-	object := data.object(a)
-	if connection := a.Verb == "POST" && object == nil; !connection && a.Verb != "GET" {
-		call = call.Param("dryRun", "All")
-	}
-	if object != nil {
-		text, err := json.Marshal(object)
-		if err != nil {
+	body := data.object(a)
+	if body != nil {
+		if body, err = filledObject(body, w.names); err != nil {
 			return nil, err
 		}
-		call = call.Body([]byte(filled(string(text), w.names)))
-		if a.Verb != "PATCH" {
-			call = call.SetHeader("Content-Type", "application/json")
-		}
 	}
-	result := call.Do(ctx)
-	if err := result.Error(); err != nil || a.Answers == nil {
-		return nil, err
-	}
-	text, err := result.Raw()
-	if err != nil {
+	text, err := request.Request{Verb: a.Verb, Path: path, Body: body}.Send(ctx, client.CoreV1().RESTClient())
+	if err != nil || a.Answers == nil {
 		return nil, err
 	}
 	return answer, json.Unmarshal(text, &answer)

@@ -13,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // claimBy makes a claim as tenant, with "patch" applied to an ordinary one.
 func (s *story) claimBy(name string, patch map[string]any) *corev1.PersistentVolumeClaim {
 	s.Helper()
-	text, err := json.Marshal(merged(map[string]any{
+	text, err := json.Marshal(request.Merged(map[string]any{
 		"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": name, "namespace": s.tenant},
 		"spec": map[string]any{"storageClassName": className, "accessModes": []any{"ReadWriteMany"}, "resources": map[string]any{"requests": map[string]any{"storage": "64Mi"}}},
 	}, patch))

@@ -91,7 +91,7 @@ func checkAccepted(t *testing.T, all []trial) {
 			if c.refused == "" {
 				continue
 			}
-			if err := send(t, c.token, c.request); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") {
+			if err := send(t, c.token, c.Request); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") {
 				t.Logf("%s: %v", c.name, err)
 				return
 			}

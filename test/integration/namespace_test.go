@@ -9,6 +9,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,12 +37,12 @@ type requestCase struct {
 
 func (c requestCase) trial(t *testing.T, token string, fill *strings.Replacer) trial {
 	t.Helper()
-	return trial{name: c.Name, token: token, request: c.request(t, fill), refused: c.Refused, forbidden: c.Forbidden}
+	return trial{name: c.Name, token: token, Request: c.request(t, fill), refused: c.Refused, forbidden: c.Forbidden}
 }
 
-func (c requestCase) request(t *testing.T, fill *strings.Replacer) request {
+func (c requestCase) request(t *testing.T, fill *strings.Replacer) request.Request {
 	t.Helper()
-	r := request{Verb: c.Verb, Path: fill.Replace(c.Path)}
+	r := request.Request{Verb: c.Verb, Path: fill.Replace(c.Path)}
 	body, err := json.Marshal(c.Body)
 	if err != nil {
 		t.Fatal(err)

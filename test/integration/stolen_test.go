@@ -13,6 +13,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // A token that was stolen from a pod ends with the pod: where the pod is gone, as soon as the API server has forgotten
@@ -75,6 +76,6 @@ func ownVolume(t *testing.T, pod string) map[string]any {
 	}
 	readData(t, "volumes.yaml", &data)
 	uid := pod[len("prov-") : len("prov-")+36]
-	return merged(data.Volumes["silver"], map[string]any{
+	return request.Merged(data.Volumes["silver"], map[string]any{
 		"metadata": map[string]any{"name": "pvc-" + uid, "annotations": map[string]any{contract.AnnClaimUID: uid}}, "spec": map[string]any{"claimRef": map[string]any{"uid": uid}}})
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // trial is one request of the tables with the answer that it has to get.
 type trial struct {
 	name  string
 	token string
-	request
+	request.Request
 	// refused is what a policy says, invalid what the API server itself says before, forbidden that RBAC refuses.
 	refused, invalid string
 	forbidden        bool
@@ -29,7 +30,7 @@ type trial struct {
 // run is nil where the answer is as it should be.
 func (c trial) run(t *testing.T) error {
 	t.Helper()
-	err := send(t, c.token, c.request)
+	err := send(t, c.token, c.Request)
 	switch {
 	case c.invalid != "":
 		return judgeInvalid(err, c.invalid)
@@ -120,7 +121,7 @@ func volumeTrials(t *testing.T, tokens map[string]string) []trial {
 			t.Fatalf("%s: volume %q or holder %q is unknown", c.Name, c.Volume, c.Holder)
 		}
 		all = append(all, trial{name: c.Name, token: tokens[c.Holder], refused: c.Refused, invalid: c.Invalid,
-			request: request{Verb: "POST", Path: "/api/v1/persistentvolumes", Body: merged(volume, c.Patch)}})
+			Request: request.Request{Verb: "POST", Path: "/api/v1/persistentvolumes", Body: request.Merged(volume, c.Patch)}})
 	}
 	return all
 }
@@ -142,7 +143,7 @@ func podTrials(t *testing.T, tokens map[string]string) []trial {
 			t.Fatalf("%s: holder %q is unknown", c.Name, c.Holder)
 		}
 		if c.Secret != nil {
-			c.Body = merged(data.Secrets["own"], c.Secret)
+			c.Body = request.Merged(data.Secrets["own"], c.Secret)
 		}
 		all = append(all, c.trial(t, tokens[c.Holder], strings.NewReplacer()))
 	}
@@ -179,7 +180,7 @@ func requestTrials(t *testing.T, _ map[string]string) []trial {
 			continue
 		}
 		if c.Pod != nil {
-			c.Body = merged(data.Pod, c.Pod)
+			c.Body = request.Merged(data.Pod, c.Pod)
 		}
 		all = append(all, c.trial(t, tokenOf(t, c.As), fill))
 	}
@@ -197,7 +198,7 @@ func claimTrials(t *testing.T, _ map[string]string) []trial {
 	var all []trial
 	for _, c := range data.Cases {
 		if c.Claim != nil {
-			c.Body = merged(data.Claim, c.Claim)
+			c.Body = request.Merged(data.Claim, c.Claim)
 		}
 		all = append(all, c.trial(t, tokenOf(t, c.As), strings.NewReplacer()))
 	}

@@ -4,6 +4,8 @@ package integration
 
 import (
 	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 type volumeCase struct {
@@ -17,5 +19,5 @@ type volumeCase struct {
 
 func createVolume(t *testing.T, token string, volume map[string]any) error {
 	t.Helper()
-	return send(t, token, request{Verb: "POST", Path: "/api/v1/persistentvolumes", Body: volume})
+	return send(t, token, request.Request{Verb: "POST", Path: "/api/v1/persistentvolumes", Body: volume})
 }
