@@ -1,8 +1,6 @@
 package docs
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,13 +16,6 @@ func TestConformance(t *testing.T) {
 
 func wantChecks(t *testing.T, which string, checks []conformance.Check) {
 	t.Helper()
-	name, begin, end := "docs/conformance.md", "<!-- "+which+" -->\n", "<!-- /"+which+" -->"
-	text := read(t, name)
-	before, rest, found := strings.Cut(text, begin)
-	had, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no %q ... %q", name, begin, end)
-	}
 	var want strings.Builder
 	want.WriteString("| Check | | What is done | The contract |\n|---|---|---|---|\n")
 	for _, check := range checks {
@@ -34,13 +25,5 @@ func wantChecks(t *testing.T, which string, checks []conformance.Check) {
 		}
 		want.WriteString("| `" + check.Name + "` | " + needed + " | " + check.Did + " | " + check.Rule + " |\n")
 	}
-	if *update {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(before+begin+want.String()+end+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if had != want.String() {
-		t.Errorf("%s does not have the checks of the code; -update writes them:\n%s", name, want.String())
-	}
+	embedded(t, "docs/conformance.md", which, want.String())
 }

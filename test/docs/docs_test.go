@@ -34,6 +34,24 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
+// embedded fails unless a document has the text between the comments of that name. With -update it puts it there.
+func embedded(t *testing.T, name, mark, want string) {
+	t.Helper()
+	begin, end := "<!-- "+mark+" -->\n", "<!-- /"+mark+" -->"
+	before, rest, found := strings.Cut(read(t, name), begin)
+	had, after, closed := strings.Cut(rest, end)
+	switch {
+	case !found || !closed:
+		t.Fatalf("%s has no %q ... %q", name, begin, end)
+	case *update:
+		if err := os.WriteFile(filepath.Join(root, name), []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	case had != want:
+		t.Errorf("%s does not have what the code says; -update writes it:\n%s", name, want)
+	}
+}
+
 // section is the text below a heading, up to the next heading of its level or above.
 func section(t *testing.T, name, heading string) string {
 	t.Helper()
