@@ -5,7 +5,6 @@ import (
 	"maps"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -201,11 +200,6 @@ func (r *Recorder) Forget(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.claims, uid)
-}
-
-// Expire ends the series of classes that have been gone for a while.
-func (r *Recorder) Expire(now time.Time, exists func(class string) bool) {
-	r.Metrics.Expire(now, exists)
 }
 
 func (r *Recorder) first(uid string, e events.Event) bool {

@@ -142,15 +142,6 @@ func Last(attempts []Attempt) (Attempt, bool) {
 	return attempts[len(attempts)-1], true
 }
 
-// Pods are the attempts' pods.
-func Pods(attempts []Attempt) []*corev1.Pod {
-	list := make([]*corev1.Pod, len(attempts))
-	for i, a := range attempts {
-		list[i] = a.Pod
-	}
-	return list
-}
-
 // Ended is when the attempt ended, and Started when the kubelet took it. Both are said by the node, whose clock may differ from the
 // API server's. A time before the pod's creation, or after now, is replaced by that of the creation.
 func (s *Snapshot) Ended(a Attempt) time.Time { return s.plausible(a.Pod, a.Outcome.Finished) }
