@@ -1,4 +1,5 @@
-// Package request sends requests that stand in tables as data: what test/attack and test/integration try.
+// Package request sends requests that stand in tables as data: what test/attack and test/integration try. It is not for import by
+// other modules.
 package request
 
 import (
