@@ -8,7 +8,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -62,11 +61,13 @@ type Objects struct {
 	Secrets []*corev1.Secret
 }
 
-// Listing is what the provisioner of a class says it finds on the storage.
+// Listing is what a provisioner says it finds on the storage.
 type Listing struct {
 	Config *configmaps.Config
-	// Class is the StorageClass, or nil.
-	Class *storagev1.StorageClass
+	// Classes are the StorageClasses whose storage is looked at: they have one ConfigMap and the same Parameters.
+	Classes []string
+	// Parameters that the provisioner was told.
+	Parameters map[string]string
 	// Began is when the storage was asked.
 	Began time.Time
 	// Storage by its name.
@@ -202,7 +203,7 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 	for _, name := range slices.Sorted(maps.Keys(l.Storage)) {
 		if uid, ok := podspec.ClaimUIDOf(name); !ok || !known[uid] {
 			found = append(found, Finding{Kind: Storage, Name: shownName(name), Command: advice(l.Storage[name]),
-				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Config.StorageClass)})
+				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Classes[0])})
 		}
 	}
 	if !l.Complete {
@@ -210,7 +211,7 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 	}
 	for _, v := range s.Volumes {
 		if _, there := l.Storage[v.Name]; !there && s.belongs(v, l) {
-			found = append(found, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", l.Config.StorageClass), s.removeEmpty(v), v})
+			found = append(found, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName), s.removeEmpty(v), v})
 		}
 	}
 	return found
@@ -218,16 +219,12 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 
 // belongs says that the volume was there when the storage was listed, and lies where the listing looked.
 func (s State) belongs(v *corev1.PersistentVolume, l Listing) bool {
-	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || v.Spec.StorageClassName != l.Config.StorageClass ||
+	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || !slices.Contains(l.Classes, v.Spec.StorageClassName) ||
 		v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased || !v.CreationTimestamp.Time.Before(l.Began) {
 		return false
 	}
 	identity, err := podspec.IdentityOf(v)
-	var parameters map[string]string
-	if l.Class != nil {
-		parameters = l.Class.Parameters
-	}
-	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, parameters)
+	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters)
 }
 
 // removeEmpty names the claim only where it is bound to this very volume: a volume may say anything of whose it is, and the

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -29,7 +28,8 @@ func claim(volume string) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
-// volume in words: bound, released; long or lately (since when); retain, foreign, bare, elsewhere, injecting, unclaimed, young.
+// volume in words: bound, released; long or lately (since when); retain, foreign, bare, elsewhere, injecting, unclaimed, young;
+// gold or retained (of class silver-retain).
 func volume(words string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(3 * time.Hour), Finalizers: []string{contract.VolumeFinalizer},
@@ -61,6 +61,10 @@ func volume(words string) *corev1.PersistentVolume {
 			v.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"east"},"parameters":{"pool":"a"}}`
 		case "injecting":
 			v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name = "x; rm -rf / #", "$(reboot)\x1b[2J\n"
+		case "gold":
+			v.Spec.StorageClassName = "gold"
+		case "retained":
+			v.Spec.StorageClassName = "silver-retain"
 		case "unclaimed":
 			v.Spec.ClaimRef = nil
 		default:
@@ -111,8 +115,8 @@ func secret(age time.Duration) *corev1.Secret {
 }
 
 func listing(lines string) Listing {
-	return Listing{Config: &configmaps.Config{StorageClass: "silver", Properties: map[string]string{"zone": "west"}},
-		Class: &storagev1.StorageClass{Parameters: map[string]string{"pool": "a"}}, Began: noon.Add(-time.Minute), Storage: ParseListing(lines), Complete: true}
+	return Listing{Config: &configmaps.Config{Properties: map[string]string{"zone": "west"}}, Classes: []string{"silver", "silver-retain"},
+		Parameters: map[string]string{"pool": "a"}, Began: noon.Add(-time.Minute), Storage: ParseListing(lines), Complete: true}
 }
 
 func TestCompare(t *testing.T) {
@@ -151,9 +155,12 @@ func TestCompare(t *testing.T) {
 			want: []string{"empty-volume " + name + ": kubectl delete pv " + name}},
 		{name: "volume whose class was not listed", state: State{Objects: Objects{Volumes: volumes(volume("bound"))}}},
 		{name: "volume made after the listing", state: State{Objects: Objects{Volumes: volumes(volume("young"))},
-			Listings: []Listing{{Config: listing("").Config, Class: listing("").Class, Began: noon.Add(-3 * time.Minute), Complete: true}}}},
+			Listings: []Listing{{Config: listing("").Config, Classes: listing("").Classes, Parameters: listing("").Parameters, Began: noon.Add(-3 * time.Minute), Complete: true}}}},
 		{name: "volume that may be on a node that was not asked", state: State{Objects: Objects{Volumes: volumes(volume("bound"))},
-			Listings: []Listing{{Config: listing("").Config, Class: listing("").Class, Began: noon}}}},
+			Listings: []Listing{{Config: listing("").Config, Classes: listing("").Classes, Parameters: listing("").Parameters, Began: noon}}}},
+		{name: "volume without storage of a class with the same ConfigMap", state: State{Objects: Objects{Volumes: volumes(volume("retained unclaimed"))}, Listings: []Listing{listing("")}},
+			want: []string{"empty-volume " + name + ": kubectl delete pv " + name}},
+		{name: "volume of a class that was not listed", state: State{Objects: Objects{Volumes: volumes(volume("gold unclaimed"))}, Listings: []Listing{listing("")}}},
 		{name: "volume made by other properties", state: State{Objects: Objects{Volumes: volumes(volume("elsewhere"))}, Listings: []Listing{listing("")}}},
 		{name: "volume whose storage is being removed", state: State{Objects: Objects{Volumes: volumes(volume("released lately"))}, Listings: []Listing{listing("")}}},
 

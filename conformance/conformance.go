@@ -63,6 +63,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()
 	}
+	o.Parameters = configmaps.Parameters(o.Parameters)
 	dir, err := os.MkdirTemp("", "flex-conformance-")
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)

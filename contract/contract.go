@@ -94,6 +94,9 @@ const (
 	// ParameterFSType is the StorageClass parameter by which CSI's provisioners are told the file system of new volumes. The kubelet
 	// makes it on volumes of volumeMode Filesystem whose source has a file system's name.
 	ParameterFSType = "csi.storage.k8s.io/fstype"
+	// ParameterConfigFromClass is the StorageClass parameter that names the class whose ConfigMap serves this one too. A class that
+	// names itself has its own, and copies of it have the same. Provisioners see no parameter that begins with Prefix.
+	ParameterConfigFromClass = Prefix + "config-from-class"
 	// ParameterSmartClone is the StorageClass parameter that allows clones where it is "true": its provisioner heeds
 	// Request.Source.
 	ParameterSmartClone = "smartclone"

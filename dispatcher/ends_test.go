@@ -108,7 +108,7 @@ func TestEverythingEnds(t *testing.T) {
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(nil)))
-		p, registry := tenants{t, apiserver.New()}, prometheus.NewRegistry()
+		p, registry := tenants{t: t, server: apiserver.New()}, prometheus.NewRegistry()
 		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.server, QPS: 500, Burst: 1000,
 			ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
 		d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
@@ -125,6 +125,8 @@ func TestEverythingEnds(t *testing.T) {
 			for kind, data := range kinds {
 				p.class(fmt.Sprintf("%d.%s", round, kind), data)
 			}
+			p.copyOf(fmt.Sprintf("%d.good", round), fmt.Sprintf("%d.copy", round))
+			kinds["copy"] = nil
 			p.play(10 * time.Second)
 			for kind := range kinds {
 				for i := range each {
@@ -152,7 +154,9 @@ func TestEverythingEnds(t *testing.T) {
 			}
 			for _, class := range p.objects(apiserver.Classes) {
 				p.remove(apiserver.Classes, "", class.GetName())
-				p.remove(apiserver.ConfigMaps, "ns", class.GetName())
+			}
+			for _, cm := range p.objects(apiserver.ConfigMaps) {
+				p.remove(apiserver.ConfigMaps, "ns", cm.GetName())
 			}
 			p.play(time.Minute)
 		}

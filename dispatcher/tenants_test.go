@@ -21,6 +21,8 @@ import (
 type tenants struct {
 	t      *testing.T
 	server *apiserver.Server
+	// ran are the pods that ran, by name, where somebody wants to know.
+	ran map[string]*corev1.Pod
 }
 
 func (p tenants) create(resource string, o apiserver.Object) {
@@ -114,6 +116,9 @@ func (p tenants) objects(resource string) (list []apiserver.Object) {
 
 // run is what the pod comes to.
 func (p tenants) run(pod *corev1.Pod) {
+	if p.ran != nil {
+		p.ran[pod.Name] = pod
+	}
 	class, code := pod.Annotations[contract.AnnClass], int32(0)
 	op, uid, _, _ := podspec.ParseName(pod.Name)
 	switch kind := path.Ext(class); {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -27,6 +28,10 @@ func (l looker) listings(ctx context.Context) (listings []audit.Listing, unseen 
 	if err != nil {
 		return nil, []error{fmt.Errorf("list configmaps of %s: %w", l.namespace, err)}
 	}
+	classes, err := l.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, []error{fmt.Errorf("list storageclasses: %w", err)}
+	}
 	for i := range maps.Items {
 		cm := &maps.Items[i]
 		if configmaps.PluginName(cm) != l.provisioner {
@@ -39,46 +44,61 @@ func (l looker) listings(ctx context.Context) (listings []audit.Listing, unseen 
 		case !config.Listable:
 			l.note("class %s: its storage is not looked at: ConfigMap %s does not say listable", config.StorageClass, cm.Name)
 		default:
-			listing, err := l.class(ctx, config)
-			if err != nil {
-				unseen = append(unseen, fmt.Errorf("class %s: %w", config.StorageClass, err))
-				continue
+			for _, listing := range asked(config, classes.Items, l.provisioner) {
+				if err := l.class(ctx, &listing); err != nil {
+					unseen = append(unseen, fmt.Errorf("class %s: %w", listing.Classes[0], err))
+					continue
+				}
+				listings = append(listings, listing)
 			}
-			listings = append(listings, listing)
 		}
 	}
 	return listings, unseen
 }
 
-// class lists what one class has, node by node where its storage is the nodes'.
-func (l looker) class(ctx context.Context, config *configmaps.Config) (audit.Listing, error) {
-	listing := audit.Listing{Config: config, Began: time.Now(), Complete: true, Storage: map[string]contract.Storage{}}
-	class, err := l.client.StorageV1().StorageClasses().Get(ctx, config.StorageClass, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return listing, fmt.Errorf("get storageclass: %w", err)
+// asked are the listings to ask a ConfigMap's provisioner for: one for the classes that it serves with the same parameters. Where it
+// serves none, because its class is gone for instance, it is asked for that class.
+func asked(config *configmaps.Config, classes []storagev1.StorageClass, provisioner string) (listings []audit.Listing) {
+	for _, class := range classes {
+		if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != config.StorageClass || class.Provisioner != provisioner {
+			continue
+		}
+		parameters := configmaps.Parameters(class.Parameters)
+		same := slices.IndexFunc(listings, func(l audit.Listing) bool { return maps.Equal(l.Parameters, parameters) })
+		if same < 0 {
+			same, listings = len(listings), append(listings, audit.Listing{Config: config, Parameters: parameters})
+		}
+		listings[same].Classes = append(listings[same].Classes, class.Name)
 	}
-	var parameters map[string]string
-	if err == nil {
-		listing.Class, parameters = class, class.Parameters
+	if len(listings) == 0 {
+		listings = []audit.Listing{{Config: config, Classes: []string{config.StorageClass}}}
 	}
+	return listings
+}
+
+// class lists what some classes have, node by node where their storage is the nodes'.
+func (l looker) class(ctx context.Context, listing *audit.Listing) error {
+	config := listing.Config
+	listing.Began, listing.Complete, listing.Storage = time.Now(), true, map[string]contract.Storage{}
 	places := []string{""}
 	if config.NodeLocal {
+		var err error
 		if places, err = l.nodes(ctx, config); err != nil {
-			return listing, err
+			return err
 		}
 	}
 	for _, node := range places {
-		log, err := l.ask(ctx, config, parameters, node)
+		log, err := l.ask(ctx, config, listing.Parameters, node)
 		switch {
 		case errors.Is(err, errNotHere):
-			l.note("class %s: %v", config.StorageClass, err)
+			l.note("class %s: %v", listing.Classes[0], err)
 			listing.Complete = false
 		case err != nil:
-			return listing, err
+			return err
 		}
 		maps.Copy(listing.Storage, audit.ParseListing(log))
 	}
-	return listing, nil
+	return nil
 }
 
 // nodes are those that the class's pods may run on.

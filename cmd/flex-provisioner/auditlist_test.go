@@ -1,14 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // An audit of a class asks on the nodes that the scheduler would give its pods, and on no other.
@@ -50,5 +54,36 @@ func TestNodesOfAClass(t *testing.T) {
 				t.Errorf("nodes %v; node-1 among them: %v, want %v", names, got, c.want)
 			}
 		})
+	}
+}
+
+// The classes of one ConfigMap are asked for together where their provisioner is told the same, and apart where not.
+func TestAsked(t *testing.T) {
+	class := func(name, provisioner string, parameters ...string) storagev1.StorageClass {
+		c := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, Parameters: map[string]string{}}
+		for i := 0; i < len(parameters); i += 2 {
+			c.Parameters[parameters[i]] = parameters[i+1]
+		}
+		return c
+	}
+	const from = contract.ParameterConfigFromClass
+	for name, c := range map[string]struct {
+		classes []storagev1.StorageClass
+		want    string
+	}{
+		"none":                   {nil, "[silver] map[]"},
+		"its own":                {[]storagev1.StorageClass{class("gold", "p"), class("silver", "p", "pool", "a")}, "[silver] map[pool:a]"},
+		"copies":                 {[]storagev1.StorageClass{class("copy", "p", from, "silver"), class("silver", "p"), class("silver-wait", "p", from, "silver")}, "[copy silver silver-wait] map[]"},
+		"with other parameters":  {[]storagev1.StorageClass{class("copy", "p", from, "silver", "pool", "b"), class("silver", "p", "pool", "a")}, "[copy] map[pool:b]; [silver] map[pool:a]"},
+		"of another provisioner": {[]storagev1.StorageClass{class("copy", "q", from, "silver"), class("silver", "p")}, "[silver] map[]"},
+		"wrong":                  {[]storagev1.StorageClass{class("silver", "p", from, "*")}, "[silver] map[]"},
+	} {
+		var got []string
+		for _, l := range asked(&configmaps.Config{StorageClass: "silver"}, c.classes, "p") {
+			got = append(got, fmt.Sprint(l.Classes, " ", l.Parameters))
+		}
+		if text := strings.Join(got, "; "); text != c.want {
+			t.Errorf("%s: asked for %s, want %s", name, text, c.want)
+		}
 	}
 }

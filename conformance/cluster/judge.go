@@ -18,7 +18,11 @@ import (
 
 // configOf is the config of a class among all ConfigMaps, or what is wrong with it.
 func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmaps.Config, []string) {
-	mine := slices.DeleteFunc(slices.Clone(all), func(cm corev1.ConfigMap) bool { return configmaps.ClassName(&cm) != class.Name })
+	served, wrong := configmaps.ServedAs(class.Name, class.Parameters)
+	if len(wrong) > 0 {
+		return nil, []string{fmt.Sprintf("StorageClass %s: %v", class.Name, wrong.ToAggregate())}
+	}
+	mine := slices.DeleteFunc(slices.Clone(all), func(cm corev1.ConfigMap) bool { return configmaps.ClassName(&cm) != served })
 	var names, faults []string
 	for _, cm := range mine {
 		names = append(names, cm.Name)
@@ -28,9 +32,9 @@ func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmap
 	}
 	switch {
 	case len(mine) == 0:
-		return nil, []string{"there is no ConfigMap for the class"}
+		return nil, []string{fmt.Sprintf("there is no ConfigMap for class %s", served)}
 	case len(mine) > 1:
-		return nil, []string{"there are several ConfigMaps for the class: " + strings.Join(names, ", ")}
+		return nil, []string{fmt.Sprintf("there are several ConfigMaps for class %s: ", served) + strings.Join(names, ", ")}
 	}
 	// Which directories of nodes are allowed is the dispatcher's business.
 	config, errs := configmaps.Parse(&mine[0], configmaps.Options{AllowedHostPaths: []string{"/"}})

@@ -39,23 +39,32 @@ func TestConfigOf(t *testing.T) {
 	other := configMap("gold", nil)
 	other.Labels["storage-class"] = "gold"
 	for name, c := range map[string]struct {
-		all    []corev1.ConfigMap
-		faults []string
+		all        []corev1.ConfigMap
+		parameters map[string]string
+		faults     []string
 	}{
-		"one":          {[]corev1.ConfigMap{other, configMap("a", map[string]string{"host-path": "/srv/x"})}, nil},
-		"none":         {[]corev1.ConfigMap{other}, []string{"there is no ConfigMap for the class"}},
-		"two":          {[]corev1.ConfigMap{configMap("a", nil), configMap("b", nil)}, []string{"there are several ConfigMaps for the class: a, b"}},
-		"another name": {[]corev1.ConfigMap{configMap("a", map[string]string{"plugin-name": "example.com/x"})}, []string{`ConfigMap a has plugin-name "example.com/x", and the StorageClass the provisioner "flex-provisioner.io/dispatcher"`}},
-		"a fault":      {[]corev1.ConfigMap{configMap("a", map[string]string{"timeout": "soon"})}, []string{"ConfigMap a: data[timeout]: *"}},
+		"one":  {[]corev1.ConfigMap{other, configMap("a", map[string]string{"host-path": "/srv/x"})}, nil, nil},
+		"none": {[]corev1.ConfigMap{other}, nil, []string{"there is no ConfigMap for class silver"}},
+		"two":  {[]corev1.ConfigMap{configMap("a", nil), configMap("b", nil)}, nil, []string{"there are several ConfigMaps for class silver: a, b"}},
+		"another name": {[]corev1.ConfigMap{configMap("a", map[string]string{"plugin-name": "example.com/x"})}, nil,
+			[]string{`ConfigMap a has plugin-name "example.com/x", and the StorageClass the provisioner "flex-provisioner.io/dispatcher"`}},
+		"a fault":          {[]corev1.ConfigMap{configMap("a", map[string]string{"timeout": "soon"})}, nil, []string{"ConfigMap a: data[timeout]: *"}},
+		"of another class": {[]corev1.ConfigMap{other}, map[string]string{contract.ParameterConfigFromClass: "gold"}, nil},
+		"of another class that has none": {[]corev1.ConfigMap{configMap("a", nil)}, map[string]string{contract.ParameterConfigFromClass: "gold"},
+			[]string{"there is no ConfigMap for class gold"}},
+		"of a class that can be none": {[]corev1.ConfigMap{configMap("a", nil)}, map[string]string{contract.ParameterConfigFromClass: "*"},
+			[]string{"StorageClass silver: parameters[flex-provisioner.io/config-from-class]: *"}},
 	} {
-		config, faults := configOf(c.all, class())
+		class := class()
+		class.Parameters = c.parameters
+		config, faults := configOf(c.all, class)
 		if !slices.EqualFunc(faults, c.faults, func(got, want string) bool {
 			start, open := strings.CutSuffix(want, "*")
 			return got == want || open && strings.HasPrefix(got, start)
 		}) {
 			t.Errorf("%s: faults %q, want %q", name, faults, c.faults)
 		}
-		if (config != nil) != (name == "one" || name == "another name") {
+		if (config != nil) != (name == "one" || name == "another name" || name == "of another class") {
 			t.Errorf("%s: config %+v", name, config)
 		}
 	}

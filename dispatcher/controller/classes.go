@@ -8,9 +8,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -34,8 +36,18 @@ type complaint struct {
 	text   string
 }
 
-// judge is pure: all ConfigMaps for one class, in any order, and the class itself, or nil. again is after which time to judge again.
-func judge(name string, maps []*corev1.ConfigMap, class *storagev1.StorageClass, provisioner string, o configmaps.Options, now time.Time) (j judgement, again time.Duration) {
+// uses are the StorageClasses that a class's ConfigMap is for.
+type uses struct {
+	// class is the one of its name, or nil.
+	class *storagev1.StorageClass
+	// other is the class whose ConfigMap serves class, empty for its own.
+	other string
+	// named says that another StorageClass names this one as the class whose ConfigMap serves it.
+	named bool
+}
+
+// judge is pure: all ConfigMaps for one class, in any order, and what they are for. again is after which time to judge again.
+func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, o configmaps.Options, now time.Time) (j judgement, again time.Duration) {
 	j.present = len(maps) > 0
 	if len(maps) > 1 {
 		slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
@@ -62,7 +74,8 @@ func judge(name string, maps []*corev1.ConfigMap, class *storagev1.StorageClass,
 		j.complaints = append(j.complaints, complaint{cm, events.ReasonLiteralToken,
 			"data[service-token] is a credential that everybody can read who may read ConfigMaps, and it never expires; remove the key: pods then get a short-lived token of data[service-account-name]"})
 	}
-	switch age := now.Sub(cm.CreationTimestamp.Time); {
+	switch age, class := now.Sub(cm.CreationTimestamp.Time), u.class; {
+	case u.named:
 	case class == nil && age < classGrace:
 		return j, classGrace - age
 	case class == nil:
@@ -71,6 +84,10 @@ func judge(name string, maps []*corev1.ConfigMap, class *storagev1.StorageClass,
 	case class.Provisioner != provisioner:
 		j.complaints = append(j.complaints, complaint{cm, events.ReasonClassMismatch,
 			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, provisioner)})
+	case u.other != "":
+		j.complaints = append(j.complaints, complaint{cm, events.ReasonConfigUnused,
+			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, or create the StorageClass again without the parameter",
+				name, contract.ParameterConfigFromClass, u.other)})
 	}
 	return j, 0
 }
@@ -90,15 +107,54 @@ func (c *Controller) judgeNext() bool {
 
 func (c *Controller) judgeClass(class string) (again time.Duration) {
 	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
-	j, again := judge(class, maps, c.Cache.Class(class), c.ProvisionerName, configmaps.Options{AllowedHostPaths: c.AllowedHostPaths}, c.Now())
+	j, again := judge(class, maps, c.usesOf(class), c.ProvisionerName, configmaps.Options{AllowedHostPaths: c.AllowedHostPaths}, c.Now())
 	c.memory.setConfig(class, j)
 	for _, complaint := range j.complaints {
 		c.Recorder.RecordConfigMap(complaint.about, complaint.reason, complaint.text)
 	}
 	c.keepConfigMaps()
-	c.queue.RequeueClass(class)
+	c.queue.RequeueClasses(func(name string) bool {
+		served, _ := c.servedAs(name)
+		return name == class || served == class || c.class(name) == nil // that goes by the ConfigMaps of its volumes
+	})
 	c.endClass(class)
 	return again
+}
+
+// class is the StorageClass of the name, nil where there is none, or another provisioner's: that one's parameters say nothing here.
+func (c *Controller) class(name string) *storagev1.StorageClass {
+	if class := c.Cache.Class(name); class != nil && class.Provisioner == c.ProvisionerName {
+		return class
+	}
+	return nil
+}
+
+// servedAs is the class whose ConfigMap serves the class of the name.
+func (c *Controller) servedAs(name string) (string, field.ErrorList) {
+	if class := c.class(name); class != nil {
+		return configmaps.ServedAs(name, class.Parameters)
+	}
+	return name, nil
+}
+
+func (c *Controller) usesOf(name string) uses {
+	u := uses{class: c.Cache.Class(name)}
+	if served, _ := c.servedAs(name); served != name {
+		u.other = served
+	}
+	for _, class := range cache.All[*storagev1.StorageClass](c.Cache.Classes) {
+		served, _ := c.servedAs(class.Name)
+		u.named = u.named || served == name && class.Name != name
+	}
+	return u
+}
+
+// classChanged has the ConfigMaps judged that serve a class.
+func (c *Controller) classChanged(class *storagev1.StorageClass, _ bool) {
+	c.judging.Add(class.Name)
+	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
+		c.judging.Add(served)
+	}
 }
 
 // keepConfigMaps forgets what was said of ConfigMaps that do not exist any more. Each end of a ConfigMap leads here: on the end itself,

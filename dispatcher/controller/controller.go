@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/client-go/kubernetes"
 	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -113,15 +114,16 @@ func (c *Controller) Listen() error {
 		{c.Cache.Claims, on(c.claimChanged)},
 		{c.Cache.Volumes, on(c.volumeChanged)},
 		{c.Cache.ConfigMaps, on(func(cm *corev1.ConfigMap, _ bool) { c.judging.Add(configmaps.ClassName(cm)) })},
-		{c.Cache.Classes, on(func(class clientObject, _ bool) { c.judging.Add(class.GetName()) })},
+		{c.Cache.Classes, on(c.classChanged)},
 		{c.Cache.Stop, on(c.stopChanged)},
 		{c.Cache.PodEvents, on(c.podEventChanged)},
 	} {
 		_, err := h.informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { h.changed(obj, false) },
 			UpdateFunc: func(old, obj any) {
-				if before, ok := old.(*corev1.ConfigMap); ok && configmaps.ClassName(before) != configmaps.ClassName(obj.(*corev1.ConfigMap)) {
-					h.changed(old, false) // it concerns the class that it leaves too
+				switch old.(type) {
+				case *corev1.ConfigMap, *storagev1.StorageClass:
+					h.changed(old, false) // it concerns the class that it leaves, too
 				}
 				h.changed(obj, false)
 			},
@@ -138,8 +140,6 @@ func (c *Controller) Listen() error {
 	}
 	return nil
 }
-
-type clientObject interface{ GetName() string }
 
 func on[T any](do func(object T, deleted bool)) func(obj any, deleted bool) {
 	return func(obj any, deleted bool) { do(obj.(T), deleted) }

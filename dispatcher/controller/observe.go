@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
@@ -29,12 +30,38 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1
 	c.observeSource(s)
 	c.addPods(s, c.Cache.PodsOf(uid))
-	s.Config, s.ConfigProblem = c.memory.config(class)
+	c.observeConfig(s)
 	policies := c.Policies()
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
 	c.observeMemory(s)
 	c.observeDeletions(s)
 	return s
+}
+
+// observeConfig finds the configuration in force for the snapshot's class. Where the StorageClass is gone, and no ConfigMap is for its
+// name, storage can still be removed: by the ConfigMap that made it.
+func (c *Controller) observeConfig(s *snapshot.Snapshot) {
+	served, faults := c.servedAs(s.ClassName)
+	if len(faults) > 0 {
+		s.Config, s.ConfigProblem = nil, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
+		return
+	}
+	s.Config, s.ConfigProblem = c.memory.config(served)
+	switch {
+	case s.Config != nil:
+	case served != s.ClassName:
+		s.ConfigProblem = fmt.Sprintf("StorageClass %q has parameter %s: %s, but %s", s.ClassName, contract.ParameterConfigFromClass, served, s.ConfigProblem)
+		if further, _ := c.servedAs(served); further != served && further != "" {
+			s.ConfigProblem += fmt.Sprintf("; that class has the ConfigMap of class %q: create StorageClass %q again, and name that one", further, s.ClassName)
+		}
+	case c.class(s.ClassName) == nil:
+		if cm := c.Cache.ConfigMap(s.RecordedConfig()); cm != nil && c.concerns(cm) {
+			s.Config, _ = c.memory.config(configmaps.ClassName(cm))
+		}
+		if s.Config == nil {
+			s.ConfigProblem += fmt.Sprintf("; StorageClass %q does not exist: if it had the parameter %s, create it again", s.ClassName, contract.ParameterConfigFromClass)
+		}
+	}
 }
 
 func (c *Controller) addPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
@@ -133,6 +160,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	}
 	all.Wait()
 	s.Claim = claim
+	c.observeConfig(s) // the volume may have another record by now
 	c.observeSource(s)
 	c.observeMemory(s)
 	return errors.Join(faults[:]...)

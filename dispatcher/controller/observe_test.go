@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -58,8 +59,9 @@ func TestConfirmDelete(t *testing.T) {
 			controller, _ := idle(t)
 			controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 			controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.released = volume.UID }, func() {})
-			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Released: true,
-				Config: &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}}
+			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
+			controller.memory.setConfig("silver", judgement{present: true, good: config})
+			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Released: true, Config: config}
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")
@@ -72,4 +74,77 @@ func TestConfirmDelete(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConfigOfGoneClass: by whose ConfigMap storage is removed when its StorageClass is gone. What an image wrote decides nothing.
+func TestConfigOfGoneClass(t *testing.T) {
+	const waits = `no provisioner ConfigMap for class "copy": an administrator has to create one with the labels storage-class and type=provisioner-config; ` +
+		`StorageClass "copy" does not exist: if it had the parameter flex-provisioner.io/config-from-class, create it again`
+	for name, c := range map[string]struct {
+		volume  string // words of dispatchertest.Volume, empty for none
+		stamp   string
+		pod     string
+		class   *storagev1.StorageClass
+		own     bool
+		want    string
+		problem string
+	}{
+		"signed":                         {volume: "released", stamp: "custom/7@d1", want: "custom"},
+		"forged":                         {volume: "released forged", stamp: "custom/7@d1", problem: waits},
+		"no record":                      {volume: "released bare", problem: waits},
+		"an administrator's word":        {volume: "released forged trusted", stamp: "custom/7@d1", problem: waits},
+		"a ConfigMap that is gone":       {volume: "released", stamp: "gone/7@d1", problem: waits},
+		"another dispatcher's ConfigMap": {volume: "released", stamp: "others/7@d1", problem: waits},
+		"a name that is a path":          {volume: "released", stamp: "../ns/custom/7@d1", problem: waits},
+		"a ConfigMap of its own":         {volume: "released", stamp: "custom/7@d1", own: true, want: "own"},
+		"an attempt without a volume":    {pod: "custom/7@d1", want: "custom"},
+		"a forged volume beside a pod":   {volume: "released forged", stamp: "custom/7@d1", pod: "custom/7@d1", problem: waits},
+		"made again":                     {volume: "released", stamp: "gone/7@d1", class: copied("p", "silver"), want: "custom"},
+		"made again under another name":  {volume: "released", stamp: "custom/7@d1", class: copied("p", "Silver"), problem: `StorageClass "copy": parameters[flex-provisioner.io/config-from-class]: Invalid value: "Silver": is no name of a StorageClass; create the StorageClass again with the name of one that has a ConfigMap`},
+		"made again by another":          {volume: "released", stamp: "custom/7@d1", class: copied("q", "gold"), want: "custom"},
+	} {
+		controller, _ := idle(t)
+		for name, plugin := range map[string]string{"custom": "p", "others": "q"} {
+			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"storage-class": map[string]string{"p": "silver", "q": "gold"}[plugin]}},
+				Data: map[string]string{"plugin-name": plugin}}
+			if err := controller.Cache.ConfigMaps.GetStore().Add(cm); err != nil {
+				t.Fatal(err)
+			}
+		}
+		controller.memory.setConfig("silver", judgement{present: true, good: &configmaps.Config{Name: "custom"}})
+		controller.memory.setConfig("gold", judgement{present: true, good: &configmaps.Config{Name: "others"}})
+		if c.own {
+			controller.memory.setConfig("copy", judgement{present: true, good: &configmaps.Config{Name: "own"}})
+		}
+		if c.class != nil {
+			if err := controller.Cache.Classes.GetStore().Add(c.class); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Provisioner: "p"}
+		if c.volume != "" {
+			volume := dispatchertest.Volume(c.volume)
+			if c.stamp != "" {
+				volume.Annotations[contract.AnnConfig] = c.stamp
+			}
+			s.SetVolume(volume)
+		}
+		if c.pod != "" {
+			pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon, dispatchertest.Noon)
+			pod.Annotations[contract.AnnConfig] = c.pod
+			s.Add(snapshot.NewAttempt(pod, ""))
+		}
+		controller.observeConfig(s)
+		got := ""
+		if s.Config != nil {
+			got = s.Config.Name
+		}
+		if got != c.want || s.ConfigProblem != c.problem && got == "" {
+			t.Errorf("%s: ConfigMap %q, %s\nwant %q, %s", name, got, s.ConfigProblem, c.want, c.problem)
+		}
+	}
+}
+
+func copied(provisioner, of string) *storagev1.StorageClass {
+	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: provisioner, Parameters: map[string]string{contract.ParameterConfigFromClass: of}}
 }

@@ -79,6 +79,7 @@ const (
 	ReasonConfigDuplicate podspec.Reason = "ConfigDuplicate"
 	ReasonClassNotFound   podspec.Reason = "ClassNotFound"
 	ReasonClassMismatch   podspec.Reason = "ClassOfOtherProvisioner"
+	ReasonConfigUnused    podspec.Reason = "ConfigNotUsed"
 	ReasonLiteralToken    podspec.Reason = "LiteralToken"
 	ReasonLog             podspec.Reason = "ProvisionerLog"
 )

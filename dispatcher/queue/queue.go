@@ -156,9 +156,9 @@ func (q *Queue) Requeue(uid string) {
 // RequeueAll asks for a look at everything.
 func (q *Queue) RequeueAll() { q.requeueIf(func(*item) bool { return true }) }
 
-// RequeueClass asks for a look at everything of a class.
-func (q *Queue) RequeueClass(class string) {
-	q.requeueIf(func(it *item) bool { return it.class == class })
+// RequeueClasses asks for a look at everything of some classes.
+func (q *Queue) RequeueClasses(these func(class string) bool) {
+	q.requeueIf(func(it *item) bool { return these(it.class) })
 }
 
 func (q *Queue) requeueIf(is func(*item) bool) {

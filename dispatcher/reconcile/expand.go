@@ -126,7 +126,7 @@ func (p *Plan) setResizeStatus(status *resize.Status) {
 
 // refusedExpansion says why no pod is asked to expand the volume to the size, empty where one is.
 func refusedExpansion(s *snapshot.Snapshot, target resource.Quantity) string {
-	refused := refusedSize(target, s.Config)
+	refused := refusedSize(target, s.ClassName, s.Config)
 	switch {
 	case !s.Config.Expandable:
 		return fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" nor expandable: \"true\"", s.ClassName, s.Config.Name)

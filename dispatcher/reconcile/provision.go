@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -101,10 +100,10 @@ func obstacle(s *snapshot.Snapshot) (podspec.Reason, string) {
 	if s.Config == nil {
 		return events.ReasonConfigMissing, s.ConfigProblem
 	}
-	if faults := configmaps.CheckIdentity(s.Config.Properties, s.Class.Parameters); len(faults) > 0 {
+	if faults := configmaps.CheckIdentity(s.Config.Properties, s.Identity().Parameters); len(faults) > 0 {
 		return events.ReasonClaimRefused, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
 	}
-	faults := refusals(s.Claim, s.Config)
+	faults := refusals(s)
 	if fault := refusedClone(s); fault != "" {
 		faults = append(faults, fault)
 	}
@@ -119,7 +118,8 @@ func obstacle(s *snapshot.Snapshot) (podspec.Reason, string) {
 
 // refusals says why a claim can never be served by its class, each with the field, its value and the remedy. A claim that asks
 // for more than a plain volume must not get a plain volume: its user would find it empty.
-func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []string {
+func refusals(s *snapshot.Snapshot) []string {
+	claim, config := s.Claim, s.Config
 	var faults []string
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if claim.Spec.Selector != nil {
@@ -128,7 +128,7 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	if name := claim.Spec.VolumeAttributesClassName; name != nil && *name != "" {
 		say("spec.volumeAttributesClassName is %s: provisioner pods know no VolumeAttributesClass; create the claim without it", *name)
 	}
-	if fault := refusedSize(snapshot.Requested(claim), config); fault != "" {
+	if fault := refusedSize(snapshot.Requested(claim), s.ClassName, config); fault != "" {
 		say("%s", fault)
 	}
 	if node := claim.Annotations[snapshot.AnnSelectedNode]; len(validation.IsDNS1123Subdomain(node)) > 0 && node != "" {
@@ -136,17 +136,17 @@ func refusals(claim *corev1.PersistentVolumeClaim, config *configmaps.Config) []
 	}
 	for _, mode := range claim.Spec.AccessModes {
 		if !slices.Contains(config.AccessModes, mode) {
-			say("spec.accessModes has %s: class %s offers %s", mode, config.StorageClass, joined(config.AccessModes))
+			say("spec.accessModes has %s: class %s offers %s", mode, s.ClassName, joined(config.AccessModes))
 		}
 	}
 	if mode := podspec.ModeOf(claim.Spec.VolumeMode); !slices.Contains(config.VolumeModes, mode) {
-		say("spec.volumeMode is %s: class %s offers %s", mode, config.StorageClass, joined(config.VolumeModes))
+		say("spec.volumeMode is %s: class %s offers %s", mode, s.ClassName, joined(config.VolumeModes))
 	}
 	return faults
 }
 
 // refusedSize is empty for sizes that are a number of bytes, within the class's bounds. The API server takes any: 1e50.
-func refusedSize(size resource.Quantity, config *configmaps.Config) string {
+func refusedSize(size resource.Quantity, class string, config *configmaps.Config) string {
 	const path = "spec.resources.requests.storage"
 	bound := func(bytes int64) string { return resource.NewQuantity(bytes, resource.BinarySI).String() }
 	switch {
@@ -155,9 +155,9 @@ func refusedSize(size resource.Quantity, config *configmaps.Config) string {
 	case size.CmpInt64(math.MaxInt64) >= 0:
 		return fmt.Sprintf("%s is %s: no storage has so much; ask for less", path, size.String())
 	case size.CmpInt64(config.MinSize) < 0:
-		return fmt.Sprintf("%s is %s: class %s offers %s and more", path, size.String(), config.StorageClass, bound(config.MinSize))
+		return fmt.Sprintf("%s is %s: class %s offers %s and more", path, size.String(), class, bound(config.MinSize))
 	case config.MaxSize > 0 && size.CmpInt64(config.MaxSize) > 0:
-		return fmt.Sprintf("%s is %s: class %s offers %s at most", path, size.String(), config.StorageClass, bound(config.MaxSize))
+		return fmt.Sprintf("%s is %s: class %s offers %s at most", path, size.String(), class, bound(config.MaxSize))
 	}
 	return ""
 }

@@ -35,9 +35,9 @@ func TestRefusedSizesAndNodes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{snapshot.AnnSelectedNode: c.node}}}
 			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.size)}
-			config := &configmaps.Config{StorageClass: "silver", MinSize: 1 << 30, MaxSize: 10 << 30,
+			config := &configmaps.Config{MinSize: 1 << 30, MaxSize: 10 << 30,
 				VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
-			if got := strings.Join(refusals(claim, config), "; "); got != c.want {
+			if got := strings.Join(refusals(&snapshot.Snapshot{ClassName: "silver", Claim: claim, Config: config}), "; "); got != c.want {
 				t.Errorf("refused with %q, want %q", got, c.want)
 			}
 		})
@@ -48,11 +48,11 @@ func TestRefusedSizesAndNodes(t *testing.T) {
 func TestSizesWithoutBounds(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Ei")}
-	if got, want := refusedSize(snapshot.Requested(claim), &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
+	if got, want := refusedSize(snapshot.Requested(claim), "silver", &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
 		t.Errorf("refused with %q, want %q", got, want)
 	}
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("7Ei")
-	if got := refusedSize(snapshot.Requested(claim), &configmaps.Config{}); got != "" {
+	if got := refusedSize(snapshot.Requested(claim), "silver", &configmaps.Config{}); got != "" {
 		t.Errorf("refused with %q", got)
 	}
 }
@@ -60,7 +60,7 @@ func TestSizesWithoutBounds(t *testing.T) {
 // A claim whose access modes nobody knows stays refused, however many it has and wherever among them they are.
 func TestUnknownModes(t *testing.T) {
 	known := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod}
-	config := &configmaps.Config{StorageClass: "silver", AccessModes: known, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
+	config := &configmaps.Config{AccessModes: known, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
 	for _, unknown := range []int{1, 5, 1000} {
 		claim := &corev1.PersistentVolumeClaim{}
 		claim.Spec.AccessModes = append(claim.Spec.AccessModes, known...)
@@ -69,7 +69,7 @@ func TestUnknownModes(t *testing.T) {
 		}
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		claim.Spec.AccessModes = cache.DistinctModes(claim.Spec.AccessModes)
-		faults := refusals(claim, config)
+		faults := refusals(&snapshot.Snapshot{ClassName: "silver", Claim: claim, Config: config})
 		if want := "spec.accessModes has Odd0: class silver offers ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"; len(faults) == 0 || faults[0] != want || len(faults) > 8 {
 			t.Errorf("%d unknown modes: refused with %q, want %q first and no more than 8", unknown, faults, want)
 		}

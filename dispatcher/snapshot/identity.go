@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -12,11 +13,25 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
+// RecordedConfig is the name of the ConfigMap by which the volume, or where there is none the newest attempt, was made; empty where
+// nobody says so who can be believed. A provisioner wrote the volume: an administrator who vouches for its identity has not looked at
+// which image and ServiceAccount it would get.
+func (s *Snapshot) RecordedConfig() string {
+	var stamp string
+	if newest, ok := Last(s.Attempts); s.Volume != nil && podspec.Recorded(s.Volume) {
+		stamp = s.Volume.Annotations[contract.AnnConfig]
+	} else if s.Volume == nil && ok {
+		stamp = newest.Pod.Annotations[contract.AnnConfig]
+	}
+	name, _, _ := strings.Cut(stamp, "/")
+	return name
+}
+
 // Identity is what new storage of the class is found by: the properties of its ConfigMap and its parameters.
 func (s *Snapshot) Identity() contract.Identity {
 	identity := contract.Identity{Properties: s.Config.Properties}
 	if s.Class != nil {
-		identity.Parameters = s.Class.Parameters
+		identity.Parameters = configmaps.Parameters(s.Class.Parameters)
 	}
 	return identity
 }

@@ -67,7 +67,7 @@ func TestMessageLimit(t *testing.T) {
 	}
 }
 
-// TestNames: the labels, annotations and finalizers of the project.
+// TestNames: the labels, annotations, parameters and finalizers of the project.
 func TestNames(t *testing.T) {
 	const name = "docs/operations.md"
 	var code []string
@@ -76,7 +76,7 @@ func TestNames(t *testing.T) {
 			code = append(code, value)
 		}
 	}
-	same(t, name+", names", column(table(t, section(t, name, "## Labels, annotations and finalizers")), 0), code)
+	same(t, name+", names", column(table(t, section(t, name, "## Labels, annotations, parameters and finalizers")), 0), code)
 }
 
 // TestConfigMapOfReadme: the README's ConfigMap is one that the dispatcher takes.
