@@ -242,3 +242,33 @@ func TestConfigMapOfSeveral(t *testing.T) {
 		stop()
 	})
 }
+
+// TestVolumeOfAnotherCopy: the allow-list may let an account make volumes of all classes of a prefix. The dispatcher still takes only one
+// that names the claim's own class, and has any other removed by the claim's own provisioner.
+func TestVolumeOfAnotherCopy(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		stop := p.dispatch()
+		p.configMap("shared", "silver")
+		p.copyOf("silver", "silver-1.strays")
+		p.copyOf("gold", "silver-of-another-tenant")
+		p.configMap("others", "gold")
+		p.claim("data", "silver-1.strays")
+		p.play(10 * time.Second)
+		stop()
+		stop = p.dispatch()
+		p.play(time.Minute)
+		claim, _ := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, "team", "data")
+		if claim.Spec.VolumeName != "" {
+			t.Errorf("the claim was given volume %s", claim.Spec.VolumeName)
+		}
+		want := `data: volume pvc-` + string(claim.UID) + ` does not fit the claim: spec.storageClassName is "silver-of-another-tenant", not "silver-1.strays"`
+		if got := p.said("VolumeDoesNotFit"); len(got) == 0 || got[0] != want {
+			t.Errorf("said %q, want %q", got, want)
+		}
+		removed := p.asked(contract.Delete)
+		if got, want := removed[string(claim.UID)], "example.com/shared silver-1.strays map[zone:west] map[]"; len(removed) != 1 || got != want {
+			t.Errorf("removed by %v, want %s", removed, want)
+		}
+		stop()
+	})
+}

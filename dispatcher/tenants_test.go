@@ -133,6 +133,9 @@ func (p tenants) run(pod *corev1.Pod) {
 		if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), volume); err != nil {
 			p.t.Fatal(err)
 		}
+		if kind == ".strays" {
+			volume.Spec.StorageClassName = "silver-of-another-tenant"
+		}
 		volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "s", Path: "/" + uid}
 		p.create(apiserver.Volumes, volume)
 	}
@@ -150,6 +153,9 @@ func (p tenants) run(pod *corev1.Pod) {
 
 func (p tenants) bind(v *corev1.PersistentVolume) {
 	claim, ok := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
+	if ok && *claim.Spec.StorageClassName != v.Spec.StorageClassName {
+		return
+	}
 	phase := corev1.VolumeBound
 	if !ok || claim.UID != v.Spec.ClaimRef.UID {
 		phase = corev1.VolumeReleased
