@@ -203,7 +203,33 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 	if terminated.Reason == "StartError" || terminated.Reason == "ContainerCannotRun" {
 		return ReasonStart, "the container could not be started: " + Clean(terminated.Message), false, exit
 	}
-	return reason, fmt.Sprintf("the container exited with code %d and left no message", terminated.ExitCode), false, exit
+	return reason, fmt.Sprintf("the container exited with code %d%s and left no message", terminated.ExitCode, inWords(terminated)), false, exit
+}
+
+// meanings are what exit codes say without a message: those of the contract, and those of shells. A shell's code for a signal, and the
+// container runtime's, is 128 more than the signal.
+var meanings = map[int32]string{
+	contract.ExitRefused:  "it refuses the request",
+	contract.ExitNotHere:  "it cannot work on this node",
+	contract.ExitTryAgain: "it asks for another attempt",
+	126:                   "a program could not be executed",
+	127:                   "a program was not found",
+	128 + 6:               "it was ended by signal SIGABRT",
+	128 + 9:               "it was ended by signal SIGKILL",
+	128 + 11:              "it was ended by signal SIGSEGV",
+	128 + 13:              "it was ended by signal SIGPIPE",
+	128 + 15:              "it was ended by signal SIGTERM",
+}
+
+func inWords(t *corev1.ContainerStateTerminated) string {
+	meaning := meanings[t.ExitCode]
+	if t.Reason == "ContainerStatusUnknown" {
+		meaning = "its node does not know how it ended" // the code is the kubelet's guess
+	}
+	if meaning == "" {
+		return ""
+	}
+	return " (" + meaning + ")"
 }
 
 func ofExitCode(code int32) Reason {
@@ -265,12 +291,3 @@ func startTrouble(pod *corev1.Pod) (Reason, string) {
 	}
 	return ReasonNone, ""
 }
-
-// Clean is contract.Clean.
-func Clean(text string) string { return contract.Clean(text) }
-
-// OneLine is contract.OneLine.
-func OneLine(text string) string { return contract.OneLine(text) }
-
-// Clip is contract.Clip.
-func Clip(text string, limit int) string { return contract.Clip(text, limit) }

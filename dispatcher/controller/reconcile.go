@@ -120,30 +120,43 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
 	c.Recorder.Record(recorder.Subject{UID: s.UID, Class: s.ClassName, Claim: s.Claim, Volume: s.Volume}, e,
-		func(pod *corev1.Pod) string { return c.recordLog(ctx, s, pod) })
+		func(e events.Event) string { return c.sayLog(ctx, s, e) })
 }
 
-// recordLog shows the administrator, on the class's ConfigMap, how the log of a pod ended that left no message. It returns what its
-// user may see of it: nothing, unless the class says so, since a script's log may hold anything.
-func (c *Controller) recordLog(ctx context.Context, s *snapshot.Snapshot, pod *corev1.Pod) string {
-	if s.Config == nil {
+// sayLog is what an event about a pod that left no message says of its log. A log may hold anything. So administrators read its end, on
+// volumes, pods and ConfigMaps, and whoever reads a claim's events only where the class says so.
+func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.Event) string {
+	end, err := c.logEnd(ctx, e.Pod)
+	switch {
+	case err != nil:
+		klog.FromContext(ctx).V(4).Info("No log", "pod", klog.KObj(e.Pod), "err", err)
+		return "its log cannot be read"
+	case end == "":
+		return "it printed nothing"
+	case e.On != events.OnClaim:
+		return "its log ends with: " + end
+	case s.Config == nil:
 		return ""
 	}
-	lines, size := int64(10), int64(4096)
+	cm := c.Cache.ConfigMap(s.Config.Name)
+	if cm != nil {
+		c.Recorder.Warn(cm, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), "configMap", klog.KObj(cm))
+	}
+	switch {
+	case s.Config.ShowLogs:
+		return "its log ends with: " + end
+	case cm != nil:
+		return fmt.Sprintf("administrators find the end of its log in the events of ConfigMap %s/%s", cm.Namespace, cm.Name)
+	}
+	return ""
+}
+
+// logEnd is the end of a provisioner's log. A node that is gone has none to give.
+func (c *Controller) logEnd(ctx context.Context, pod *corev1.Pod) (string, error) {
+	lines, size := int64(podspec.LogLines), int64(podspec.MaxLog)
 	text, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
 		Container: podspec.ContainerName, TailLines: &lines, LimitBytes: &size}).DoRaw(ctx)
-	if err != nil {
-		klog.FromContext(ctx).V(4).Info("No log", "pod", klog.KObj(pod), "err", err) // a node that is gone has none to give
-		return ""
-	}
-	end := podspec.Clean(string(text))
-	if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil && end != "" {
-		c.Recorder.Warn(cm, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", pod.Name, pod.Annotations[contract.AnnClaim], end), "configMap", klog.KObj(cm))
-	}
-	if !s.Config.ShowLogs {
-		return ""
-	}
-	return end
+	return podspec.LogEnd(text), err
 }
 
 // createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and watches the

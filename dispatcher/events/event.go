@@ -21,7 +21,7 @@ type Event struct {
 	Key     string
 	// LogOnly writes a log line and no event.
 	LogOnly bool
-	// WithPodLog shows the end of the pod's log to the administrator, and where the class says so to the user too.
+	// WithPodLog adds the end of the pod's log where administrators read the event, or for others where it is to be found.
 	WithPodLog bool
 }
 

@@ -96,8 +96,8 @@ func (s Subject) object(e events.Event) runtime.Object {
 	return nil
 }
 
-// Record writes an event unless it was written before. podLog is asked for the end of the pod's log where the event wants it.
-func (r *Recorder) Record(about Subject, e events.Event, podLog func(*corev1.Pod) string) {
+// Record writes an event unless it was written before. ofLog is asked what to add of the pod's log where the event wants it.
+func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event) string) {
 	if e.Key == "" || !r.first(about.UID, e) {
 		return
 	}
@@ -110,8 +110,8 @@ func (r *Recorder) Record(about Subject, e events.Event, podLog func(*corev1.Pod
 		return
 	}
 	if e.WithPodLog {
-		if lines := podLog(e.Pod); lines != "" {
-			e.Message += "; its log ends with: " + lines
+		if more := ofLog(e); more != "" {
+			e.Message += "; " + more
 		}
 	}
 	kind := corev1.EventTypeNormal

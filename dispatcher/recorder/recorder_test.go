@@ -69,10 +69,10 @@ func TestRecordOnce(t *testing.T) {
 		e    events.Event
 		want string
 	}{
-		{"a problem", nil, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); its log ends with: x"},
+		{"a problem", nil, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing"},
 		{"again", nil, failed, ""},
-		{"after its pod was cleaned up", func() { r.PodCleanedUp("u", "prov-u-0") }, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); its log ends with: x"},
-		{"after the next was created", func() { r.PodCreated("u") }, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); its log ends with: x"},
+		{"after its pod was cleaned up", func() { r.PodCleanedUp("u", "prov-u-0") }, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing"},
+		{"after the next was created", func() { r.PodCreated("u") }, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing"},
 		{"another", nil, events.ClaimWaits(events.ReasonConfigMissing, "none"), "Warning ProvisionerConfigMissing none"},
 		{"without a key", nil, events.Event{On: events.OnClaim}, ""},
 		{"of a volume that is not known", nil, events.DeletionWaits(events.OnVolume, nil, events.ReasonHeld, "x"), ""},
@@ -82,7 +82,7 @@ func TestRecordOnce(t *testing.T) {
 		if step.do != nil {
 			step.do()
 		}
-		r.Record(about, step.e, func(*corev1.Pod) string { logs++; return "x" })
+		r.Record(about, step.e, func(events.Event) string { logs++; return "it printed nothing" })
 		got := ""
 		select {
 		case got = <-recorded.Events:

@@ -158,6 +158,22 @@ func TestDeleteFails(t *testing.T) {
 	c.ran(contract.Delete, 3)
 }
 
+// TestDeleteFailsWithoutMessage: a script whose rm fails leaves no message, and its volume says what rm printed. It is administrators who
+// read the events of volumes.
+func TestDeleteFailsWithoutMessage(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{remove: countRuns + `if [ $run = 1 ]; then mkdir -p "$dir/kept/x"; chmod 0555 "$dir/kept"; else chmod 0777 "$dir/kept"; fi
+` + removeDir})
+	c := class.claim("claim")
+	c.bound(soon)
+	c.delete()
+	volume := c.volume()
+	s.told(soon, volume.UID, "ProvisionerFailed", "the container exited with code 1 and left no message (pod "+c.pod(contract.Delete, 0)+
+		"); its log ends with: *rm: can't remove '*/kept/x': Permission denied*")
+	c.gone(soon)
+}
+
 // TestPlainKubectl is a provisioner without flexctl: it appends the source to the skeleton.
 func TestPlainKubectl(t *testing.T) {
 	t.Parallel()

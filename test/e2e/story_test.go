@@ -40,7 +40,7 @@ func TestStory(t *testing.T) {
 	// The other node would have taken a pod: it takes those of a class that selects it.
 	other := s.class("other", setting{data: map[string]string{"node-selector": east, "tolerations": tolerations}})
 	elsewhere := other.claim("elsewhere")
-	elsewhere.told(soon, "ProvisionerMadeNoVolume", "the container exited with code 0, but volume {volume} does not exist (pod {pod})")
+	elsewhere.told(soon, "ProvisionerMadeNoVolume", "the container exited with code 0, but volume {volume} does not exist (pod {pod})*")
 	for _, pod := range shared.ran(contract.Provision, elsewhere.UID) {
 		if pod.Spec.NodeName == "node1" {
 			t.Errorf("pod %s of the other class ran on node1", pod.Name)

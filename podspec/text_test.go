@@ -1,0 +1,33 @@
+package podspec
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// The last words of a log are those that count, whatever comes before them.
+func TestLogEnd(t *testing.T) {
+	for name, c := range map[string]struct{ log, want string }{
+		"empty":              {"", ""},
+		"white space":        {" \n\t\n", ""},
+		"a line":             {"rm: can't remove '/export/pvc-1/d': Permission denied\n", "rm: can't remove '/export/pvc-1/d': Permission denied"},
+		"lines":              {"+ rm -rf /export/pvc-1\r\nrm: no\n\n", "+ rm -rf /export/pvc-1 rm: no"},
+		"control characters": {"\x1b[2Jgone\x00\u202egnorw\x9b31m\n", "[2Jgone gnorw?31m"},
+		"no text":            {"\xff\xfe\xfdno room", "?no room"},
+		"long":               {strings.Repeat("x", 70_000) + " no room", "..." + strings.Repeat("x", contract.MaxMessage-3-len(" no room")) + " no room"},
+		"long, of wide characters": {strings.Repeat("ä", 5000) + " no room!",
+			"..." + strings.Repeat("ä", (contract.MaxMessage-3-len(" no room!"))/2) + " no room!"},
+		"only wide characters": {strings.Repeat("\U0001F600", 5000), "..." + strings.Repeat("\U0001F600", (contract.MaxMessage-3)/4)},
+	} {
+		got := LogEnd([]byte(c.log))
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		if len(got) > contract.MaxMessage || !utf8.ValidString(got) {
+			t.Errorf("%s: %d bytes, valid: %t", name, len(got), utf8.ValidString(got))
+		}
+	}
+}
