@@ -19,11 +19,14 @@ type example struct {
 	name, configMap, account, root string
 	// grows says that its claims can be expanded.
 	grows bool
+	// others are the other classes of the same ConfigMap, and waits is that of them which waits for the first consumer.
+	others []string
+	waits  string
 }
 
 var examples = []example{
 	{name: "inline", configMap: "inline", account: "inline", root: nfsRoot},
-	{name: "silver", configMap: "custom-iscsi-provisioner", account: "foo", root: nfsRoot},
+	{name: "silver", configMap: "custom-iscsi-provisioner", account: "foo", root: nfsRoot, others: []string{"silver-retain", "silver-wait"}, waits: "silver-wait"},
 	{name: "nfs-subdir", configMap: "nfs-subdir", account: "nfs-subdir", root: nfsRoot, grows: true},
 	{name: "hostpath", configMap: "hostpath", account: "hostpath", root: "/var/lib/flex-hostpath", grows: true},
 }
@@ -50,6 +53,12 @@ func TestExamples(t *testing.T) {
 			}
 			if e.grows {
 				claim.grows()
+			}
+			if e.waits != "" {
+				c := (&class{s: s, name: e.waits, id: e.waits}).claim(e.waits)
+				s.finished(c.consumer(shared.admin), "hello from "+e.waits+"\n")
+				c.delete()
+				s.wait(patient, "claim and volume of "+e.waits+" gone", c.left)
 			}
 			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name)
 			s.ok(err)
@@ -104,8 +113,12 @@ func (c *claim) grows() {
 func (e example) removeClass(ctx context.Context) error {
 	core := shared.admin.CoreV1()
 	in := contract.ProvisionersNamespace
+	for _, name := range append([]string{e.name}, e.others...) {
+		if err := shared.admin.StorageV1().StorageClasses().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
 	for _, err := range []error{
-		shared.admin.StorageV1().StorageClasses().Delete(ctx, e.name, metav1.DeleteOptions{}),
 		shared.admin.RbacV1().ClusterRoleBindings().Delete(ctx, "flex-provisioner-pod-"+e.account, metav1.DeleteOptions{}),
 		core.ConfigMaps(in).Delete(ctx, e.configMap, metav1.DeleteOptions{}),
 		core.ServiceAccounts(in).Delete(ctx, e.account, metav1.DeleteOptions{}),

@@ -103,13 +103,17 @@ func checkExample(t *testing.T, dir string) {
 		t.Fatalf("there are %d provisioner ConfigMaps, %d claims and %d volumes of the consumer; want as many of each",
 			len(e.configs), len(e.ownClaims), len(e.ownPod.Spec.Volumes))
 	}
-	served := map[string]bool{}
+	accounts := map[string]string{}
 	for i := range e.configs {
-		served[e.checkConfig(t, &e.configs[i])] = true
+		class, account := e.checkConfig(t, &e.configs[i])
+		accounts[class] = account
+	}
+	for name := range e.classes {
+		e.checkClass(t, name, accounts)
 	}
 	for name, class := range e.ownClaims {
-		if !served[class] {
-			t.Errorf("claim %s is of class %s, which has no ConfigMap", name, class)
+		if _, known := e.classes[class]; !known {
+			t.Errorf("claim %s is of class %s, which is not among the StorageClasses", name, class)
 		}
 	}
 	for _, v := range e.ownPod.Spec.Volumes {
@@ -119,30 +123,44 @@ func checkExample(t *testing.T, dir string) {
 	}
 }
 
-// checkConfig returns the class that a ConfigMap serves.
-func (e *example) checkConfig(t *testing.T, cm *corev1.ConfigMap) string {
+// checkClass checks what serves a class. accounts are the ConfigMaps' by their classes.
+func (e *example) checkClass(t *testing.T, name string, accounts map[string]string) {
+	t.Helper()
+	served, faults := configmaps.ServedAs(name, e.classes[name].Parameters)
+	account, known := accounts[served]
+	if len(faults) > 0 || !known {
+		t.Errorf("class %s is served by the ConfigMap of %q, %v; there are %v", name, served, faults, accounts)
+	}
+	list := e.allowList[account+".storageClasses"]
+	if !slices.ContainsFunc(strings.Split(list, ","), func(entry string) bool {
+		prefix, open := strings.CutSuffix(entry, "*")
+		return entry == name || open && strings.HasPrefix(name, prefix)
+	}) {
+		t.Errorf("allow-list has %s.storageClasses %q, want %q in it", account, list, name)
+	}
+}
+
+// checkConfig returns the class that a ConfigMap is for, and the ServiceAccount that serves it.
+func (e *example) checkConfig(t *testing.T, cm *corev1.ConfigMap) (class, account string) {
 	t.Helper()
 	config, errs := configmaps.Parse(cm, configmaps.Options{AllowedHostPaths: e.allowedHostPaths})
 	if len(errs) > 0 {
 		t.Fatalf("ConfigMap %s: %v", cm.Name, errs.ToAggregate())
 	}
-	class, known := e.classes[config.StorageClass]
-	if !known || class.Provisioner != cm.Data["plugin-name"] {
+	storageClass, known := e.classes[config.StorageClass]
+	if !known || storageClass.Provisioner != cm.Data["plugin-name"] {
 		t.Errorf("class %q of provisioner %q is not among the StorageClasses", config.StorageClass, cm.Data["plugin-name"])
 	}
-	account := config.ServiceAccountName
+	account = config.ServiceAccountName
 	if !e.accounts[account] || !e.mayCreate[account] {
 		t.Errorf("ServiceAccount %s exists: %v, is bound to flex-provisioner-pod: %v, want both", account, e.accounts[account], e.mayCreate[account])
-	}
-	if got := e.allowList[account+".storageClasses"]; !slices.Contains(strings.Split(got, ","), config.StorageClass) {
-		t.Errorf("allow-list has %s.storageClasses %q, want %q in it", account, got, config.StorageClass)
 	}
 	for _, m := range config.MountClaims {
 		if !e.claims[contract.ProvisionersNamespace+"/"+m.Claim] {
 			t.Errorf("claim %s of mount-claims is not there", m.Claim)
 		}
 	}
-	return config.StorageClass
+	return config.StorageClass, account
 }
 
 func render(t *testing.T, dir string) example {
