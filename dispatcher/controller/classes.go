@@ -114,36 +114,34 @@ func (c *Controller) judgeClass(class string) (again time.Duration) {
 	}
 	c.keepConfigMaps()
 	c.queue.RequeueClasses(func(name string) bool {
-		served, _ := c.servedAs(name)
-		return name == class || served == class || c.class(name) == nil // that goes by the ConfigMaps of its volumes
+		of := c.Cache.Class(name)
+		served, _ := c.servedAs(name, of)
+		return name == class || served == class || !c.ours(of) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
 	return again
 }
 
-// class is the StorageClass of the name, nil where there is none, or another provisioner's: that one's parameters say nothing here.
-func (c *Controller) class(name string) *storagev1.StorageClass {
-	if class := c.Cache.Class(name); class != nil && class.Provisioner == c.ProvisionerName {
-		return class
-	}
-	return nil
+// ours says that the StorageClass exists and is this dispatcher's. Another provisioner's parameters say nothing here.
+func (c *Controller) ours(class *storagev1.StorageClass) bool {
+	return class != nil && class.Provisioner == c.ProvisionerName
 }
 
-// servedAs is the class whose ConfigMap serves the class of the name.
-func (c *Controller) servedAs(name string) (string, field.ErrorList) {
-	if class := c.class(name); class != nil {
-		return configmaps.ServedAs(name, class.Parameters)
+// servedAs is the class whose ConfigMap serves the class of the name, which may be gone.
+func (c *Controller) servedAs(name string, class *storagev1.StorageClass) (string, field.ErrorList) {
+	if !c.ours(class) {
+		return name, nil
 	}
-	return name, nil
+	return configmaps.ServedAs(name, class.Parameters)
 }
 
 func (c *Controller) usesOf(name string) uses {
 	u := uses{class: c.Cache.Class(name)}
-	if served, _ := c.servedAs(name); served != name {
+	if served, _ := c.servedAs(name, u.class); served != name {
 		u.other = served
 	}
 	for _, class := range cache.All[*storagev1.StorageClass](c.Cache.Classes) {
-		served, _ := c.servedAs(class.Name)
+		served, _ := c.servedAs(class.Name, class)
 		u.named = u.named || served == name && class.Name != name
 	}
 	return u

@@ -41,7 +41,7 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 // observeConfig finds the configuration in force for the snapshot's class. Where the StorageClass is gone, and no ConfigMap is for its
 // name, storage can still be removed: by the ConfigMap that made it.
 func (c *Controller) observeConfig(s *snapshot.Snapshot) {
-	served, faults := c.servedAs(s.ClassName)
+	served, faults := c.servedAs(s.ClassName, s.Class)
 	if len(faults) > 0 {
 		s.Config, s.ConfigProblem = nil, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
 		return
@@ -51,10 +51,10 @@ func (c *Controller) observeConfig(s *snapshot.Snapshot) {
 	case s.Config != nil:
 	case served != s.ClassName:
 		s.ConfigProblem = fmt.Sprintf("StorageClass %q has parameter %s: %s, but %s", s.ClassName, contract.ParameterConfigFromClass, served, s.ConfigProblem)
-		if further, _ := c.servedAs(served); further != served && further != "" {
+		if further, _ := c.servedAs(served, c.Cache.Class(served)); further != served && further != "" {
 			s.ConfigProblem += fmt.Sprintf("; that class has the ConfigMap of class %q: create StorageClass %q again, and name that one", further, s.ClassName)
 		}
-	case c.class(s.ClassName) == nil:
+	case !c.ours(s.Class):
 		if cm := c.Cache.ConfigMap(s.RecordedConfig()); cm != nil && c.concerns(cm) {
 			s.Config, _ = c.memory.config(configmaps.ClassName(cm))
 		}

@@ -116,12 +116,7 @@ func TestConfigOfGoneClass(t *testing.T) {
 		if c.own {
 			controller.memory.setConfig("copy", judgement{present: true, good: &configmaps.Config{Name: "own"}})
 		}
-		if c.class != nil {
-			if err := controller.Cache.Classes.GetStore().Add(c.class); err != nil {
-				t.Fatal(err)
-			}
-		}
-		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Provisioner: "p"}
+		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Class: c.class, Provisioner: "p"}
 		if c.volume != "" {
 			volume := dispatchertest.Volume(c.volume)
 			if c.stamp != "" {
