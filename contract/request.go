@@ -79,7 +79,7 @@ type Claim struct {
 type Identity struct {
 	// Properties are the ConfigMap's own keys, by the names they have there.
 	Properties map[string]string `json:"properties,omitempty"`
-	// Parameters are the StorageClass's.
+	// Parameters are the StorageClass's, without those that begin with Prefix.
 	Parameters map[string]string `json:"parameters,omitempty"`
 }
 
