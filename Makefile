@@ -88,7 +88,7 @@ endif
 
 down: cinder-down cluster-down ## stop all that was started
 
-cluster-up: ## a real one-node Kubernetes; settings: test/cluster/README.md
+cluster-up: ## a real Kubernetes; settings: test/cluster/README.md
 	test/cluster/up.sh
 
 cluster-down: ## stop it

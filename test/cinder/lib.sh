@@ -28,7 +28,7 @@ die() { echo "cinder: $*" >&2; exit 1; }
 
 # the_node prints the pid of the test cluster's first process, if the cluster of this checkout runs.
 the_node() {
-	[ "$(cat "$CLUSTER_OWNER" 2>/dev/null)" = "$CLUSTER" ] && PIDS=$CLUSTER_PIDS pid_of holder
+	[ "$(cat "$CLUSTER_OWNER" 2>/dev/null)" = "$CLUSTER" ] && PIDS=$CLUSTER_PIDS pid_of node1
 }
 
 # on_place COMMAND...: run in the cluster's namespaces where PLACE=node, else right here.

@@ -21,7 +21,7 @@ check_settings() {
 	case $CEPH in 0 | 1) ;; *) die "CEPH=$CEPH: must be 0 or 1" ;; esac
 	case $PLACE in
 	machine) HOST=127.0.0.1 ;;
-	node) HOST=$NODE_IP && { the_node > /dev/null || die "PLACE=node: the test cluster is not running: make cluster-up"; } ;;
+	node) HOST=$NODE1_IP && { the_node > /dev/null || die "PLACE=node: the test cluster is not running: make cluster-up"; } ;;
 	*) die "PLACE=$PLACE: must be node or machine" ;;
 	esac
 	[ ${#CINDER} -le 80 ] || die "the path $CINDER is too long: move the checkout"

@@ -1,8 +1,30 @@
-# shellcheck shell=bash disable=SC2054,SC2154 # commas belong to flags; the settings come from up.sh
-# The components of the control plane and the node: how each is started and when it is healthy. Sourced after lib.sh.
+# shellcheck shell=bash disable=SC2054,SC2153,SC2154 # commas belong to flags; NODE is of lib.sh; the settings come from up.sh
+# The components of the control plane and the nodes: how each is started and when it is healthy. Sourced after lib.sh.
+# Those of node1 go by their plain names, those of another node by NAME@NODE.
 # The settings come from $STATE/settings, so that a component starts again with the flags it had.
 
-COMPONENTS="etcd kube-apiserver containerd kube-controller-manager kube-scheduler kubelet kube-proxy"
+CONTROL_PLANE="etcd kube-apiserver kube-controller-manager kube-scheduler"
+NODE_COMPONENTS="containerd kubelet kube-proxy"
+
+# component NAME prints a component of $NODE as the command line and the pid files call it.
+component() { if [ "$NODE" = node1 ]; then echo "$1"; else echo "$1@$NODE"; fi; }
+
+# components prints all of them.
+components() {
+	local node c
+	for c in $CONTROL_PLANE; do echo "$c"; done
+	for node in $(nodes); do
+		for c in $NODE_COMPONENTS; do (on "$node" && component "$c"); done
+	done
+}
+
+# on_node_of COMPONENT goes to the node of a component.
+on_node_of() {
+	case $1 in
+	*@*) on "${1#*@}" ;;
+	*) on node1 ;;
+	esac
+}
 
 etcd_command() {
 	# Without fsync: what a killed etcd wrote is still there, only a power cut would lose it.
@@ -13,7 +35,7 @@ etcd_command() {
 
 kube_apiserver_command() {
 	CMD=("$BIN/kube-apiserver" --etcd-servers=http://127.0.0.1:2379
-		--secure-port=6443 --bind-address=0.0.0.0 --advertise-address="$NODE_IP" --service-cluster-ip-range=10.96.0.0/16
+		--secure-port=6443 --bind-address=0.0.0.0 --advertise-address="$NODE1_IP" --service-cluster-ip-range=10.96.0.0/16
 		--authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged=true
 		--client-ca-file="$PKI/ca.crt" --tls-cert-file="$PKI/apiserver.crt" --tls-private-key-file="$PKI/apiserver.key"
 		--service-account-issuer=https://kubernetes.default.svc.cluster.local
@@ -45,16 +67,16 @@ kube_scheduler_command() {
 }
 
 containerd_command() {
-	CMD=(env PATH="$BIN:$PATH" "$BIN/containerd" -c "$STATE/containerd.toml")
+	CMD=(env PATH="$BIN:$PATH" "$BIN/containerd" -c "$NODE_STATE/containerd.toml")
 }
 
 kubelet_command() {
-	CMD=(env PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$STATE/kubelet.yaml" --root-dir=/var/lib/kubelet
-		--kubeconfig="$PKI/kubelet.kubeconfig" --hostname-override="$NODE" --node-ip="$NODE_IP")
+	CMD=(env NODE="$NODE" PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$NODE_STATE/kubelet.yaml" --root-dir=/var/lib/kubelet
+		--kubeconfig="$PKI/$NODE.kubeconfig" --hostname-override="$NODE" --node-ip="$NODE_IP")
 }
 
 kube_proxy_command() {
-	CMD=("$BIN/kube-proxy" --config="$STATE/kube-proxy.yaml")
+	CMD=("$BIN/kube-proxy" --config="$NODE_STATE/kube-proxy.yaml")
 }
 
 # standins prints the folders of imitated commands that the kubelet finds before the real ones.
@@ -63,27 +85,29 @@ standins() {
 	[ "$ISCSI" != 1 ] || printf '%s:' "$HERE/standin/iscsi"
 }
 
-healthy() {
-	case $1 in
+healthy() (
+	on_node_of "$1"
+	case ${1%@*} in
 	etcd) inside curl -sf http://127.0.0.1:2379/health ;;
 	kube-apiserver) inside curl -sf --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt" --key "$PKI/admin.key" "$API/readyz" ;;
 	kube-controller-manager) inside curl -sfk https://127.0.0.1:10257/healthz ;;
 	kube-scheduler) inside curl -sfk https://127.0.0.1:10259/healthz ;;
-	containerd) inside "$BIN/ctr" -a "$RUN/containerd.sock" version ;;
+	containerd) inside "$BIN/ctr" -a "$NODE_RUN/containerd.sock" version ;;
 	kubelet) inside curl -sf http://127.0.0.1:10248/healthz ;;
 	kube-proxy) inside curl -sf http://127.0.0.1:10256/livez ;;
 	esac
-}
+)
 
-start() {
-	alive "$1" && return
-	local CMD
-	"${1//-/_}_command"
+start() (
+	alive "$1" && exit
+	name=${1%@*} CMD=()
+	on_node_of "$1"
+	"${name//-/_}_command"
 	case $1 in # elsewhere they have machines of their own, that no pod keeps busy
 	etcd | kube-apiserver | kube-controller-manager | kube-scheduler) CMD=(nice -n -10 "${CMD[@]}") ;;
 	esac
 	spawn "$1" "${CMD[@]}"
-}
+)
 
 wait_healthy() {
 	until_ok 60 healthy_or_dead "$1" && alive "$1" && return
@@ -93,21 +117,24 @@ wait_healthy() {
 healthy_or_dead() { gone "$1" || healthy "$1"; }
 
 check_component() { # fail with a name, not with a bash error
-	case " $COMPONENTS " in
+	local all
+	all=$(components | xargs)
+	case " $all " in
 	*" $1 "*) ;;
-	*) die "no component $1: one of $COMPONENTS" ;;
+	*) die "no component $1: one of $all" ;;
 	esac
 }
 
-# write_configs writes the files that the commands above name.
+# write_configs writes the files that the commands of $NODE name.
 write_configs() {
-	cat > "$STATE/containerd.toml" <<-C
+	mkdir -p "$NODE_STATE/cni" "$NODE_RUN"
+	cat > "$NODE_STATE/containerd.toml" <<-C
 	version = 2
-	root = "$STATE/containerd"
-	state = "$RUN/containerd"
+	root = "$NODE_STATE/containerd"
+	state = "$NODE_RUN/containerd"
 	disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
 	[grpc]
-	  address = "$RUN/containerd.sock"
+	  address = "$NODE_RUN/containerd.sock"
 	[plugins."io.containerd.grpc.v1.cri"]
 	  sandbox_image = "docker.io/flex-provisioner/pause:1"
 	  restrict_oom_score_adj = true
@@ -119,26 +146,26 @@ write_configs() {
 	      SystemdCgroup = false
 	  [plugins."io.containerd.grpc.v1.cri".cni]
 	    bin_dir = "$BIN"
-	    conf_dir = "$STATE/cni"
+	    conf_dir = "$NODE_STATE/cni"
 	C
-	mkdir -p "$STATE/cni"
-	cat > "$STATE/cni/10-pods.conflist" <<-C
+	cat > "$NODE_STATE/cni/10-pods.conflist" <<-C
 	{"cniVersion": "1.0.0", "name": "pods", "plugins": [{"type": "bridge", "bridge": "cni0", "isGateway": true, "hairpinMode": true,
-	 "ipam": {"type": "host-local", "dataDir": "$RUN/cni", "ranges": [[{"subnet": "10.244.0.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
+	 "ipam": {"type": "host-local", "dataDir": "$NODE_RUN/cni", "ranges": [[{"subnet": "$POD_RANGE"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 	C
-	cat > "$STATE/kubelet.yaml" <<-C
+	cat > "$NODE_STATE/kubelet.yaml" <<-C
 	apiVersion: kubelet.config.k8s.io/v1beta1
 	kind: KubeletConfiguration
 	failCgroupV1: false
 	failSwapOn: false
 	cgroupDriver: cgroupfs
-	containerRuntimeEndpoint: unix://$RUN/containerd.sock
+	cgroupRoot: "$(cgroup_root)"
+	containerRuntimeEndpoint: unix://$NODE_RUN/containerd.sock
 	authentication: {x509: {clientCAFile: $PKI/ca.crt}, anonymous: {enabled: false}, webhook: {enabled: true}}
 	authorization: {mode: Webhook}
-	tlsCertFile: $PKI/kubelet-server.crt
-	tlsPrivateKeyFile: $PKI/kubelet-server.key
-	podLogsDir: $STATE/pods
-	volumePluginDir: $STATE/volumeplugins
+	tlsCertFile: $PKI/$NODE-server.crt
+	tlsPrivateKeyFile: $PKI/$NODE-server.key
+	podLogsDir: $NODE_STATE/pods
+	volumePluginDir: $NODE_STATE/volumeplugins
 	oomScoreAdj: 0
 	evictionHard: {nodefs.available: 1%, imagefs.available: 1%, memory.available: 100Mi}
 	imageGCHighThresholdPercent: 100
@@ -152,7 +179,7 @@ write_configs() {
 	nodeStatusUpdateFrequency: 2s
 	featureGates: {EventedPLEG: $([ "$PLEG" = evented ] && echo true || echo false)}
 	C
-	cat > "$STATE/kube-proxy.yaml" <<-C
+	cat > "$NODE_STATE/kube-proxy.yaml" <<-C
 	apiVersion: kubeproxy.config.k8s.io/v1alpha1
 	kind: KubeProxyConfiguration
 	mode: nftables
@@ -163,3 +190,6 @@ write_configs() {
 	conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 	C
 }
+
+# cgroup_root prints the cgroup below which the node's pods run. That of another node than node1 has to be there before.
+cgroup_root() { if [ "$NODE" = node1 ]; then echo /; else echo "/flex-$NODE"; fi; }

@@ -1,21 +1,8 @@
 # shellcheck shell=bash
-# Sourced by up.sh where ISCSI=1, before the kubelet starts: gives the cluster's mount namespace a /dev/disk and a /sys/class
-# that standin/iscsi/iscsiadm may write to, and starts tgtd, with one target on 127.0.0.1:3260 and $NODE_IP:3260:
-# iqn.2026-01.io.flex-provisioner:test, LUN 1, CHAP session login "chap-user" with "chap-password-1".
+# Sourced by up.sh where ISCSI=1, once node1 has its namespaces: starts tgtd, with one target on 127.0.0.1:3260 and
+# $NODE1_IP:3260: iqn.2026-01.io.flex-provisioner:test, LUN 1, CHAP session login "chap-user" with "chap-password-1".
 # More targets: TGT_IPC_SOCKET=$RUN/tgt.sock tgtadm ..., inside the namespaces (enter.sh) or outside.
 
-make_dirs /dev/disk
-inside bash -eu -s "$STATE/sysclass" <<'N'
-mount -t tmpfs -o mode=755 tmpfs /dev/disk
-mkdir -p /dev/disk/by-path "$1"
-mount -t tmpfs -o mode=755 tmpfs "$1"
-for class in /sys/class/*; do
-	mkdir "$1/${class##*/}"
-	mount --bind "$class" "$1/${class##*/}"
-done
-mkdir -p "$1"/iscsi_host "$1"/scsi_host
-mount --rbind "$1" /sys/class
-N
 export TGT_IPC_SOCKET=$RUN/tgt.sock
 truncate -s 256M "$STATE/lun.img"
 spawn tgtd env TGT_IPC_SOCKET="$TGT_IPC_SOCKET" tgtd -f

@@ -10,11 +10,30 @@ LOG=$CLUSTER/log
 STATE=$CLUSTER/state         # data of etcd, containerd and kubelet, removed by down.sh
 RUN=/run/flex-cluster        # sockets and pids; there is one cluster a machine, and $RUN/owner says whose
 PIDS=$RUN/pids               # one file a process, see record
-NODE=node1
-NODE_IP=10.99.0.1
+NODE1_IP=10.99.0.1           # the control plane's node
+MAX_NODES=5
 HOST_PORT=16443              # the API server on the machine's 127.0.0.1
-PRIVATE_DIRS="/var/lib/cni /var/lib/kubelet /var/log/containers" # seen by the cluster alone; short, since sockets lie there
-API=https://127.0.0.1:6443   # the same inside the cluster's network namespace
+API=https://$NODE1_IP:6443   # the same for the nodes
+
+# on NODE sets what differs by node: where its state and its sockets lie, and its addresses.
+on() {
+	NODE=$1
+	NODE_STATE=$STATE/$NODE # data of containerd and kubelet: its disk
+	NODE_RUN=$RUN/$NODE     # sockets and iSCSI sessions: what a power cut takes
+	NODE_IP=10.99.0.${NODE#node}
+	POD_RANGE=10.244.$((${NODE#node} - 1)).0/24
+	# Seen by the node alone; short, since sockets lie there.
+	PRIVATE_DIRS="/var/lib/cni /var/lib/kubelet /var/log/containers"
+	# Tests look at node1's volumes from the machine. Those of the other nodes are their own.
+	[ "$NODE" = node1 ] || PRIVATE_DIRS+=" /mnt /var/lib/flex-hostpath"
+}
+on "${NODE:-node1}" # a stand-in runs where its kubelet says
+
+# nodes prints the names of all nodes.
+nodes() {
+	local i
+	for i in $(seq "${NODES:-1}"); do echo "node$i"; done
+}
 
 say() { echo "cluster: $*"; }
 die() { echo "cluster: $*" >&2; exit 1; }
@@ -57,16 +76,16 @@ gone() { ! alive "$1"; }
 
 child_of() { local c; c=$(cat "/proc/$1/task/$1/children" 2>/dev/null); c=${c%% *}; [ -n "$c" ] && echo "$c"; }
 
-# inside COMMAND...: run in the cluster's network, mount and pid namespaces.
-inside() { nsenter -t "$(pid_of holder)" -n -m -p -- "$@"; }
+# inside COMMAND...: run in the node's network, mount and pid namespaces.
+inside() { nsenter -t "$(pid_of "$NODE")" -n -m -p -- "$@"; }
 
-# spawn NAME COMMAND...: start in the namespaces, in the background. nsenter forks to enter the pid namespace and waits;
+# spawn NAME COMMAND...: start in the node's namespaces, in the background. nsenter forks to enter the pid namespace and waits;
 # the pid that counts is its child's.
 spawn() {
-	local name=$1 holder enter pid
+	local name=$1 node enter pid
 	shift
-	holder=$(pid_of holder) || die "is not running: make cluster-up"
-	alone setsid nsenter -t "$holder" -n -m -p -- "$@" >> "$LOG/$name.log" 2>&1 < /dev/null &
+	node=$(pid_of "$NODE") || die "$NODE is not running: make cluster-up, or ctl.sh start $NODE"
+	alone setsid nsenter -t "$node" -n -m -p -- "$@" >> "$LOG/$name.log" 2>&1 < /dev/null &
 	enter=$!
 	disown
 	until_ok 5 child_of "$enter" || die "$name did not start: see $LOG/$name.log"
@@ -101,7 +120,7 @@ need_root() { [ "$(id -u)" = 0 ] || die "needs root: namespaces, cgroups and mou
 need_ours() {
 	local owner
 	owner=$(cat "$RUN/owner" 2>/dev/null) || return 0
-	[ "$owner" = "$CLUSTER" ] || [ ! -d "$owner" ] || gone holder || die "the cluster of $owner is running on this machine: make cluster-down there"
+	[ "$owner" = "$CLUSTER" ] || [ ! -d "$owner" ] || gone node1 || die "the cluster of $owner is running on this machine: make cluster-down there"
 }
 
 # make_dirs DIR...: makes those that the machine lacks, noting them for down.sh.
@@ -111,7 +130,12 @@ make_dirs() {
 		[ -d "$d" ] || { mkdir -p "$d" && echo "$d" >> "$RUN/made"; }
 	done
 }
-need_running() { alive holder || die "is not running: make cluster-up"; }
+# need_running also reads the settings that the cluster was started with.
+need_running() {
+	alive node1 || die "is not running: make cluster-up"
+	# shellcheck source=/dev/null # written by up.sh
+	. "$STATE/settings"
+}
 
 # One up, down, start or kill at a time. Children must not inherit the lock, hence 9>&- in spawn.
 lock() {

@@ -40,12 +40,15 @@ openssl req -x509 -new -key ca.key -subj /CN=flex-cluster-ca -days 3650 -out ca.
 	-addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign,digitalSignature 2>/dev/null
 svc=kubernetes.default.svc
 leaf apiserver /CN=kube-apiserver serverAuth \
-	"DNS:kubernetes,DNS:kubernetes.default,DNS:$svc,DNS:$svc.cluster.local,DNS:localhost,IP:127.0.0.1,IP:$NODE_IP,IP:10.96.0.1"
-leaf kubelet-server "/O=system:nodes/CN=system:node:$NODE" serverAuth "DNS:$NODE,IP:$NODE_IP,IP:127.0.0.1"
+	"DNS:kubernetes,DNS:kubernetes.default,DNS:$svc,DNS:$svc.cluster.local,DNS:localhost,IP:127.0.0.1,IP:$NODE1_IP,IP:10.96.0.1"
 leaf apiserver-kubelet-client /O=system:masters/CN=kube-apiserver-kubelet-client clientAuth
 leaf admin /O=system:masters/CN=admin clientAuth
 leaf tom /O=team-a/CN=tom clientAuth
-leaf kubelet "/O=system:nodes/CN=system:node:$NODE" clientAuth
+for node in $(NODES=$MAX_NODES nodes); do
+	on "$node"
+	leaf "$NODE" "/O=system:nodes/CN=system:node:$NODE" clientAuth
+	leaf "$NODE-server" "/O=system:nodes/CN=system:node:$NODE" serverAuth "DNS:$NODE,IP:$NODE_IP,IP:127.0.0.1"
+done
 leaf controller-manager /CN=system:kube-controller-manager clientAuth
 leaf scheduler /CN=system:kube-scheduler clientAuth
 leaf kube-proxy /CN=system:kube-proxy clientAuth
@@ -53,7 +56,7 @@ openssl genrsa -out sa.key 2048 2>/dev/null
 openssl rsa -in sa.key -pubout -out sa.pub 2>/dev/null
 
 umask 077
-for n in admin kubelet controller-manager scheduler kube-proxy; do kubeconfig "$n" "$API" > "$n.kubeconfig"; done
+for n in admin $(NODES=$MAX_NODES nodes) controller-manager scheduler kube-proxy; do kubeconfig "$n" "$API" > "$n.kubeconfig"; done
 kubeconfig admin "https://127.0.0.1:$HOST_PORT" > "$CLUSTER/kubeconfig"
 kubeconfig tom "https://127.0.0.1:$HOST_PORT" > "$CLUSTER/tom.kubeconfig"
 echo "$made" > made-by

@@ -2,6 +2,7 @@
 # Starts the cluster, or says that it runs. Settings, from the environment:
 #   PLEG=default|evented   evented sees containers end half a second sooner, by an alpha feature of the kubelet
 #   ISCSI=1                with a target, and an imitated iscsiadm for kernels without SCSI (standin/iscsi)
+#   NODES=N                N nodes, 1 to 5; the default is 1
 #   KWOK=N                 with N simulated nodes (kwok-up.sh)
 #   APISERVER_EXTRA=...    more flags for kube-apiserver, separated by spaces
 set -eu
@@ -9,20 +10,24 @@ set -eu
 . "$(dirname "$0")/lib.sh"
 # shellcheck source=components.sh
 . "$HERE/components.sh"
+# shellcheck source=nodes.sh
+. "$HERE/nodes.sh"
 # shellcheck source=down.sh
 . "$HERE/down.sh"
-SETTINGS="PLEG ISCSI APISERVER_EXTRA"
+SETTINGS="NODES PLEG ISCSI APISERVER_EXTRA"
 
 check_settings() {
 	case ${PLEG:-default} in default | evented) ;; *) die "PLEG=$PLEG: must be default or evented" ;; esac
 	case ${ISCSI:-0} in 0 | 1) ;; *) die "ISCSI=$ISCSI: must be 0 or 1" ;; esac
+	case ${NODES:-1} in [1-"$MAX_NODES"]) ;; *) die "NODES=$NODES: must be a number from 1 to $MAX_NODES" ;; esac
 	case ${KWOK:-0} in *[!0-9]*) die "KWOK=$KWOK: must be a number of nodes" ;; esac
 }
 
 already_running() {
-	alive holder || return 1
+	alive node1 || return 1
 	local c v was sick=
-	for c in $COMPONENTS; do { alive "$c" && healthy "$c" > /dev/null 2>&1; } || sick+=" $c"; done
+	# shellcheck source=/dev/null # written by save_settings
+	for c in $(. "$STATE/settings" && components); do { alive "$c" && healthy "$c" > /dev/null 2>&1; } || sick+=" $c"; done
 	[ -z "$sick" ] || die "is running, but not healthy:$sick: see $LOG, then test/cluster/ctl.sh start NAME or make cluster-down"
 	for v in $SETTINGS; do
 		# shellcheck source=/dev/null # written by save_settings
@@ -41,27 +46,10 @@ prepare() {
 }
 
 save_settings() {
-	PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} APISERVER_EXTRA=${APISERVER_EXTRA:-}
+	NODES=${NODES:-1} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} APISERVER_EXTRA=${APISERVER_EXTRA:-}
 	local v
 	for v in $SETTINGS; do printf '%s=%q\n' "$v" "${!v}"; done > "$STATE/settings"
 }
-
-# make_namespaces starts process 1 of the cluster's pid namespace. When it dies the kernel kills everything in there, and
-# with the last process go the mounts and the network.
-make_namespaces() {
-	local unshare
-	setsid unshare --net --mount --pid --fork --kill-child --mount-proc --propagation private \
-		bash -c 'trap "" HUP INT TERM; while :; do sleep 3600 & wait $!; done' > "$LOG/holder.log" 2>&1 < /dev/null 9>&- &
-	unshare=$!
-	disown
-	until_ok 5 has_begun "$unshare" || die "could not make namespaces: see $LOG/holder.log"
-	record holder "$(child_of "$unshare")"
-	# shellcheck disable=SC2086 # a list
-	make_dirs $PRIVATE_DIRS /run/mount
-	inside "$HERE/node.sh"
-}
-# Until its shell runs the child has not mounted its own /proc.
-has_begun() { [ "$(cat "/proc/$(child_of "$1")/comm")" = bash ]; }
 
 # forward makes the API server reachable on the machine's own loopback, through a socket that both namespaces see.
 forward() {
@@ -74,15 +62,25 @@ forward() {
 
 start_all() {
 	local c
-	for c in etcd kube-apiserver containerd; do start "$c"; done
-	wait_healthy containerd
-	"$HERE/load-image.sh" "$BIN"/images/*.tar > "$LOG/load-image.log" 2>&1 || die "could not load images: see $LOG/load-image.log"
+	for c in etcd kube-apiserver; do start "$c"; done
+	for_nodes start_runtime
 	wait_healthy kube-apiserver
-	for c in kube-controller-manager kube-scheduler kubelet kube-proxy; do start "$c"; done
+	for c in kube-controller-manager kube-scheduler; do start "$c"; done
+	for_nodes start_kubelet
 	forward
 }
 
-node_ready() { [ "$(kubectl get node "$NODE" -o 'jsonpath={.status.conditions[?(@.type=="Ready")].status}')" = True ]; }
+# for_nodes FUNCTION: runs it for all nodes at once.
+for_nodes() {
+	local node all=()
+	for node in $(nodes); do
+		(on "$node" && "$1") &
+		all+=($!)
+	done
+	for node in "${all[@]}"; do wait "$node" || exit 1; done
+}
+
+nodes_ready() { [ "$(kubectl get node -o 'jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}')" = "$(nodes | sed s/.*/True/ | xargs)" ]; }
 kubectl() { "$BIN/kubectl" --kubeconfig "$CLUSTER/kubeconfig" "$@"; }
 
 main() {
@@ -110,15 +108,18 @@ bring_up() {
 	ln -sfn "$PIDS" "$CLUSTER/run"
 	trap take_down EXIT
 	save_settings
-	write_configs
-	make_namespaces
+	local node c
+	for node in $(nodes); do
+		on "$node"
+		boot_node
+	done
+	on node1
 	[ "$ISCSI" = 0 ] || . "$HERE/iscsi.sh"
 	start_all
-	local c
-	for c in $COMPONENTS; do wait_healthy "$c"; done
-	until_ok 60 node_ready || die "$NODE did not become ready in 60 s: see $LOG/kubelet.log"
+	for c in $(components); do wait_healthy "$c"; done
+	until_ok 60 nodes_ready || die "not all nodes became ready in 60 s: see $LOG/kubelet*.log"
 	until_ok 60 kubectl -n default get serviceaccount default || die "no ServiceAccounts are made: see $LOG/kube-controller-manager.log"
 	trap - EXIT
-	say "node ready after $(since "$began"): export KUBECONFIG=$CLUSTER/kubeconfig"
+	say "$NODES node(s) ready after $(since "$began"): export KUBECONFIG=$CLUSTER/kubeconfig"
 }
 main

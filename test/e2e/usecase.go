@@ -144,7 +144,7 @@ func (s *scope) load(archive, name string) {
 // removeImages takes those images off the node that containerd's filter picks.
 func removeImages(ctx context.Context, filter string) error {
 	ctr := []string{"test/cluster/enter.sh", "env", "CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1",
-		".cluster/bin/ctr", "-a", "/run/flex-cluster/containerd.sock", "-n", "k8s.io", "images"}
+		".cluster/bin/ctr", "-a", "/run/flex-cluster/node1/containerd.sock", "-n", "k8s.io", "images"}
 	names, err := command(ctx, append(ctr, "ls", "-q", filter)...)
 	if err != nil || names == "" {
 		return err
