@@ -132,7 +132,8 @@ const (
 	SecretsDir = "/var/run/secrets/flex-provisioner"
 	// BinDir holds flexctl in pods that run inline scripts, and is on their PATH.
 	BinDir = "/opt/flex-provisioner"
-	// TerminationFile takes the text that the claim's event shows: one line, at most MaxMessage bytes are used.
+	// TerminationFile takes the text that the claim's event shows: one line, at most MaxMessage bytes are used. A LocationLine may
+	// stand beside it.
 	TerminationFile = "/dev/termination-log"
 )
 

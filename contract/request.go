@@ -55,6 +55,10 @@ type Request struct {
 	// AllowedTopologies are the class's: the volume has to be reachable from the nodes that match one of these terms. A
 	// term matches nodes whose label of each key has one of the values. Empty for anywhere.
 	AllowedTopologies []map[string][]string `json:"allowedTopologies,omitempty"`
+	// Location is where an earlier attempt for the claim said that it works, in that attempt's own words; see LocationLine. It is
+	// for provision and for an undo, and empty where no attempt said so. A provisioner whose credentials are for another place
+	// now would find nothing there, and must fail.
+	Location string `json:"location,omitempty"`
 	// Identity is what finds the storage again.
 	Identity
 }

@@ -60,6 +60,8 @@ type Outcome struct {
 	MayHaveRun bool
 	// Node is where the pod was put, empty before.
 	Node string
+	// Location is where the container said that it works; see contract.LocationLine. Empty where it said nothing.
+	Location string
 	// Finished is when the attempt ended, by the clock of its node as far as is known; zero before.
 	Finished time.Time
 }
@@ -97,6 +99,9 @@ func Handled(pod *corev1.Pod) bool {
 // container, what the container said.
 func OutcomeOf(pod *corev1.Pod) Outcome {
 	o := Outcome{ExitCode: -1, Node: pod.Spec.NodeName, MayHaveRun: mayHaveRun(pod)}
+	if t := terminatedContainer(pod); t != nil {
+		o.Location, _ = contract.CutLocation(t.Message)
+	}
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		o.Phase, o.ExitCode, o.Finished = Succeeded, 0, finishedAt(pod)
@@ -265,7 +270,8 @@ func said(t *corev1.ContainerStateTerminated) string {
 	if t == nil || t.Reason == "StartError" || t.Reason == "ContainerCannotRun" || t.Reason == "ContainerStatusUnknown" {
 		return ""
 	}
-	return Clean(t.Message)
+	_, message := contract.CutLocation(t.Message)
+	return Clean(message)
 }
 
 // startTrouble says what keeps a pod from starting, in the order in which it has to be mended.

@@ -131,14 +131,20 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
 	for try := 1; ; try++ {
 		began := time.Now()
+		s.Confirmed = began
 		if err := c.confirmOnce(ctx, s, order); err != nil || try == 3 || time.Since(began) < fresh {
 			return err
 		}
 	}
 }
 
-// fresh is how old what was confirmed may be when it is acted on.
-const fresh = time.Second
+const (
+	// fresh is how old what was confirmed should be when it is acted on.
+	fresh = time.Second
+	// stale is how old it may be at most. A process that was stopped meanwhile may not be the leader any more. It is less than a
+	// Lease lasts, so that nothing of a later leader is unknown for long.
+	stale = 10 * time.Second
+)
 
 func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
 	var faults [4]error

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -73,6 +74,32 @@ func TestConfirmDelete(t *testing.T) {
 				t.Errorf("a delete is ordered: %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// A dispatcher that was stopped between its reads and the creation of a pod may not be the leader any more.
+func TestStaleFactsMakeNoPod(t *testing.T) {
+	for age, want := range map[time.Duration]string{
+		stale / 2:           "<nil>",
+		stale + time.Second: "create pod ns/prov-" + dispatchertest.UID + "-0: what it relies on was read 11s ago and may have changed",
+	} {
+		asked := false
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked = true
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusConflict)
+			_, _ = fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"AlreadyExists","code":409}`)
+		}))
+		controller, _ := idle(t)
+		controller.writer.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}}
+		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Claim: claim, Class: &storagev1.StorageClass{}, RecordKey: dispatchertest.Key,
+			Config: &configmaps.Config{Name: "cm", StorageClass: "silver", Timeout: time.Minute}, Confirmed: time.Now().Add(-age)}
+		_, err := controller.createPod(t.Context(), s, snapshot.Order{Op: contract.Provision})
+		server.Close()
+		if got := fmt.Sprint(err); got != want || asked != (err == nil) {
+			t.Errorf("after %s: %s, and the API server was asked: %t; want %s", age, got, asked, want)
+		}
 	}
 }
 

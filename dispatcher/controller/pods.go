@@ -9,6 +9,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -31,11 +32,18 @@ func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.Cle
 	if pod.DeletionTimestamp != nil || a.Keep > 0 {
 		return nil
 	}
-	return c.deletePod(ctx, pod)
+	grace := writer.OwnGrace
+	if podspec.OutcomeOf(pod).Final() {
+		grace = 0
+	}
+	return c.deletePod(ctx, pod, grace)
 }
 
+// killGrace is in seconds. With 0 the API server would not wait for the kubelet, which has to end the container.
+const killGrace int64 = 1
+
 // deletePod asks once: until the cache shows that the pod is being deleted, or gone, other looks would ask again.
-func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
+func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod, graceSeconds int64) error {
 	if c.memory.deletePod(pod.UID) { // before the answer, which may come after the pod's end
 		return nil
 	}
@@ -45,7 +53,7 @@ func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod) error {
 		c.memory.podGone(pod.UID)
 		return nil
 	}
-	err := c.writer.DeletePod(ctx, pod, podspec.OutcomeOf(pod).Final())
+	err := c.writer.DeletePod(ctx, pod, graceSeconds)
 	if err != nil {
 		c.memory.podGone(pod.UID)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -100,7 +101,11 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		case reconcile.CreatePod:
 			created, err = c.createPod(ctx, s, a.Order)
 		case reconcile.StopPod:
-			err = c.deletePod(ctx, a.Pod)
+			grace := writer.OwnGrace
+			if a.Kill {
+				grace = killGrace
+			}
+			err = c.deletePod(ctx, a.Pod, grace)
 		case reconcile.DeleteVolume:
 			err = c.removeVolume(ctx, s)
 		case reconcile.Reschedule:
@@ -165,6 +170,9 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	pod, err := s.Pod(order, c.Pods)
 	if err != nil {
 		return false, c.refused(ctx, s, order, err)
+	}
+	if age := time.Since(s.Confirmed); age > stale {
+		return false, fmt.Errorf("create pod %s/%s: what it relies on was read %s ago and may have changed", pod.Namespace, pod.Name, age.Round(time.Second))
 	}
 	log := klog.FromContext(ctx)
 	c.memory.expect(s.UID, pod)

@@ -55,6 +55,7 @@ const (
 	ReasonNoVolume         podspec.Reason = "ProvisionerMadeNoVolume"
 	ReasonVolumeMismatch   podspec.Reason = "VolumeDoesNotFit"
 	ReasonVolumeMended     podspec.Reason = "VolumeMended"
+	ReasonStrayDelete      podspec.Reason = "StorageMayBeGone"
 	ReasonConfigMissing    podspec.Reason = "ProvisionerConfigMissing"
 	ReasonPoliciesMissing  podspec.Reason = "AdmissionPoliciesMissing"
 	ReasonClaimRefused     podspec.Reason = "ClaimRefused"
@@ -94,6 +95,12 @@ func VolumeDoesNotFit(v *corev1.PersistentVolume, faults []string) Event {
 func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) Event {
 	return Event{On: OnClaim, Pod: pod, Warning: true, Reason: ReasonVolumeMended, Key: "mended/" + string(v.UID),
 		Message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", v.Name, strings.Join(faults, "; "))}
+}
+
+// StrayDelete says that a delete which was not ordered for the volume may have removed its storage.
+func StrayDelete(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
+	return Event{On: OnVolume, Pod: pod, Warning: true, Reason: ReasonStrayDelete, Key: "stray/" + pod.Name,
+		Message: fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was created beside it: check the volume's data", pod.Name, v.Name)}
 }
 
 // ProvisioningSucceeded says which pod made the volume.

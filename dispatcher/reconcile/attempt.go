@@ -134,7 +134,7 @@ func startDeadline(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 // stop deletes a pod that has not started.
 func (p *Plan) stop(a snapshot.Attempt) {
 	if a.Pod.DeletionTimestamp == nil {
-		p.do(StopPod{a.Pod})
+		p.do(StopPod{Pod: a.Pod})
 	}
 }
 

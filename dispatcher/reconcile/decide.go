@@ -52,6 +52,7 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 // withVolume checks a volume as soon as it exists, and has it removed once no attempt runs, if it cannot serve.
 func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	faults := p.checkVolume(s, all.provisions)
+	p.stopStrayDeletes(s, all.deletes)
 	if running, ok := snapshot.Unfinished(all.provisions); ok {
 		p.stopIfLate(s, running)
 		return
@@ -82,6 +83,20 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		return
 	}
 	p.served(s, all, expands)
+}
+
+// stopStrayDeletes stops deletes that were not ordered for this volume, and whose storage is the volume's by now. A leader that stalled
+// may have ordered one when there was no volume, and a later leader knew of none when it had the volume made.
+func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
+	_, strays := forVolume(deletes, s.Volume)
+	for _, a := range strays {
+		if a.Outcome.MayHaveRun {
+			p.say(events.StrayDelete(s.Volume, a.Pod))
+		}
+		if !a.Outcome.Final() && a.Pod.DeletionTimestamp == nil {
+			p.do(StopPod{Pod: a.Pod, Kill: true})
+		}
+	}
 }
 
 // checkVolume says what keeps Kubernetes from binding the volume, and repairs the rest.

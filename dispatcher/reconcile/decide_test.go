@@ -157,7 +157,11 @@ func describe(p Plan) string {
 		case CreatePod:
 			say("%s", describeOrder(a.Order))
 		case StopPod:
-			say("stop %s", a.Pod.UID)
+			if a.Kill {
+				say("kill %s", a.Pod.UID)
+			} else {
+				say("stop %s", a.Pod.UID)
+			}
 		case DeleteVolume:
 			say("delete volume")
 		case Reschedule:
@@ -345,6 +349,12 @@ func TestDecide(t *testing.T) {
 		{name: "undone, by a node whose clock is ahead", claim: "none", pods: []string{"prov-0 failed ahead", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
 		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
 		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, keep the name of prov-0, keep the name of del-0, (confirm volume)"},
+		{name: "undo of a stalled leader runs beside a volume", claim: "bound", volume: "fits bound", pods: []string{"del-0 running undo"}, want: "tell volume StorageMayBeGone, kill del-0"},
+		{name: "undo of a stalled leader is about to run beside a new volume", volume: "fits", pods: []string{"prov-1 running", "del-0 pending undo"}, want: "tell volume StorageMayBeGone, kill del-0"},
+		{name: "undo of a stalled leader has no node yet", claim: "bound", volume: "fits bound", pods: []string{"del-0 unschedulable undo"}, want: "kill del-0"},
+		{name: "undo of a stalled leader is being stopped", claim: "bound", volume: "fits bound", pods: []string{"del-0 running undo deleting"}, want: "tell volume StorageMayBeGone"},
+		{name: "undo of a stalled leader ran beside a volume", claim: "bound", volume: "fits bound", pods: []string{"del-0 done undo"}, want: "tell volume StorageMayBeGone, clean up del-0"},
+		{name: "released, delete pod of an earlier volume runs", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running other"}, want: "tell volume StorageMayBeGone, kill del-0"},
 		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
 
 		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "create delete 0, (confirm)"},
@@ -355,7 +365,7 @@ func TestDecide(t *testing.T) {
 		{name: "released, delete failed", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 failed"}, want: "tell volume ProvisionerFailed, look in 500ms"},
 		{name: "released, delete done", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}, want: "delete volume"},
 		{name: "released, delete done, not asked again since a restart", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: "delete volume"},
-		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "clean up del-0"},
+		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done other"}, want: "tell volume StorageMayBeGone, clean up del-0"},
 		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "clean up del-0, (confirm volume)"},
 		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for del-0, keep the name of del-0, (confirm)"},
 		{name: "released, deletions stopped", claim: "none", volume: "fits released", also: "asked stopped", want: "tell volume DeletionStopped"},

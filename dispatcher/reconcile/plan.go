@@ -62,8 +62,12 @@ type (
 	RetractVolume struct{}
 	// CreatePod starts an attempt.
 	CreatePod struct{ snapshot.Order }
-	// StopPod deletes a pod that has not started. Its record stays until it has ended.
-	StopPod struct{ Pod *corev1.Pod }
+	// StopPod deletes a pod that has not started, or must not run any longer. Its record stays until it has ended.
+	StopPod struct {
+		Pod *corev1.Pod
+		// Kill leaves a container that runs no time to end by itself.
+		Kill bool
+	}
 	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
 	DeleteVolume struct{}
 	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that failed there.

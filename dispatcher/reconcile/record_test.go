@@ -85,6 +85,36 @@ func TestHostileVolume(t *testing.T) {
 	}
 }
 
+// What comes after an attempt that may have made storage is told where that one worked, in its own words or in those that it was told.
+func TestLocation(t *testing.T) {
+	for _, c := range []struct{ said, told, want string }{
+		{"", "", ""},
+		{"@location project=a\nno space", "", "project=a"},
+		{"no space", "project=a", "project=a"},
+		{"@location project=b\n", "project=a", "project=a"},
+		{"@location project=$(HOME) b\n", "", ""},
+	} {
+		f := scene{pods: []string{"prov-0 failed"}, also: "asked"}.snapshot()
+		f.Config.Timeout, f.RecordKey = time.Minute, dispatchertest.Key
+		record := f.Attempts[0].Pod
+		request, err := json.Marshal(contract.Request{Location: c.told})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record.Annotations[contract.AnnRequest] = string(request)
+		record.Status.ContainerStatuses[0].State.Terminated.Message = c.said
+		for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
+			pod, err := f.Pod(snapshot.Order{Op: op, Number: 1, Record: record}, podspec.Cluster{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if next, err := podspec.RequestOf(pod); err != nil || next.Location != c.want {
+				t.Errorf("after %+v the next %s is told %q, %v", c, op, next.Location, err)
+			}
+		}
+	}
+}
+
 // An administrator may trust what is on the volume, and refused names stay refused.
 func TestTrustedIdentity(t *testing.T) {
 	f := hostileFacts(hostile)

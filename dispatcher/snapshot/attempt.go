@@ -101,6 +101,15 @@ func (s *Snapshot) NextNumber(op contract.Operation) int {
 // Node is where storage may be that the attempt, or one before it, has made; empty where nobody knows.
 func (a Attempt) Node() string { return cmp.Or(a.Outcome.Node, a.Pod.Annotations[contract.AnnNode]) }
 
+// Location is where the attempt, or one before it, said that it works; empty where none did. The first to say so counts: where a later
+// one said something else, its image did not heed what it was told.
+func (a Attempt) Location() string {
+	if request, err := podspec.RequestOf(a.Pod); err == nil && request.Location != "" {
+		return request.Location
+	}
+	return a.Outcome.Location
+}
+
 // ForVolume says that the attempt was made for this volume, and not for an earlier one of its name.
 func (a Attempt) ForVolume(v *corev1.PersistentVolume) bool {
 	return a.Pod.Annotations[contract.AnnVolumeUID] == string(v.UID)

@@ -70,6 +70,9 @@ func (s *Snapshot) attempt(o Order) (podspec.Attempt, error) {
 	switch {
 	case o.Op == contract.Provision:
 		a.Request = s.provisionRequest()
+		if o.Record != nil {
+			a.Request.Location = location(o.Record)
+		}
 	case s.Volume != nil:
 		a.Volume = s.Volume
 		a.Request, err = s.volumeRequest()
@@ -210,6 +213,8 @@ func withGained(identity contract.Identity, properties map[string]string) map[st
 	return all
 }
 
+func location(record *corev1.Pod) string { return NewAttempt(record, "").Location() }
+
 // undoRequest asks for the removal of what an attempt may have made. An undo removes no other claim's storage, whatever the
 // record says.
 func (s *Snapshot) undoRequest(record *corev1.Pod) (contract.Request, error) {
@@ -217,6 +222,6 @@ func (s *Snapshot) undoRequest(record *corev1.Pod) (contract.Request, error) {
 	if err != nil {
 		return request, fmt.Errorf("undo attempt for claim %s: %w", s.UID, err)
 	}
-	request.Claim.UID, request.VolumeName = s.UID, podspec.VolumeName(s.UID)
+	request.Claim.UID, request.VolumeName, request.Location = s.UID, podspec.VolumeName(s.UID), location(record)
 	return request, nil
 }

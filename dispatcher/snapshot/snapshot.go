@@ -54,6 +54,8 @@ type Snapshot struct {
 	Rescheduled types.UID
 	// PodMissed says that a pod came and went which the cache never showed.
 	PodMissed bool
+	// Confirmed is when the API server was last asked for all that a new pod relies on; zero where it was not.
+	Confirmed time.Time
 	// Revision is the state of what the library handed over, read before anything else of the snapshot.
 	Revision uint64
 	// Quiet says that a success is worth a log line and no event: other claims of the class are active, and this one had no

@@ -142,12 +142,14 @@ func (w Writer) ReleasePod(ctx context.Context, pod *corev1.Pod, last bool) erro
 	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod, metadata(fields), nil)
 }
 
-// DeletePod deletes a pod, with atOnce without a grace period: no container of it runs any more. That it does not exist is an error.
-func (w Writer) DeletePod(ctx context.Context, pod *corev1.Pod, atOnce bool) error {
+// OwnGrace stands for the grace period that the pod itself has.
+const OwnGrace int64 = -1
+
+// DeletePod deletes a pod. graceSeconds is 0 only where no container of it runs any more. That it does not exist is an error.
+func (w Writer) DeletePod(ctx context.Context, pod *corev1.Pod, graceSeconds int64) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
-	if atOnce {
-		none := int64(0)
-		options.GracePeriodSeconds = &none
+	if graceSeconds != OwnGrace {
+		options.GracePeriodSeconds = &graceSeconds
 	}
 	if err := w.Client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options); err != nil {
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)

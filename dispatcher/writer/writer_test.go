@@ -49,9 +49,9 @@ PATCH /api/v1/persistentvolumes/pvc-1 strategic-merge {"metadata":{"$deleteFromP
 		`PATCH /api/v1/namespaces/ns/pods/prov-1-0 strategic-merge {"metadata":{"$deleteFromPrimitiveList/finalizers":["flex-provisioner.io/outcome-recorded"],"uid":"p"}}`},
 	{"release for the last time", func(ctx context.Context, w Writer) error { return w.ReleasePod(ctx, pod, true) },
 		`PATCH /api/v1/namespaces/ns/pods/prov-1-0 strategic-merge {"metadata":{"$deleteFromPrimitiveList/finalizers":["flex-provisioner.io/outcome-recorded"],"managedFields":[{}],"uid":"p"}}`},
-	{"delete pod", func(ctx context.Context, w Writer) error { return w.DeletePod(ctx, pod, false) },
+	{"delete pod", func(ctx context.Context, w Writer) error { return w.DeletePod(ctx, pod, OwnGrace) },
 		`DELETE /api/v1/namespaces/ns/pods/prov-1-0 {"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"p"}}`},
-	{"delete pod at once", func(ctx context.Context, w Writer) error { return w.DeletePod(ctx, pod, true) },
+	{"delete pod at once", func(ctx context.Context, w Writer) error { return w.DeletePod(ctx, pod, 0) },
 		`DELETE /api/v1/namespaces/ns/pods/prov-1-0 {"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"p"}}`},
 }
 

@@ -238,7 +238,11 @@ func TestAncestorDeletesVolumesInUse(t *testing.T) {
 	}
 	s.cluster.SetNodes(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-attached"}, Status: corev1.NodeStatus{
 		VolumesAttached: []corev1.AttachedVolume{{Name: volume}}}})
-	s.delete(t.Context()).want(t, 75, "volume "+name+" is still in use on node node-attached")
+	for what, run := range map[string]func(context.Context) result{"delete": s.delete, "undo": s.undo} {
+		t.Log(what)
+		run(t.Context()).want(t, 75, "volume "+name+" is still in use on node node-attached")
+	}
+	s.wantOne()
 	s.cluster.SetNodes()
 	s.delete(t.Context()).want(t, 0, "")
 	s.wantNothing()

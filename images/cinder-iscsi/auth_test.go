@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
@@ -129,6 +131,35 @@ func TestOtherProjectAtDelete(t *testing.T) {
 	s.wantOne()
 	s.config = mine
 	s.delete(t.Context()).want(t, 0, "")
+	s.wantNothing()
+}
+
+// Nor does an undo, or the next attempt, find what an attempt left that was killed.
+func TestOtherProjectAfterAttempt(t *testing.T) {
+	t.Parallel()
+	other := fake.Identity{User: "other", Password: "other-password-1", Project: "other"}
+	s := newStage(t, fake.WithKeystone(fake.DefaultIdentity, other))
+	s.useKeystone()
+	s.cinder.Fault(fake.On("os-reserve").Refuse(500, "no database"))
+	first := s.provision(t.Context())
+	ids := s.cinder.Identities()
+	if want := "project=" + ids[0].ProjectID; first.location != want || first.message == "" {
+		t.Fatalf("the attempt says location %q and %q, want %q", first.location, first.message, want)
+	}
+	s.change = func(r *sdk.Request) { r.Location = first.location }
+	mine := s.config
+	s.config = map[string]string{"cloud.conf": "[Global]\nauth-url=" + s.cinder.AuthURL() + "\nusername=other\npassword=other-password-1\ntenant-name=other\n"}
+	const text = "an earlier attempt worked in project=%s, but the credentials are now for project=%s; " +
+		"give back those of the former until nothing of volume " + name + " is left there"
+	for what, run := range map[string]func(context.Context) result{"provision": s.provision, "undo": s.undo} {
+		t.Log(what)
+		run(t.Context()).want(t, 1, fmt.Sprintf(text, ids[0].ProjectID, ids[1].ProjectID))
+	}
+	if n := len(s.cinder.Volumes()); n != 1 {
+		t.Errorf("cinder has %d volumes, want that of the first attempt", n)
+	}
+	s.config = mine
+	s.undo(t.Context()).want(t, 0, "")
 	s.wantNothing()
 }
 

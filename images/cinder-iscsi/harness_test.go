@@ -54,9 +54,10 @@ func (s *stage) asking(change func(*sdk.Request)) *stage { s.change = change; re
 
 // result is how a run ended, as the dispatcher sees it.
 type result struct {
-	code    int
-	message string
-	log     string
+	code     int
+	message  string
+	location string
+	log      string
 }
 
 func (s *stage) provision(ctx context.Context) result {
@@ -88,7 +89,7 @@ func (s *stage) run(ctx context.Context, request sdk.Request, volume *corev1.Per
 	err := sdk.Run(ctx, pod.Root, provisioner{root: pod.Root, log: &log})
 	code := sdk.Report(pod.Root, err, &log)
 	s.remember(pod.Message(s.t) + log.String())
-	return result{code, pod.Message(s.t), log.String()}
+	return result{code, pod.Message(s.t), pod.Location(s.t), log.String()}
 }
 
 // pod has the credentials mounted.

@@ -64,7 +64,8 @@ func (p provisioner) Expand(ctx context.Context, request sdk.Request, volume *co
 
 // flow reads everything before Cinder is asked for anything. What is wrong here is so until somebody changes it.
 func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, err error) {
-	f = &flow.Flow{Request: request, Log: slog.New(slog.NewTextHandler(p.log, nil))}
+	f = &flow.Flow{Request: request, Log: slog.New(slog.NewTextHandler(p.log, nil)),
+		SetLocation: func(location string) error { return sdk.SetLocation(p.root, location) }}
 	if f.Parameters, err = parameters.Parse(request.Parameters); err != nil {
 		return nil, nil, sdk.Refuse(err)
 	}

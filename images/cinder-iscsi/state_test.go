@@ -214,6 +214,9 @@ func TestTopology(t *testing.T) {
 	if term := s.cluster.Volume(name).Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]; strings.Join(term.Values, "") != "east" {
 		t.Errorf("the volume is in zone %s, and its affinity is %+v", s.cinder.Volume(name).Zone, term)
 	}
+	s.cluster.RemoveVolume(name)
+	allow("west")
+	s.provision(t.Context()).want(t, 1, `cinder volume `+s.cinder.Volume(name).ID+` is in availability zone "east", but allowedTopologies has only west; correct cinder's zones or the class`)
 	s.undo(t.Context()).want(t, 0, "")
 	allow("east")
 	s.with(map[string]string{"availability": "west"}).provision(t.Context()).

@@ -70,11 +70,24 @@ func (p Pod) Env() []string {
 // Message is the termination message so far.
 func (p Pod) Message(t testing.TB) string {
 	t.Helper()
+	_, message := p.termination(t)
+	return message
+}
+
+// Location is where the provisioner said that it works, empty where it did not. See sdk.SetLocation.
+func (p Pod) Location(t testing.TB) string {
+	t.Helper()
+	location, _ := p.termination(t)
+	return location
+}
+
+func (p Pod) termination(t testing.TB) (location, message string) {
+	t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.Root, contract.TerminationFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(data)
+	return contract.CutLocation(string(data))
 }
 
 func (p Pod) write(t testing.TB, file string, data []byte) {

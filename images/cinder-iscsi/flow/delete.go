@@ -23,21 +23,15 @@ func (f *Flow) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 
 func (f *Flow) delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if pv != nil {
-		nodes, err := f.Cluster.NodesUsing(ctx, pv.Spec.PersistentVolumeSource)
-		if err != nil {
+		if err := f.checkUnused(ctx, pv.Spec.PersistentVolumeSource); err != nil {
 			return err
-		}
-		if len(nodes) > 0 {
-			return sdk.TryAgain(fmt.Errorf("volume %s is still in use on node %s", pv.Name, strings.Join(nodes, ", ")))
 		}
 	}
 	if err := f.open(ctx); err != nil {
 		return err
 	}
-	if pv != nil {
-		if err := f.checkPlace(pv); err != nil {
-			return err
-		}
+	if err := f.checkPlace(pv); err != nil {
+		return err
 	}
 	if err := f.removeAll(ctx, pv); err != nil {
 		return err
@@ -45,8 +39,33 @@ func (f *Flow) delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	return f.Cluster.RemoveSecret(ctx, f.Request.VolumeName)
 }
 
+func (f *Flow) checkUnused(ctx context.Context, source corev1.PersistentVolumeSource) error {
+	nodes, err := f.Cluster.NodesUsing(ctx, source)
+	if err == nil && len(nodes) > 0 {
+		err = sdk.TryAgain(fmt.Errorf("volume %s is still in use on node %s", f.Request.VolumeName, strings.Join(nodes, ", ")))
+	}
+	return err
+}
+
+// checkUndo sees for an undo which nodes use the volume, as a delete sees by the PersistentVolume. An undo that a former leader ordered
+// may come when there is one. Only an attached volume can have one, and to connect that once more changes nothing but, on some arrays,
+// its credentials.
+func (f *Flow) checkUndo(ctx context.Context, v *cinder.Volume) error {
+	if toProvision(v, f.us()) != reconnect {
+		return nil
+	}
+	mapped, _, err := f.connect(ctx, v.ID)
+	if err != nil {
+		return fmt.Errorf("see which nodes use cinder volume %s: %w", v.ID, withoutCode(err))
+	}
+	return f.checkUnused(ctx, mapped.Source)
+}
+
 // checkPlace: with credentials for another project or region every volume seems to be gone.
 func (f *Flow) checkPlace(pv *corev1.PersistentVolume) error {
+	if pv == nil {
+		return sdk.CheckLocation(f.Request, f.location())
+	}
 	for _, place := range []struct{ name, annotation, now string }{
 		{"project", AnnProject, f.project}, {"region", AnnRegion, f.region},
 	} {
@@ -77,6 +96,11 @@ func (f *Flow) removeAll(ctx context.Context, pv *corev1.PersistentVolume) error
 			return nil
 		}
 		for _, v := range mine {
+			if pv == nil {
+				if err := f.checkUndo(ctx, &v); err != nil {
+					return err
+				}
+			}
 			if err := f.remove(ctx, &v); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -15,12 +16,14 @@ import (
 // Flow is one request, and all that is needed to answer it.
 type Flow struct {
 	// Connect logs in. It is called once, when all that can be checked before has been.
-	Connect    func(context.Context) (*cloud.Client, error)
-	Cluster    *cluster.Client
-	Log        *slog.Logger
-	Request    contract.Request
-	Parameters parameters.Parameters
-	Properties parameters.Properties
+	Connect func(context.Context) (*cloud.Client, error)
+	Cluster *cluster.Client
+	// SetLocation remembers for later attempts where this one works; see sdk.SetLocation.
+	SetLocation func(location string) error
+	Log         *slog.Logger
+	Request     contract.Request
+	Parameters  parameters.Parameters
+	Properties  parameters.Properties
 
 	cinder *cinder.Client
 	close  func()
@@ -47,6 +50,15 @@ func (f *Flow) open(ctx context.Context) error {
 		f.Log.Info(string(call), "volume", f.Request.VolumeName, "took", took.Round(time.Millisecond), "ok", err == nil)
 	}
 	return nil
+}
+
+// location is project and region as attempts without a volume remember them.
+func (f *Flow) location() string {
+	place := url.Values{"project": {f.project}}
+	if f.region != "" {
+		place.Set("region", f.region)
+	}
+	return place.Encode()
 }
 
 // Keys of the metadata by which volumes are known as ours.

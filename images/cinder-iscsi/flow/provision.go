@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
@@ -55,11 +56,17 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if f.Parameters.InitiatorMode == parameters.Node && len(f.Properties.Initiators) == 0 {
 		return nil, sdk.Refuse(errors.New("parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it"))
 	}
-	label, _, err := allowedZones(f.Request.AllowedTopologies)
+	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
 		return nil, sdk.Refuse(err)
 	}
 	if err := f.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := sdk.CheckLocation(f.Request, f.location()); err != nil {
+		return nil, err
+	}
+	if err := f.SetLocation(f.location()); err != nil {
 		return nil, err
 	}
 	if err := f.checkType(ctx); err != nil {
@@ -72,6 +79,10 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if volume.Encrypted {
 		return nil, sdk.Refuse(fmt.Errorf("cinder volume %s is encrypted: only a host with the key could read it; use a volume type without encryption", volume.ID))
 	}
+	if label != "" && !slices.Contains(zones, volume.AvailabilityZone) {
+		return nil, sdk.Refuse(fmt.Errorf("cinder volume %s is in availability zone %s, but allowedTopologies has only %s; correct cinder's zones or the class",
+			volume.ID, form.Quote(volume.AvailabilityZone), strings.Join(zones, ", ")))
+	}
 	return f.attach(ctx, volume, next, label)
 }
 
@@ -79,9 +90,6 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 // nodes say in which zone they are, or empty. The zone is the one that Cinder says: another node may have been selected since an
 // earlier run made the volume.
 func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, label string) (*sdk.Volume, error) {
-	if faults := validation.IsValidLabelValue(volume.AvailabilityZone); label != "" && (len(faults) > 0 || volume.AvailabilityZone == "") {
-		return nil, fmt.Errorf("cinder volume %s is in availability zone %s, which cannot be the value of a node's label %s", volume.ID, form.Quote(volume.AvailabilityZone), label)
-	}
 	if next == reserve {
 		if err := f.cinder.Reserve(ctx, volume.ID); err != nil {
 			return nil, err
