@@ -82,7 +82,7 @@ func (n *cinder) remove(c *container) error {
 
 // flow is the image's main, with the Secret as it is now.
 func (n *cinder) flow(c *container, request contract.Request) (*flow.Flow, error) {
-	f := &flow.Flow{Request: request, Log: slog.New(slog.DiscardHandler)}
+	f := &flow.Flow{Request: request, Log: slog.New(slog.DiscardHandler), SetLocation: c.setLocation}
 	var err error
 	if f.Parameters, err = parameters.Parse(request.Parameters); err != nil {
 		return nil, sdk.Refuse(err)

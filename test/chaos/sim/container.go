@@ -30,6 +30,8 @@ type container struct {
 	ctx, asked context.Context
 	kill       context.CancelFunc
 	terminate  context.CancelFunc
+	// location is the line that is in the termination file before any message.
+	location string
 }
 
 func newContainer(w *World, r *run) *container {
@@ -69,6 +71,12 @@ func (c *container) refusal() error {
 }
 
 var errKilled = errors.New("killed")
+
+// setLocation is sdk.SetLocation.
+func (c *container) setLocation(location string) error {
+	c.location, _ = contract.LocationLine(location)
+	return nil
+}
 
 // step is a moment at which the container may be killed, or hear that it should stop.
 func (c *container) step(from, to time.Duration, what string) error {

@@ -106,11 +106,12 @@ func (r *run) status(state corev1.ContainerState, phase corev1.PodPhase) {
 }
 
 // container runs the container until it ends or is ended.
-func (r *run) container() exit {
+func (r *run) container() (e exit) {
 	w := r.w
 	w.containerStarts(r.pod)
 	defer w.containerEnds(r.pod)
 	c := newContainer(w, r)
+	defer func() { e.message = c.location + e.message }() // the kubelet reads the file, however the container ended
 	ended := make(chan exit, 1)
 	over := make(chan struct{})
 	defer close(over)
