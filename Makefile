@@ -60,7 +60,9 @@ test-versions: ## the admission policies on older API servers: a real 1.30, and 
 		-run 'TestManifests|TestPolicies|TestEveryRule|TestDispatcher|TestStolen|TestCreator' || exit 1; done
 
 test-e2e: export ISCSI = 1
-test-e2e: cluster-up images ## against a real node, with volumes of a real Cinder
+test-e2e: export NODES = 3
+test-e2e: export SPARE = 1
+test-e2e: cluster-up images ## against three real nodes, with volumes of a real Cinder
 	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
 
 test-attack: cluster-up images ## what attackers try, from six points of view
@@ -73,6 +75,8 @@ chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
 soak: export ISCSI = 1
+soak: export NODES = 3
+soak: export SPARE = 1
 soak: cluster-up images ## crashes for real: two claims a second on the cluster, with a real Cinder, FOR=1h
 	FLEX_E2E_SOAK=$(or $(FOR),1h) go test -count=1 -timeout 8h -tags e2e ./test/e2e -run '^TestSoak$$' -v
 

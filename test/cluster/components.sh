@@ -73,6 +73,8 @@ containerd_command() {
 kubelet_command() {
 	CMD=(env NODE="$NODE" PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$NODE_STATE/kubelet.yaml" --root-dir=/var/lib/kubelet
 		--kubeconfig="$PKI/$NODE.kubeconfig" --hostname-override="$NODE" --node-ip="$NODE_IP")
+	[ "$SPARE" = 0 ] || [ "$NODE" = node1 ] ||
+		CMD+=(--node-labels=flex-provisioner.io/spare=true --register-with-taints=flex-provisioner.io/spare=true:NoSchedule)
 }
 
 kube_proxy_command() {

@@ -3,6 +3,7 @@
 #   PLEG=default|evented   evented sees containers end half a second sooner, by an alpha feature of the kubelet
 #   ISCSI=1                with a target, and an imitated iscsiadm for kernels without SCSI (standin/iscsi)
 #   NODES=N                N nodes, 1 to 5; the default is 1
+#   SPARE=1                the nodes beside node1 have the label and the taint flex-provisioner.io/spare=true
 #   KWOK=N                 with N simulated nodes (kwok-up.sh)
 #   APISERVER_EXTRA=...    more flags for kube-apiserver, separated by spaces
 set -eu
@@ -14,12 +15,13 @@ set -eu
 . "$HERE/nodes.sh"
 # shellcheck source=down.sh
 . "$HERE/down.sh"
-SETTINGS="NODES PLEG ISCSI APISERVER_EXTRA"
+SETTINGS="NODES SPARE PLEG ISCSI APISERVER_EXTRA"
 
 check_settings() {
 	case ${PLEG:-default} in default | evented) ;; *) die "PLEG=$PLEG: must be default or evented" ;; esac
 	case ${ISCSI:-0} in 0 | 1) ;; *) die "ISCSI=$ISCSI: must be 0 or 1" ;; esac
 	case ${NODES:-1} in [1-"$MAX_NODES"]) ;; *) die "NODES=$NODES: must be a number from 1 to $MAX_NODES" ;; esac
+	case ${SPARE:-0} in 0 | 1) ;; *) die "SPARE=$SPARE: must be 0 or 1" ;; esac
 	case ${KWOK:-0} in *[!0-9]*) die "KWOK=$KWOK: must be a number of nodes" ;; esac
 }
 
@@ -46,7 +48,7 @@ prepare() {
 }
 
 save_settings() {
-	NODES=${NODES:-1} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} APISERVER_EXTRA=${APISERVER_EXTRA:-}
+	NODES=${NODES:-1} SPARE=${SPARE:-0} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} APISERVER_EXTRA=${APISERVER_EXTRA:-}
 	local v
 	for v in $SETTINGS; do printf '%s=%q\n' "$v" "${!v}"; done > "$STATE/settings"
 }

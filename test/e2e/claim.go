@@ -190,22 +190,32 @@ func (c *claim) consume(user kubernetes.Interface) {
 	c.s.finished(c.consumer(user), "hello from "+c.Name+"\n")
 }
 
-func (c *claim) consumer(user kubernetes.Interface) *corev1.Pod {
+func (c *claim) consumer(user kubernetes.Interface, changes ...func(*corev1.Pod)) *corev1.Pod {
+	c.s.Helper()
+	return c.consumerOf(user, `echo "hello from `+c.Name+`" > /data/hello && cat /data/hello`, changes...)
+}
+
+// consumerOf makes a pod that runs a script with the claim's volume at /data. The changes, if any, are made to it before.
+func (c *claim) consumerOf(user kubernetes.Interface, script string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	c.s.Helper()
 	no, yes, none, uid := false, true, int64(0), int64(65532)
-	pod, err := user.CoreV1().Pods(c.Namespace).Create(c.s.Context(), &corev1.Pod{
+	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "consumer-"},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
 			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &uid, RunAsNonRoot: &yes},
 			Containers: []corev1.Container{{
 				Name: "consumer", Image: shellImage, VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-				Command: []string{"/bin/sh", "-c", `echo "hello from ` + c.Name + `" > /data/hello && cat /data/hello`},
+				Command: []string{"/bin/sh", "-c", script},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}}},
 		},
-	}, metav1.CreateOptions{})
+	}
+	for _, change := range changes {
+		change(pod)
+	}
+	pod, err := user.CoreV1().Pods(c.Namespace).Create(c.s.Context(), pod, metav1.CreateOptions{})
 	c.s.ok(err)
 	return pod
 }

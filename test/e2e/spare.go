@@ -1,0 +1,78 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// spareNodes are the nodes beside node1. They have a label and a taint, both called spare, so that they run nothing that does not ask
+// for them. Tests may take their power.
+var spareNodes = []string{"node2", "node3"}
+
+const spare = "flex-provisioner.io/spare"
+
+// toleration is that of the taint, as the key tolerations has it.
+const toleration = "[{key: " + spare + ", operator: Exists}]"
+
+// needSpareNodes ends the test where there are none.
+func (s *scope) needSpareNodes() {
+	s.Helper()
+	for _, node := range spareNodes {
+		if lack := s.notReady(node); lack != "" {
+			s.Fatalf("%s: make cluster-down, NODES=3 SPARE=1 make cluster-up", lack)
+		}
+	}
+}
+
+// notReady says what keeps a spare node from running pods.
+func (s *scope) notReady(name string) string {
+	node, err := shared.admin.CoreV1().Nodes().Get(s.Context(), name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return err.Error()
+	case node.Labels[spare] != "true" || len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != spare:
+		return fmt.Sprintf("node %s has labels %v and taints %v", name, node.Labels, node.Spec.Taints)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return ""
+		}
+	}
+	return "node " + name + " is not ready"
+}
+
+// onSpare makes a pod run on that spare node, or on any if it is empty.
+func onSpare(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.NodeSelector = map[string]string{spare: "true"}
+		if node != "" {
+			p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
+		}
+		p.Spec.Tolerations = []corev1.Toleration{{Key: spare, Operator: corev1.TolerationOpExists}}
+	}
+}
+
+// powered gives a spare node its power back, and waits until it is ready. With the option --empty it has an empty disk.
+func (s *scope) powered(node string, options ...string) {
+	s.Helper()
+	s.ctl(append([]string{"start", node}, options...)...)
+	s.wait(patient, node+" is ready", func() string { return s.notReady(node) })
+}
+
+// ranOn are the nodes on which there were pods of the claim and the operation, each once.
+func (c *claim) ranOn(operation contract.Operation) string {
+	var nodes []string
+	for _, p := range shared.ran(operation, c.UID) {
+		nodes = append(nodes, p.Spec.NodeName)
+	}
+	slices.Sort(nodes)
+	return strings.Join(slices.Compact(nodes), " ")
+}
