@@ -139,10 +139,11 @@ func mayHaveRun(pod *corev1.Pod) bool {
 }
 
 // neverCreated recognizes how the kubelet ends a pod whose container it never had, because its image could not be pulled
-// for instance: as terminated with an unknown status, but without the identities that a container gets when it is made.
+// for instance: as terminated with an unknown status, but without the identities that a container gets when it is made. A container
+// that ran has none either where its node has lost its disk. That one counts as restarted.
 func neverCreated(status corev1.ContainerStatus) bool {
 	t := status.State.Terminated
-	return t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
+	return status.RestartCount == 0 && t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
 		!strings.Contains(t.Message, "used to be Running")
 }
 

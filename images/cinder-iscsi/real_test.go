@@ -82,7 +82,8 @@ func (s *stage) realRun(ctx context.Context, op contract.Operation, uid string) 
 	pod := s.pod(request, volume)
 	var log bytes.Buffer
 	err := sdk.Run(ctx, pod.Root, provisioner{root: pod.Root, log: &log})
-	return result{sdk.Report(pod.Root, err, &log), pod.Message(s.t), log.String()}
+	code := sdk.Report(pod.Root, err, &log)
+	return result{code, pod.Message(s.t), pod.Location(s.t), log.String()}
 }
 
 func (s *stage) client(t testing.TB) *cinder.Client {

@@ -93,18 +93,22 @@ func (c *cluster) watchAnew(ctx context.Context) (err error) {
 	return err
 }
 
-func install(ctx context.Context) error {
+// loadImages brings the project's images to all nodes, or with the option --node to one.
+func loadImages(ctx context.Context, options ...string) error {
 	images, err := filepath.Glob(filepath.Join(repository, "bin", "images", "*.tar"))
 	if err != nil || len(images) == 0 {
 		return errors.New("no images in bin/images: make images")
 	}
-	for i := range images {
-		images[i] = strings.TrimPrefix(images[i], repository+"/")
+	args := append([]string{"test/cluster/load-image.sh"}, options...)
+	for _, image := range images {
+		args = append(args, strings.TrimPrefix(image, repository+"/"))
 	}
-	if err := step("load images", func() error {
-		_, err := command(ctx, append([]string{"test/cluster/load-image.sh"}, images...)...)
-		return err
-	}); err != nil {
+	_, err = command(ctx, args...)
+	return err
+}
+
+func install(ctx context.Context) error {
+	if err := step("load images", func() error { return loadImages(ctx) }); err != nil {
 		return err
 	}
 	return step("install "+installation, func() error {

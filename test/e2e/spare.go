@@ -3,9 +3,13 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,6 +53,15 @@ func (s *scope) notReady(name string) string {
 	return "node " + name + " is not ready"
 }
 
+// spareClass is a class whose pods run on spare nodes.
+func (s *scope) spareClass(suffix string, want setting) *class {
+	s.Helper()
+	data := map[string]string{"node-selector": spare + "=true", "tolerations": toleration}
+	maps.Copy(data, want.data)
+	want.data = data
+	return s.class(suffix, want)
+}
+
 // onSpare makes a pod run on that spare node, or on any if it is empty.
 func onSpare(node string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
@@ -60,11 +73,49 @@ func onSpare(node string) func(*corev1.Pod) {
 	}
 }
 
+// atGate waits until the claim's script has made its directory, which is before its gate, and returns the node.
+func (c *claim) atGate() (node string) {
+	c.s.Helper()
+	c.s.running(contract.Provision, []*claim{c})
+	c.s.wait(soon, "script at its gate", c.noDirectory)
+	for _, p := range c.livePods() {
+		if p.Status.Phase == corev1.PodRunning {
+			return p.Spec.NodeName
+		}
+	}
+	c.s.Fatalf("no pod runs for claim %s", c.Name)
+	return ""
+}
+
 // powered gives a spare node its power back, and waits until it is ready. With the option --empty it has an empty disk.
 func (s *scope) powered(node string, options ...string) {
 	s.Helper()
 	s.ctl(append([]string{"start", node}, options...)...)
+	if len(options) > 0 {
+		s.ok(loadImages(s.Context(), "--node", node))
+	}
 	s.wait(patient, node+" is ready", func() string { return s.notReady(node) })
+}
+
+// listenOn answers "storage" on an address that only one node has, until the test ends.
+func (s *scope) listenOn(node, address string) {
+	s.Helper()
+	inside := []string{"--node", node}
+	_, err := command(s.Context(), append([]string{"test/cluster/enter.sh"}, append(inside, "ip", "addr", "add", address+"/32", "dev", "lo")...)...)
+	s.ok(err)
+	s.later(func(ctx context.Context) error {
+		_, err := command(ctx, append([]string{"test/cluster/enter.sh"}, append(inside, "ip", "addr", "del", address+"/32", "dev", "lo")...)...)
+		return err
+	})
+	cmd := exec.Command("test/cluster/enter.sh", append(inside, "socat", "TCP-LISTEN:7000,fork,reuseaddr,bind="+address, "SYSTEM:echo storage")...)
+	cmd.Dir = repository
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	s.ok(cmd.Start())
+	s.later(func(context.Context) error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		_ = cmd.Wait() // it was killed
+		return err
+	})
 }
 
 // ranOn are the nodes on which there were pods of the claim and the operation, each once.

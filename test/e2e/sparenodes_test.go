@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,139 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
+
+// TestSpareNodes takes nodes away from provisioner pods, in all the ways in which nodes go.
+func TestSpareNodes(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		show func(*scope)
+	}{
+		{"a network that one node has", networkOfOneNode},
+		{"the power comes back", powerComesBack},
+		{"the power comes back, and the disk is empty", diskIsEmpty},
+		{"the power never comes back", powerNeverComesBack},
+		{"the node is drained", nodeDrained},
+		{"the kubelet restarts", kubeletRestarts},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := begin(t)
+			s.needSpareNodes()
+			c.show(s)
+		})
+	}
+}
+
+// networkOfOneNode: provisioner pods of a node reach what is reached from that node alone, and no other pods do.
+func networkOfOneNode(s *scope) {
+	const address = "10.99.1.1"
+	s.listenOn("node2", address)
+	const ask = "[ \"$(nc -w 3 " + address + " 7000 < /dev/null)\" = storage ] || flexctl fail \"the storage network cannot be reached\"\n"
+	for _, node := range spareNodes {
+		class := s.spareClass(node, setting{data: map[string]string{"node-selector": corev1.LabelHostname + "=" + node}, provision: ask + makeDir + makeVolume})
+		c := class.claim("on-" + node)
+		if node == "node2" {
+			c.bound(patient)
+		} else {
+			c.told(patient, "ProvisionerFailed", "the storage network cannot be reached (pod {pod})")
+		}
+		if on := c.ranOn(contract.Provision); on != node {
+			s.Errorf("pods of claim %s ran on %s", c.Name, on)
+		}
+	}
+}
+
+// waiting is a claim whose script has made its directory on a spare node, and waits at its gate.
+func (s *scope) waiting() (c *claim, node string) {
+	s.Helper()
+	class := s.spareClass("a", setting{provision: makeDir + gate + makeVolume})
+	c = class.claim("waiting")
+	return c, c.atGate()
+}
+
+// goesOn opens the gate, and waits until the claim is bound to the one directory that there is.
+func (c *claim) goesOn() {
+	c.s.Helper()
+	c.class.open(contract.Provision, c.volumeName())
+	c.bound(2 * patient)
+	if found := c.class.volumes(); !slices.Equal(found, []string{c.volumeName()}) {
+		c.s.Errorf("there is storage %v, want that of volume %s", found, c.volumeName())
+	}
+	c.consume(shared.admin)
+}
+
+func powerComesBack(s *scope) {
+	c, node := s.waiting()
+	s.kill(node)
+	s.powered(node)
+	c.told(patient, "ProvisionerFailed", "the container exited with code 255 and left no message (pod {pod})*")
+	c.goesOn()
+	c.ran(contract.Provision, 2)
+	c.class.once()
+}
+
+// diskIsEmpty: the kubelet was told that the pod runs, and finds no container of it.
+func diskIsEmpty(s *scope) {
+	c, node := s.waiting()
+	s.kill(node)
+	s.powered(node, "--empty")
+	c.told(patient, "ProvisionerFailed", "the container exited with code 137 (its node does not know how it ended) and left no message (pod {pod})*")
+	c.goesOn()
+	c.ran(contract.Provision, 2)
+	c.class.once()
+}
+
+// powerNeverComesBack until an administrator says so.
+func powerNeverComesBack(s *scope) {
+	class := s.spareClass("a", setting{provision: makeDir + gate + makeVolume, data: map[string]string{
+		"node-selector": corev1.LabelHostname + "=node2",
+		"tolerations":   "[{key: " + spare + ", operator: Exists}, {key: node.kubernetes.io/unreachable, operator: Exists, effect: NoExecute, tolerationSeconds: 5}]",
+	}})
+	c := class.claim("waiting")
+	c.atGate()
+	s.kill("node2")
+	c.told(3*patient, "ProvisionerNodeLost", "the pod was deleted, and node node2 does not say that it has ended, so that no other pod can do its work; "+
+		"bring the node back, or if it never comes back: kubectl delete node node2 (pod {pod})")
+	c.ran(contract.Provision, 1)
+
+	class.data["node-selector"] = spare + "=true"
+	class.edit(class.data)
+	_, err := kubectl(s.Context(), "delete", "node", "node2")
+	s.ok(err)
+	c.goesOn()
+	if on := c.ranOn(contract.Provision); on != "node2 node3" {
+		s.Errorf("the pods ran on %s", on)
+	}
+
+	s.powered("node2")
+	c.class.once()
+}
+
+func nodeDrained(s *scope) {
+	c, node := s.waiting()
+	s.later(func(ctx context.Context) error {
+		_, err := kubectl(ctx, "uncordon", node)
+		return err
+	})
+	// The record of the attempt stays until the claim is bound.
+	_, err := kubectl(s.Context(), "drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s",
+		"--skip-wait-for-delete-timeout=1", "--pod-selector="+contract.LabelClaimUID+"="+string(c.UID))
+	s.ok(err)
+	c.goesOn()
+	if on := c.ranOn(contract.Provision); on != "node2 node3" {
+		s.Errorf("the pods ran on %s", on)
+	}
+	c.class.once()
+}
+
+func kubeletRestarts(s *scope) {
+	c, node := s.waiting()
+	s.ctl("restart", "kubelet@"+node)
+	s.wait(patient, node+" is ready", func() string { return s.notReady(node) })
+	c.goesOn()
+	c.ran(contract.Provision, 1)
+	c.class.once()
+}
 
 // TestStorageOfNodes: a volume is where its first consumer is, and where its class's allowedTopologies want it. Its storage waits for
 // a node that is lost.
