@@ -184,7 +184,7 @@ func TestAudit(t *testing.T) {
 		add(t, d.Cache.Volumes.GetIndexer().Add(v))
 	}
 	audit(dispatchertest.Noon)
-	if got, want := gauges(t, registry, "flex_provisioner_orphans"), "pod 0, released-volume 2, unprotected-volume 1"; got != want {
+	if got, want := dispatchertest.Gauges(t, registry, "flex_provisioner_orphans"), "pod 0, released-volume 2, unprotected-volume 1"; got != want {
 		t.Errorf("the metric says %s, want %s", got, want)
 	}
 	close(recorded.Events)
@@ -200,22 +200,4 @@ func TestAudit(t *testing.T) {
 	if audit(dispatchertest.Noon.Add(time.Hour)); len(recorded.Events) != 0 {
 		t.Errorf("told again: %s", <-recorded.Events)
 	}
-}
-
-// gauges are the values of a metric, each after its last label.
-func gauges(t *testing.T, registry *prometheus.Registry, name string) string {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values []string
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if labels := m.GetLabel(); family.GetName() == name {
-				values = append(values, fmt.Sprint(labels[len(labels)-1].GetValue(), " ", m.GetGauge().GetValue()))
-			}
-		}
-	}
-	return strings.Join(values, ", ")
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Each step is what a look or a pod does: "take UID" by a pod of its own, which fails with "waits", "free UID", "looked UID" without
-// asking for a place, "forget UID"; then the UID that is poked by it. The class has two places. What follows a UID's number is its
+// asking for a place, "forget UID"; then the UID that is requeued by it. The class has two places. What follows a UID's number is its
 // namespace.
 func TestConcurrency(t *testing.T) {
 	for _, c := range []struct {
@@ -22,7 +22,7 @@ func TestConcurrency(t *testing.T) {
 		{"who has no use for the place leaves it to the next", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "looked 3: 4", "take 4"}},
 		{"and is last after that", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "take 5 waits", "free 1: 3", "looked 3: 4", "take 3 waits", "take 4", "free 4: 5"}},
 		{"who is forgotten leaves it to the next", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "forget 3: 4"}},
-		{"who is forgotten in line is not poked", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "forget 3", "free 1: 4"}},
+		{"who is forgotten in line is not requeued", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "forget 3", "free 1: 4"}},
 		{"nobody else waits", []string{"take 1", "take 2", "take 3 waits", "free 1: 3", "looked 3", "take 4"}},
 		{"of two places the second is for the second", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "free 2: 3", "take 4 waits", "take 3: 4", "take 4", "take 5 waits"}},
 		{"namespaces take turns", []string{"take 1a", "take 2a", "take 3a waits", "take 4a waits", "take 5b waits", "free 1a: 5b", "take 5b", "free 2a: 3a", "take 3a", "free 5b: 4a"}},
@@ -37,14 +37,14 @@ func TestConcurrency(t *testing.T) {
 			for _, step := range c.steps {
 				words, want, _ := strings.Cut(step, ": ")
 				waits := doStep(q, strings.Fields(words))
-				poked := ""
+				requeued := ""
 				for work := q.class("a").work; work.Len() > 0; {
 					uid, _ := work.Get()
 					work.Done(uid)
-					poked += uid
+					requeued += uid
 				}
-				if waits != strings.HasSuffix(words, " waits") || poked != want {
-					t.Fatalf("%s: waits %t, poked %q", step, waits, poked)
+				if waits != strings.HasSuffix(words, " waits") || requeued != want {
+					t.Fatalf("%s: waits %t, requeued %q", step, waits, requeued)
 				}
 			}
 			for _, n := range "123456" {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -117,29 +118,11 @@ func TestProtectedMetric(t *testing.T) {
 		{"b", podspec.ReasonNone, "DeletionHeld 0, DeletionStopped 0"},
 	} {
 		r.SetProtected(step.uid, "silver", step.reason)
-		if got := gauges(t, registry, "flex_provisioner_held"); got != step.want {
+		if got := dispatchertest.Gauges(t, registry, "flex_provisioner_held"); got != step.want {
 			t.Errorf("after %s %q: %s, want %s", step.uid, step.reason, got, step.want)
 		}
 	}
 	if len(r.protected) != 0 {
 		t.Errorf("remembers %v", r.protected)
 	}
-}
-
-// gauges are the values of a metric, each after its last label.
-func gauges(t *testing.T, registry *prometheus.Registry, name string) string {
-	t.Helper()
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var values []string
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if labels := m.GetLabel(); family.GetName() == name {
-				values = append(values, fmt.Sprint(labels[len(labels)-1].GetValue(), " ", m.GetGauge().GetValue()))
-			}
-		}
-	}
-	return strings.Join(values, ", ")
 }
