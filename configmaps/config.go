@@ -92,22 +92,16 @@ type Config struct {
 // ClaimMount is a claim and the absolute, clean path that it is mounted at.
 type ClaimMount struct{ Claim, Path string }
 
-// Options are what the cluster administrator decides outside the ConfigMap.
-type Options struct {
-	// AllowedHostPaths are the directories that host-path may name, themselves or below. Empty allows none.
-	AllowedHostPaths []string
-}
-
 // Parse checks a provisioner ConfigMap. It returns either a Config or every fault there is, in a stable order: first the
 // metadata, then reserved keys in the order of the reference, then properties by name.
-func Parse(cm *corev1.ConfigMap, o Options) (*Config, field.ErrorList) {
+func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	c := &Config{Name: cm.Name, Namespace: cm.Namespace, ResourceVersion: cm.ResourceVersion}
 	errs := checkType(cm)
 	errs = append(errs, c.parseReserved(cm.Data)...)
 	errs = append(errs, c.parseClass(cm)...)
 	errs = append(errs, checkScripts(cm.Data)...)
 	errs = append(errs, c.checkExpand(cm.Data)...)
-	errs = append(errs, c.checkMounts(o)...)
+	errs = append(errs, c.checkMounts()...)
 	errs = append(errs, c.parseProperties(cm.Data)...)
 	errs = append(errs, checkBinary(cm.BinaryData)...)
 	if len(errs) > 0 {

@@ -40,7 +40,7 @@ func TestSize(t *testing.T) {
 			if _, inData := c.data["storage-class"]; inData {
 				delete(cm.Labels, "storage-class")
 			}
-			_, errs := Parse(cm, Options{})
+			_, errs := Parse(cm)
 			if got := texts(errs); !reflect.DeepEqual(got, append([]string{}, c.want...)) {
 				t.Errorf("want %q\ngot  %q", c.want, got)
 			}
@@ -52,7 +52,7 @@ func TestSize(t *testing.T) {
 func TestLabelTooLong(t *testing.T) {
 	cm := good(nil)
 	cm.Labels["storage-class"] = strings.Repeat("x", 64)
-	_, errs := Parse(cm, Options{})
+	_, errs := Parse(cm)
 	want := []string{"metadata.labels[storage-class]: Too long: does not fit into a label: put the name into data[storage-class] instead"}
 	if got := texts(errs); !reflect.DeepEqual(got, want) {
 		t.Errorf("want %q\ngot  %q", want, got)
@@ -79,7 +79,7 @@ func TestPeeks(t *testing.T) {
 
 func TestDigests(t *testing.T) {
 	parse := func(data map[string]string) *Config {
-		config, errs := Parse(good(data), Options{})
+		config, errs := Parse(good(data))
 		if errs != nil {
 			t.Fatal(errs)
 		}

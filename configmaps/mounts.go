@@ -1,7 +1,6 @@
 package configmaps
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
@@ -64,16 +63,13 @@ func within(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// checkMounts checks what host-path and mount-claims cannot tell alone: what the cluster administrator allows, and that
-// no two mounts share a path.
-func (c *Config) checkMounts(o Options) field.ErrorList {
+// checkMounts checks what host-path and mount-claims cannot tell alone: that no two mounts share a path. Which directories of nodes a
+// class may have, an admission policy decides when its pods are created.
+func (c *Config) checkMounts() field.ErrorList {
 	var errs field.ErrorList
 	taken := map[string]bool{}
-	for i, p := range c.HostPaths {
+	for _, p := range c.HostPaths {
 		taken[p] = true
-		if path.IsAbs(p) && path.Clean(p) == p && !allowed(p, o.AllowedHostPaths) {
-			errs = append(errs, notAllowed(p, o.AllowedHostPaths, dataPath.Key(keyHostPath).Index(i)))
-		}
 	}
 	for _, m := range c.MountClaims {
 		if taken[m.Path] {
@@ -82,21 +78,4 @@ func (c *Config) checkMounts(o Options) field.ErrorList {
 		taken[m.Path] = true
 	}
 	return errs
-}
-
-func allowed(p string, dirs []string) bool {
-	for _, dir := range dirs {
-		if path.IsAbs(dir) && within(p, path.Clean(dir)) {
-			return true
-		}
-	}
-	return false
-}
-
-func notAllowed(p string, dirs []string, at *field.Path) *field.Error {
-	what := "no directory of the node is allowed"
-	if len(dirs) > 0 {
-		what = "only " + strings.Join(dirs, ", ") + " and what lies below are allowed"
-	}
-	return field.Forbidden(at, fmt.Sprintf("%s: %s; the cluster administrator allows more with the dispatcher's flag --allowed-host-paths", p, what))
 }

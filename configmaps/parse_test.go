@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expectations in testdata and the tables of the reference")
 
-// TestParse runs every folder of testdata: configmap.yaml and perhaps options.yaml give either config.yaml or errors.txt,
+// TestParse runs every folder of testdata: configmap.yaml gives either config.yaml or errors.txt,
 // which has one error a line.
 func TestParse(t *testing.T) {
 	folders, err := filepath.Glob("testdata/*/configmap.yaml")
@@ -27,12 +27,8 @@ func TestParse(t *testing.T) {
 		folder := filepath.Dir(file)
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			var cm corev1.ConfigMap
-			var o Options
 			readYAML(t, file, &cm)
-			if _, err := os.Stat(filepath.Join(folder, "options.yaml")); err == nil {
-				readYAML(t, filepath.Join(folder, "options.yaml"), &o)
-			}
-			config, errs := Parse(&cm, o)
+			config, errs := Parse(&cm)
 			if (config == nil) != (len(errs) > 0) {
 				t.Fatalf("got config %v and errors %v, want exactly one of them", config, errs)
 			}

@@ -85,7 +85,7 @@ var reserved = []reservedKey{
 		absent: "65532", parse: parseRunAsUser},
 	{name: "secrets", meaning: "Secrets mounted as files under /var/run/secrets/flex-provisioner/NAME/", form: "names, at most 16",
 		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.Secrets })},
-	{name: keyHostPath, meaning: "directories of the node, mounted at the same path; only where the dispatcher's --allowed-host-paths allows them", form: "absolute paths, at most 16",
+	{name: keyHostPath, meaning: "directories of the node, mounted at the same path; only those that `flex-pv-policy` grants to the ServiceAccount", form: "absolute paths, at most 16",
 		absent: "none", parse: parseHostPaths},
 	{name: keyMountClaims, meaning: "claims of the ConfigMap's namespace, mounted into the pod", form: "`claim:/path`, at most 16",
 		absent: "none", parse: parseMountClaims},

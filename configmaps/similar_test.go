@@ -55,7 +55,7 @@ func TestInnocent(t *testing.T) {
 		if got := resembles(key); got != "" {
 			t.Errorf("resembles(%q) = %q, want it to pass", key, got)
 		}
-		config, errs := Parse(good(map[string]string{key: "x"}), Options{})
+		config, errs := Parse(good(map[string]string{key: "x"}))
 		if errs != nil || config.Properties[key] != "x" {
 			t.Errorf("property %q: %v", key, errs)
 		}

@@ -95,7 +95,7 @@ func fromConfigMap(ctx context.Context, o Options, data []byte, dir string) (*su
 	if bytes.HasPrefix(data, []byte("#!")) || yaml.Unmarshal(data, &cm) != nil || cm.Kind != "ConfigMap" {
 		return nil, nil
 	}
-	config, faults := configmaps.Parse(&cm, configmaps.Options{AllowedHostPaths: []string{"/"}})
+	config, faults := configmaps.Parse(&cm)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", o.Subject, faults.ToAggregate())
 	}

@@ -26,8 +26,6 @@ type Options struct {
 	ProvisionerName string
 	// Pods is what all provisioner pods have in common.
 	Pods podspec.Cluster
-	// AllowedHostPaths are the directories of nodes under which ConfigMaps may name a host-path. None by default.
-	AllowedHostPaths []string
 	// Threads work on each class; default 32. They never wait for a pod, but for the API server: with fewer, a burst is as slow as
 	// its answers.
 	Threads int
@@ -92,7 +90,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 		return nil, err
 	}
 	d.controller = controller.New(controller.Options{
-		ProvisionerName: o.ProvisionerName, Pods: o.Pods, AllowedHostPaths: o.AllowedHostPaths, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
+		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
 		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})

@@ -25,8 +25,6 @@ type goldenCase struct {
 	Volume  *corev1.PersistentVolume
 	Node    string
 	Cluster Cluster
-	// HostPaths are what the dispatcher allows.
-	HostPaths []string
 }
 
 func TestBuild(t *testing.T) {
@@ -40,7 +38,7 @@ func TestBuild(t *testing.T) {
 			var cm corev1.ConfigMap
 			read(t, filepath.Join(folder, "case.yaml"), &c)
 			read(t, filepath.Join(folder, "configmap.yaml"), &cm)
-			config, faults := configmaps.Parse(&cm, configmaps.Options{AllowedHostPaths: c.HostPaths})
+			config, faults := configmaps.Parse(&cm)
 			if len(faults) > 0 {
 				t.Fatal(faults.ToAggregate())
 			}

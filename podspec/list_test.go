@@ -13,7 +13,7 @@ import (
 func TestList(t *testing.T) {
 	var cm corev1.ConfigMap
 	read(t, "testdata/list/configmap.yaml", &cm)
-	config, faults := configmaps.Parse(&cm, configmaps.Options{AllowedHostPaths: []string{"/srv"}})
+	config, faults := configmaps.Parse(&cm)
 	if len(faults) > 0 {
 		t.Fatal(faults.ToAggregate())
 	}

@@ -41,7 +41,6 @@ where something was, and 2 where it could not look at everything.`
 
 type auditOptions struct {
 	kubeconfig, namespace, provisioner string
-	allowedHostPaths                   []string
 	storage                            bool
 }
 
@@ -60,7 +59,6 @@ func newAudit() *cobra.Command {
 	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "`file` that says how to reach the API server (default: $KUBECONFIG, ~/.kube/config, or the pod's ServiceAccount)")
 	flags.StringVar(&o.namespace, "namespace", o.namespace, "`namespace` of the provisioner ConfigMaps and pods")
 	flags.StringVar(&o.provisioner, "provisioner-name", o.provisioner, "the `name` that StorageClasses have as provisioner")
-	flags.StringSliceVar(&o.allowedHostPaths, "allowed-host-paths", nil, "`directories` of nodes, the same as the dispatcher's, for classes with host-path")
 	flags.BoolVar(&o.storage, "storage", o.storage, "run pods that list the storage")
 	flags.SortFlags = false
 	return command

@@ -37,7 +37,7 @@ func (l looker) listings(ctx context.Context) (listings []audit.Listing, unseen 
 		if configmaps.PluginName(cm) != l.provisioner {
 			continue
 		}
-		config, faults := configmaps.Parse(cm, configmaps.Options{AllowedHostPaths: l.allowedHostPaths})
+		config, faults := configmaps.Parse(cm)
 		switch {
 		case len(faults) > 0:
 			l.note("class %s: its storage is not looked at: ConfigMap %s: %v", configmaps.ClassName(cm), cm.Name, faults.ToAggregate())

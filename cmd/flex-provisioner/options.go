@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path"
 	"strings"
 	"time"
 
@@ -20,23 +19,22 @@ import (
 
 // options are the command line as it was typed.
 type options struct {
-	provisionerName  string
-	namespace        string
-	allowedHostPaths []string
-	flexctlImage     string
-	flexctlMount     string
-	podAPI           string
-	kubeconfig       string
-	qps              float32
-	burst            int
-	threads          int
-	httpAddress      string
-	leaderElect      bool
-	leaseNamespace   string
-	leaseDuration    time.Duration
-	insecure         bool
-	profiling        bool
-	deleteLimit      int
+	provisionerName string
+	namespace       string
+	flexctlImage    string
+	flexctlMount    string
+	podAPI          string
+	kubeconfig      string
+	qps             float32
+	burst           int
+	threads         int
+	httpAddress     string
+	leaderElect     bool
+	leaseNamespace  string
+	leaseDuration   time.Duration
+	insecure        bool
+	profiling       bool
+	deleteLimit     int
 }
 
 // How flexctl comes into pods that run inline scripts.
@@ -66,7 +64,6 @@ func defaults() *options {
 func (o *options) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.provisionerName, "provisioner-name", o.provisionerName, "the `name` that StorageClasses have as provisioner and ConfigMaps as plugin-name")
 	flags.StringVar(&o.namespace, "namespace", o.namespace, "`namespace` of the provisioner ConfigMaps, their Secrets and the pods")
-	flags.StringSliceVar(&o.allowedHostPaths, "allowed-host-paths", nil, "`directories` of nodes that a ConfigMap's host-path may name, or directories within (none by default)")
 	flags.StringVar(&o.flexctlImage, "flexctl-image", o.flexctlImage, "`image` that holds flexctl, for inline scripts")
 	flags.StringVar(&o.flexctlMount, "flexctl-mount", o.flexctlMount, "`how` inline scripts get flexctl: image (mount the image; Kubernetes 1.35 and containerd 2.1 or newer), copy (an init container; slower), or auto (by the API server's version)")
 	flags.BoolVar(&o.insecure, "insecure-without-policies", false, "make pods even where the admission policies are missing that keep a provisioner from creating volumes other than its own")
@@ -95,11 +92,6 @@ func (o *options) validate() (*options, error) {
 	for flag, value := range map[string]string{"namespace": o.namespace, "lease-namespace": o.leaseNamespace} {
 		if why := validation.IsDNS1123Label(value); len(why) > 0 {
 			wrong(flag, value, "name a namespace: "+strings.Join(why, "; "))
-		}
-	}
-	for _, dir := range o.allowedHostPaths {
-		if !path.IsAbs(dir) || path.Clean(dir) != dir || dir == "/" {
-			wrong("allowed-host-paths", dir, "give absolute directories without . or .. or a final slash, and not / itself")
 		}
 	}
 	if o.flexctlImage == "" {

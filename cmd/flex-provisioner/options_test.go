@@ -13,15 +13,12 @@ func TestValidate(t *testing.T) {
 		want []string // parts of the one error that reports everything; none for success
 	}{
 		{name: "defaults"},
-		{name: "host paths", args: "--allowed-host-paths=/srv/a,/srv/b"},
 		{name: "reserved provisioner name", args: "--provisioner-name=kubernetes.io/flex-provisioner",
 			want: []string{`--provisioner-name: Invalid value: "kubernetes.io/flex-provisioner"`, "flex-provisioner.io/dispatcher"}},
-		{name: "host path that is everything", args: "--allowed-host-paths=/", want: []string{"--allowed-host-paths=/: give absolute directories"}},
 		{name: "everything at once",
-			args: "--namespace=Not_A_Name --allowed-host-paths=srv/../x --flexctl-image= --flexctl-mount=bind --pod-kube-api=http://x --kubeconfig=/nowhere --kube-api-qps=0 --threads=0 --http-address=8080 --lease-duration=1s",
+			args: "--namespace=Not_A_Name --flexctl-image= --flexctl-mount=bind --pod-kube-api=http://x --kubeconfig=/nowhere --kube-api-qps=0 --threads=0 --http-address=8080 --lease-duration=1s",
 			want: []string{
 				"--namespace=Not_A_Name: name a namespace: ",
-				"--allowed-host-paths=srv/../x: give absolute directories",
 				`--flexctl-image="": name the image that holds flexctl`,
 				"--flexctl-mount=bind: say auto, image or copy",
 				"--pod-kube-api=http://x: give a URL such as https://10.96.0.1:443",

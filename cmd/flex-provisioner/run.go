@@ -61,7 +61,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
-		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key, AllowedHostPaths: o.allowedHostPaths,
+		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key,
 		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Prober: asProvisioner,
 		Events: events, Registry: registry, Now: server.Now,
 	})

@@ -37,7 +37,7 @@ func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmap
 		return nil, []string{fmt.Sprintf("there are several ConfigMaps for class %s: ", served) + strings.Join(names, ", ")}
 	}
 	// Which directories of nodes are allowed is the dispatcher's business.
-	config, errs := configmaps.Parse(&mine[0], configmaps.Options{AllowedHostPaths: []string{"/"}})
+	config, errs := configmaps.Parse(&mine[0])
 	for _, err := range errs {
 		faults = append(faults, fmt.Sprintf("ConfigMap %s: %s", mine[0].Name, err))
 	}

@@ -138,7 +138,7 @@ func TestPrivileges(t *testing.T) {
 		"not privileged":    {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.Privileged = &no }},
 	} {
 		cm := configMap("a", nil)
-		config, errs := configmaps.Parse(&cm, configmaps.Options{})
+		config, errs := configmaps.Parse(&cm)
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -227,7 +227,7 @@ func TestAccessMode(t *testing.T) {
 		"ReadOnlyMany,ReadWriteMany": corev1.ReadWriteMany, "ReadWriteOncePod": corev1.ReadWriteOncePod, "ReadOnlyMany": corev1.ReadWriteOnce,
 	} {
 		cm := configMap("a", map[string]string{"access-modes": modes})
-		config, errs := configmaps.Parse(&cm, configmaps.Options{})
+		config, errs := configmaps.Parse(&cm)
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}

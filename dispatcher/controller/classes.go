@@ -47,7 +47,7 @@ type uses struct {
 }
 
 // judge is pure: all ConfigMaps for one class, in any order, and what they are for. again is after which time to judge again.
-func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, o configmaps.Options, now time.Time) (j judgement, again time.Duration) {
+func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, now time.Time) (j judgement, again time.Duration) {
 	j.present = len(maps) > 0
 	if len(maps) > 1 {
 		slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
@@ -63,7 +63,7 @@ func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, o 
 		return j, 0
 	}
 	cm := maps[0]
-	config, faults := configmaps.Parse(cm, o)
+	config, faults := configmaps.Parse(cm)
 	if len(faults) > 0 {
 		j.problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
 		j.complaints = append(j.complaints, complaint{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
@@ -107,7 +107,7 @@ func (c *Controller) judgeNext() bool {
 
 func (c *Controller) judgeClass(class string) (again time.Duration) {
 	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
-	j, again := judge(class, maps, c.usesOf(class), c.ProvisionerName, configmaps.Options{AllowedHostPaths: c.AllowedHostPaths}, c.Now())
+	j, again := judge(class, maps, c.usesOf(class), c.ProvisionerName, c.Now())
 	c.memory.setConfig(class, j)
 	for _, complaint := range j.complaints {
 		c.Recorder.RecordConfigMap(complaint.about, complaint.reason, complaint.text)

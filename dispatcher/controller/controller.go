@@ -25,11 +25,10 @@ import (
 
 // Options of a controller.
 type Options struct {
-	ProvisionerName  string
-	Pods             podspec.Cluster
-	AllowedHostPaths []string
-	DeleteLimit      int
-	RecordKey        podspec.RecordKey
+	ProvisionerName string
+	Pods            podspec.Cluster
+	DeleteLimit     int
+	RecordKey       podspec.RecordKey
 	// Workers of each class.
 	Workers int
 

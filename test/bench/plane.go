@@ -174,7 +174,7 @@ func (c class) configMap() *corev1.ConfigMap {
 
 // config is the class's ConfigMap as the dispatcher reads it.
 func (c class) config() (*configmaps.Config, error) {
-	config, faults := configmaps.Parse(c.configMap(), configmaps.Options{})
+	config, faults := configmaps.Parse(c.configMap())
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("read ConfigMap of class %s: %w", c.name, faults.ToAggregate())
 	}

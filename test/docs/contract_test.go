@@ -86,7 +86,7 @@ func TestConfigMapOfReadme(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(text), &cm); err != nil {
 		t.Fatal(err)
 	}
-	if _, faults := configmaps.Parse(&cm, configmaps.Options{}); len(faults) > 0 {
+	if _, faults := configmaps.Parse(&cm); len(faults) > 0 {
 		t.Error(faults.ToAggregate())
 	}
 }

@@ -15,7 +15,7 @@ import (
 // audit runs the program, and returns what it printed about the names, and its exit code.
 func (s *scope) audit(program string, names ...string) (lines string, code int) {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), program, "audit", "--kubeconfig", s.kubeconfig(), "--allowed-host-paths=/var/lib/flex-hostpath")
+	cmd := exec.CommandContext(s.Context(), program, "audit", "--kubeconfig", s.kubeconfig())
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	switch {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -36,6 +37,9 @@ func TestCinder(t *testing.T) {
 				s.clones(cinder, class)
 				s.rawBlock(class)
 				s.expands(cinder, class)
+			}
+			if way.name == "noauth" {
+				s.moves(class)
 			}
 			if way.name == "password" { // the one with a secret that somebody could show
 				s.conforms("cinder-iscsi", "--namespace", s.name, "--timeout", "90s")
@@ -94,6 +98,19 @@ func (s *scope) firstLife(cinder *cinder, class *class) *corev1.PersistentVolume
 	s.wait(patient, "node logged out", func() string { return s.sessions(source.IQN) })
 	s.finished(s.cinderPod("data", `sed 's/ by .*//' /data/file`), "written\n")
 	return v
+}
+
+// moves takes a volume from pod to pod and from node to node, with its data.
+func (s *scope) moves(class *class) {
+	s.Helper()
+	s.needSpareNodes()
+	c := class.claim("moves", readWriteOnce)
+	c.bound(patient)
+	iqn := c.volume().Spec.ISCSI.IQN
+	for i, node := range []string{"node2", "node3", "node1", "node2"} {
+		s.finished(s.cinderPod(c.Name, `echo "$(hostname)" >> /data/pods && sync && cat /data/pods | wc -l`, onSpare(node)), fmt.Sprintln(i+1))
+		s.wait(patient, node+" logged out", func() string { return s.sessionsOn(node, iqn) })
+	}
 }
 
 // used does with the bound volume what a user of Cinder may.
@@ -223,9 +240,13 @@ func atLeast1Gi(c *corev1.PersistentVolumeClaim) {
 }
 
 // cinderPod starts a pod that runs the script with the claim's volume at /data, as an ordinary user.
-func (s *scope) cinderPod(claim, script string) *corev1.Pod {
+func (s *scope) cinderPod(claim, script string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	s.Helper()
-	pod, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), s.cinderPodSpec(claim, script), metav1.CreateOptions{})
+	pod := s.cinderPodSpec(claim, script)
+	for _, change := range changes {
+		change(pod)
+	}
+	pod, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{})
 	s.ok(err)
 	return pod
 }
@@ -258,13 +279,18 @@ func (s *scope) chapSecrets() string {
 	return strings.Join(names, ", ")
 }
 
-// sessions names the disks that the node has of a target of Cinder's.
+// sessions names the disks that node1 has of a target of Cinder's.
 func (s *scope) sessions(iqn string) string {
+	s.Helper()
+	return s.sessionsOn("node1", iqn)
+}
+
+func (s *scope) sessionsOn(node, iqn string) string {
 	s.Helper()
 	if iqn == "" {
 		iqn = "iqn.2010-10.org.openstack"
 	}
-	disks, err := command(s.Context(), "test/cluster/enter.sh", "ls", "/dev/disk/by-path")
+	disks, err := command(s.Context(), "test/cluster/enter.sh", "--node", node, "ls", "/dev/disk/by-path")
 	s.ok(err)
 	var names []string
 	for disk := range strings.Lines(disks) {

@@ -163,6 +163,7 @@ func TestStorageOfNodes(t *testing.T) {
 		c.storedOn(node)
 	}
 	s.topology(hostpath)
+	s.ungranted(hostpath)
 
 	lost := hostpath.claim("lost", readWriteOnce)
 	s.finished(lost.consumer(shared.admin, onSpare("node2")), "hello from lost\n")
@@ -193,6 +194,22 @@ func (s *scope) topology(of *class) {
 	c.bound(patient)
 	s.finished(c.consumer(shared.admin, onSpare("")), "hello from topology\n")
 	c.storedOn("node3")
+}
+
+// ungranted takes the class's directory out of the allow-list for a while.
+func (s *scope) ungranted(hostpath *class) {
+	s.Helper()
+	grant := func(paths any) {
+		s.Helper()
+		s.ok(hostpath.patchAllowList(s.Context(), map[string]any{"hostPaths": paths}))
+	}
+	grant(nil)
+	c := hostpath.claim("ungranted", readWriteOnce)
+	consumer := c.consumer(shared.admin, onSpare("node2"))
+	c.told(patient, "ProvisionerPodRefused", "*a directory of the node that the pod mounts is not in hostpath.hostPaths of ConfigMap flex-system/flex-pv-policy")
+	c.ran(contract.Provision, 0)
+	grant("/var/lib/flex-hostpath")
+	s.finished(consumer, "hello from ungranted\n")
 }
 
 // storedOn fails unless the claim's storage of the class hostpath is on that spare node alone, and its provisioner ran there.

@@ -267,53 +267,43 @@ func threeClasses(s *scope, folder string) {
 }
 
 func isolatedNodes(s *scope, folder string) {
+	s.needSpareNodes()
 	const mark = "flex-provisioner.io/provisioning"
-	const isolated = `{"metadata":{"labels":{"` + mark + `":"true"}},"spec":{"taints":[{"key":"` + mark + `","value":"true","effect":"NoSchedule"}]}}`
-	const open = `{"metadata":{"labels":{"` + mark + `":null}},"spec":{"taints":null}}`
-	patch := func(ctx context.Context, node, patch string) error {
+	set := func(ctx context.Context, node, label, taint string) error {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%s}},"spec":{"taints":[{"key":%q,"value":"true","effect":"NoSchedule"}]}}`, mark, label, taint)
 		_, err := shared.admin.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		return err
 	}
-	_, simulated := s.nodes()
-	simulated, _, _ = strings.Cut(simulated, "=") // it is called as its label
-	s.later(func(ctx context.Context) error { return patch(ctx, "node1", open) })
-	s.ok(patch(s.Context(), "node1", isolated))
-
-	// The provisioner pod goes where nobody else can: the consumer has no node.
+	isolated := func(node string) {
+		s.Helper()
+		s.later(func(ctx context.Context) error { return set(ctx, node, "null", spare) })
+		s.ok(set(s.Context(), node, `"true"`, mark))
+	}
+	isolated("node2")
 	class := s.example(folder)[0]
 	v := s.volumeOf(folder)
-	s.on(v.Spec.ClaimRef.UID, contract.Provision, "node1")
-	s.wait(soon, "consumer unschedulable", func() string {
+	s.on(v.Spec.ClaimRef.UID, contract.Provision, "node2")
+	s.wait(patient, "consumer on the open node", func() string {
 		obj, ok, _ := shared.pods.GetByKey("default/" + folder)
-		if !ok {
-			return "it is not there"
-		}
-		for _, c := range obj.(*corev1.Pod).Status.Conditions {
-			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "untolerated taint") {
-				return ""
-			}
-		}
-		return fmt.Sprintf("its conditions are %v", obj.(*corev1.Pod).Status.Conditions)
-	})
-
-	// It follows the mark, and not the node that anybody may use.
-	s.ok(patch(s.Context(), "node1", open))
-	s.ok(patch(s.Context(), simulated, isolated))
-	s.consumed(folder, "hello from "+folder)
-	elsewhere := class.claim("elsewhere")
-	elsewhere.told(patient, "ProvisionerMadeNoVolume", "*") // simulated nodes run nothing
-	s.on(elsewhere.UID, contract.Provision, simulated)
-	elsewhere.delete()
-	s.ok(s.deleteExample(s.Context(), folder))
-	s.wait(patient, "delete pod on the simulated node", func() string {
-		if len(shared.ran(contract.Delete, v.Spec.ClaimRef.UID)) == 0 {
-			return "there is none"
+		if !ok || obj.(*corev1.Pod).Spec.NodeName != "node1" {
+			return fmt.Sprintf("it is %v", obj)
 		}
 		return ""
 	})
+	s.consumed(folder, "hello from "+folder)
+
+	// It follows the mark.
+	isolated("node3")
+	s.ok(set(s.Context(), "node2", "null", spare))
+	elsewhere := class.claim("elsewhere")
+	elsewhere.bound(patient)
+	s.on(elsewhere.UID, contract.Provision, "node3")
+	elsewhere.delete()
 	s.exampleGone(folder)
-	s.on(v.Spec.ClaimRef.UID, contract.Delete, simulated)
-	s.ok(os.RemoveAll(v.Spec.NFS.Path)) // which a simulated pod does not
+	s.on(v.Spec.ClaimRef.UID, contract.Delete, "node3")
+	if exists(v.Spec.NFS.Path) {
+		s.Errorf("%s is left", v.Spec.NFS.Path)
+	}
 }
 
 // on fails unless all pods of the claim and the operation ran on the node.

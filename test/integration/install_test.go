@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -85,15 +84,14 @@ func examples(t *testing.T, name string) []string {
 
 // example is what one kustomization renders, as far as its parts name each other.
 type example struct {
-	classes          map[string]storagev1.StorageClass
-	configs          []corev1.ConfigMap
-	accounts         map[string]bool
-	mayCreate        map[string]bool // ServiceAccounts that are bound to flex-provisioner-pod
-	allowList        map[string]string
-	allowedHostPaths []string          // of the dispatcher's flag
-	claims           map[string]bool   // namespace/name
-	ownClaims        map[string]string // the class of each claim of users
-	ownPod           corev1.Pod
+	classes   map[string]storagev1.StorageClass
+	configs   []corev1.ConfigMap
+	accounts  map[string]bool
+	mayCreate map[string]bool // ServiceAccounts that are bound to flex-provisioner-pod
+	allowList map[string]string
+	claims    map[string]bool   // namespace/name
+	ownClaims map[string]string // the class of each claim of users
+	ownPod    corev1.Pod
 }
 
 func checkExample(t *testing.T, dir string) {
@@ -143,7 +141,7 @@ func (e *example) checkClass(t *testing.T, name string, accounts map[string]stri
 // checkConfig returns the class that a ConfigMap is for, and the ServiceAccount that serves it.
 func (e *example) checkConfig(t *testing.T, cm *corev1.ConfigMap) (class, account string) {
 	t.Helper()
-	config, errs := configmaps.Parse(cm, configmaps.Options{AllowedHostPaths: e.allowedHostPaths})
+	config, errs := configmaps.Parse(cm)
 	if len(errs) > 0 {
 		t.Fatalf("ConfigMap %s: %v", cm.Name, errs.ToAggregate())
 	}
@@ -221,13 +219,5 @@ func (e *example) add(t *testing.T, document []byte) {
 		}
 	case "Pod":
 		read(&e.ownPod)
-	case "Deployment":
-		var deployment appsv1.Deployment
-		read(&deployment)
-		for _, arg := range deployment.Spec.Template.Spec.Containers[0].Args {
-			if path, is := strings.CutPrefix(arg, "--allowed-host-paths="); is {
-				e.allowedHostPaths = append(e.allowedHostPaths, strings.Split(path, ",")...)
-			}
-		}
 	}
 }
