@@ -31,8 +31,8 @@ type Config struct {
 	Image string
 	// ServiceAccountName is the ServiceAccount of the provisioner pods, in the ConfigMap's namespace.
 	ServiceAccountName string
-	// LiteralToken says that the ConfigMap holds a service-token, which the pod mounts as its token file straight from
-	// the ConfigMap. Deprecated: without it the pod gets a token of its own that ends with it.
+	// LiteralToken says that the ConfigMap holds a service-token. Nobody uses it: the admission policies let only tokens that are
+	// bound to a provisioner pod create volumes.
 	LiteralToken bool
 	// Properties are all keys that are not reserved, by the names they have in the ConfigMap. Their environment names are
 	// legal, allowed and unique.

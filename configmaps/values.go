@@ -172,7 +172,7 @@ func parseRunAsUser(c *Config, value string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// parseLiteralToken does not look at the token: the pod mounts it straight from the ConfigMap.
+// parseLiteralToken does not look at the token.
 func parseLiteralToken(c *Config, _ string, _ *field.Path) field.ErrorList {
 	c.LiteralToken = true
 	return nil

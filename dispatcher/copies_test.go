@@ -169,14 +169,14 @@ func TestWrongClass(t *testing.T) {
 		mend func(p tenants)
 	}{
 		{"no ConfigMap yet", func(p tenants) { p.copyOf("gold", "copy") },
-			`StorageClass "copy" has parameter ` + key + `: gold, but no provisioner ConfigMap for class "gold": an administrator has to create one with the labels storage-class and type=provisioner-config`,
+			`StorageClass "copy" has parameter ` + key + `: gold, but namespace ns has no provisioner ConfigMap for class "gold": an administrator has to create one there with the labels storage-class and type=provisioner-config`,
 			func(p tenants) { p.configMap("gold", "gold") }},
 		{"a chain", func(p tenants) { p.copyOf("silver", "gold"); p.configMap("silver", "silver"); p.copyOf("gold", "copy") },
-			`StorageClass "copy" has parameter ` + key + `: gold, but no provisioner ConfigMap for class "gold": an administrator has to create one with the labels storage-class and type=provisioner-config; ` +
+			`StorageClass "copy" has parameter ` + key + `: gold, but namespace ns has no provisioner ConfigMap for class "gold": an administrator has to create one there with the labels storage-class and type=provisioner-config; ` +
 				`that class has the ConfigMap of class "silver": create StorageClass "copy" again, and name that one`,
 			func(p tenants) { p.remove(apiserver.Classes, "", "copy"); p.copyOf("silver", "copy") }},
 		{"a circle", func(p tenants) { p.copyOf("copy", "gold"); p.copyOf("gold", "copy") },
-			`StorageClass "copy" has parameter ` + key + `: gold, but no provisioner ConfigMap for class "gold": an administrator has to create one with the labels storage-class and type=provisioner-config; ` +
+			`StorageClass "copy" has parameter ` + key + `: gold, but namespace ns has no provisioner ConfigMap for class "gold": an administrator has to create one there with the labels storage-class and type=provisioner-config; ` +
 				`that class has the ConfigMap of class "copy": create StorageClass "copy" again, and name that one`,
 			func(p tenants) { p.configMap("gold", "gold") }},
 		{"no name", func(p tenants) { p.copyOf("Gold*", "copy") },

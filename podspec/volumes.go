@@ -21,7 +21,7 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 		volumes = append(volumes, corev1.Volume{Name: name, VolumeSource: source})
 		mounts = append(mounts, mount)
 	}
-	add("identity", identityVolume(a), corev1.VolumeMount{MountPath: contract.TokenDir, ReadOnly: true})
+	add("identity", identityVolume(), corev1.VolumeMount{MountPath: contract.TokenDir, ReadOnly: true})
 	add("request", requestVolume(a), corev1.VolumeMount{MountPath: contract.RequestDir, ReadOnly: true})
 	tmpLimit := resource.MustParse("16Mi")
 	add("tmp", corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &tmpLimit}}, corev1.VolumeMount{MountPath: "/tmp"})
@@ -47,19 +47,11 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 
 func numbered(name string, i int) string { return name + "-" + strconv.Itoa(i) }
 
-// identityVolume lies where every Kubernetes client looks. A literal token (deprecated) is mounted from the ConfigMap
-// that holds it, so that at least the pod's specification does not repeat it.
-func identityVolume(a Attempt) corev1.VolumeSource {
+// identityVolume lies where every Kubernetes client looks.
+func identityVolume() corev1.VolumeSource {
 	seconds := tokenSeconds
-	token := corev1.VolumeProjection{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}}
-	if a.Config.LiteralToken {
-		token = corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-			LocalObjectReference: corev1.LocalObjectReference{Name: a.Config.Name},
-			Items:                []corev1.KeyToPath{{Key: "service-token", Path: "token"}},
-		}}
-	}
 	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
-		token,
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", ExpirationSeconds: &seconds}},
 		{ConfigMap: &corev1.ConfigMapProjection{
 			LocalObjectReference: corev1.LocalObjectReference{Name: "kube-root-ca.crt"},
 			Items:                []corev1.KeyToPath{{Key: "ca.crt", Path: "ca.crt"}},

@@ -72,7 +72,7 @@ func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, no
 	j.good = config
 	if config.LiteralToken {
 		j.complaints = append(j.complaints, complaint{cm, events.ReasonLiteralToken,
-			"data[service-token] is a credential that everybody can read who may read ConfigMaps, and it never expires; remove the key: pods then get a short-lived token of data[service-account-name]"})
+			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
 	}
 	switch age, class := now.Sub(cm.CreationTimestamp.Time), u.class; {
 	case u.named:

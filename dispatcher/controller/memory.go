@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"maps"
 	"sync"
 	"time"
@@ -205,14 +204,11 @@ func (m *memory) expire(now time.Time) {
 	maps.DeleteFunc(m.deletedVolumes, func(_ types.UID, at time.Time) bool { return over(at) })
 }
 
-// config is the configuration in force for the class, or why there is none.
+// config is the configuration in force for the class, or what is wrong with its ConfigMaps. Without any it is neither.
 func (m *memory) config(class string) (*configmaps.Config, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := m.configs[class]
-	if c.good == nil && c.problem == "" {
-		c.problem = fmt.Sprintf("no provisioner ConfigMap for class %q: an administrator has to create one with the labels storage-class and type=provisioner-config", class)
-	}
 	if c.good != nil {
 		c.problem = ""
 	}

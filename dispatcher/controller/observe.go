@@ -47,6 +47,10 @@ func (c *Controller) observeConfig(s *snapshot.Snapshot) {
 		return
 	}
 	s.Config, s.ConfigProblem = c.memory.config(served)
+	if s.Config == nil && s.ConfigProblem == "" {
+		s.ConfigProblem = fmt.Sprintf("namespace %s has no provisioner ConfigMap for class %q: an administrator has to create one there with the labels storage-class and type=provisioner-config",
+			c.Pods.Namespace, served)
+	}
 	switch {
 	case s.Config != nil:
 	case served != s.ClassName:

@@ -105,7 +105,7 @@ func TestStaleFactsMakeNoPod(t *testing.T) {
 
 // TestConfigOfGoneClass: by whose ConfigMap storage is removed when its StorageClass is gone. What an image wrote decides nothing.
 func TestConfigOfGoneClass(t *testing.T) {
-	const waits = `no provisioner ConfigMap for class "copy": an administrator has to create one with the labels storage-class and type=provisioner-config; ` +
+	const waits = `namespace ns has no provisioner ConfigMap for class "copy": an administrator has to create one there with the labels storage-class and type=provisioner-config; ` +
 		`StorageClass "copy" does not exist: if it had the parameter flex-provisioner.io/config-from-class, create it again`
 	for name, c := range map[string]struct {
 		volume  string // words of dispatchertest.Volume, empty for none

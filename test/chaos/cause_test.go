@@ -19,7 +19,7 @@ var causes = []struct {
 }{
 	{do: "quota-zero", event: "ProvisionerPodRefused", why: "exceeded quota"},
 	{do: "image-broken", event: "ProvisionerImagePullFailed", why: "no such image"},
-	{do: "config-delete", event: "ProvisionerConfigMissing", why: `no provisioner ConfigMap for class "class-0"`},
+	{do: "config-delete", event: "ProvisionerConfigMissing", why: `has no provisioner ConfigMap for class "class-0"`},
 	{do: "node-dead", event: "ProvisionerUnschedulable", why: "nodes are available"},
 	{rate: "backend-error", event: "ProvisionerFailed", why: "the backend is not available"},
 	{rate: "exit-64", event: "ProvisionerRefused", why: "refused by chaos"},

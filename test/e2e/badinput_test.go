@@ -147,7 +147,7 @@ func TestNoConfig(t *testing.T) {
 	class := s.class("a", setting{})
 	class.removeConfigMap(class.id)
 	c := class.claim("claim")
-	c.told(soon, "ProvisionerConfigMissing", fmt.Sprintf("no provisioner ConfigMap for class %q: an administrator has to create one with the labels storage-class and type=provisioner-config", class.name))
+	c.told(soon, "ProvisionerConfigMissing", fmt.Sprintf("namespace flex-provisioners has no provisioner ConfigMap for class %q: an administrator has to create one there with the labels storage-class and type=provisioner-config", class.name))
 	class.makeConfigMap(class.id, class.data)
 	c.bound(soon)
 
@@ -321,4 +321,13 @@ func TestNastyParameters(t *testing.T) {
 	if got := bad.env(contract.Provision, c.volumeName())["FSTYPE"]; got != nasty {
 		t.Errorf("the pod saw FSTYPE=%q, want %q", got, nasty)
 	}
+}
+
+// TestLiteralToken has the first design's key for a token. Pods work with their own.
+func TestLiteralToken(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	class := s.class("a", setting{data: map[string]string{"service-token": "23092390532lksf90kwelklfw"}})
+	class.claim("claim").bound(soon)
+	s.told(soon, class.edit(nil), "LiteralToken", "data[service-token] is not used: *")
 }

@@ -100,7 +100,7 @@ func TestClassGone(t *testing.T) {
 	waiting := class.claim("waiting")
 	class.removeConfigMap(class.id)
 	made.delete()
-	s.told(soon, volume, "ProvisionerConfigMissing", "storage waits to be removed: no provisioner ConfigMap for class *")
+	s.told(soon, volume, "ProvisionerConfigMissing", "storage waits to be removed: namespace flex-provisioners has no provisioner ConfigMap for class *")
 	if !exists(made.directory()) {
 		t.Error("the storage was removed")
 	}

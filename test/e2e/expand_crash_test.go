@@ -72,7 +72,7 @@ func TestExpandClassGone(t *testing.T) {
 	s.running(contract.Expand, []*claim{runs})
 	c.removeConfigMap(c.id)
 	waits.ask("256Mi") // refused by the API server without a StorageClass that allows it
-	waits.told(soon, "ProvisionerConfigMissing", "the volume waits to be expanded: no provisioner ConfigMap for class *")
+	waits.told(soon, "ProvisionerConfigMissing", "the volume waits to be expanded: namespace flex-provisioners has no provisioner ConfigMap for class *")
 	c.removeStorageClass()
 	c.open(contract.Expand, runs.volumeName())
 	runs.has("128Mi")
