@@ -123,13 +123,14 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 
 // mayHaveRun trusts a container's status only where the kubelet had the last word: on a lost node the status that says
 // "waiting" may be older than the container. A kubelet that rejects a pod drops all statuses of containers. It may do so after a
-// restart, when the container has run before.
+// restart, when the container has run before. A container that ran, and that a kubelet misses since its node has lost its disk, counts
+// as restarted, whatever else is said of it.
 func mayHaveRun(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
 	}
 	for _, status := range pod.Status.ContainerStatuses {
-		if status.State.Running != nil || status.LastTerminationState.Terminated != nil || status.State.Terminated != nil && !neverCreated(status) {
+		if status.RestartCount > 0 || status.State.Running != nil || status.LastTerminationState.Terminated != nil || status.State.Terminated != nil && !neverCreated(status) {
 			return true
 		}
 	}
@@ -139,11 +140,10 @@ func mayHaveRun(pod *corev1.Pod) bool {
 }
 
 // neverCreated recognizes how the kubelet ends a pod whose container it never had, because its image could not be pulled
-// for instance: as terminated with an unknown status, but without the identities that a container gets when it is made. A container
-// that ran has none either where its node has lost its disk. That one counts as restarted.
+// for instance: as terminated with an unknown status, but without the identities that a container gets when it is made.
 func neverCreated(status corev1.ContainerStatus) bool {
 	t := status.State.Terminated
-	return status.RestartCount == 0 && t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
+	return t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
 		!strings.Contains(t.Message, "used to be Running")
 }
 
@@ -197,6 +197,8 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 		return ReasonEvicted, "the node ended the pod: " + Clean(pod.Status.Reason+": "+pod.Status.Message), false, exit
 	case disruption(pod) != "":
 		return ReasonEvicted, "the pod was disrupted: " + Clean(disruption(pod)), false, exit
+	case terminated == nil && mayHaveRun(pod):
+		return ReasonFailed, "its node does not know how the container ended", false, exit
 	case terminated == nil || !mayHaveRun(pod):
 		return ReasonStart, strings.TrimSuffix("the pod failed before its container started: "+Clean(pod.Status.Reason+" "+pod.Status.Message), ": "), false, exit
 	case terminated.Reason == "OOMKilled":

@@ -15,7 +15,13 @@ import (
 // restartAll restarts all that would go on with what it remembers where etcd has forgotten it, this process's watches too.
 func (s *scope) restartAll() {
 	s.Helper()
-	for _, component := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"} {
+	components := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
+	for _, node := range spareNodes {
+		if _, err := command(s.Context(), "test/cluster/ctl.sh", "pid", node); err == nil {
+			components = append(components, "kubelet@"+node, "kube-proxy@"+node)
+		}
+	}
+	for _, component := range components {
 		s.ctl("restart", component)
 	}
 	s.ok(shared.watchAnew(context.WithoutCancel(s.Context())))

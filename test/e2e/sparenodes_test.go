@@ -88,7 +88,7 @@ func diskIsEmpty(s *scope) {
 	c, node := s.waiting()
 	s.kill(node)
 	s.powered(node, "--empty")
-	c.told(patient, "ProvisionerFailed", "the container exited with code 137 (its node does not know how it ended) and left no message (pod {pod})*")
+	c.told(patient, "ProvisionerFailed", "*its node does not know how *")
 	c.goesOn()
 	c.ran(contract.Provision, 2)
 	c.class.once()
