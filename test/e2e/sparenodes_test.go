@@ -182,7 +182,8 @@ func TestStorageOfNodes(t *testing.T) {
 // topology takes a claim of a copy of the class through, whose volumes are of one node.
 func (s *scope) topology(of *class) {
 	s.Helper()
-	copied := &class{s: s, name: s.name + "-node3", id: of.id, terms: storagev1.StorageClass{
+	wait := storagev1.VolumeBindingWaitForFirstConsumer
+	copied := &class{s: s, name: s.name + "-node3", id: of.id, terms: storagev1.StorageClass{VolumeBindingMode: &wait,
 		Parameters: map[string]string{contract.ParameterConfigFromClass: of.name},
 		AllowedTopologies: []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
 			{Key: corev1.LabelHostname, Values: []string{"node3"}}}}},
@@ -191,7 +192,6 @@ func (s *scope) topology(of *class) {
 	s.ok(copied.patchAllowList(s.Context(), map[string]any{"storageClasses": of.name + "," + copied.name}))
 	copied.makeStorageClass()
 	c := copied.claim("topology", readWriteOnce)
-	c.bound(patient)
 	s.finished(c.consumer(shared.admin, onSpare("")), "hello from topology\n")
 	c.storedOn("node3")
 }
