@@ -16,7 +16,7 @@ func TestResembles(t *testing.T) {
 		"run-as-usr": "run-as-user", "run-as-users": "run-as-user", "access-mode": "access-modes", "volume-mode": "volume-modes",
 		"show-log": "show-logs", "nodes-local": "node-local", "mount-claim": "mount-claims", "max-concurrency": "max-concurrent",
 		"image-pull-secret": "image-pull-secrets", "failed-pods-ttl": "failed-pod-ttl", "plugin-names": "plugin-name",
-		"capability": "", "capabilites": "capabilities", "capabilitys": "capabilities", "privilegd": "privileged", "privileges": "privileged",
+		"capability": "", "capabilitys": "capabilities", "privilegd": "privileged", "privileges": "privileged",
 		"host-networks": "host-network", "hostnet": "", "priority-class": "", "priority-class-names": "priority-class-name", "pod-label": "pod-labels",
 		"pod-annotation": "pod-annotations", "devcies": "devices",
 		"storage-clas": "storage-class", "service-account-names": "service-account-name",
