@@ -35,6 +35,7 @@ var arrows = []arrow{
 	{"dispatcher/resize", []string{"podspec"}},
 	{"dispatcher/snapshot", []string{"podspec", "configmaps", "contract"}},
 	{"dispatcher/events", []string{"podspec", "contract"}},
+	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "contract"}},
 	{"dispatcher/reconcile", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
 	{"dispatcher/queue", nil},
 	{"dispatcher/library", nil},
@@ -42,7 +43,7 @@ var arrows = []arrow{
 	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "contract"}},
 	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "contract"}},
 	{"dispatcher/admission", []string{"podspec", "configmaps", "contract", "deploy/..."}},
-	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/writer",
+	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/writer",
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract", "version"}},
@@ -156,7 +157,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/reconcile"}
+var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/reconcile"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {
