@@ -47,7 +47,7 @@ var arrows = []arrow{
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract", "version"}},
-	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "quantity", "contract", "version"}},
+	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "configmaps", "quantity", "contract", "version"}},
 	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "skeleton", "contract"}},
 	{"sdk/...", []string{"contract"}},
 	{"conformance/sandbox", nil},
