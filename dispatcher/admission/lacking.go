@@ -7,10 +7,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Lacking names what is missing of the policies without which a dispatcher of the two namespaces creates no pods, or is not as shipped,
-// one text for each policy. Whether they are enforced only the dispatcher's probes show.
-func Lacking(policies []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding, system, provisioners string) ([]string, error) {
-	all, err := readShipped(system, provisioners)
+// Lacking names what is missing of the policies without which the dispatcher of the two namespaces and the provisioner creates no pods,
+// or is not as shipped, one text for each policy. Whether they are enforced only the dispatcher's probes show.
+func Lacking(policies []admissionv1.ValidatingAdmissionPolicy, bindings []admissionv1.ValidatingAdmissionPolicyBinding, system, provisioners, provisioner string) ([]string, error) {
+	all, err := readShipped(system, provisioners, provisioner)
 	if err != nil {
 		return nil, err
 	}
