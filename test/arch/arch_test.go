@@ -55,6 +55,7 @@ var arrows = []arrow{
 	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "audit", "podspec", "configmaps", "contract"}},
 	{"images/cinder-iscsi", []string{"images/cinder-iscsi/...", "sdk/...", "contract", "version"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
+	{"images/btrfs", []string{"images/btrfs/...", "sdk/...", "contract", "version"}},
 	{"images/...", []string{"sdk/...", "contract"}},
 	{"test/...", []string{"..."}},
 }

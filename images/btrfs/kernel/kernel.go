@@ -1,7 +1,7 @@
 // Package kernel asks the kernel for btrfs subvolumes and quota groups.
 //
-// It knows ioctls and nothing of Kubernetes or of provisioners. It may import the standard library and golang.org/x/sys alone. It is
-// for the image btrfs, and not for import by others: it changes as that needs it.
+// It owns the ioctls and their structures. It may import the standard library and golang.org/x/sys alone, and must never know of
+// Kubernetes or of provisioners. It is not for import by other modules: it changes as the image btrfs needs it.
 package kernel
 
 import (
