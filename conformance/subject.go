@@ -70,7 +70,7 @@ func (s *subject) complete(o Options) {
 	maps.Copy(properties, o.Properties)
 	c.Properties = properties
 	if o.RunAsUser != nil {
-		c.RunAsUser = o.RunAsUser
+		c.RunAsUser, c.UserOfNamespace = o.RunAsUser, false
 	}
 	c.Timeout, c.Expandable, c.Listable = o.Timeout, c.Expandable || o.Expandable, c.Listable || o.Listable
 	for _, name := range slices.Sorted(maps.Keys(o.Secrets)) {
@@ -95,6 +95,10 @@ func fromConfigMap(ctx context.Context, o Options, data []byte, dir string) (*su
 	config, faults := configmaps.Parse(cm)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", o.Subject, faults.ToAggregate())
+	}
+	if config.Privileged || config.HostNetwork || len(config.Capabilities)+len(config.Devices) > 0 {
+		return nil, fmt.Errorf("read ConfigMap %s: capabilities, devices, host-network and privileged are given by a node only: "+
+			"install the class and run flexctl conformance --cluster --class %s", o.Subject, config.StorageClass)
 	}
 	s := &subject{kind: "ConfigMap " + o.Subject, config: config, root: "/"}
 	switch {

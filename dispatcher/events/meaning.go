@@ -82,9 +82,10 @@ var meanings = map[podspec.Reason]Meaning{
 	ReasonStartTimeout: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod did not start within the ConfigMap's key `start-timeout` and was deleted. The next one follows.",
 		Do:    "correct what the message names."},
-	ReasonPodRefused: {Warning: true, On: "claim, volume or pod",
-		Means: "The API server refused the pod, or the request is too large for one: a quota, Pod Security, a policy, a namespace that is being deleted.",
-		Do:    "what the message says. A class with `host-path` or `run-as-user: \"0\"` needs another Pod Security level on `flex-provisioners`."},
+	ReasonPodRefused: {Warning: true, On: "claim, volume, pod or ConfigMap",
+		Means: "The API server refused the pod, or the request is too large for one: a quota, Pod Security, a policy, a namespace that is being deleted. " +
+			"If the ConfigMap asks for a privilege that its ServiceAccount is not granted, the message names the privilege and the line that grants it, and an event on the ConfigMap says the same.",
+		Do: "what the message says. A cluster administrator adds such a line to `flex-pv-policy`, or the ConfigMap asks for less."},
 	ReasonExpanded: {On: "claim",
 		Means: "A pod expanded the storage, and the volume has the new size. If the node has to do the last step (`local`, `csi`), the claim's status is `NodeResizePending` until a pod uses it.",
 		Do:    "nothing, or start a pod."},
