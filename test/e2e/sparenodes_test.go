@@ -206,7 +206,8 @@ func (s *scope) ungranted(hostpath *class) {
 	grant(nil)
 	c := hostpath.claim("ungranted", readWriteOnce)
 	consumer := c.consumer(shared.admin, onSpare("node2"))
-	c.told(patient, "ProvisionerPodRefused", "*a directory of the node that the pod mounts is not in hostpath.hostPaths of ConfigMap flex-system/flex-pv-policy")
+	c.told(patient, "ProvisionerPodRefused", "no pod is created: ServiceAccount hostpath is not granted /var/lib/flex-hostpath of the node: "+
+		`to grant it, write into ConfigMap flex-system/flex-pv-policy hostpath.hostPaths: "/var/lib/flex-hostpath"`)
 	c.ran(contract.Provision, 0)
 	grant("/var/lib/flex-hostpath")
 	s.finished(consumer, "hello from ungranted\n")
