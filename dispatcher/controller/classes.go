@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -24,7 +25,9 @@ const classGrace = 5 * time.Second
 type judgement struct {
 	// present says that there is a ConfigMap.
 	present bool
-	good    *configmaps.Config
+	// good is what ConfigMap of says, where it is the only one and without faults.
+	good *configmaps.Config
+	of   *corev1.ConfigMap
 	// problem is for users, complaints are for the administrators who look at the ConfigMaps.
 	problem    string
 	complaints []complaint
@@ -69,7 +72,7 @@ func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, no
 		j.complaints = append(j.complaints, complaint{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
 		return j, 0
 	}
-	j.good = config
+	j.good, j.of = config, cm
 	if config.LiteralToken {
 		j.complaints = append(j.complaints, complaint{cm, events.ReasonLiteralToken,
 			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
@@ -93,22 +96,33 @@ func judge(name string, maps []*corev1.ConfigMap, u uses, provisioner string, no
 }
 
 // judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
-func (c *Controller) judgeNext() bool {
+func (c *Controller) judgeNext(ctx context.Context) bool {
 	class, shutdown := c.judging.Get()
 	if shutdown {
 		return false
 	}
 	defer c.judging.Done(class)
-	if again := c.judgeClass(class); again > 0 {
+	j, again := c.judgeClass(class)
+	if later := c.keepGood(ctx, class, j); later > 0 && (again == 0 || later < again) {
+		again = later
+	}
+	if again > 0 {
 		c.judging.AddAfter(class, again)
 	}
 	return true
 }
 
-func (c *Controller) judgeClass(class string) (again time.Duration) {
+func (c *Controller) judgeClass(class string) (j judgement, again time.Duration) {
 	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
-	j, again := judge(class, maps, c.usesOf(class), c.ProvisionerName, c.Now())
-	c.memory.setConfig(class, j)
+	now := c.Now()
+	j, again = judge(class, maps, c.usesOf(class), c.ProvisionerName, now)
+	inForce := c.memory.setConfig(class, j, func() *configmaps.Config { return c.lastKept(class, maps) })
+	c.Recorder.Metrics.SetConfigOutdated(class, j.present, j.good == nil && inForce != nil)
+	if j.good == nil && inForce != nil {
+		reminder := outdated(class, maps, inForce)
+		c.Recorder.RemindOfConfigMap(reminder.about, reminder.reason, reminder.text, now.Truncate(remindPeriod))
+		again = remindPeriod
+	}
 	for _, complaint := range j.complaints {
 		c.Recorder.RecordConfigMap(complaint.about, complaint.reason, complaint.text)
 	}
@@ -119,7 +133,7 @@ func (c *Controller) judgeClass(class string) (again time.Duration) {
 		return name == class || served == class || !c.ours(of) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
-	return again
+	return j, again
 }
 
 // ours says that the StorageClass exists and is this dispatcher's. Another provisioner's parameters say nothing here.
