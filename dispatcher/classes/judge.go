@@ -22,7 +22,9 @@ const grace = 5 * time.Second
 type Judgement struct {
 	// Present says that there is a ConfigMap.
 	Present bool
-	Good    *configmaps.Config
+	// Good is what the ConfigMap Of says, where it is the only one and without faults.
+	Good *configmaps.Config
+	Of   *corev1.ConfigMap
 	// Problem is for users, Complaints are for the administrators who look at the ConfigMaps.
 	Problem    string
 	Complaints []Complaint
@@ -68,7 +70,7 @@ func Judge(name string, maps []*corev1.ConfigMap, u Uses, provisioner string, no
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
 		return j, 0
 	}
-	j.Good = config
+	j.Good, j.Of = config, cm
 	if config.LiteralToken {
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonLiteralToken,
 			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -15,22 +16,33 @@ import (
 )
 
 // judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
-func (c *Controller) judgeNext() bool {
+func (c *Controller) judgeNext(ctx context.Context) bool {
 	class, shutdown := c.judging.Get()
 	if shutdown {
 		return false
 	}
 	defer c.judging.Done(class)
-	if again := c.judgeClass(class); again > 0 {
+	j, again := c.judgeClass(class)
+	if later := c.keepGood(ctx, class, j); later > 0 && (again == 0 || later < again) {
+		again = later
+	}
+	if again > 0 {
 		c.judging.AddAfter(class, again)
 	}
 	return true
 }
 
-func (c *Controller) judgeClass(class string) (again time.Duration) {
+func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.Duration) {
 	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
-	j, again := classes.Judge(class, maps, c.usesOf(class), c.ProvisionerName, c.Now())
-	c.memory.setConfig(class, j)
+	now := c.Now()
+	j, again = classes.Judge(class, maps, c.usesOf(class), c.ProvisionerName, now)
+	inForce := c.memory.setConfig(class, j, func() *configmaps.Config { return c.lastKept(class, maps) })
+	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, j.Good == nil && inForce != nil)
+	if j.Good == nil && inForce != nil {
+		reminder := outdated(class, maps, inForce)
+		c.Recorder.RemindOfConfigMap(reminder.About, reminder.Reason, reminder.Text, now.Truncate(remindPeriod))
+		again = remindPeriod
+	}
 	for _, complaint := range j.Complaints {
 		c.Recorder.RecordConfigMap(complaint.About, complaint.Reason, complaint.Text)
 	}
@@ -41,7 +53,7 @@ func (c *Controller) judgeClass(class string) (again time.Duration) {
 		return name == class || served == class || !c.ours(of) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
-	return again
+	return j, again
 }
 
 // ours says that the StorageClass exists and is this dispatcher's. Another provisioner's parameters say nothing here.

@@ -13,7 +13,7 @@ import (
 )
 
 // memory is what a controller remembers beside its caches. It survives no restart, and need not: the library hands everything over
-// again, ConfigMaps are judged again, and the limit on deletions counts the volumes that wait.
+// again, ConfigMaps are judged again, with what is kept of them, and the limit on deletions counts the volumes that wait.
 //
 // mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed over meanwhile
 // is not forgotten with it. The queue's lock comes after it.
@@ -216,18 +216,21 @@ func (m *memory) config(class string) (*configmaps.Config, string) {
 	return c.good, c.problem
 }
 
-// setConfig puts what the class's ConfigMaps come to in force. What was good stays good while its ConfigMap is broken. It goes when
-// the ConfigMap does.
-func (m *memory) setConfig(class string, j classes.Judgement) {
+// setConfig puts what the class's ConfigMaps come to in force, and returns it. What was good stays good while its ConfigMap is broken,
+// and kept is asked for it after a restart. It goes when the ConfigMap does.
+func (m *memory) setConfig(class string, j classes.Judgement, kept func() *configmaps.Config) (inForce *configmaps.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := classConfig{good: j.Good, problem: j.Problem}
 	if c.good == nil && j.Present {
-		c.good = m.configs[class].good
+		if c.good = m.configs[class].good; c.good == nil {
+			c.good = kept()
+		}
 	}
 	if c == (classConfig{}) {
 		delete(m.configs, class)
-		return
+		return nil
 	}
 	m.configs[class] = c
+	return c.good
 }
