@@ -112,6 +112,11 @@ nodeAffinity:
 	{name: "require-missing", args: []string{"require", "zone", "pool"}},
 	{name: "require-two-missing", args: []string{"require", "pool", "zone", "server"}},
 	{name: "require-nothing", args: []string{"require"}},
+	{name: "require-mark-missing", args: []string{"require", "--mark", "/nowhere/.mark"}, delete: true},
+	{name: "require-mark-nowhere", args: []string{"require", "--mark", "/nowhere/.mark"}, undo: true},
+	{name: "require-mark-not-made", args: []string{"require", "--mark", "/nowhere/.mark"}},
+	{name: "require-mark-below-a-file", args: []string{"require", "--mark", "testdata/broken.yaml/.mark"}, delete: true},
+	{name: "require-mark-and-property", args: []string{"require", "--mark", "/nowhere/.mark", "pool"}, delete: true},
 
 	{name: "volume", args: []string{"volume"}, delete: true},
 	{name: "volume-field", args: []string{"volume", "spec.csi.volumeHandle"}, delete: true},

@@ -112,7 +112,9 @@ func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 		p.requeueAt(end)
 		return
 	}
-	p.sayProblem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
+	e := problem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
+	e.WithPodLog = true // what it printed last is what it waits for
+	p.say(e)
 }
 
 // stopIfLate stops a pod that does not run by the time at which it must have started.
@@ -154,7 +156,7 @@ func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool)
 		return e, false // the dispatcher stopped it, for a reason that has been told
 	}
 	e = problem(s, a, reason, message)
-	e.WithPodLog = a.Outcome.MayHaveRun && !a.Outcome.OwnWords
+	_, e.WithPodLog = podspec.LogContainer(a.Pod, a.Outcome)
 	return e, true
 }
 

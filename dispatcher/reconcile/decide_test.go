@@ -135,6 +135,13 @@ func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
+// TestDeadlineSaysLog: what a pod printed last is what it waits for. It is told once, while the pod may still run.
+func TestDeadlineSaysLog(t *testing.T) {
+	if events := Decide(scene{pods: []string{"prov-0 hanging"}}.snapshot()).Events; len(events) != 1 || !events[0].WithPodLog {
+		t.Errorf("%+v", events)
+	}
+}
+
 // describe writes a plan in words.
 func describe(p Plan) string {
 	var words []string
