@@ -20,18 +20,19 @@ type Kind string
 
 // Kinds. Events are those of claims; the others are of the whole cluster or of the namespaces of an installation.
 const (
-	Claims     Kind = "claims"
-	Volumes    Kind = "volumes"
-	Pods       Kind = "provisioner pods"
-	ConfigMaps Kind = "provisioner ConfigMaps"
-	Classes    Kind = "StorageClasses"
-	Events     Kind = "events"
-	PodEvents  Kind = "events of provisioner pods"
-	Policies   Kind = "admission policies"
-	Lease      Kind = "the Lease"
-	Deployment Kind = "the dispatcher's Deployment"
-	AllowList  Kind = "the allow-list"
-	Logs       Kind = "logs of provisioner pods"
+	Claims       Kind = "claims"
+	Volumes      Kind = "volumes"
+	Pods         Kind = "provisioner pods"
+	ConfigMaps   Kind = "provisioner ConfigMaps"
+	Classes      Kind = "StorageClasses"
+	Events       Kind = "events"
+	PodEvents    Kind = "events of provisioner pods"
+	VolumeEvents Kind = "events of volumes"
+	Policies     Kind = "admission policies"
+	Lease        Kind = "the Lease"
+	Deployment   Kind = "the dispatcher's Deployment"
+	AllowList    Kind = "the allow-list"
+	Logs         Kind = "logs of provisioner pods"
 )
 
 // Unread is a kind of object that could not be read.

@@ -72,3 +72,21 @@ func (o *Objects) PodOf(uid string, number int) (*corev1.Pod, error) {
 	}
 	return nil, fmt.Errorf("it has no provisioner pod: none was created yet, or it was deleted once its outcome had been acted on (failed-pod-ttl keeps failed ones)")
 }
+
+// NoPods says why no provisioner pod is known, empty where they could be read.
+func (o *Objects) NoPods() string {
+	for _, u := range o.Unread {
+		if u.Kind == Pods {
+			return fmt.Sprintf("provisioner pods may not be read: it takes the right to %s", u.Right)
+		}
+	}
+	return ""
+}
+
+// PodNamed is the provisioner pod of a name.
+func (o *Objects) PodNamed(name string) (*corev1.Pod, error) {
+	if pod := first(o.Pods, func(pod *corev1.Pod) bool { return pod.Name == name }); pod != nil {
+		return pod, nil
+	}
+	return nil, fmt.Errorf("there is no pod %s any more", name)
+}
