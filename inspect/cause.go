@@ -76,32 +76,39 @@ var toldOnly = []podspec.Reason{
 // cause is why the claim stands as it does: what the dispatcher would say now, else the newest event of what it alone knows, else what
 // Kubernetes waits for.
 func (o *Objects) cause(s *snapshot.Snapshot, p reconcile.Plan, op string) Cause {
-	if _, due := reconcile.Find[reconcile.CreatePod](p); !due || op == "" {
-		if told, ok := warned(p); ok && op != "" {
+	if op == "" {
+		if told, ok := o.told(s, lasting); ok {
+			return told
+		}
+		return o.quiet(s, op)
+	}
+	said, warns := warned(p)
+	if _, due := reconcile.Find[reconcile.CreatePod](p); due || !warns { // it says what was, not what keeps the next attempt
+		if told, ok := o.told(s, toldOnly); ok {
 			return told
 		}
 	}
-	if told, ok := o.told(s); ok {
-		return told
-	}
-	if told, ok := warned(p); ok && op != "" {
-		return told
+	if warns {
+		return said
 	}
 	return o.quiet(s, op)
 }
 
-// warned is the last warning of a plan: what failed comes before what keeps the next attempt.
+// warned is the last warning of a plan: what failed comes before what keeps the next attempt. An undo comes last of all.
 func warned(p reconcile.Plan) (Cause, bool) {
 	for _, e := range slices.Backward(p.Events) {
-		if e.Warning && e.Reason != events.ReasonVolumeMended {
-			return explain(e.Reason, e.Message, true), true
+		if e.Warning && e.Reason != events.ReasonVolumeMended || e.Reason == events.ReasonUndo {
+			return explain(e.Reason, e.Message, e.Warning), true
 		}
 	}
 	return Cause{}, false
 }
 
-// told is the newest of the events that only the dispatcher can tell, if nothing has happened since.
-func (o *Objects) told(s *snapshot.Snapshot) (Cause, bool) {
+// lasting are those of toldOnly that are not over when a claim has its volume, or is gone.
+var lasting = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrphan, events.ReasonNotOurs, events.ReasonLeft}
+
+// told is the newest of the events with such a reason, if no pod was created since.
+func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool) {
 	var since time.Time
 	for _, a := range s.All() {
 		if t := a.Pod.CreationTimestamp.Time; t.After(since) {
@@ -110,7 +117,7 @@ func (o *Objects) told(s *snapshot.Snapshot) (Cause, bool) {
 	}
 	var newest *corev1.Event
 	for _, e := range o.eventsAbout(s) {
-		if ofDispatcher(e) && slices.Contains(toldOnly, podspec.Reason(e.Reason)) && !at(e).Before(since) && (newest == nil || !at(e).Before(at(newest))) {
+		if ofDispatcher(e) && slices.Contains(such, podspec.Reason(e.Reason)) && !at(e).Before(since) && (newest == nil || !at(e).Before(at(newest))) {
 			newest = e
 		}
 	}
@@ -126,13 +133,14 @@ func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
 	if s.Claim != nil {
 		list = append(list, o.eventsOn(s.Claim.UID)...)
 	}
-	for _, v := range []*corev1.PersistentVolume{s.Volume, s.Foreign} {
-		if v != nil {
-			list = append(list, o.eventsOn(v.UID)...)
-		}
-	}
+	list = append(list, o.eventsOnVolume(podspec.VolumeName(s.UID))...)
 	for _, a := range s.All() {
 		list = append(list, o.eventsOn(a.Pod.UID)...)
+	}
+	for _, e := range o.Events { // the ends of logs, which administrators alone read
+		if e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.Namespace == o.Dispatcher.Namespace && strings.Contains(e.Message, "-"+s.UID+"-") {
+			list = append(list, e)
+		}
 	}
 	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
 	return list

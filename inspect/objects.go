@@ -135,6 +135,17 @@ func (o *Objects) eventsOn(uid types.UID) []*corev1.Event {
 	return list
 }
 
+// eventsOnVolume are the events about a volume that may be gone, oldest first.
+func (o *Objects) eventsOnVolume(name string) []*corev1.Event {
+	var list []*corev1.Event
+	for _, e := range o.Events {
+		if e.InvolvedObject.Kind == "PersistentVolume" && e.InvolvedObject.Name == name {
+			list = append(list, e)
+		}
+	}
+	return list
+}
+
 // source is the component of the dispatcher's events.
 const source = "flex-provisioner"
 

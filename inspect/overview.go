@@ -13,6 +13,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -22,6 +23,8 @@ type Overview struct {
 	Classes []ClassState `json:"classes,omitempty"`
 	// Dispatcher is nil where nothing of it could be read.
 	Dispatcher *DispatcherState `json:"dispatcher,omitempty"`
+	// EventsOnly says that the claims' states were read off the claims and their events alone.
+	EventsOnly bool `json:"eventsOnly,omitempty"`
 	// Unread is what could not be read, and which right it takes.
 	Unread []Unread `json:"unread,omitempty"`
 }
@@ -31,9 +34,9 @@ type ClassState struct {
 	Name string `json:"name"`
 	// ConfigMap serves the class, which may be another class's; empty where there is none.
 	ConfigMap string `json:"configMap,omitempty"`
-	// Health is Ok, or the reason of an event on ConfigMaps, with Problem in words.
-	Health  string `json:"health"`
-	Problem string `json:"problem,omitempty"`
+	// Health is Ok, or the reason of the first of the problems.
+	Health   string   `json:"health"`
+	Problems []string `json:"problems,omitempty"`
 	// Running pods, and claims that wait without one.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
@@ -82,10 +85,10 @@ func (o *Objects) UIDs(namespace string) []string {
 
 // Overview is everything of a namespace, or with "" of all.
 func (o *Objects) Overview(namespace string) Overview {
-	view := Overview{Unread: o.Unread, Claims: []State{}}
+	view := Overview{Unread: o.Unread, EventsOnly: !o.complete(), Claims: []State{}}
 	all := []State{}
 	for _, uid := range o.UIDs(namespace) {
-		if s := o.StateOf(uid); s.NotOurs == "" && s.Phase != Bound {
+		if s := o.StateOf(uid); s.NotOurs == "" && (!s.Done() || s.Troubled()) {
 			all = append(all, s)
 		}
 	}
@@ -129,19 +132,22 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 	j := o.judge(served)
 	switch {
 	case len(faults) > 0:
-		c.Health, c.Problem = "ClassInvalid", podspec.OneLine(faults.ToAggregate().Error())
+		c.complain("ClassInvalid", faults.ToAggregate().Error())
 	case !j.Present:
-		c.Health, c.Problem = "ProvisionerConfigMissing", classes.NoConfigMap(o.Dispatcher.Namespace, served)
-	case len(j.Complaints) > 0:
-		c.Health, c.Problem = string(j.Complaints[0].Reason), podspec.Clip(podspec.OneLine(j.Complaints[0].Text), maxMessage)
-		c.ConfigMap = j.Complaints[0].About.Name
+		c.complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
+	}
+	complaints := j.Complaints
+	if served != name {
+		complaints = append(complaints, o.judge(name).Complaints...) // on a ConfigMap that nobody uses
+	}
+	for _, complaint := range complaints {
+		c.complain(complaint.Reason, "ConfigMap "+complaint.About.Name+": "+complaint.Text)
 	}
 	if j.Good != nil {
 		c.ConfigMap, c.Account, c.MaxConcurrent = j.Good.Name, j.Good.ServiceAccountName, j.Good.MaxConcurrent
 		c.Grants = o.grants(j.Good.ServiceAccountName)
-		if o.reads(AllowList) && !o.Dispatcher.Insecure && !granted(c.Grants["storageClasses"], name) && c.Health == ok {
-			c.Health = "NotGranted"
-			c.Problem = fmt.Sprintf("ConfigMap %s/%s does not let ServiceAccount %s create volumes of class %s: add %[3]s.storageClasses", o.Dispatcher.System, allowList, c.Account, name)
+		if o.reads(AllowList) && !o.Dispatcher.Insecure && !granted(c.Grants["storageClasses"], name) {
+			c.complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s does not let ServiceAccount %s create volumes of class %s: add %[3]s.storageClasses", o.Dispatcher.System, allowList, c.Account, name))
 		}
 	}
 	for _, pod := range o.Pods {
@@ -155,6 +161,13 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 		}
 	}
 	return c
+}
+
+func (c *ClassState) complain(reason podspec.Reason, text string) {
+	if c.Health == ok {
+		c.Health = string(reason)
+	}
+	c.Problems = append(c.Problems, fmt.Sprintf("%s: %s", reason, podspec.Clip(podspec.OneLine(text), maxMessage)))
 }
 
 // allowList is the name of the ConfigMap that says what provisioners may create.

@@ -29,7 +29,7 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	}
 	uid, ok := podspec.ClaimUIDOf(v.Name)
 	if !o.ownVolume(v) || !ok {
-		return nil, NotOursError{Name: name, Provisioner: v.Annotations[contract.ProvisionedBy]}
+		return nil, o.notOurs(v)
 	}
 	if v.Status.Phase != corev1.VolumeReleased {
 		return nil, fmt.Errorf("volume %s is %s, not Released: delete its claim first", v.Name, v.Status.Phase)

@@ -29,19 +29,10 @@ func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	if running, ok := snapshot.Unfinished(s.Attempts); ok {
 		return nil, by, fmt.Errorf("attempt %d has not ended: pod %s is %s; to have another one instead, delete that pod", running.Number, running.Pod.Name, running.Outcome.Phase)
 	}
-	switch state.Phase {
-	case Bound:
-		return nil, by, fmt.Errorf("nothing is to be done: %s", describe(state))
-	default:
-		return nil, by, fmt.Errorf("the next attempt does not wait for its time: %s: %s", state.Reason, state.Message)
+	if state.Done() {
+		return nil, by, fmt.Errorf("nothing is to be done")
 	}
-}
-
-func describe(s State) string {
-	if s.Message != "" {
-		return s.Message
-	}
-	return "the claim has its volume"
+	return nil, by, fmt.Errorf("the next attempt does not wait for its time: %s: %s", state.Reason, state.Message)
 }
 
 // PodOf is the provisioner pod of an attempt, and with number -1 the pod of the newest attempt that has begun to run, or of the newest.

@@ -29,6 +29,8 @@ const (
 	Held Phase = "Held"
 	// Bound: nothing is left to do.
 	Bound Phase = "Bound"
+	// Gone: claim and volume do not exist any more.
+	Gone Phase = "Gone"
 )
 
 // State is how a claim stands.
@@ -57,7 +59,10 @@ type State struct {
 }
 
 // Troubled says that something is wrong.
-func (s State) Troubled() bool { return s.Warning && s.Phase != Bound }
+func (s State) Troubled() bool { return s.Warning }
+
+// Done says that nothing is left to do.
+func (s State) Done() bool { return s.Phase == Bound || s.Phase == Gone }
 
 // StateOf is how the claim with a UID stands.
 func (o *Objects) StateOf(uid string) State {
@@ -82,6 +87,8 @@ func (o *Objects) StateOf(uid string) State {
 	}
 	s.Cause = o.cause(snap, plan, s.Operation)
 	switch {
+	case s.Operation == "" && claim == nil && volume == nil:
+		s.Phase = Gone
 	case s.Operation == "":
 		s.Phase = Bound
 	case tried && !newest.Outcome.Final():
@@ -125,7 +132,7 @@ func (s *State) identify(claim *corev1.PersistentVolumeClaim, volume *corev1.Per
 	}
 }
 
-// other is the provisioner that answers for the claim, where that is another one; "nobody" where none is known.
+// other is the provisioner that answers for the claim, where that is another one; Nobody where none is known.
 func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, pods bool) string {
 	switch {
 	case pods:
@@ -140,22 +147,22 @@ func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.Pers
 		if v := o.VolumeNamed(claim.Spec.VolumeName); v != nil && v.Annotations[contract.ProvisionedBy] != "" {
 			return v.Annotations[contract.ProvisionedBy]
 		}
-		return nobody
+		return Nobody
 	}
 	switch by := o.provisionerOf(claim); {
 	case by == o.Dispatcher.Provisioner:
 		return ""
-	case by == "" && (o.class(classOf(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0):
+	case by == "" && (o.class(classOf(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0 || o.judge(classOf(claim)).Present):
 		return ""
 	case by == "":
-		return nobody
+		return Nobody
 	default:
 		return by
 	}
 }
 
-// nobody stands for no provisioner at all.
-const nobody = "nobody"
+// Nobody stands in State.NotOurs for no provisioner at all.
+const Nobody = "nobody"
 
 func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	return slices.DeleteFunc(o.eventsOn(claim.UID), func(e *corev1.Event) bool { return !ofDispatcher(e) })

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -210,13 +211,13 @@ func (o *Objects) Find(namespace, name string) (uid string, err error) {
 	if _, uid, _, ok := podspec.ParseName(name); ok {
 		return uid, nil
 	}
-	if uid, ok := podspec.ClaimUIDOf(name); ok && (o.VolumeNamed(name) != nil || len(o.podsOf(uid)) > 0 || o.claim(uid) != nil) {
+	if uid, ok := podspec.ClaimUIDOf(name); ok && (o.VolumeNamed(name) != nil || len(o.podsOf(uid)) > 0 || o.claim(uid) != nil || len(o.eventsOnVolume(name)) > 0) {
 		return uid, nil
 	}
 	if v := o.VolumeNamed(name); v != nil && v.Spec.ClaimRef != nil && o.claim(string(v.Spec.ClaimRef.UID)) != nil {
 		return string(v.Spec.ClaimRef.UID), nil
 	} else if v != nil {
-		return "", NotOursError{Name: name, Provisioner: v.Annotations[contract.ProvisionedBy]}
+		return "", o.notOurs(v)
 	}
 	return "", NotFoundError{Namespace: namespace, Name: name, Unread: o.Unread}
 }
@@ -237,12 +238,19 @@ func (e NotFoundError) Error() string {
 	return text
 }
 
-// NotOursError says that another provisioner answers for a volume.
-type NotOursError struct{ Name, Provisioner string }
+// NotOursError says that this dispatcher does not answer for a volume.
+type NotOursError struct{ Text string }
 
-func (e NotOursError) Error() string {
-	if e.Provisioner == "" {
-		return fmt.Sprintf("volume %s was made by hand: no provisioner answers for it", quoted(e.Name))
+func (e NotOursError) Error() string { return e.Text }
+
+func (o *Objects) notOurs(v *corev1.PersistentVolume) error {
+	name, by := quoted(v.Name), v.Annotations[contract.ProvisionedBy]
+	m, _ := events.MeaningOf(events.ReasonNotOurs)
+	switch by {
+	case o.Dispatcher.Provisioner:
+		return NotOursError{fmt.Sprintf("volume %s: %s: %s Do: %s", name, events.ReasonNotOurs, events.Plain(m.Means), events.Plain(m.Do))}
+	case "":
+		return NotOursError{fmt.Sprintf("volume %s was made by hand: no provisioner answers for it", name)}
 	}
-	return fmt.Sprintf("volume %s is of provisioner %s, not of this dispatcher", quoted(e.Name), quoted(e.Provisioner))
+	return NotOursError{fmt.Sprintf("volume %s is of provisioner %s, not of this dispatcher", name, quoted(by))}
 }

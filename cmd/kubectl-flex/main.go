@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -55,7 +56,10 @@ func (e exit) Error() string {
 func (e exit) Unwrap() error { return e.err }
 
 func run(ctx context.Context, name string, args []string, streams genericiooptions.IOStreams) int {
-	command := newCommand(name, streams)
+	return runCommand(ctx, newCommand(name, streams), args, streams)
+}
+
+func runCommand(ctx context.Context, command *cobra.Command, args []string, streams genericiooptions.IOStreams) int {
 	command.SetArgs(args)
 	command.SetIn(streams.In)
 	command.SetOut(streams.Out)

@@ -92,6 +92,9 @@ func (o *options) claimRow(s inspect.State) []string {
 		name = s.Volume
 	}
 	message := s.Message
+	if s.Pod != "" { // it has a column
+		message = withoutPod(message, s.Pod)
+	}
 	row := []string{name, s.Class, s.Operation, string(s.Phase), o.ago(s.Since), number(s.Attempt), o.until(s.NextAttempt)}
 	if o.output == "wide" {
 		row = append(row, s.Pod, s.Node)
@@ -99,6 +102,15 @@ func (o *options) claimRow(s inspect.State) []string {
 		message = contract.Clip(message, shown)
 	}
 	return append(row, string(s.Reason), message)
+}
+
+// withoutPod is an event's message without the pod that it ends with.
+func withoutPod(message, pod string) string {
+	before, _, found := strings.Cut(message, "/"+pod+")")
+	if i := strings.LastIndex(before, " (pod "); found && i >= 0 {
+		return before[:i] + message[len(before)+len("/"+pod+")"):]
+	}
+	return message
 }
 
 func (o *options) claimTable(states []inspect.State) error {

@@ -244,26 +244,26 @@ func (r reader) policies(ctx context.Context, _ string) error {
 	return err
 }
 
-// events reads those about claims, volumes and provisioner pods.
+// events reads those about claims, about volumes, and about pods and ConfigMaps of provisioners.
 func (r reader) events(ctx context.Context, namespace string) error {
 	read := func(kind inspect.Kind, in, about string) error {
 		where := "in namespace " + in
 		if in == "" {
 			where = "in all namespaces"
 		}
-		list, err := r.client.CoreV1().Events(in).List(ctx, metav1.ListOptions{FieldSelector: "involvedObject.kind=" + about})
+		list, err := r.client.CoreV1().Events(in).List(ctx, metav1.ListOptions{FieldSelector: about})
 		if err == nil {
 			r.o.Events = append(r.o.Events, pointers(list.Items)...)
 		}
 		return r.may(kind, "list events "+where, err)
 	}
-	if err := read(inspect.Events, namespace, "PersistentVolumeClaim"); err != nil {
+	if err := read(inspect.Events, namespace, "involvedObject.kind=PersistentVolumeClaim"); err != nil {
 		return err
 	}
-	if err := read(inspect.VolumeEvents, metav1.NamespaceDefault, "PersistentVolume"); err != nil {
+	if err := read(inspect.VolumeEvents, metav1.NamespaceDefault, "involvedObject.kind=PersistentVolume"); err != nil {
 		return err
 	}
-	return read(inspect.PodEvents, r.o.Dispatcher.Namespace, "Pod")
+	return read(inspect.PodEvents, r.o.Dispatcher.Namespace, "")
 }
 
 // cluster completes what pods have in common, for render.

@@ -130,7 +130,7 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 		s := objects.StateOf(uid)
 		if !reflect.DeepEqual(s, last) {
 			last = s
-			if done, err := o.encode(s); err != nil {
+			if done, err := o.encode(stateAndUnread{s, objects.Unread}); err != nil {
 				return err
 			} else if !done {
 				if err := o.claimTable([]inspect.State{s}); err != nil {
@@ -142,32 +142,31 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 		if s.NotOurs != "" {
 			return exit{exitNotOurs, errors.New(ofOther(s))}
 		}
-		if !watch || s.Phase == inspect.Bound || !pause(ctx) {
+		if !watch || s.Done() || !pause(ctx) {
 			return codeOf(s)
 		}
 	}
 }
 
-// sayUnread says what could not be read for one claim, in one line: users have no rights but on their own claims.
-func (o *options) sayUnread(s inspect.State, list []inspect.Unread) {
-	if s.EventsOnly {
-		fmt.Fprintf(o.ErrOut, "From the claim and its events alone: %s.\n", missing(list))
-		return
-	}
-	o.unread(list)
+// stateAndUnread is a state as YAML or JSON.
+type stateAndUnread struct {
+	inspect.State
+	Unread []inspect.Unread `json:"unread,omitempty"`
 }
 
-func missing(list []inspect.Unread) string {
-	var kinds []string
-	for _, u := range list {
-		kinds = append(kinds, string(u.Kind))
+// sayUnread says what could not be read for one claim. Users have no rights but on their own claims: for them one line is enough.
+func (o *options) sayUnread(s inspect.State, list []inspect.Unread) {
+	switch {
+	case s.EventsOnly:
+		fmt.Fprintln(o.ErrOut, "This is what the claim and its events say. Administrators see more; -o yaml says which rights that takes.")
+	case s.NotOurs == "":
+		o.unread(list)
 	}
-	return strings.Join(kinds, ", ") + " may not be read"
 }
 
 func ofOther(s inspect.State) string {
-	if s.NotOurs == "nobody" {
-		return fmt.Sprintf("claim %s/%s is of no provisioner that is known: class %q", s.Namespace, s.Claim, s.Class)
+	if s.NotOurs == inspect.Nobody {
+		return fmt.Sprintf("no provisioner answers for claim %s/%s: its class %q does not exist, or its volume was made by hand", s.Namespace, s.Claim, s.Class)
 	}
 	return fmt.Sprintf("claim %s/%s is of provisioner %s, not of this dispatcher", s.Namespace, s.Claim, s.NotOurs)
 }
@@ -176,7 +175,7 @@ func codeOf(s inspect.State) error {
 	switch {
 	case s.Troubled():
 		return exit{code: exitTrouble}
-	case s.Phase != inspect.Bound:
+	case !s.Done():
 		return exit{code: exitWaits}
 	}
 	return nil
@@ -209,11 +208,7 @@ func (o *options) showOverview(view inspect.Overview) error {
 		fmt.Fprintln(o.Out)
 		o.showDispatcher(d)
 	}
-	if len(view.Claims) > 0 && view.Claims[0].EventsOnly {
-		o.sayUnread(view.Claims[0], view.Unread)
-		return nil
-	}
-	o.unread(view.Unread)
+	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly}, view.Unread)
 	return nil
 }
 
@@ -231,8 +226,8 @@ func (o *options) classTable(classes []inspect.ClassState) error {
 		return err
 	}
 	for _, c := range classes {
-		if c.Problem != "" {
-			fmt.Fprintf(o.Out, "  %s: %s\n", c.Name, c.Problem)
+		for _, problem := range c.Problems {
+			fmt.Fprintf(o.Out, "  %s: %s\n", c.Name, problem)
 		}
 	}
 	return nil
@@ -252,7 +247,7 @@ func (o *options) grants(grants map[string]string) string {
 func (o *options) showDispatcher(d *inspect.DispatcherState) {
 	say := func(name, value string) {
 		if value != "" {
-			fmt.Fprintf(o.Out, "%-12s%s\n", name+":", value)
+			fmt.Fprintf(o.Out, "%-13s%s\n", name+":", value)
 		}
 	}
 	say("Provisioner", d.Provisioner)
@@ -266,6 +261,6 @@ func (o *options) showDispatcher(d *inspect.DispatcherState) {
 	if d.Image != "" {
 		say("Image", fmt.Sprintf("%s, %d of %d ready", d.Image, d.Ready, d.Wanted))
 	}
-	say("Policies", strings.Join(d.Policies, "\n            "))
+	say("Policies", strings.Join(d.Policies, "\n             "))
 	say("Deletions", d.DeletionsStopped)
 }

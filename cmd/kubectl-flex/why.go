@@ -71,14 +71,7 @@ func (o *options) why(ctx context.Context, namespace, name string) error {
 // tell writes a story as text.
 func (o *options) tell(story inspect.Story) {
 	s := story.State
-	name := s.Namespace + "/" + s.Claim
-	switch {
-	case s.Claim == "":
-		name = s.Volume
-	case s.Volume != "":
-		name += ", volume " + s.Volume
-	}
-	fmt.Fprintf(o.Out, "Claim %s, class %s\n\n", name, s.Class)
+	fmt.Fprintf(o.Out, "%s\n\n", heading(s))
 	for _, step := range story.Steps {
 		times := ""
 		if step.Count > 1 {
@@ -113,13 +106,30 @@ func (o *options) tell(story inspect.Story) {
 	o.sayUnread(s, story.Unread)
 }
 
+// heading names the claim, or where nothing is left of it its UID.
+func heading(s inspect.State) string {
+	var parts []string
+	if s.Claim != "" {
+		parts = append(parts, "Claim "+s.Namespace+"/"+s.Claim)
+	} else {
+		parts = append(parts, "Claim with UID "+s.UID)
+	}
+	if s.Volume != "" {
+		parts = append(parts, "volume "+s.Volume)
+	}
+	if s.Class != "" {
+		parts = append(parts, "class "+s.Class)
+	}
+	return strings.Join(parts, ", ")
+}
+
 // standing is how the claim stands, in one line.
 func (o *options) standing(s inspect.State) string {
 	switch {
 	case s.NotOurs != "":
 		return ofOther(s)
-	case s.Phase == inspect.Bound:
-		return "bound, nothing is to be done"
+	case s.Done():
+		return strings.ToLower(string(s.Phase)) + ", nothing is left to do"
 	}
 	text := strings.TrimSpace(fmt.Sprintf("%s %s", s.Operation, strings.ToLower(string(s.Phase))))
 	if since := o.ago(s.Since); since != "" {
