@@ -58,6 +58,8 @@ type Objects struct {
 	Events     []*corev1.Event
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
+	// Exists says of ServiceAccounts, Secrets and claims of the provisioners' namespace whether they exist, as far as that is known.
+	Exists map[Ref]bool
 	// Logs are the last lines of provisioner pods, by the pod's UID, as far as they were read.
 	Logs map[types.UID]string
 	// Lacks name what is missing of the admission policies.

@@ -230,6 +230,9 @@ type NotFoundError struct {
 
 func (e NotFoundError) Error() string {
 	text := fmt.Sprintf("namespace %s has no claim %s, and no volume or provisioner pod has that name", e.Namespace, quoted(e.Name))
+	if e.Namespace == "" {
+		text = fmt.Sprintf("there is no volume %s", quoted(e.Name))
+	}
 	for _, u := range e.Unread {
 		if u.Kind == Volumes || u.Kind == Pods {
 			text += fmt.Sprintf("; %s could not be read, which takes the right to %s", u.Kind, u.Right)

@@ -174,6 +174,7 @@ func (o *options) release(ctx context.Context, name string) error {
 			return err
 		}
 		if strings.TrimSpace(got) != question.want {
+			fmt.Fprintln(o.Out)
 			return errors.New("nothing was changed")
 		}
 	}

@@ -38,12 +38,17 @@ func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command 
 
 func commandOf(name string, o *options) *cobra.Command {
 	root := &cobra.Command{
-		Use:           "kubectl-flex",
-		Short:         "See and act for claims of flex-provisioner",
-		Long:          long,
-		Version:       version.String(),
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: name},
-		Args:          cobra.NoArgs,
+		Use:         "kubectl-flex",
+		Short:       "See and act for claims of flex-provisioner",
+		Long:        long,
+		Version:     version.String(),
+		Annotations: map[string]string{cobra.CommandDisplayNameAnnotation: name},
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usageFault(c, fmt.Errorf("there is no command %q", args[0]))
+			}
+			return nil
+		},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -57,7 +62,8 @@ func commandOf(name string, o *options) *cobra.Command {
 	root.SetFlagErrorFunc(usageFault)
 	root.SetHelpFunc(help)
 	root.SetUsageFunc(func(c *cobra.Command) error { help(c, nil); return nil })
-	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o))
+	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
+		newRender(o), newValidate(o), newDiff(o))
 	return root
 }
 

@@ -165,7 +165,10 @@ func (w *world) tellVolume(warning bool, reason podspec.Reason, message string) 
 }
 
 func (w *world) objects() []runtime.Object {
-	list := append([]runtime.Object{w.allowed, w.account, w.dispatch, w.lease}, w.more...)
+	list := append([]runtime.Object{w.allowed, w.account, w.dispatch}, w.more...)
+	if w.lease != nil {
+		list = append(list, w.lease)
+	}
 	if w.claim != nil {
 		list = append(list, w.claim)
 	}
