@@ -1,7 +1,9 @@
 package events
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -165,3 +167,6 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The end of the log of a failed pod that left no message, where the failure itself is told on a claim. Users see it only where the class says `show-logs: \"true\"`.",
 		Do:    "read it."},
 }
+
+// Reasons are all reasons of the dispatcher's events, by name.
+func Reasons() []podspec.Reason { return slices.Sorted(maps.Keys(meanings)) }

@@ -47,6 +47,8 @@ var arrows = []arrow{
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract", "version"}},
+	{"inspect", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "contract"}},
+	{"cmd/kubectl-flex", []string{"inspect", "dispatcher/admission", "podspec", "configmaps", "contract", "version"}},
 	{"cmd/flexctl", []string{"sdk", "conformance", "conformance/cluster", "configmaps", "quantity", "contract", "version"}},
 	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "skeleton", "contract"}},
 	{"sdk/...", []string{"contract"}},
@@ -158,7 +160,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/reconcile"}
+var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/reconcile", "inspect"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {
