@@ -132,6 +132,13 @@ func (l *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		to = 15 * time.Second
 	}
 	if err := l.step(r.Context(), to, what+" there"); err != nil {
+		if what == "POST volumes" {
+			c.lateAnyway(err, func() {
+				if response, err := l.next.RoundTrip(r.WithContext(l.n.w.ctx)); err == nil {
+					_ = response.Body.Close()
+				}
+			})
+		}
 		return nil, err
 	}
 	switch {
