@@ -212,6 +212,7 @@ func volumeNameOf(key string) string {
 func (c *container) lateAnyway(err error, do func()) {
 	if errors.Is(err, errKilled) && c.chance("backend-late") {
 		c.w.later(time.Millisecond, 50*time.Second, func() {
+			c.w.set(func() { c.w.late[c.request.VolumeName] = true })
 			c.w.trace.add("backend", "does late what %s asked for", c.pod.Name)
 			do()
 		}, "late", c.pod.Name)

@@ -42,7 +42,7 @@ func (w *World) unsettled() []string {
 	for _, key := range sorted(storage) {
 		if name := volumeNameOf(key); volumes[name] == nil && !w.keptByAdmin(name) {
 			say("storage %s (%s) is an orphan: it has no volume", key, storage[key])
-		} else if v := volumes[name]; v != nil && keyOf(v) != key {
+		} else if v := volumes[name]; v != nil && keyOf(v) != key && !w.cameLate(name) { // that goes with the volume
 			say("storage %s (%s) is an orphan: volume %s has its storage at %s", key, storage[key], name, keyOf(v))
 		}
 	}
@@ -59,6 +59,12 @@ func (w *World) keptByAdmin(volume string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.kept[volume]
+}
+
+func (w *World) cameLate(volume string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.late[volume]
 }
 
 // strange says what is wrong with a volume that nothing happens to any more.
