@@ -45,7 +45,7 @@ const (
 	// AnnVolumeUID is on delete and expand pods the UID of the volume they are for, empty for an undo.
 	AnnVolumeUID = Prefix + "volume-uid"
 	// AnnSuspect is on provision pods that follow one which may have left storage behind, so that its removal does not
-	// depend on whether this pod ran.
+	// depend on whether this pod ran. A time says until when a storage system may do what was asked for before.
 	AnnSuspect = Prefix + "suspect"
 	// AnnNode is on pods of classes whose storage is node-local the one node that they may run on, where there is one: it
 	// may have storage from before, whether this pod ever gets there or not.

@@ -150,15 +150,21 @@ func (o *Objects) validateGrants(config *configmaps.Config, class string, say fu
 	}
 	for _, dir := range config.HostPaths {
 		if !under(grants["hostPaths"], dir) {
-			say("data[host-path]", "%s does not let pods of ServiceAccount %s mount %s: add it to the line %[2]s.hostPaths", where, account, dir)
+			say("data[host-path]", "%s does not let pods of ServiceAccount %s mount %s: add it to the line %[2]s.hostPaths", where, account, dir.Path)
+		}
+	}
+	for _, asked := range config.Privileges() {
+		if !slices.Contains(strings.Split(strings.ReplaceAll(grants["privileges"], " ", ""), ","), asked) {
+			say(path, "%s does not grant ServiceAccount %s the privilege %s, which the ConfigMap asks for: add it to the line %[2]s.privileges", where, account, asked)
 		}
 	}
 }
 
-// under says that the directory is one of the line's, or below one.
-func under(line, dir string) bool {
+// under says that the directory is one of the line's, or below one. What is granted with :ro may be read alone.
+func under(line string, dir configmaps.HostPath) bool {
 	for allowed := range strings.SplitSeq(strings.ReplaceAll(line, " ", ""), ",") {
-		if allowed != "" && (dir == allowed || strings.HasPrefix(dir, strings.TrimSuffix(allowed, "/")+"/")) {
+		allowed, only := strings.CutSuffix(allowed, ":ro")
+		if allowed != "" && (dir.ReadOnly || !only) && (dir.Path == allowed || strings.HasPrefix(dir.Path, strings.TrimSuffix(allowed, "/")+"/")) {
 			return true
 		}
 	}

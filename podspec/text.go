@@ -17,15 +17,15 @@ func OneLine(text string) string { return contract.OneLine(text) }
 // Clip is contract.Clip.
 func Clip(text string, limit int) string { return contract.Clip(text, limit) }
 
-// What is read of a log for its end.
+// What is read of a log for its end: so many lines, of so many bytes together.
 const (
-	maxLog   = 64 << 10 // bytes
-	logLines = 10
+	LogLines = 10
+	MaxLog   = 64 << 10
 )
 
 // LogOptions ask for the end of a container's log.
 func LogOptions(container string) *corev1.PodLogOptions {
-	lines, size := int64(logLines), int64(maxLog)
+	lines, size := int64(LogLines), int64(MaxLog)
 	return &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size}
 }
 

@@ -240,7 +240,7 @@ func (r reader) policies(ctx context.Context, _ string) error {
 	if err != nil {
 		return r.may(inspect.Policies, right, err)
 	}
-	r.o.Lacks, err = admission.Lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace)
+	r.o.Lacks, err = admission.Lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
 	return err
 }
 
@@ -305,9 +305,7 @@ func pointers[T any](items []T) []*T {
 
 // logOf is the end of a pod's log, empty where it cannot be read: its node may be gone.
 func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) string {
-	count, size := int64(podspec.LogLines), int64(podspec.MaxLog)
-	text, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
-		Container: podspec.ContainerName, TailLines: &count, LimitBytes: &size}).DoRaw(ctx)
+	text, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(podspec.ContainerName)).DoRaw(ctx)
 	if err != nil {
 		return ""
 	}

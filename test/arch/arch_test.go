@@ -38,6 +38,7 @@ var arrows = []arrow{
 	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "contract"}},
 	{"dispatcher/reconcile", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
 	{"dispatcher/queue", nil},
+	{"dispatcher/clock", nil},
 	{"dispatcher/library", nil},
 	{"dispatcher/cache", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "configmaps", "contract"}},
 	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "contract"}},

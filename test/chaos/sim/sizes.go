@@ -13,9 +13,16 @@ import (
 // resize lets a user ask for more, or for less again, as far as the API server allows that: a bound claim may ask for
 // more, and then for any size above the one that it has.
 func (w *World) resize(claim string, a Action) {
+	bound, ok := w.claim(claim)
+	if !ok {
+		return
+	}
+	if v, ok := w.volume("pvc-" + string(bound.UID)); !ok || v.Spec.NFS == nil {
+		return // of Cinder's volumes and other provisioners' no expansion is drawn
+	}
 	w.server.Mutate(apiserver.Claims, w.tenantOf(claim), claim, func(o apiserver.Object) {
 		c := o.(*corev1.PersistentVolumeClaim)
-		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || w.plan.class(*c.Spec.StorageClassName).Cinder {
+		if c.UID != bound.UID || c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil {
 			return
 		}
 		asked, has := c.Spec.Resources.Requests.Storage().Value(), c.Status.Capacity.Storage().Value()
@@ -46,7 +53,7 @@ func (b *backend) size(key string) int64 {
 }
 
 func (b *backend) expand(c *container) error {
-	key := poolOf(c.request) + "/" + c.request.VolumeName
+	key := c.key()
 	if err := b.call(c, "look the storage up"); err != nil {
 		return err
 	}
