@@ -20,7 +20,7 @@ type privilegeCase struct {
 	As        string         `json:"as"`
 	Pod       map[string]any `json:"pod"`
 	Container map[string]any `json:"container"`
-	// Ephemeral is a merge patch of the container, which is added to a pod of foo's instead.
+	// Ephemeral is a merge patch of the container, which is added to a pod of unlisted instead.
 	Ephemeral map[string]any `json:"ephemeral"`
 	Needs     string         `json:"needs"`
 	Refused   string         `json:"refused"`
@@ -47,7 +47,7 @@ func readPrivileges(t *testing.T) privilegeTable {
 func (table privilegeTable) request(c privilegeCase) request.Request {
 	if c.Ephemeral != nil {
 		container := request.Merged(request.Merged(table.Container, map[string]any{"name": "debug"}), c.Ephemeral)
-		return request.Request{Verb: "PATCH", Path: inProvisioners + "/pods/prov-88888888-8888-4888-8888-888888888888-0/ephemeralcontainers",
+		return request.Request{Verb: "PATCH", Path: inProvisioners + "/pods/prov-66666666-6666-4666-8666-666666666666-0/ephemeralcontainers",
 			Body: map[string]any{"spec": map[string]any{"ephemeralContainers": []any{container}}}}
 	}
 	container := request.Merged(table.Container, c.Container)
@@ -58,7 +58,7 @@ func (table privilegeTable) request(c privilegeCase) request.Request {
 func privilegeTrials(t *testing.T, _ map[string]string) []trial {
 	t.Helper()
 	table := readPrivileges(t)
-	ensurePod(t, "prov-88888888-8888-4888-8888-888888888888-0", "foo")
+	ensurePod(t, "prov-66666666-6666-4666-8666-666666666666-0", "unlisted")
 	var all []trial
 	for _, c := range table.Cases {
 		if c.Needs == "" || serves(t, c.Needs) {
