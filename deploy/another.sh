@@ -16,4 +16,5 @@ kubectl kustomize "$(dirname "$0")/base" | sed \
 	-e "/^kind: ClusterRoleBinding/,/^roleRef:/ s/^  name: flex-/  name: $name-/" \
 	-e "/^kind: Role$/,/^---/ s/^  - flex-provisioner$/  - $lease/" \
 	-e "s|^  provisionerName: .*|  provisionerName: $provisioner|" \
+	-e "/^  name: $name-misplaced-configmaps$/,/^---/ s|flex-provisioner.io/dispatcher|$provisioner|" \
 	-e "s|args: \[\]|args: [$args]|"
