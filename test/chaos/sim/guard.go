@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -77,7 +76,7 @@ func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
 // countOld counts the deletes of old volumes that one dispatcher orders within an hour.
 func (w *World) countOld(dispatcher string, v *corev1.PersistentVolume) {
 	limit := w.plan.class(v.Spec.StorageClassName).DeleteLimit
-	if limit == 0 || time.Since(v.CreationTimestamp.Time) < 24*time.Hour {
+	if limit == 0 || !old(v) {
 		return
 	}
 	key, within := dispatcher+" "+v.Spec.StorageClassName, 0
@@ -97,17 +96,10 @@ func (w *World) countOld(dispatcher string, v *corev1.PersistentVolume) {
 	}
 }
 
-// allowHeld is the administrator who reads, once everything is mended, why storage is not removed, and allows it.
+// allowHeld is the administrator who looks, once everything is mended, at what is not removed, and allows it.
 func (w *World) allowHeld() {
-	var held []string
-	for _, e := range apiserver.List[*corev1.Event](w.server, apiserver.Events) {
-		if strings.HasPrefix(e.Reason, "Deletion") {
-			_, annotated, _ := strings.Cut(e.Message, "kubectl annotate pv ")
-			held = append(held, e.InvolvedObject.Name, strings.SplitN(annotated, " ", 2)[0])
-		}
-	}
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
-		if slices.Contains(held, v.Name) && v.Annotations[contract.AnnAllowDelete] == "" && (isForeign(v) || v.Status.Phase == corev1.VolumeReleased) {
+		if v.Annotations[contract.AnnAllowDelete] == "" && (isForeign(v) || v.Status.Phase == corev1.VolumeReleased && (podspec.Restored(v) || old(v))) {
 			w.trace.add("admin", "allows the deletion of %s", v.Name)
 			w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, "true") })
 		}
@@ -115,9 +107,14 @@ func (w *World) allowHeld() {
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
 }
 
-// age makes all volumes older by more than a day.
+func old(v *corev1.PersistentVolume) bool { return time.Since(v.CreationTimestamp.Time) > 24*time.Hour }
+
+// age makes all volumes older by more than a day that nothing happens to.
 func (w *World) age() {
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
+		if old(v) || podspec.Restored(v) || len(w.podsOf(uidOf(v.Name))) > 0 {
+			continue
+		}
 		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 			o.SetCreationTimestamp(metav1.NewTime(o.GetCreationTimestamp().Add(-25 * time.Hour)))
 		})

@@ -151,18 +151,20 @@ func NewPlan(seed uint64, only ...string) Plan {
 	for i := range p.Claims {
 		p.Actions = append(p.Actions, Action{At: time.Duration(r.Int64N(int64(p.Length / 2))), Do: "claim-create", N: i})
 	}
-	p.takeSome(r, themes, 2+r.IntN(9), only)
+	p.takeSome(r, themes, 2, 10, only)
 	for range r.IntN(2 * p.Claims) { // claims come and go in every schedule
 		p.Actions = append(p.Actions, p.action(r, []string{"claim-delete", "claim-delete", "claim-recreate"}[r.IntN(3)]))
 	}
 	p.Tenants = 1 + r.IntN(min(3, p.Claims))
-	p.takeSome(r, laterThemes, r.IntN(6), only)
+	p.takeSome(r, laterThemes, 0, 5, only)
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p
 }
 
-func (p *Plan) takeSome(r *rand.Rand, from []theme, n int, only []string) {
-	for i, of := range r.Perm(len(from)) {
+func (p *Plan) takeSome(r *rand.Rand, from []theme, least, most int, only []string) {
+	order := r.Perm(len(from))
+	n := least + r.IntN(most-least+1)
+	for i, of := range order {
 		if slices.Contains(only, from[of].name) || len(only) == 0 && i < n {
 			p.take(r, from[of], len(only) > 0)
 		}

@@ -95,11 +95,14 @@ func sizeOf(o apiserver.Object) int64 {
 }
 
 // unfit says where the sizes of a bound claim, its volume and its storage differ when nothing happens any more. A size that
-// was asked for and then withdrawn may have been reached.
+// was asked for and then withdrawn may have been reached. A volume that does not fit is not expanded.
 func (w *World) unfit(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []string {
 	w.mu.Lock()
 	withdrawn := w.withdrawn[c.UID]
 	w.mu.Unlock()
+	if v.Spec.StorageClassName != *c.Spec.StorageClassName {
+		return nil
+	}
 	asked, has, made := c.Spec.Resources.Requests.Storage().Value(), sizeOf(c), sizeOf(v)
 	storage := made
 	if v.Spec.NFS != nil {
