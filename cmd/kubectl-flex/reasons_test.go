@@ -234,6 +234,9 @@ func TestStates(t *testing.T) {
 			text := fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status %s -o wide\n%s$ echo $?\n%d\n$ kubectl flex status\n%s",
 				subject, why, whyCode, subject, status, code, whole)
 			golden(t, "state-"+name+".txt", text)
+			if all, _ := w.run("", "status", "-A"); strings.Contains(all, "of another tenant") {
+				t.Errorf("an event of another namespace is believed:\n%s", all)
+			}
 			if strings.ContainsAny(text, "\x1b\x07\u202e") {
 				t.Error("what a terminal obeys was printed")
 			}
