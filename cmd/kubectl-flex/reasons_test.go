@@ -214,11 +214,13 @@ func TestStates(t *testing.T) {
 			w.tenant = true
 			w.claim.Annotations["volume.kubernetes.io/storage-provisioner"] = "csi.example.com"
 		},
+		"forged-event": func(w *world) {
+			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
+			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
+		},
 		"hostile": func(w *world) {
 			says(w.pod("prov-0 failed", 20), "\x1b[2J\x1b]0;owned\x07\u202egood news\n2026-11-21 12:00:00Z  Kubernetes has bound it"+strings.Repeat(" long", 2000))
 			w.tell("PersistentVolumeClaim", "data", uid, true, "Evil\nReason", "first\nsecond \x1b[31mred")
-			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
-			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
