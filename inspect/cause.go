@@ -131,14 +131,14 @@ func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool
 func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
 	var list []*corev1.Event
 	if s.Claim != nil {
-		list = append(list, o.eventsOn(s.Claim.UID)...)
+		list = append(list, o.eventsOn(s.Claim.Namespace, s.Claim.UID)...)
 	}
 	list = append(list, o.eventsOnVolume(podspec.VolumeName(s.UID))...)
 	for _, a := range s.All() {
-		list = append(list, o.eventsOn(a.Pod.UID)...)
+		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
 	}
-	for _, e := range o.Events { // the ends of logs, which administrators alone read
-		if e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.Namespace == o.Dispatcher.Namespace && strings.Contains(e.Message, "-"+s.UID+"-") {
+	for _, e := range o.indexed().configMapLogs { // the ends of logs, which administrators alone read
+		if strings.Contains(e.Message, "-"+s.UID+"-") {
 			list = append(list, e)
 		}
 	}
@@ -206,7 +206,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 }
 
 func (o *Objects) quietByEvents(claim *corev1.PersistentVolumeClaim, op string) Cause {
-	for _, e := range slices.Backward(o.eventsOn(claim.UID)) {
+	for _, e := range slices.Backward(o.eventsOn(claim.Namespace, claim.UID)) {
 		switch {
 		case e.Reason == string(reasonConsumer):
 			return explain(reasonConsumer, e.Message, false)

@@ -57,7 +57,7 @@ func (o *Objects) DiffOf(edited *corev1.ConfigMap) (*Diff, error) {
 		}
 	}
 	old := o.configMap(edited.Name)
-	for _, uid := range o.UIDs("") {
+	for _, uid := range o.uids() {
 		if s := o.StateOf(uid); s.NotOurs == "" && s.Operation == string(contract.Provision) && slices.Contains(d.Classes, s.Class) {
 			d.Waiting++
 			if _, suspected := snapshot.Suspect(o.snapshot(uid).Of(contract.Provision)); suspected {

@@ -196,6 +196,7 @@ func dotted(path string) string {
 
 // Overlay puts the manifest's objects in place of those of the cluster.
 func (o *Objects) Overlay(m *Manifest) {
+	o.index = nil
 	for _, cm := range m.ConfigMaps {
 		if cm.Namespace == "" {
 			cm.Namespace = o.Dispatcher.Namespace

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -69,6 +70,58 @@ type Objects struct {
 	LeaderSince time.Time
 	// Unread are the kinds that could not be read.
 	Unread []Unread
+
+	index *index // made by the first question
+}
+
+// index finds objects: a cluster has fifty thousand claims.
+type index struct {
+	claims        map[string]*corev1.PersistentVolumeClaim // by UID
+	claimsByName  map[string]*corev1.PersistentVolumeClaim // by namespace/name
+	volumes       map[string]*corev1.PersistentVolume
+	pods          map[string][]*corev1.Pod // by the claim's UID
+	events        map[eventKey][]*corev1.Event
+	volumeEvents  map[string][]*corev1.Event // by the volume's name
+	judgements    map[string]classes.Judgement
+	configMapLogs []*corev1.Event
+}
+
+// eventKey is an event's own namespace with the object's UID: an event of one tenant's namespace may name an object of another's.
+type eventKey struct {
+	namespace string
+	uid       types.UID
+}
+
+func (o *Objects) indexed() *index {
+	if o.index != nil {
+		return o.index
+	}
+	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, judgements: map[string]classes.Judgement{}}
+	for _, claim := range o.Claims {
+		x.claims[string(claim.UID)], x.claimsByName[claim.Namespace+"/"+claim.Name] = claim, claim
+	}
+	for _, v := range o.Volumes {
+		x.volumes[v.Name] = v
+	}
+	for _, pod := range o.Pods {
+		if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
+			x.pods[uid] = append(x.pods[uid], pod)
+		}
+	}
+	for _, e := range o.Events {
+		switch about := e.InvolvedObject; {
+		case about.Kind == "PersistentVolume" && e.Namespace == metav1.NamespaceDefault:
+			x.volumeEvents[about.Name] = append(x.volumeEvents[about.Name], e)
+		case about.Kind == "ConfigMap" && e.Namespace == o.Dispatcher.Namespace:
+			x.configMapLogs = append(x.configMapLogs, e)
+		case about.UID != "":
+			key := eventKey{e.Namespace, about.UID}
+			x.events[key] = append(x.events[key], e)
+		}
+	}
+	o.index = x
+	return x
 }
 
 // DispatcherOptions are those options of a dispatcher that decide what it does for a claim.
@@ -95,17 +148,13 @@ func (o *Objects) complete() bool { return o.reads(Volumes, Pods, ConfigMaps, Cl
 
 // ClaimNamed is the claim of a namespace and name, or nil.
 func (o *Objects) ClaimNamed(namespace, name string) *corev1.PersistentVolumeClaim {
-	return first(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Namespace == namespace && c.Name == name })
+	return o.indexed().claimsByName[namespace+"/"+name]
 }
 
-func (o *Objects) claim(uid string) *corev1.PersistentVolumeClaim {
-	return first(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return string(c.UID) == uid })
-}
+func (o *Objects) claim(uid string) *corev1.PersistentVolumeClaim { return o.indexed().claims[uid] }
 
 // VolumeNamed is the volume of a name, or nil.
-func (o *Objects) VolumeNamed(name string) *corev1.PersistentVolume {
-	return first(o.Volumes, func(v *corev1.PersistentVolume) bool { return v.Name == name })
-}
+func (o *Objects) VolumeNamed(name string) *corev1.PersistentVolume { return o.indexed().volumes[name] }
 
 func (o *Objects) class(name string) *storagev1.StorageClass {
 	return first(o.Classes, func(c *storagev1.StorageClass) bool { return c.Name == name })
@@ -115,38 +164,17 @@ func (o *Objects) configMap(name string) *corev1.ConfigMap {
 	return first(o.ConfigMaps, func(cm *corev1.ConfigMap) bool { return cm.Name == name })
 }
 
-func (o *Objects) podsOf(uid string) []*corev1.Pod {
-	var list []*corev1.Pod
-	for _, pod := range o.Pods {
-		if _, of, _, ok := podspec.ParseName(pod.Name); ok && of == uid {
-			list = append(list, pod)
-		}
-	}
-	return list
-}
+func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid] }
 
-// eventsOn are the events about an object, oldest first.
-func (o *Objects) eventsOn(uid types.UID) []*corev1.Event {
-	var list []*corev1.Event
-	for _, e := range o.Events {
-		if e.InvolvedObject.UID == uid && uid != "" {
-			list = append(list, e)
-		}
-	}
+// eventsOn are the events about a claim or a pod, oldest first.
+func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
+	list := slices.Clone(o.indexed().events[eventKey{namespace, uid}])
 	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
 	return list
 }
 
-// eventsOnVolume are the events about a volume that may be gone, oldest first.
-func (o *Objects) eventsOnVolume(name string) []*corev1.Event {
-	var list []*corev1.Event
-	for _, e := range o.Events {
-		if e.InvolvedObject.Kind == "PersistentVolume" && e.InvolvedObject.Name == name {
-			list = append(list, e)
-		}
-	}
-	return list
-}
+// eventsOnVolume are the events about a volume that may be gone.
+func (o *Objects) eventsOnVolume(name string) []*corev1.Event { return o.indexed().volumeEvents[name] }
 
 // source is the component of the dispatcher's events.
 const source = "flex-provisioner"
@@ -170,6 +198,16 @@ func at(e *corev1.Event) time.Time {
 
 // judge is what the ConfigMaps of a class come to.
 func (o *Objects) judge(class string) classes.Judgement {
+	known := o.indexed().judgements
+	j, ok := known[class]
+	if !ok {
+		j = o.judgeAnew(class)
+		known[class] = j
+	}
+	return j
+}
+
+func (o *Objects) judgeAnew(class string) classes.Judgement {
 	var list []*corev1.ConfigMap
 	for _, cm := range o.ConfigMaps {
 		if configmaps.ClassName(cm) == class && classes.Concerns(cm, o.Dispatcher.Provisioner) {

@@ -34,7 +34,7 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	}
 	s.Class = o.class(s.ClassName)
 	for _, pod := range pods {
-		s.Add(snapshot.NewAttempt(pod, snapshot.PodProblem(o.eventsOn(pod.UID))))
+		s.Add(snapshot.NewAttempt(pod, snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID))))
 	}
 	s.Sort()
 	o.observeSource(s)

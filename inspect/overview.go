@@ -14,6 +14,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -64,11 +66,13 @@ type DispatcherState struct {
 // ok is what is said of what is well.
 const ok = "Ok"
 
-// UIDs are the claims, of one namespace or with "" of all, that something is to be done for, as far as they are the dispatcher's.
-func (o *Objects) UIDs(namespace string) []string {
+// uids are the claims that something may be to be done for.
+func (o *Objects) uids() []string {
 	uids := map[string]bool{}
 	for _, claim := range o.Claims {
-		uids[string(claim.UID)] = true
+		if uid := string(claim.UID); !settled(claim) || len(o.podsOf(uid)) > 0 || len(o.eventsOnVolume(podspec.VolumeName(uid))) > 0 {
+			uids[uid] = true
+		}
 	}
 	for _, v := range o.Volumes {
 		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && o.ownVolume(v) && v.Status.Phase != corev1.VolumeBound {
@@ -83,11 +87,17 @@ func (o *Objects) UIDs(namespace string) []string {
 	return slices.Sorted(maps.Keys(uids))
 }
 
+// settled says that nothing is to be done for the claim, as far as it alone tells.
+func settled(claim *corev1.PersistentVolumeClaim) bool {
+	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil && asked.Cmp(has) <= 0 && !resize.Marked(claim)
+}
+
 // Overview is everything of a namespace, or with "" of all.
 func (o *Objects) Overview(namespace string) Overview {
 	view := Overview{Unread: o.Unread, EventsOnly: !o.complete(), Claims: []State{}}
 	all := []State{}
-	for _, uid := range o.UIDs(namespace) {
+	for _, uid := range o.uids() {
 		if s := o.StateOf(uid); s.NotOurs == "" && (!s.Done() || s.Troubled()) {
 			all = append(all, s)
 		}

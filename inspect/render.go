@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,7 +50,8 @@ func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string)
 	}
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = &class, ""
 	with := *o
-	with.Claims = append([]*corev1.PersistentVolumeClaim{claim}, o.Claims...)
+	with.index = nil
+	with.Claims = append(slices.Clone(o.Claims), claim)
 	with.Pods, with.Volumes = nil, o.Volumes
 	s := with.snapshot(string(claim.UID))
 	s.SetVolume(nil)

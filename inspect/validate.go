@@ -149,7 +149,7 @@ func (o *Objects) validateGrants(config *configmaps.Config, class string, say fu
 		say(path, "%s does not let ServiceAccount %s create volumes of any type: add the line %[2]s.volumeTypes", where, account)
 	}
 	for _, dir := range config.HostPaths {
-		if !under(grants["hostPaths"], dir) {
+		if !mountable(grants["hostPaths"], dir) {
 			say("data[host-path]", "%s does not let pods of ServiceAccount %s mount %s: add it to the line %[2]s.hostPaths", where, account, dir.Path)
 		}
 	}
@@ -160,11 +160,11 @@ func (o *Objects) validateGrants(config *configmaps.Config, class string, say fu
 	}
 }
 
-// under says that the directory is one of the line's, or below one. What is granted with :ro may be read alone.
-func under(line string, dir configmaps.HostPath) bool {
+// mountable says that the line grants the directory. What is granted with :ro may be read alone.
+func mountable(line string, dir configmaps.HostPath) bool {
 	for allowed := range strings.SplitSeq(strings.ReplaceAll(line, " ", ""), ",") {
 		allowed, only := strings.CutSuffix(allowed, ":ro")
-		if allowed != "" && (dir.ReadOnly || !only) && (dir.Path == allowed || strings.HasPrefix(dir.Path, strings.TrimSuffix(allowed, "/")+"/")) {
+		if (dir.ReadOnly || !only) && dir.Path == strings.TrimSuffix(allowed, "/") {
 			return true
 		}
 	}

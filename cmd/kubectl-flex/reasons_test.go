@@ -214,6 +214,10 @@ func TestStates(t *testing.T) {
 			w.tenant = true
 			w.claim.Annotations["volume.kubernetes.io/storage-provisioner"] = "csi.example.com"
 		},
+		"forged-event": func(w *world) {
+			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
+			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
+		},
 		"hostile": func(w *world) {
 			says(w.pod("prov-0 failed", 20), "\x1b[2J\x1b]0;owned\x07\u202egood news\n2026-11-21 12:00:00Z  Kubernetes has bound it"+strings.Repeat(" long", 2000))
 			w.tell("PersistentVolumeClaim", "data", uid, true, "Evil\nReason", "first\nsecond \x1b[31mred")
@@ -232,6 +236,9 @@ func TestStates(t *testing.T) {
 			text := fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status %s -o wide\n%s$ echo $?\n%d\n$ kubectl flex status\n%s",
 				subject, why, whyCode, subject, status, code, whole)
 			golden(t, "state-"+name+".txt", text)
+			if all, _ := w.run("", "status", "-A"); strings.Contains(all, "of another tenant") {
+				t.Errorf("an event of another namespace is believed:\n%s", all)
+			}
 			if strings.ContainsAny(text, "\x1b\x07\u202e") {
 				t.Error("what a terminal obeys was printed")
 			}
