@@ -95,3 +95,32 @@ func TestReferenceNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestPolicyKnowsReservedKeys: the admission policy that refuses empty values at once names each reserved key.
+func TestPolicyKnowsReservedKeys(t *testing.T) {
+	const policy = "../deploy/policies/provisioner-namespace.yaml"
+	text, err := os.ReadFile(policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, faults, _ := strings.Cut(string(text), "- name: configFaults\n")
+	faults, _, found := strings.Cut(faults, "\n  validations:\n")
+	if !found {
+		t.Fatalf("%s has no variable configFaults before its validations", policy)
+	}
+	_, list, _ := strings.Cut(faults, "['storage-class'")
+	list, _, found = strings.Cut("'storage-class'"+list, "]")
+	named := map[string]bool{}
+	for _, key := range strings.Split(list, ",") {
+		named[strings.Trim(key, " \n'")] = true
+	}
+	for _, key := range reserved {
+		if !found || named[key.name] == key.required {
+			t.Errorf("%s: configFaults lists %s: %t; it is required: %t", policy, key.name, named[key.name], key.required)
+		}
+		delete(named, key.name)
+	}
+	for key := range named {
+		t.Errorf("%s: configFaults lists %s, which is not reserved", policy, key)
+	}
+}

@@ -28,6 +28,26 @@ func parseRunAsUser(c *Config, value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
+// Privileges are what the class asks for beyond Pod Security's level restricted, in the words of the allow-list, without directories of
+// nodes.
+func (c *Config) Privileges() (asked []string) {
+	for _, p := range []struct {
+		asked bool
+		name  string
+	}{{c.Root(), "root"}, {c.Privileged, "privileged"}, {c.HostNetwork, "host-network"}} {
+		if p.asked {
+			asked = append(asked, p.name)
+		}
+	}
+	for _, capability := range c.Capabilities {
+		asked = append(asked, "capability/"+string(capability))
+	}
+	for _, device := range c.Devices {
+		asked = append(asked, "device/"+device.Claim)
+	}
+	return asked
+}
+
 // Root says that the pod runs as root.
 func (c *Config) Root() bool { return c.RunAsUser != nil && *c.RunAsUser == 0 }
 

@@ -15,6 +15,7 @@ const (
 	keyStorageClass = "storage-class"
 	keyRunAsUser    = "run-as-user"
 	keyCapabilities = "capabilities"
+	keyServiceToken = "service-token"
 	keyHostPath     = "host-path"
 	keyMountClaims  = "mount-claims"
 	keyDevices      = "devices"
@@ -62,7 +63,7 @@ var reserved = []reservedKey{
 		required: true, parse: parseImage},
 	{name: "service-account-name", meaning: "the ServiceAccount of the provisioner pods, which creates the PersistentVolume", form: "name in the ConfigMap's namespace",
 		required: true, parse: objectName(func(c *Config) *string { return &c.ServiceAccountName })},
-	{name: "service-token", meaning: "a literal token; not used, since only a pod's own token may create volumes", form: "text",
+	{name: keyServiceToken, meaning: "a literal token; not used, since only a pod's own token may create volumes", form: "text",
 		absent: "pods get a token of the ServiceAccount that ends with them", parse: parseLiteralToken},
 	{name: "node-selector", meaning: "labels of the nodes that provisioner pods may run on", form: "YAML map or `k=v,k=v`",
 		absent: "any node", parse: parseNodeSelector},

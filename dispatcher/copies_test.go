@@ -26,11 +26,13 @@ import (
 )
 
 // dispatch runs a dispatcher until stop is called.
-func (p tenants) dispatch() (stop func()) {
+func (p tenants) dispatch() (stop func()) { return p.dispatchWith(prometheus.NewRegistry()) }
+
+func (p tenants) dispatchWith(registry *prometheus.Registry) (stop func()) {
 	ctx, cancel := context.WithCancel(klog.NewContext(p.t.Context(), klog.New(nil)))
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.server, QPS: 500, Burst: 1000,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
-	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: prometheus.NewRegistry(), SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
+	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
 		Pods: podspec.Cluster{Namespace: "ns", KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {
 		p.t.Fatal(err)

@@ -118,6 +118,7 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 		{namespace, "", "pods", "", "create get list watch delete patch"},
 		{namespace, "", "pods/log", "", "get"},
 		{namespace, "", "configmaps", "", "get list watch"},
+		{namespace, "apps", "controllerrevisions", "", "create list watch delete"},
 		{namespace, "", "events", "", "get list watch"},
 		{namespace, "", "serviceaccounts", admission.ProbeAccount, "impersonate"},
 		{"", "authentication.k8s.io", "userextras/" + admission.PodNameKey, admission.ProbePod, "impersonate"},

@@ -71,7 +71,7 @@ var probes = []probe{
 	}},
 	// It is there, so that nothing but a refusal, or that it is there, can be the answer. The right to create one is all that
 	// the account has on it: with the policy gone it could change nothing.
-	{"flex-allow-list", "an allow-list without a provisioner's name", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-allow-list", "the allow-list", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
 		_, err := client.CoreV1().ConfigMaps(s.system).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: allowList}}, dryRun)
 		return err

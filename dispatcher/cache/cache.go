@@ -1,8 +1,11 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +31,10 @@ const (
 	byUID      = "uid"
 )
 
-// Cache is the dispatcher's view of the cluster. PodEvents are warnings about pods of the provisioners' namespace, and Stop is the
-// ConfigMap that stops deletions.
+// Cache is the dispatcher's view of the cluster. PodEvents are warnings about pods of the provisioners' namespace, Stop is the
+// ConfigMap that stops deletions, and Revisions keep the last good versions of provisioner ConfigMaps.
 type Cache struct {
-	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents cache.SharedIndexInformer
+	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions cache.SharedIndexInformer
 
 	namespace, provisioner string
 }
@@ -62,6 +65,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		ConfigMaps: pods(labels("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
 		Stop:       pods(fieldsOf("metadata.name", contract.StopDeletes)).Core().V1().ConfigMaps().Informer(),
 		PodEvents:  pods(fieldsOf("involvedObject.kind", "Pod", "type", corev1.EventTypeWarning)).Core().V1().Events().Informer(),
+		Revisions:  pods(labels("type=provisioner-config")).Apps().V1().ControllerRevisions().Informer(),
 		namespace:  namespace, provisioner: provisioner,
 	}
 	for _, index := range []struct {
@@ -110,7 +114,7 @@ func (c *Cache) dueClass(obj any) string {
 
 // Informers are all of them.
 func (c *Cache) Informers() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents}
+	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents, c.Revisions}
 }
 
 // Claim is the claim with the UID, or nil.
@@ -165,19 +169,9 @@ func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 // Pod is the pod of the name in the provisioners' namespace, or nil.
 func (c *Cache) Pod(name string) *corev1.Pod { return get[*corev1.Pod](c.Pods, c.namespace+"/"+name) }
 
-// PodProblem is what the kubelet said last of a pod that does not start, empty for nothing: that a Secret or a claim which the
-// pod mounts is missing shows nowhere in the pod's status.
+// PodProblem is what the kubelet said last of a pod that does not start, empty for nothing.
 func (c *Cache) PodProblem(pod types.UID) string {
-	var last *corev1.Event
-	for _, e := range indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)) {
-		if last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
-			last = e
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return podspec.Clean(last.Reason + ": " + last.Message)
+	return snapshot.PodProblem(indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)))
 }
 
 // ConfigMap is the provisioner ConfigMap of the name, or nil.
@@ -193,6 +187,18 @@ func (c *Cache) ConfigMapsOf(class string) []*corev1.ConfigMap {
 			list = append(list, cm)
 		}
 	}
+	return list
+}
+
+// RevisionsOf are the kept versions of a ConfigMap, the latest first.
+func (c *Cache) RevisionsOf(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
+	var list []*appsv1.ControllerRevision
+	for _, revision := range All[*appsv1.ControllerRevision](c.Revisions) {
+		if owner := metav1.GetControllerOf(revision); owner != nil && owner.UID == cm.UID {
+			list = append(list, revision)
+		}
+	}
+	slices.SortFunc(list, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
 	return list
 }
 

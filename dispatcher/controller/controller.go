@@ -63,13 +63,15 @@ func New(o Options) *Controller {
 func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 
 // JudgeAll judges the ConfigMaps of every class. It comes before the library hands claims over: an early claim would be told that
-// its class has none.
+// its class has none. What is good is kept once Run has begun, so that nobody waits for that.
 func (c *Controller) JudgeAll() {
+	classes := map[string]bool{}
 	for _, cm := range cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps) {
-		c.judging.Add(configmaps.ClassName(cm))
+		classes[configmaps.ClassName(cm)] = true
 	}
-	for c.judging.Len() > 0 {
-		c.judgeNext()
+	for class := range classes {
+		c.judgeClass(class)
+		c.judging.Add(class)
 	}
 }
 
@@ -77,7 +79,7 @@ func (c *Controller) JudgeAll() {
 func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	context.AfterFunc(ctx, c.judging.ShutDown)
 	running.Go(func() {
-		for c.judgeNext() {
+		for c.judgeNext(ctx) {
 		}
 	})
 	audit := c.audit()
@@ -114,6 +116,7 @@ func (c *Controller) Listen() error {
 		{c.Cache.Volumes, on(c.volumeChanged)},
 		{c.Cache.ConfigMaps, on(func(cm *corev1.ConfigMap, _ bool) { c.judging.Add(configmaps.ClassName(cm)) })},
 		{c.Cache.Classes, on(c.classChanged)},
+		{c.Cache.Revisions, on(c.revisionChanged)},
 		{c.Cache.Stop, on(c.stopChanged)},
 		{c.Cache.PodEvents, on(c.podEventChanged)},
 	} {

@@ -9,10 +9,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 )
 
 // memory is what a controller remembers beside its caches. It survives no restart, and need not: the library hands everything over
-// again, ConfigMaps are judged again, and the limit on deletions counts the volumes that wait.
+// again, ConfigMaps are judged again, with what is kept of them, and the limit on deletions counts the volumes that wait.
 //
 // mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed over meanwhile
 // is not forgotten with it. The queue's lock comes after it.
@@ -215,18 +216,21 @@ func (m *memory) config(class string) (*configmaps.Config, string) {
 	return c.good, c.problem
 }
 
-// setConfig puts what the class's ConfigMaps come to in force. What was good stays good while its ConfigMap is broken. It goes when
-// the ConfigMap does.
-func (m *memory) setConfig(class string, j judgement) {
+// setConfig puts what the class's ConfigMaps come to in force, and returns it. What was good stays good while its ConfigMap is broken,
+// and kept is asked for it after a restart. It goes when the ConfigMap does.
+func (m *memory) setConfig(class string, j classes.Judgement, kept func() *configmaps.Config) (inForce *configmaps.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := classConfig{good: j.good, problem: j.problem}
-	if c.good == nil && j.present {
-		c.good = m.configs[class].good
+	c := classConfig{good: j.Good, problem: j.Problem}
+	if c.good == nil && j.Present {
+		if c.good = m.configs[class].good; c.good == nil {
+			c.good = kept()
+		}
 	}
 	if c == (classConfig{}) {
 		delete(m.configs, class)
-		return
+		return nil
 	}
 	m.configs[class] = c
+	return c.good
 }

@@ -77,6 +77,7 @@ const (
 // Reasons of events about provisioner ConfigMaps.
 const (
 	ReasonConfigInvalid   podspec.Reason = "ConfigInvalid"
+	ReasonConfigOutdated  podspec.Reason = "ConfigOutdated"
 	ReasonConfigDuplicate podspec.Reason = "ConfigDuplicate"
 	ReasonClassNotFound   podspec.Reason = "ClassNotFound"
 	ReasonClassMismatch   podspec.Reason = "ClassOfOtherProvisioner"

@@ -21,6 +21,7 @@ type Metrics struct {
 	held     *prometheus.GaugeVec
 	stopped  prometheus.Gauge
 	orphans  *prometheus.GaugeVec
+	outdated *prometheus.GaugeVec
 	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
 	// that does not exist.
 	library library.Metrics
@@ -52,6 +53,18 @@ func (m *Metrics) Failed(class string, reason podspec.Reason) {
 // AddProtected adds to the volumes and undos that wait for an administrator.
 func (m *Metrics) AddProtected(class string, reason podspec.Reason, n float64) {
 	m.held.WithLabelValues(class, string(reason)).Add(n)
+}
+
+// SetConfigOutdated says whether a class runs on an older version of its ConfigMap. A class without one has no series.
+func (m *Metrics) SetConfigOutdated(class string, present, outdated bool) {
+	switch {
+	case !present:
+		m.outdated.DeleteLabelValues(class)
+	case outdated:
+		m.outdated.WithLabelValues(class).Set(1)
+	default:
+		m.outdated.WithLabelValues(class).Set(0)
+	}
 }
 
 // SetStopped says whether an administrator stops all deletions.
@@ -132,7 +145,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "1 while an administrator stops all deletions, else 0."}),
 		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_orphans",
 			Help: "Findings of the dispatcher's hourly audit, by kind."}, []string{"kind"}),
+		outdated: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_config_outdated",
+			Help: "1 while a class runs on an older version of its ConfigMap, which is broken, else 0, by class."}, []string{"class"}),
 	}
-	registry.MustRegister(m.attempts, m.failures, m.duration, m.running, m.held, m.stopped, m.orphans)
+	registry.MustRegister(m.attempts, m.failures, m.duration, m.running, m.held, m.stopped, m.orphans, m.outdated)
 	return m
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -133,13 +134,18 @@ func (r *Recorder) Warn(object runtime.Object, reason podspec.Reason, message st
 
 // RecordConfigMap writes a warning on a ConfigMap, once for each of its versions.
 func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) {
+	r.RemindOfConfigMap(cm, reason, message, time.Time{})
+}
+
+// RemindOfConfigMap writes a warning on a ConfigMap, once for each of its versions and each period.
+func (r *Recorder) RemindOfConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string, period time.Time) {
 	r.mu.Lock()
 	known := r.configMaps[cm.Name]
 	if known == nil || known.version != cm.ResourceVersion {
 		known = &said{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = known
 	}
-	first := known.first(string(reason) + "/" + message)
+	first := known.first(string(reason) + "/" + period.Format(time.RFC3339) + "/" + message)
 	r.mu.Unlock()
 	if first {
 		r.Warn(cm, reason, message, "configMap", klog.KObj(cm))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -140,6 +141,25 @@ func (w Writer) ReleasePod(ctx context.Context, pod *corev1.Pod, last bool) erro
 		fields = unmanaged(fields)
 	}
 	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod, metadata(fields), nil)
+}
+
+// KeepRevision keeps a version of a ConfigMap. That it is kept already is no error.
+func (w Writer) KeepRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
+	_, err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Create(ctx, revision, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	return nil
+}
+
+// DropRevision deletes a kept version of a ConfigMap.
+func (w Writer) DropRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
+	err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Delete(ctx, revision.Name,
+		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &revision.UID}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	return nil
 }
 
 // OwnGrace stands for the grace period that the pod itself has.

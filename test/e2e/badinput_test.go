@@ -26,8 +26,8 @@ var badConfigs = []badConfig{
 		text: `data[node-selectr]: Forbidden: looks like a misspelling of the reserved key "node-selector": write "node-selector", or if a property is meant give it a name that is less like it, for example "backend-node-selectr"`,
 	},
 	{
-		name: "no image", changes: map[string]string{"image": ""},
-		text: `data[image]: Required value: the container image that does the work`,
+		name: "no duration", changes: map[string]string{"timeout": "never"},
+		text: `data[timeout]: Invalid value: "never": must be a duration with its unit, such as 90s, 10m or 1h30m`,
 	},
 	{
 		name: "property PATH", changes: map[string]string{"PATH": "/evil"},
@@ -42,8 +42,8 @@ var badConfigs = []badConfig{
 		text: `data[plugin-name]: Invalid value: "kubernetes.io/flex-provisioner": kube-controller-manager refuses unknown provisioners under kubernetes.io/, so a claim would never reach the dispatcher; use flex-provisioner.io/dispatcher, here and as the StorageClass's provisioner`,
 	},
 	{
-		name: "everything at once", changes: map[string]string{"image": "", "tiemout": "10s", "LD_PRELOAD": "x"},
-		text: `[data[image]: Required value: the container image that does the work, data[tiemout]: Forbidden: looks like a misspelling of the reserved key "timeout": *, data[LD_PRELOAD]: Forbidden: would set the environment variable LD_PRELOAD, which is refused: *]`,
+		name: "everything at once", changes: map[string]string{"max-concurrent": "many", "tiemout": "10s", "LD_PRELOAD": "x"},
+		text: `[data[max-concurrent]: Invalid value: "many": must be a whole number from 0 to 10000, data[tiemout]: Forbidden: looks like a misspelling of the reserved key "timeout": *, data[LD_PRELOAD]: Forbidden: would set the environment variable LD_PRELOAD, which is refused: *]`,
 	},
 }
 
@@ -73,7 +73,7 @@ func TestBadConfig(t *testing.T) {
 
 // mended takes the changes back.
 func (bad badConfig) mended(c *class) map[string]string {
-	good := map[string]string{"image": shellImage, "plugin-name": contract.ProvisionerName}
+	good := map[string]string{"plugin-name": contract.ProvisionerName}
 	back := map[string]string{}
 	for key := range bad.changes {
 		back[key] = good[key]
@@ -127,11 +127,11 @@ func TestConfigTwice(t *testing.T) {
 		class.claim("alone-again").bound(soon)
 	})
 	t.Run("from the start", func(t *testing.T) {
-		class := s.class("b", setting{data: map[string]string{"image": ""}}) // a broken one is not yet in force
-		s.told(soon, class.edit(nil), "ConfigInvalid", "data[image]: Required value: the container image that does the work")
+		class := s.class("b", setting{data: map[string]string{"timeout": "never"}}) // a broken one is not yet in force
+		s.told(soon, class.edit(nil), "ConfigInvalid", "data[timeout]: Invalid value: *")
 		second := class.makeConfigMap(class.id+"-second", class.data)
 		s.told(soon, second, "ConfigDuplicate", "*has 2 provisioner ConfigMaps*")
-		class.edit(map[string]string{"image": shellImage})
+		class.edit(map[string]string{"timeout": ""})
 		c := class.claim("from-the-start")
 		c.told(soon, "ProvisionerConfigMissing",
 			fmt.Sprintf("class %q has 2 provisioner ConfigMaps, %s among them: an administrator has to remove all but one", class.name, class.id))

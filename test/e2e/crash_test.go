@@ -38,6 +38,36 @@ func TestDispatcherKilled(t *testing.T) {
 	}
 }
 
+// TestBrokenConfigOutlivesDispatcher breaks a ConfigMap and kills the dispatcher. The next one goes on with what the ConfigMap said
+// before, and says that it does.
+func TestBrokenConfigOutlivesDispatcher(t *testing.T) {
+	s := begin(t)
+	class := s.class("a", setting{data: map[string]string{"zone": "west"}})
+	class.claim("before").bound(soon)
+	uid := class.edit(map[string]string{"zone": "east", "timeout": "never"})
+	s.told(soon, uid, "ConfigOutdated", fmt.Sprintf("class %q runs on version * of ConfigMap %s, the last valid one; version * is not in force until its faults are mended", class.name, class.id))
+	was := holder()
+	s.ok(killed(t.Context(), s.leader()))
+	s.newLeader(was)
+	c := class.claim("after")
+	c.bound(patient)
+	if got := class.env(contract.Provision, c.volumeName())["ZONE"]; got != "west" {
+		t.Errorf("the pod saw zone %q, want that of the last good ConfigMap, west", got)
+	}
+	if got := s.metric(fmt.Sprintf("flex_provisioner_config_outdated{class=%q}", class.name)); got != "1" {
+		t.Errorf("the metric of the class is %q", got)
+	}
+	c.delete()
+	c.gone(patient)
+	class.edit(map[string]string{"timeout": ""})
+	s.wait(soon, "the ConfigMap in force", func() string {
+		if got := s.metric(fmt.Sprintf("flex_provisioner_config_outdated{class=%q}", class.name)); got != "0" {
+			return "the metric is " + got
+		}
+		return ""
+	})
+}
+
 // killWhile kills the dispatcher while a pod of every claim waits at its gate.
 func (s *scope) killWhile(operation contract.Operation, claims []*claim) {
 	s.Helper()
@@ -66,7 +96,7 @@ func (c *claim) busy() string {
 func TestStandbyTakesOver(t *testing.T) {
 	s := begin(t)
 	class := s.class("a", setting{})
-	_, err := kubectl(t.Context(), "apply", "-k", "deploy/overlays/ha")
+	_, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
 	s.ok(err)
 	s.later(oneDispatcher)
 	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")

@@ -156,7 +156,7 @@ func TestStorageOfNodes(t *testing.T) {
 	})
 	s := begin(t)
 	s.needSpareNodes()
-	hostpath := s.hostpath()
+	hostpath := s.spareExample("hostpath")
 	for _, node := range spareNodes {
 		c := hostpath.claim("of-"+node, readWriteOnce)
 		s.finished(c.consumer(shared.admin, onSpare(node)), "hello from "+c.Name+"\n")
@@ -231,14 +231,14 @@ func (c *claim) hasStorage(node string) bool {
 	return err == nil
 }
 
-// hostpath installs the example. Its pods may run on spare nodes as well.
-func (s *scope) hostpath() *class {
+// spareExample installs a class of examples/. Its pods may run on spare nodes as well.
+func (s *scope) spareExample(name string) *class {
 	s.Helper()
-	s.later(example{name: "hostpath", configMap: "hostpath", account: "hostpath"}.removeClass)
-	_, err := kubectl(s.Context(), "apply", "-k", "examples/hostpath")
+	s.later(example{name: name, configMap: name, account: name}.removeClass)
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager="+name, "-k", "examples/"+name)
 	s.ok(err)
-	s.ok(s.deleteExample(s.Context(), "hostpath"))
-	c := &class{s: s, id: "hostpath", name: "hostpath"}
+	s.ok(s.deleteExample(s.Context(), name))
+	c := &class{s: s, id: name, name: name}
 	c.edit(map[string]string{"tolerations": toleration})
 	s.classes = append(s.classes, c)
 	s.rolledOut()

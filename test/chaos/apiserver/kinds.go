@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -110,6 +111,7 @@ func kinds() map[string]*kind {
 	for _, k := range []*kind{pods, claims, volumes, events,
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
+		of[appsv1.ControllerRevision]("apps", "v1", "controllerrevisions", "ControllerRevision"),
 		of[corev1.Node]("", "v1", "nodes", "Node"),
 		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),
 		of[coordinationv1.Lease]("coordination.k8s.io", "v1", "leases", "Lease"),

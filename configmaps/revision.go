@@ -1,0 +1,89 @@
+package configmaps
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+const (
+	// maxRevision bounds in bytes what is kept of a ConfigMap.
+	maxRevision = 1 << 20
+	// maxRevisionPrefix leaves room for what follows the ConfigMap's name.
+	maxRevisionPrefix = 200
+)
+
+// RevisionName is the name of the ControllerRevision that keeps this version of a ConfigMap. It begins with the ConfigMap's own, and
+// differs where the ConfigMap is another one of that name, or its data or class are others.
+func RevisionName(cm *corev1.ConfigMap, config *Config) string {
+	prefix := cm.Name
+	if len(prefix) > maxRevisionPrefix {
+		prefix = strings.TrimRight(prefix[:maxRevisionPrefix], ".-")
+	}
+	return prefix + "-" + digest(map[string]string{"uid": string(cm.UID), "class": config.StorageClass, "data": config.Digest})
+}
+
+// NewRevision makes the ControllerRevision that keeps the version of a ConfigMap that was parsed into config. It goes when the
+// ConfigMap does. A literal token is not kept. number is higher than that of each earlier revision. A ConfigMap of more than 1 MiB as
+// JSON is an error.
+func NewRevision(cm *corev1.ConfigMap, config *Config, number int64) (*appsv1.ControllerRevision, error) {
+	kept := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{ResourceVersion: cm.ResourceVersion, Labels: map[string]string{LabelType: cm.Labels[LabelType]}},
+		Data:       map[string]string{}}
+	if label, labelled := cm.Labels[keyStorageClass]; labelled {
+		kept.Labels[keyStorageClass] = label
+	}
+	for key, value := range cm.Data {
+		if key != keyServiceToken {
+			kept.Data[key] = value
+		}
+	}
+	var data bytes.Buffer
+	encoder := json.NewEncoder(&data)
+	encoder.SetEscapeHTML(false) // scripts are full of < and >
+	if err := encoder.Encode(kept); err != nil {
+		return nil, fmt.Errorf("encode ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
+	}
+	if data.Len() > maxRevision {
+		return nil, fmt.Errorf("ConfigMap %s/%s has %d bytes as JSON; of at most %d a version is kept", cm.Namespace, cm.Name, data.Len(), maxRevision)
+	}
+	yes := true
+	return &appsv1.ControllerRevision{
+		ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: RevisionName(cm, config), Labels: map[string]string{LabelType: TypeProvisioner},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: cm.Name, UID: cm.UID, Controller: &yes}}},
+		Data:     runtime.RawExtension{Raw: bytes.TrimSpace(data.Bytes())},
+		Revision: number,
+	}, nil
+}
+
+// versionPattern is how Kubernetes writes a resource version.
+var versionPattern = regexp.MustCompile(`^[0-9]{1,20}$`)
+
+// ParseRevision reads the version that a revision keeps of a ConfigMap, by all the rules of Parse. A revision of another ConfigMap is
+// an error, also where that one had the name before.
+func ParseRevision(revision *appsv1.ControllerRevision, cm *corev1.ConfigMap) (*Config, error) {
+	if owner := metav1.GetControllerOf(revision); owner == nil || owner.UID != cm.UID || cm.UID == "" {
+		return nil, fmt.Errorf("ControllerRevision %s/%s is not of ConfigMap %s", revision.Namespace, revision.Name, cm.Name)
+	}
+	var kept corev1.ConfigMap
+	if err := json.Unmarshal(revision.Data.Raw, &kept); err != nil {
+		return nil, fmt.Errorf("decode ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
+	}
+	if !versionPattern.MatchString(kept.ResourceVersion) {
+		return nil, fmt.Errorf("ControllerRevision %s/%s: data: metadata.resourceVersion is none", revision.Namespace, revision.Name)
+	}
+	kept.ObjectMeta = metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: kept.ResourceVersion, Labels: kept.Labels}
+	config, faults := Parse(&kept)
+	if len(faults) > 0 {
+		return nil, errors.Join(fmt.Errorf("ControllerRevision %s/%s keeps a version with faults", revision.Namespace, revision.Name), faults.ToAggregate())
+	}
+	return config, nil
+}
