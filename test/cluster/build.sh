@@ -52,8 +52,8 @@ runtime_build() {
 kwok_inputs() { echo "$HERE"/kwok/go.*; }
 kwok_build() { cd "$HERE/kwok" && go build -ldflags '-s -w' -o "$1/" tool; }
 
-upstream_inputs() { echo "$HERE"/upstream/go.*; }
-upstream_build() { # Kubernetes' own e2e tests, and the program of most of their pods
+upstream_inputs() { echo "$HERE"/upstream/go.* "$HERE"/upstream/*/*; }
+upstream_build() { # Kubernetes' own e2e tests, what runs them, and the program of many of their pods
 	local v=k8s.io/component-base/version
 	cd "$HERE/upstream"
 	go test -c -ldflags "-s -w -X $v.gitVersion=v1.37.0 -X $v.gitMajor=1 -X $v.gitMinor=37" -o "$1/e2e.test" k8s.io/kubernetes/test/e2e

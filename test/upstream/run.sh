@@ -69,21 +69,26 @@ uninstall() {
 	kubectl apply -k deploy/overlays/creator-stamp
 }
 
-spare_nodes() { kubectl get nodes -l "$SPARE=true" -o name; }
+spare_nodes() { kubectl get nodes -l "$SPARE=true" -o 'jsonpath={.items[*].metadata.name}'; }
+
+taint() {
+	local node
+	for node in $(spare_nodes); do kubectl taint --overwrite node "$node" "$SPARE=true:NoSchedule" > /dev/null; done
+}
 
 # put_back runs at the end, whatever happened.
 put_back() {
-	local node
 	trap - EXIT
 	[ -z "${SSHD:-}" ] || kill "$SSHD" 2> /dev/null || true
-	for node in $(spare_nodes); do kubectl taint --overwrite "$node" "$SPARE=true:NoSchedule" >> "$OUT/end.log" 2>&1; done
-	uninstall >> "$OUT/end.log" 2>&1 || die "could not put everything back: see $OUT/end.log"
+	{ taint && uninstall; } > "$OUT/end.log" 2>&1 ||
+		die "could not put everything back: see $OUT/end.log"
 }
 
 # all_nodes lets the tests' pods run on the spare nodes too: the suite counts only nodes without taints.
 all_nodes() {
 	local node
-	for node in $(spare_nodes); do kubectl taint "$node" "$SPARE-" > /dev/null 2>&1 || true; done
+	taint # what is not there cannot be taken away
+	for node in $(spare_nodes); do kubectl taint node "$node" "$SPARE-" > /dev/null; done
 }
 
 # nodes_by_ssh lets the disruptive tests log in to the nodes, where they stop the kubelet.
@@ -105,7 +110,7 @@ run() {
 	shift 3
 	rm -f "$report"
 	"$BIN/ginkgo" run --procs="$procs" --no-color -v --timeout=4h --output-dir="$(dirname "$report")" --json-report="$(basename "$report")" "$@" \
-		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -storage.testdriver="$PWD/$HERE/drivers/$class.yaml" \
+		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -node-schedulable-timeout=1m -storage.testdriver="$PWD/$HERE/drivers/$class.yaml" \
 		> "${report%.json}.log" 2>&1 || true
 	[ -s "$report" ] || die "the tests did not run: see ${report%.json}.log"
 }
