@@ -91,6 +91,16 @@ all_nodes() {
 	for node in $(spare_nodes); do kubectl taint node "$node" "$SPARE-" > /dev/null; done
 }
 
+# crictl brings an imitation of it to where the images' PATH has it, on each node.
+crictl() {
+	local node socket
+	for node in $(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}'); do
+		socket=/run/flex-cluster/$node/containerd.sock
+		sed "s#@CTR@#$BIN/ctr -a $socket#" "$HERE/crictl" | test/cluster/enter.sh --node "$node" \
+			bash -c 'mkdir -p /var/lib/kubelet/upstream && cd /var/lib/kubelet/upstream && cat > crictl && chmod +x crictl'
+	done
+}
+
 # nodes_by_ssh lets the disruptive tests log in to the nodes, where they stop the kubelet.
 nodes_by_ssh() {
 	"$BIN/nodessh" -listen "127.0.0.1:$SSH_PORT" -key "$OUT/ssh.key" -- "$PWD/$HERE/on-node.sh" > "$OUT/ssh.log" 2>&1 &
@@ -139,9 +149,10 @@ main() {
 	trap 'exit 130' INT TERM
 	install
 	all_nodes
+	crictl
 	nodes_by_ssh
 	for c in $CLASSES; do class "$c" || bad+=("$c"); done
 	put_back
 	[ ${#bad[@]} = 0 ] || die "not as it should be: ${bad[*]}"
 }
-main
+main && exit # bash reads no further, in case the file changes meanwhile
