@@ -46,7 +46,8 @@ test-unit: ## what needs nothing but Go
 	cd tools && go test -race ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
-	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/
+	@test/cluster/packages.sh btrfs-progs
+	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
@@ -143,3 +144,4 @@ bin/images/flex-provisioner.tar: bin/licences/flex-provisioner
 bin/images/flexctl.tar: bin/licences/flexctl
 bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/licences/flexctl images/shell/image.yaml
 bin/images/cinder-iscsi.tar: bin/licences/cinder-iscsi
+bin/images/btrfs.tar: bin/licences/btrfs

@@ -53,6 +53,9 @@ const (
 	// AnnSettled is on pods whose outcome has been acted on and whose name must not be free yet: it keeps them out of what
 	// is decided, and their finalizer keeps them, whoever deletes them.
 	AnnSettled = Prefix + "settled"
+	// AnnRetry is on failed pods an administrator's word, "true", that the next attempt need not wait for its time. It counts for this
+	// one pod: the next attempt's has it not.
+	AnnRetry = Prefix + "retry"
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"

@@ -15,5 +15,5 @@ kubectl kustomize "$(dirname "$0")/base" | sed \
 	-e "s/^  policyName: flex-/  policyName: $name-/" \
 	-e "/^kind: ClusterRoleBinding/,/^roleRef:/ s/^  name: flex-/  name: $name-/" \
 	-e "/^kind: Role$/,/^---/ s/^  - flex-provisioner$/  - $lease/" \
-	-e "s|^  provisionerName: .*|  provisionerName: $provisioner|" \
+	-e "/^kind: ValidatingAdmissionPolicy/,/^---/ s|flex-provisioner.io/dispatcher|$provisioner|g" \
 	-e "s|args: \[\]|args: [$args]|"

@@ -84,7 +84,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if d.cache, err = cache.New(client, o.Pods.Namespace, o.ProvisionerName, o.RecordKey); err != nil {
 		return nil, err
 	}
-	d.gate, err = admission.New(admission.Options{Client: client, Prober: o.Prober, SystemNamespace: o.SystemNamespace, Pods: o.Pods,
+	d.gate, err = admission.New(admission.Options{Client: client, Prober: o.Prober, SystemNamespace: o.SystemNamespace, Provisioner: o.ProvisionerName, Pods: o.Pods,
 		Changed: func() { d.controller.ReconcileAll() }})
 	if err != nil {
 		return nil, err

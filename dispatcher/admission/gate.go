@@ -61,6 +61,8 @@ type Options struct {
 	Prober kubernetes.Interface
 	// SystemNamespace holds the allow-list that the policies read.
 	SystemNamespace string
+	// Provisioner is the name that the dispatcher serves. The policies have it in their text.
+	Provisioner string
 	// Pods is what provisioner pods have in common.
 	Pods podspec.Cluster
 	// Changed is called when the verdict may have changed.
@@ -69,7 +71,7 @@ type Options struct {
 
 // New makes a gate. It makes no request.
 func New(o Options) (*Gate, error) {
-	all, err := readShipped(o.SystemNamespace, o.Pods.Namespace)
+	all, err := readShipped(o.SystemNamespace, o.Pods.Namespace, o.Provisioner)
 	if err != nil {
 		return nil, err
 	}

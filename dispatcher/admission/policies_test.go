@@ -133,7 +133,7 @@ func TestMissingPolicies(t *testing.T) {
 
 func readAll(t *testing.T) []shipped {
 	t.Helper()
-	s, err := readShipped(contract.SystemNamespace, contract.ProvisionersNamespace)
+	s, err := readShipped(contract.SystemNamespace, contract.ProvisionersNamespace, contract.ProvisionerName)
 	if err != nil {
 		t.Fatal(err)
 	}

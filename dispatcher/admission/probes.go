@@ -71,7 +71,7 @@ var probes = []probe{
 	}},
 	// It is there, so that nothing but a refusal, or that it is there, can be the answer. The right to create one is all that
 	// the account has on it: with the policy gone it could change nothing.
-	{"flex-allow-list", "an allow-list without a provisioner's name", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-allow-list", "the allow-list", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
 		_, err := client.CoreV1().ConfigMaps(s.system).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: allowList}}, dryRun)
 		return err
@@ -80,6 +80,13 @@ var probes = []probe{
 		_, err := client.CoreV1().Events(s.pods.Namespace).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: ProbeAccount},
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: s.pods.Namespace, Name: ProbePod}, Type: corev1.EventTypeWarning, Reason: "FailedMount"}, dryRun)
 		return err
+	}},
+	{"flex-provisioner-pods", "a pod with a device that nobody granted", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
+		return createPod(ctx, client, s, func(pod *corev1.Pod) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "device", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: ProbeAccount}}})
+			pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "device", DevicePath: "/dev/device"}}
+		})
 	}},
 	{"flex-dispatcher", "a pod with a name of its own", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
 		return createPod(ctx, client, s, func(pod *corev1.Pod) { pod.Name = ProbeAccount })

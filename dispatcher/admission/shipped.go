@@ -19,21 +19,21 @@ type shipped struct {
 	binding admissionv1.ValidatingAdmissionPolicyBinding
 }
 
-// readShipped reads the policies that come with this program, as they have to be for the two namespaces.
-func readShipped(system, provisioners string) ([]shipped, error) {
+// readShipped reads the policies that come with this program, as they have to be for the two namespaces and the provisioner's name.
+func readShipped(system, provisioners, provisioner string) ([]shipped, error) {
 	files, err := fs.Glob(policies.Files, "*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("list shipped manifests: %w", err)
 	}
 	var s []shipped
 	bindings := map[string]admissionv1.ValidatingAdmissionPolicyBinding{}
-	namespaces := strings.NewReplacer(contract.SystemNamespace, system, contract.ProvisionersNamespace, provisioners)
+	names := strings.NewReplacer(contract.SystemNamespace, system, contract.ProvisionersNamespace, provisioners, contract.ProvisionerName, provisioner)
 	for _, file := range files {
 		data, err := policies.Files.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read shipped manifest %s: %w", file, err)
 		}
-		for document := range strings.SplitSeq(namespaces.Replace(string(data)), "\n---\n") {
+		for document := range strings.SplitSeq(names.Replace(string(data)), "\n---\n") {
 			var kind metav1.TypeMeta
 			if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
 				return nil, fmt.Errorf("read shipped manifest %s: %w", file, err)

@@ -197,6 +197,11 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 // refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.
 func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
 	c.record(ctx, s, events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err))
+	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
+		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
+			c.Recorder.RecordConfigMap(cm, events.ReasonPodRefused, "no pod is created: "+lacks)
+		}
+	}
 	return err
 }
 

@@ -110,11 +110,11 @@ func Volume(words string) *corev1.PersistentVolume {
 
 // Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
 // evicted, unstarted; then words: old (created an hour ago), suspect, for-node2 (bound to it), undo, other (a delete of an
-// earlier volume), deleting.
+// earlier volume), deleting, retry (an administrator asked for the next attempt).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept"})
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
@@ -147,6 +147,9 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("other") {
 		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
+	}
+	if has("retry") {
+		pod.Annotations[contract.AnnRetry] = "true"
 	}
 	if has("deleting") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}

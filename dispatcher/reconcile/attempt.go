@@ -25,10 +25,10 @@ const (
 	unschedulableGrace = 30 * time.Second
 )
 
-// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the cure.
-// Otherwise one second after the first failure, then twice as long each time.
+// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the cure, or if an
+// administrator asks for it. Otherwise one second after the first failure, then twice as long each time.
 func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
-	if outdated(s, a) {
+	if outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
 		return s.Now
 	}
 	delay := longestDelay

@@ -124,7 +124,7 @@ func poisonedCache(s *story) {
 		s.ok(err)
 	}
 	s.Cleanup(func() {
-		if _, err := s.kubectl(context.Background(), "", "apply", "-k", installation); err != nil {
+		if _, err := s.kubectl(context.Background(), "", "apply", "--server-side", "--force-conflicts", "-k", installation); err != nil {
 			s.Error(err)
 		}
 	})

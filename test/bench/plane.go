@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -121,12 +120,6 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 			return err
 		},
 		func() error {
-			_, err := client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: meta,
-				RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
-				Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: c.name, Namespace: ours.Namespace}}}, metav1.CreateOptions{})
-			return err
-		},
-		func() error {
 			_, err := client.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType,
 				fmt.Appendf(nil, `{"data":{"%[1]s.storageClasses":"%[1]s","%[1]s.volumeTypes":"nfs"}}`, c.name), metav1.PatchOptions{})
 			return err
@@ -146,10 +139,9 @@ func addClass(ctx context.Context, client kubernetes.Interface, c class) error {
 func removeClass(ctx context.Context, client kubernetes.Interface, name string) {
 	o := metav1.DeleteOptions{}
 	for what, err := range map[string]error{
-		"ConfigMap":          client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(ctx, name, o),
-		"ServiceAccount":     client.CoreV1().ServiceAccounts(contract.ProvisionersNamespace).Delete(ctx, name, o),
-		"ClusterRoleBinding": client.RbacV1().ClusterRoleBindings().Delete(ctx, name, o),
-		"StorageClass":       client.StorageV1().StorageClasses().Delete(ctx, name, o),
+		"ConfigMap":      client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(ctx, name, o),
+		"ServiceAccount": client.CoreV1().ServiceAccounts(contract.ProvisionersNamespace).Delete(ctx, name, o),
+		"StorageClass":   client.StorageV1().StorageClasses().Delete(ctx, name, o),
 	} {
 		if err != nil && !apierrors.IsNotFound(err) {
 			fmt.Fprintf(os.Stderr, "bench: delete %s %s: %v\n", what, name, err)

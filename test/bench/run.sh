@@ -11,7 +11,7 @@ case ",$wanted," in
 *,pods,*) # the real kubelet runs the dispatcher's image as it is built now
 	export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/.cluster/bin:$PATH
 	test/cluster/load-image.sh bin/images/*.tar > /dev/null
-	kubectl apply -k deploy/base > /dev/null
+	kubectl apply --server-side --force-conflicts -k deploy/base > /dev/null
 	kubectl -n flex-system rollout restart deployment/flex-provisioner > /dev/null
 	kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=2m
 	args+=(-pleg "$(sed -n 's/^PLEG=//p' .cluster/state/settings)")

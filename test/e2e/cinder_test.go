@@ -65,7 +65,7 @@ func (s *scope) cinderClass(login map[string]string) *class {
 	_, err := secrets.Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cinder-cloud-config"}, StringData: login}, metav1.CreateOptions{})
 	s.ok(err)
 	s.later(remove)
-	_, err = kubectl(s.Context(), "apply", "-k", "examples/cinder-iscsi")
+	_, err = kubectl(s.Context(), "apply", "--server-side", "--field-manager=cinder-iscsi", "-k", "examples/cinder-iscsi")
 	s.ok(err)
 	s.exampleBound("cinder-iscsi")
 	s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cinder-iscsi"}}, "hello from cinder-iscsi\n")

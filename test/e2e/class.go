@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -155,14 +154,6 @@ func (c *class) makeAccount() {
 	_, err := accounts.Create(c.s.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: c.id}, AutomountServiceAccountToken: &no}, metav1.CreateOptions{})
 	c.s.ok(err)
 	c.s.later(func(ctx context.Context) error { return accounts.Delete(ctx, c.id, metav1.DeleteOptions{}) })
-	bindings := shared.admin.RbacV1().ClusterRoleBindings()
-	_, err = bindings.Create(c.s.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: c.id},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "flex-provisioner-pod"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: contract.ProvisionersNamespace, Name: c.id}},
-	}, metav1.CreateOptions{})
-	c.s.ok(err)
-	c.s.later(func(ctx context.Context) error { return bindings.Delete(ctx, c.id, metav1.DeleteOptions{}) })
 }
 
 // makeConfigMap makes a provisioner ConfigMap for the class, and returns its UID. The class's own is named c.id.

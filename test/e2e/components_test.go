@@ -190,7 +190,7 @@ func TestDispatcherCutOff(t *testing.T) {
 // twoDispatchers installs the overlay for high availability until the test ends.
 func (s *scope) twoDispatchers() {
 	s.Helper()
-	_, err := kubectl(s.Context(), "apply", "-k", "deploy/overlays/ha")
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
 	s.ok(err)
 	s.later(oneDispatcher)
 	_, err = kubectl(s.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")

@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 			e := examples[slices.IndexFunc(examples, func(e example) bool { return e.name == c.example })]
 			s.classes = append(s.classes, &class{s: s, name: e.name, id: e.name})
 			s.later(e.removeClass)
-			_, err := kubectl(t.Context(), "apply", "-k", "examples/"+e.name)
+			_, err := kubectl(t.Context(), "apply", "--server-side", "--field-manager="+e.name, "-k", "examples/"+e.name)
 			s.ok(err)
 			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name) // the example's own
 			s.ok(err)

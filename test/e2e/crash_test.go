@@ -66,7 +66,7 @@ func (c *claim) busy() string {
 func TestStandbyTakesOver(t *testing.T) {
 	s := begin(t)
 	class := s.class("a", setting{})
-	_, err := kubectl(t.Context(), "apply", "-k", "deploy/overlays/ha")
+	_, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
 	s.ok(err)
 	s.later(oneDispatcher)
 	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")

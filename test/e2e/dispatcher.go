@@ -95,7 +95,7 @@ func oneDispatcher(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"apply", "-k", installation},
+		{"apply", "--server-side", "--force-conflicts", "-k", installation},
 		{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
 	} {
 		if _, err := kubectl(ctx, args...); err != nil {

@@ -69,7 +69,7 @@ func (s *scope) forgets() {
 func (s *scope) installedAnew() {
 	s.Helper()
 	s.restartAll()
-	_, err := kubectl(s.Context(), "apply", "-k", installation)
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--force-conflicts", "-k", installation)
 	s.ok(err)
 	s.rolledOut()
 	s.ok(stamped(s.Context()))

@@ -43,7 +43,7 @@ func TestExamples(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			s := begin(t)
 			s.later(e.removeClass)
-			_, err := kubectl(t.Context(), "apply", "-k", "examples/"+e.name)
+			_, err := kubectl(t.Context(), "apply", "--server-side", "--field-manager="+e.name, "-k", "examples/"+e.name)
 			s.ok(err)
 			claim := s.exampleBound(e.name)
 			volume, uid := claim.volumeName(), string(claim.UID)
@@ -111,6 +111,9 @@ func (c *claim) grows() {
 
 // removeClass takes away what the example's class consists of, beside the installation.
 func (e example) removeClass(ctx context.Context) error {
+	if _, err := kubectl(ctx, "apply", "--server-side", "--field-manager="+e.name, "-k", "deploy/allow-list"); err != nil {
+		return err
+	}
 	core := shared.admin.CoreV1()
 	in := contract.ProvisionersNamespace
 	for _, name := range append([]string{e.name}, e.others...) {
@@ -119,7 +122,6 @@ func (e example) removeClass(ctx context.Context) error {
 		}
 	}
 	for _, err := range []error{
-		shared.admin.RbacV1().ClusterRoleBindings().Delete(ctx, "flex-provisioner-pod-"+e.account, metav1.DeleteOptions{}),
 		core.ConfigMaps(in).Delete(ctx, e.configMap, metav1.DeleteOptions{}),
 		core.ServiceAccounts(in).Delete(ctx, e.account, metav1.DeleteOptions{}),
 		core.PersistentVolumeClaims(in).Delete(ctx, e.name+"-export", metav1.DeleteOptions{}),

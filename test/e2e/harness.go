@@ -113,7 +113,7 @@ func install(ctx context.Context) error {
 	}
 	return step("install "+installation, func() error {
 		for _, args := range [][]string{
-			{"apply", "-k", installation},
+			{"apply", "--server-side", "--force-conflicts", "-k", installation},
 			{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
 			{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
 		} {

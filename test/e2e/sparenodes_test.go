@@ -234,7 +234,7 @@ func (c *claim) hasStorage(node string) bool {
 func (s *scope) hostpath() *class {
 	s.Helper()
 	s.later(example{name: "hostpath", configMap: "hostpath", account: "hostpath"}.removeClass)
-	_, err := kubectl(s.Context(), "apply", "-k", "examples/hostpath")
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager=hostpath", "-k", "examples/hostpath")
 	s.ok(err)
 	s.ok(s.deleteExample(s.Context(), "hostpath"))
 	c := &class{s: s, id: "hostpath", name: "hostpath"}

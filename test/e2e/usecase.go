@@ -45,7 +45,11 @@ func (s *scope) example(folder string, replace ...string) []*class {
 			s.Error(err)
 		}
 	})
-	_, err := kubectl(s.Context(), "apply", "-f", s.file("all.yaml", manifests.all))
+	s.later(func(ctx context.Context) error {
+		_, err := kubectl(ctx, "apply", "--server-side", "--field-manager="+folder, "-k", "deploy/allow-list")
+		return err
+	})
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager="+folder, "-f", s.file("all.yaml", manifests.all))
 	s.ok(err)
 	return classes
 }

@@ -32,6 +32,11 @@ func TestNoVolumesWithoutAllowList(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	empty := list.DeepCopy()
+	empty.Data = nil
+	if _, err := lists.Update(t.Context(), empty, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	if err := lists.Delete(t.Context(), list.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

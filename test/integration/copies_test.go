@@ -29,7 +29,6 @@ func TestCopiesOfAClass(t *testing.T) {
 	t.Cleanup(own.Stop) // after the dispatcher has ended
 	const class, namespace = "copied", contract.ProvisionersNamespace
 	for _, args := range [][]string{{"apply", "-k", "deploy/base"}, {"create", "serviceaccount", "-n", namespace, class},
-		{"create", "clusterrolebinding", class, "--clusterrole=flex-provisioner-pod", "--serviceaccount=" + namespace + ":" + class},
 		{"patch", "configmap", "-n", contract.SystemNamespace, "flex-pv-policy", "--type=merge", "-p", `{"data": {"copied.storageClasses": "copied-*", "copied.volumeTypes": "nfs"}}`}} {
 		if _, err := own.Kubectl(t.Context(), args...); err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ func run(ctx context.Context, m *testing.M) (int, error) {
 	defer server.Stop()
 	for _, args := range [][]string{
 		{"create", "serviceaccount", "default"}, // no controller does it
-		{"apply", "-k", "examples"},
+		{"apply", "--server-side", "-k", "examples"},
 		{"apply", "-f", "test/integration/testdata/setup.yaml"},
 		{"apply", "-f", "images/cinder-iscsi/rbac.yaml"},
 		{"patch", "-n", "flex-system", "configmap", "flex-pv-policy", "--patch-file", "test/integration/testdata/allow-list.yaml"},

@@ -143,7 +143,7 @@ func TestDispatcherTriesPolicies(t *testing.T) {
 	lacks(t, d, "ValidatingAdmissionPolicy flex-pv-by-provisioner-pod is not in force: a dry run that creates another claim's volume was accepted"+remedy)
 
 	// Without the right to try, nothing is taken for granted either.
-	if _, err := open.Kubectl(t.Context(), "delete", "clusterrolebinding", "flex-policy-trial"); err != nil {
+	if _, err := open.Kubectl(t.Context(), "delete", "clusterrolebinding", "flex-provisioner-pod"); err != nil {
 		t.Fatal(err)
 	}
 	runToEnd(t, without)
