@@ -26,7 +26,7 @@ check() {
 	local c
 	[ -e "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
 	for c in $CLASSES; do
-		[ -e "$HERE/drivers/$c.yaml" ] && [ "$c" != everything ] || die "ONLY=$ONLY: must be of nfs-subdir, hostpath and cinder-iscsi"
+		[[ -e $HERE/drivers/$c.yaml && $c != everything ]] || die "ONLY=$ONLY: must be of nfs-subdir, hostpath and cinder-iscsi"
 	done
 }
 

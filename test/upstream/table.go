@@ -39,15 +39,24 @@ func printTables(w io.Writer, r Results, exceptions []Exception) {
 	fmt.Fprintf(w, " Why |\n%s---|\n", rule)
 	for _, e := range exceptions {
 		row("`"+strings.ReplaceAll(e.Tests, "|", "\\|")+"`", func(c Class) int {
-			return c.count(func(name string, _ State) bool {
+			return c.count(func(name string, state State) bool {
+				if state == NotRun {
+					return false
+				}
 				used := exceptionFor(exceptions, c.Name, name)
 				return used != nil && used.Tests == e.Tests && used.Reason == e.Reason
 			})
 		})
 		fmt.Fprintf(w, " %s |\n", e.Reason)
 	}
-	row("**all**", func(c Class) int { return c.count(func(_ string, state State) bool { return state != Passed }) })
+	row("**all**", func(c Class) int {
+		return c.count(func(_ string, state State) bool { return state != Passed && state != NotRun })
+	})
 	fmt.Fprintln(w, " |")
+	if notRun := func(_ string, state State) bool { return state == NotRun }; r.any(notRun) {
+		row("**not run yet**", func(c Class) int { return c.count(notRun) })
+		fmt.Fprintln(w, " |")
+	}
 }
 
 func number(n int) string {
@@ -65,6 +74,10 @@ func (c Class) count(what func(name string, state State) bool) int {
 		}
 	}
 	return n
+}
+
+func (r *Results) any(what func(name string, state State) bool) bool {
+	return slices.ContainsFunc(r.Classes, func(c Class) bool { return c.count(what) > 0 })
 }
 
 // parts are the parts of the suite of which some test passed.
