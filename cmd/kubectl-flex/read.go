@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
@@ -21,7 +22,6 @@ import (
 const (
 	deploymentName = "flex-provisioner"
 	leaseName      = "flex-provisioner"
-	allowListName  = "flex-pv-policy"
 )
 
 // clientset is the client for what the flags name.
@@ -146,7 +146,7 @@ func (r reader) ofNamespace(ctx context.Context, _ string) error {
 			}
 		}
 	}
-	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowListName, metav1.GetOptions{})
+	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowlist.Name, metav1.GetOptions{})
 	if err == nil {
 		r.o.AllowList = list
 	}
