@@ -2,10 +2,12 @@ package configmaps
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -62,6 +64,18 @@ func NewRevision(cm *corev1.ConfigMap, config *Config, number int64) (*appsv1.Co
 		Data:     runtime.RawExtension{Raw: bytes.TrimSpace(data.Bytes())},
 		Revision: number,
 	}, nil
+}
+
+// RevisionsOf picks the kept versions of a ConfigMap, the latest first.
+func RevisionsOf(all []*appsv1.ControllerRevision, cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
+	var list []*appsv1.ControllerRevision
+	for _, revision := range all {
+		if owner := metav1.GetControllerOf(revision); owner != nil && owner.UID == cm.UID {
+			list = append(list, revision)
+		}
+	}
+	slices.SortFunc(list, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
+	return list
 }
 
 // versionPattern is how Kubernetes writes a resource version.

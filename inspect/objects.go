@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -25,6 +26,7 @@ const (
 	Volumes      Kind = "volumes"
 	Pods         Kind = "provisioner pods"
 	ConfigMaps   Kind = "provisioner ConfigMaps"
+	Revisions    Kind = "last good versions of ConfigMaps"
 	Classes      Kind = "StorageClasses"
 	Events       Kind = "events"
 	PodEvents    Kind = "events of provisioner pods"
@@ -55,8 +57,10 @@ type Objects struct {
 	Volumes    []*corev1.PersistentVolume
 	Pods       []*corev1.Pod
 	ConfigMaps []*corev1.ConfigMap
-	Classes    []*storagev1.StorageClass
-	Events     []*corev1.Event
+	// Revisions are the last good versions of ConfigMaps.
+	Revisions []*appsv1.ControllerRevision
+	Classes   []*storagev1.StorageClass
+	Events    []*corev1.Event
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
 	// Exists says of ServiceAccounts, Secrets and claims of the provisioners' namespace whether they exist, as far as that is known.
@@ -223,6 +227,15 @@ func (o *Objects) judgeAnew(class string) classes.Judgement {
 		u.Named = u.Named || served == class && other.Name != class
 	}
 	j, _ := classes.Judge(class, list, u, o.Dispatcher.Provisioner, o.Now)
+	if j.Good == nil && j.Present {
+		revisions := func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
+			return configmaps.RevisionsOf(o.Revisions, cm)
+		}
+		if j.Good, _ = classes.Kept(class, list, revisions); j.Good != nil {
+			j.Complaints = append(j.Complaints, classes.Outdated(class, list, j.Good))
+			j.Problem = ""
+		}
+	}
 	return j
 }
 

@@ -146,6 +146,13 @@ func (r reader) ofNamespace(ctx context.Context, _ string) error {
 			}
 		}
 	}
+	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner, ResourceVersion: "0"})
+	if err := r.may(inspect.Revisions, "list controllerrevisions in namespace "+namespace, err); err != nil {
+		return err
+	}
+	if err == nil {
+		r.o.Revisions = pointers(revisions.Items)
+	}
 	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowlist.Name, metav1.GetOptions{})
 	if err == nil {
 		r.o.AllowList = list

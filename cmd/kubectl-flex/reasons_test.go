@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -122,6 +123,19 @@ var scenes = map[podspec.Reason]func(w *world){
 		w.tellVolume(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl patch pv pvc-"+uid)
 	},
 	events.ReasonConfigInvalid: func(w *world) { w.config.Data["timeout"] = "soon" },
+	events.ReasonConfigOutdated: func(w *world) {
+		good, faults := configmaps.Parse(w.config)
+		if len(faults) > 0 {
+			w.t.Fatal(faults)
+		}
+		revision, err := configmaps.NewRevision(w.config, good, 1)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		w.more = append(w.more, revision)
+		w.config.ResourceVersion = "2"
+		w.config.Data["timeout"] = "soon"
+	},
 	events.ReasonConfigDuplicate: func(w *world) {
 		second := w.config.DeepCopy()
 		second.Name, second.UID = "silver-old", "second"
@@ -140,7 +154,7 @@ var scenes = map[podspec.Reason]func(w *world){
 }
 
 // about are the reasons that status shows, with the classes.
-var about = []podspec.Reason{events.ReasonConfigInvalid, events.ReasonConfigDuplicate, events.ReasonClassNotFound, events.ReasonClassMismatch, events.ReasonConfigUnused, events.ReasonLiteralToken}
+var about = []podspec.Reason{events.ReasonConfigInvalid, events.ReasonConfigOutdated, events.ReasonConfigDuplicate, events.ReasonClassNotFound, events.ReasonClassMismatch, events.ReasonConfigUnused, events.ReasonLiteralToken}
 
 // TestReasons: what why and status say in a state of each reason.
 func TestReasons(t *testing.T) {

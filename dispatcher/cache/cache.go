@@ -1,9 +1,7 @@
 package cache
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -192,14 +190,7 @@ func (c *Cache) ConfigMapsOf(class string) []*corev1.ConfigMap {
 
 // RevisionsOf are the kept versions of a ConfigMap, the latest first.
 func (c *Cache) RevisionsOf(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
-	var list []*appsv1.ControllerRevision
-	for _, revision := range All[*appsv1.ControllerRevision](c.Revisions) {
-		if owner := metav1.GetControllerOf(revision); owner != nil && owner.UID == cm.UID {
-			list = append(list, revision)
-		}
-	}
-	slices.SortFunc(list, func(a, b *appsv1.ControllerRevision) int { return cmp.Compare(b.Revision, a.Revision) })
-	return list
+	return configmaps.RevisionsOf(All[*appsv1.ControllerRevision](c.Revisions), cm)
 }
 
 // StopDeletes is the ConfigMap that stops all deletions, or nil.

@@ -39,7 +39,7 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 	inForce := c.memory.setConfig(class, j, func() *configmaps.Config { return c.lastKept(class, maps) })
 	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, j.Good == nil && inForce != nil)
 	if j.Good == nil && inForce != nil {
-		reminder := outdated(class, maps, inForce)
+		reminder := classes.Outdated(class, maps, inForce)
 		c.Recorder.RemindOfConfigMap(reminder.About, reminder.Reason, reminder.Text, now.Truncate(remindPeriod))
 		again = remindPeriod
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 )
 
 // The last good version of a ConfigMap is kept as a ControllerRevision, so that a class whose ConfigMap was broken by an edit goes on
@@ -30,20 +29,13 @@ const (
 	remindPeriod = time.Hour
 )
 
-// lastKept is the version that is kept of the first of a class's ConfigMaps that has one, or nil. What is kept for another class, or has
-// faults by the rules of this program, counts as none.
+// lastKept is the version that is kept of the first of a class's ConfigMaps that has one, or nil.
 func (c *Controller) lastKept(class string, of []*corev1.ConfigMap) *configmaps.Config {
-	for _, cm := range of {
-		for _, revision := range c.Cache.RevisionsOf(cm) {
-			config, err := configmaps.ParseRevision(revision, cm)
-			if err != nil {
-				c.Recorder.Log("Passed over a kept version", "controllerRevision", klog.KObj(revision), "err", err)
-			} else if config.StorageClass == class {
-				return config
-			}
-		}
+	config, passedOver := classes.Kept(class, of, c.Cache.RevisionsOf)
+	for _, err := range passedOver {
+		c.Recorder.Log("Passed over a kept version", "err", err)
 	}
-	return nil
+	return config
 }
 
 // keep keeps a version that was judged good, and nothing else of its ConfigMap.
@@ -100,18 +92,6 @@ func (c *Controller) keepGood(ctx context.Context, class string, j classes.Judge
 		return keepAgain
 	}
 	return 0
-}
-
-// outdated says on a ConfigMap that the class runs on an older version of it, and how old that is.
-func outdated(class string, maps []*corev1.ConfigMap, inForce *configmaps.Config) classes.Complaint {
-	about := maps[0]
-	for _, cm := range maps {
-		if cm.Name == inForce.Name {
-			about = cm
-		}
-	}
-	return classes.Complaint{About: about, Reason: events.ReasonConfigOutdated, Text: fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s is not in force until its faults are mended",
-		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}
 }
 
 // revisionChanged has the ConfigMap judged again that a kept version is of, so that one that somebody deletes is kept anew.

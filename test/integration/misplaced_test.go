@@ -35,9 +35,10 @@ func TestMisplacedConfigMap(t *testing.T) {
 		data             map[string]string
 		want             string
 	}{
-		"the first design's":         {"default", "provisioner-config", map[string]string{"plugin-name": "kubernetes.io/flex-provisioner"}, told},
-		"ours":                       {"default", "provisioner-config", map[string]string{"plugin-name": contract.ProvisionerName}, told},
-		"in its place":               {contract.ProvisionersNamespace, "provisioner-config", map[string]string{"plugin-name": contract.ProvisionerName}, ""},
+		"the first design's": {"default", "provisioner-config", map[string]string{"plugin-name": "kubernetes.io/flex-provisioner"}, told},
+		"ours":               {"default", "provisioner-config", map[string]string{"plugin-name": contract.ProvisionerName}, told},
+		"in its place": {contract.ProvisionersNamespace, "provisioner-config", map[string]string{
+			"plugin-name": contract.ProvisionerName, "storage-class": "silver", "image": "registry.example/silver", "service-account-name": "silver"}, ""},
 		"another dispatcher's":       {"default", "provisioner-config", map[string]string{"plugin-name": "example.com/fast"}, ""},
 		"somebody else's label":      {"default", "provisioner-config", nil, ""},
 		"somebody else's altogether": {"default", "other", map[string]string{"plugin-name": contract.ProvisionerName}, ""},
