@@ -69,6 +69,12 @@ test-e2e: cluster-up images ## against three real nodes, with volumes of a real 
 test-attack: cluster-up images ## what attackers try, from six points of view
 	go test -count=1 -timeout 20m -tags e2e ./test/attack
 
+test-upstream: export ISCSI = 1
+test-upstream: export NODES = 3
+test-upstream: export SPARE = 1
+test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes; ONLY=nfs-subdir, FOCUS=regexp
+	test/upstream/run.sh
+
 fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 	test/fuzz.sh
 
@@ -105,7 +111,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

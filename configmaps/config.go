@@ -113,6 +113,14 @@ type HostPath struct {
 	ReadOnly bool
 }
 
+// String is the directory as it is written in the ConfigMap and in the allow-list.
+func (h HostPath) String() string {
+	if h.ReadOnly {
+		return h.Path + readOnly
+	}
+	return h.Path
+}
+
 // Parse checks a provisioner ConfigMap. It returns either a Config or every fault there is, in a stable order: first the
 // metadata, then reserved keys in the order of the reference, then properties by name.
 func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {

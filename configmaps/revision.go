@@ -38,7 +38,7 @@ func NewRevision(cm *corev1.ConfigMap, config *Config, number int64) (*appsv1.Co
 	kept := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: cm.ResourceVersion, Labels: map[string]string{LabelType: cm.Labels[LabelType]}},
 		Data:       map[string]string{}}
-	if label, labelled := cm.Labels[keyStorageClass]; labelled {
+	if label, found := cm.Labels[keyStorageClass]; found {
 		kept.Labels[keyStorageClass] = label
 	}
 	for key, value := range cm.Data {

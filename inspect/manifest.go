@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	strictjson "sigs.k8s.io/json"
 
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -110,7 +111,7 @@ func (m *Manifest) add(file string, document *yamlv3.Node) []Fault {
 	case "ConfigMap":
 		cm := &corev1.ConfigMap{}
 		faults := decode(cm)
-		if cm.Name == allowList {
+		if cm.Name == allowlist.Name {
 			m.AllowList = cm
 		} else {
 			m.ConfigMaps = append(m.ConfigMaps, cm)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
@@ -46,7 +46,7 @@ type ClassState struct {
 	MaxConcurrent int    `json:"maxConcurrent,omitempty"`
 	Account       string `json:"serviceAccount,omitempty"`
 	// Grants are what the allow-list lets the class's ServiceAccount create, by setting.
-	Grants map[string]string `json:"grants,omitempty"`
+	Grants allowlist.Lines `json:"grants,omitempty"`
 }
 
 // DispatcherState is how the dispatcher stands.
@@ -156,8 +156,10 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 	if j.Good != nil {
 		c.ConfigMap, c.Account, c.MaxConcurrent = j.Good.Name, j.Good.ServiceAccountName, j.Good.MaxConcurrent
 		c.Grants = o.grants(j.Good.ServiceAccountName)
-		if o.reads(AllowList) && !o.Dispatcher.Insecure && !granted(c.Grants["storageClasses"], name) {
-			c.complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s does not let ServiceAccount %s create volumes of class %s: add %[3]s.storageClasses", o.Dispatcher.System, allowList, c.Account, name))
+		if o.reads(AllowList) && !o.Dispatcher.Insecure {
+			for _, lack := range c.Grants.Lacks(name, j.Good) {
+				c.complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, c.Account, lack.Setting, lack.What))
+			}
 		}
 	}
 	for _, pod := range o.Pods {
@@ -180,32 +182,16 @@ func (c *ClassState) complain(reason podspec.Reason, text string) {
 	c.Problems = append(c.Problems, fmt.Sprintf("%s: %s", reason, podspec.Clip(podspec.OneLine(text), maxMessage)))
 }
 
-// allowList is the name of the ConfigMap that says what provisioners may create.
-const allowList = "flex-pv-policy"
-
 // grants are the allow-list's lines of a ServiceAccount.
-func (o *Objects) grants(account string) map[string]string {
+func (o *Objects) grants(account string) allowlist.Lines {
 	if o.AllowList == nil || account == "" {
 		return nil
 	}
-	lines := map[string]string{}
-	for key, value := range o.AllowList.Data {
-		if setting, found := strings.CutPrefix(key, account+"."); found && !strings.Contains(setting, ".") {
-			lines[setting] = podspec.OneLine(value)
-		}
+	lines := allowlist.Of(o.AllowList.Data, account)
+	for setting, value := range lines {
+		lines[setting] = podspec.OneLine(value)
 	}
 	return lines
-}
-
-// granted says that a line of storageClasses has the class: by its name, or by a prefix that ends with .* or -*.
-func granted(line, class string) bool {
-	for name := range strings.SplitSeq(strings.ReplaceAll(line, " ", ""), ",") {
-		prefix, wild := strings.CutSuffix(name, "*")
-		if name == class || wild && strings.HasPrefix(class, prefix) && (strings.HasSuffix(prefix, ".") || strings.HasSuffix(prefix, "-")) {
-			return true
-		}
-	}
-	return false
 }
 
 func (o *Objects) dispatcherState() *DispatcherState {

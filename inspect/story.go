@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -182,7 +183,7 @@ func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
 	}
 	by := "event"
 	if !ofDispatcher(e) {
-		by = "event of " + podspec.Clip(podspec.OneLine(e.Source.Component+e.ReportingController), maxLine)
+		by = "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController)), maxLine)
 	}
 	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", by, podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
 	if e.Count > 1 {

@@ -3,10 +3,10 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -140,33 +140,14 @@ func (o *Objects) validateGrants(config *configmaps.Config, class string, say fu
 	if o.Dispatcher.Insecure || o.AllowList == nil && !o.reads(AllowList) {
 		return
 	}
-	grants, path, account := o.grants(config.ServiceAccountName), "data[service-account-name]", config.ServiceAccountName
-	where := fmt.Sprintf("ConfigMap %s/%s", o.Dispatcher.System, allowList)
-	if !granted(grants["storageClasses"], class) {
-		say(path, "%s does not let ServiceAccount %s create volumes of class %s: add the line %[2]s.storageClasses", where, account, class)
-	}
-	if grants["volumeTypes"] == "" {
-		say(path, "%s does not let ServiceAccount %s create volumes of any type: add the line %[2]s.volumeTypes", where, account)
-	}
-	for _, dir := range config.HostPaths {
-		if !mountable(grants["hostPaths"], dir) {
-			say("data[host-path]", "%s does not let pods of ServiceAccount %s mount %s: add it to the line %[2]s.hostPaths", where, account, dir.Path)
+	for _, lack := range o.grants(config.ServiceAccountName).Lacks(class, config) {
+		key, known := grantKeys[lack.Setting]
+		if !known {
+			key = "data[service-account-name]"
 		}
-	}
-	for _, asked := range config.Privileges() {
-		if !slices.Contains(strings.Split(strings.ReplaceAll(grants["privileges"], " ", ""), ","), asked) {
-			say(path, "%s does not grant ServiceAccount %s the privilege %s, which the ConfigMap asks for: add it to the line %[2]s.privileges", where, account, asked)
-		}
+		say(key, "ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, config.ServiceAccountName, lack.Setting, lack.What)
 	}
 }
 
-// mountable says that the line grants the directory. What is granted with :ro may be read alone.
-func mountable(line string, dir configmaps.HostPath) bool {
-	for allowed := range strings.SplitSeq(strings.ReplaceAll(line, " ", ""), ",") {
-		allowed, only := strings.CutSuffix(allowed, ":ro")
-		if (dir.ReadOnly || !only) && dir.Path == strings.TrimSuffix(allowed, "/") {
-			return true
-		}
-	}
-	return false
-}
+// grantKeys are the ConfigMap's keys that ask for what a setting of the allow-list grants, where it is not the account itself.
+var grantKeys = map[string]string{"hostPaths": "data[host-path]"}

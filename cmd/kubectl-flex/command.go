@@ -22,9 +22,12 @@ type options struct {
 	// system is the dispatcher's namespace. The others are read from its Deployment where they are empty.
 	system, namespace, provisioner string
 	output                         string
+	headed                         bool // the heading of claims was written
 
 	client kubernetes.Interface // of tests; else made of kube
 	now    func() time.Time
+	// period is how often a watch looks.
+	period time.Duration
 }
 
 const long = `Show how the claims of flex-provisioner stand and why, and act for them.
@@ -33,7 +36,7 @@ Exit codes: 0 done or bound, 1 failed, 2 wrong usage, 3 waits and nothing is wro
 5 not of this dispatcher. docs/kubectl-flex.md explains each command.`
 
 func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
-	return commandOf(name, &options{IOStreams: streams, now: time.Now, kube: genericclioptions.NewConfigFlags(true)})
+	return commandOf(name, &options{IOStreams: streams, now: time.Now, period: period, kube: genericclioptions.NewConfigFlags(true)})
 }
 
 func commandOf(name string, o *options) *cobra.Command {

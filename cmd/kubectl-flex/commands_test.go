@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -167,5 +170,34 @@ func TestMaySay(t *testing.T) {
 		if !strings.Contains(output, "right: "+right+"\n") {
 			t.Errorf("%q is not named:\n%s", right, output)
 		}
+	}
+}
+
+// TestWatch: what changes is shown, and it ends when the claim is bound.
+func TestWatch(t *testing.T) {
+	w := newWorld(t)
+	if _, code := w.run("", "status", "data"); code != exitWaits {
+		t.Fatalf("exit code %d", code)
+	}
+	looks := 0
+	w.client.PrependReactor("list", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		switch looks++; looks {
+		case 3:
+			w.must(w.client.Tracker().Add(w.pod("prov-0 running", 20)))
+		case 6:
+			w.must(w.client.Tracker().Add(w.bound()))
+			w.must(w.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), w.claim, "team-a"))
+		}
+		return false, nil, nil
+	})
+	output, code := w.run("", "status", "data", "--watch")
+	var phases []string
+	for line := range strings.Lines(output) {
+		if fields := strings.Fields(line); fields[0] == "team-a/data" {
+			phases = append(phases, fields[3])
+		}
+	}
+	if want := []string{"Waiting", "Running", "Bound"}; code != 0 || !slices.Equal(phases, want) || strings.Count(output, "PHASE") != 1 {
+		t.Errorf("exit code %d, phases %v, want %v:\n%s", code, phases, want, output)
 	}
 }

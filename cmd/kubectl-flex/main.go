@@ -38,6 +38,8 @@ const (
 	exitWaits   = 3
 	exitTrouble = 4
 	exitNotOurs = 5
+	// exitInterrupted is a shell's code for SIGINT.
+	exitInterrupted = 130
 )
 
 // exit ends the command with a code. Where there is an error it is printed.
@@ -70,6 +72,8 @@ func runCommand(ctx context.Context, command *cobra.Command, args []string, stre
 	switch {
 	case errors.As(err, &wanted):
 		code, shown = wanted.code, wanted.err
+	case err != nil && ctx.Err() != nil:
+		code, shown = exitInterrupted, nil
 	case err != nil:
 		code = exitFailed
 	}

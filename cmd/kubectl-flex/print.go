@@ -35,10 +35,12 @@ func (o *options) encode(value any) (ok bool, err error) {
 	return true, err
 }
 
-// columns writes rows below a heading. What is empty is a dash.
+// columns writes rows below a heading, if there is one. What is empty is a dash.
 func columns(out io.Writer, heading string, rows [][]string) error {
 	w := printers.GetNewTabWriter(out)
-	fmt.Fprintln(w, strings.ReplaceAll(heading, " ", "\t"))
+	if heading != "" {
+		fmt.Fprintln(w, strings.ReplaceAll(heading, " ", "\t"))
+	}
 	for _, row := range rows {
 		for i, cell := range row {
 			if cell == "" {
@@ -113,11 +115,16 @@ func withoutPod(message, pod string) string {
 	return message
 }
 
+// claimTable writes the heading with the first table alone: a watch goes on below it.
 func (o *options) claimTable(states []inspect.State) error {
 	heading := claimHeading
-	if o.output == "wide" {
+	switch {
+	case o.headed:
+		heading = ""
+	case o.output == "wide":
 		heading = wideHeading
 	}
+	o.headed = true
 	var rows [][]string
 	for _, s := range states {
 		rows = append(rows, o.claimRow(s))

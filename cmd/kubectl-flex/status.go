@@ -64,7 +64,7 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 		return err
 	}
 	last := byUID(view.Claims)
-	for pause(ctx) {
+	for o.pause(ctx) {
 		if objects, err = o.read(ctx, namespace); err != nil {
 			return err
 		}
@@ -97,11 +97,11 @@ func byUID(states []inspect.State) map[string]inspect.State {
 }
 
 // pause waits for the next look of a watch. It is false once the command is to end.
-func pause(ctx context.Context) bool {
+func (o *options) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(period):
+	case <-time.After(o.period):
 		return true
 	}
 }
@@ -142,7 +142,7 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 		if s.NotOurs != "" {
 			return exit{exitNotOurs, errors.New(ofOther(s))}
 		}
-		if !watch || s.Done() || !pause(ctx) {
+		if !watch || s.Done() || !o.pause(ctx) {
 			return codeOf(s)
 		}
 	}

@@ -231,9 +231,16 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	namespace := "team-a"
 	kube := genericclioptions.NewConfigFlags(true)
 	kube.Namespace = &namespace
-	o := &options{IOStreams: streams, client: w.client, now: func() time.Time { return noon }, kube: kube}
+	o := &options{IOStreams: streams, client: w.client, now: func() time.Time { return noon }, period: time.Millisecond, kube: kube}
 	code = runCommand(context.Background(), commandOf("kubectl flex", o), args, streams)
 	return out.String() + errs.String(), code
+}
+
+func (w *world) must(err error) {
+	w.t.Helper()
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 func forbidden(action clienttesting.Action) (bool, runtime.Object, error) {

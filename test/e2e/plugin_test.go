@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -23,6 +24,8 @@ import (
 type plugin struct {
 	s    *scope
 	path string
+	// input is what is typed.
+	input string
 }
 
 // plugin builds the plugin.
@@ -34,7 +37,7 @@ func (s *scope) plugin() plugin {
 	kubectl, err := filepath.Abs(filepath.Join(repository, ".cluster", "bin", "kubectl"))
 	s.ok(err)
 	s.ok(os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
-	return plugin{s, dir + ":" + os.Getenv("PATH")}
+	return plugin{s: s, path: dir + ":" + os.Getenv("PATH")}
 }
 
 // run runs kubectl flex as the user of a kubeconfig, in the test's namespace.
@@ -42,7 +45,7 @@ func (p plugin) run(kubeconfig string, args ...string) (output string, code int)
 	p.s.Helper()
 	dir, _, _ := strings.Cut(p.path, ":")
 	cmd := exec.CommandContext(p.s.Context(), filepath.Join(dir, "kubectl"), append([]string{"flex", "--kubeconfig", kubeconfig, "-n", p.s.name}, args...)...)
-	cmd.Dir, cmd.Env = repository, append(os.Environ(), "PATH="+p.path)
+	cmd.Dir, cmd.Env, cmd.Stdin = repository, append(os.Environ(), "PATH="+p.path), strings.NewReader(p.input)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
@@ -102,6 +105,7 @@ func TestPlugin(t *testing.T) {
 		c := class.claim(state.name)
 		if state.code == 0 {
 			c.bound(patient)
+			p.releases(admin, class.claim("given-up"))
 		}
 		t.Logf("%s", p.says(admin, state.code, state.admin, "why", state.name))
 		p.says(tom, state.code, append(state.user, "This is what the claim and its events say."), "why", state.name)
@@ -147,6 +151,21 @@ func (p plugin) retries(admin, tom string, c *claim) {
 	if took > 10*time.Second {
 		p.s.Errorf("the next attempt followed after %s", took)
 	}
+}
+
+// releases gives up the storage of a volume that is retained.
+func (p plugin) releases(admin string, c *claim) {
+	p.s.Helper()
+	c.bound(patient)
+	p.s.reclaim(c, corev1.PersistentVolumeReclaimRetain)
+	p.says(admin, 1, []string{"is Bound, not Released"}, "release", c.volumeName())
+	c.delete()
+	p.says(admin, 0, []string{"Cause: VolumeRetained"}, "why", c.volumeName())
+	p.input = c.volumeName() + "\nno\n"
+	p.says(admin, 1, []string{"its reclaim policy is Retain, and becomes Delete", "nothing was changed"}, "release", c.volumeName())
+	p.input = c.volumeName() + "\nyes\n"
+	p.says(admin, 0, []string{"is removed: kubectl flex status"}, "release", c.volumeName())
+	c.gone(patient)
 }
 
 func (p plugin) state(kubeconfig string, c *claim) (state inspect.State, out string) {

@@ -1,0 +1,131 @@
+package class
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Class is what an administrator says of a class. Name, Image and VolumeTypes are required.
+type Class struct {
+	// Name of the StorageClass, the ConfigMap, and the field manager.
+	Name string
+	// Place is where the installation is.
+	Place Place
+	// ServiceAccount of the provisioner pods; default Name.
+	ServiceAccount string
+	// Data is the ConfigMap's, beside plugin-name and service-account-name: image, scripts, reserved keys and properties.
+	Data map[string]string
+	// Terms are the StorageClass's; name and provisioner are given.
+	Terms storagev1.StorageClass
+	// Grants are lines of the allow-list, by their setting, beside storageClasses, which is Name.
+	Grants map[string]string
+}
+
+// Place is where an installation is.
+type Place struct {
+	// Provisioner is the dispatcher's --provisioner-name, Namespace that of ConfigMaps and pods, System that of the allow-list.
+	Provisioner, Namespace, System string
+}
+
+// Default is the place of deploy/base.
+func Default() Place {
+	return Place{contract.ProvisionerName, contract.ProvisionersNamespace, contract.SystemNamespace}
+}
+
+// Object is one of a class, in the form in which it is applied.
+type Object struct {
+	// Kind is written as kubectl does, as in storageclass.storage.k8s.io.
+	Kind, Namespace, Name string
+	// Manifest has the fields that the class owns, and no others.
+	Manifest any
+	path     string
+}
+
+// Objects are what the class consists of, in the order in which they are applied: the StorageClass comes last, so that no claim finds
+// it before the rest. Errors name every fault.
+func (c Class) Objects() ([]Object, error) {
+	account := c.account()
+	data := maps.Clone(c.Data)
+	if data == nil {
+		data = map[string]string{}
+	}
+	data["plugin-name"], data["service-account-name"] = c.Place.Provisioner, account
+	labels := map[string]string{configmaps.LabelType: configmaps.TypeProvisioner}
+	if len(c.Name) <= 63 {
+		labels["storage-class"] = c.Name
+	} else {
+		data["storage-class"] = c.Name
+	}
+	cm := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: c.Name, Labels: labels}, Data: data}
+	var faults []error
+	if _, errs := configmaps.Parse(cm); len(errs) > 0 {
+		faults = append(faults, errs.ToAggregate().Errors()...)
+	}
+	for _, fault := range validation.IsDNS1123Subdomain(c.Name) {
+		faults = append(faults, fmt.Errorf("name %q: %s", c.Name, fault))
+	}
+	if c.Grants["volumeTypes"] == "" {
+		faults = append(faults, errors.New("--volume-types: missing: say which types of volumes its pods may make, such as nfs"))
+	}
+	if _, errs := configmaps.ServedAs(c.Name, c.Terms.Parameters); len(errs) > 0 {
+		faults = append(faults, errs.ToAggregate().Errors()...)
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	no := false
+	terms := c.Terms.DeepCopy()
+	terms.TypeMeta = metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"}
+	terms.Name, terms.Provisioner = c.Name, c.Place.Provisioner
+	core := func(namespace, resource, name string) string {
+		return "/api/v1/namespaces/" + namespace + "/" + resource + "/" + name
+	}
+	return []Object{
+		{"serviceaccount", c.Place.Namespace, account, &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: account}, AutomountServiceAccountToken: &no}, core(c.Place.Namespace, "serviceaccounts", account)},
+		{"configmap", c.Place.System, allowlist.Name, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.System, Name: allowlist.Name}, Data: c.lines()}, core(c.Place.System, "configmaps", allowlist.Name)},
+		{"configmap", c.Place.Namespace, c.Name, cm, core(c.Place.Namespace, "configmaps", c.Name)},
+		{"storageclass.storage.k8s.io", "", c.Name, terms, "/apis/storage.k8s.io/v1/storageclasses/" + c.Name},
+	}, nil
+}
+
+func (c Class) account() string {
+	if c.ServiceAccount == "" {
+		return c.Name
+	}
+	return c.ServiceAccount
+}
+
+func (c Class) lines() map[string]string {
+	lines := map[string]string{c.account() + ".storageClasses": c.Name}
+	for setting, value := range c.Grants {
+		if value != "" {
+			lines[c.account()+"."+setting] = value
+		}
+	}
+	return lines
+}
+
+// Granted says in words what the class is granted.
+func (c Class) Granted() string {
+	lines := c.lines()
+	var granted []string
+	for _, key := range slices.Sorted(maps.Keys(lines)) {
+		granted = append(granted, fmt.Sprintf("  %s: %s", key, lines[key]))
+	}
+	return fmt.Sprintf("granted in ConfigMap %s/%s to ServiceAccount %s/%s:\n%s", c.Place.System, allowlist.Name, c.Place.Namespace, c.account(), strings.Join(granted, "\n"))
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func runClass(t *testing.T, args ...string) (out string, err error) {
+	t.Helper()
+	var text bytes.Buffer
+	cmd := newCommand("")
+	cmd.SetArgs(append([]string{"class"}, args...))
+	cmd.SetOut(&text)
+	cmd.SetErr(&text)
+	err = cmd.ExecuteContext(t.Context())
+	return text.String(), err
+}
+
+// A directory of scripts becomes a class, without a cluster, and it is said what that is granted.
+func TestClassOfScripts(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"provision.sh": "mkdir a\n", "delete": "rmdir a\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"disks", "--script-dir", dir, "--set", "timeout=20m", "--property", "zone=a=b", "--parameter", "pool=x", "--service-account", "foo",
+		"--volume-types", "nfs", "--wait-for-first-consumer", "--allow-expansion", "--reclaim-policy", "Retain", "--dry-run", "client"}
+	got, err := runClass(t, append(args, "-o", "yaml")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/class.golden"
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || got != string(want) {
+		t.Errorf("%s differs (-update rewrites it), %v:\n%s", golden, err, got)
+	}
+	got, err = runClass(t, args...)
+	if want := `serviceaccount/foo (dry run)
+configmap/flex-pv-policy (dry run)
+configmap/disks (dry run)
+storageclass.storage.k8s.io/disks (dry run)
+granted in ConfigMap flex-system/flex-pv-policy to ServiceAccount flex-provisioners/foo:
+  foo.storageClasses: disks
+  foo.volumeTypes: nfs
+`; err != nil || got != want {
+		t.Errorf("it printed, %v:\n%s", err, got)
+	}
+}
+
+func TestClassIsRefused(t *testing.T) {
+	empty := t.TempDir()
+	good := []string{"disks", "--image", "example.com/x", "--volume-types", "nfs", "--dry-run", "client"}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "flexctl class: the name is missing; it names the StorageClass and the ConfigMap"},
+		{[]string{"a", "b"}, `flexctl class: unexpected argument "b": one class at a time`},
+		{append(good, "--dry-run", "maybe"), "flexctl class disks: --dry-run=maybe: write none, server or client"},
+		{append(good, "-o", "json"), "flexctl class disks: --output=json: write yaml, or leave it out"},
+		{append(good, "--property", "zone"), "flexctl class disks: --property=zone: write KEY=VALUE, each key once"},
+		{append(good, "--set", "a=b", "--property", "a=c"), "flexctl class disks: --set: key a is given twice"},
+		{append(good, "--set", "service-account-name=root"), "flexctl class disks: --set: service-account-name has an option of its own, --service-account"},
+		{append(good, "--set", "plugin-name=x"), "flexctl class disks: --set: plugin-name has an option of its own, --provisioner"},
+		{append(good, "--reclaim-policy", "Recycle"), "flexctl class disks: --reclaim-policy=Recycle: write Delete or Retain"},
+		{append(good, "--script-dir", empty), "flexctl class disks: --script-dir=" + empty + ": it has no file provision or provision.sh"},
+		{append(good, "--provision", empty+"/none"), "flexctl class disks: --provision: open " + empty + "/none: no such file or directory"},
+		{append(good, "--property", "imgae=x"), `flexctl class disks: data[imgae]: Forbidden: looks like a misspelling of the reserved key "image"*`},
+		{append([]string{"Disks"}, good[1:]...), "flexctl class Disks: *must be the name of a Kubernetes object*"},
+		{[]string{"disks", "--image", "example.com/x"}, "flexctl class disks: --volume-types: missing: say which types of volumes its pods may make, such as nfs"},
+		{[]string{"check"}, "flexctl class check: the name of the StorageClass is missing"},
+	} {
+		_, err := runClass(t, c.args...)
+		if err == nil || !matches(c.want, err.Error()) {
+			t.Errorf("%q: %v\nwant %s", c.args, err, c.want)
+		}
+	}
+}
+
+// matches compares with a text in which * stands for anything.
+func matches(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	if !strings.HasPrefix(text, parts[0]) {
+		return false
+	}
+	for _, part := range parts {
+		_, rest, found := strings.Cut(text, part)
+		if !found {
+			return false
+		}
+		text = rest
+	}
+	return true
+}
