@@ -45,7 +45,8 @@ func parsePodAnnotations(c *Config, value string, path *field.Path) (errs field.
 }
 
 // ownedDomains are those whose labels and annotations others act on: the dispatcher and its policies, Kubernetes, and what starts
-// containers. An annotation cdi.k8s.io gives a container a device, and one of crio.io or nri.io can.
+// containers. An annotation can choose a container's profile of AppArmor, and with the plugins of a runtime (crio.io, nri.io) give
+// it a device.
 var ownedDomains = []string{strings.TrimSuffix(contract.Prefix, "/"), "kubernetes.io", "k8s.io", "crio.io", "cri-o.io", "nri.io"}
 
 // ownedNames are beginnings of such names that are written the other way round.
