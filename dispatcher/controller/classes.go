@@ -117,9 +117,9 @@ func (c *Controller) judgeClass(class string) (j judgement, again time.Duration)
 	now := c.Now()
 	j, again = judge(class, maps, c.usesOf(class), c.ProvisionerName, now)
 	inForce := c.memory.setConfig(class, j, func() *configmaps.Config { return c.lastKept(class, maps) })
-	c.Recorder.Metrics.SetConfigOutdated(class, j.present, j.good == nil && inForce != nil)
-	if j.good == nil && inForce != nil {
-		reminder := outdated(class, maps, inForce)
+	reminder, old := outdated(class, maps, j, inForce)
+	c.Recorder.Metrics.SetConfigOutdated(class, j.present, old)
+	if old {
 		c.Recorder.RemindOfConfigMap(reminder.about, reminder.reason, reminder.text, now.Truncate(remindPeriod))
 		again = remindPeriod
 	}

@@ -101,16 +101,20 @@ func (c *Controller) keepGood(ctx context.Context, class string, j judgement) (a
 	return 0
 }
 
-// outdated says on a ConfigMap that the class runs on an older version of it, and how old that is.
-func outdated(class string, maps []*corev1.ConfigMap, inForce *configmaps.Config) complaint {
+// outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
+// stays in force.
+func outdated(class string, maps []*corev1.ConfigMap, j judgement, inForce *configmaps.Config) (complaint, bool) {
+	if j.good != nil || inForce == nil {
+		return complaint{}, false
+	}
 	about := maps[0]
 	for _, cm := range maps {
 		if cm.Name == inForce.Name {
 			about = cm
 		}
 	}
-	return complaint{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s is not in force until its faults are mended",
-		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}
+	return complaint{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
+		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}, about.Name != inForce.Name || about.ResourceVersion != inForce.ResourceVersion
 }
 
 // revisionChanged has the ConfigMap judged again that a kept version is of, so that one that somebody deletes is kept anew.
