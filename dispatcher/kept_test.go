@@ -55,7 +55,7 @@ func TestBrokenConfigOutlivesRestarts(t *testing.T) {
 		if again := p.told("ConfigOutdated"); again <= told {
 			t.Errorf("after an hour the event was written %d times, %d before", again, told)
 		}
-		if said := p.said("ConfigOutdated"); !strings.HasPrefix(said[0], `one: class "silver" runs on version `) || !strings.HasSuffix(said[0], " is not in force until its faults are mended") {
+		if said := p.said("ConfigOutdated"); !strings.HasPrefix(said[0], `one: class "silver" runs on version `) || !strings.HasSuffix(said[0], " has no effect until what is wrong is corrected") {
 			t.Errorf("the event says %q", said[0])
 		}
 
@@ -195,4 +195,29 @@ func (p tenants) told(reason string) (n int32) {
 		}
 	}
 	return n
+}
+
+// TestSecondConfigLeavesTheFirst: beside a second ConfigMap the first one stays in force, also in a dispatcher that comes later. It is no
+// older version of itself.
+func TestSecondConfigLeavesTheFirst(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		p.copyOf("silver", "silver")
+		p.configMap("one", "silver")
+		stop := p.dispatch()
+		p.play(5 * time.Second)
+		p.configMap("two", "silver")
+		p.play(5 * time.Second)
+		stop()
+		registry := prometheus.NewRegistry()
+		stop = p.dispatchWith(registry)
+		p.play(5 * time.Second)
+		p.outdated(registry, 0)
+		p.claim("a", "silver")
+		p.play(10 * time.Second)
+		p.askedFor("a", "example.com/one silver map[zone:west] map[]")
+		if said := p.said("ConfigOutdated"); len(said) > 0 || len(p.said("ConfigDuplicate")) == 0 {
+			t.Errorf("events say %q and %q", said, p.said("ConfigDuplicate"))
+		}
+		stop()
+	})
 }

@@ -231,8 +231,11 @@ func (o *Objects) judgeAnew(class string) classes.Judgement {
 		revisions := func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
 			return configmaps.RevisionsOf(o.Revisions, cm)
 		}
-		if j.Good, _ = classes.Kept(class, list, revisions); j.Good != nil {
-			j.Complaints = append(j.Complaints, classes.Outdated(class, list, j.Good))
+		inForce, _ := classes.Kept(class, list, revisions)
+		if complaint, old := classes.Outdated(class, list, j, inForce); old {
+			j.Complaints = append(j.Complaints, complaint)
+		}
+		if j.Good = inForce; inForce != nil {
 			j.Problem = ""
 		}
 	}

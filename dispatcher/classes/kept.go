@@ -26,14 +26,18 @@ func Kept(class string, maps []*corev1.ConfigMap, revisionsOf func(*corev1.Confi
 	return nil, passedOver
 }
 
-// Outdated says on a ConfigMap that the class runs on an older version of it, and how old that is.
-func Outdated(class string, maps []*corev1.ConfigMap, inForce *configmaps.Config) Complaint {
+// Outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
+// stays in force.
+func Outdated(class string, maps []*corev1.ConfigMap, j Judgement, inForce *configmaps.Config) (c Complaint, outdated bool) {
+	if j.Good != nil || inForce == nil {
+		return c, false
+	}
 	about := maps[0]
 	for _, cm := range maps {
 		if cm.Name == inForce.Name {
 			about = cm
 		}
 	}
-	return Complaint{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s is not in force until its faults are mended",
-		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}
+	return Complaint{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
+		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}, about.Name != inForce.Name || about.ResourceVersion != inForce.ResourceVersion
 }

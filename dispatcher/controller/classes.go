@@ -37,9 +37,9 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 	now := c.Now()
 	j, again = classes.Judge(class, maps, c.usesOf(class), c.ProvisionerName, now)
 	inForce := c.memory.setConfig(class, j, func() *configmaps.Config { return c.lastKept(class, maps) })
-	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, j.Good == nil && inForce != nil)
-	if j.Good == nil && inForce != nil {
-		reminder := classes.Outdated(class, maps, inForce)
+	reminder, old := classes.Outdated(class, maps, j, inForce)
+	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, old)
+	if old {
 		c.Recorder.RemindOfConfigMap(reminder.About, reminder.Reason, reminder.Text, now.Truncate(remindPeriod))
 		again = remindPeriod
 	}

@@ -45,7 +45,7 @@ func TestBrokenConfigOutlivesDispatcher(t *testing.T) {
 	class := s.class("a", setting{data: map[string]string{"zone": "west"}})
 	class.claim("before").bound(soon)
 	uid := class.edit(map[string]string{"zone": "east", "timeout": "never"})
-	s.told(soon, uid, "ConfigOutdated", fmt.Sprintf("class %q runs on version * of ConfigMap %s, the last valid one; version * is not in force until its faults are mended", class.name, class.id))
+	s.told(soon, uid, "ConfigOutdated", fmt.Sprintf("class %q runs on version * of ConfigMap %s, the last valid one; version * has no effect until what is wrong is corrected", class.name, class.id))
 	was := holder()
 	s.ok(killed(t.Context(), s.leader()))
 	s.newLeader(was)
