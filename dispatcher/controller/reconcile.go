@@ -175,15 +175,15 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	}
 	log := klog.FromContext(ctx)
 	c.memory.expect(s.UID, pod)
+	if order.Op == contract.Delete && s.Released && reconcile.Old(s.Volume, s.Now) {
+		c.memory.deletionBegan(s.ClassName, s.UID, s.Now) // the answer may be lost
+	}
 	now, err := c.writer.CreatePod(ctx, pod)
 	switch {
 	case err == nil:
 		c.memory.expect(s.UID, now)
 		log.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", pod.Annotations[contract.AnnClaim], "StorageClass", s.ClassName)
 		c.Recorder.Metrics.PodCreated(s.ClassName, order.Op)
-		if order.Op == contract.Delete && s.Released && reconcile.Old(s.Volume, s.Now) {
-			c.memory.deletionBegan(s.ClassName, s.UID, s.Now)
-		}
 	case apierrors.IsAlreadyExists(err):
 		log.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
 	default:

@@ -166,10 +166,12 @@ func removalBegun(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
 	})
 }
 
-// abandon is for attempts that nobody waits for and that came to no volume.
+// abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for them, and the names
+// of their pods keep others from making the first one again.
 func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	if running, ok := snapshot.Unfinished(provisions); ok {
 		if running.Pod.Spec.NodeName == "" || running.Outcome.Reason != podspec.ReasonNone {
+			p.Confirm = Everything
 			p.stop(running)
 		} else {
 			p.stopIfLate(s, running) // it may be about to create the volume: it may finish
@@ -180,6 +182,10 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		p.undo(s, provisions, made)
 		return
 	}
+	if len(provisions) > 0 {
+		p.Confirm = Everything
+	}
 	p.cleanUp(s, provisions...)
-	p.Forget = len(provisions) == 0
+	// A claim that waits for another provisioner comes back with its class, of which the claim itself says nothing.
+	p.Forget = len(provisions) == 0 && !(s.ClaimLives() && s.Claim.Spec.VolumeName == "")
 }

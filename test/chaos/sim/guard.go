@@ -150,24 +150,21 @@ func (w *World) podsOf(uid string) []*corev1.Pod {
 
 // refuse lets admission refuse one kind of writes for a while: a webhook does not answer, or forbids.
 func (w *World) refuse(a Action, mend func(func())) {
-	what := []string{"create pods", "change pods", "create persistentvolumes", "change persistentvolumes", "change persistentvolumeclaims"}[a.N%5]
+	what := []string{"create pods", "patch pods", "delete pods", "create persistentvolumes", "patch persistentvolumes", "delete persistentvolumes",
+		"patch persistentvolumeclaims"}[a.N%7]
 	w.trace.add("admin", "lets admission refuse to %s", what)
 	w.set(func() { w.refuses[what] = true })
 	mend(func() { w.set(func() { delete(w.refuses, what) }) })
 }
 
 func (w *World) refusal(r *apiserver.Request) error {
-	verb := "change"
-	if r.Verb == "create" {
-		verb = "create"
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !r.Writes() || !w.refuses[verb+" "+r.Resource] {
+	if !w.refuses[r.Verb+" "+r.Resource] {
 		return nil
 	}
 	if len(r.Named())%2 == 0 {
-		return apiserver.Status(403, metav1.StatusReasonForbidden, fmt.Sprintf("admission webhook \"chaos\" denied the request to %s %s", verb, r.Named()))
+		return apiserver.Status(403, metav1.StatusReasonForbidden, fmt.Sprintf("admission webhook \"chaos\" denied the request to %s %s", r.Verb, r.Named()))
 	}
 	return apiserver.Status(500, metav1.StatusReasonInternalError, "Internal error occurred: failed calling webhook \"chaos\": context deadline exceeded")
 }

@@ -103,7 +103,7 @@ var laterThemes = []theme{
 	{"old-lists", map[string]float64{"exit-1": 0.5}, []string{"dispatcher-old-lists", "claim-delete", "claim-expand"}, 6, nil},
 	{"late", map[string]float64{"backend-late": 1, "pod-killed": 0.15}, []string{"claim-delete"}, 3, nil},
 	{"lost-node", map[string]float64{"exit-1": 0.8}, []string{"node-lost"}, 2, spare},
-	{"kubelet-rejects", map[string]float64{"kubelet-rejects": 1}, []string{"node-dead", "claim-delete"}, 6, nil},
+	{"kubelet-rejects", map[string]float64{"kubelet-rejects": 1}, []string{"node-dead", "node-dead", "config-identity", "claim-delete"}, 12, nil},
 	{"foreign", map[string]float64{"exit-1": 0.5}, []string{"class-foreign"}, 3, nil},
 	{"admission", nil, []string{"admission-refuses"}, 4, nil},
 	{"other-class", map[string]float64{"other-class": 0.5, "binder-slow": 1}, nil, 0, alike},

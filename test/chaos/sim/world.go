@@ -50,7 +50,7 @@ type World struct {
 	retained     map[string]time.Time            // since when volumes are to be retained, by name
 	oldDeletes   map[string]map[string]time.Time // deletes of old volumes, by process and class, and by volume
 	late         map[string]bool                 // volumes whose storage was asked for by a container that was killed
-	refuses      map[string]bool                 // what admission refuses: "create pods", "change pods"
+	refuses      map[string]bool                 // what admission refuses: "create pods", "patch pods"
 	everBound    map[string]bool                 // volumes that may hold data, by name
 	givenBack    map[string]bool                 // volumes that an administrator no longer retains, by name
 	kept         map[string]bool                 // storage whose volume an administrator keeps or dropped, by name

@@ -26,6 +26,8 @@ import (
 type stage struct {
 	client kubernetes.Interface
 	record *record
+	// compact forgets the history of the API server.
+	compact func() error
 }
 
 const class, tenants = "class-0", "team"
@@ -82,12 +84,12 @@ func (s *stage) setUp(ctx context.Context) error {
 func (s *stage) setUpClass(ctx context.Context) error {
 	policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
 	if _, err := s.client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class},
-		Provisioner: contract.ProvisionerName, ReclaimPolicy: &policy, VolumeBindingMode: &mode}, metav1.CreateOptions{}); err != nil {
+		Provisioner: contract.ProvisionerName, ReclaimPolicy: &policy, VolumeBindingMode: &mode, AllowVolumeExpansion: new(true)}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	_, err := s.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Create(ctx, &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: class, Labels: map[string]string{"storage-class": class, "type": "provisioner-config"}},
-		Data:       map[string]string{"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner", "zone": "a"},
+		Data:       map[string]string{"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner", "zone": "a", "expandable": "true"},
 	}, metav1.CreateOptions{})
 	return err
 }
@@ -117,7 +119,7 @@ func (p *play) givesUp() {
 }
 
 func (p *play) podName(op contract.Operation, n int) string {
-	prefix := map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del"}[op]
+	prefix := map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp"}[op]
 	return fmt.Sprintf("%s-%s-%d", prefix, p.claim.UID, n)
 }
 
@@ -247,4 +249,57 @@ func (p *play) podsGo() {
 		}
 		return err
 	})
+}
+
+// fails lets the next calls of a kind fail.
+func (p *play) fails(what string, faults ...fault) {
+	p.record.mu.Lock()
+	defer p.record.mu.Unlock()
+	p.record.faults[what] = faults
+}
+
+// grows is the user who asks for more.
+func (p *play) grows(size string) {
+	p.t.Helper()
+	_, err := p.client.CoreV1().PersistentVolumeClaims(tenants).Patch(p.t.Context(), p.claim.Name, types.MergePatchType,
+		fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size), metav1.PatchOptions{})
+	p.must("ask for more", err)
+}
+
+// has waits until the claim has so much.
+func (p *play) has(size string) {
+	p.t.Helper()
+	p.until("wait for "+size, func(ctx context.Context) error {
+		c, err := p.client.CoreV1().PersistentVolumeClaims(tenants).Get(ctx, p.claim.Name, metav1.GetOptions{})
+		if err == nil && c.Status.Capacity.Storage().String() != size {
+			err = fmt.Errorf("it has %s", c.Status.Capacity.Storage())
+		}
+		return err
+	})
+}
+
+// forgets compacts the API server's history while all watches are cut and a ConfigMap changes, so that the dispatcher cannot go on from
+// where it was. A list of then, and a watch from then, is answered with what is gone.
+func (p *play) forgets() {
+	p.t.Helper()
+	maps := p.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+	before, err := maps.Get(p.t.Context(), class, metav1.GetOptions{})
+	p.must("get ConfigMap", err)
+	_, err = maps.Patch(p.t.Context(), class, types.MergePatchType, []byte(`{"data":{"zone":"b"}}`), metav1.PatchOptions{})
+	p.must("change ConfigMap", err)
+	p.must("compact", p.compact())
+	p.record.cutWatches()
+	_, err = maps.List(p.t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+	if !apierrors.IsResourceExpired(err) {
+		p.t.Errorf("a list of what is gone: %v", err)
+	}
+	watch, err := maps.Watch(p.t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+	if err == nil { // it says so in its first event
+		defer watch.Stop()
+		e := <-watch.ResultChan()
+		err = apierrors.FromObject(e.Object)
+	}
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+		p.t.Errorf("a watch from what is gone: %v", err)
+	}
 }

@@ -3,12 +3,20 @@
 package likeness
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -17,11 +25,22 @@ type record struct {
 	next  http.RoundTripper
 	mu    sync.Mutex
 	calls []call
+	// faults are what goes wrong next, by verb and resource: "create pods".
+	faults map[string][]fault
+	// cut, once closed, breaks the watches that were begun before.
+	cut chan struct{}
+}
+
+// fault is what becomes of a call: an answer of an API server in trouble, or none (code 0), before the call takes effect or after.
+type fault struct {
+	after bool
+	code  int
 }
 
 type call struct {
 	verb, resource, name string
 	code                 int
+	body, reason         string // what was sent, and why it was refused
 }
 
 // RoundTrip notes the calls about claims, volumes and pods, other than those of informers.
@@ -33,25 +52,97 @@ func (r *record) RoundTrip(hr *http.Request) (*http.Response, error) {
 		copied.Body = nil
 	}
 	asked, err := apiserver.Read(copied)
-	response, failed := r.next.RoundTrip(hr)
-	if err != nil || failed != nil {
+	if err != nil || !slices.Contains([]string{apiserver.Pods, apiserver.Claims, apiserver.Volumes}, asked.Resource) || asked.Subresource == "log" || asked.Verb == "watch" {
+		response, failed := r.next.RoundTrip(hr)
+		if failed == nil && asked != nil && asked.Verb == "watch" {
+			r.mu.Lock()
+			response.Body = &breakable{response.Body, r.cut}
+			r.mu.Unlock()
+		}
 		return response, failed
 	}
-	if slices.Contains([]string{apiserver.Pods, apiserver.Claims, apiserver.Volumes}, asked.Resource) && asked.Subresource != "log" {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		name := asked.Named()
-		if asked.Verb == "list" {
-			name = hr.URL.Query().Get("labelSelector")
-		}
-		r.calls = append(r.calls, call{asked.Verb, asked.Resource, name, response.StatusCode})
+	c := call{verb: asked.Verb, resource: asked.Resource, name: asked.Named(), body: string(asked.Body())}
+	if asked.Verb == "list" {
+		c.name = hr.URL.Query().Get("labelSelector")
 	}
-	return response, nil
+	response, failed := r.send(hr, asked.Verb+" "+asked.Resource)
+	if failed == nil {
+		c.code = response.StatusCode
+		c.reason = reasonOf(response)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.calls = append(r.calls, c)
+	return response, failed
+}
+
+func (r *record) send(hr *http.Request, what string) (*http.Response, error) {
+	r.mu.Lock()
+	var drawn *fault
+	if of := r.faults[what]; len(of) > 0 {
+		drawn, r.faults[what] = &of[0], of[1:]
+	}
+	r.mu.Unlock()
+	if drawn == nil || drawn.after {
+		response, err := r.next.RoundTrip(hr)
+		if err != nil || drawn == nil {
+			return response, err
+		}
+		_ = response.Body.Close()
+	}
+	if drawn.code == 0 {
+		return nil, syscall.ECONNRESET
+	}
+	code, answer := apiserver.Failure(apiserver.Status(drawn.code, metav1.StatusReasonInternalError, "a fault of the test"))
+	return apiserver.Respond(hr, code, answer), nil
+}
+
+// reasonOf is why a request was refused. The answer can be read once more.
+func reasonOf(response *http.Response) string {
+	if response.StatusCode < 300 {
+		return ""
+	}
+	data, err := io.ReadAll(response.Body)
+	_ = response.Body.Close()
+	response.Body = io.NopCloser(bytes.NewReader(data))
+	var status metav1.Status
+	if err != nil || json.Unmarshal(data, &status) != nil {
+		return string(data)
+	}
+	return string(status.Reason)
+}
+
+// breakable is a watch that ends when cut is closed.
+type breakable struct {
+	io.ReadCloser
+	cut <-chan struct{}
+}
+
+// Read implements io.Reader. The body is closed to end a read that waits.
+func (b *breakable) Read(p []byte) (int, error) {
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-b.cut:
+			_ = b.Close()
+		case <-done:
+		}
+	}()
+	return b.ReadCloser.Read(p)
+}
+
+// cutWatches breaks all watches.
+func (r *record) cutWatches() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	close(r.cut)
+	r.cut = make(chan struct{})
 }
 
 // of is what was done about a claim: what was read before anything was created; what was created, in that order; and which
-// writes each object saw, with their answers. How often and in which order they came, what was read later, and whether
-// somebody writes to what is gone, is a matter of when watches arrive.
+// writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, and
+// whether somebody writes to what is gone, is a matter of when watches arrive.
 func (r *record) of(claim, uid string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +163,11 @@ func (r *record) of(claim, uid string) string {
 		if done[object] == nil {
 			objects = append(objects, object)
 		}
-		if answered := fmt.Sprintf("%s -> %d", c.verb, c.code); !slices.Contains(done[object], answered) {
+		answered := fmt.Sprintf("%s -> %d %s", c.verb, c.code, c.reason)
+		if !reads {
+			answered += " " + likely.ReplaceAllString(strings.ReplaceAll(c.body, uid, claim), "X")
+		}
+		if !slices.Contains(done[object], answered) {
 			done[object] = append(done[object], answered)
 		}
 	}
@@ -80,7 +175,12 @@ func (r *record) of(claim, uid string) string {
 	lines := []string{"created " + strings.Join(created, ", ")}
 	for _, object := range objects {
 		slices.Sort(done[object])
-		lines = append(lines, object+": "+strings.Join(done[object], ", "))
+		lines = append(lines, object+":\n  "+strings.Join(done[object], "\n  "))
 	}
 	return strings.Join(lines, "\n")
 }
+
+// likely is what differs between two API servers by nature: UIDs, versions, times and what is signed; and whether a pod had ended when it
+// was deleted, which is a matter of when watches arrive too.
+var likely = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|resourceVersion\\*"?: ?\\*"\d+\\*"|"gracePeriodSeconds":0,|` +
+	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|` + regexp.QuoteMeta(contract.AnnRecord) + `"?: ?"?[A-Za-z0-9+/=:_.-]+|/\d+@`)
