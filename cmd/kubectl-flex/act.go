@@ -24,7 +24,8 @@ func newRetry(o *options) *cobra.Command {
 		Use:   "retry CLAIM|PV",
 		Short: "Ask for the next attempt now",
 		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt: where that fails
-too, the delays go on growing. It takes the verb administer on provisioners.flex-provisioner.io.`,
+too, the delays go on growing. It takes the right to patch pods in the provisioners' namespace, and the verb administer
+on provisioners.flex-provisioner.io.`,
 		Example:           "  kubectl flex retry data",
 		Args:              args(1, 1, "the name of a claim or a volume"),
 		ValidArgsFunction: o.completeNames,
