@@ -72,9 +72,10 @@ uninstall() {
 }
 
 # apply installs as a field manager of its own: what others put into shared objects stays there. Policies that another checkout left
-# may refuse the allow-list until those of this one are in force.
+# go first: variables of theirs would stay in ours, and they may refuse the allow-list until those of this one are in force.
 apply() {
 	local i
+	kubectl delete validatingadmissionpolicies,mutatingadmissionpolicies -l app.kubernetes.io/part-of=flex-provisioner > "$OUT/apply.log" 2>&1
 	for i in 1 2 3 4 5; do
 		! kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -k "$1" > "$OUT/apply.log" 2>&1 || return 0
 		sleep 2
