@@ -56,7 +56,10 @@ install() {
 
 uninstall() {
 	local of
-	kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found
+	if wanted cinder-iscsi; then
+		kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found
+		test/cinder/down.sh
+	fi
 	kubectl delete -f "$HERE/classes/storageclasses.yaml" --ignore-not-found
 	for of in nfs-subdir hostpath cinder-iscsi; do
 		kubectl delete storageclass "$of" --ignore-not-found
