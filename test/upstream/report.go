@@ -64,9 +64,11 @@ func statesOf(class string, specs []spec) (map[string]State, error) {
 			states[name] = Passed
 		case s.State == "skipped" && s.Failure.Message == "", s.State == "pending":
 			// not asked for
+		case s.State == "interrupted", s.State == "timedout" && s.Failure.Message == "A suite timeout occurred":
+			states[name] = NotRun // the run ended before the test
 		case s.State == "skipped":
 			states[name] = Skipped
-		default: // failed, timedout, panicked, interrupted, aborted
+		default: // failed, panicked, aborted, or timedout by a limit of the test's own
 			states[name] = Failed
 		}
 	}

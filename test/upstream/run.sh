@@ -56,7 +56,10 @@ install() {
 
 uninstall() {
 	local of
-	kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found
+	if wanted cinder-iscsi; then
+		kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found
+		test/cinder/down.sh
+	fi
 	kubectl delete -f "$HERE/classes/storageclasses.yaml" --ignore-not-found
 	for of in nfs-subdir hostpath cinder-iscsi; do
 		kubectl delete storageclass "$of" --ignore-not-found
@@ -72,9 +75,10 @@ uninstall() {
 }
 
 # apply installs as a field manager of its own: what others put into shared objects stays there. Policies that another checkout left
-# may refuse the allow-list until those of this one are in force.
+# go first: variables of theirs would stay in ours, and they may refuse the allow-list until those of this one are in force.
 apply() {
 	local i
+	kubectl delete validatingadmissionpolicies,mutatingadmissionpolicies -l app.kubernetes.io/part-of=flex-provisioner > "$OUT/apply.log" 2>&1
 	for i in 1 2 3 4 5; do
 		! kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -k "$1" > "$OUT/apply.log" 2>&1 || return 0
 		sleep 2

@@ -21,7 +21,7 @@ const (
 	Skipped State = "skipped"
 	// NotDefined is a test that the suite has for other drivers alone, since the class's file says that it cannot do it.
 	NotDefined State = "not defined"
-	// NotRun is a test that a run should have run, and did not.
+	// NotRun is a test that a run should have run, and did not, or not to its end.
 	NotRun State = "not run"
 )
 

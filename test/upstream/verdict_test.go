@@ -94,14 +94,15 @@ func TestStatesOf(t *testing.T) {
 		it("fails", "failed", "no"),
 		it("panics", "panicked", "no"),
 		it("takes too long", "timedout", "no"),
-		it("is interrupted", "interrupted", "no"),
+		it("is interrupted", "interrupted", "Interrupted by User"),
+		it("is cut off", "timedout", "A suite timeout occurred"),
 		it("cannot", "skipped", "the driver does not"),
 		it("is not in focus", "skipped", ""),
 		{ContainerHierarchyTexts: []string{"other"}, LeafNodeText: "test", LeafNodeType: "It", State: "failed"},
 		{LeafNodeType: "SynchronizedBeforeSuite", State: "passed"},
 	}
 	want := map[string]State{}
-	for name, state := range map[string]State{"passes": Passed, "fails": Failed, "panics": Failed, "takes too long": Failed, "is interrupted": Failed, "cannot": Skipped} {
+	for name, state := range map[string]State{"passes": Passed, "fails": Failed, "panics": Failed, "takes too long": Failed, "is interrupted": NotRun, "is cut off": NotRun, "cannot": Skipped} {
 		want["[Testpattern: x] "+name] = state
 	}
 	got, err := statesOf("disks", specs)
