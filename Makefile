@@ -46,7 +46,8 @@ test-unit: ## what needs nothing but Go
 	cd tools && go test -race ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
-	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/
+	@test/cluster/packages.sh btrfs-progs
+	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
@@ -67,6 +68,12 @@ test-e2e: cluster-up images ## against three real nodes, with volumes of a real 
 
 test-attack: cluster-up images ## what attackers try, from six points of view
 	go test -count=1 -timeout 20m -tags e2e ./test/attack
+
+test-upstream: export ISCSI = 1
+test-upstream: export NODES = 3
+test-upstream: export SPARE = 1
+test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes; ONLY=nfs-subdir, FOCUS=regexp
+	test/upstream/run.sh
 
 fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 	test/fuzz.sh
@@ -104,7 +111,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
@@ -137,3 +144,4 @@ bin/images/flex-provisioner.tar: bin/licences/flex-provisioner
 bin/images/flexctl.tar: bin/licences/flexctl
 bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/licences/flexctl images/shell/image.yaml
 bin/images/cinder-iscsi.tar: bin/licences/cinder-iscsi
+bin/images/btrfs.tar: bin/licences/btrfs

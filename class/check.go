@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
 
@@ -130,55 +131,17 @@ func (k *check) account(name string, config *configmaps.Config) {
 	k.read("ServiceAccount "+k.at.Namespace+"/"+account, k.path(k.at.Namespace, "serviceaccounts", account), "create it", &metav1.PartialObjectMetadata{})
 	k.right(account)
 	var list corev1.ConfigMap
-	if !k.read("ConfigMap "+k.at.System+"/"+AllowList, k.path(k.at.System, "configmaps", AllowList), "apply deploy/base", &list) {
+	if !k.read("ConfigMap "+k.at.System+"/"+allowlist.Name, k.path(k.at.System, "configmaps", allowlist.Name), "apply deploy/base", &list) {
 		return
 	}
+	lines := allowlist.Of(list.Data, account)
 	k.report.Grants = map[string]string{}
-	for key, value := range list.Data {
-		if strings.HasPrefix(key, account+".") && !strings.Contains(strings.TrimPrefix(key, account+"."), ".") {
-			k.report.Grants[key] = value
-		}
+	for setting, value := range lines {
+		k.report.Grants[account+"."+setting] = value
 	}
-	for _, lack := range ungranted(name, config, func(setting string) []string { return items(list.Data[account+"."+setting]) }) {
-		k.lacks("ConfigMap %s/%s: data[%s.%s] %s", k.at.System, AllowList, account, lack[0], lack[1])
+	for _, lack := range lines.Lacks(name, config) {
+		k.lacks("ConfigMap %s/%s: data[%s.%s] %s", k.at.System, allowlist.Name, account, lack.Setting, lack.What)
 	}
-}
-
-// ungranted are the settings that lack something, and what.
-func ungranted(class string, config *configmaps.Config, granted func(setting string) []string) (lacks [][2]string) {
-	if !slices.ContainsFunc(granted("storageClasses"), func(entry string) bool { return covers(entry, class) }) {
-		lacks = append(lacks, [2]string{"storageClasses", "does not have " + class + ": its pods may create no volume"})
-	}
-	types := granted("volumeTypes")
-	if len(types) == 0 {
-		lacks = append(lacks, [2]string{"volumeTypes", "is missing: its pods may create no volume"})
-	}
-	for _, need := range []struct{ kind, setting string }{{"hostPath", "pathPrefixes"}, {"local", "pathPrefixes"}, {"csi", "csiDrivers"}} {
-		if slices.Contains(types, need.kind) && len(granted(need.setting)) == 0 {
-			lacks = append(lacks, [2]string{need.setting, "is missing: volumes of type " + need.kind + " need it"})
-		}
-	}
-	for _, path := range config.HostPaths {
-		if !slices.ContainsFunc(granted("hostPaths"), func(allowed string) bool {
-			return path == allowed || strings.HasPrefix(path, strings.TrimSuffix(allowed, "/")+"/")
-		}) {
-			lacks = append(lacks, [2]string{"hostPaths", "does not have " + path + ", which host-path asks for"})
-		}
-	}
-	return lacks
-}
-
-// covers says that an entry of storageClasses stands for the class, as the policy on volumes reads it.
-func covers(entry, class string) bool {
-	prefix, open := strings.CutSuffix(entry, "*")
-	if !open || strings.Contains(prefix, "*") || len(prefix) < 2 || !strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, ".") {
-		return entry == class
-	}
-	return strings.HasPrefix(class, prefix)
-}
-
-func items(value string) []string {
-	return slices.DeleteFunc(strings.Split(strings.ReplaceAll(value, " ", ""), ","), func(item string) bool { return item == "" })
 }
 
 // right asks whether the ServiceAccount may create volumes at all. What it may create is the policies' to say.

@@ -12,12 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
-
-// AllowList is the ConfigMap in which administrators say what volumes may be.
-const AllowList = "flex-pv-policy"
 
 // Class is what an administrator says of a class. Name, Image and VolumeTypes are required.
 type Class struct {
@@ -98,8 +96,8 @@ func (c Class) Objects() ([]Object, error) {
 	return []Object{
 		{"serviceaccount", c.Place.Namespace, account, &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: account}, AutomountServiceAccountToken: &no}, core(c.Place.Namespace, "serviceaccounts", account)},
-		{"configmap", c.Place.System, AllowList, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.System, Name: AllowList}, Data: c.lines()}, core(c.Place.System, "configmaps", AllowList)},
+		{"configmap", c.Place.System, allowlist.Name, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.System, Name: allowlist.Name}, Data: c.lines()}, core(c.Place.System, "configmaps", allowlist.Name)},
 		{"configmap", c.Place.Namespace, c.Name, cm, core(c.Place.Namespace, "configmaps", c.Name)},
 		{"storageclass.storage.k8s.io", "", c.Name, terms, "/apis/storage.k8s.io/v1/storageclasses/" + c.Name},
 	}, nil
@@ -129,5 +127,5 @@ func (c Class) Granted() string {
 	for _, key := range slices.Sorted(maps.Keys(lines)) {
 		granted = append(granted, fmt.Sprintf("  %s: %s", key, lines[key]))
 	}
-	return fmt.Sprintf("granted in ConfigMap %s/%s to ServiceAccount %s/%s:\n%s", c.Place.System, AllowList, c.Place.Namespace, c.account(), strings.Join(granted, "\n"))
+	return fmt.Sprintf("granted in ConfigMap %s/%s to ServiceAccount %s/%s:\n%s", c.Place.System, allowlist.Name, c.Place.Namespace, c.account(), strings.Join(granted, "\n"))
 }

@@ -61,13 +61,28 @@ type Config struct {
 	Resources corev1.ResourceRequirements
 	// RunAsUser is the pod's user; 0 means root and nil the default, 65532.
 	RunAsUser *int64
+	// UserOfNamespace says that the pod states no user: the cluster chooses one, by the pod's namespace, or else the image.
+	// RunAsUser is nil then.
+	UserOfNamespace bool
+	// Capabilities are Linux capabilities of the container, without CAP_, beside those that root has. Only root has any.
+	Capabilities []corev1.Capability
+	// Privileged makes the container privileged.
+	Privileged bool
+	// HostNetwork puts the pod into the network of its node.
+	HostNetwork bool
 	// Secrets are names of Secrets in the ConfigMap's namespace that are mounted as files.
 	Secrets []string
-	// HostPaths are directories of the node, absolute and clean, mounted at the same path. The dispatcher's flag allows
-	// each of them.
-	HostPaths []string
+	// HostPaths are directories of the node, mounted at the same path.
+	HostPaths []HostPath
 	// MountClaims are claims of the ConfigMap's namespace that are mounted into the pod.
 	MountClaims []ClaimMount
+	// Devices are claims of the ConfigMap's namespace that the container has as devices, at a path below /dev.
+	Devices []ClaimMount
+	// PriorityClassName is the pod's PriorityClass, empty for the cluster's default.
+	PriorityClassName string
+	// PodLabels and PodAnnotations are the pod's, beside the dispatcher's own. None has a name that Kubernetes, a container
+	// runtime or the dispatcher acts on.
+	PodLabels, PodAnnotations map[string]string
 	// Provision and Delete are inline scripts: both are set or neither. Expand needs both.
 	Provision, Delete, Expand string
 	// Expandable says that the class's provisioner can expand volumes: it has the inline script Expand, or an image that
@@ -89,8 +104,22 @@ type Config struct {
 	ShowLogs bool
 }
 
-// ClaimMount is a claim and the absolute, clean path that it is mounted at.
+// ClaimMount is a claim and the absolute, clean path that the pod has it at.
 type ClaimMount struct{ Claim, Path string }
+
+// HostPath is a directory of the node, absolute and clean, and whether the pod may only read it.
+type HostPath struct {
+	Path     string
+	ReadOnly bool
+}
+
+// String is the directory as it is written in the ConfigMap and in the allow-list.
+func (h HostPath) String() string {
+	if h.ReadOnly {
+		return h.Path + readOnly
+	}
+	return h.Path
+}
 
 // Parse checks a provisioner ConfigMap. It returns either a Config or every fault there is, in a stable order: first the
 // metadata, then reserved keys in the order of the reference, then properties by name.
@@ -102,6 +131,7 @@ func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	errs = append(errs, checkScripts(cm.Data)...)
 	errs = append(errs, c.checkExpand(cm.Data)...)
 	errs = append(errs, c.checkMounts()...)
+	errs = append(errs, c.checkCapabilities()...)
 	errs = append(errs, c.parseProperties(cm.Data)...)
 	errs = append(errs, checkBinary(cm.BinaryData)...)
 	if len(errs) > 0 {

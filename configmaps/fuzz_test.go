@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -97,7 +98,10 @@ func checkInvariants(t *testing.T, cm *corev1.ConfigMap, c *Config) {
 func checkPodInvariants(t *testing.T, c *Config) {
 	t.Helper()
 	paths := map[string]bool{"/tmp": true}
-	mounted := append([]string{}, c.HostPaths...)
+	var mounted []string
+	for _, h := range c.HostPaths {
+		mounted = append(mounted, h.Path)
+	}
 	for _, m := range c.MountClaims {
 		mounted = append(mounted, m.Path)
 	}
@@ -107,8 +111,23 @@ func checkPodInvariants(t *testing.T, c *Config) {
 		}
 		paths[p] = true
 	}
-	if len(c.HostPaths) > maxItems || len(c.MountClaims) > maxItems || len(c.Secrets) > maxItems || len(c.AccessModes) == 0 || len(c.VolumeModes) == 0 {
+	if len(c.HostPaths) > maxItems || len(c.MountClaims) > maxItems || len(c.Devices) > maxItems || len(c.Capabilities) > maxItems || len(c.Secrets) > maxItems || len(c.AccessModes) == 0 || len(c.VolumeModes) == 0 {
 		t.Errorf("lengths of lists: %+v", c)
+	}
+	for _, d := range c.Devices {
+		if filepath.Dir(d.Path) != "/dev" {
+			t.Errorf("device %q was accepted", d.Path)
+		}
+	}
+	for _, names := range []map[string]string{c.PodLabels, c.PodAnnotations} {
+		for key := range names {
+			if len(names) > maxItems || len(validation.IsQualifiedName(key)) > 0 || strings.HasPrefix(key, contract.Prefix) || strings.Contains(key, ".k8s.io/") {
+				t.Errorf("the pod's %q was accepted", key)
+			}
+		}
+	}
+	if !c.Root() && len(c.Capabilities) > 0 || c.UserOfNamespace && c.RunAsUser != nil || strings.HasPrefix(c.PriorityClassName, "system-") {
+		t.Errorf("privileges: %+v", c)
 	}
 	for name, limit := range c.Resources.Limits {
 		if request, ok := c.Resources.Requests[name]; limit.Sign() <= 0 || ok && request.Cmp(limit) > 0 {

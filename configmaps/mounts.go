@@ -2,6 +2,8 @@ package configmaps
 
 import (
 	"path"
+	"regexp"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -13,22 +15,40 @@ import (
 // handed another request or token; above, the node's directories would get ours.
 var ownPaths = []string{contract.RequestDir, contract.BinDir, contract.TokenDir, contract.SecretsDir, "/run/secrets", "/proc"}
 
+// readOnly ends a directory that may only be read.
+const readOnly = ":ro"
+
 func parseHostPaths(c *Config, value string, at *field.Path) field.ErrorList {
-	paths, errs := list(value, at)
-	for i, p := range paths {
-		errs = append(errs, checkMountPath(p, p, at.Index(i))...)
+	items, errs := list(value, at)
+	for i, item := range items {
+		p, only := strings.CutSuffix(item, readOnly)
+		errs = append(errs, checkMountPath(item, p, at.Index(i))...)
+		if slices.Contains(c.HostPaths, HostPath{Path: p, ReadOnly: !only}) {
+			errs = append(errs, field.Duplicate(at.Index(i), p))
+		}
+		c.HostPaths = append(c.HostPaths, HostPath{Path: p, ReadOnly: only})
 	}
-	c.HostPaths = paths
 	return errs
 }
 
-func parseMountClaims(c *Config, value string, at *field.Path) field.ErrorList {
+func parseMountClaims(c *Config, value string, at *field.Path) (errs field.ErrorList) {
+	c.MountClaims, errs = claimMounts(value, at, "a claim and where to mount it, such as exports:/exports", checkMountPath)
+	return errs
+}
+
+func parseDevices(c *Config, value string, at *field.Path) (errs field.ErrorList) {
+	c.Devices, errs = claimMounts(value, at, "a claim and its device, such as disk:/dev/disk", checkDevicePath)
+	return errs
+}
+
+// claimMounts reads a list of claims with their paths, each of which checkPath judges.
+func claimMounts(value string, at *field.Path, form string, checkPath func(item, p string, at *field.Path) field.ErrorList) (mounts []ClaimMount, errs field.ErrorList) {
 	items, errs := list(value, at)
 	claims := map[string]bool{}
 	for i, item := range items {
 		claim, p, found := strings.Cut(item, ":")
 		if !found {
-			errs = append(errs, field.Invalid(at.Index(i), item, "must be a claim and where to mount it, such as exports:/exports"))
+			errs = append(errs, field.Invalid(at.Index(i), item, "must be "+form))
 			continue
 		}
 		if claims[claim] {
@@ -36,11 +56,28 @@ func parseMountClaims(c *Config, value string, at *field.Path) field.ErrorList {
 		}
 		claims[claim] = true
 		errs = append(errs, checkObjectName(claim, at.Index(i))...)
-		errs = append(errs, checkMountPath(item, p, at.Index(i))...)
-		c.MountClaims = append(c.MountClaims, ClaimMount{Claim: claim, Path: p})
+		errs = append(errs, checkPath(item, p, at.Index(i))...)
+		mounts = append(mounts, ClaimMount{Claim: claim, Path: p})
 	}
-	return errs
+	return mounts, errs
 }
+
+// ownDevices are what every container has in /dev.
+var ownDevices = []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"}
+
+// checkDevicePath checks the path p that the item names. A device lies right in /dev, under a name that no container has.
+func checkDevicePath(item, p string, at *field.Path) field.ErrorList {
+	dir, name := path.Split(p)
+	switch {
+	case dir != "/dev/" || !deviceName.MatchString(name):
+		return field.ErrorList{field.Invalid(at, item, "must have a path /dev/NAME, of letters, digits, '-', '_' and '.'")}
+	case slices.Contains(ownDevices, name):
+		return field.ErrorList{field.Invalid(at, item, "would hide /dev/"+name+", which every container has; name another device")}
+	}
+	return nil
+}
+
+var deviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // checkMountPath checks the path p that the item names.
 func checkMountPath(item, p string, at *field.Path) field.ErrorList {
@@ -63,19 +100,29 @@ func within(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// checkMounts checks what host-path and mount-claims cannot tell alone: that no two mounts share a path. Which directories of nodes a
-// class may have, an admission policy decides when its pods are created.
+// checkMounts checks what no key can tell alone: that no two mounts share a path, and no device and mount a claim. Which
+// directories and devices a class may have, an admission policy decides when its pods are created.
 func (c *Config) checkMounts() field.ErrorList {
 	var errs field.ErrorList
-	taken := map[string]bool{}
-	for _, p := range c.HostPaths {
-		taken[p] = true
+	paths, claims := map[string]bool{}, map[string]bool{}
+	for _, h := range c.HostPaths {
+		paths[h.Path] = true
 	}
 	for _, m := range c.MountClaims {
-		if taken[m.Path] {
+		if paths[m.Path] {
 			errs = append(errs, field.Duplicate(dataPath.Key(keyMountClaims), m.Path))
 		}
-		taken[m.Path] = true
+		paths[m.Path], claims[m.Claim] = true, true
+	}
+	devices := map[string]bool{}
+	for _, d := range c.Devices {
+		if claims[d.Claim] {
+			errs = append(errs, field.Invalid(dataPath.Key(keyDevices), d.Claim, "is mounted by "+keyMountClaims+" already: a claim is a file system or a device"))
+		}
+		if devices[d.Path] {
+			errs = append(errs, field.Duplicate(dataPath.Key(keyDevices), d.Path))
+		}
+		devices[d.Path] = true
 	}
 	return errs
 }

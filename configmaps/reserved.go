@@ -13,9 +13,12 @@ import (
 const (
 	keyPluginName   = "plugin-name"
 	keyStorageClass = "storage-class"
+	keyRunAsUser    = "run-as-user"
+	keyCapabilities = "capabilities"
 	keyServiceToken = "service-token"
 	keyHostPath     = "host-path"
 	keyMountClaims  = "mount-claims"
+	keyDevices      = "devices"
 	keyProvision    = "provision"
 	keyDelete       = "delete"
 	keyExpand       = "expand"
@@ -82,14 +85,28 @@ var reserved = []reservedKey{
 		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.ImagePullSecrets })},
 	{name: "resources", meaning: "what the container asks for and may use; what is not given is as in the default, but never contradicts what is", form: "YAML `{requests: …, limits: …}` of cpu, memory, ephemeral-storage",
 		preset: "{requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 256Mi}}", parse: parseResources},
-	{name: "run-as-user", meaning: "the pod's user; 0 is root", form: "number, 0 to 2147483647",
+	{name: keyRunAsUser, meaning: "the pod's user; 0 is root, and takes the privilege `root`; `namespace` states none, so that the cluster chooses one, as OpenShift does, or the image", form: "number, 0 to 2147483647, or namespace",
 		absent: "65532", parse: parseRunAsUser},
+	{name: keyCapabilities, meaning: "Linux capabilities of the container, beside those of root; each takes the privilege `capability/NAME`", form: "names without CAP_, at most 16; only with `run-as-user: \"0\"`",
+		absent: "none", parse: parseCapabilities},
+	{name: "privileged", meaning: "the container is privileged, and can do on the node what its user can; takes the privilege `privileged`", form: "true or false",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Privileged })},
+	{name: "host-network", meaning: "the pod is in the network of its node; takes the privilege `host-network`", form: "true or false",
+		preset: "false", parse: boolean(func(c *Config) *bool { return &c.HostNetwork })},
 	{name: "secrets", meaning: "Secrets mounted as files under /var/run/secrets/flex-provisioner/NAME/", form: "names, at most 16",
 		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.Secrets })},
-	{name: keyHostPath, meaning: "directories of the node, mounted at the same path; only those that `flex-pv-policy` grants to the ServiceAccount", form: "absolute paths, at most 16",
+	{name: keyHostPath, meaning: "directories of the node, mounted at the same path, with `:ro` for reading only; only those that `flex-pv-policy` grants to the ServiceAccount", form: "absolute paths, each perhaps with `:ro`, at most 16",
 		absent: "none", parse: parseHostPaths},
 	{name: keyMountClaims, meaning: "claims of the ConfigMap's namespace, mounted into the pod", form: "`claim:/path`, at most 16",
 		absent: "none", parse: parseMountClaims},
+	{name: keyDevices, meaning: "claims of the ConfigMap's namespace with volumeMode Block, given to the container as devices; each takes the privilege `device/CLAIM`", form: "`claim:/dev/name`, at most 16",
+		absent: "none", parse: parseDevices},
+	{name: "priority-class-name", meaning: "the pod's PriorityClass", form: "name, not system-",
+		absent: "the cluster's default", parse: parsePriorityClass},
+	{name: "pod-labels", meaning: "labels of the pods, beside the dispatcher's own", form: "YAML map or `k=v,k=v`, at most 16",
+		absent: "none", parse: parsePodLabels},
+	{name: "pod-annotations", meaning: "annotations of the pods, beside the dispatcher's own", form: "YAML map or `k=v,k=v`, at most 16",
+		absent: "none", parse: parsePodAnnotations},
 	{name: keyProvision, meaning: "an inline script that makes the storage, run in the image", form: "text, at most 64 KiB; needs `delete`",
 		absent: "the image's entrypoint", script: true, parse: script(func(c *Config) *string { return &c.Provision })},
 	{name: keyDelete, meaning: "an inline script that removes the storage, run in the image", form: "text, at most 64 KiB; needs `provision`",

@@ -10,61 +10,63 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-const selectorForm = "a YAML map of labels (disk: ssd) or pairs (disk=ssd,zone=west)"
-
-// parseNodeSelector takes a YAML map where there is a colon, which no label can contain, and pairs otherwise.
-func parseNodeSelector(c *Config, value string, path *field.Path) field.ErrorList {
-	read := selectorFromPairs
-	if strings.Contains(value, ":") {
-		read = selectorFromYAML
+func parseNodeSelector(c *Config, value string, path *field.Path) (errs field.ErrorList) {
+	c.NodeSelector, errs = textMap(value, path, "a YAML map of labels (disk: ssd) or pairs (disk=ssd,zone=west)")
+	for _, key := range slices.Sorted(maps.Keys(c.NodeSelector)) {
+		errs = append(errs, checkLabel(key, c.NodeSelector[key], path.Key(key))...)
 	}
-	selector, errs := read(value, path)
-	if len(errs) == 0 && len(selector) == 0 {
-		return field.ErrorList{empty(path)}
-	}
-	for _, key := range slices.Sorted(maps.Keys(selector)) {
-		errs = append(errs, checkLabel(key, selector[key], path.Key(key))...)
-	}
-	c.NodeSelector = selector
 	return errs
 }
 
-func selectorFromPairs(value string, path *field.Path) (map[string]string, field.ErrorList) {
-	pairs, errs := list(value, path)
-	selector := map[string]string{}
-	for i, pair := range pairs {
-		key, label, found := strings.Cut(pair, "=")
-		key, label = strings.TrimSpace(key), strings.TrimSpace(label)
-		if !found {
-			errs = append(errs, field.Invalid(path.Index(i), pair, "must be "+selectorForm))
-			continue
-		}
-		if other, doubled := selector[key]; doubled && other != label {
-			errs = append(errs, field.Duplicate(path.Index(i), key))
-		}
-		selector[key] = label
+// textMap takes a YAML map where there is a colon, which no label can contain, and pairs otherwise. form describes both.
+func textMap(value string, path *field.Path, form string) (map[string]string, field.ErrorList) {
+	read := mapFromPairs
+	if strings.Contains(value, ":") {
+		read = mapFromYAML
 	}
-	return selector, errs
+	texts, errs := read(value, path, form)
+	if len(errs) == 0 && len(texts) == 0 {
+		return nil, field.ErrorList{empty(path)}
+	}
+	return texts, errs
 }
 
-func selectorFromYAML(value string, path *field.Path) (map[string]string, field.ErrorList) {
+func mapFromPairs(value string, path *field.Path, form string) (map[string]string, field.ErrorList) {
+	pairs, errs := list(value, path)
+	texts := map[string]string{}
+	for i, pair := range pairs {
+		key, text, found := strings.Cut(pair, "=")
+		key, text = strings.TrimSpace(key), strings.TrimSpace(text)
+		if !found {
+			errs = append(errs, field.Invalid(path.Index(i), pair, "must be "+form))
+			continue
+		}
+		if other, doubled := texts[key]; doubled && other != text {
+			errs = append(errs, field.Duplicate(path.Index(i), key))
+		}
+		texts[key] = text
+	}
+	return texts, errs
+}
+
+func mapFromYAML(value string, path *field.Path, form string) (map[string]string, field.ErrorList) {
 	var decoded map[string]any
 	if err := decode(value, &decoded); err != nil {
-		return nil, notDecoded(path, value, err, selectorForm)
+		return nil, notDecoded(path, value, err, form)
 	}
 	var errs field.ErrorList
-	selector := map[string]string{}
+	texts := map[string]string{}
 	for _, key := range slices.Sorted(maps.Keys(decoded)) {
-		switch label := decoded[key].(type) {
+		switch text := decoded[key].(type) {
 		case string:
-			selector[key] = label
+			texts[key] = text
 		case map[string]any, []any:
 			errs = append(errs, field.TypeInvalid(path.Key(key), field.OmitValueType{}, "must be text, not a list or map"))
 		default:
-			errs = append(errs, field.TypeInvalid(path.Key(key), label, "must be text: put it in quotes"))
+			errs = append(errs, field.TypeInvalid(path.Key(key), text, "must be text: put it in quotes"))
 		}
 	}
-	return selector, errs
+	return texts, errs
 }
 
 func checkLabel(key, value string, path *field.Path) field.ErrorList {
@@ -72,10 +74,14 @@ func checkLabel(key, value string, path *field.Path) field.ErrorList {
 }
 
 func checkLabelName(name string, path *field.Path) field.ErrorList {
+	return checkQualifiedName(name, "a label's", path)
+}
+
+func checkQualifiedName(name, whose string, path *field.Path) field.ErrorList {
 	if len(validation.IsQualifiedName(name)) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, name, "must be a label's name, such as disk or example.com/disk: at most 63 letters, digits, '-', '_' and '.', "+
+	return field.ErrorList{field.Invalid(path, name, "must be "+whose+" name, such as disk or example.com/disk: at most 63 letters, digits, '-', '_' and '.', "+
 		"perhaps after a domain and '/'")}
 }
 

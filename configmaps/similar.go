@@ -9,8 +9,8 @@ import (
 )
 
 // innocent are names that are as near to a reserved key as a misspelling, and yet likely to be meant: delete,
-// host-path, resources and secrets are no plausible reading of them.
-var innocent = []string{"delta", "home-path", "resourceid", "secretid"}
+// host-path, resources and secrets are no plausible reading of them. A device is what many a backend asks for.
+var innocent = []string{"delta", "device", "home-path", "resourceid", "secretid"}
 
 // resembles is the reserved key that a key is probably a misspelling of; "" where it is none. It is strict, because a
 // property that is refused costs a new name and a node selector that is taken for a property costs the node.

@@ -16,11 +16,14 @@ func TestResembles(t *testing.T) {
 		"run-as-usr": "run-as-user", "run-as-users": "run-as-user", "access-mode": "access-modes", "volume-mode": "volume-modes",
 		"show-log": "show-logs", "nodes-local": "node-local", "mount-claim": "mount-claims", "max-concurrency": "max-concurrent",
 		"image-pull-secret": "image-pull-secrets", "failed-pods-ttl": "failed-pod-ttl", "plugin-names": "plugin-name",
+		"capability": "", "capabilitys": "capabilities", "privilegd": "privileged", "privileges": "privileged",
+		"host-networks": "host-network", "hostnet": "", "priority-class": "", "priority-class-names": "priority-class-name", "pod-label": "pod-labels",
+		"pod-annotation": "pod-annotations", "devcies": "devices",
 		"storage-clas": "storage-class", "service-account-names": "service-account-name",
 		// case and separators
 		"nodeSelector": "node-selector", "node_selector": "node-selector", "node.selector": "node-selector", "nodeselector": "node-selector",
 		"NODE-SELECTOR": "node-selector", "Image": "image", "IMAGE": "image", "time-out": "timeout", "runAsUser": "run-as-user",
-		"serviceAccountName": "service-account-name", "hostPath": "host-path", "imagePullPolicy": "image-pull-policy",
+		"serviceAccountName": "service-account-name", "hostPath": "host-path", "hostNetwork": "host-network", "priorityClassName": "priority-class-name", "podLabels": "pod-labels", "imagePullPolicy": "image-pull-policy",
 		"-image": "image", "image-": "image", "failedPodTTL": "failed-pod-ttl", "storageClass": "storage-class",
 		// both
 		"nodeSlector": "node-selector", "serviceAcountName": "service-account-name", "hostpaths": "host-path", "mountClaim": "mount-claims",

@@ -166,12 +166,6 @@ func parseMaxConcurrent(c *Config, value string, path *field.Path) field.ErrorLi
 	return errs
 }
 
-func parseRunAsUser(c *Config, value string, path *field.Path) field.ErrorList {
-	n, errs := number(value, 1<<31-1, path)
-	c.RunAsUser = &n
-	return errs
-}
-
 // parseLiteralToken does not look at the token.
 func parseLiteralToken(c *Config, _ string, _ *field.Path) field.ErrorList {
 	c.LiteralToken = true

@@ -96,8 +96,8 @@ func Checks() []Check {
 }
 
 func asRoot(s *stage) string {
-	if user := s.subject.config.RunAsUser; user != nil && *user == 0 {
-		return "the class runs it as root (run-as-user: 0), which Pod Security must permit"
+	if s.subject.config.Root() {
+		return "the class runs it as root (run-as-user: 0), which flex-pv-policy must grant to its ServiceAccount"
 	}
 	return ""
 }

@@ -112,7 +112,10 @@ func newStage(o Options, s *subject, dir string) (*stage, error) {
 	for _, mount := range s.config.MountClaims {
 		paths = append(paths, mount.Path)
 	}
-	for i, path := range append(paths, s.config.HostPaths...) {
+	for _, host := range s.config.HostPaths {
+		paths = append(paths, host.Path)
+	}
+	for i, path := range paths {
 		st.storage[path] = filepath.Join(dir, fmt.Sprintf("storage-%d", i))
 		if err := st.newStorage(path); err != nil {
 			return nil, err
@@ -273,6 +276,9 @@ type started struct {
 	output  *bytes.Buffer
 }
 
+// anyUser stands for the one that a cluster would choose.
+const anyUser = 65532
+
 func (s *stage) start(op contract.Operation, c *claim, volume *corev1.PersistentVolume) (*started, error) {
 	p, err := s.build(op, c, volume)
 	if err != nil {
@@ -286,7 +292,10 @@ func (s *stage) start(op contract.Operation, c *claim, volume *corev1.Persistent
 	if err := os.Mkdir(scratch, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	user := int(*p.Spec.SecurityContext.RunAsUser)
+	user := anyUser
+	if own := p.Spec.SecurityContext.RunAsUser; own != nil {
+		user = int(*own)
+	}
 	if s.level.root {
 		user = 0
 	}

@@ -12,9 +12,6 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
 
@@ -47,10 +44,10 @@ func load(ctx context.Context, o Options, dir string) (*subject, error) {
 	case isTar(data):
 		s = &subject{kind: "image archive " + o.Subject, config: &configmaps.Config{Image: o.Subject}}
 		err = s.unpack(o.Subject, dir)
+	case configmaps.IsManifest(o.Subject, data):
+		s, err = fromConfigMap(ctx, o, data, dir)
 	default:
-		if s, err = fromConfigMap(ctx, o, data, dir); s == nil && err == nil {
-			s = &subject{kind: "script " + o.Subject, config: &configmaps.Config{Image: "script"}, root: "/", script: data}
-		}
+		s = &subject{kind: "script " + o.Subject, config: &configmaps.Config{Image: "script"}, root: "/", script: data}
 	}
 	if err != nil {
 		return nil, err
@@ -73,7 +70,7 @@ func (s *subject) complete(o Options) {
 	maps.Copy(properties, o.Properties)
 	c.Properties = properties
 	if o.RunAsUser != nil {
-		c.RunAsUser = o.RunAsUser
+		c.RunAsUser, c.UserOfNamespace = o.RunAsUser, false
 	}
 	c.Timeout, c.Expandable, c.Listable = o.Timeout, c.Expandable || o.Expandable, c.Listable || o.Listable
 	for _, name := range slices.Sorted(maps.Keys(o.Secrets)) {
@@ -88,16 +85,20 @@ func (s *subject) complete(o Options) {
 
 func isTar(data []byte) bool { return len(data) > 262 && string(data[257:262]) == "ustar" }
 
-// fromConfigMap is nil where the file is no ConfigMap. Inline scripts run in the machine's own root where no image is
-// given, since any image with a shell should do.
+// fromConfigMap reads a class's ConfigMap. Inline scripts run in the machine's own root where no image is given, since any image with
+// a shell should do.
 func fromConfigMap(ctx context.Context, o Options, data []byte, dir string) (*subject, error) {
-	var cm corev1.ConfigMap
-	if bytes.HasPrefix(data, []byte("#!")) || yaml.Unmarshal(data, &cm) != nil || cm.Kind != "ConfigMap" {
-		return nil, nil
+	cm, err := configmaps.FromFile(o.Subject, data)
+	if err != nil {
+		return nil, err
 	}
-	config, faults := configmaps.Parse(&cm)
+	config, faults := configmaps.Parse(cm)
 	if len(faults) > 0 {
 		return nil, fmt.Errorf("read ConfigMap %s: %w", o.Subject, faults.ToAggregate())
+	}
+	if config.Privileged || config.HostNetwork || len(config.Capabilities)+len(config.Devices) > 0 {
+		return nil, fmt.Errorf("read ConfigMap %s: capabilities, devices, host-network and privileged are given by a node only: "+
+			"install the class and run flexctl conformance --cluster --class %s", o.Subject, config.StorageClass)
 	}
 	s := &subject{kind: "ConfigMap " + o.Subject, config: config, root: "/"}
 	switch {

@@ -12,19 +12,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 )
 
-// The documents' and the examples' inline scripts, as they are. They do not look whether their export is mounted, since
-// the kubelet sees to that. The last one has its flexctl from the image, which is this machine here.
-func TestExamples(t *testing.T) {
-	for _, name := range []string{"inline", "silver", "use-case-10-isolated-nodes"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			o := options(t, "../examples/"+name+"/class/configmap.yaml")
-			o.Properties, o.Storage = nil, nil // they are in the ConfigMap
-			wantPass(t, run(t, o), "unreachable")
-		})
-	}
-}
-
 var uid = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
 // Each wrong provisioner breaks one rule and fails, for this reason and no other. Checks that are named without a reason

@@ -45,7 +45,7 @@ const (
 	// AnnVolumeUID is on delete and expand pods the UID of the volume they are for, empty for an undo.
 	AnnVolumeUID = Prefix + "volume-uid"
 	// AnnSuspect is on provision pods that follow one which may have left storage behind, so that its removal does not
-	// depend on whether this pod ran.
+	// depend on whether this pod ran. A time says until when a storage system may do what was asked for before.
 	AnnSuspect = Prefix + "suspect"
 	// AnnNode is on pods of classes whose storage is node-local the one node that they may run on, where there is one: it
 	// may have storage from before, whether this pod ever gets there or not.
@@ -53,6 +53,9 @@ const (
 	// AnnSettled is on pods whose outcome has been acted on and whose name must not be free yet: it keeps them out of what
 	// is decided, and their finalizer keeps them, whoever deletes them.
 	AnnSettled = Prefix + "settled"
+	// AnnRetry is on failed pods an administrator's word, "true", that the next attempt need not wait for its time. It counts for this
+	// one pod: the next attempt's has it not.
+	AnnRetry = Prefix + "retry"
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"

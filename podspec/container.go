@@ -77,43 +77,74 @@ func envOf(a Attempt, c Cluster) []corev1.EnvVar {
 
 func escape(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-func userOf(config *configmaps.Config) int64 {
-	if config.RunAsUser != nil {
-		return *config.RunAsUser
+// userOf is nil where the cluster or the image chooses.
+func userOf(config *configmaps.Config) *int64 {
+	if config.RunAsUser != nil || config.UserOfNamespace {
+		return config.RunAsUser
 	}
-	return defaultUser
+	user := defaultUser
+	return &user
 }
 
 // podSecurity meets Pod Security "restricted" for every user but root. There is no fsGroup: it would make the kubelet
 // walk and change the ownership of whole volumes, and files of the pod's own volumes are readable without it.
 func podSecurity(config *configmaps.Config) *corev1.PodSecurityContext {
 	user := userOf(config)
-	nonRoot := user != 0
+	nonRoot := !config.Root()
 	return &corev1.PodSecurityContext{
-		RunAsUser:      &user,
-		RunAsGroup:     &user,
+		RunAsUser:      user,
+		RunAsGroup:     user,
 		RunAsNonRoot:   &nonRoot,
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
 }
 
-// containerSecurity drops every capability. Root gets back the three without which it could not remove files of other
-// users, which is what a class asks for that runs as root; "baseline" allows them.
-func containerSecurity(config *configmaps.Config) *corev1.SecurityContext {
+// restricted drops every capability.
+func restricted() *corev1.SecurityContext {
 	no, yes := false, true
-	security := &corev1.SecurityContext{
+	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: &no,
 		ReadOnlyRootFilesystem:   &yes,
 		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
-	if userOf(config) == 0 {
-		security.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+}
+
+// rootCapabilities are those without which root could not remove files of other users, which is what a class asks for that
+// runs as root.
+var rootCapabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
+
+// containerSecurity adds what the class asks for to restricted. A privileged container has every capability, and to state some
+// would take the others away.
+func containerSecurity(config *configmaps.Config) *corev1.SecurityContext {
+	security := restricted()
+	if config.Privileged {
+		yes := true
+		security.Privileged, security.AllowPrivilegeEscalation, security.Capabilities = &yes, nil, nil
+		return security
+	}
+	if config.Root() {
+		security.Capabilities.Add = slices.Clone(rootCapabilities)
+	}
+	for _, capability := range config.Capabilities {
+		if !slices.Contains(security.Capabilities.Add, capability) {
+			security.Capabilities.Add = append(security.Capabilities.Add, capability)
+		}
 	}
 	return security
 }
 
-// flexctlCopier puts flexctl where the script finds it, on clusters whose nodes cannot mount an image as a volume.
-func flexctlCopier(config *configmaps.Config, c Cluster) corev1.Container {
+// devicesOf are the claims that the container has as devices.
+func devicesOf(config *configmaps.Config) []corev1.VolumeDevice {
+	var devices []corev1.VolumeDevice
+	for i, d := range config.Devices {
+		devices = append(devices, corev1.VolumeDevice{Name: numbered("device", i), DevicePath: d.Path})
+	}
+	return devices
+}
+
+// flexctlCopier puts flexctl where the script finds it, on clusters whose nodes cannot mount an image as a volume. Whatever the
+// class asks for, it needs no more than the pod's user.
+func flexctlCopier(c Cluster) corev1.Container {
 	return corev1.Container{
 		Name:            "flexctl",
 		Image:           c.FlexctlImage,
@@ -124,6 +155,6 @@ func flexctlCopier(config *configmaps.Config, c Cluster) corev1.Container {
 			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 		},
 		VolumeMounts:    []corev1.VolumeMount{{Name: "flexctl", MountPath: contract.BinDir}},
-		SecurityContext: containerSecurity(config),
+		SecurityContext: restricted(),
 	}
 }

@@ -199,6 +199,8 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 		return ReasonEvicted, "the pod was disrupted: " + Clean(disruption(pod)), false, exit
 	case terminated == nil && mayHaveRun(pod):
 		return ReasonFailed, "its node does not know how the container ended", false, exit
+	case failedInit(pod) != nil && !mayHaveRun(pod):
+		return ReasonStart, howInitFailed(failedInit(pod)), false, exit
 	case terminated == nil || !mayHaveRun(pod):
 		return ReasonStart, strings.TrimSuffix("the pod failed before its container started: "+Clean(pod.Status.Reason+" "+pod.Status.Message), ": "), false, exit
 	case terminated.Reason == "OOMKilled":
@@ -252,12 +254,43 @@ func ofExitCode(code int32) Reason {
 	return ReasonFailed
 }
 
-// terminatedContainer prefers a failed init container: the provisioner never started then.
-func terminatedContainer(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	for _, status := range pod.Status.InitContainerStatuses {
+// failedInit is the init container that failed, or nil. The provisioner never starts after it.
+func failedInit(pod *corev1.Pod) *corev1.ContainerStatus {
+	for i, status := range pod.Status.InitContainerStatuses {
 		if t := status.State.Terminated; t != nil && t.ExitCode != 0 {
-			return t
+			return &pod.Status.InitContainerStatuses[i]
 		}
+	}
+	return nil
+}
+
+// howInitFailed is for users: nothing of it is their provisioner's.
+func howInitFailed(status *corev1.ContainerStatus) string {
+	t, who := status.State.Terminated, "init container "+Clean(status.Name)
+	switch said := said(t); {
+	case t.Reason == "OOMKilled":
+		return who + " was killed for want of memory"
+	case said != "":
+		return who + " failed: " + said
+	case t.Message != "":
+		return who + " could not be started: " + Clean(t.Message)
+	}
+	return fmt.Sprintf("%s exited with code %d%s and left no message", who, t.ExitCode, inWords(t))
+}
+
+// LogContainer is the container whose log says why the pod failed: the init container that failed, or else the provisioner's. explains is
+// false where none of them ran, or what it said is in the outcome.
+func LogContainer(pod *corev1.Pod, o Outcome) (name string, explains bool) {
+	if init := failedInit(pod); init != nil && !o.MayHaveRun {
+		return init.Name, o.Reason == ReasonStart && said(init.State.Terminated) == ""
+	}
+	return ContainerName, o.MayHaveRun && !o.OwnWords
+}
+
+// terminatedContainer prefers a failed init container.
+func terminatedContainer(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	if init := failedInit(pod); init != nil {
+		return init.State.Terminated
 	}
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == ContainerName && status.State.Terminated != nil {

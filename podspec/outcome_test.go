@@ -82,3 +82,29 @@ func TestUnclear(t *testing.T) {
 		}
 	}
 }
+
+// TestLogContainer: whose log says more than the outcome does.
+func TestLogContainer(t *testing.T) {
+	for name, want := range map[string]struct {
+		container string
+		explains  bool
+	}{
+		"no-message":           {ContainerName, true},
+		"out-of-memory":        {ContainerName, true},
+		"deadline":             {ContainerName, true},
+		"own-message":          {ContainerName, false},
+		"image-missing":        {ContainerName, true}, // nobody asks before it has ended
+		"init-without-message": {"flexctl", true},
+		"init-out-of-memory":   {"flexctl", true},
+		"init-failed":          {"flexctl", false},
+	} {
+		var c struct {
+			Pod     corev1.Pod
+			Outcome Outcome
+		}
+		read(t, "testdata/outcome/"+name+".yaml", &c)
+		if container, explains := LogContainer(&c.Pod, OutcomeOf(&c.Pod)); container != want.container || explains != want.explains {
+			t.Errorf("%s: %s, %t, want %v", name, container, explains, want)
+		}
+	}
+}

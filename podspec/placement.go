@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,19 +30,44 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 	return tolerations
 }
 
-// affinityOf sends the pod where the storage is or must be. The node is matched by its name and goes through the
-// scheduler: spec.nodeName would skip taints and resources, and a hostname label may differ from the name.
+// affinityOf sends the pod where the storage is or must be. Node-local storage comes to be where the pod runs, so that
+// its pod keeps to the class's allowedTopologies. The scheduler heeds them for claims that wait for their first consumer,
+// but the claim's author can write which node it selected.
 func affinityOf(a Attempt) *corev1.Affinity {
+	provision := a.Request.Operation == contract.Provision
 	var terms []corev1.NodeSelectorTerm
 	switch {
-	case a.Request.Operation != contract.Provision && a.Volume != nil && a.Volume.Spec.NodeAffinity != nil && a.Volume.Spec.NodeAffinity.Required != nil:
+	case !provision && a.Volume != nil && a.Volume.Spec.NodeAffinity != nil && a.Volume.Spec.NodeAffinity.Required != nil:
 		terms = a.Volume.Spec.NodeAffinity.Required.NodeSelectorTerms
+	case provision && a.Config.NodeLocal && len(a.Request.AllowedTopologies) > 0:
+		for _, topology := range a.Request.AllowedTopologies {
+			terms = append(terms, termOf(topology, a.Node))
+		}
 	case a.Node != "":
-		terms = []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-			{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{a.Node}}}}}
+		terms = []corev1.NodeSelectorTerm{{MatchFields: named(a.Node)}}
 	default:
 		return nil
 	}
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+}
+
+// termOf matches the nodes of a topology, of which node is the only one where it is not empty. Kubernetes says that a
+// topology without labels matches no node, as a term without requirements does.
+func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
+	var term corev1.NodeSelectorTerm
+	for _, key := range slices.Sorted(maps.Keys(topology)) {
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: topology[key]})
+	}
+	if node != "" && len(topology) > 0 {
+		term.MatchFields = named(node)
+	}
+	return term
+}
+
+// named matches a node by its name and goes through the scheduler: spec.nodeName would skip taints and resources, and a
+// hostname label may differ from the name.
+func named(node string) []corev1.NodeSelectorRequirement {
+	return []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}
 }

@@ -3,6 +3,7 @@ package podspec
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        Name(a.Request.Operation, a.Request.Claim.UID, a.Request.Attempt),
 			Namespace:   c.Namespace,
-			Labels:      labelsOf(a.Request),
+			Labels:      labelsOf(a),
 			Annotations: annotations,
 			Finalizers:  []string{contract.PodFinalizer},
 		},
@@ -75,6 +76,9 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 			NodeSelector:                  nodeSelectorOf(a.Config),
 			Affinity:                      affinityOf(a),
 			Tolerations:                   tolerationsOf(a.Config),
+			PriorityClassName:             a.Config.PriorityClassName,
+			HostNetwork:                   a.Config.HostNetwork,
+			DNSPolicy:                     dnsPolicyOf(a.Config),
 			SecurityContext:               podSecurity(a.Config),
 			Volumes:                       volumes,
 			Containers: []corev1.Container{{
@@ -85,6 +89,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 				Env:                      envOf(a, c),
 				Resources:                a.Config.Resources,
 				VolumeMounts:             mounts,
+				VolumeDevices:            devicesOf(a.Config),
 				SecurityContext:          containerSecurity(a.Config),
 				TerminationMessagePolicy: corev1.TerminationMessageReadFile,
 			}},
@@ -94,7 +99,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, corev1.LocalObjectReference{Name: name})
 	}
 	if needsFlexctl(a) && !c.ImageVolumes {
-		pod.Spec.InitContainers = []corev1.Container{flexctlCopier(a.Config, c)}
+		pod.Spec.InitContainers = []corev1.Container{flexctlCopier(c)}
 	}
 	return pod, nil
 }
@@ -102,13 +107,25 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 // ContainerName is the name of the provisioner's container.
 const ContainerName = "provisioner"
 
-func labelsOf(r contract.Request) map[string]string {
-	return map[string]string{
-		contract.LabelOperation: string(r.Operation),
-		contract.LabelClaimUID:  r.Claim.UID,
-		contract.LabelAttempt:   strconv.Itoa(r.Attempt),
-		contract.LabelClassHash: ClassHash(r.StorageClass),
+// labelsOf lets the dispatcher's own labels win; a Config has none of their names.
+func labelsOf(a Attempt) map[string]string {
+	labels := maps.Clone(a.Config.PodLabels)
+	if labels == nil {
+		labels = map[string]string{}
 	}
+	labels[contract.LabelOperation] = string(a.Request.Operation)
+	labels[contract.LabelClaimUID] = a.Request.Claim.UID
+	labels[contract.LabelAttempt] = strconv.Itoa(a.Request.Attempt)
+	labels[contract.LabelClassHash] = ClassHash(a.Request.StorageClass)
+	return labels
+}
+
+// dnsPolicyOf keeps the names of the cluster for a pod that is in its node's network; Kubernetes would give it the node's.
+func dnsPolicyOf(config *configmaps.Config) corev1.DNSPolicy {
+	if config.HostNetwork {
+		return corev1.DNSClusterFirstWithHostNet
+	}
+	return ""
 }
 
 // annotationsOf carries the request into the pod: the kubelet shows annotations as files, so that no ConfigMap need be
@@ -118,12 +135,12 @@ func annotationsOf(a Attempt) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
-	annotations := map[string]string{
-		contract.AnnClaim:   a.Request.Claim.Namespace + "/" + a.Request.Claim.Name,
-		contract.AnnClass:   a.Request.StorageClass,
-		contract.AnnConfig:  ConfigStamp(a.Config),
-		contract.AnnRequest: string(request),
-	}
+	annotations := map[string]string{}
+	maps.Copy(annotations, a.Config.PodAnnotations)
+	annotations[contract.AnnClaim] = a.Request.Claim.Namespace + "/" + a.Request.Claim.Name
+	annotations[contract.AnnClass] = a.Request.StorageClass
+	annotations[contract.AnnConfig] = ConfigStamp(a.Config)
+	annotations[contract.AnnRequest] = string(request)
 	if a.Volume != nil {
 		volume, err := volumeFile(a.Volume)
 		if err != nil {
@@ -140,7 +157,7 @@ func annotationsOf(a Attempt) (map[string]string, error) {
 		size += len(key) + len(value)
 	}
 	if size > maxAnnotations {
-		return nil, fmt.Errorf("request, volume and script are %d bytes as annotations, the API server takes %d: shorten the properties, parameters or scripts", size, maxAnnotations)
+		return nil, fmt.Errorf("request, volume, script and pod-annotations are %d bytes as annotations, the API server takes %d: shorten the properties, parameters, scripts or pod-annotations", size, maxAnnotations)
 	}
 	return annotations, nil
 }

@@ -3,6 +3,8 @@ package podspec
 import (
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
@@ -15,11 +17,17 @@ func OneLine(text string) string { return contract.OneLine(text) }
 // Clip is contract.Clip.
 func Clip(text string, limit int) string { return contract.Clip(text, limit) }
 
-// MaxLog is how much of a pod's log is read for its end, in bytes, and LogLines are the lines of that end.
+// What is read of a log for its end: so many lines, of so many bytes together.
 const (
-	MaxLog   = 64 << 10
 	LogLines = 10
+	MaxLog   = 64 << 10
 )
+
+// LogOptions ask for the end of a container's log.
+func LogOptions(container string) *corev1.PodLogOptions {
+	lines, size := int64(LogLines), int64(MaxLog)
+	return &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size}
+}
 
 // LogEnd is the end of a log as one line of printable characters, of at most contract.MaxMessage bytes: where a program failed, its last
 // words say why.

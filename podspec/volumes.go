@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
@@ -33,16 +34,30 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 		add(numbered("secret", i), corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name, DefaultMode: &mode}},
 			corev1.VolumeMount{MountPath: contract.SecretsDir + "/" + name, ReadOnly: true})
 	}
-	for i, path := range a.Config.HostPaths {
-		create := corev1.HostPathDirectoryOrCreate
-		add(numbered("host", i), corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: path, Type: &create}},
-			corev1.VolumeMount{MountPath: path})
+	for i, h := range a.Config.HostPaths {
+		volume, mount := hostVolume(h)
+		add(numbered("host", i), volume, mount)
 	}
 	for i, m := range a.Config.MountClaims {
 		add(numbered("claim", i), corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: m.Claim}},
 			corev1.VolumeMount{MountPath: m.Path})
 	}
+	for i, d := range a.Config.Devices { // devicesOf gives them to the container
+		volumes = append(volumes, corev1.Volume{Name: numbered("device", i), VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: d.Claim}}})
+	}
 	return volumes, mounts
+}
+
+// hostVolume makes a directory where it is missing, but for one that is only read: to make it would be to write. What is mounted
+// below that one is read-only too, where the node can do it.
+func hostVolume(h configmaps.HostPath) (corev1.VolumeSource, corev1.VolumeMount) {
+	kind, mount := corev1.HostPathDirectoryOrCreate, corev1.VolumeMount{MountPath: h.Path}
+	if h.ReadOnly {
+		below := corev1.RecursiveReadOnlyIfPossible
+		kind, mount.ReadOnly, mount.RecursiveReadOnly = corev1.HostPathDirectory, true, &below
+	}
+	return corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: h.Path, Type: &kind}}, mount
 }
 
 func numbered(name string, i int) string { return name + "-" + strconv.Itoa(i) }

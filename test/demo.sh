@@ -7,7 +7,7 @@
 #   CLUSTER=current       the cluster of your kubeconfig, instead of the one that make cluster-up starts; then also
 #   REGISTRY=registry.example/flex   where to push the images, with the credentials of docker login
 #   CLOUD_CONF=file       for the examples with Cinder: how to reach yours, docs/cinder.md
-#   NFS=server:/export    for the examples that use NFS; user 65532 must be able to write there
+#   NFS=server:/export    for the examples that use NFS; root must be able to write there
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -162,7 +162,7 @@ func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters m
 	case outcome.Reason == podspec.ReasonNotHere:
 		return "", fmt.Errorf("%w: %s", errNotHere, outcome.Message)
 	case outcome.Phase != podspec.Succeeded:
-		return "", fmt.Errorf("pod %s that lists: %s", name, outcome.Message)
+		return "", fmt.Errorf("pod %s that lists: %s", name, outcome.Message+l.lastWords(ctx, pod, outcome))
 	}
 	most := int64(maxListing)
 	text, err := pods.GetLogs(name, &corev1.PodLogOptions{Container: podspec.ContainerName, LimitBytes: &most}).DoRaw(ctx)
@@ -173,4 +173,21 @@ func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters m
 		return "", fmt.Errorf("the log of pod %s has %d bytes or more, and is not read: print less beside the names", name, maxListing)
 	}
 	return string(text), nil
+}
+
+// lastWords is what a pod that left no message printed last. The pod is removed, and its log with it.
+func (l looker) lastWords(ctx context.Context, pod *corev1.Pod, outcome podspec.Outcome) string {
+	container, explains := podspec.LogContainer(pod, outcome)
+	if !explains {
+		return ""
+	}
+	text, err := l.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
+	switch end := podspec.LogEnd(text); {
+	case err != nil:
+		return "; its log cannot be read"
+	case end == "":
+		return "; it printed nothing"
+	default:
+		return "; its log ends with: " + end
+	}
 }

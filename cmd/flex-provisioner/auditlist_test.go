@@ -5,14 +5,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // An audit of a class asks on the nodes that the scheduler would give its pods, and on no other.
@@ -85,5 +89,24 @@ func TestAsked(t *testing.T) {
 		if text := strings.Join(got, "; "); text != c.want {
 			t.Errorf("%s: asked for %s, want %s", name, text, c.want)
 		}
+	}
+}
+
+// TestListingFails: of a pod that left no message, the error has what it printed last, since its log goes with it.
+func TestListingFails(t *testing.T) {
+	client := fake.NewClientset() // every log of it is "fake logs"
+	client.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() == "log" {
+			return false, nil, nil
+		}
+		failed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}
+		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "list"}, Spec: corev1.PodSpec{NodeName: "node1"},
+			Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: podspec.ContainerName, State: failed}}}}, nil
+	})
+	config := &configmaps.Config{StorageClass: "silver", Image: "x", StartTimeout: time.Second, Timeout: time.Second}
+	_, err := looker{client: client}.ask(t.Context(), config, nil, "")
+	const want = "that lists: the container exited with code 1 and left no message; its log ends with: fake logs"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want ... %s", err, want)
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/clock"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -34,8 +35,8 @@ func run(ctx context.Context, o *options) error {
 		return fmt.Errorf("find the API server (outside a cluster, give --kubeconfig): %w", err)
 	}
 	config.UserAgent = "flex-provisioner"
-	var server clock
-	config.Wrap(server.wrap)
+	var server clock.Clock
+	config.Wrap(server.Wrap)
 	client, err := kubernetes.NewForConfig(limited(config, o.qps, o.burst))
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)

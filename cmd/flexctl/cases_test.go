@@ -58,6 +58,8 @@ nodeAffinity:
 	{name: "create-provisioned-by", args: create, stdin: nfsSource + "annotations: {pv.kubernetes.io/provisioned-by: me}\n"},
 	{name: "create-to-delete", args: create, stdin: nfsSource, delete: true},
 	{name: "create-argument", args: []string{"create-pv", "nfs.yaml"}},
+	{name: "create-no-yaml-in-file", args: []string{"create-pv", "-f", "testdata/broken.yaml"}},
+	{name: "create-no-space", args: create, stdin: "# a comment\nnfs:\n  server:10.0.0.1\n  path: /exports/x\n"},
 	{name: "create-no-file", args: []string{"create-pv", "-f", "nowhere/source.yaml"}},
 	{name: "create-unknown-flag", args: []string{"create-pv", "--size=1Gi"}},
 	{name: "create-flag-nfs", args: []string{"create-pv", "--nfs", `10.0.0.1:/exports/"x`, "--capacity=12Gi", "--mount-option=nfsvers=4.2", "--mount-option=a,b", "--annotation=example.com/a=b"}},
@@ -110,6 +112,11 @@ nodeAffinity:
 	{name: "require-missing", args: []string{"require", "zone", "pool"}},
 	{name: "require-two-missing", args: []string{"require", "pool", "zone", "server"}},
 	{name: "require-nothing", args: []string{"require"}},
+	{name: "require-mark-missing", args: []string{"require", "--mark", "/nowhere/.mark"}, delete: true},
+	{name: "require-mark-nowhere", args: []string{"require", "--mark", "/nowhere/.mark"}, undo: true},
+	{name: "require-mark-not-made", args: []string{"require", "--mark", "/nowhere/.mark"}},
+	{name: "require-mark-below-a-file", args: []string{"require", "--mark", "testdata/broken.yaml/.mark"}, delete: true},
+	{name: "require-mark-and-property", args: []string{"require", "--mark", "/nowhere/.mark", "pool"}, delete: true},
 
 	{name: "volume", args: []string{"volume"}, delete: true},
 	{name: "volume-field", args: []string{"volume", "spec.csi.volumeHandle"}, delete: true},
@@ -123,6 +130,7 @@ nodeAffinity:
 
 	{name: "conformance-help", args: []string{"conformance", "--help"}},
 	{name: "conformance-of-nothing", args: []string{"conformance"}},
+	{name: "conformance-no-yaml", args: []string{"conformance", "testdata/broken.yaml"}},
 	{name: "conformance-cluster-no-class", args: []string{"conformance", "--cluster", "--size", "much"}},
 	{name: "conformance-cluster-script", args: []string{"conformance", "--cluster", "x.sh"}},
 	{name: "conformance-cluster-property", args: []string{"conformance", "--cluster", "--class", "x", "--property", "a=b"}},

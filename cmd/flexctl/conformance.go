@@ -40,7 +40,8 @@ about it, and ends with 0 if all that is required passed, else with 1. What coul
 
 SCRIPT     any program; finds flexctl on its PATH, this machine's files read-only, and the caller's environment
 IMAGE      an archive as docker save writes it, or a name that docker, podman or nerdctl knows
-CONFIGMAP  a class's ConfigMap in YAML; an inline script runs on this machine unless --image names another one
+CONFIGMAP  a class's ConfigMap: a file that ends in .yaml, .yml or .json, or begins with a key such as kind; other objects
+           may be in it. An inline script runs on this machine unless --image names another one
 
 It needs Linux, and root or user namespaces; pods are run in namespaces of their own. Storage of the pods' own is a directory
 (--storage, mount-claims, host-path). Other storage is used for real: let it be one for tests.

@@ -168,7 +168,9 @@ func (o createOptions) filling(stdin io.Reader) (v sdk.Volume, err error) {
 }
 
 func (o createOptions) read(stdin io.Reader) (sdk.Volume, error) {
+	name := "the input"
 	if o.file != "" && o.file != "-" {
+		name = o.file
 		file, err := os.Open(o.file)
 		if err != nil {
 			return sdk.Volume{}, fmt.Errorf("read volume source: %w", err)
@@ -183,7 +185,7 @@ func (o createOptions) read(stdin io.Reader) (sdk.Volume, error) {
 	if len(data) > maxInput {
 		return sdk.Volume{}, fmt.Errorf("the input is longer than %d bytes; it holds one volume source", maxInput)
 	}
-	return parseVolume(data)
+	return parseVolume(name, data)
 }
 
 func parseNodeAffinity(flag, self string) (*corev1.VolumeNodeAffinity, error) {

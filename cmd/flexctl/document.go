@@ -1,22 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	strict "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/quantity"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
@@ -43,15 +41,11 @@ func (c *capacity) UnmarshalJSON(data []byte) (err error) {
 	return nil
 }
 
-// parseVolume is strict: what it does not know it names, with what it knows in that place.
-func parseVolume(data []byte) (sdk.Volume, error) {
-	one, err := onlyDocument(data)
+// parseVolume is strict: what it does not know it names, with what it knows in that place. name is that of the input, for errors.
+func parseVolume(name string, data []byte) (sdk.Volume, error) {
+	object, err := onlyDocument(name, data)
 	if err != nil {
 		return sdk.Volume{}, err
-	}
-	object, err := yaml.YAMLToJSONStrict(one)
-	if err != nil {
-		return sdk.Volume{}, fmt.Errorf("the input is no YAML: %w", err)
 	}
 	if !bytes.HasPrefix(object, []byte("{")) {
 		return sdk.Volume{}, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", object)
@@ -70,28 +64,25 @@ func parseVolume(data []byte) (sdk.Volume, error) {
 	}, nil
 }
 
-// onlyDocument is the one document in data that is more than comments and blanks.
-func onlyDocument(data []byte) ([]byte, error) {
-	var documents [][]byte
-	for reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data))); ; {
-		text, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
+// onlyDocument is the one document in data that is more than comments and blanks, as JSON.
+func onlyDocument(name string, data []byte) ([]byte, error) {
+	var objects [][]byte
+	for _, document := range configmaps.Documents(data) {
+		object, err := yaml.YAMLToJSONStrict(document)
 		if err != nil {
-			return nil, fmt.Errorf("the input is no YAML: %w", err)
+			return nil, configmaps.NotYAML(name, document, err)
 		}
-		if value, err := yaml.YAMLToJSON(text); err != nil || string(value) != "null" {
-			documents = append(documents, text)
+		if string(object) != "null" {
+			objects = append(objects, object)
 		}
 	}
-	switch len(documents) {
+	switch len(objects) {
 	case 0:
 		return nil, errors.New("the input is empty; write a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`")
 	case 1:
-		return documents[0], nil
+		return objects[0], nil
 	}
-	return nil, fmt.Errorf("the input holds %d documents; one claim has one volume, write one", len(documents))
+	return nil, fmt.Errorf("the input holds %d documents; one claim has one volume, write one", len(objects))
 }
 
 func typeError(err error) error {

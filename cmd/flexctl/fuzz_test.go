@@ -25,7 +25,7 @@ func FuzzCreatePV(f *testing.F) {
 	}
 	skeleton := sdktest.Skeleton(sdktest.Provision(nil))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		filling, err := parseVolume(text)
+		filling, err := parseVolume("the input", text)
 		if err != nil {
 			return
 		}

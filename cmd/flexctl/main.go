@@ -53,11 +53,12 @@ what the claim's owner sees, and ends with the exit code that the contract gives
   75  nothing is wrong, try again soon
    1  anything else: tried again with growing delays`,
 		Example: `  set -eu
-  flexctl require server
+  flexctl require server --mark /export/.disks
   dir=/export/$FLEX_PV_NAME
   case $FLEX_OPERATION in
   provision) mkdir -p "$dir"; flexctl create-pv --nfs "$SERVER:$dir" ;;
   delete)    rm -rf -- "$dir" ;;
+  *)         flexctl fail --refuse "unknown: $FLEX_OPERATION" ;;
   esac`,
 		Version:       version.String(),
 		SilenceErrors: true,

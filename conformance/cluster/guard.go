@@ -9,16 +9,20 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 func (t *trial) checkPods() {
-	root := t.config != nil && t.config.RunAsUser != nil && *t.config.RunAsUser == 0
+	config := t.config
+	if config == nil {
+		config = &configmaps.Config{}
+	}
 	pods := t.watcher.all()
 	for _, s := range pods {
-		if faults := privileges(s.Pod, root); len(faults) > 0 {
-			t.fail(nil, "provisioner pods have no privileges", s.Name+": "+strings.Join(faults, "; "), "does somebody change pods on their way? the dispatcher makes them so")
+		if faults := privileges(s.Pod, config); len(faults) > 0 {
+			t.fail(nil, "provisioner pods have the privileges of their class alone", s.Name+": "+strings.Join(faults, "; "), "does somebody change pods on their way? the dispatcher makes them so")
 			return
 		}
 	}

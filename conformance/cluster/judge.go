@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -36,7 +37,6 @@ func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmap
 	case len(mine) > 1:
 		return nil, []string{fmt.Sprintf("there are several ConfigMaps for class %s: ", served) + strings.Join(names, ", ")}
 	}
-	// Which directories of nodes are allowed is the dispatcher's business.
 	config, errs := configmaps.Parse(&mine[0])
 	for _, err := range errs {
 		faults = append(faults, fmt.Sprintf("ConfigMap %s: %s", mine[0].Name, err))
@@ -76,8 +76,8 @@ func unfit(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
 	return faults
 }
 
-// privileges says what a provisioner pod may that it should not. Root is for classes that say so.
-func privileges(pod *corev1.Pod, root bool) []string {
+// privileges says what a provisioner pod may that its class does not ask for.
+func privileges(pod *corev1.Pod, config *configmaps.Config) []string {
 	var faults []string
 	yes := func(value *bool) bool { return value != nil && *value }
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
@@ -86,19 +86,20 @@ func privileges(pod *corev1.Pod, root bool) []string {
 			faults = append(faults, c.Name+" has no securityContext")
 			continue
 		}
-		user := sc.RunAsUser
-		if user == nil && pod.Spec.SecurityContext != nil {
-			user = pod.Spec.SecurityContext.RunAsUser
+		user, nonRoot := sc.RunAsUser, sc.RunAsNonRoot
+		if of := pod.Spec.SecurityContext; of != nil {
+			user, nonRoot = cmp.Or(user, of.RunAsUser), cmp.Or(nonRoot, of.RunAsNonRoot)
 		}
+		privileged := config.Privileged && c.Name == podspec.ContainerName
 		for _, fault := range []struct {
 			is   bool
 			text string
 		}{
 			{!yes(sc.ReadOnlyRootFilesystem), "can write to its root file system"},
-			{!root && (user == nil || *user == 0), "runs as root"},
-			{yes(sc.Privileged), "is privileged"},
-			{sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation, "may gain privileges"},
-			{sc.Capabilities == nil || !slices.Contains(sc.Capabilities.Drop, "ALL"), "keeps capabilities"},
+			{!config.Root() && (user == nil && !yes(nonRoot) || user != nil && *user == 0), "runs as root"},
+			{!privileged && yes(sc.Privileged), "is privileged"},
+			{!privileged && (sc.AllowPrivilegeEscalation == nil || *sc.AllowPrivilegeEscalation), "may gain privileges"},
+			{!privileged && (sc.Capabilities == nil || !slices.Contains(sc.Capabilities.Drop, "ALL")), "keeps capabilities"},
 		} {
 			if fault.is {
 				faults = append(faults, c.Name+" "+fault.text)

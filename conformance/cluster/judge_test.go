@@ -123,19 +123,23 @@ func TestPrivileges(t *testing.T) {
 	yes, no, root := true, false, int64(0)
 	for name, c := range map[string]struct {
 		change func(*corev1.Pod, *corev1.SecurityContext)
-		root   bool
+		config configmaps.Config
 		want   string
 	}{
 		"as built":          {},
 		"writable root":     {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.ReadOnlyRootFilesystem = nil }, want: "provisioner can write to its root file system"},
 		"root":              {change: func(p *corev1.Pod, _ *corev1.SecurityContext) { p.Spec.SecurityContext.RunAsUser = &root }, want: "provisioner runs as root"},
 		"the image's user":  {change: func(p *corev1.Pod, _ *corev1.SecurityContext) { p.Spec.SecurityContext = nil }, want: "provisioner runs as root"},
-		"root, as it says":  {change: func(p *corev1.Pod, _ *corev1.SecurityContext) { p.Spec.SecurityContext.RunAsUser = &root }, root: true},
+		"root, as it says":  {change: func(p *corev1.Pod, _ *corev1.SecurityContext) { p.Spec.SecurityContext.RunAsUser = &root }, config: configmaps.Config{RunAsUser: &root}},
 		"privileged":        {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.Privileged = &yes }, want: "provisioner is privileged"},
 		"escalation":        {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.AllowPrivilegeEscalation = nil }, want: "provisioner may gain privileges"},
 		"capabilities":      {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.Capabilities = nil }, want: "provisioner keeps capabilities"},
 		"no context at all": {change: func(p *corev1.Pod, _ *corev1.SecurityContext) { p.Spec.Containers[0].SecurityContext = nil }, want: "provisioner has no securityContext"},
-		"not privileged":    {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.Privileged = &no }},
+		"privileged, as it says": {change: func(_ *corev1.Pod, c *corev1.SecurityContext) {
+			c.Privileged, c.AllowPrivilegeEscalation, c.Capabilities = &yes, nil, nil
+		}, config: configmaps.Config{Privileged: true}},
+		"the cluster's user": {change: func(p *corev1.Pod, _ *corev1.SecurityContext) { p.Spec.SecurityContext.RunAsUser = nil }},
+		"not privileged":     {change: func(_ *corev1.Pod, c *corev1.SecurityContext) { c.Privileged = &no }},
 	} {
 		cm := configMap("a", nil)
 		config, errs := configmaps.Parse(&cm)
@@ -150,7 +154,7 @@ func TestPrivileges(t *testing.T) {
 		if c.change != nil {
 			c.change(pod, pod.Spec.Containers[0].SecurityContext)
 		}
-		if got := strings.Join(privileges(pod, c.root), "; "); got != c.want {
+		if got := strings.Join(privileges(pod, &c.config), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -244,7 +248,7 @@ func TestAccessMode(t *testing.T) {
 func TestConsumerPod(t *testing.T) {
 	claim, _ := fitting()
 	pod := consumerPod(claim, "conformance-a-", "example/shell", "true")
-	if faults := privileges(pod, false); len(faults) > 0 {
+	if faults := privileges(pod, &configmaps.Config{}); len(faults) > 0 {
 		t.Errorf("file system: %q", faults)
 	}
 	if mounts := pod.Spec.Containers[0].VolumeMounts; len(mounts) != 1 || mounts[0].MountPath != "/data" {
@@ -253,7 +257,7 @@ func TestConsumerPod(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
 	claim.Spec.VolumeMode = &block
 	pod = consumerPod(claim, "conformance-a-", "example/shell", "true")
-	if faults := strings.Join(privileges(pod, false), ", "); faults != "consumer runs as root" {
+	if faults := strings.Join(privileges(pod, &configmaps.Config{}), ", "); faults != "consumer runs as root" {
 		t.Errorf("raw device: %s", faults)
 	}
 	if c := pod.Spec.Containers[0]; len(c.VolumeMounts) != 0 || len(c.VolumeDevices) != 1 || c.VolumeDevices[0].DevicePath != "/dev/data" {

@@ -81,6 +81,13 @@ var probes = []probe{
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: s.pods.Namespace, Name: ProbePod}, Type: corev1.EventTypeWarning, Reason: "FailedMount"}, dryRun)
 		return err
 	}},
+	{"flex-provisioner-pods", "a pod with a device that nobody granted", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
+		return createPod(ctx, client, s, func(pod *corev1.Pod) {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "device", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: ProbeAccount}}})
+			pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "device", DevicePath: "/dev/device"}}
+		})
+	}},
 	{"flex-dispatcher", "a pod with a name of its own", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
 		return createPod(ctx, client, s, func(pod *corev1.Pod) { pod.Name = ProbeAccount })
 	}},

@@ -169,19 +169,9 @@ func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 // Pod is the pod of the name in the provisioners' namespace, or nil.
 func (c *Cache) Pod(name string) *corev1.Pod { return get[*corev1.Pod](c.Pods, c.namespace+"/"+name) }
 
-// PodProblem is what the kubelet said last of a pod that does not start, empty for nothing: that a Secret or a claim which the
-// pod mounts is missing shows nowhere in the pod's status.
+// PodProblem is what the kubelet said last of a pod that does not start, empty for nothing.
 func (c *Cache) PodProblem(pod types.UID) string {
-	var last *corev1.Event
-	for _, e := range indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)) {
-		if last == nil || last.LastTimestamp.Before(&e.LastTimestamp) {
-			last = e
-		}
-	}
-	if last == nil {
-		return ""
-	}
-	return podspec.Clean(last.Reason + ": " + last.Message)
+	return snapshot.PodProblem(indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)))
 }
 
 // ConfigMap is the provisioner ConfigMap of the name, or nil.

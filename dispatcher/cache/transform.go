@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -45,16 +46,13 @@ func (t *transformer) transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// startProblems are the reasons of events that say why a pod does not start.
-var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
-
 // maxMessage bounds in bytes what is kept of an event's message.
 const maxMessage = 1024
 
 // event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their pods.
 func (t *transformer) event(e *corev1.Event) {
 	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
-	if startProblems[e.Reason] {
+	if snapshot.TellsOfStart(e) {
 		kept.Reason, kept.Message, kept.LastTimestamp = text(e.Reason), podspec.Clip(e.Message, maxMessage), e.LastTimestamp
 		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
 	}

@@ -20,7 +20,7 @@ import (
 // observeDeletions adds what may protect storage from deletion.
 func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
 	if cm := c.Cache.StopDeletes(); cm != nil {
-		s.DeletionsStopped = stoppedBy(cm)
+		s.DeletionsStopped = snapshot.StoppedBy(cm)
 	}
 	if s.Volume == nil || !s.Released {
 		return
@@ -62,14 +62,6 @@ func isDelete(pod *corev1.Pod) bool {
 
 func (c *Controller) hasPod(uid string, is func(pod *corev1.Pod) bool) bool {
 	return slices.ContainsFunc(c.Cache.PodsOf(uid), is)
-}
-
-func stoppedBy(cm *corev1.ConfigMap) string {
-	why := fmt.Sprintf("ConfigMap %s/%s stops all deletions", cm.Namespace, cm.Name)
-	if reason := podspec.Clean(cm.Data["reason"]); reason != "" {
-		why += ": " + reason
-	}
-	return why
 }
 
 // stopChanged tells that deletions are stopped and lets everything be looked at again.

@@ -163,7 +163,7 @@ func TestStoppedBy(t *testing.T) {
 		"restoring\nlast week": "ConfigMap ns/stop-deletes stops all deletions: restoring last week",
 	} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: contract.StopDeletes}, Data: map[string]string{"reason": reason}}
-		if got := stoppedBy(cm); got != want {
+		if got := snapshot.StoppedBy(cm); got != want {
 			t.Errorf("reason %q: %q, want %q", reason, got, want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 )
 
@@ -90,11 +91,11 @@ func (c *Controller) keep(ctx context.Context, cm *corev1.ConfigMap, config *con
 }
 
 // keepGood keeps what was judged good last of a class's ConfigMap.
-func (c *Controller) keepGood(ctx context.Context, class string, j judgement) (again time.Duration) {
-	if j.good == nil {
+func (c *Controller) keepGood(ctx context.Context, class string, j classes.Judgement) (again time.Duration) {
+	if j.Good == nil {
 		return 0
 	}
-	if err := c.keep(ctx, j.of, j.good); err != nil {
+	if err := c.keep(ctx, j.Of, j.Good); err != nil {
 		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "StorageClass", class)
 		return keepAgain
 	}
@@ -103,9 +104,9 @@ func (c *Controller) keepGood(ctx context.Context, class string, j judgement) (a
 
 // outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
 // stays in force.
-func outdated(class string, maps []*corev1.ConfigMap, j judgement, inForce *configmaps.Config) (complaint, bool) {
-	if j.good != nil || inForce == nil {
-		return complaint{}, false
+func outdated(class string, maps []*corev1.ConfigMap, j classes.Judgement, inForce *configmaps.Config) (classes.Complaint, bool) {
+	if j.Good != nil || inForce == nil {
+		return classes.Complaint{}, false
 	}
 	about := maps[0]
 	for _, cm := range maps {
@@ -113,7 +114,7 @@ func outdated(class string, maps []*corev1.ConfigMap, j judgement, inForce *conf
 			about = cm
 		}
 	}
-	return complaint{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
+	return classes.Complaint{About: about, Reason: events.ReasonConfigOutdated, Text: fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
 		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}, about.Name != inForce.Name || about.ResourceVersion != inForce.ResourceVersion
 }
 

@@ -22,6 +22,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
+// TestInitLog: of a pod whose init container failed, the log is that container's.
+func TestInitLog(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = w.Write([]byte(r.URL.Query().Get("container") + ": no space left"))
+	}))
+	defer server.Close()
+	controller, _ := idle(t)
+	controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+	pod := dispatchertest.Pod("del-0 failed", dispatchertest.Noon, dispatchertest.Noon)
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flexctl", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
+	if end, err := controller.logEnd(t.Context(), pod); end != "flexctl: no space left" || err != nil {
+		t.Errorf("%q, %v", end, err)
+	}
+}
+
 // TestSayLog: who reads what of the log of a pod that left no message.
 func TestSayLog(t *testing.T) {
 	const denied = "rm: can't remove '/export/pvc-1/d': Permission denied"
@@ -49,8 +65,10 @@ func TestSayLog(t *testing.T) {
 			want: []string{onPod + denied, failed + "; administrators find the end of its log in the events of ConfigMap ns/cm"}},
 		"a claim of a class that shows logs": {on: events.OnClaim, answer: log(denied), config: &configmaps.Config{Name: "cm", ShowLogs: true},
 			want: []string{onPod + denied, failed + "; its log ends with: " + denied}},
-		"a claim whose ConfigMap is gone":        {on: events.OnClaim, answer: log(denied), config: &configmaps.Config{Name: "cm"}, gone: true, want: []string{failed}},
-		"a claim whose configuration is unknown": {on: events.OnClaim, answer: log(denied), want: []string{failed}},
+		"a claim whose ConfigMap is gone": {on: events.OnClaim, answer: log(denied), config: &configmaps.Config{Name: "cm"}, gone: true,
+			want: []string{onPod + denied, failed + "; administrators find the end of its log in the events of Pod ns/del-" + dispatchertest.UID + "-0"}},
+		"a claim whose configuration is unknown": {on: events.OnClaim, answer: log(denied),
+			want: []string{onPod + denied, failed + "; administrators find the end of its log in the events of Pod ns/del-" + dispatchertest.UID + "-0"}},
 		"nothing printed": {on: events.OnClaim, answer: log(" \n"), config: &configmaps.Config{Name: "cm"},
 			want: []string{failed + "; it printed nothing"}},
 		"a node that is gone": {on: events.OnVolume, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 )
 
 // memory is what a controller remembers beside its caches. It survives no restart, and need not: the library hands everything over
@@ -217,11 +218,11 @@ func (m *memory) config(class string) (*configmaps.Config, string) {
 
 // setConfig puts what the class's ConfigMaps come to in force, and returns it. What was good stays good while its ConfigMap is broken,
 // and kept is asked for it after a restart. It goes when the ConfigMap does.
-func (m *memory) setConfig(class string, j judgement, kept func() *configmaps.Config) (inForce *configmaps.Config) {
+func (m *memory) setConfig(class string, j classes.Judgement, kept func() *configmaps.Config) (inForce *configmaps.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := classConfig{good: j.good, problem: j.problem}
-	if c.good == nil && j.present {
+	c := classConfig{good: j.Good, problem: j.Problem}
+	if c.good == nil && j.Present {
 		if c.good = m.configs[class].good; c.good == nil {
 			c.good = kept()
 		}

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -38,34 +38,9 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	return s
 }
 
-// observeConfig finds the configuration in force for the snapshot's class. Where the StorageClass is gone, and no ConfigMap is for its
-// name, storage can still be removed: by the ConfigMap that made it.
+// observeConfig finds the configuration in force for the snapshot's class.
 func (c *Controller) observeConfig(s *snapshot.Snapshot) {
-	served, faults := c.servedAs(s.ClassName, s.Class)
-	if len(faults) > 0 {
-		s.Config, s.ConfigProblem = nil, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
-		return
-	}
-	s.Config, s.ConfigProblem = c.memory.config(served)
-	if s.Config == nil && s.ConfigProblem == "" {
-		s.ConfigProblem = fmt.Sprintf("namespace %s has no provisioner ConfigMap for class %q: an administrator has to create one there with the labels storage-class and type=provisioner-config",
-			c.Pods.Namespace, served)
-	}
-	switch {
-	case s.Config != nil:
-	case served != s.ClassName:
-		s.ConfigProblem = fmt.Sprintf("StorageClass %q has parameter %s: %s, but %s", s.ClassName, contract.ParameterConfigFromClass, served, s.ConfigProblem)
-		if further, _ := c.servedAs(served, c.Cache.Class(served)); further != served && further != "" {
-			s.ConfigProblem += fmt.Sprintf("; that class has the ConfigMap of class %q: create StorageClass %q again, and name that one", further, s.ClassName)
-		}
-	case !c.ours(s.Class):
-		if cm := c.Cache.ConfigMap(s.RecordedConfig()); cm != nil && c.concerns(cm) {
-			s.Config, _ = c.memory.config(configmaps.ClassName(cm))
-		}
-		if s.Config == nil {
-			s.ConfigProblem += fmt.Sprintf("; StorageClass %q does not exist: if it had the parameter %s, create it again", s.ClassName, contract.ParameterConfigFromClass)
-		}
-	}
+	classes.Observe(s, c.Pods.Namespace, classes.Known{Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config})
 }
 
 func (c *Controller) addPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
@@ -244,7 +219,7 @@ func (c *Controller) confirmStop(ctx context.Context, s *snapshot.Snapshot) erro
 	case err != nil:
 		return fmt.Errorf("get configmap %s/%s: %w", c.Pods.Namespace, contract.StopDeletes, err)
 	default:
-		s.DeletionsStopped = stoppedBy(cm)
+		s.DeletionsStopped = snapshot.StoppedBy(cm)
 	}
 	return nil
 }

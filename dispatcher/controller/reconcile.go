@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -140,27 +141,25 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 		return "it printed nothing"
 	case e.On != events.OnClaim:
 		return "its log ends with: " + end
-	case s.Config == nil:
-		return ""
 	}
-	cm := c.Cache.ConfigMap(s.Config.Name)
-	if cm != nil {
-		c.Recorder.Warn(cm, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), "configMap", klog.KObj(cm))
+	var about runtime.Object = e.Pod
+	where := fmt.Sprintf("Pod %s/%s", e.Pod.Namespace, e.Pod.Name)
+	if s.Config != nil {
+		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
+			about, where = cm, fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
+		}
 	}
-	switch {
-	case s.Config.ShowLogs:
+	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), "about", where)
+	if s.Config != nil && s.Config.ShowLogs {
 		return "its log ends with: " + end
-	case cm != nil:
-		return fmt.Sprintf("administrators find the end of its log in the events of ConfigMap %s/%s", cm.Namespace, cm.Name)
 	}
-	return ""
+	return "administrators find the end of its log in the events of " + where
 }
 
 // logEnd is the end of a provisioner's log. A node that is gone has none to give.
 func (c *Controller) logEnd(ctx context.Context, pod *corev1.Pod) (string, error) {
-	lines, size := int64(podspec.LogLines), int64(podspec.MaxLog)
-	text, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{
-		Container: podspec.ContainerName, TailLines: &lines, LimitBytes: &size}).DoRaw(ctx)
+	container, _ := podspec.LogContainer(pod, podspec.OutcomeOf(pod))
+	text, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
 	return podspec.LogEnd(text), err
 }
 
@@ -197,6 +196,11 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 // refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.
 func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
 	c.record(ctx, s, events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err))
+	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
+		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
+			c.Recorder.RecordConfigMap(cm, events.ReasonPodRefused, "no pod is created: "+lacks)
+		}
+	}
 	return err
 }
 

@@ -40,13 +40,13 @@ func Has(words, word string, known []string) bool {
 }
 
 // Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, misclassed, stray (another claim's), unclaimed, bare
-// (without finalizers and annotations); bound, released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day),
+// (without finalizers and annotations), unprotected (without finalizers); bound, released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day),
 // allowed (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned
 // (the class's own), trusted (by an administrator).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
 		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
-			"forged", "garbled", "unsigned", "trusted", "foreign"})
+			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected"})
 	}
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
@@ -94,6 +94,9 @@ func Volume(words string) *corev1.PersistentVolume {
 	if has("bare") {
 		v.Finalizers, v.Annotations = nil, nil
 	}
+	if has("unprotected") {
+		v.Finalizers = nil
+	}
 	if has("unclaimed") {
 		v.Spec.ClaimRef = nil
 	}
@@ -109,12 +112,12 @@ func Volume(words string) *corev1.PersistentVolume {
 }
 
 // Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
-// evicted, unstarted; then words: old (created an hour ago), suspect, for-node2 (bound to it), undo, other (a delete of an
-// earlier volume), deleting.
+// evicted, unstarted; then words: old (created an hour ago), suspect, late, for-node2 (bound to it), undo, other (a delete of an
+// earlier volume), deleting, retry (an administrator asked for the next attempt).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept"})
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
@@ -136,6 +139,9 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	if has("suspect") {
 		pod.Annotations[contract.AnnSuspect] = "true"
 	}
+	if has("late") { // one before it was killed half a minute ago
+		pod.Annotations[contract.AnnSuspect] = Noon.Add(30 * time.Second).Format(time.RFC3339)
+	}
 	if has("for-node2") {
 		pod.Annotations[contract.AnnNode] = "node2"
 	}
@@ -147,6 +153,9 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("other") {
 		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
+	}
+	if has("retry") {
+		pod.Annotations[contract.AnnRetry] = "true"
 	}
 	if has("deleting") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}

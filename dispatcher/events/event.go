@@ -159,7 +159,20 @@ func AttemptProblem(on Target, pod *corev1.Pod, reason podspec.Reason, message s
 // PodRefused says why the API server, or the class's configuration, made no pod of an order.
 func PodRefused(on Target, record *corev1.Pod, err error) Event {
 	message := podspec.Clean(err.Error())
+	if lacks := NotGranted(err); lacks != "" { // whole, since it ends with the line to add
+		message = "no pod is created: " + lacks
+	}
 	return Event{On: on, Pod: record, Warning: true, Reason: ReasonPodRefused, Key: "refused-pod/" + message, Message: message}
+}
+
+// NotGranted is what the policy on pods says of a pod that asks for privileges which its ServiceAccount is not granted: these, and the
+// line that grants them. It is empty for every other error.
+func NotGranted(err error) string {
+	_, said, refused := strings.Cut(podspec.OneLine(err.Error()), " denied request: ")
+	if !refused || !strings.HasPrefix(said, "ServiceAccount ") || !strings.Contains(said, " is not granted ") {
+		return ""
+	}
+	return said
 }
 
 // ConcurrencyLimitReached says that the class has as many pods as it may have. It is recorded once for each wait: what was said of

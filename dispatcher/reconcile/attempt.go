@@ -25,10 +25,10 @@ const (
 	unschedulableGrace = 30 * time.Second
 )
 
-// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the cure.
-// Otherwise one second after the first failure, then twice as long each time.
+// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the cure, or if an
+// administrator asks for it. Otherwise one second after the first failure, then twice as long each time.
 func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
-	if outdated(s, a) {
+	if outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
 		return s.Now
 	}
 	delay := longestDelay
@@ -112,7 +112,9 @@ func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 		p.requeueAt(end)
 		return
 	}
-	p.sayProblem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
+	e := problem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
+	e.WithPodLog = true // what it printed last is what it waits for
+	p.say(e)
 }
 
 // stopIfLate stops a pod that does not run by the time at which it must have started.
@@ -154,7 +156,7 @@ func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool)
 		return e, false // the dispatcher stopped it, for a reason that has been told
 	}
 	e = problem(s, a, reason, message)
-	e.WithPodLog = a.Outcome.MayHaveRun && !a.Outcome.OwnWords
+	_, e.WithPodLog = podspec.LogContainer(a.Pod, a.Outcome)
 	return e, true
 }
 

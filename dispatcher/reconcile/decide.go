@@ -129,7 +129,9 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 	if s.Pending() {
 		return // until the claim is bound, the first pod's name says that it was served
 	}
-	p.cleanUp(s, all.provisions...)
+	if !p.awaitLate(s, all.provisions) { // until then they hold up a delete
+		p.cleanUp(s, all.provisions...)
+	}
 	if s.Expandable() {
 		p.expand(s, all, expands)
 		return

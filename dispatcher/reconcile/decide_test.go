@@ -135,6 +135,13 @@ func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
+// TestDeadlineSaysLog: what a pod printed last is what it waits for. It is told once, while the pod may still run.
+func TestDeadlineSaysLog(t *testing.T) {
+	if events := Decide(scene{pods: []string{"prov-0 hanging"}}.snapshot()).Events; len(events) != 1 || !events[0].WithPodLog {
+		t.Errorf("%+v", events)
+	}
+}
+
 // describe writes a plan in words.
 func describe(p Plan) string {
 	var words []string
@@ -267,6 +274,15 @@ func TestDecide(t *testing.T) {
 		{name: "busy waits 15 seconds at most", pods: []string{"prov-99 busy"}, want: "tell claim ProvisionerBusy, look in 14.5s"},
 		{name: "refused waits long", pods: []string{"prov-0 refused"}, want: "tell claim ProvisionerRefused, look in 4m59.5s"},
 		{name: "evicted waits a second", pods: []string{"prov-7 evicted"}, want: "tell claim ProvisionerEvicted, look in 500ms"},
+		{name: "an administrator asks for the next attempt", pods: []string{"prov-9 failed retry"}, want: "tell claim ProvisionerFailed, create provision 10 for prov-9, clean up prov-9, (confirm)"},
+		{name: "an administrator asks for the next attempt after a refusal", pods: []string{"prov-3 refused retry"}, want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
+		{name: "an administrator asked for the attempt that failed last", pods: []string{"prov-0 failed retry kept", "prov-1 failed"}, want: "tell claim ProvisionerFailed, look in 1.5s"},
+		{name: "an administrator asks while the pod runs", pods: []string{"prov-3 running retry"}, want: ""},
+		{name: "an administrator asks for an undo before its time", claim: "none", pods: []string{"prov-3 killed retry"}, want: "look in 59.5s"},
+		{name: "an administrator asks for the next delete", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-7 failed retry"},
+			want: "tell volume ProvisionerFailed, create delete 8, clean up del-7, (confirm)"},
+		{name: "an administrator asks for the next delete while deletions are stopped", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-7 failed retry"},
+			want: "tell volume ProvisionerFailed, tell volume DeletionStopped"},
 		{name: "ConfigMap edited after a failure", pods: []string{"prov-3 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
 		{name: "properties edited after a failure that may have made storage", pods: []string{"prov-3 failed"}, also: "new-properties",
 			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
@@ -311,6 +327,8 @@ func TestDecide(t *testing.T) {
 		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},
 		{name: "volume too small, retracted", volume: "small deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
+		{name: "volume of another class, to be retained", volume: "misclassed retain unprotected", pods: []string{"prov-0 done"},
+			want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},
 		{name: "volume of another class, bound all the same", claim: "bound", volume: "misclassed bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, clean up prov-0"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, delete volume"},
 		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "keep the name of prov-0, keep the name of del-0, (confirm volume)"},
@@ -335,6 +353,10 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, pod killed: what it asked for may be under way", claim: "none", pods: []string{"prov-0 killed"}, want: "look in 59.5s"},
 		{name: "claim deleted, pod killed a minute ago", claim: "none", pods: []string{"prov-0 killed behind"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim deleted, pod killed before one that failed", claim: "none", pods: []string{"prov-0 killed", "prov-1 failed"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "claim deleted, pod failed after one that was killed: what that asked for may be under way", claim: "none", pods: []string{"prov-1 failed late"}, want: "look in 30s"},
+		{name: "released soon after an attempt that was killed", claim: "none", volume: "fits released", also: "asked", pods: []string{"prov-1 done late"}, want: "look in 30s"},
+		{name: "volume made after an attempt that was killed", claim: "bound", volume: "fits bound", pods: []string{"prov-1 done late"}, want: "tell claim ProvisioningSucceeded, look in 30s"},
+		{name: "volume made by an attempt that was killed", claim: "bound", volume: "fits bound", pods: []string{"prov-0 killed"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
 		{name: "properties edited, pod killed", pods: []string{"prov-3 killed"}, also: "new-properties", want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, look in 59.5s"},
 		{name: "claim deleted, exit 0 and no volume", claim: "none", pods: []string{"prov-0 done"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},

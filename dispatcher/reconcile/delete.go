@@ -18,7 +18,9 @@ func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	newest, ok := snapshot.Last(deletes)
 	switch {
 	case !ok:
-		p.orderDelete(s, nil, "")
+		if !p.awaitLate(s, s.Of(contract.Provision)) {
+			p.orderDelete(s, nil, "")
+		}
 	case !newest.Outcome.Final():
 		p.await(s, newest)
 	case !newest.ForVolume(s.Volume):
@@ -75,20 +77,22 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	}
 }
 
-// lateRequest is how long a storage system may work on a request whose client was killed. It is what proxies and message queues wait
-// for an answer by default.
-const lateRequest = time.Minute
-
-// undo has removed what attempts may have made that came to no volume. made is the oldest of them. An undo that looks too early would
-// find nothing, and what is made after that would belong to nobody.
-func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made snapshot.Attempt) {
-	for _, a := range provisions {
-		if at := s.Ended(a).Add(lateRequest); a.Outcome.Killed() && s.Now.Before(at) {
-			p.requeueAt(at)
-			return
-		}
+// awaitLate puts off what must not come before a storage system has done what killed attempts asked it for: storage that is made after
+// that would belong to nobody.
+func (p *Plan) awaitLate(s *snapshot.Snapshot, provisions []snapshot.Attempt) (waits bool) {
+	late := s.LateUntil(provisions)
+	if !s.Now.Before(late) {
+		return false
 	}
-	p.orderDelete(s, made.Pod, made.Node())
+	p.requeueAt(late)
+	return true
+}
+
+// undo has removed what attempts may have made that came to no volume. made is the oldest of them.
+func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made snapshot.Attempt) {
+	if !p.awaitLate(s, provisions) {
+		p.orderDelete(s, made.Pod, made.Node())
+	}
 }
 
 // orderDelete has storage removed: the volume's, or without one what the record's attempt may have made.
@@ -116,7 +120,9 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 	if !s.Config.NodeLocal {
 		node = ""
 	}
-	if v := s.Volume; v != nil && !s.Released && v.DeletionTimestamp == nil && slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+	// The library takes the finalizer off a volume that is to be retained. Its object may go before its storage: the pods are the record.
+	if v := s.Volume; v != nil && !s.Released && v.DeletionTimestamp == nil &&
+		(slices.Contains(v.Finalizers, contract.VolumeFinalizer) || v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain) {
 		p.do(RetractVolume{})
 	}
 	p.create(s, snapshot.Order{Op: contract.Delete, Record: record, Node: node})

@@ -163,6 +163,40 @@ func (s *Snapshot) Started(a Attempt) time.Time {
 	return s.plausible(a.Pod, a.Pod.Status.StartTime.Time)
 }
 
+// lateRequest is how long a storage system may work on a request whose client was killed. It is what proxies and message queues wait
+// for an answer by default.
+const lateRequest = time.Minute
+
+// LateUntil is until when a storage system may do what killed attempts asked it for; zero where none was killed. An attempt that
+// follows tells the time of those before it, whose records it replaces. The newest of those that came to a volume has asked for
+// nothing else.
+func (s *Snapshot) LateUntil(provisions []Attempt) (until time.Time) {
+	for i, a := range provisions {
+		late, _ := time.Parse(time.RFC3339, a.Pod.Annotations[contract.AnnSuspect])
+		if a.Outcome.Killed() && (s.Volume == nil || i < len(provisions)-1) {
+			late = latest(late, s.endedBy(a).Add(lateRequest))
+		}
+		until = latest(until, late)
+	}
+	return until
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// endedBy is Ended, or the pod's deadline where its node says what cannot be.
+func (s *Snapshot) endedBy(a Attempt) time.Time {
+	ended := s.Ended(a)
+	if seconds := a.Pod.Spec.ActiveDeadlineSeconds; seconds != nil && !ended.Equal(a.Outcome.Finished) {
+		return ended.Add(time.Duration(*seconds) * time.Second)
+	}
+	return ended
+}
+
 func (s *Snapshot) plausible(pod *corev1.Pod, at time.Time) time.Time {
 	if at.Before(pod.CreationTimestamp.Time) || at.After(s.Now) {
 		return pod.CreationTimestamp.Time

@@ -46,7 +46,7 @@ func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
 		return nil, err
 	}
 	if o.Op == contract.Provision && o.Record != nil || o.Suspect {
-		pod.Annotations[contract.AnnSuspect] = "true"
+		pod.Annotations[contract.AnnSuspect] = s.suspect()
 	}
 	if s.Config.NodeLocal && o.Node != "" {
 		pod.Annotations[contract.AnnNode] = o.Node
@@ -62,6 +62,14 @@ func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}
 	return pod, nil
+}
+
+// suspect is until when what the earlier attempts asked for may still be done, or that it has been.
+func (s *Snapshot) suspect() string {
+	if late := s.LateUntil(s.Of(contract.Provision)); s.Now.Before(late) {
+		return late.Add(time.Second).UTC().Format(time.RFC3339) // cut to whole seconds
+	}
+	return "true"
 }
 
 func (s *Snapshot) attempt(o Order) (podspec.Attempt, error) {

@@ -46,6 +46,10 @@ func TestWaysToLogIn(t *testing.T) {
 			return files{"OS_AUTH_URL": f.AuthURL(), "OS_USERNAME": i.User, "OS_PASSWORD": i.Password + "\n", "OS_PROJECT_NAME": i.Project,
 				"OS_USER_DOMAIN_NAME": i.Domain, "OS_PROJECT_DOMAIN_NAME": i.Domain, "OS_REGION_NAME": "RegionOne"}
 		}},
+		{"openrc as the dashboard hands it out", nil, func(f *fake.Cinder, i fake.Identity) files {
+			return files{"OS_PASSWORD": i.Password, "k8s-openrc.sh": fmt.Sprintf("#!/usr/bin/env bash\nexport OS_AUTH_URL=%s\nexport OS_USERNAME=\"%s\"\nexport OS_PROJECT_NAME=\"%s\"\n"+
+				"if [ -z \"$OS_PROJECT_NAME\" ]; then unset OS_PROJECT_NAME; fi\nread -sr OS_PASSWORD_INPUT\nexport OS_PASSWORD=$OS_PASSWORD_INPUT\nexport OS_REGION_NAME=\"RegionOne\"\n", f.AuthURL(), i.User, i.Project)}
+		}},
 		{"clouds.yaml and secure.yaml", nil, func(f *fake.Cinder, i fake.Identity) files {
 			return files{
 				"clouds.yaml": fmt.Sprintf("clouds: {a: {auth: {auth_url: %q, username: %q, project_name: %q}, region_name: RegionOne}}", f.AuthURL(), i.User, i.Project),

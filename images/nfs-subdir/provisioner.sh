@@ -2,8 +2,8 @@
 # Directories of an NFS export as volumes. Properties: server and export, as nodes mount them; mount, where the class's
 # key mount-claims puts the same export here, /export if not given; archive-on-delete, "true" renames a directory to
 # archived-NAME instead of removing it. Sizes are not enforced: expanding a volume
-# changes a number only. To remove what pods wrote as other users, the server maps
-# all users to one (all_squash), or the class runs as root (run-as-user) and the server lets it (no_root_squash).
+# changes a number only. To remove what pods wrote as other users, the class runs as root (run-as-user "0", a grant) and
+# the server lets it (no_root_squash), or the server maps all users to one (all_squash).
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the export is mounted.

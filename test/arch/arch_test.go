@@ -35,19 +35,24 @@ var arrows = []arrow{
 	{"dispatcher/resize", []string{"podspec"}},
 	{"dispatcher/snapshot", []string{"podspec", "configmaps", "contract"}},
 	{"dispatcher/events", []string{"podspec", "contract"}},
+	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "contract"}},
 	{"dispatcher/reconcile", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
 	{"dispatcher/queue", nil},
+	{"dispatcher/clock", nil},
 	{"dispatcher/library", nil},
 	{"dispatcher/cache", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "configmaps", "contract"}},
 	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "contract"}},
 	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "contract"}},
 	{"dispatcher/admission", []string{"podspec", "configmaps", "contract", "deploy/..."}},
-	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/writer",
+	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/writer",
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "audit", "podspec", "configmaps", "contract", "version"}},
-	{"class", []string{"configmaps", "contract"}},
-	{"cmd/flexctl", []string{"class", "sdk", "conformance", "conformance/cluster", "quantity", "contract", "version"}},
+	{"inspect", []string{"allowlist", "dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "contract"}},
+	{"cmd/kubectl-flex", []string{"inspect", "allowlist", "dispatcher/admission", "podspec", "configmaps", "contract", "version"}},
+	{"allowlist", []string{"configmaps"}},
+	{"class", []string{"allowlist", "configmaps", "contract"}},
+	{"cmd/flexctl", []string{"class", "sdk", "conformance", "conformance/cluster", "configmaps", "quantity", "contract", "version"}},
 	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "skeleton", "contract"}},
 	{"sdk/...", []string{"contract"}},
 	{"conformance/sandbox", nil},
@@ -55,6 +60,7 @@ var arrows = []arrow{
 	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "audit", "podspec", "configmaps", "contract"}},
 	{"images/cinder-iscsi", []string{"images/cinder-iscsi/...", "sdk/...", "contract", "version"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
+	{"images/btrfs", []string{"images/btrfs/...", "sdk/...", "contract", "version"}},
 	{"images/...", []string{"sdk/...", "contract"}},
 	{"test/...", []string{"..."}},
 }
@@ -157,7 +163,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/reconcile"}
+var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/reconcile", "inspect"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {

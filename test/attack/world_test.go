@@ -112,7 +112,10 @@ func (w *world) prepare(ctx context.Context) error {
 	if _, err := w.kubectl(ctx, w.setup(), "apply", "-f", "-"); err != nil {
 		return err
 	}
-	if err := w.allow(ctx, map[string]any{
+	if err := w.allow(ctx, "attack-granted", map[string]any{"privileges": "root, host-network"}); err != nil {
+		return err
+	}
+	if err := w.allow(ctx, "attack-image", map[string]any{
 		"storageClasses": className + ",attack-turns", "volumeTypes": "nfs,iscsi,fc,csi,local,hostPath,rbd",
 		"nfsExports": "10.99.0.1:" + exportDir, "pathPrefixes": "/mnt/attack", "csiDrivers": "csi.example.com",
 		"mountOptions": "nfsvers=4.1", "secretNamespaces": contract.ProvisionersNamespace,
@@ -193,11 +196,11 @@ func (w *world) setup() string {
 	return filled(string(text), w.names)
 }
 
-// allow writes the allow-list's lines of attack-image.
-func (w *world) allow(ctx context.Context, lines map[string]any) error {
+// allow writes the allow-list's lines of a ServiceAccount.
+func (w *world) allow(ctx context.Context, account string, lines map[string]any) error {
 	data := map[string]any{}
 	for setting, value := range lines {
-		data["attack-image."+setting] = value
+		data[account+"."+setting] = value
 	}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
@@ -227,7 +230,7 @@ func (w *world) takeDown() {
 		gone[setting] = nil
 	}
 	_, err := w.kubectl(ctx, w.setup(), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
-	if err := errors.Join(err, w.allow(ctx, gone), os.RemoveAll(exportDir)); err != nil {
+	if err := errors.Join(err, w.allow(ctx, "attack-image", gone), w.allow(ctx, "attack-granted", map[string]any{"privileges": nil}), os.RemoveAll(exportDir)); err != nil {
 		fmt.Fprintln(os.Stderr, "attack: clean up:", err)
 	}
 }

@@ -29,6 +29,7 @@ var (
 	verbose = flag.Bool("trace", false, "print plan and trace of every seed")
 	shrink  = flag.Bool("shrink", true, "look for a smaller plan that fails as well")
 	save    = flag.String("save", "", "write the smallest plan of the first failing seed to this file")
+	only    = flag.String("only", "", "draw the faults of these themes alone, by comma")
 	most    = flag.Int("most", 3, "how many failing seeds to print in full")
 )
 
@@ -92,7 +93,7 @@ func TestSeeds(t *testing.T) {
 	var virtual time.Duration
 	started := time.Now()
 	for seed := *from; seed < *from+uint64(*seeds); seed++ {
-		plan := sim.NewPlan(seed)
+		plan := sim.NewPlan(seed, strings.FieldsFunc(*only, func(r rune) bool { return r == ',' })...)
 		if alone {
 			plan = plan.Alone()
 		}

@@ -1,5 +1,6 @@
 #!/bin/bash
-# build.sh SET: builds kubernetes, kubernetes-1.30, etcd, runtime or kwok once a machine and links the binaries into .cluster/bin.
+# build.sh SET: builds kubernetes, kubernetes-1.30, etcd, runtime, kwok or upstream once a machine and links the binaries into
+# .cluster/bin.
 #
 # The cache is keyed by what goes into a build, so other runs and other checkouts share it. A build happens in a folder of
 # its own that gets its name when it is complete; of two builders the second waits and then finds it there.
@@ -51,6 +52,14 @@ runtime_build() {
 kwok_inputs() { echo "$HERE"/kwok/go.*; }
 kwok_build() { cd "$HERE/kwok" && go build -ldflags '-s -w' -o "$1/" tool; }
 
+upstream_inputs() { echo "$HERE"/upstream/go.* "$HERE"/upstream/*/*; }
+upstream_build() { # Kubernetes' own e2e tests, what runs them, and the program of many of their pods
+	local v=k8s.io/component-base/version
+	cd "$HERE/upstream"
+	go test -c -ldflags "-s -w -X $v.gitVersion=v1.37.0 -X $v.gitMajor=1 -X $v.gitMinor=37" -o "$1/e2e.test" k8s.io/kubernetes/test/e2e
+	go build -ldflags '-s -w' -o "$1/" tool
+}
+
 about() {
 	case $1 in
 	kubernetes) echo "Kubernetes v1.37.0 and etcd, about 7 minutes on two cores when Go's cache is empty" ;;
@@ -58,7 +67,8 @@ about() {
 	etcd) echo "etcdctl and etcdutl 3.7.1, about 60 s when Go's cache is empty" ;;
 	runtime) echo "containerd, runc, CNI plugins and two images, about 90 s when Go's cache is empty" ;;
 	kwok) echo "kwok v0.8.0, about 90 s when Go's cache is empty" ;;
-	*) die "no such set: $1: one of kubernetes kubernetes-1.30 etcd runtime kwok" ;;
+	upstream) echo "the e2e tests of Kubernetes v1.37.0, about 4 minutes on two cores after kubernetes" ;;
+	*) die "no such set: $1: one of kubernetes kubernetes-1.30 etcd runtime kwok upstream" ;;
 	esac
 }
 

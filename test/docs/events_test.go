@@ -3,11 +3,16 @@ package docs
 import (
 	"go/ast"
 	"go/token"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // reasons are the values of a package's constants of type podspec.Reason.
@@ -92,4 +97,54 @@ func TestEventsInDocuments(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestEventsAsMeant: docs/events.md explains each reason as kubectl flex does. -update writes what the code says.
+func TestEventsAsMeant(t *testing.T) {
+	const name = "docs/events.md"
+	had := read(t, name)
+	want := regexp.MustCompile("(?m)^- `[A-Za-z]+` \\(.*\n(?:  .*\n)*").ReplaceAllStringFunc(had, func(item string) string {
+		reason := strings.Split(item, "`")[1]
+		m, ok := events.MeaningOf(podspec.Reason(reason))
+		if !ok {
+			t.Errorf("%s has %s, which dispatcher/events/meaning.go does not explain", name, reason)
+			return item
+		}
+		return itemOf(reason, m)
+	})
+	for _, reason := range append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...) {
+		if m, ok := events.MeaningOf(podspec.Reason(reason)); !ok || m.Means == "" || m.Do == "" || m.On == "" {
+			t.Errorf("dispatcher/events/meaning.go does not explain %s: %+v", reason, m)
+		}
+	}
+	if had == want {
+		return
+	}
+	if *update {
+		if err := os.WriteFile(filepath.Join(root, name), []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Errorf("%s differs from dispatcher/events/meaning.go; -update writes it from there", name)
+}
+
+// itemOf is an item of the list of events, in lines of at most 120 columns.
+func itemOf(reason string, m events.Meaning) string {
+	kind, sep := "Normal", ","
+	if m.Warning {
+		kind = "Warning"
+	}
+	if strings.ContainsAny(m.On, ", ") {
+		sep = ";"
+	}
+	var lines []string
+	line := "-"
+	for _, word := range strings.Fields("`" + reason + "` (" + kind + sep + " " + m.On + "). " + m.Means + " Do: " + m.Do) {
+		if len(line)+1+len(word) > 120 {
+			lines, line = append(lines, line), " "
+		}
+		line += " " + word
+	}
+	return strings.Join(append(lines, line), "\n") + "\n"
 }

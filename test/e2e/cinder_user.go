@@ -66,8 +66,10 @@ func (c *cinder) standalone() map[string]string {
 }
 
 func (c *cinder) password() map[string]string {
-	return map[string]string{"cloud.conf": fmt.Sprintf("[Global]\nauth-url = %s\nusername = %s\npassword = %s\ntenant-name = %s\ndomain-name = %s\nregion = %s\n",
-		c.pods["OS_AUTH_URL"], c.pods["OS_USERNAME"], c.pods["OS_PASSWORD"], c.pods["OS_PROJECT_NAME"], c.pods["OS_USER_DOMAIN_NAME"], c.pods["OS_REGION_NAME"])}
+	return map[string]string{"OS_PASSWORD": c.pods["OS_PASSWORD"], "demo-openrc.sh": fmt.Sprintf("#!/usr/bin/env bash\n"+
+		"export OS_AUTH_URL=%s\nexport OS_USERNAME=%q\nexport OS_PROJECT_NAME=%q\nexport OS_USER_DOMAIN_NAME=%q\nexport OS_PROJECT_DOMAIN_NAME=%[4]q\n"+
+		"echo \"Password of $OS_USERNAME: \"\nread -sr OS_PASSWORD_INPUT\nexport OS_PASSWORD=$OS_PASSWORD_INPUT\nexport OS_REGION_NAME=%[5]q\n",
+		c.pods["OS_AUTH_URL"], c.pods["OS_USERNAME"], c.pods["OS_PROJECT_NAME"], c.pods["OS_USER_DOMAIN_NAME"], c.pods["OS_REGION_NAME"])}
 }
 
 func (c *cinder) applicationCredential() map[string]string {

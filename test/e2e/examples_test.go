@@ -60,6 +60,7 @@ func TestExamples(t *testing.T) {
 				c.delete()
 				s.wait(patient, "claim and volume of "+e.waits+" gone", c.left)
 			}
+			s.finished(claim.consumerOf(shared.admin, leaveClosed, asRoot), "")
 			_, err = kubectl(t.Context(), "delete", "--ignore-not-found", "pod/"+e.name, "pvc/"+e.name)
 			s.ok(err)
 			s.wait(patient, "volume gone", func() string {
@@ -78,6 +79,15 @@ func TestExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// leaveClosed is what a pod of root's leaves of volumes: directories that nobody else may enter, and others' files in these.
+const leaveClosed = `cd /data && mkdir -m 0700 closed closed/deep theirs && echo x > closed/deep/file && chown 1234:1234 closed/deep/file theirs && chmod 0700 theirs`
+
+// asRoot is a consumer as most images are.
+func asRoot(pod *corev1.Pod) {
+	root := int64(0)
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root}
 }
 
 // exampleBound waits until the example's claim is bound, and returns it.

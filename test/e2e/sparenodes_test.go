@@ -156,7 +156,7 @@ func TestStorageOfNodes(t *testing.T) {
 	})
 	s := begin(t)
 	s.needSpareNodes()
-	hostpath := s.hostpath()
+	hostpath := s.spareExample("hostpath")
 	for _, node := range spareNodes {
 		c := hostpath.claim("of-"+node, readWriteOnce)
 		s.finished(c.consumer(shared.admin, onSpare(node)), "hello from "+c.Name+"\n")
@@ -206,7 +206,8 @@ func (s *scope) ungranted(hostpath *class) {
 	grant(nil)
 	c := hostpath.claim("ungranted", readWriteOnce)
 	consumer := c.consumer(shared.admin, onSpare("node2"))
-	c.told(patient, "ProvisionerPodRefused", "*a directory of the node that the pod mounts is not in hostpath.hostPaths of ConfigMap flex-system/flex-pv-policy")
+	c.told(patient, "ProvisionerPodRefused", "no pod is created: ServiceAccount hostpath is not granted /var/lib/flex-hostpath of the node: "+
+		`to grant it, write into ConfigMap flex-system/flex-pv-policy hostpath.hostPaths: "/var/lib/flex-hostpath"`)
 	c.ran(contract.Provision, 0)
 	grant("/var/lib/flex-hostpath")
 	s.finished(consumer, "hello from ungranted\n")
@@ -230,14 +231,14 @@ func (c *claim) hasStorage(node string) bool {
 	return err == nil
 }
 
-// hostpath installs the example. Its pods may run on spare nodes as well.
-func (s *scope) hostpath() *class {
+// spareExample installs a class of examples/. Its pods may run on spare nodes as well.
+func (s *scope) spareExample(name string) *class {
 	s.Helper()
-	s.later(example{name: "hostpath", configMap: "hostpath", account: "hostpath"}.removeClass)
-	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager=hostpath", "-k", "examples/hostpath")
+	s.later(example{name: name, configMap: name, account: name}.removeClass)
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager="+name, "-k", "examples/"+name)
 	s.ok(err)
-	s.ok(s.deleteExample(s.Context(), "hostpath"))
-	c := &class{s: s, id: "hostpath", name: "hostpath"}
+	s.ok(s.deleteExample(s.Context(), name))
+	c := &class{s: s, id: name, name: name}
 	c.edit(map[string]string{"tolerations": toleration})
 	s.classes = append(s.classes, c)
 	s.rolledOut()

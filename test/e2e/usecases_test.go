@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -112,8 +113,8 @@ func extraSteps(s *scope, folder string) {
 	}
 	s.consumed(folder, "hello from "+folder, "welcome", "be careful")
 	s.exampleGone(folder)
-	if exists(v.Spec.NFS.Path) || exists(v.Spec.NFS.Path+".new") {
-		s.Errorf("%s is left", v.Spec.NFS.Path)
+	if left, err := filepath.Glob(v.Spec.NFS.Path + "*"); len(left) > 0 || err != nil {
+		s.Errorf("left are %v, %v", left, err)
 	}
 }
 

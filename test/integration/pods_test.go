@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
-// Every golden pod of package podspec is one that the dispatcher may make; and one that asks for nothing special meets
-// the level restricted, which deploy/base enforces.
+// Every golden pod of package podspec is one that the dispatcher may make, with the grants of examples and of
+// testdata/allow-list.yaml. One of a class without a grant meets the level restricted as well.
 func TestGoldenPodsAreAccepted(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(apiserver.Repo(), "podspec", "testdata", "build", "*", "pod.yaml"))
 	if err != nil || len(files) == 0 {
@@ -35,6 +36,9 @@ func TestGoldenPodsAreAccepted(t *testing.T) {
 	}
 }
 
+// privilegedAccounts are the ServiceAccounts of golden pods that ask for privileges; other golden pods have an account without.
+var privilegedAccounts = []string{"granted", "hostpath"}
+
 func checkGoldenPod(t *testing.T, file, level string) {
 	t.Helper()
 	text, err := os.ReadFile(file)
@@ -47,7 +51,7 @@ func checkGoldenPod(t *testing.T, file, level string) {
 	}
 	ensureAccount(t, pod.Spec.ServiceAccountName)
 	_, err = server.Client(dispatcherToken(t)).CoreV1().Pods(pod.Namespace).Create(t.Context(), &pod, dryRun)
-	if level == "restricted" && asksForMore(&pod) {
+	if level == "restricted" && slices.Contains(privilegedAccounts, pod.Spec.ServiceAccountName) && !*pod.Spec.SecurityContext.RunAsNonRoot {
 		if !violates(err) {
 			t.Errorf("answer: %v, want a refusal by Pod Security", err)
 		}
@@ -60,16 +64,6 @@ func checkGoldenPod(t *testing.T, file, level string) {
 
 func violates(err error) bool {
 	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), `violates PodSecurity "restricted:latest"`)
-}
-
-// asksForMore says that the ConfigMap asked for root or a directory of the node.
-func asksForMore(pod *corev1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.HostPath != nil {
-			return true
-		}
-	}
-	return *pod.Spec.SecurityContext.RunAsUser == 0
 }
 
 func ensureAccount(t *testing.T, name string) {
@@ -92,11 +86,16 @@ func enforce(t *testing.T, level string) {
 		}
 	}
 	set(t.Context(), level)
-	t.Cleanup(func() { set(context.Background(), "privileged") }) // as examples/hostpath does
-	ensureAccount(t, "default")
+	t.Cleanup(func() { set(context.Background(), "privileged") }) // as deploy/base does
+	ensureAccount(t, "only-root")
+	// It is what the policy on pods lets through, and Pod Security refuses.
+	no, all := false, corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}
 	probe := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "probe-", Namespace: contract.ProvisionersNamespace},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "probe", Image: "example.com/probe"}}},
+		Spec: corev1.PodSpec{ServiceAccountName: "only-root",
+			SecurityContext: &corev1.PodSecurityContext{SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: "probe", Image: "example.com/probe", SecurityContext: &corev1.SecurityContext{
+				AllowPrivilegeEscalation: &no, Capabilities: &all}}}},
 	}
 	eventually(t, func() error {
 		_, err := server.Client(apiserver.Admin.Token()).CoreV1().Pods(probe.Namespace).Create(t.Context(), probe.DeepCopy(), dryRun)

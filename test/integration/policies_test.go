@@ -33,13 +33,13 @@ func awaitPolicies(t *testing.T, all []trial) {
 	waited := 0
 	for _, c := range all {
 		switch c.name {
-		case "volumes/iscsi with a Secret", "volumes/owner", "pods/makes a Secret of any name", "requests/mallory makes a pod",
+		case "volumes/iscsi with a Secret", "volumes/owner", "pods/makes a Secret of any name", "requests/mallory makes a pod", "privileges/root", "privileges/a pod with all that is granted",
 			"requests/a provisioner with too many rights deletes a volume", "claims/says that he is the administrator":
 			waited++
 			eventually(t, func() error { return c.run(t) })
 		}
 	}
-	if waited != 6 {
-		t.Fatalf("%d of the requests that show the policies in force are in the tables, want 6", waited)
+	if waited != 8 {
+		t.Fatalf("%d of the requests that show the policies in force are in the tables, want 8", waited)
 	}
 }

@@ -49,7 +49,7 @@ func suite(t *testing.T) []trial {
 	t.Helper()
 	var all []trial
 	for table, read := range map[string]func(*testing.T, map[string]string) []trial{
-		"volumes": volumeTrials, "pods": podTrials, "requests": requestTrials, "claims": claimTrials} {
+		"volumes": volumeTrials, "pods": podTrials, "privileges": privilegeTrials, "requests": requestTrials, "claims": claimTrials} {
 		for _, c := range read(t, holderTokens(t)) {
 			c.name = table + "/" + c.name
 			all = append(all, c)

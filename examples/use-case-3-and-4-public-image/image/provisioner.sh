@@ -1,10 +1,10 @@
 #!/bin/sh
 # Directories of an NFS export, noting on each volume which version made it. Properties: server, export.
 set -eu
-flexctl require server export
 version=$(cat /version)
 dir=/export/$FLEX_PV_NAME
 [ -d /export ] || flexctl fail --try-again "the export is not mounted; disks $version, bugs: https://storage.example/disks/bugs"
+flexctl require server export --mark /export/.disks
 case $FLEX_OPERATION in
 provision)
 	mkdir -p "$dir"

@@ -156,9 +156,9 @@ func TestParseErrors(t *testing.T) {
 		cloud string
 		err   string
 	}{
-		{"nothing", Files{}, "", "found none of cloud.conf, clouds.yaml and OS_AUTH_URL, but nothing; put one of them into the Secret"},
-		{"something else", file("config", ""), "", "found none of cloud.conf, clouds.yaml and OS_AUTH_URL, but config; put one of them into the Secret"},
-		{"two", plus(ini(), variables("OS_USERNAME=x")), "", "found more than one of cloud.conf, clouds.yaml and OS_*: OS_USERNAME, cloud.conf; keep one of them in the Secret"},
+		{"nothing", Files{}, "", "found none of cloud.conf, clouds.yaml, openrc and OS_AUTH_URL, but nothing; put one of them into the Secret"},
+		{"something else", file("config", ""), "", "found none of cloud.conf, clouds.yaml, openrc and OS_AUTH_URL, but config; put one of them into the Secret"},
+		{"two", plus(ini(), variables("OS_USERNAME=x")), "", "found more than one of cloud.conf, clouds.yaml, openrc and OS_*: OS_USERNAME, cloud.conf; keep one of them in the Secret"},
 		{"the seeds' keystone URL", ini("auth-url=http://keystone-host:5000/v2.0", "username=admin", "password=Passw0rd!", "tenant-name=k"), "",
 			"cloud.conf line 2: auth-url: http://keystone-host:5000/v2.0 is of the Identity API v2.0, which Keystone has no more; write http://keystone-host:5000/v3"},
 		{"the seeds' cinder URL", ini("cinder-endpoint=http://cinder-host:8776/v2"), "",

@@ -27,28 +27,54 @@ var openrcNames = map[string]string{
 	"OS_DEFAULT_DOMAIN": "", "OS_DEFAULT_DOMAIN_ID": "", "OS_DEFAULT_DOMAIN_NAME": "",
 }
 
-// parseOpenrc reads the files whose names begin with OS_. A trailing line end is not part of a value.
+// variablesOf are the files whose names begin with OS_. A trailing line end is not part of a value.
+func variablesOf(files Files) []assignment {
+	var all []assignment
+	for _, variable := range slices.Sorted(maps.Keys(files)) {
+		if strings.HasPrefix(variable, openrc) {
+			all = append(all, assignment{variable: variable, where: variable, value: strings.TrimRight(string(files[variable]), "\r\n")})
+		}
+	}
+	return all
+}
+
+// parseOpenrc reads variables that are keys each.
 func parseOpenrc(files Files) (settings, error) {
+	all := variablesOf(files)
+	s, err := settingsOf(all)
+	return s, join([]error{checkKeys(all), err})
+}
+
+// checkKeys finds what only a slip of the pen can mean.
+func checkKeys(all []assignment) error {
+	var errs []error
+	for _, a := range all {
+		if _, known := openrcNames[a.variable]; !known {
+			errs = append(errs, fmt.Errorf("%s: is not known", a.variable))
+		}
+		if v := a.value; len(v) > 1 && v[0] == v[len(v)-1] && (v[0] == '"' || v[0] == '\'') {
+			errs = append(errs, fmt.Errorf("%s: is in quotes, which --from-env-file keeps; create the Secret with --from-file=openrc=FILE", a.variable))
+		}
+	}
+	return join(errs)
+}
+
+func settingsOf(all []assignment) (settings, error) {
 	s := settings{}
 	var errs []error
-	for _, variable := range slices.Sorted(maps.Keys(files)) {
-		if !strings.HasPrefix(variable, openrc) {
-			continue
-		}
-		value := strings.TrimRight(string(files[variable]), "\r\n")
-		name, known := openrcNames[variable]
-		switch {
-		case !known:
-			errs = append(errs, fmt.Errorf("%s: is not known", variable))
-		case value == "":
+	for _, a := range all {
+		switch name := openrcNames[a.variable]; {
+		case a.value == "":
+		case name == iface: // OS_INTERFACE is public where OS_ENDPOINT_TYPE is publicURL
+			errs = append(errs, s.set(name, strings.TrimSuffix(a.value, "URL"), a.where))
 		case name != "":
-			errs = append(errs, s.set(name, value, variable))
-		case variable == "OS_CLOUD":
-			errs = append(errs, fmt.Errorf("%s: needs %s in the Secret instead of the other variables; name the cloud in the property cloud", variable, cloudsYAML))
-		case variable == "OS_IDENTITY_API_VERSION":
-			errs = append(errs, checkIdentityVersion(value, variable))
-		case variable == "OS_AUTH_TYPE":
-			errs = append(errs, s.setAuthType(value, variable))
+			errs = append(errs, s.set(name, a.value, a.where))
+		case a.variable == "OS_CLOUD":
+			errs = append(errs, fmt.Errorf("%s: needs %s in the Secret instead of the other variables; name the cloud in the property cloud", a.where, cloudsYAML))
+		case a.variable == "OS_IDENTITY_API_VERSION":
+			errs = append(errs, checkIdentityVersion(a.value, a.where))
+		case a.variable == "OS_AUTH_TYPE":
+			errs = append(errs, s.setAuthType(a.value, a.where))
 		}
 	}
 	return s, join(errs)

@@ -104,17 +104,20 @@ func readSettings(files Files, cloud string) (settings, error) {
 	_, ini := files[cloudConf]
 	_, yaml := files[cloudsYAML]
 	env := slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, openrc) })
+	rc := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !isRCFile(name) })
 	switch {
-	case ini && !yaml && !env:
+	case ini && !yaml && !env && len(rc) == 0:
 		return parseINI(string(files[cloudConf]))
-	case yaml && !ini && !env:
+	case yaml && !ini && !env && len(rc) == 0:
 		return parseClouds(files[cloudsYAML], files[secureYAML], cloud)
-	case env && !ini && !yaml:
+	case len(rc) == 1 && !ini && !yaml:
+		return parseRCFile(rc[0], files)
+	case env && !ini && !yaml && len(rc) == 0:
 		return parseOpenrc(files)
-	case !ini && !yaml && !env:
-		return nil, fmt.Errorf("found none of %s, %s and OS_AUTH_URL, but %s; put one of them into the Secret", cloudConf, cloudsYAML, listed(names))
+	case !ini && !yaml && !env && len(rc) == 0:
+		return nil, fmt.Errorf("found none of %s, %s, openrc and OS_AUTH_URL, but %s; put one of them into the Secret", cloudConf, cloudsYAML, listed(names))
 	}
-	return nil, fmt.Errorf("found more than one of %s, %s and OS_*: %s; keep one of them in the Secret", cloudConf, cloudsYAML, listed(names))
+	return nil, fmt.Errorf("found more than one of %s, %s, openrc and OS_*: %s; keep one of them in the Secret", cloudConf, cloudsYAML, listed(names))
 }
 
 func listed(names []string) string {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,6 +22,7 @@ import (
 type Request struct {
 	Verb                                   string // get, list, watch, create, update, patch, delete
 	Resource, Namespace, Name, Subresource string
+	AsOf                                   time.Time // zero for now: of when a list is that may be old
 	version, match                         string
 	initial                                bool
 	timeout                                int64
@@ -227,13 +229,17 @@ func (s *Server) tooOld(k *kind, r *Request) error {
 	return nil
 }
 
-// list answers from now. The real one may answer an old list where the version is "0"; the caller delays watches instead.
+// list answers from now, or from as long ago as the caller says.
 func (s *Server) list(k *kind, r *Request) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var out strings.Builder
-	fmt.Fprintf(&out, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"},"items":[`, k.name+"List", k.apiVersion(), s.version)
-	for i, e := range k.matching(r) {
+	objects, version := k.objects, s.version
+	if !r.AsOf.IsZero() {
+		objects, version = k.asOf(r.AsOf)
+	}
+	fmt.Fprintf(&out, `{"kind":%q,"apiVersion":%q,"metadata":{"resourceVersion":"%d"},"items":[`, k.name+"List", k.apiVersion(), version)
+	for i, e := range matching(k, objects, r) {
 		if i > 0 {
 			out.WriteByte(',')
 		}
@@ -261,6 +267,9 @@ func failure(err error) (int, []byte) {
 
 // Failure is an error as an answer.
 func Failure(err error) (code int, answer []byte) { return failure(err) }
+
+// Initially says that a list may be old: the caller knows nothing yet.
+func (r *Request) Initially() bool { return r.Verb == "list" && r.version == "0" }
 
 // Initial says that a watch asks to begin with what there is.
 func (r *Request) Initial() bool { return r.initial }

@@ -28,5 +28,5 @@ func (s *Server) RoundTrip(hr *http.Request) (*http.Response, error) {
 func Respond(hr *http.Request, code int, answer []byte) *http.Response {
 	return &http.Response{StatusCode: code, Status: fmt.Sprintf("%d %s", code, http.StatusText(code)),
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: hr, ContentLength: int64(len(answer)),
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(bytes.NewReader(answer))}
+		Header: http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}, Body: io.NopCloser(bytes.NewReader(answer))}
 }

@@ -15,10 +15,26 @@ import (
 // Lag says when a watch may tell a change that was made at a time. change names the object and counts its versions.
 type Lag func(resource, change string, at time.Time) time.Time
 
-func (k *kind) matching(r *Request) []*entry {
+// asOf is what there was at a time, and the version of that.
+func (k *kind) asOf(at time.Time) (objects map[string]*entry, version int64) {
+	objects, version = map[string]*entry{}, 1
+	for _, c := range k.log {
+		if c.at > at.UnixNano() {
+			break
+		}
+		if version = c.version; c.after == nil {
+			delete(objects, key(c.before.object.GetNamespace(), c.before.object.GetName()))
+		} else {
+			objects[key(c.after.object.GetNamespace(), c.after.object.GetName())] = c.after
+		}
+	}
+	return objects, version
+}
+
+func matching(k *kind, objects map[string]*entry, r *Request) []*entry {
 	var list []*entry
-	for _, name := range slices.Sorted(maps.Keys(k.objects)) {
-		if e := k.objects[name]; k.matches(r, e) {
+	for _, name := range slices.Sorted(maps.Keys(objects)) {
+		if e := objects[name]; k.matches(r, e) {
 			list = append(list, e)
 		}
 	}
@@ -86,7 +102,7 @@ func (s *Server) begin(k *kind, r *Request, out io.Writer) (next int, err error)
 	s.mu.Lock()
 	from, _ := strconv.ParseInt(r.version, 10, 64)
 	version, floor, next := s.version, k.floor, len(k.log)
-	first := k.matching(r)
+	first := matching(k, k.objects, r)
 	if from > 0 && !r.initial {
 		next, _ = slices.BinarySearchFunc(k.log, from+1, func(c change, v int64) int { return int(c.version - v) })
 		first = nil

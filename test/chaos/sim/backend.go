@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"maps"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -35,8 +36,14 @@ func newBackend(w *World) *backend {
 	return &backend{w: w, storage: map[string]storageState{}, sizes: map[string]int64{}}
 }
 
-// poolOf is where a request's storage is: what finds it again.
-func poolOf(r contract.Request) string { return r.Properties["zone"] + "-" + r.Parameters["pool"] }
+// key is where a container's storage is: what finds it again.
+func (c *container) key() string {
+	pool := c.request.Properties["zone"] + "-" + c.request.Parameters["pool"]
+	if c.w.plan.class(c.pod.Annotations[contract.AnnClass]).NodeLocal {
+		pool += "@" + c.run.n.name
+	}
+	return pool + "/" + c.request.VolumeName
+}
 
 func (b *backend) get(key string) storageState {
 	b.mu.Lock()
@@ -86,12 +93,15 @@ func (b *backend) provision(c *container) (*sdk.Volume, error) {
 	if err := b.make(c); err != nil {
 		return nil, err
 	}
-	return &sdk.Volume{Source: corev1.PersistentVolumeSource{
-		NFS: &corev1.NFSVolumeSource{Server: "backend", Path: "/" + poolOf(c.request) + "/" + c.request.VolumeName}}}, nil
+	made := &sdk.Volume{Source: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "backend", Path: "/" + c.key()}}}
+	if strings.Contains(c.key(), "@") {
+		made.NodeAffinity = sdk.NodeAffinity(corev1.LabelHostname, c.run.n.name)
+	}
+	return made, nil
 }
 
 func (b *backend) make(c *container) error {
-	key := poolOf(c.request) + "/" + c.request.VolumeName
+	key := c.key()
 	if err := b.call(c, "look the storage up"); err != nil {
 		return err
 	}
@@ -100,6 +110,11 @@ func (b *backend) make(c *container) error {
 		return errors.New("the storage is being deleted")
 	case "":
 		if err := b.call(c, "create the storage"); err != nil {
+			c.lateAnyway(err, func() {
+				if b.get(key) == "" {
+					b.set(key, creating)
+				}
+			})
 			return err
 		}
 		b.set(key, creating)
@@ -118,7 +133,7 @@ func (b *backend) make(c *container) error {
 }
 
 func (b *backend) remove(c *container) error {
-	key := poolOf(c.request) + "/" + c.request.VolumeName
+	key := c.key()
 	if err := b.call(c, "look the storage up"); err != nil {
 		return err
 	}
@@ -157,8 +172,11 @@ func (w *World) mayDelete(c *container, key, how string) {
 
 // keyOf is where the volume says that its storage is.
 func keyOf(v *corev1.PersistentVolume) string {
-	if v.Spec.NFS != nil {
+	switch {
+	case v.Spec.NFS != nil:
 		return v.Spec.NFS.Path[1:]
+	case isForeign(v):
+		return foreign + "/" + v.Name
 	}
 	return inCinder + v.Name
 }
@@ -174,7 +192,7 @@ func (w *World) storage() map[string]storageState {
 
 // binding checks that a volume that is being bound has storage.
 func (w *World) binding(v *corev1.PersistentVolume) {
-	if s := w.storage()[keyOf(v)]; s != available {
+	if s := w.storage()[keyOf(v)]; s != available && !isForeign(v) {
 		w.violate("volume %s is being bound, but its storage is %q", v.Name, s)
 	}
 }
@@ -187,4 +205,16 @@ func volumeNameOf(key string) string {
 		}
 	}
 	return key
+}
+
+// lateAnyway lets what a container asked for, and was killed before it was answered, be done within the minute that a storage
+// system may take.
+func (c *container) lateAnyway(err error, do func()) {
+	if errors.Is(err, errKilled) && c.chance("backend-late") {
+		c.w.later(time.Millisecond, 50*time.Second, func() {
+			c.w.set(func() { c.w.late[c.request.VolumeName] = true })
+			c.w.trace.add("backend", "does late what %s asked for", c.pod.Name)
+			do()
+		}, "late", c.pod.Name)
+	}
 }

@@ -50,9 +50,12 @@ func (w *World) syncClaim(name string) {
 	if !ok || class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer && claim.Annotations[selectedNode] == "" {
 		return
 	}
-	if claim.Annotations[storageProvisioner] == "" {
+	if claim.Annotations[storageProvisioner] != class.Provisioner {
 		w.trace.add("binder", "asks for a volume for %s (%s)", name, claim.UID)
 		w.server.Mutate(apiserver.Claims, w.tenantOf(name), name, func(o apiserver.Object) { setAnnotation(o, storageProvisioner, class.Provisioner) })
+	}
+	if class.Provisioner == foreign {
+		w.later(time.Second, 10*time.Second, func() { w.serveForeign(claim) }, foreign, name)
 	}
 }
 
@@ -61,7 +64,8 @@ const (
 	storageProvisioner = "volume.kubernetes.io/storage-provisioner"
 )
 
-// match is FindMatchingVolume for a volume that was made for the claim. It does not compare the class.
+// match is FindMatchingVolume for a volume that was made for the claim. It does not compare the class, and no volume here has a
+// VolumeAttributesClass.
 func (w *World) match(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
 		ref := v.Spec.ClaimRef
@@ -72,7 +76,7 @@ func (w *World) match(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVol
 		modes := !slices.ContainsFunc(claim.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
 			return !slices.Contains(v.Spec.AccessModes, m)
 		})
-		if made.Cmp(asked) >= 0 && modes && v.DeletionTimestamp == nil && *v.Spec.VolumeMode == *claim.Spec.VolumeMode {
+		if made.Cmp(asked) >= 0 && modes && claim.Spec.VolumeAttributesClassName == nil && v.DeletionTimestamp == nil && *v.Spec.VolumeMode == *claim.Spec.VolumeMode {
 			return v
 		}
 	}
@@ -120,6 +124,9 @@ func (w *World) syncVolume(name string) {
 	}
 	claim, ok := w.claim(v.Spec.ClaimRef.Name)
 	ok = ok && claim.UID == v.Spec.ClaimRef.UID
+	if !ok && isForeign(v) && v.DeletionTimestamp == nil {
+		w.later(time.Second, 5*time.Second, func() { w.remove(foreign, apiserver.Volumes, "", name) }, foreign, name)
+	}
 	switch {
 	case !ok && v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed:
 		w.trace.add("binder", "releases %s", name)

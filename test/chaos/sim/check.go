@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +24,10 @@ func (w *World) unsettled() []string {
 		switch {
 		case c.DeletionTimestamp != nil:
 			say("claim %s is still being deleted", c.Name)
+		case c.Spec.VolumeAttributesClassName != nil:
+			if events := w.eventsOf(string(c.UID)); !slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "ClaimRefused: ") }) {
+				say("claim %s (%s) asks for a VolumeAttributesClass and is not told that it has none; its events: %s", c.Name, c.UID, strings.Join(events, " | "))
+			}
 		case c.Spec.VolumeName == "":
 			say("claim %s (%s) is not bound; its events: %s", c.Name, c.UID, strings.Join(w.eventsOf(string(c.UID)), " | "))
 		case v == nil || v.Spec.ClaimRef.UID != c.UID:
@@ -37,7 +42,7 @@ func (w *World) unsettled() []string {
 	for _, key := range sorted(storage) {
 		if name := volumeNameOf(key); volumes[name] == nil && !w.keptByAdmin(name) {
 			say("storage %s (%s) is an orphan: it has no volume", key, storage[key])
-		} else if v := volumes[name]; v != nil && keyOf(v) != key {
+		} else if v := volumes[name]; v != nil && keyOf(v) != key && !w.cameLate(name) { // that goes with the volume
 			say("storage %s (%s) is an orphan: volume %s has its storage at %s", key, storage[key], name, keyOf(v))
 		}
 	}
@@ -56,6 +61,12 @@ func (w *World) keptByAdmin(volume string) bool {
 	return w.kept[volume]
 }
 
+func (w *World) cameLate(volume string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.late[volume]
+}
+
 // strange says what is wrong with a volume that nothing happens to any more.
 func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageState) []string {
 	var list []string
@@ -70,7 +81,7 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	case bound && w.findClaim(uidOf(v.Name)) == nil:
 		say("volume %s is bound to a claim that is gone", v.Name)
 	}
-	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) {
+	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) {
 		say("volume %s (%s) has no storage at %s: it is %q", v.Name, v.Status.Phase, keyOf(v), s)
 	}
 	return list

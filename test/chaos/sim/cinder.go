@@ -132,6 +132,13 @@ func (l *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 		to = 15 * time.Second
 	}
 	if err := l.step(r.Context(), to, what+" there"); err != nil {
+		if what == "POST volumes" {
+			c.lateAnyway(err, func() {
+				if response, err := l.next.RoundTrip(r.WithContext(l.n.w.ctx)); err == nil {
+					_ = response.Body.Close()
+				}
+			})
+		}
 		return nil, err
 	}
 	switch {
@@ -228,7 +235,7 @@ func (n *cinder) checkLoss(c *container, r *http.Request, how string) {
 // and did not end does not matter as long as the volume stays.
 func (n *cinder) state() map[string]storageState {
 	state := map[string]storageState{}
-	for _, v := range n.fake.Volumes() {
+	for _, v := range n.attachedFirst() {
 		key, s := inCinder+v.Name, storageState(v.Status)
 		attached := slices.DeleteFunc(v.Attachments, func(a fake.Attachment) bool { return a.Status == "attaching" })
 		if v.Status == "in-use" && len(attached) == 1 && v.Exported && attached[0].Instance == "" {
@@ -237,19 +244,28 @@ func (n *cinder) state() map[string]storageState {
 			s = "not attached"
 		}
 		if state[key] != "" {
-			key = inCinder + v.ID + "/a second " + v.Name
+			key = "a second: " + inCinder + v.ID + "/" + v.Name
 		}
 		state[key] = s
 	}
 	return state
 }
 
+// attachedFirst are Cinder's volumes, those that a killed container had asked for and that came late after the one that serves.
+func (n *cinder) attachedFirst() []fake.Volume {
+	volumes := n.fake.Volumes()
+	slices.SortStableFunc(volumes, func(a, b fake.Volume) int { return strings.Compare(b.Status, a.Status) })
+	return volumes
+}
+
 // strangeSecrets are those without a volume, and volumes whose Secret is missing or not Cinder's.
 func (n *cinder) strangeSecrets(volumes map[string]*corev1.PersistentVolume) []string {
 	var list []string
 	passwords := map[string]string{}
-	for _, v := range n.fake.Volumes() {
-		passwords[v.Name] = v.CHAPPassword
+	for _, v := range n.attachedFirst() {
+		if passwords[v.Name] == "" {
+			passwords[v.Name] = v.CHAPPassword
+		}
 	}
 	secrets := map[string]*corev1.Secret{}
 	for _, s := range apiserver.List[*corev1.Secret](n.w.server, apiserver.Secrets) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -195,6 +196,10 @@ func (c *container) createVolume(made sdk.Volume) error {
 		case 2:
 			volume.Spec.ClaimRef.Name = "another"
 		}
+	}
+	if i := slices.IndexFunc(c.w.plan.Classes, func(o Class) bool { return o.Name != volume.Spec.StorageClassName && !o.Cinder && !o.NodeLocal }); i >= 0 &&
+		volume.Spec.NFS != nil && volume.Spec.NodeAffinity == nil && c.chance("other-class") {
+		volume.Spec.StorageClassName = c.w.plan.Classes[i].Name
 	}
 	if c.chance("forged-record") { // an image wants its storage to be looked for elsewhere
 		volume.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"forged"},"parameters":{"pool":"forged"}}`

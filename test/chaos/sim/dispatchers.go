@@ -15,6 +15,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/clock"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
@@ -26,12 +27,21 @@ type dispatcherProcess struct {
 }
 
 // startDispatcher starts a process of the real dispatcher.
-func (w *World) startDispatcher() {
+func (w *World) startDispatcher() { w.startDispatcherWith(func(*process) {}) }
+
+func (w *World) startDispatcherWith(prepare func(*process)) {
 	w.mu.Lock()
 	w.started++
 	name := fmt.Sprintf("dispatcher-%d", w.started)
 	w.mu.Unlock()
 	p := &dispatcherProcess{process: w.process("dispatcher", name), ended: make(chan struct{})}
+	prepare(p.process)
+	var ahead time.Duration // of its node's clock
+	if w.dice.chance(w.plan.Rates["leader-clock"], "leader-clock", name) {
+		w.drawn("leader-clock")
+		ahead = w.dice.between(-2*time.Hour, 2*time.Hour, "leader-clock", name, "ahead")
+	}
+	now := &clock.Clock{Local: func() time.Time { return time.Now().Add(ahead) }}
 	var ctx context.Context
 	ctx, p.cancel = context.WithCancel(klog.NewContext(w.ctx, logr.Discard()))
 	config := &rest.Config{Host: "http://apiserver", Transport: p.process, QPS: 200, Burst: 400,
@@ -39,11 +49,12 @@ func (w *World) startDispatcher() {
 	if w.options.Wrap != nil {
 		config.Wrap(w.options.Wrap)
 	}
+	config.Wrap(now.Wrap)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		panic(err)
 	}
-	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(),
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(), Now: now.Now,
 		SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true, // the double admits everything
 		Pods: podspec.Cluster{Namespace: namespace, KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {
@@ -117,16 +128,52 @@ func (w *World) disturbDispatchers(a Action) {
 // outdate lets one of several dispatchers hear of nothing for a while, as one that is cut off or does not get a processor,
 // and then of one kind after the other.
 func (w *World) outdate(a Action) {
-	alive := w.alive()
-	if len(alive) == 0 {
-		return
+	if alive := w.alive(); len(alive) > 0 {
+		w.deafen(alive[a.N%len(alive)].process, a.For)
 	}
-	p := alive[a.N%len(alive)]
-	w.trace.add(p.name, "hears of nothing for %s", a.For)
+}
+
+func (w *World) deafen(p *process, long time.Duration) {
+	w.trace.add(p.name, "hears of nothing for %s", long)
 	for _, resource := range []string{apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes} {
-		until := time.Now().Add(a.For + w.dice.between(0, 5*time.Second, "outdate", p.name, resource))
+		until := time.Now().Add(long + w.dice.between(0, 5*time.Second, "outdate", p.name, resource))
 		w.set(func() { w.lags[p.name+"/"+resource] = until })
 	}
+}
+
+// replaceByOld replaces the leader by one whose first lists are old, and that hears of nothing new for a while: its API server is
+// another one, behind the others.
+func (w *World) replaceByOld(a Action) {
+	alive := w.alive()
+	if len(alive) != 1 {
+		return
+	}
+	w.killDispatcher(alive[0].process, "as another one leads")
+	w.startDispatcherWith(func(p *process) {
+		p.lists = time.Now().Add(-a.For)
+		w.deafen(p, w.dice.between(0, 20*time.Second, "old-lists", p.name))
+	})
+}
+
+// leaseLasts is how long a leader may say nothing before another one leads.
+const leaseLasts = 15 * time.Second
+
+// halt stops a leader for longer than its Lease lasts. It goes on for a moment before it sees that another one leads.
+func (w *World) halt(p *process, what string) {
+	if len(w.alive()) != 1 {
+		return
+	}
+	long := leaseLasts + w.dice.between(5*time.Second, 90*time.Second, "halt", p.name)
+	w.drawn("dispatcher-pause")
+	w.turns.disturbed("dispatcher-pause", long)
+	w.trace.add(p.name, "stands still for %s, at %s", long, what)
+	p.halted.Store(time.Now().Add(long).UnixNano())
+	time.AfterFunc(leaseLasts, func() {
+		if !w.over.Load() && !p.isDead() {
+			w.startDispatcher()
+		}
+	})
+	time.AfterFunc(long+w.dice.between(0, 5*time.Second, "halt", p.name, "goes on"), func() { w.killDispatcher(p, "as it does not lead any more") })
 }
 
 // wrote counts what a dispatcher writes.
@@ -137,27 +184,10 @@ func (w *World) wrote(p *process, r *apiserver.Request, code int) {
 	w.lastWrite = fmt.Sprintf("%s %s %s%s -> %d", p.name, r.Verb, r.Resource, path(r), code)
 }
 
-// served checks what a dispatcher does against what it was told before.
+// served checks what a dispatcher does.
 func (w *World) served(p *process, r *apiserver.Request, code int) {
-	switch {
-	case p.role != "dispatcher":
-	case r.Resource == apiserver.Volumes && r.Verb == "get" && code == 200:
-		if v, ok := w.volume(r.Name); ok {
-			w.set(func() { w.policyRead[p.name+"/"+r.Name] = v.Spec.PersistentVolumeReclaimPolicy })
-		}
-	case r.Resource == apiserver.Pods && r.Verb == "create" && code == 201:
-		var pod corev1.Pod
-		err := json.Unmarshal(r.Body(), &pod)
+	var pod corev1.Pod
+	if p.role == "dispatcher" && r.Resource == apiserver.Pods && r.Verb == "create" && code == 201 && json.Unmarshal(r.Body(), &pod) == nil && operation(&pod) == contract.Delete {
 		w.ordered(p.name, &pod)
-		if err != nil || pod.Annotations[contract.AnnVolumeUID] == "" || operation(&pod) == contract.Expand {
-			return
-		}
-		volume := "pvc-" + pod.Labels[contract.LabelClaimUID]
-		w.mu.Lock()
-		policy, bound := w.policyRead[p.name+"/"+volume], w.everBound[volume]
-		w.mu.Unlock()
-		if policy == corev1.PersistentVolumeReclaimRetain && bound {
-			w.violate("%s orders the deletion of %s, which it knows is to be retained", p.name, volume)
-		}
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,6 +25,7 @@ type node struct {
 	online  chan struct{} // closed while the kubelet reaches the API server
 	cutoff  bool
 	removed bool                          // the Node object was deleted
+	lost    bool                          // for ever
 	started map[types.UID]context.Context // the machine's life in which it started a pod
 }
 
@@ -93,7 +95,7 @@ func (n *node) isCut() bool {
 // Node object of a machine that still runs: what runs there could not be stopped.
 func (w *World) disturbNode(a Action) {
 	n := w.nodes[a.N%len(w.nodes)]
-	if !n.ready() {
+	if !n.ready() || a.Do == "node-lost" && !w.canSpare(n) {
 		return
 	}
 	n.mu.Lock()
@@ -102,14 +104,21 @@ func (w *World) disturbNode(a Action) {
 	} else {
 		n.crash()
 	}
+	n.lost = a.Do == "node-lost"
 	n.mu.Unlock()
 	w.trace.add(n.name, "%s", a.Do)
 	gone := time.Now()
 	time.AfterFunc(100*time.Second, func() { w.taint(n, gone) })
-	if a.Do == "node-deleted" {
+	if a.Do == "node-deleted" || a.Do == "node-lost" {
 		time.AfterFunc(a.For/2, func() { w.deleteNode(n) })
 	}
 	time.AfterFunc(a.For, func() { w.restoreNode(n) })
+}
+
+// canSpare says that another node stays for ever, and that nothing is lost with this one.
+func (w *World) canSpare(n *node) bool {
+	return !slices.ContainsFunc(w.plan.Classes, func(c Class) bool { return c.NodeLocal }) &&
+		slices.ContainsFunc(w.nodes, func(other *node) bool { return other != n && !other.lost })
 }
 
 // taint evicts the pods of a node that has been away for 40 s to be noticed and 60 s to be tolerated.
@@ -172,6 +181,10 @@ func (w *World) restoreNode(n *node) {
 		return
 	}
 	n.mu.Lock()
+	if n.lost {
+		n.mu.Unlock()
+		return
+	}
 	if n.life.Err() != nil {
 		n.life, n.crash = context.WithCancel(w.ctx)
 	}

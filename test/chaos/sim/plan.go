@@ -38,6 +38,8 @@ type Class struct {
 	MaxConcurrent int
 	TTL           time.Duration
 	Cinder        bool // its image is cinder-iscsi
+	NodeLocal     bool // its storage is on the node that the pod ran on
+	DeleteLimit   int
 }
 
 // class is the class of a name.
@@ -58,38 +60,81 @@ func (a Action) String() string {
 	return fmt.Sprintf("%9.3fs %s %d for %.1fs", a.At.Seconds(), a.Do, a.N, a.For.Seconds())
 }
 
-// themes are what a seed may choose from. A seed takes some of them, so that no schedule is too wild to be understood.
-var themes = []struct {
+type theme struct {
 	name    string
 	rates   map[string]float64 // upper bounds
 	actions []string
 	most    int // of the actions
-}{
-	{"dispatcher", map[string]float64{"kill-dispatcher": 0.1}, []string{"dispatcher-kill"}, 4},
-	{"leaders", map[string]float64{"exit-1": 0.5}, []string{"dispatcher-second", "dispatcher-stale"}, 4},
-	{"lag", map[string]float64{"lag": 0.5}, []string{"watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes"}, 6},
-	{"watches", nil, []string{"watch-cut", "compact"}, 4},
-	{"api-before", map[string]float64{"api-429": 0.1, "api-500": 0.2, "api-503": 0.2, "api-409": 0.2, "api-timeout": 0.1}, nil, 0},
-	{"api-after", map[string]float64{"lost-504": 0.2, "lost-reset": 0.2, "lost-500": 0.2}, nil, 0},
-	{"pods", map[string]float64{"pod-killed": 0.15}, []string{"pod-kill", "pod-evict", "pod-delete"}, 8},
-	{"nodes", nil, []string{"node-dead", "node-cut", "node-deleted"}, 4},
-	{"kubelet", map[string]float64{"kubelet-slow": 0.5}, nil, 0},
-	{"image", nil, []string{"image-broken"}, 3},
-	{"outcomes", map[string]float64{"exit-1": 0.5, "exit-64": 0.2, "exit-69": 0.4, "exit-75": 0.4, "oom": 0.2, "slow": 0.2, "stubborn": 0.5}, nil, 0},
-	{"breach", map[string]float64{"no-volume": 0.4, "misfit": 0.4}, nil, 0},
-	{"claims", nil, []string{"claim-delete", "claim-recreate", "claim-annotate", "claim-create"}, 12},
-	{"sizes", nil, []string{"claim-expand", "claim-expand", "claim-shrink"}, 10},
-	{"config", nil, []string{"config-edit", "config-identity", "config-break", "config-delete"}, 6},
-	{"class", nil, []string{"class-delete", "class-parameters"}, 3},
-	{"volumes", nil, []string{"volume-retain", "volume-unretain", "volume-delete"}, 4},
-	{"cinder", map[string]float64{"cinder-500": 0.2, "cinder-503": 0.2, "cinder-refused": 0.2, "cinder-lost": 0.3, "cinder-slow": 0.2,
-		"cinder-create-error": 0.3, "cinder-delete-error": 0.1}, []string{"cinder-quota-zero", "secret-rotate", "secret-delete"}, 3},
-	{"quota", nil, []string{"quota-zero"}, 3},
-	{"backend", map[string]float64{"backend-error": 0.3, "backend-slow": 0.3}, nil, 0},
+	prepare func(*Plan, *rand.Rand)
 }
 
-// NewPlan draws a plan from a seed.
-func NewPlan(seed uint64) Plan {
+// themes are what a seed may choose from. A seed takes some of them, so that no schedule is too wild to be understood.
+var themes = []theme{
+	{"dispatcher", map[string]float64{"kill-dispatcher": 0.1}, []string{"dispatcher-kill"}, 4, nil},
+	{"leaders", map[string]float64{"exit-1": 0.5}, []string{"dispatcher-second", "dispatcher-stale"}, 4, nil},
+	{"lag", map[string]float64{"lag": 0.5}, []string{"watch-lag", "watch-lag-pods", "watch-lag-claims", "watch-lag-volumes"}, 6, nil},
+	{"watches", nil, []string{"watch-cut", "compact"}, 4, nil},
+	{"api-before", map[string]float64{"api-429": 0.1, "api-500": 0.2, "api-503": 0.2, "api-409": 0.2, "api-timeout": 0.1}, nil, 0, nil},
+	{"api-after", map[string]float64{"lost-504": 0.2, "lost-reset": 0.2, "lost-500": 0.2}, nil, 0, nil},
+	{"pods", map[string]float64{"pod-killed": 0.15}, []string{"pod-kill", "pod-evict", "pod-delete"}, 8, nil},
+	{"nodes", nil, []string{"node-dead", "node-cut", "node-deleted"}, 4, nil},
+	{"kubelet", map[string]float64{"kubelet-slow": 0.5}, nil, 0, nil},
+	{"image", nil, []string{"image-broken"}, 3, nil},
+	{"outcomes", map[string]float64{"exit-1": 0.5, "exit-64": 0.2, "exit-69": 0.4, "exit-75": 0.4, "oom": 0.2, "slow": 0.2, "stubborn": 0.5}, nil, 0, nil},
+	{"breach", map[string]float64{"no-volume": 0.4, "misfit": 0.4}, nil, 0, nil},
+	{"claims", nil, []string{"claim-delete", "claim-recreate", "claim-annotate", "claim-create"}, 12, nil},
+	{"sizes", nil, []string{"claim-expand", "claim-expand", "claim-shrink"}, 10, nil},
+	{"config", nil, []string{"config-edit", "config-identity", "config-break", "config-delete"}, 6, nil},
+	{"class", nil, []string{"class-delete", "class-parameters"}, 3, nil},
+	{"volumes", nil, []string{"volume-retain", "volume-unretain", "volume-delete"}, 4, nil},
+	{"cinder", map[string]float64{"cinder-500": 0.2, "cinder-503": 0.2, "cinder-refused": 0.2, "cinder-lost": 0.3, "cinder-slow": 0.2,
+		"cinder-create-error": 0.3, "cinder-delete-error": 0.1}, []string{"cinder-quota-zero", "secret-rotate", "secret-delete"}, 3, nil},
+	{"quota", nil, []string{"quota-zero"}, 3, nil},
+	{"backend", map[string]float64{"backend-error": 0.3, "backend-slow": 0.3}, nil, 0, nil},
+}
+
+// laterThemes are drawn when all else was, so that the other faults of a seed are what they were before there were these.
+var laterThemes = []theme{
+	{"binder", map[string]float64{"binder-slow": 1}, nil, 0, nil},
+	{"record", map[string]float64{"forged-record": 1}, nil, 0, nil},
+	{"clocks", map[string]float64{"node-clock": 1, "leader-clock": 1}, nil, 0, nil},
+	{"slow-answers", map[string]float64{"api-slow": 0.1}, []string{"volume-retain", "claim-delete", "config-identity"}, 4, nil},
+	{"pause", map[string]float64{"dispatcher-pause": 0.02, "exit-1": 0.5}, []string{"config-identity", "claim-delete"}, 4, nil},
+	{"old-lists", map[string]float64{"exit-1": 0.5}, []string{"dispatcher-old-lists", "claim-delete", "claim-expand"}, 6, nil},
+	{"late", map[string]float64{"backend-late": 1, "pod-killed": 0.15}, []string{"claim-delete"}, 3, nil},
+	{"lost-node", map[string]float64{"exit-1": 0.8}, []string{"node-lost"}, 2, spare},
+	{"kubelet-rejects", map[string]float64{"kubelet-rejects": 1}, []string{"node-dead", "claim-delete"}, 6, nil},
+	{"foreign", map[string]float64{"exit-1": 0.5}, []string{"class-foreign"}, 3, nil},
+	{"admission", nil, []string{"admission-refuses"}, 4, nil},
+	{"other-class", map[string]float64{"other-class": 0.5, "binder-slow": 1}, nil, 0, alike},
+	{"attributes", map[string]float64{"claim-attributes": 0.5}, nil, 0, nil},
+	{"node-local", map[string]float64{"exit-1": 0.5}, []string{"claim-delete"}, 3, nodeLocal},
+	{"limit", nil, []string{"volumes-age", "claim-delete"}, 12, limited},
+	{"restored", nil, []string{"volume-restore"}, 4, nil},
+	{"retain", map[string]float64{"lag": 0.5}, []string{"volume-retain", "claim-delete", "watch-lag-volumes"}, 9, nil},
+}
+
+// spare is for claims whose node is chosen for them, and another node.
+func spare(p *Plan, _ *rand.Rand) {
+	p.Nodes = max(2, p.Nodes)
+	p.Classes[0].Delayed = true
+}
+
+// alike are classes of one image.
+func alike(p *Plan, _ *rand.Rand) {
+	p.Classes[0].Cinder = false
+	p.Classes = append(p.Classes[:1], Class{Name: "class-1"})
+}
+
+func nodeLocal(p *Plan, _ *rand.Rand) {
+	p.Nodes = max(2, p.Nodes)
+	p.Classes[0].NodeLocal, p.Classes[0].Cinder = true, false
+}
+
+func limited(p *Plan, r *rand.Rand) { p.Classes[0].DeleteLimit = 1 + r.IntN(2) }
+
+// NewPlan draws a plan from a seed: of the named themes, or where none is named of some of all.
+func NewPlan(seed uint64, only ...string) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x666c6578))
 	p := Plan{Seed: seed, Claims: 1 + r.IntN(5), Nodes: 1 + r.IntN(3), Rates: map[string]float64{},
 		Length: time.Duration(30+r.IntN(300)) * time.Second, Lists: r.IntN(4) == 0, Sizes: true}
@@ -106,29 +151,33 @@ func NewPlan(seed uint64) Plan {
 	for i := range p.Claims {
 		p.Actions = append(p.Actions, Action{At: time.Duration(r.Int64N(int64(p.Length / 2))), Do: "claim-create", N: i})
 	}
-	for _, i := range r.Perm(len(themes))[:2+r.IntN(9)] {
-		p.take(r, i)
-	}
+	p.takeSome(r, themes, 2, 10, only)
 	for range r.IntN(2 * p.Claims) { // claims come and go in every schedule
 		p.Actions = append(p.Actions, p.action(r, []string{"claim-delete", "claim-delete", "claim-recreate"}[r.IntN(3)]))
 	}
-	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
-	for _, later := range []string{"binder-slow", "forged-record"} { // drawn last, so that the seeds' other faults are what they were before there were these
-		if r.IntN(4) == 0 {
-			p.Rates[later] = r.Float64()
-		}
-	}
 	p.Tenants = 1 + r.IntN(min(3, p.Claims))
-	if r.IntN(4) == 0 {
-		p.Rates["node-clock"] = r.Float64()
-	}
+	p.takeSome(r, laterThemes, 0, 5, only)
+	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p
 }
 
-func (p *Plan) take(r *rand.Rand, theme int) {
-	t := themes[theme]
+func (p *Plan) takeSome(r *rand.Rand, from []theme, least, most int, only []string) {
+	order := r.Perm(len(from))
+	n := least + r.IntN(most-least+1)
+	for i, of := range order {
+		if slices.Contains(only, from[of].name) || len(only) == 0 && i < n {
+			p.take(r, from[of], len(only) > 0)
+		}
+	}
+}
+
+// take draws from a theme: all of its faults, or some.
+func (p *Plan) take(r *rand.Rand, t theme, all bool) {
+	if t.prepare != nil {
+		t.prepare(p, r)
+	}
 	for _, name := range sorted(t.rates) {
-		if r.IntN(2) == 0 {
+		if r.IntN(2) == 0 || all {
 			p.Rates[name] = t.rates[name] * r.Float64()
 		}
 	}
@@ -179,6 +228,7 @@ func (p Plan) String() string {
 // Alone is the plan with a single dispatcher that nobody kills.
 func (p Plan) Alone() Plan {
 	delete(p.Rates, "kill-dispatcher")
+	delete(p.Rates, "dispatcher-pause")
 	p.Actions = slices.DeleteFunc(p.Actions, func(a Action) bool { return strings.HasPrefix(a.Do, "dispatcher-") })
 	return p
 }

@@ -105,8 +105,8 @@ func (w *World) schedulePod(name string) {
 func nodeOf(pod *corev1.Pod) string {
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		for _, term := range a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-			for _, f := range term.MatchFields {
-				return f.Values[0]
+			for _, r := range append(term.MatchFields, term.MatchExpressions...) {
+				return r.Values[0]
 			}
 		}
 	}
@@ -165,7 +165,12 @@ func (w *World) resume(n *node, pod *corev1.Pod) {
 		w.finish(n, life, pod)
 	case before != nil:
 		// The machine lost what it ran, and the pod is not started twice.
-		w.report(n, life, pod, exit{code: 255, reason: "Unknown", ran: true})
+		e := exit{code: 255, reason: "Unknown", ran: true}
+		if w.faulty() && w.dice.chance(w.plan.Rates["kubelet-rejects"], "kubelet-rejects", pod.Name) {
+			w.drawn("kubelet-rejects") // it has no place for the pod any more, and forgets that its container ran
+			e = exit{podReason: "OutOfcpu"}
+		}
+		w.report(n, life, pod, e)
 	default:
 		newRun(w, n, life, pod).do()
 	}
@@ -194,6 +199,9 @@ func (w *World) report(n *node, life context.Context, pod *corev1.Pod, e exit) {
 				StartedAt: n.now(), FinishedAt: n.now()}
 		}
 		p.Status.ContainerStatuses = []corev1.ContainerStatus{status}
+		if e.podReason == "OutOfcpu" {
+			p.Status.ContainerStatuses = nil
+		}
 	})
 	w.finish(n, life, pod)
 }

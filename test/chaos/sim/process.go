@@ -25,6 +25,10 @@ type process struct {
 	once sync.Once
 	// refuse is why the API server does not talk to this process at all now.
 	refuse func() error
+	// halted is until when the process stands still, in nanoseconds since 1970.
+	halted atomic.Int64
+	// lists is of when its first lists are; zero for of now.
+	lists time.Time
 	// cuts are the watches that are open, to be closed by closing them.
 	cuts atomic.Pointer[chan struct{}]
 }
@@ -53,6 +57,12 @@ func (p *process) cutWatches() {
 	close(*p.cuts.Swap(&cut))
 }
 
+// stands is for how long the process stands still yet.
+func (p *process) stands() time.Duration { return time.Until(time.Unix(0, p.halted.Load())) }
+
+// slowest is how late an answer of the API server may be: after that it answers every request with an error.
+const slowest = time.Minute
+
 var errDead = errors.New("the process is dead")
 
 // pause is false if the process died or gave up first.
@@ -79,9 +89,18 @@ func (p *process) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if p.isDead() {
 		return nil, errDead
 	}
-	if p.role == "dispatcher" && r.Verb != "watch" && w.faulty() && w.dice.chance(w.plan.Rates["kill-dispatcher"], "kill", what) {
-		w.drawn("kill-dispatcher")
-		time.AfterFunc(w.dice.between(0, 4*time.Millisecond, "kill-when", what), func() { w.killDispatcher(p, "at "+what) })
+	if p.stands() > 0 { // what would be asked meanwhile is decided anew afterwards
+		p.pause(ctx, p.stands())
+		return p.failed(hr, r, syscall.ECONNRESET)
+	}
+	if p.role == "dispatcher" && r.Verb != "watch" && w.faulty() {
+		if w.dice.chance(w.plan.Rates["kill-dispatcher"], "kill", what) {
+			w.drawn("kill-dispatcher")
+			time.AfterFunc(w.dice.between(0, 4*time.Millisecond, "kill-when", what), func() { w.killDispatcher(p, "at "+what) })
+		}
+		if w.dice.chance(w.plan.Rates["dispatcher-pause"], "halt", what) {
+			w.halt(p, what)
+		}
 	}
 	if !p.pause(ctx, w.dice.between(100*time.Microsecond, 2*time.Millisecond, "there", what)) {
 		// It may have been on the wire already.
@@ -100,16 +119,29 @@ func (p *process) RoundTrip(hr *http.Request) (*http.Response, error) {
 		return p.watch(hr, r)
 	}
 	fault := p.fault(r, what)
-	if err := before(fault); err != nil {
+	if err := cmp(before(fault), w.refusal(r)); err != nil {
 		return p.failed(hr, r, err)
 	}
+	if !p.lists.IsZero() && r.Initially() {
+		r.AsOf = p.lists
+	}
+	foreign := p.role == "dispatcher" && r.Writes() && r.Resource == apiserver.Volumes && w.isForeign(r.Name)
 	code, answer := w.server.Do(r)
 	if p.role == "dispatcher" && r.Writes() {
 		w.wrote(p, r, code)
 	}
+	if foreign && code < 300 {
+		w.violate("%s: %s of volume %s, which another provisioner made", p.name, r.Verb, r.Name)
+	}
 	w.trace.add(p.name, "%s %s%s -> %d %s", r.Verb, r.Resource, path(r), code, fault)
 	w.served(p, r, code)
-	if !p.pause(ctx, w.dice.between(100*time.Microsecond, 2*time.Millisecond, "back", what)) {
+	back := w.dice.between(100*time.Microsecond, 2*time.Millisecond, "back", what)
+	if p.role == "dispatcher" && w.faulty() && w.dice.chance(w.plan.Rates["api-slow"], "api-slow", what) {
+		w.drawn("api-slow")
+		back = w.dice.between(time.Second, slowest, "api-slow", what, "back")
+		w.turns.disturbed("api-slow", back)
+	}
+	if !p.pause(ctx, max(back, p.stands())) {
 		return nil, cmp(ctx.Err(), errDead)
 	}
 	if err := after(fault); err != nil {
@@ -209,7 +241,7 @@ func (p *process) failed(hr *http.Request, r *apiserver.Request, err error) (*ht
 }
 
 func (p *process) watch(hr *http.Request, r *apiserver.Request) (*http.Response, error) {
-	if p.w.plan.Lists && r.Initial() {
+	if (p.w.plan.Lists || !p.lists.IsZero()) && r.Initial() {
 		return p.failed(hr, r, apiserver.Status(422, metav1.StatusReasonInvalid, "sendInitialEvents is forbidden"))
 	}
 	if p.w.faulty() {
@@ -234,6 +266,9 @@ func (p *process) lag(resource, change string, at time.Time) time.Time {
 	if w.dice.chance(w.plan.Rates["lag"], "lagging", p.name, resource, change) {
 		w.drawn("lag")
 		at = at.Add(w.dice.between(0, 5*time.Second, "lag-long", p.name, resource, change))
+	}
+	if until := time.Unix(0, p.halted.Load()); until.After(at) {
+		at = until
 	}
 	for _, key := range []string{resource, p.name + "/" + resource} {
 		if until := w.lagsUntil(key); until.After(at) {

@@ -3,7 +3,6 @@ package sim
 import (
 	"context"
 	"fmt"
-	"hash/fnv"
 	"net/http"
 	"slices"
 	"testing"
@@ -11,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -27,14 +27,10 @@ type Result struct {
 	Violations []string
 	// Drawn counts the faults by kind.
 	Drawn map[string]int
-	// Digest is equal for two runs in which the same happened at the same times.
-	Digest uint64
 	// Events that were written, as "object reason: message".
 	Events []string
 	// Trace is what happened, one line a step.
 	Trace fmt.Stringer
-	// Calls is the length of the trace.
-	Calls int
 	// DiedYoung says that a dispatcher ended before its caches were filled.
 	DiedYoung bool
 	// Virtual is how long it took in virtual time.
@@ -67,11 +63,7 @@ func Run(plan Plan, options Options) Result {
 	w.endDispatchers()
 	cancel()
 	time.Sleep(time.Hour) // for timers and containers to come to their ends
-	digest := fnv.New64a()
-	text := w.trace.String()
-	_, _ = digest.Write([]byte(text))
-	return Result{Violations: w.violations, Drawn: w.counts, Digest: digest.Sum64(), Trace: w.trace, Calls: len(w.trace.lines),
-		DiedYoung: w.diedYoung.Load(), Virtual: virtual, Events: w.events()}
+	return Result{Violations: w.violations, Drawn: w.counts, Trace: w.trace, DiedYoung: w.diedYoung.Load(), Virtual: virtual, Events: w.events()}
 }
 
 // mend ends all faults and lets a single dispatcher live.
@@ -84,9 +76,11 @@ func (w *World) mend() {
 		w.noQuota, w.noSecret = false, false
 		clear(w.images)
 		clear(w.lags)
+		clear(w.refuses)
 	})
 	for i := range w.plan.Classes {
-		w.putClass(i, "a")
+		w.takeClassBack(i)
+		w.putClass(i, "a", contract.ProvisionerName)
 		if cm, ok := apiserver.Get[*corev1.ConfigMap](w.server, apiserver.ConfigMaps, namespace, w.plan.Classes[i].Name); !ok || cm.Data["timeout"] == "" {
 			w.putConfig(i, "zone-a", "")
 		}
@@ -97,6 +91,7 @@ func (w *World) mend() {
 	for _, n := range w.nodes {
 		w.restoreNode(n)
 	}
+	w.allowHeld()
 	alive := w.alive()
 	for len(alive) > 1 {
 		w.killDispatcher(alive[0].process, "as everything is mended")

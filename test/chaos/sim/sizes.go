@@ -13,9 +13,16 @@ import (
 // resize lets a user ask for more, or for less again, as far as the API server allows that: a bound claim may ask for
 // more, and then for any size above the one that it has.
 func (w *World) resize(claim string, a Action) {
+	bound, ok := w.claim(claim)
+	if !ok {
+		return
+	}
+	if v, ok := w.volume("pvc-" + string(bound.UID)); !ok || v.Spec.NFS == nil {
+		return // of Cinder's volumes and other provisioners' no expansion is drawn
+	}
 	w.server.Mutate(apiserver.Claims, w.tenantOf(claim), claim, func(o apiserver.Object) {
 		c := o.(*corev1.PersistentVolumeClaim)
-		if c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil || w.plan.class(*c.Spec.StorageClassName).Cinder {
+		if c.UID != bound.UID || c.Status.Phase != corev1.ClaimBound || c.DeletionTimestamp != nil {
 			return
 		}
 		asked, has := c.Spec.Resources.Requests.Storage().Value(), c.Status.Capacity.Storage().Value()
@@ -46,7 +53,7 @@ func (b *backend) size(key string) int64 {
 }
 
 func (b *backend) expand(c *container) error {
-	key := poolOf(c.request) + "/" + c.request.VolumeName
+	key := c.key()
 	if err := b.call(c, "look the storage up"); err != nil {
 		return err
 	}
@@ -88,11 +95,14 @@ func sizeOf(o apiserver.Object) int64 {
 }
 
 // unfit says where the sizes of a bound claim, its volume and its storage differ when nothing happens any more. A size that
-// was asked for and then withdrawn may have been reached.
+// was asked for and then withdrawn may have been reached. A volume that does not fit is not expanded.
 func (w *World) unfit(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []string {
 	w.mu.Lock()
 	withdrawn := w.withdrawn[c.UID]
 	w.mu.Unlock()
+	if v.Spec.StorageClassName != *c.Spec.StorageClassName {
+		return nil
+	}
 	asked, has, made := c.Spec.Resources.Requests.Storage().Value(), sizeOf(c), sizeOf(v)
 	storage := made
 	if v.Spec.NFS != nil {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // putClass creates the StorageClass unless it is there.
-func (w *World) putClass(i int, pool string) {
+func (w *World) putClass(i int, pool, provisioner string) {
 	c := w.plan.Classes[i]
 	policy, mode := corev1.PersistentVolumeReclaimDelete, storagev1.VolumeBindingImmediate
 	if c.Retain {
@@ -26,7 +27,7 @@ func (w *World) putClass(i int, pool string) {
 	}
 	w.create(apiserver.Classes, &storagev1.StorageClass{
 		ObjectMeta:    metav1.ObjectMeta{Name: c.Name},
-		Provisioner:   contract.ProvisionerName,
+		Provisioner:   provisioner,
 		ReclaimPolicy: &policy, VolumeBindingMode: &mode,
 		Parameters: c.parameters(pool), AllowVolumeExpansion: &w.plan.Sizes,
 	})
@@ -61,6 +62,12 @@ func (w *World) putConfig(i int, zone, note string) {
 	case w.plan.Sizes:
 		data["expandable"] = "true"
 	}
+	if c.NodeLocal {
+		data["node-local"] = "true"
+	}
+	if c.DeleteLimit > 0 {
+		data["delete-limit"] = strconv.Itoa(c.DeleteLimit)
+	}
 	if c.TTL > 0 {
 		data["failed-pod-ttl"] = c.TTL.String()
 	}
@@ -87,10 +94,15 @@ func (w *World) setConfig(i int, data map[string]string) {
 func (w *World) createClaim(i int) {
 	class := w.plan.Classes[i%len(w.plan.Classes)].Name
 	mode := corev1.PersistentVolumeFilesystem
+	var attributes *string
+	if w.dice.chance(w.plan.Rates["claim-attributes"], "claim-attributes", claimName(i)) {
+		w.drawn("claim-attributes")
+		attributes = new("gold")
+	}
 	w.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.plan.Tenant(i), Name: claimName(i)},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, VolumeMode: &mode,
+			StorageClassName: &class, VolumeMode: &mode, VolumeAttributesClassName: attributes,
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
@@ -135,12 +147,22 @@ func (w *World) do(a Action) {
 	case "config-delete":
 		w.remove("admin", apiserver.ConfigMaps, namespace, w.plan.Classes[class].Name)
 		mend(func() { w.putConfig(class, "zone-a", "") })
-	case "class-delete", "class-parameters":
-		pool := map[string]string{"class-delete": "a", "class-parameters": "b"}[a.Do]
+	case "class-delete", "class-parameters", "class-foreign":
+		pool := map[string]string{"class-delete": "a", "class-foreign": "a", "class-parameters": "b"}[a.Do]
 		w.remove("admin", apiserver.Classes, "", w.plan.Classes[class].Name)
-		mend(func() { w.putClass(class, pool) })
-	case "volume-retain", "volume-unretain", "volume-delete":
+		if a.Do == "class-foreign" {
+			w.putClass(class, "a", foreign)
+		}
+		mend(func() {
+			w.takeClassBack(class)
+			w.putClass(class, pool, contract.ProvisionerName)
+		})
+	case "volume-retain", "volume-unretain", "volume-delete", "volume-restore":
 		w.touchVolume(a)
+	case "volumes-age":
+		w.age()
+	case "admission-refuses":
+		w.refuse(a, mend)
 	case "deletes-stop":
 		w.stopDeletes(a.For)
 	case "quota-zero":
@@ -153,11 +175,13 @@ func (w *World) do(a Action) {
 		w.disturb(a)
 	case "cinder-quota-zero", "secret-rotate", "secret-delete":
 		w.cinder.do(a, mend)
+	case "dispatcher-old-lists":
+		w.replaceByOld(a)
 	case "dispatcher-kill", "dispatcher-second", "dispatcher-stale":
 		w.disturbDispatchers(a)
 	case "pod-kill", "pod-evict", "pod-delete":
 		w.disturbPod(a)
-	case "node-dead", "node-cut", "node-deleted":
+	case "node-dead", "node-cut", "node-deleted", "node-lost":
 		w.disturbNode(a)
 	default:
 		panic("unknown action " + a.Do)
@@ -189,6 +213,13 @@ func (w *World) touchVolume(a Action) {
 		return
 	}
 	v := volumes[a.N%len(volumes)]
+	if isForeign(v) {
+		return
+	}
+	if a.Do == "volume-restore" {
+		w.restore(v)
+		return
+	}
 	if a.Do == "volume-delete" {
 		if w.givenBack[v.Name] && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
 			w.set(func() { w.kept[v.Name] = true }) // nobody had put it back yet, so the storage stays behind: crash point 20

@@ -46,12 +46,15 @@ type World struct {
 	noQuota      bool
 	writes       int
 	lastWrite    string
-	stoppedSince time.Time                                       // when all deletions were stopped; zero while they are not
-	policyRead   map[string]corev1.PersistentVolumeReclaimPolicy // by process and volume: what its last live read saw
-	everBound    map[string]bool                                 // volumes that may hold data, by name
-	givenBack    map[string]bool                                 // volumes that an administrator no longer retains, by name
-	kept         map[string]bool                                 // storage whose volume an administrator keeps or dropped, by name
-	withdrawn    map[types.UID]bool                              // claims that asked for less again
+	stoppedSince time.Time                       // when all deletions were stopped; zero while they are not
+	retained     map[string]time.Time            // since when volumes are to be retained, by name
+	oldDeletes   map[string]map[string]time.Time // deletes of old volumes, by process and class, and by volume
+	late         map[string]bool                 // volumes whose storage was asked for by a container that was killed
+	refuses      map[string]bool                 // what admission refuses: "create pods", "change pods"
+	everBound    map[string]bool                 // volumes that may hold data, by name
+	givenBack    map[string]bool                 // volumes that an administrator no longer retains, by name
+	kept         map[string]bool                 // storage whose volume an administrator keeps or dropped, by name
+	withdrawn    map[types.UID]bool              // claims that asked for less again
 
 	podMu sync.Mutex
 	pods  map[types.UID]*podState
@@ -62,7 +65,7 @@ type World struct {
 func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
-		policyRead: map[string]corev1.PersistentVolumeReclaimPolicy{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
+		retained: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm, w.turns = newBackend(w), make(chan struct{}), newTurns(w)
 	w.server.Calm = w.calm
@@ -149,6 +152,7 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 		w.later(time.Millisecond, 500*time.Millisecond, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
 	case apiserver.Volumes:
 		w.resized(before, after)
+		w.policyChanged(name, after)
 		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			w.set(func() { w.kept[name] = true })
 		}
@@ -179,7 +183,7 @@ func (w *World) tenantOf(claim string) string {
 // Setup: classes and ConfigMaps.
 func (w *World) setup() {
 	for i := range w.plan.Classes {
-		w.putClass(i, "a")
+		w.putClass(i, "a", contract.ProvisionerName)
 		w.putConfig(i, "zone-a", "")
 	}
 }

@@ -3,16 +3,14 @@
 # Properties: server and export, as nodes mount it; mount, where this pod has the export, /export if not given.
 set -eu
 trap 'flexctl fail "the attempt was told to end"' TERM # the pod's first process hears of that only if it asks to
-flexctl require server export
 : "${MOUNT:=/export}"
 dir=$MOUNT/$FLEX_PV_NAME # the one name by which the next attempt, and the delete, find it again
-mark="$MOUNT/.{{.Name}}" # tells the export from an empty mount point
-[ -d "$MOUNT" ] || flexctl fail --try-again "the export is not mounted at $MOUNT"
+# Away is not gone: the mark tells the export from an empty mount point. To provision, it is made.
+flexctl require server export --mark "$MOUNT/.{{.Name}}"
 
 case $FLEX_OPERATION in
 provision)
 	# May be killed anywhere and run again, so that every step may find itself done.
-	: > "$mark"
 	mkdir -p -- "$dir"
 	chmod 0777 "$dir"
 	# Last, since the claim is bound by it.
@@ -23,10 +21,6 @@ expand)
 	[ -d "$dir" ] || flexctl fail --try-again "$EXPORT/$FLEX_PV_NAME is not there; is the export mounted?"
 	;;
 delete)
-	# Away is not gone. An undo, which has no volume, may come before there is anything, the mark included.
-	if [ ! -e "$mark" ] && [ -n "$(flexctl volume metadata.name)" ]; then
-		flexctl fail --try-again "the export is not mounted at $MOUNT"
-	fi
 	# The name is the proof that it is ours. What is gone already is success.
 	rm -rf -- "$dir"
 	;;

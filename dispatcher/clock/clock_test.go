@@ -1,4 +1,4 @@
-package main
+package clock
 
 import (
 	"net/http"
@@ -28,7 +28,7 @@ func TestAhead(t *testing.T) {
 
 // The clock follows the server that answered last, and keeps its time where an answer says nothing.
 func TestClock(t *testing.T) {
-	var c clock
+	var c Clock
 	skew := time.Hour
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
@@ -37,7 +37,7 @@ func TestClock(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	client := http.Client{Transport: c.wrap(http.DefaultTransport)}
+	client := http.Client{Transport: c.Wrap(http.DefaultTransport)}
 	get := func(path string) {
 		t.Helper()
 		response, err := client.Get(server.URL + path)

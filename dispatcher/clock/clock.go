@@ -1,4 +1,6 @@
-package main
+// Package clock tells the API server's time. It owns the difference between that and the time of this process, imports nothing of
+// the project, and must never make a request of its own. It is not for import by other modules.
+package clock
 
 import (
 	"net/http"
@@ -6,22 +8,34 @@ import (
 	"time"
 )
 
-// clock tells the time of the API server, which says when objects were created. The clock of this process's node may be wrong by hours.
+// Clock tells the time of the API server, which says when objects were created. The clock of this process's node may be wrong by hours.
 // Then starting pods would be stopped at once, and what failed be tried again at once, or much later.
 //
 // The time is that of the last answer's header Date, which has whole seconds. Its zero value tells the time of this node.
-type clock struct{ ahead atomic.Int64 } // of the API server, in nanoseconds
+type Clock struct {
+	// Local is the time of this node; default time.Now.
+	Local func() time.Time
+	ahead atomic.Int64 // of the API server, in nanoseconds
+}
 
-func (c *clock) Now() time.Time { return time.Now().Add(-time.Duration(c.ahead.Load())) }
+// Now is the API server's time.
+func (c *Clock) Now() time.Time { return c.local().Add(-time.Duration(c.ahead.Load())) }
 
-// wrap makes a client's transport that sets the clock.
-func (c *clock) wrap(transport http.RoundTripper) http.RoundTripper {
+func (c *Clock) local() time.Time {
+	if c.Local == nil {
+		return time.Now()
+	}
+	return c.Local()
+}
+
+// Wrap makes a client's transport that sets the clock.
+func (c *Clock) Wrap(transport http.RoundTripper) http.RoundTripper {
 	return clockTransport{transport, c}
 }
 
 type clockTransport struct {
 	http.RoundTripper
-	clock *clock
+	clock *Clock
 }
 
 // WrappedRoundTripper is for client-go, which looks for the transport that has the connections.
@@ -29,13 +43,13 @@ func (t clockTransport) WrappedRoundTripper() http.RoundTripper { return t.Round
 
 // RoundTrip implements http.RoundTripper.
 func (t clockTransport) RoundTrip(request *http.Request) (*http.Response, error) {
-	sent := time.Now()
+	sent := t.clock.local()
 	response, err := t.RoundTripper.RoundTrip(request)
 	if err != nil {
 		return response, err
 	}
 	if date, err := http.ParseTime(response.Header.Get("Date")); err == nil {
-		t.clock.ahead.Store(int64(ahead(sent, time.Now(), date)))
+		t.clock.ahead.Store(int64(ahead(sent, t.clock.local(), date)))
 	}
 	return response, nil
 }

@@ -1,0 +1,89 @@
+// Package allowlist reads the ConfigMap in which administrators say what a provisioner's pods may do and make.
+//
+// It owns its name, its lines, and what a class lacks there. It may import configmaps, and must never read or write a cluster. The
+// admission policies decide, and this package reads the lines as they do. It is not for import by other modules.
+package allowlist
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+)
+
+// Name is the ConfigMap's, in the dispatcher's namespace.
+const Name = "flex-pv-policy"
+
+// Lines are those of one ServiceAccount, by their setting, such as storageClasses.
+type Lines map[string]string
+
+// Of takes an account's lines out of the ConfigMap's data.
+func Of(data map[string]string, account string) Lines {
+	lines := Lines{}
+	for key, value := range data {
+		if setting, found := strings.CutPrefix(key, account+"."); found && !strings.Contains(setting, ".") {
+			lines[setting] = value
+		}
+	}
+	return lines
+}
+
+func (l Lines) items(setting string) []string {
+	return slices.DeleteFunc(strings.Split(strings.ReplaceAll(l[setting], " ", ""), ","), func(item string) bool { return item == "" })
+}
+
+// Covers says that the account may make volumes of the class.
+func (l Lines) Covers(class string) bool {
+	return slices.ContainsFunc(l.items("storageClasses"), func(entry string) bool { return covers(entry, class) })
+}
+
+// covers: a * stands for the rest of a name only after a - or a dot.
+func covers(entry, class string) bool {
+	prefix, open := strings.CutSuffix(entry, "*")
+	if !open || strings.Contains(prefix, "*") || len(prefix) < 2 || !strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, ".") {
+		return entry == class
+	}
+	return strings.HasPrefix(class, prefix)
+}
+
+// Lack is a setting that lacks something, and what, as in "hostPaths" and "does not have /mnt, which host-path asks for".
+type Lack struct{ Setting, What string }
+
+// Lacks are what the account lacks to serve a class by its ConfigMap.
+func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
+	lack := func(setting, format string, args ...any) {
+		lacks = append(lacks, Lack{setting, fmt.Sprintf(format, args...)})
+	}
+	if !l.Covers(class) {
+		lack("storageClasses", "does not have %s: its pods may create no volume", class)
+	}
+	types := l.items("volumeTypes")
+	if len(types) == 0 {
+		lack("volumeTypes", "is missing: its pods may create no volume")
+	}
+	for _, need := range []struct{ kind, setting string }{{"hostPath", "pathPrefixes"}, {"local", "pathPrefixes"}, {"csi", "csiDrivers"}} {
+		if slices.Contains(types, need.kind) && len(l.items(need.setting)) == 0 {
+			lack(need.setting, "is missing: volumes of type %s need it", need.kind)
+		}
+	}
+	for _, dir := range config.HostPaths {
+		if !l.mountable(dir) {
+			lack("hostPaths", "does not have %s, which host-path asks for", dir)
+		}
+	}
+	for _, asked := range config.Privileges() {
+		if !slices.Contains(l.items("privileges"), asked) {
+			lack("privileges", "does not have %s, which the ConfigMap asks for", asked)
+		}
+	}
+	return lacks
+}
+
+// mountable: what is granted with :ro may be read alone.
+func (l Lines) mountable(dir configmaps.HostPath) bool {
+	return slices.ContainsFunc(l.items("hostPaths"), func(granted string) bool {
+		granted, only := strings.CutSuffix(granted, ":ro")
+		return (dir.ReadOnly || !only) && dir.Path == strings.TrimSuffix(granted, "/")
+	})
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+func newRetry(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry CLAIM|PV",
+		Short: "Ask for the next attempt now",
+		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt: where that fails
+too, the delays go on growing. It takes the verb administer on provisioners.flex-provisioner.io.`,
+		Example:           "  kubectl flex retry data",
+		Args:              args(1, 1, "the name of a claim or a volume"),
+		ValidArgsFunction: o.completeNames,
+		RunE: func(c *cobra.Command, args []string) error {
+			namespace, err := o.inNamespace()
+			if err != nil {
+				return err
+			}
+			return o.retry(c.Context(), namespace, args[0])
+		},
+	}
+}
+
+func (o *options) retry(ctx context.Context, namespace, name string) error {
+	objects, err := o.read(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	uid, err := objects.Find(namespace, name)
+	if err != nil {
+		return notFound(err)
+	}
+	if why := objects.NoPods(); why != "" {
+		return errors.New(why)
+	}
+	pod, by, err := objects.Retry(uid)
+	if err != nil {
+		return fmt.Errorf("%s is not tried again: %w", name, err)
+	}
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnRetry: "true"}}})
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("ask on pod %s/%s for the next attempt: %w", pod.Namespace, pod.Name, err)
+	}
+	fmt.Fprintf(o.Out, "%s is tried again now, instead of %s.\n", name, o.until(by))
+	return nil
+}
+
+func newStopDeletes(o *options) *cobra.Command {
+	reason := ""
+	c := &cobra.Command{
+		Use:   "stop-deletes [on|off]",
+		Short: "Keep all storage from being removed, or let it be removed again",
+		Long: `Keep all storage from being removed while a backup is restored or an error is looked into, or let it be removed
+again. The reason is shown to all who wait. Without an argument, say how it is.`,
+		Example:   "  kubectl flex stop-deletes on --reason \"restoring last night's backup\"\n  kubectl flex stop-deletes off",
+		Args:      args(0, 1, "on, off or nothing"),
+		ValidArgs: []string{"on", "off"},
+		RunE: func(c *cobra.Command, args []string) error {
+			switch what := strings.Join(args, ""); {
+			case what != "on" && what != "off" && what != "":
+				return usageFault(c, fmt.Errorf("%q: say on or off", what))
+			case what == "on" && podspec.Clean(reason) == "":
+				return usageFault(c, errors.New("--reason is missing: it is shown to all whose storage is not removed"))
+			default:
+				return o.stopDeletes(c.Context(), what, podspec.Clean(reason))
+			}
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "Why deletions are stopped")
+	return c
+}
+
+func (o *options) stopDeletes(ctx context.Context, what, reason string) error {
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+	objects, err := o.dispatcherOnly(ctx)
+	if err != nil {
+		return err
+	}
+	namespace := objects.Dispatcher.Namespace
+	maps := client.CoreV1().ConfigMaps(namespace)
+	switch what {
+	case "":
+		cm, err := maps.Get(ctx, contract.StopDeletes, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+			fmt.Fprintln(o.Out, "Deletions are not stopped.")
+		case err != nil:
+			return err
+		default:
+			fmt.Fprintf(o.Out, "Deletions are stopped, for %s: %s\n", o.ago(cm.CreationTimestamp.Time), podspec.Clean(cm.Data["reason"]))
+		}
+	case "off":
+		err := maps.Delete(ctx, contract.StopDeletes, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			fmt.Fprintln(o.Out, "Deletions were not stopped.")
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(o.Out, "Deletions go on.")
+	case "on":
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes, Namespace: namespace}, Data: map[string]string{"reason": reason}}
+		_, err := maps.Create(ctx, cm, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(o.Out, "Deletions are stopped: %s\nTo let them go on: kubectl flex stop-deletes off\n", reason)
+	}
+	return nil
+}
+
+func newRelease(o *options) *cobra.Command {
+	return &cobra.Command{
+		Use:   "release PV",
+		Short: "Give up a volume's storage that is held or retained, after asking twice",
+		Long: `Have the storage of a Released volume removed that is held (DeletionHeld, DeletionLimit) or retained. What is
+removed is gone for ever, so that it is asked twice: for the volume's name, and for yes.`,
+		Args: args(1, 1, "the name of a volume"),
+		RunE: func(c *cobra.Command, args []string) error { return o.release(c.Context(), args[0]) },
+	}
+}
+
+func (o *options) release(ctx context.Context, name string) error {
+	objects, err := o.read(ctx, "")
+	if err != nil {
+		return err
+	}
+	r, err := objects.ReleaseOf(name)
+	if err != nil {
+		return notFound(err)
+	}
+	for _, line := range r.Why {
+		fmt.Fprintln(o.Out, line)
+	}
+	in := bufio.NewReader(o.In)
+	for _, question := range []struct{ text, want string }{
+		{"Its storage is removed for ever. To go on, type the volume's name: ", r.Volume.Name},
+		{"Nobody can bring it back. To remove it, type yes: ", "yes"},
+	} {
+		fmt.Fprint(o.Out, question.text)
+		got, err := in.ReadString('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		if strings.TrimSpace(got) != question.want {
+			fmt.Fprintln(o.Out)
+			return errors.New("nothing was changed")
+		}
+	}
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+	patch, err := json.Marshal(r.Patch)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("release volume %s: %w", name, err)
+	}
+	fmt.Fprintf(o.Out, "The storage of volume %s is removed: kubectl flex status %s\n", name, name)
+	return nil
+}

@@ -1,0 +1,301 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+)
+
+func newRender(o *options) *cobra.Command {
+	var files []string
+	claim := ""
+	c := &cobra.Command{
+		Use:   "render CLASS",
+		Short: "Print the pod that would be made for a claim of a class",
+		Long: `Print the first pod that the dispatcher would make for a claim of the class: the one in --claim, or one that
+asks for what the class offers. Files with -f take the place of the cluster's objects. The pod shows the class's
+properties. The signature in its volume is not the dispatcher's.`,
+		Example: "  kubectl flex render silver\n  kubectl flex render silver -f configmap.yaml --claim pvc.yaml",
+		Args:    args(1, 1, "the name of a StorageClass"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.render(c.Context(), args[0], claim, files)
+		},
+	}
+	c.Flags().StringVar(&claim, "claim", "", "File with the claim")
+	c.Flags().StringSliceVarP(&files, "filename", "f", nil, "Files or directories with the ConfigMap and the StorageClass as they would be")
+	return c
+}
+
+func (o *options) render(ctx context.Context, class, claimFile string, files []string) error {
+	r, m, faults, err := o.withFiles(ctx, files, false)
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return exit{exitTrouble, errors.New(joined(faults))}
+	}
+	if err := r.podCluster(ctx); err != nil {
+		return err
+	}
+	r.o.Overlay(m)
+	namespace, err := o.inNamespace()
+	if err != nil {
+		return err
+	}
+	claim := r.o.ExampleClaim(class, namespace)
+	if claimFile != "" {
+		of, faults, err := o.manifest([]string{claimFile})
+		if err != nil {
+			return err
+		}
+		if len(faults) > 0 {
+			return exit{exitTrouble, errors.New(joined(faults))}
+		}
+		if claim, err = only(of); err != nil {
+			return fmt.Errorf("%s: %w", claimFile, err)
+		}
+		if claim.Namespace == "" {
+			claim.Namespace = namespace
+		}
+	}
+	pod, err := r.o.Render(claim, class)
+	if err != nil {
+		return exit{exitTrouble, err}
+	}
+	text, err := yaml.Marshal(pod)
+	if err != nil {
+		return err
+	}
+	_, err = o.Out.Write(text)
+	return err
+}
+
+func joined(faults []inspect.Fault) string {
+	lines := make([]string, len(faults))
+	for i, f := range faults {
+		lines[i] = f.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func newValidate(o *options) *cobra.Command {
+	var files []string
+	offline := false
+	c := &cobra.Command{
+		Use:   "validate [CLASS...] [-f FILE]",
+		Short: "Check ConfigMaps, StorageClasses, ServiceAccounts, Secrets and grants of classes",
+		Long: `Check everything that a class consists of, in files or in the cluster, and print all faults at once. Against a
+cluster, what the ConfigMap names has to exist, and the API server is asked by dry runs, also for the pod of a claim.
+The exit code is 0 if all is well, and 4 if there are faults.`,
+		Example: "  kubectl flex validate silver\n  kubectl kustomize class | kubectl flex validate -f -\n  kubectl flex validate -f class/ --offline",
+		RunE: func(c *cobra.Command, args []string) error {
+			switch {
+			case len(files)+len(args) == 0:
+				return usageFault(c, errors.New("name a class, or a file with -f"))
+			case offline && len(args) > 0:
+				return usageFault(c, errors.New("--offline checks files: name them with -f"))
+			}
+			if err := o.checkOutput(c); err != nil {
+				return err
+			}
+			return o.validate(c.Context(), args, files, offline)
+		},
+	}
+	c.Flags().StringSliceVarP(&files, "filename", "f", nil, "Files or directories to check, - for standard input")
+	c.Flags().BoolVar(&offline, "offline", false, "Ask no cluster")
+	o.addOutput(c)
+	return c
+}
+
+func (o *options) validate(ctx context.Context, classes, files []string, offline bool) error {
+	r, m, faults, err := o.withFiles(ctx, files, offline)
+	if err != nil {
+		return err
+	}
+	r.o.Overlay(m)
+	if !offline {
+		list := m.ConfigMaps
+		for _, class := range classes {
+			list = append(list, r.o.ConfigMapsFor(class)...)
+		}
+		if err := r.exist(ctx, r.o.Needs(list)); err != nil {
+			return err
+		}
+	}
+	faults = append(faults, r.o.Validate(m, classes)...)
+	if !offline && len(faults) == 0 {
+		dry, err := r.dryRuns(ctx, m, classes)
+		if err != nil {
+			return err
+		}
+		faults = dry
+	}
+	faults = append([]inspect.Fault{}, faults...)
+	slices.SortStableFunc(faults, func(a, b inspect.Fault) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line))
+	})
+	done, err := o.encode(faults)
+	if err != nil {
+		return err
+	}
+	if !done {
+		for _, f := range faults {
+			fmt.Fprintln(o.Out, f)
+		}
+		if len(faults) == 0 {
+			fmt.Fprintln(o.Out, "No faults.")
+		}
+		if !offline {
+			o.unread(r.o.Unread)
+		}
+	}
+	if len(faults) > 0 {
+		return exit{code: exitTrouble}
+	}
+	return nil
+}
+
+// dryRuns asks the API server for what it would refuse: the objects of the files, and the pod of a claim of each class.
+func (r reader) dryRuns(ctx context.Context, m *inspect.Manifest, classes []string) (faults []inspect.Fault, err error) {
+	refused := func(object string, err error) {
+		switch {
+		case err == nil:
+		case apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot "): // a right that is missing
+			r.o.Unread = append(r.o.Unread, inspect.Unread{Kind: inspect.Kind("dry run of " + object), Right: "create and patch it", Why: err.Error()})
+		default:
+			faults = append(faults, inspect.Fault{Object: object, Message: err.Error()})
+		}
+	}
+	dry := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: "kubectl-flex"}
+	for _, cm := range m.ConfigMaps {
+		cm = cm.DeepCopy()
+		cm.APIVersion, cm.Kind, cm.ManagedFields = "v1", "ConfigMap", nil
+		text, err := json.Marshal(cm)
+		if err != nil {
+			return nil, err
+		}
+		force := true
+		dry.Force = &force
+		_, err = r.client.CoreV1().ConfigMaps(cm.Namespace).Patch(ctx, cm.Name, types.ApplyPatchType, text, dry)
+		refused("ConfigMap "+cm.Namespace+"/"+cm.Name, err)
+		classes = append(classes, configmaps.ClassName(cm))
+	}
+	if err := r.podCluster(ctx); err != nil {
+		return nil, err
+	}
+	for _, class := range classes {
+		pod, err := r.o.Render(r.o.ExampleClaim(class, metav1.NamespaceDefault), class)
+		if err != nil {
+			faults = append(faults, inspect.Fault{Object: "StorageClass " + class, Message: err.Error()})
+			continue
+		}
+		_, err = r.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		refused("the pod of a claim of StorageClass "+class, err)
+	}
+	return faults, nil
+}
+
+func newDiff(o *options) *cobra.Command {
+	var files []string
+	c := &cobra.Command{
+		Use:   "diff -f FILE",
+		Short: "Say what an edited ConfigMap would change for new and for existing volumes",
+		Long: `Say what a ConfigMap in a file would change if it were applied: for volumes that are made from then on, and for
+those that exist. Values of properties are not shown. The exit code is 0 if nothing would change, else 3.`,
+		Example: "  kubectl flex diff -f configmap.yaml",
+		Args:    args(0, 0, "no arguments"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(files) == 0 {
+				return usageFault(c, errors.New("name a file with -f"))
+			}
+			if err := o.checkOutput(c); err != nil {
+				return err
+			}
+			return o.diff(c.Context(), files)
+		},
+	}
+	c.Flags().StringSliceVarP(&files, "filename", "f", nil, "Files or directories with the ConfigMap as it would be, - for standard input")
+	o.addOutput(c)
+	return c
+}
+
+func (o *options) diff(ctx context.Context, files []string) error {
+	r, m, faults, err := o.withFiles(ctx, files, false)
+	if err != nil {
+		return err
+	}
+	if len(faults) > 0 {
+		return exit{exitTrouble, errors.New(joined(faults))}
+	}
+	var edited []*corev1.ConfigMap
+	for _, cm := range m.ConfigMaps {
+		if cm.Labels[configmaps.LabelType] == configmaps.TypeProvisioner {
+			edited = append(edited, cm)
+		}
+	}
+	if len(edited) == 0 {
+		return fmt.Errorf("no file has a ConfigMap with the label %s: %s", configmaps.LabelType, configmaps.TypeProvisioner)
+	}
+	diffs := []*inspect.Diff{}
+	changed := false
+	for _, cm := range edited {
+		d, err := r.o.DiffOf(cm)
+		if err != nil {
+			return exit{exitTrouble, err}
+		}
+		diffs = append(diffs, d)
+		changed = changed || len(d.Changes) > 0 || d.New
+	}
+	if done, err := o.encode(diffs); err != nil {
+		return err
+	} else if !done {
+		for _, d := range diffs {
+			if err := o.showDiff(d); err != nil {
+				return err
+			}
+		}
+		o.unread(r.o.Unread)
+	}
+	if changed {
+		return exit{code: exitWaits}
+	}
+	return nil
+}
+
+func (o *options) showDiff(d *inspect.Diff) error {
+	fmt.Fprintf(o.Out, "ConfigMap %s, of the classes %s: %d volumes exist, %d claims wait.\n", d.ConfigMap, strings.Join(d.Classes, ", "), d.Volumes, d.Waiting)
+	switch {
+	case d.New:
+		fmt.Fprintln(o.Out, "It does not exist yet.")
+		return nil
+	case len(d.Changes) == 0:
+		fmt.Fprintln(o.Out, "Nothing changes.")
+		return nil
+	}
+	var rows [][]string
+	for _, c := range d.Changes {
+		rows = append(rows, []string{c.Key, c.What, c.NewVolumes, c.Existing})
+	}
+	if err := columns(o.Out, "KEY CHANGE NEW-VOLUMES EXISTING-VOLUMES", rows); err != nil {
+		return err
+	}
+	if d.Undone > 0 {
+		fmt.Fprintln(o.Out, "What earlier attempts may have made is removed first, for waiting claims: "+strconv.Itoa(d.Undone))
+	}
+	return nil
+}

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// TestCommands: what other commands print, and their exit codes.
+func TestCommands(t *testing.T) {
+	for name, c := range map[string]struct {
+		scene func(w *world)
+		args  []string
+		input string
+		code  int
+	}{
+		"validate-files":        {args: []string{"validate", "-f", "testdata/files/faulty.yaml"}, code: 4},
+		"validate-offline":      {args: []string{"validate", "-f", "testdata/files/faulty.yaml", "--offline"}, code: 4},
+		"validate-twice":        {args: []string{"validate", "-f", "testdata/files/twice.yaml", "--offline"}, code: 4},
+		"validate-json":         {args: []string{"validate", "-f", "testdata/files/twice.yaml", "--offline", "-o", "json"}, code: 4},
+		"validate-class":        {args: []string{"validate", "silver"}},
+		"validate-no-class":     {args: []string{"validate", "tin"}, code: 4},
+		"validate-no-account":   {scene: func(w *world) { w.account.Name = "other" }, args: []string{"validate", "silver"}, code: 4},
+		"validate-nothing":      {args: []string{"validate"}, code: 2},
+		"render-class":          {args: []string{"render", "silver"}},
+		"render-claim":          {args: []string{"render", "silver", "--claim", "testdata/files/claim.yaml"}},
+		"render-edited":         {args: []string{"render", "silver", "-f", "testdata/files/edited.yaml"}},
+		"render-refused":        {scene: func(w *world) { w.config.Data["claim-sizes"] = "1Gi-2Gi" }, args: []string{"render", "silver", "--claim", "testdata/files/claim.yaml"}, code: 4},
+		"render-no-class":       {args: []string{"render", "tin"}, code: 4},
+		"diff":                  {scene: func(w *world) { w.bound() }, args: []string{"diff", "-f", "testdata/files/edited.yaml"}, code: 3},
+		"diff-undoes":           {scene: func(w *world) { w.pod("prov-0 failed", 20) }, args: []string{"diff", "-f", "testdata/files/edited.yaml"}, code: 3},
+		"diff-new":              {scene: func(w *world) { w.config.Name = "other" }, args: []string{"diff", "-f", "testdata/files/edited.yaml"}, code: 3},
+		"diff-invalid":          {args: []string{"diff", "-f", "testdata/files/faulty.yaml"}, code: 4},
+		"retry-running":         {scene: func(w *world) { w.pod("prov-0 running", 20) }, args: []string{"retry", "data"}, code: 1},
+		"retry-asked":           {scene: func(w *world) { w.pod("prov-9 failed retry", 20) }, args: []string{"retry", "data"}, code: 1},
+		"retry-bound":           {scene: func(w *world) { w.bound() }, args: []string{"retry", "data"}, code: 1},
+		"retry-no-config":       {scene: func(w *world) { w.pod("prov-0 failed", 20); w.config = nil }, args: []string{"retry", "data"}, code: 1},
+		"retry-tenant":          {scene: func(w *world) { w.tenant = true }, args: []string{"retry", "data"}, code: 1},
+		"logs-no-pod":           {args: []string{"logs", "data"}, code: 1},
+		"logs-attempt":          {scene: twoPods, args: []string{"logs", "data", "--attempt", "0"}},
+		"logs-newest":           {scene: twoPods, args: []string{"logs", "data"}},
+		"logs-gone":             {scene: twoPods, args: []string{"logs", "data", "--attempt", "1"}, code: 1},
+		"logs-tenant":           {scene: func(w *world) { w.tenant = true }, args: []string{"logs", "data"}, code: 1},
+		"stop-deletes-shown":    {args: []string{"stop-deletes"}},
+		"stop-deletes-why":      {args: []string{"stop-deletes", "on"}, code: 2},
+		"stop-deletes-what":     {args: []string{"stop-deletes", "maybe"}, code: 2},
+		"release-bound":         {scene: func(w *world) { w.bound() }, args: []string{"release", "pvc-" + uid}, code: 1},
+		"release-no-volume":     {args: []string{"release", "pvc-1"}, code: 1},
+		"release-forged":        {scene: func(w *world) { w.claim = nil; w.volume("released forged") }, args: []string{"release", "pvc-" + uid}, code: 1},
+		"release-not-sure":      {scene: held, args: []string{"release", "pvc-" + uid}, input: "pvc-" + uid + "\nno\n", code: 1},
+		"release-wrong-name":    {scene: held, args: []string{"release", "pvc-" + uid}, input: "yes\nyes\n", code: 1},
+		"release-end-of-input":  {scene: held, args: []string{"release", "pvc-" + uid}, code: 1},
+		"status-json":           {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "-o", "json"}},
+		"status-yaml-of-claim":  {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "data", "-o", "yaml"}, code: 4},
+		"why-yaml":              {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"why", "data", "-o", "yaml"}, code: 4},
+		"why-nothing":           {args: []string{"why", "nothing"}, code: 1},
+		"why-pod":               {scene: twoPods, args: []string{"why", "prov-" + uid + "-0"}, code: 4},
+		"wrong-output":          {args: []string{"status", "-o", "xml"}, code: 2},
+		"wrong-flag":            {args: []string{"status", "--nope"}, code: 2},
+		"wrong-command":         {args: []string{"nope"}, code: 2},
+		"complete-claims":       {args: []string{"__complete", "why", ""}},
+		"complete-output":       {args: []string{"__complete", "status", "-o", ""}},
+		"help-of-status":        {args: []string{"status", "--help"}},
+		"help":                  {args: []string{"--help"}},
+		"another-provisioner":   {args: []string{"status", "data", "--provisioner-name", "other.example.com/x"}, code: 5},
+		"volume-of-another":     {scene: func(w *world) { w.claim = nil; w.volume("foreign released") }, args: []string{"why", "pvc-" + uid}, code: 5},
+		"status-without-reason": {scene: func(w *world) { w.lease = nil; w.dispatch.Status.ReadyReplicas = 0 }, args: []string{"status"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if c.scene != nil {
+				c.scene(w)
+			}
+			output, code := w.run(c.input, c.args...)
+			if code != c.code {
+				t.Errorf("exit code %d, want %d; printed:\n%s", code, c.code, output)
+			}
+			golden(t, "command-"+name+".txt", output)
+		})
+	}
+}
+
+func twoPods(w *world) {
+	w.pod("prov-0 failed kept", 60)
+	w.pod("prov-3 failed", 20)
+}
+
+func held(w *world) { w.claim = nil; w.volume("released restored retain") }
+
+// TestHelpFits: the help of each command fits a screen.
+func TestHelpFits(t *testing.T) {
+	w := newWorld(t)
+	for _, name := range []string{"", "status", "why", "logs", "retry", "stop-deletes", "release", "render", "validate", "diff"} {
+		args := append(strings.Fields(name), "--help")
+		output, code := w.run("", args...)
+		if lines := strings.Count(output, "\n"); code != 0 || lines > 40 || lines < 10 {
+			t.Errorf("%v: exit code %d, %d lines", args, code, lines)
+		}
+		for line := range strings.Lines(output) {
+			if len(line) > 121 {
+				t.Errorf("%v: a line of %d columns: %s", args, len(line), line)
+			}
+		}
+	}
+}
+
+// TestRetry: the newest failed pod is asked, and the plan made of that starts the next attempt.
+func TestRetry(t *testing.T) {
+	w := newWorld(t)
+	twoPods(w)
+	if output, code := w.run("", "retry", "data"); code != 0 || output != "data is tried again now, instead of in 8s.\n" {
+		t.Fatalf("%s, %d", output, code)
+	}
+	pod, err := w.client.CoreV1().Pods(contract.ProvisionersNamespace).Get(context.Background(), "prov-"+uid+"-3", metav1.GetOptions{})
+	if err != nil || pod.Annotations[contract.AnnRetry] != "true" {
+		t.Errorf("%v, %v", pod.Annotations, err)
+	}
+	if output, code := w.run("", "retry", "data"); code != 1 || !strings.Contains(output, "was asked for on pod prov-"+uid+"-3 already") {
+		t.Errorf("%s, %d", output, code)
+	}
+}
+
+// TestStopDeletes: on, on with another reason, shown, off, and off again.
+func TestStopDeletes(t *testing.T) {
+	w := newWorld(t)
+	for _, step := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"stop-deletes", "on", "--reason", "restoring\na backup"}, "Deletions are stopped: restoring a backup\n"},
+		{[]string{"stop-deletes", "on", "--reason", "looking"}, "Deletions are stopped: looking\n"},
+		{[]string{"stop-deletes"}, ": looking\n"},
+		{[]string{"stop-deletes", "off"}, "Deletions go on.\n"},
+		{[]string{"stop-deletes", "off"}, "Deletions were not stopped.\n"},
+	} {
+		if output, code := w.run("", step.args...); code != 0 || !strings.Contains(output, step.want) {
+			t.Fatalf("%v: %s, %d", step.args, output, code)
+		}
+	}
+}
+
+// TestRelease: a volume that was retained goes the way of one that is to be deleted, after both answers.
+func TestRelease(t *testing.T) {
+	w := newWorld(t)
+	held(w)
+	output, code := w.run("pvc-"+uid+"\nyes\n", "release", "pvc-"+uid)
+	v, err := w.client.CoreV1().PersistentVolumes().Get(context.Background(), "pvc-"+uid, metav1.GetOptions{})
+	if err != nil || code != 0 {
+		t.Fatalf("%s, %d, %v", output, code, err)
+	}
+	if v.Annotations[contract.AnnAllowDelete] != "true" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		t.Errorf("%v, %s", v.Annotations, v.Spec.PersistentVolumeReclaimPolicy)
+	}
+}
+
+// TestMaySay: rights that are missing never keep a user from the answer, and the answer says which they are.
+func TestMaySay(t *testing.T) {
+	w := newWorld(t)
+	w.tenant = true
+	output, _ := w.run("", "status", "-o", "yaml")
+	for _, right := range []string{"list persistentvolumes", "list pods in namespace flex-provisioners", "list storageclasses"} {
+		if !strings.Contains(output, "right: "+right+"\n") {
+			t.Errorf("%q is not named:\n%s", right, output)
+		}
+	}
+}
+
+// TestWatch: what changes is shown, and it ends when the claim is bound.
+func TestWatch(t *testing.T) {
+	w := newWorld(t)
+	if _, code := w.run("", "status", "data"); code != exitWaits {
+		t.Fatalf("exit code %d", code)
+	}
+	looks := 0
+	w.client.PrependReactor("list", "persistentvolumeclaims", func(clienttesting.Action) (bool, runtime.Object, error) {
+		switch looks++; looks {
+		case 3:
+			w.must(w.client.Tracker().Add(w.pod("prov-0 running", 20)))
+		case 6:
+			w.must(w.client.Tracker().Add(w.bound()))
+			w.must(w.client.Tracker().Update(corev1.SchemeGroupVersion.WithResource("persistentvolumeclaims"), w.claim, "team-a"))
+		}
+		return false, nil, nil
+	})
+	output, code := w.run("", "status", "data", "--watch")
+	var phases []string
+	for line := range strings.Lines(output) {
+		if fields := strings.Fields(line); fields[0] == "team-a/data" {
+			phases = append(phases, fields[3])
+		}
+	}
+	if want := []string{"Waiting", "Running", "Bound"}; code != 0 || !slices.Equal(phases, want) || strings.Count(output, "PHASE") != 1 {
+		t.Errorf("exit code %d, phases %v, want %v:\n%s", code, phases, want, output)
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilversion "k8s.io/apimachinery/pkg/util/version"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+)
+
+// dispatcher reads who the dispatcher is, and what it was started with.
+func (r reader) dispatcher(ctx context.Context, _ string) error {
+	d := &r.o.Dispatcher
+	*d = inspect.DispatcherOptions{Provisioner: contract.ProvisionerName, Namespace: contract.ProvisionersNamespace, System: r.system}
+	deployment, err := r.client.AppsV1().Deployments(r.system).Get(ctx, deploymentName, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		if err := r.may(inspect.Deployment, "get deployments in namespace "+r.system, err); err != nil {
+			return err
+		}
+	}
+	if err == nil {
+		ofDeployment(d, deployment)
+	}
+	if r.namespace != "" {
+		d.Namespace = r.namespace
+	}
+	if r.provisioner != "" {
+		d.Provisioner = r.provisioner
+	}
+	d.Cluster.Namespace = d.Namespace
+	lease, err := r.client.CoordinationV1().Leases(r.system).Get(ctx, leaseOf(d.Provisioner), metav1.GetOptions{})
+	if err == nil && lease.Spec.HolderIdentity != nil {
+		r.o.Leader = *lease.Spec.HolderIdentity
+		if lease.Spec.AcquireTime != nil {
+			r.o.LeaderSince = lease.Spec.AcquireTime.Time
+		}
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return r.may(inspect.Lease, "get leases in namespace "+r.system, err)
+}
+
+// leaseOf is the name of the Lease of a dispatcher, by its provisioner name.
+func leaseOf(provisioner string) string {
+	if provisioner == contract.ProvisionerName {
+		return leaseName
+	}
+	return leaseName + "-" + strings.NewReplacer("/", "-", ".", "-").Replace(provisioner)
+}
+
+// ofDeployment reads the dispatcher's options off its command line.
+func ofDeployment(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
+	d.Ready, d.Wanted = deployment.Status.ReadyReplicas, 1
+	if deployment.Spec.Replicas != nil {
+		d.Wanted = *deployment.Spec.Replicas
+	}
+	for _, container := range deployment.Spec.Template.Spec.Containers {
+		if container.Name != "dispatcher" {
+			continue
+		}
+		d.Image = container.Image
+		for _, arg := range append(container.Command, container.Args...) {
+			key, value, given := strings.Cut(arg, "=")
+			switch key {
+			case "--provisioner-name":
+				d.Provisioner = value
+			case "--namespace":
+				d.Namespace = value
+			case "--flexctl-image":
+				d.Cluster.FlexctlImage = value
+			case "--flexctl-mount":
+				d.Cluster.ImageVolumes = value == "image"
+			case "--pod-kube-api":
+				d.Cluster.KubeAPI = value
+			case "--insecure-without-policies":
+				d.Insecure = !given || value == "true"
+			}
+		}
+	}
+}
+
+// podCluster completes what pods have in common, for render.
+func (r reader) podCluster(ctx context.Context) error {
+	c := &r.o.Dispatcher.Cluster
+	if c.KubeAPI == "" {
+		service, err := r.client.CoreV1().Services(metav1.NamespaceDefault).Get(ctx, "kubernetes", metav1.GetOptions{})
+		switch {
+		case err == nil:
+			c.KubeAPI = "https://" + service.Spec.ClusterIP + ":443"
+		case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+			c.KubeAPI = "https://kubernetes.default.svc:443"
+		default:
+			return fmt.Errorf("get service default/kubernetes: %w", err)
+		}
+	}
+	if c.FlexctlImage == "" {
+		c.FlexctlImage = "docker.io/flex-provisioner/flexctl:dev"
+	}
+	if !c.ImageVolumes {
+		server, err := r.client.Discovery().ServerVersion()
+		if err != nil {
+			return fmt.Errorf("ask the API server for its version: %w", err)
+		}
+		if parsed, err := utilversion.ParseGeneric(server.GitVersion); err == nil {
+			c.ImageVolumes = parsed.AtLeast(utilversion.MajorMinor(1, 35))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+)
+
+// maxFile bounds in bytes what is read of a file.
+const maxFile = 4 << 20
+
+// manifest reads files and directories, "-" for standard input.
+func (o *options) manifest(names []string) (*inspect.Manifest, []inspect.Fault, error) {
+	m := inspect.NewManifest()
+	var faults []inspect.Fault
+	for _, name := range names {
+		files := []string{name}
+		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
+			if files, err = filepath.Glob(filepath.Join(name, "*.yaml")); err != nil {
+				return nil, nil, err
+			}
+		}
+		for _, file := range files {
+			text, err := o.readFile(file)
+			if err != nil {
+				return nil, nil, err
+			}
+			faults = append(faults, m.Parse(file, text)...)
+		}
+	}
+	return m, faults, nil
+}
+
+func (o *options) readFile(name string) ([]byte, error) {
+	in := o.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	if err == nil && len(text) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxFile)
+	}
+	return text, err
+}
+
+// exist asks for what ConfigMaps name. What may not be read stays unknown.
+func (r reader) exist(ctx context.Context, refs []inspect.Ref) error {
+	if r.o.Exists == nil {
+		r.o.Exists = map[inspect.Ref]bool{}
+	}
+	namespace := r.o.Dispatcher.Namespace
+	for _, ref := range refs {
+		if r.o.Exists[ref] {
+			continue
+		}
+		var err error
+		kind := inspect.Kind(ref.Kind + "s in " + namespace)
+		switch ref.Kind {
+		case "ServiceAccount":
+			_, err = r.client.CoreV1().ServiceAccounts(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		case "Secret":
+			_, err = r.client.CoreV1().Secrets(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		default:
+			_, err = r.client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, ref.Name, metav1.GetOptions{})
+		}
+		switch {
+		case err == nil:
+			r.o.Exists[ref] = true
+		case apierrors.IsNotFound(err):
+			r.o.Exists[ref] = false
+		case apierrors.IsForbidden(err) && slices.ContainsFunc(r.o.Unread, func(u inspect.Unread) bool { return u.Kind == kind }):
+		default:
+			if err := r.may(kind, "get such objects in namespace "+namespace, err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// withFiles are the cluster's objects with those of files in their place; offline those of the files alone.
+func (o *options) withFiles(ctx context.Context, names []string, offline bool) (r reader, m *inspect.Manifest, faults []inspect.Fault, err error) {
+	m, faults, err = o.manifest(names)
+	if err != nil {
+		return r, nil, nil, err
+	}
+	r = reader{options: o}
+	if offline {
+		r.o = inspect.Offline(&inspect.Objects{Now: o.now()})
+	} else {
+		if r.client, err = o.clientset(); err != nil {
+			return r, nil, nil, err
+		}
+		if r.o, err = o.read(ctx, ""); err != nil {
+			return r, nil, nil, err
+		}
+	}
+	if o.namespace != "" {
+		r.o.Dispatcher.Namespace = o.namespace
+	}
+	if o.provisioner != "" {
+		r.o.Dispatcher.Provisioner = o.provisioner
+	}
+	return r, m, faults, nil
+}
+
+// only is the one claim of a manifest.
+func only(m *inspect.Manifest) (*corev1.PersistentVolumeClaim, error) {
+	if len(m.Claims) != 1 {
+		return nil, errors.New("the file has to have one PersistentVolumeClaim")
+	}
+	return m.Claims[0], nil
+}

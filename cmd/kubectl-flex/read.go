@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Names of the installation's objects, in the dispatcher's namespace.
+const (
+	deploymentName = "flex-provisioner"
+	leaseName      = "flex-provisioner"
+)
+
+// clientset is the client for what the flags name.
+func (o *options) clientset() (kubernetes.Interface, error) {
+	if o.client != nil {
+		return o.client, nil
+	}
+	config, err := o.kube.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 50, 100
+	config.UserAgent = "kubectl-flex"
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return kubernetes.NewForConfig(config)
+}
+
+// reader reads what the commands need. A kind that may not be read is noted, and the rest is read all the same.
+type reader struct {
+	*options
+	client kubernetes.Interface
+	o      *inspect.Objects
+}
+
+// read reads the cluster's objects. namespace is whose claims are asked for, or "" for all.
+func (o *options) read(ctx context.Context, namespace string) (*inspect.Objects, error) {
+	client, err := o.clientset()
+	if err != nil {
+		return nil, err
+	}
+	r := reader{o, client, &inspect.Objects{Now: o.now()}}
+	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.ofNamespace, r.policies, r.events} {
+		if err := step(ctx, namespace); err != nil {
+			return nil, err
+		}
+	}
+	return r.o, nil
+}
+
+// dispatcherOnly reads what is known of the dispatcher alone.
+func (o *options) dispatcherOnly(ctx context.Context) (*inspect.Objects, error) {
+	client, err := o.clientset()
+	if err != nil {
+		return nil, err
+	}
+	r := reader{o, client, &inspect.Objects{Now: o.now()}}
+	return r.o, r.dispatcher(ctx, "")
+}
+
+// may passes on what failed, except that a kind may not be read, which it notes.
+func (r reader) may(kind inspect.Kind, right string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsForbidden(err):
+		r.o.Unread = append(r.o.Unread, inspect.Unread{Kind: kind, Right: right, Why: podspec.Clean(err.Error())})
+		return nil
+	}
+	return fmt.Errorf("read %s: %w", kind, err)
+}
+
+// claims reads the claims of all namespaces where that is allowed, since a class's pods and waits are counted over all of them.
+func (r reader) claims(ctx context.Context, namespace string) error {
+	list, err := r.client.CoreV1().PersistentVolumeClaims("").List(ctx, cached)
+	if apierrors.IsForbidden(err) && namespace != "" {
+		list, err = r.client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, cached)
+	}
+	where := " in namespace " + namespace
+	if namespace == "" {
+		where = " in all namespaces"
+	}
+	if err := r.may(inspect.Claims, "list persistentvolumeclaims"+where, err); err != nil || list == nil {
+		return err
+	}
+	r.o.Claims = pointers(list.Items)
+	return nil
+}
+
+// cached asks for what the API server has in its cache.
+var cached = metav1.ListOptions{ResourceVersion: "0"}
+
+func (r reader) cluster(ctx context.Context, _ string) error {
+	volumes, err := r.client.CoreV1().PersistentVolumes().List(ctx, cached)
+	if err := r.may(inspect.Volumes, "list persistentvolumes", err); err != nil {
+		return err
+	}
+	if err == nil {
+		r.o.Volumes = pointers(volumes.Items)
+	}
+	classes, err := r.client.StorageV1().StorageClasses().List(ctx, cached)
+	if err := r.may(inspect.Classes, "list storageclasses", err); err != nil {
+		return err
+	}
+	if err == nil {
+		r.o.Classes = pointers(classes.Items)
+	}
+	return nil
+}
+
+// ofNamespace reads what is in the provisioners' namespace.
+func (r reader) ofNamespace(ctx context.Context, _ string) error {
+	namespace := r.o.Dispatcher.Namespace
+	pods, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation, ResourceVersion: "0"})
+	if err := r.may(inspect.Pods, "list pods in namespace "+namespace, err); err != nil {
+		return err
+	}
+	if err == nil {
+		r.o.Pods = pointers(pods.Items)
+	}
+	maps, err := r.client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err := r.may(inspect.ConfigMaps, "list configmaps in namespace "+namespace, err); err != nil {
+		return err
+	}
+	if err == nil {
+		for _, cm := range pointers(maps.Items) {
+			switch {
+			case cm.Name == contract.StopDeletes:
+				r.o.Stop = cm
+			case cm.Labels[configmaps.LabelType] == configmaps.TypeProvisioner:
+				r.o.ConfigMaps = append(r.o.ConfigMaps, cm)
+			}
+		}
+	}
+	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowlist.Name, metav1.GetOptions{})
+	if err == nil {
+		r.o.AllowList = list
+	}
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return r.may(inspect.AllowList, "get configmaps in namespace "+r.system, err)
+}
+
+func (r reader) policies(ctx context.Context, _ string) error {
+	const right = "list validatingadmissionpolicies and validatingadmissionpolicybindings"
+	policies, err := r.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
+	var bindings *admissionv1.ValidatingAdmissionPolicyBindingList
+	if err == nil {
+		bindings, err = r.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, cached)
+	}
+	if err != nil {
+		return r.may(inspect.Policies, right, err)
+	}
+	r.o.Lacks, err = admission.Lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
+	return err
+}
+
+// events reads those about claims, about volumes, and about pods and ConfigMaps of provisioners.
+func (r reader) events(ctx context.Context, namespace string) error {
+	read := func(kind inspect.Kind, in, about string) error {
+		where := "in namespace " + in
+		if in == "" {
+			where = "in all namespaces"
+		}
+		list, err := r.client.CoreV1().Events(in).List(ctx, metav1.ListOptions{FieldSelector: about})
+		if err == nil {
+			r.o.Events = append(r.o.Events, pointers(list.Items)...)
+		}
+		return r.may(kind, "list events "+where, err)
+	}
+	if err := read(inspect.Events, namespace, "involvedObject.kind=PersistentVolumeClaim"); err != nil {
+		return err
+	}
+	if err := read(inspect.VolumeEvents, metav1.NamespaceDefault, "involvedObject.kind=PersistentVolume"); err != nil {
+		return err
+	}
+	return read(inspect.PodEvents, r.o.Dispatcher.Namespace, "")
+}
+
+func pointers[T any](items []T) []*T {
+	list := make([]*T, len(items))
+	for i := range items {
+		list[i] = &items[i]
+	}
+	return list
+}
+
+// logOf is the end of a pod's log, empty where it cannot be read: its node may be gone.
+func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) string {
+	text, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(podspec.ContainerName)).DoRaw(ctx)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// scenes are a state for each reason of docs/events.md. The claim waits before.
+var scenes = map[podspec.Reason]func(w *world){
+	events.ReasonSucceeded: func(w *world) {
+		w.bound()
+		w.tellClaim(false, events.ReasonSucceeded, "pod prov-"+uid+"-0 made volume pvc-"+uid)
+	},
+	podspec.ReasonFailed: func(w *world) {
+		w.pod("prov-0 failed kept", 60)
+		says(w.pod("prov-3 failed", 20), "the backend is at lunch")
+		w.tellClaim(true, podspec.ReasonFailed, "the backend is at lunch (pod flex-provisioners/prov-"+uid+"-3)")
+	},
+	podspec.ReasonRefused:  func(w *world) { says(w.pod("prov-0 refused", 20), "pool west is full") },
+	podspec.ReasonNotHere:  func(w *world) { says(w.pod("prov-0 nothere", 20), "this node has no disks") },
+	podspec.ReasonTryAgain: func(w *world) { says(w.pod("prov-6 busy", 20), "a snapshot is being taken") },
+	events.ReasonNoVolume:  func(w *world) { w.pod("prov-2 done", 20) },
+	podspec.ReasonOutOfMemory: func(w *world) {
+		w.pod("prov-0 killed", 20).Status.ContainerStatuses[0].State.Terminated.Reason = "OOMKilled"
+	},
+	podspec.ReasonDeadline: func(w *world) {
+		pod, seconds := w.pod("prov-0 killed", 20), int64(600)
+		pod.Spec.ActiveDeadlineSeconds, pod.Status.Reason = &seconds, "DeadlineExceeded"
+	},
+	podspec.ReasonEvicted:   func(w *world) { w.pod("prov-0 evicted", 20) },
+	podspec.ReasonImagePull: func(w *world) { w.pod("prov-0 pulling", 20) },
+	podspec.ReasonPodConfig: func(w *world) {
+		pod := w.pod("prov-0 pending", 20)
+		w.tell("Pod", pod.Name, pod.UID, true, "FailedMount", `MountVolume.SetUp failed for volume "secret-0": secret "pool" not found`)
+	},
+	podspec.ReasonStart: func(w *world) {
+		w.pod("prov-0 pulling", 20).Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: "no such file: /provision"}
+	},
+	podspec.ReasonUnschedulable: func(w *world) { w.pod("prov-0 unschedulable", 20) },
+	events.ReasonNodeLost:       func(w *world) { w.pod("prov-0 running lost", 300) },
+	events.ReasonStartTimeout:   func(w *world) { w.pod("prov-0 pulling old", 0) },
+	events.ReasonPodRefused: func(w *world) {
+		w.tellClaim(true, events.ReasonPodRefused, "create pod flex-provisioners/prov-"+uid+"-0: exceeded quota: pods")
+	},
+	events.ReasonExpanded: func(w *world) {
+		w.bound()
+		w.tellClaim(false, events.ReasonExpanded, "pod exp-"+uid+"-0 expanded volume pvc-"+uid+" to 1Gi")
+	},
+	events.ReasonExpansionRefused: func(w *world) {
+		w.bound()
+		w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+		w.claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimControllerResizeError, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(noon.Add(-time.Minute))}}
+	},
+	events.ReasonConcurrency: func(w *world) {
+		w.config.Data["max-concurrent"] = "1"
+		w.tellClaim(false, events.ReasonConcurrency, "waiting for other provisioner pods of StorageClass silver to end: 1 of at most 1 (max-concurrent) are running or starting")
+	},
+	events.ReasonCloneWaits: func(w *world) {
+		w.class.Parameters = map[string]string{"smartclone": "true"}
+		w.claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "original"}
+	},
+	events.ReasonClaimRefused: func(w *world) {
+		w.config.Data["access-modes"] = "ReadWriteMany"
+		w.claim.Spec.Selector = &metav1.LabelSelector{}
+	},
+	events.ReasonConfigMissing: func(w *world) { w.config = nil },
+	events.ReasonPoliciesMissing: func(w *world) {
+		w.unguarded = true
+		w.tellClaim(true, events.ReasonPoliciesMissing, "ValidatingAdmissionPolicy flex-allow-list does not exist: apply the installation again")
+	},
+	events.ReasonVolumeMended: func(w *world) {
+		w.bound()
+		w.tellClaim(true, events.ReasonVolumeMended, "volume pvc-"+uid+" was mended, the provisioner should make it so: finalizer is missing")
+	},
+	events.ReasonVolumeMismatch: func(w *world) { w.volume("small"); w.pod("prov-0 running", 20) },
+	events.ReasonNotOurs: func(w *world) {
+		v := w.volume("released")
+		v.Name, v.Spec.ClaimRef.UID = "silver-1", "another"
+	},
+	events.ReasonUndo: func(w *world) {
+		w.pod("prov-0 failed", 20)
+		w.config.Data["zone"] = "east"
+	},
+	events.ReasonStrayDelete: func(w *world) {
+		w.bound()
+		w.tellVolume(true, events.ReasonStrayDelete, "pod del-"+uid+"-0 was ordered to remove what is left of an earlier attempt, and volume pvc-"+uid+" was created beside it: check the volume's data")
+	},
+	events.ReasonUndone: func(w *world) {
+		w.tellClaim(false, events.ReasonUndone, "what earlier attempts had made was removed")
+	},
+	events.ReasonStopped: func(w *world) {
+		w.claim = nil
+		w.volume("released")
+		w.more = append(w.more, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: contract.StopDeletes}, Data: map[string]string{"reason": "restoring a backup"}})
+	},
+	events.ReasonHeld: func(w *world) { w.claim = nil; w.volume("released restored") },
+	events.ReasonLimit: func(w *world) {
+		w.claim = nil
+		w.volume("released old")
+		w.tellVolume(true, events.ReasonLimit, "storage waits to be removed: more than 20 volumes of class silver that are older than a day would be removed within an hour")
+	},
+	events.ReasonRecord: func(w *world) { w.claim = nil; w.volume("released forged") },
+	events.ReasonLeft: func(w *world) {
+		w.claim = nil
+		w.tellVolume(true, events.ReasonLeft, "volume pvc-"+uid+" was removed before its storage")
+	},
+	events.ReasonOrphan: func(w *world) {
+		w.bound()
+		w.tellVolume(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl patch pv pvc-"+uid)
+	},
+	events.ReasonConfigInvalid: func(w *world) { w.config.Data["timeout"] = "soon" },
+	events.ReasonConfigDuplicate: func(w *world) {
+		second := w.config.DeepCopy()
+		second.Name, second.UID = "silver-old", "second"
+		w.more = append(w.more, second)
+	},
+	events.ReasonClassNotFound: func(w *world) { w.class = nil },
+	events.ReasonClassMismatch: func(w *world) { w.class.Provisioner = "csi.example.com" },
+	events.ReasonConfigUnused: func(w *world) {
+		w.class.Parameters = map[string]string{contract.ParameterConfigFromClass: "gold"}
+	},
+	events.ReasonLiteralToken: func(w *world) { w.config.Data["service-token"] = "secret" },
+	events.ReasonLog: func(w *world) {
+		w.pod("prov-1 failed", 20)
+		w.tell("ConfigMap", "silver", "config", true, events.ReasonLog, "pod prov-"+uid+"-0 for claim team-a/data: cannot reach 10.0.0.1")
+	},
+}
+
+// about are the reasons that status shows, with the classes.
+var about = []podspec.Reason{events.ReasonConfigInvalid, events.ReasonConfigDuplicate, events.ReasonClassNotFound, events.ReasonClassMismatch, events.ReasonConfigUnused, events.ReasonLiteralToken}
+
+// TestReasons: what why and status say in a state of each reason.
+func TestReasons(t *testing.T) {
+	for _, reason := range events.Reasons() {
+		t.Run(string(reason), func(t *testing.T) {
+			scene := scenes[reason]
+			if scene == nil {
+				t.Fatalf("no scene has reason %s: write one", reason)
+			}
+			w := newWorld(t)
+			scene(w)
+			name := "pvc-" + uid
+			switch {
+			case reason == events.ReasonNotOurs:
+				name = "silver-1"
+			case w.claim != nil:
+				name = "data"
+			}
+			why, code := w.run("", "why", name)
+			status, _ := w.run("", "status", "-A")
+			golden(t, string(reason)+".txt", fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status -A\n%s", name, why, code, status))
+			told := why
+			if slices.Contains(about, reason) {
+				told = status
+			}
+			if !strings.Contains(told, string(reason)) {
+				t.Errorf("%s is not told", reason)
+			}
+		})
+	}
+}
+
+// TestStates: states that no reason of the dispatcher tells.
+func TestStates(t *testing.T) {
+	wait := storagev1.VolumeBindingWaitForFirstConsumer
+	for name, scene := range map[string]func(w *world){
+		"waits-for-consumer": func(w *world) { w.class.VolumeBindingMode = &wait; w.claim.Annotations = nil },
+		"not-handed-over":    func(w *world) { w.claim.Annotations = nil },
+		"no-class":           func(w *world) { w.class, w.claim.Annotations = nil, nil },
+		"of-nobody":          func(w *world) { w.class, w.claim.Annotations, w.config = nil, nil, nil },
+		"running":            func(w *world) { w.pod("prov-0 running", 20) },
+		"new":                func(*world) {},
+		"in-use": func(w *world) {
+			w.bound()
+			w.claim.DeletionTimestamp, w.claim.Finalizers = &metav1.Time{Time: noon.Add(-time.Hour)}, []string{"kubernetes.io/pvc-protection"}
+		},
+		"delete-failed": func(w *world) {
+			w.claim = nil
+			w.volume("released")
+			says(w.pod("del-5 failed", 20), "the export is mounted elsewhere")
+		},
+		"expanding": func(w *world) {
+			w.bound()
+			w.config.Data["expandable"] = "true"
+			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+			w.pod("exp-0 running", 20)
+		},
+		"of-another": func(w *world) { w.class.Provisioner, w.claim.Annotations = "csi.example.com", nil },
+		"bound-by-hand": func(w *world) {
+			w.claim.Spec.VolumeName, w.claim.Status.Phase = "by-hand", corev1.ClaimBound
+			v := w.volume("bound bare")
+			v.Name = "by-hand"
+		},
+		"tenant-bound": func(w *world) { w.bound(); w.tenant = true },
+		"tenant-waits": func(w *world) { w.tenant = true },
+		"tenant-failed": func(w *world) {
+			w.tenant = true
+			w.tellClaim(true, podspec.ReasonFailed, "the backend is at lunch (pod flex-provisioners/prov-"+uid+"-3)")
+		},
+		"tenant-of-another": func(w *world) {
+			w.tenant = true
+			w.claim.Annotations["volume.kubernetes.io/storage-provisioner"] = "csi.example.com"
+		},
+		"forged-event": func(w *world) {
+			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
+			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
+		},
+		"hostile": func(w *world) {
+			says(w.pod("prov-0 failed", 20), "\x1b[2J\x1b]0;owned\x07\u202egood news\n2026-11-21 12:00:00Z  Kubernetes has bound it"+strings.Repeat(" long", 2000))
+			w.tell("PersistentVolumeClaim", "data", uid, true, "Evil\nReason", "first\nsecond \x1b[31mred")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			scene(w)
+			subject := "data"
+			if w.claim == nil {
+				subject = "pvc-" + uid
+			}
+			why, whyCode := w.run("", "why", subject)
+			status, code := w.run("", "status", subject, "-o", "wide")
+			whole, _ := w.run("", "status")
+			text := fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status %s -o wide\n%s$ echo $?\n%d\n$ kubectl flex status\n%s",
+				subject, why, whyCode, subject, status, code, whole)
+			golden(t, "state-"+name+".txt", text)
+			if all, _ := w.run("", "status", "-A"); strings.Contains(all, "of another tenant") {
+				t.Errorf("an event of another namespace is believed:\n%s", all)
+			}
+			if strings.ContainsAny(text, "\x1b\x07\u202e") {
+				t.Error("what a terminal obeys was printed")
+			}
+		})
+	}
+}

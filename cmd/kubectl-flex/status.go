@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+)
+
+func newStatus(o *options) *cobra.Command {
+	all, watch := false, false
+	c := &cobra.Command{
+		Use:   "status [CLAIM|PV|POD]",
+		Short: "Show claims that wait, expand or are being deleted, classes and the dispatcher",
+		Long: `Show each claim that waits, expands or is being deleted: phase, for how long, attempt, when the next one
+follows, and why; then the classes and the dispatcher. With a name, show that claim alone.
+
+With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if something is wrong.`,
+		Example: "  kubectl flex status -A\n  kubectl flex status data --watch    # until it is bound",
+		Args:    args(0, 1, "at most one name"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkOutput(c); err != nil {
+				return err
+			}
+			namespace, err := o.inNamespace()
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return o.statusOf(c.Context(), namespace, args[0], watch)
+			}
+			if all {
+				namespace = ""
+			}
+			return o.status(c.Context(), namespace, watch)
+		},
+		ValidArgsFunction: o.completeNames,
+	}
+	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Show the claims of all namespaces")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "Go on, and show what changes")
+	o.addOutput(c)
+	return c
+}
+
+// period is how often a watch looks. It reads from the API server's cache.
+const period = 2 * time.Second
+
+func (o *options) status(ctx context.Context, namespace string, watch bool) error {
+	objects, err := o.read(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	view := objects.Overview(namespace)
+	if err := o.showOverview(view); err != nil || !watch {
+		return err
+	}
+	last := byUID(view.Claims)
+	for o.pause(ctx) {
+		if objects, err = o.read(ctx, namespace); err != nil {
+			return err
+		}
+		now := objects.Overview(namespace).Claims
+		var changed []inspect.State
+		for _, s := range now {
+			if !reflect.DeepEqual(last[s.UID], s) {
+				changed = append(changed, s)
+			}
+		}
+		for _, uid := range slices.Sorted(maps.Keys(last)) {
+			if !slices.ContainsFunc(now, func(s inspect.State) bool { return s.UID == uid }) {
+				changed = append(changed, objects.StateOf(uid))
+			}
+		}
+		last = byUID(now)
+		if err := o.showClaims(changed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func byUID(states []inspect.State) map[string]inspect.State {
+	m := map[string]inspect.State{}
+	for _, s := range states {
+		m[s.UID] = s
+	}
+	return m
+}
+
+// pause waits for the next look of a watch. It is false once the command is to end.
+func (o *options) pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(o.period):
+		return true
+	}
+}
+
+func (o *options) showClaims(states []inspect.State) error {
+	if len(states) == 0 {
+		return nil
+	}
+	if done, err := o.encode(states); done {
+		return err
+	}
+	return o.claimTable(states)
+}
+
+func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
+	var last inspect.State
+	for {
+		objects, err := o.read(ctx, namespace)
+		if err != nil {
+			return err
+		}
+		uid, err := objects.Find(namespace, name)
+		if err != nil {
+			return notFound(err)
+		}
+		s := objects.StateOf(uid)
+		if !reflect.DeepEqual(s, last) {
+			last = s
+			if done, err := o.encode(stateAndUnread{s, objects.Unread}); err != nil {
+				return err
+			} else if !done {
+				if err := o.claimTable([]inspect.State{s}); err != nil {
+					return err
+				}
+				o.sayUnread(s, objects.Unread)
+			}
+		}
+		if s.NotOurs != "" {
+			return exit{exitNotOurs, errors.New(ofOther(s))}
+		}
+		if !watch || s.Done() || !o.pause(ctx) {
+			return codeOf(s)
+		}
+	}
+}
+
+// stateAndUnread is a state as YAML or JSON.
+type stateAndUnread struct {
+	inspect.State
+	Unread []inspect.Unread `json:"unread,omitempty"`
+}
+
+// sayUnread says what could not be read for one claim. Users have no rights but on their own claims: for them one line is enough.
+func (o *options) sayUnread(s inspect.State, list []inspect.Unread) {
+	switch {
+	case s.EventsOnly:
+		fmt.Fprintln(o.ErrOut, "This is what the claim and its events say. Administrators see more; -o yaml says which rights that takes.")
+	case s.NotOurs == "":
+		o.unread(list)
+	}
+}
+
+func ofOther(s inspect.State) string {
+	if s.NotOurs == inspect.Nobody {
+		return fmt.Sprintf("no provisioner answers for claim %s/%s: its class %q does not exist, or its volume was made by hand", s.Namespace, s.Claim, s.Class)
+	}
+	return fmt.Sprintf("claim %s/%s is of provisioner %s, not of this dispatcher", s.Namespace, s.Claim, s.NotOurs)
+}
+
+func codeOf(s inspect.State) error {
+	switch {
+	case s.Troubled():
+		return exit{code: exitTrouble}
+	case !s.Done():
+		return exit{code: exitWaits}
+	}
+	return nil
+}
+
+func notFound(err error) error {
+	var other inspect.NotOursError
+	if errors.As(err, &other) {
+		return exit{exitNotOurs, err}
+	}
+	return err
+}
+
+func (o *options) showOverview(view inspect.Overview) error {
+	if done, err := o.encode(view); done {
+		return err
+	}
+	if len(view.Claims) == 0 {
+		fmt.Fprintln(o.Out, "No claim waits, expands or is being deleted.")
+	} else if err := o.claimTable(view.Claims); err != nil {
+		return err
+	}
+	if len(view.Classes) > 0 {
+		fmt.Fprintln(o.Out)
+		if err := o.classTable(view.Classes); err != nil {
+			return err
+		}
+	}
+	if d := view.Dispatcher; d != nil {
+		fmt.Fprintln(o.Out)
+		o.showDispatcher(d)
+	}
+	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly}, view.Unread)
+	return nil
+}
+
+func (o *options) classTable(classes []inspect.ClassState) error {
+	heading := "CLASS CONFIGMAP HEALTH RUNNING WAITING MAX ACCOUNT GRANTS"
+	var rows [][]string
+	for _, c := range classes {
+		most := ""
+		if c.MaxConcurrent > 0 {
+			most = strconv.Itoa(c.MaxConcurrent)
+		}
+		rows = append(rows, []string{c.Name, c.ConfigMap, c.Health, strconv.Itoa(c.Running), strconv.Itoa(c.Waiting), most, c.Account, o.grants(c.Grants)})
+	}
+	if err := columns(o.Out, heading, rows); err != nil {
+		return err
+	}
+	for _, c := range classes {
+		for _, problem := range c.Problems {
+			fmt.Fprintf(o.Out, "  %s: %s\n", c.Name, problem)
+		}
+	}
+	return nil
+}
+
+func (o *options) grants(grants map[string]string) string {
+	if o.output != "wide" {
+		return grants["volumeTypes"]
+	}
+	var all []string
+	for _, setting := range slices.Sorted(maps.Keys(grants)) {
+		all = append(all, setting+"="+grants[setting])
+	}
+	return strings.Join(all, " ")
+}
+
+func (o *options) showDispatcher(d *inspect.DispatcherState) {
+	say := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(o.Out, "%-13s%s\n", name+":", value)
+		}
+	}
+	say("Provisioner", d.Provisioner)
+	leader := d.Leader
+	if leader == "" {
+		leader = "none holds the Lease"
+	} else if !d.LeaderSince.IsZero() {
+		leader += ", for " + o.ago(d.LeaderSince)
+	}
+	say("Leader", leader)
+	if d.Image != "" {
+		say("Image", fmt.Sprintf("%s, %d of %d ready", d.Image, d.Ready, d.Wanted))
+	}
+	say("Policies", strings.Join(d.Policies, "\n             "))
+	say("Deletions", d.DeletionsStopped)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+)
+
+func newWhy(o *options) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "why CLAIM|PV|POD",
+		Short: "Tell what happened for a claim, what holds it up now, and what to do",
+		Long: `Tell what happened for a claim, in order: the claim, its hand-over, each attempt with its exit code and the
+last lines of its log, the volume and its binding; then what holds it up now, and what to do about it.
+
+The exit code is 0 if the claim is bound, 3 if it waits, 4 if something is wrong, and 5 if it is not of this dispatcher.`,
+		Example: "  kubectl flex why data\n  kubectl flex why pvc-11111111-2222-4333-8444-555555555555",
+		Args:    args(1, 1, "the name of a claim, a volume or a provisioner pod"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.checkOutput(c); err != nil {
+				return err
+			}
+			namespace, err := o.inNamespace()
+			if err != nil {
+				return err
+			}
+			return o.why(c.Context(), namespace, args[0])
+		},
+		ValidArgsFunction: o.completeNames,
+	}
+	o.addOutput(c)
+	return c
+}
+
+func (o *options) why(ctx context.Context, namespace, name string) error {
+	objects, err := o.read(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	uid, err := objects.Find(namespace, name)
+	if err != nil {
+		return notFound(err)
+	}
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+	objects.Logs = map[types.UID]string{}
+	for _, pod := range objects.WantsLogs(uid) {
+		objects.Logs[pod.UID] = logOf(ctx, client, pod)
+	}
+	story := objects.StoryOf(uid)
+	if done, err := o.encode(story); err != nil {
+		return err
+	} else if !done {
+		o.tell(story)
+	}
+	if story.State.NotOurs != "" {
+		return exit{exitNotOurs, errors.New(ofOther(story.State))}
+	}
+	return codeOf(story.State)
+}
+
+// tell writes a story as text.
+func (o *options) tell(story inspect.Story) {
+	s := story.State
+	fmt.Fprintf(o.Out, "%s\n\n", heading(s))
+	for _, step := range story.Steps {
+		times := ""
+		if step.Count > 1 {
+			times = fmt.Sprintf(" (%d times)", step.Count)
+		}
+		fmt.Fprintf(o.Out, "%s  %s%s\n", stamp(step.At), step.What, times)
+		for _, line := range step.Log {
+			fmt.Fprintf(o.Out, "%s    | %s\n", strings.Repeat(" ", len(stamp(step.At))), line)
+		}
+	}
+	fmt.Fprintf(o.Out, "\n%-7s%s\n", "Now:", o.standing(s))
+	say := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(o.Out, "%-7s%s\n", name+":", text)
+		}
+	}
+	if s.Reason != "" {
+		say("Cause", string(s.Reason)+": "+s.Message)
+		say("Means", s.Means)
+		say("Do", s.Do)
+	}
+	if !s.NextAttempt.IsZero() {
+		next := "the next attempt is " + o.until(s.NextAttempt)
+		if !s.NextAttempt.After(o.now()) {
+			next = "the next attempt is due"
+		}
+		if story.RetryWith != "" {
+			next += "; to have it at once: " + story.RetryWith
+		}
+		say("Next", next)
+	}
+	o.sayUnread(s, story.Unread)
+}
+
+// heading names the claim, or where nothing is left of it its UID.
+func heading(s inspect.State) string {
+	var parts []string
+	if s.Claim != "" {
+		parts = append(parts, "Claim "+s.Namespace+"/"+s.Claim)
+	} else {
+		parts = append(parts, "Claim with UID "+s.UID)
+	}
+	if s.Volume != "" {
+		parts = append(parts, "volume "+s.Volume)
+	}
+	if s.Class != "" {
+		parts = append(parts, "class "+s.Class)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// standing is how the claim stands, in one line.
+func (o *options) standing(s inspect.State) string {
+	switch {
+	case s.NotOurs != "":
+		return ofOther(s)
+	case s.Done():
+		return strings.ToLower(string(s.Phase)) + ", nothing is left to do"
+	}
+	text := strings.TrimSpace(fmt.Sprintf("%s %s", s.Operation, strings.ToLower(string(s.Phase))))
+	if since := o.ago(s.Since); since != "" {
+		text += ", for " + since
+	}
+	return text
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

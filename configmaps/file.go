@@ -1,0 +1,137 @@
+package configmaps
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// IsManifest says whether a file holds objects of Kubernetes, and not a program: by the end of its name, or by its first line that is
+// neither empty nor a comment. What begins with #! is a program, whatever its name.
+func IsManifest(name string, data []byte) bool {
+	if bytes.HasPrefix(data, []byte("#!")) {
+		return false
+	}
+	if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) {
+		return true
+	}
+	return firstOfManifest.Match(data)
+}
+
+// firstOfManifest is a key that every object of Kubernetes has, or a ConfigMap. Shells have no command with a colon at its end.
+var firstOfManifest = regexp.MustCompile(`\A(?:\s|#.*\n|---.*\n)*(?:\{\s*)?"?(?:apiVersion|kind|metadata|data)"?\s*:\s`)
+
+// FromFile is the one provisioner ConfigMap among the objects of a file, not yet checked. Errors name the file and the line, and show
+// no value.
+func FromFile(name string, data []byte) (*corev1.ConfigMap, error) {
+	var found [][]byte
+	var names, others []string
+	for _, document := range Documents(data) {
+		object, err := yaml.YAMLToJSONStrict(document)
+		if err != nil {
+			return nil, NotYAML(name, document, err)
+		}
+		var head metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal(object, &head); err != nil {
+			return nil, fmt.Errorf("%s: holds what is no object of Kubernetes: its kind, names or labels are no text", name)
+		}
+		switch {
+		case head.Kind == "":
+		case head.Kind != "ConfigMap":
+			others = append(others, head.Kind)
+		case head.Labels[LabelType] == TypeProvisioner:
+			found, names = append(found, document), append(names, head.Name)
+		default:
+			others = append(others, fmt.Sprintf("a ConfigMap without the label %s: %s", LabelType, TypeProvisioner))
+		}
+	}
+	switch {
+	case len(found) > 1:
+		return nil, fmt.Errorf("%s: holds %d provisioner ConfigMaps, %s: give a file with one of them", name, len(found), contract.Clean(strings.Join(names, ", ")))
+	case len(found) == 1:
+	case len(others) == 0:
+		return nil, fmt.Errorf("%s: holds no object of Kubernetes: it needs kind: ConfigMap", name)
+	default:
+		return nil, fmt.Errorf("%s: holds no provisioner ConfigMap, but %s", name, contract.Clean(strings.Join(others, ", ")))
+	}
+	if err := textOnly(name, found[0]); err != nil {
+		return nil, err
+	}
+	var cm corev1.ConfigMap
+	if err := decode(string(bytes.TrimLeft(found[0], "\n")), &cm); err != nil {
+		return nil, fmt.Errorf("%s: ConfigMap %s: %s", name, contract.Clean(names[0]), contract.OneLine(err.Error()))
+	}
+	return &cm, nil
+}
+
+// textOnly names the first value that is no text, which is what ConfigMaps are most often refused for.
+func textOnly(name string, document []byte) error {
+	var cm struct{ Data map[string]any }
+	if err := yaml.Unmarshal(document, &cm); err != nil {
+		return fmt.Errorf("%s: data: must be a map", name)
+	}
+	for _, key := range slices.Sorted(maps.Keys(cm.Data)) {
+		if _, text := cm.Data[key].(string); !text {
+			return fmt.Errorf("%s: data[%s]: must be text: put it in quotes, or after | on lines of its own", name, contract.Clean(key))
+		}
+	}
+	return nil
+}
+
+// Documents are the YAML documents of a file, each after as many empty lines as there are lines before it: so the parser's errors name
+// the file's lines.
+func Documents(data []byte) [][]byte {
+	var all [][]byte
+	var one []byte
+	number := 0
+	for line := range bytes.Lines(data) {
+		if bytes.HasPrefix(line, []byte("---")) {
+			all, one = append(all, one), bytes.Repeat([]byte("\n"), number)
+			line = append([]byte("   "), line[3:]...) // what a separator may be followed by is part of the document
+		}
+		one = append(one, line...)
+		number++
+	}
+	return append(all, one)
+}
+
+var yamlError = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:unmarshal errors:\s+)?(?:line (\d+): )?((?s:.*))$`)
+
+// NotYAML is what a parser's error says of text, which comes from a file or elsewhere, with the line and where it can be seen a remedy.
+// The parser counts lines from 1, leaves the first one out, and often finds a fault a line or two late.
+func NotYAML(name string, text []byte, err error) error {
+	match := yamlError.FindStringSubmatch(err.Error())
+	if match == nil {
+		return fmt.Errorf("%s is no YAML: %w", name, err)
+	}
+	line, _ := strconv.Atoi(match[1])
+	line = max(line, 1)
+	said := fmt.Sprintf("%s line %d: is no YAML: %s", name, line, contract.Clean(match[2]))
+	lines := bytes.Split(text, []byte("\n"))
+	for n := max(line-2, 1); n <= min(line, len(lines)); n++ {
+		switch at := lines[n-1]; {
+		case tabbed.Match(at):
+			return fmt.Errorf("%s; line %d is indented with a tab: use spaces", said, n)
+		case unspaced.Match(at):
+			return fmt.Errorf("%s; line %d: write a space after %q", said, n, unspaced.FindSubmatch(at)[1])
+		}
+	}
+	return errors.New(said)
+}
+
+var (
+	tabbed   = regexp.MustCompile(`^ *\t`)
+	unspaced = regexp.MustCompile(`^\s*([A-Za-z0-9._-]+:)[^\s/]`)
+)

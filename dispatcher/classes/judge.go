@@ -1,0 +1,106 @@
+package classes
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// grace is how long a ConfigMap may exist before its class without a word: they are applied together.
+const grace = 5 * time.Second
+
+// Judgement is what the ConfigMaps of one class come to.
+type Judgement struct {
+	// Present says that there is a ConfigMap.
+	Present bool
+	// Good is what the ConfigMap Of says, where it is the only one and without faults.
+	Good *configmaps.Config
+	Of   *corev1.ConfigMap
+	// Problem is for users, Complaints are for the administrators who look at the ConfigMaps.
+	Problem    string
+	Complaints []Complaint
+}
+
+// Complaint is a warning on a ConfigMap.
+type Complaint struct {
+	About  *corev1.ConfigMap
+	Reason podspec.Reason
+	Text   string
+}
+
+// Uses are the StorageClasses that a class's ConfigMap is for.
+type Uses struct {
+	// Class is the one of its name, or nil.
+	Class *storagev1.StorageClass
+	// Other is the class whose ConfigMap serves Class, empty for its own.
+	Other string
+	// Named says that another StorageClass names this one as the class whose ConfigMap serves it.
+	Named bool
+}
+
+// Judge judges all ConfigMaps for one class, in any order, and what they are for. again is after which time to judge again.
+func Judge(name string, maps []*corev1.ConfigMap, u Uses, provisioner string, now time.Time) (j Judgement, again time.Duration) {
+	j.Present = len(maps) > 0
+	if len(maps) > 1 {
+		slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
+			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+		})
+		j.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
+		for _, cm := range maps {
+			j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigDuplicate, j.Problem})
+		}
+		return j, 0
+	}
+	if len(maps) == 0 {
+		return j, 0
+	}
+	cm := maps[0]
+	config, faults := configmaps.Parse(cm)
+	if len(faults) > 0 {
+		j.Problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
+		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
+		return j, 0
+	}
+	j.Good, j.Of = config, cm
+	if config.LiteralToken {
+		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonLiteralToken,
+			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
+	}
+	switch age, class := now.Sub(cm.CreationTimestamp.Time), u.Class; {
+	case u.Named:
+	case class == nil && age < grace:
+		return j, grace - age
+	case class == nil:
+		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonClassNotFound,
+			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, provisioner)})
+	case class.Provisioner != provisioner:
+		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonClassMismatch,
+			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, provisioner)})
+	case u.Other != "":
+		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigUnused,
+			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, or create the StorageClass again without the parameter",
+				name, contract.ParameterConfigFromClass, u.Other)})
+	}
+	return j, 0
+}
+
+// Concerns leaves the ConfigMaps of other dispatchers alone. One whose plugin-name can be nobody's is everybody's.
+func Concerns(cm *corev1.ConfigMap, provisioner string) bool {
+	name := configmaps.PluginName(cm)
+	return name == provisioner || name == "" || len(configmaps.CheckPluginName(name, nil)) > 0
+}
+
+// NoConfigMap tells users that no ConfigMap of the namespace is for the class.
+func NoConfigMap(namespace, class string) string {
+	return fmt.Sprintf("namespace %s has no provisioner ConfigMap for class %q: an administrator has to create one there with the labels storage-class and type=provisioner-config",
+		namespace, class)
+}

@@ -1,0 +1,47 @@
+package reconcile
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+)
+
+// Delayed is the failed attempt whose delay is all that the next attempt waits for, and when that delay ends. With
+// contract.AnnRetry on its pod the next attempt starts at once. ok is false where the next attempt waits for something else, where none
+// is needed, and where one runs.
+func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok bool) {
+	if _, due := Find[CreatePod](Decide(s)); due {
+		return failed, until, false
+	}
+	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision} {
+		latest, known := s.Latest(op)
+		if !known || !latest.Outcome.Final() {
+			continue
+		}
+		asked := *s
+		asked.Attempts, asked.Retained = asking(s.Attempts, latest), asking(s.Retained, latest)
+		if _, due := Find[CreatePod](Decide(&asked)); due {
+			return latest, retryAt(s, latest), true
+		}
+	}
+	return failed, until, false
+}
+
+// asking is the list with the annotation on the pod of one attempt.
+func asking(list []snapshot.Attempt, of snapshot.Attempt) []snapshot.Attempt {
+	list = slices.Clone(list)
+	for i, a := range list {
+		if a.Pod.UID != of.Pod.UID {
+			continue
+		}
+		pod := *a.Pod
+		pod.Annotations = map[string]string{}
+		maps.Copy(pod.Annotations, a.Pod.Annotations)
+		pod.Annotations[contract.AnnRetry] = "true"
+		list[i].Pod = &pod
+	}
+	return list
+}

@@ -1,0 +1,39 @@
+package snapshot
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// StoppedBy says, for DeletionsStopped, that the ConfigMap stops all deletions, with the reason that it gives.
+func StoppedBy(cm *corev1.ConfigMap) string {
+	why := fmt.Sprintf("ConfigMap %s/%s stops all deletions", cm.Namespace, cm.Name)
+	if reason := podspec.Clean(cm.Data["reason"]); reason != "" {
+		why += ": " + reason
+	}
+	return why
+}
+
+// startProblems are the reasons of events that say why a pod does not start.
+var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
+
+// TellsOfStart says that the event, of the kubelet, tells why a pod does not start. That a Secret or a claim which the pod mounts is
+// missing shows nowhere in the pod's status.
+func TellsOfStart(e *corev1.Event) bool { return startProblems[e.Reason] }
+
+// PodProblem is what the last of a pod's events says of its start, empty where none does.
+func PodProblem(events []*corev1.Event) string {
+	var last *corev1.Event
+	for _, e := range events {
+		if TellsOfStart(e) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+			last = e
+		}
+	}
+	if last == nil {
+		return ""
+	}
+	return podspec.Clean(last.Reason + ": " + last.Message)
+}

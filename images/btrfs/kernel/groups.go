@@ -1,0 +1,93 @@
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Level is the level of the quota groups that are looked at. btrfs lets users number levels as they like, so this one tells groups of
+// the provisioner from others.
+const Level = 26220
+
+const numberBits = 48
+
+// Group is a quota group of the level. What is written to its members counts for it. With simple quotas a subvolume that is made inside
+// a member is a member too.
+type Group struct {
+	// Limited says that the members together may have Limit bytes and no more.
+	Limited bool
+	Limit   uint64
+	// Used is how much the members have, as of the last commit of the file system.
+	Used uint64
+	// Members are the IDs of subvolumes.
+	Members map[uint64]bool
+}
+
+// GroupID is the ID of a quota group of the level. Only the last 48 bits of number count.
+func GroupID(number uint64) uint64 { return Level<<numberBits | number&(1<<numberBits-1) }
+
+// Groups are all quota groups of the level, by ID.
+func (fs *FS) Groups() (map[uint64]Group, error) {
+	groups := map[uint64]Group{}
+	err := fs.search(treeQuota, key{}, key{unlimited, 255, unlimited}, func(k key, data []byte) {
+		id := k.offset
+		if id>>numberBits != Level {
+			return
+		}
+		group := groups[id]
+		switch k.kind {
+		case itemGroup: // struct btrfs_qgroup_info_item: generation, referenced, ...
+			group.Used = binary.LittleEndian.Uint64(data[8:])
+		case itemLimit: // struct btrfs_qgroup_limit_item: flags, referenced, ...
+			group.Limit = binary.LittleEndian.Uint64(data[8:])
+			group.Limited = binary.LittleEndian.Uint64(data)&limitReferenced != 0
+		case itemMember: // from the member to the group, and back
+			if group.Members == nil {
+				group.Members = map[uint64]bool{}
+			}
+			group.Members[k.object] = true
+		default:
+			return
+		}
+		groups[id] = group
+	})
+	return groups, err
+}
+
+// SetLimit makes a group that may have so many bytes, or changes the limit of one.
+func (fs *FS) SetLimit(group, bytes uint64) error {
+	if err := fs.groupCreate(1, group); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return fs.limit(group, limit{flags: limitReferenced, referenced: bytes})
+}
+
+// ClearLimit lets a group have any number of bytes.
+func (fs *FS) ClearLimit(group uint64) error {
+	return fs.limit(group, limit{flags: limitReferenced, referenced: unlimited}) // the kernel's word for no limit
+}
+
+func (fs *FS) limit(group uint64, l limit) error {
+	args := struct {
+		group uint64
+		limit limit
+	}{group, l}
+	return fs.wrap("limit quota group "+groupName(group), ioctl(fs.dir, ioctlGroupLimit, unsafe.Pointer(&args)))
+}
+
+// RemoveGroup removes a group. While it has members the error is EBUSY. A subvolume that was destroyed is one until the kernel has
+// freed it.
+func (fs *FS) RemoveGroup(group uint64) error { return fs.groupCreate(0, group) }
+
+func (fs *FS) groupCreate(create, group uint64) error {
+	args := struct{ create, group uint64 }{create, group}
+	return fs.wrap("create or remove quota group "+groupName(group), ioctl(fs.dir, ioctlGroupCreate, unsafe.Pointer(&args)))
+}
+
+func groupName(group uint64) string {
+	return fmt.Sprintf("%d/%d", group>>numberBits, group&(1<<numberBits-1))
+}

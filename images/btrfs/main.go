@@ -1,0 +1,20 @@
+// Command btrfs is the provisioner that makes volumes of a fixed size on the disks of nodes: subvolumes of a btrfs file system, each
+// with a quota that holds. README.md is for those who set it up.
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/version"
+)
+
+func main() {
+	if slices.Equal(os.Args[1:], []string{"--version"}) {
+		fmt.Println("btrfs version", version.String())
+		return
+	}
+	sdk.Main(provisioner{node: os.Getenv("FLEX_NODE")})
+}

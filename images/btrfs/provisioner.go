@@ -1,0 +1,302 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/images/btrfs/kernel"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+)
+
+// provisioner works on the node of its pod.
+type provisioner struct{ node string }
+
+// disk is the file system of a node, with the lock of all provisioners on it.
+type disk struct {
+	*kernel.FS
+	settings
+	// group is the volume's, groups are all, by ID.
+	group  uint64
+	groups map[uint64]kernel.Group
+}
+
+// open opens the root and takes its lock. The error is NotHere if the node has no such root: nothing was made.
+func (p provisioner) open(request sdk.Request) (*disk, error) {
+	s, err := settingsOf(request)
+	if err != nil {
+		return nil, err
+	}
+	var group uint64
+	if request.Operation != contract.List { // which is about no volume
+		if group, err = groupOf(request.VolumeName); err != nil {
+			return nil, err
+		}
+	}
+	fs, err := kernel.Open(s.root)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil, sdk.NotHere(fmt.Errorf("node %s has no directory %s; does key \"host-path\" name it?", p.node, s.root))
+	case errors.Is(err, kernel.ErrNoBtrfs):
+		return nil, sdk.NotHere(fmt.Errorf("%s on node %s is not btrfs; is its disk mounted?", s.root, p.node))
+	case err != nil:
+		return nil, fmt.Errorf("node %s: %w", p.node, err)
+	}
+	if err := fs.Lock(); err != nil {
+		fs.Close()
+		return nil, err
+	}
+	return &disk{FS: fs, settings: s, group: group}, nil
+}
+
+// Provision is sdk.Provisioner's. The limit comes before the subvolume, so that there is never one without.
+func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Volume, error) {
+	d, err := p.open(request)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	if err := p.ensureQuota(d); err != nil {
+		return nil, err
+	}
+	if d.groups, err = d.Groups(); err != nil {
+		return nil, err
+	}
+	subvolume, err := d.own(request.VolumeName)
+	if errors.Is(err, os.ErrNotExist) {
+		subvolume, err = p.create(d, request)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer subvolume.Close()
+	// An undo that was interrupted has taken the limit away.
+	if err := d.SetLimit(d.group, uint64(request.SizeBytes)); err != nil {
+		return nil, err
+	}
+	if err := subvolume.Chmod(d.mode); err != nil {
+		return nil, err
+	}
+	return &sdk.Volume{
+		Source:       corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: filepath.Join(d.root, request.VolumeName)}},
+		NodeAffinity: sdk.NodeAffinity(corev1.LabelHostname, p.node),
+	}, d.Sync()
+}
+
+// ensureQuota turns simple quotas on in a file system that has none.
+func (p provisioner) ensureQuota(d *disk) error {
+	on, err := d.HasSimpleQuota()
+	switch {
+	case errors.Is(err, kernel.ErrOtherQuota):
+		return sdk.Refuse(fmt.Errorf("%s on node %s has quotas of the older kind, by which an application could exceed its size: run \"btrfs quota disable %s\", and simple quotas are turned on",
+			d.root, p.node, d.root))
+	case err != nil || on:
+		return err
+	}
+	err = d.EnableSimpleQuota()
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return sdk.Refuse(fmt.Errorf("node %s: %w: the class needs run-as-user: \"0\" and capabilities: SYS_ADMIN", p.node, err))
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOTTY):
+		return sdk.NotHere(fmt.Errorf("node %s: %w: simple quotas need Linux 6.7 or newer", p.node, err))
+	}
+	return err
+}
+
+// own opens the volume's subvolume, and proves that it is the volume's: it is a member of its group. The error is os.ErrNotExist if
+// there is nothing of the name.
+func (d *disk) own(name string) (*kernel.Subvolume, error) {
+	subvolume, err := d.Subvolume(name)
+	if err != nil && !errors.Is(err, kernel.ErrNoSubvolume) {
+		return nil, err
+	}
+	if err == nil && d.groups[d.group].Members[subvolume.ID] {
+		return subvolume, nil
+	}
+	if err == nil {
+		subvolume.Close()
+	}
+	return nil, fmt.Errorf("%s/%s is not ours; move it out of the way", d.root, name)
+}
+
+// create makes the subvolume if there is room for it.
+func (p provisioner) create(d *disk, request sdk.Request) (*kernel.Subvolume, error) {
+	d.removeEmptyGroups()
+	size := uint64(request.SizeBytes)
+	if !d.groups[d.group].Limited { // as an attempt that was killed has left it
+		room, err := d.room()
+		if err != nil {
+			return nil, err
+		}
+		if room < size {
+			return nil, sdk.NotHere(fmt.Errorf("%s on node %s has room for %s, and the claim asks for %s", d.root, p.node, mebibytes(room), mebibytes(size)))
+		}
+	}
+	if err := d.SetLimit(d.group, size); err != nil {
+		return nil, err
+	}
+	if err := p.fill(d, request); err != nil {
+		return nil, err
+	}
+	return d.Subvolume(request.VolumeName)
+}
+
+// fill makes the subvolume, empty or as a clone.
+func (p provisioner) fill(d *disk, request sdk.Request) error {
+	if request.Source == nil {
+		return d.CreateSubvolume(request.VolumeName, d.group)
+	}
+	source, err := d.Subvolume(request.Source.VolumeName)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("node %s has no volume %s to clone: a clone has to be on the node of its source", p.node, request.Source.VolumeName)
+	}
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	return d.Snapshot(source, request.VolumeName, d.group)
+}
+
+func (d *disk) room() (uint64, error) {
+	size, free, err := d.Space()
+	return roomIn(size, free, d.groups), err
+}
+
+// removeEmptyGroups removes the groups of deleted volumes. Right after a delete they still have members, which the kernel removes
+// when it has freed their space. What cannot be removed now is left to the next claim.
+func (d *disk) removeEmptyGroups() {
+	for id, group := range d.groups {
+		if !group.Limited && len(group.Members) == 0 && d.RemoveGroup(id) == nil {
+			delete(d.groups, id)
+		}
+	}
+}
+
+// Delete is sdk.Provisioner's.
+func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	if node := nodeOf(volume); node != "" && node != p.node {
+		return sdk.NotHere(fmt.Errorf("volume %s is on node %s, and this is node %s", volume.Name, contract.OneLine(node), p.node))
+	}
+	d, err := p.openExisting(request)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	subvolume, err := d.own(request.VolumeName)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	// A volume that is full cannot even be removed within its limit.
+	if d.groups[d.group].Limited {
+		if err := d.ClearLimit(d.group); err != nil {
+			return err
+		}
+	}
+	if subvolume != nil {
+		id := subvolume.ID
+		subvolume.Close()
+		if err := d.Destroy(id); err != nil {
+			return err
+		}
+	}
+	return d.Sync()
+}
+
+// openExisting is for what was made before. A file system without quotas, or another one, is not the disk that has it. Its disk may
+// be mounted later.
+func (p provisioner) openExisting(request sdk.Request) (*disk, error) {
+	d, err := p.open(request)
+	if err != nil {
+		if sdk.ExitCode(err) == contract.ExitNotHere {
+			err = sdk.TryAgain(err)
+		}
+		return nil, err
+	}
+	on, err := d.HasSimpleQuota()
+	if err == nil && !on {
+		err = sdk.TryAgain(fmt.Errorf("%s on node %s has no quotas, so no volume was made there; is its disk mounted?", d.root, p.node))
+	}
+	if err == nil {
+		d.groups, err = d.Groups()
+	}
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+// Expand is sdk.Expander's.
+func (p provisioner) Expand(_ context.Context, request sdk.Request, _ *corev1.PersistentVolume) error {
+	d, err := p.openExisting(request)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	subvolume, err := d.own(request.VolumeName)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%s on node %s has no volume %s; is its disk mounted?", d.root, p.node, request.VolumeName)
+	}
+	if err != nil {
+		return err
+	}
+	subvolume.Close()
+	size, limit := uint64(request.SizeBytes), d.groups[d.group].Limit
+	if size <= limit {
+		return nil
+	}
+	room, err := d.room()
+	if err != nil {
+		return err
+	}
+	if size-limit > room {
+		return sdk.Refuse(fmt.Errorf("%s on node %s has room for %s more, and the claim asks for %s more", d.root, p.node, mebibytes(room), mebibytes(size-limit)))
+	}
+	if err := d.SetLimit(d.group, size); err != nil {
+		return err
+	}
+	return d.Sync()
+}
+
+// List is sdk.Lister's.
+func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage, error) {
+	d, err := p.openExisting(request)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	names, err := d.Names()
+	var storage []sdk.Storage
+	for _, name := range names {
+		var other error
+		if d.group, other = groupOf(name); other != nil {
+			continue
+		}
+		if subvolume, err := d.own(name); err == nil {
+			subvolume.Close()
+			storage = append(storage, sdk.Storage{Name: name, Remove: fmt.Sprintf("ssh %s btrfs subvolume delete %s/%s", p.node, d.root, name)})
+		}
+	}
+	return storage, err
+}
+
+// nodeOf is the node that a volume of ours is on. An undo has no volume.
+func nodeOf(volume *corev1.PersistentVolume) string {
+	if volume == nil || volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
+		return ""
+	}
+	for _, term := range volume.Spec.NodeAffinity.Required.NodeSelectorTerms {
+		for _, expression := range term.MatchExpressions {
+			if expression.Key == corev1.LabelHostname && len(expression.Values) == 1 {
+				return expression.Values[0]
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,131 @@
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// isRCFile recognizes the file that OpenStack hands out for shells by its name: openrc, demo-openrc.sh.
+func isRCFile(name string) bool { return strings.Contains(name, "openrc") }
+
+// assignment is what a shell would put into a variable.
+type assignment struct {
+	variable, where string
+	value           string
+	// open says that the shell would have to work out the value: it asks for it, or takes it from elsewhere.
+	open bool
+}
+
+// assigned begins an assignment in a line of shell. Everything else in such a file, such as read, echo and if, says nothing of the cloud.
+var assigned = regexp.MustCompile(`^(?:export[ \t]+|declare[ \t]+-x[ \t]+)?(OS_[A-Z0-9_]+)=`)
+
+// readRCFile reads the assignments to OS_ variables and runs nothing. In a shell the last assignment counts.
+func readRCFile(file, text string) ([]assignment, error) {
+	found := map[string]assignment{}
+	var order []string
+	var errs []error
+	for i, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+		line = strings.Trim(line, blank)
+		match := assigned.FindStringSubmatch(line)
+		if match == nil {
+			continue
+		}
+		a := assignment{variable: match[1], where: fmt.Sprintf("%s line %d: %s", file, i+1, match[1])}
+		var err error
+		if a.value, a.open, err = shellWord(line[len(match[0]):]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
+			continue
+		}
+		if _, again := found[a.variable]; !again {
+			order = append(order, a.variable)
+		}
+		found[a.variable] = a
+	}
+	var all []assignment
+	for _, variable := range order {
+		all = append(all, found[variable])
+	}
+	return all, join(errs)
+}
+
+// shellWord is the first word of text as a shell would take it. It is open if $ or ` stand for something in it. No error shows the text,
+// which may be a password.
+func shellWord(text string) (word string, open bool, err error) {
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote == 0 && strings.IndexByte(" \t;", c) >= 0:
+			return b.String(), false, afterWord(text[i:])
+		case quote == 0 && strings.IndexByte("&|<>()", c) >= 0:
+			return "", false, errors.New("needs a shell: put the value into single quotes")
+		case quote == 0 && (c == '\'' || c == '"'):
+			quote = c
+		case c == quote:
+			quote = 0
+		case quote != '\'' && (c == '`' || c == '$' && i+1 < len(text) && (expands(text[i+1]) || quote == 0 && text[i+1] != ' ')):
+			return "", true, nil
+		case quote != '\'' && c == '\\':
+			i++
+			switch {
+			case i == len(text):
+				return "", false, errors.New("goes on in the next line: write it in one")
+			case quote == '"' && strings.IndexByte("$`\"\\", text[i]) < 0:
+				b.WriteByte('\\')
+			}
+			b.WriteByte(text[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	if quote != 0 {
+		return "", false, errors.New("a quote is not closed")
+	}
+	return b.String(), false, nil
+}
+
+// expands says whether a $ before it stands for something.
+func expands(c byte) bool {
+	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("{($?!#*@-", c) >= 0
+}
+
+// afterWord lets a comment and another command follow.
+func afterWord(rest string) error {
+	rest = strings.TrimLeft(rest, " \t")
+	if rest == "" || rest[0] == '#' || rest[0] == ';' {
+		return nil
+	}
+	return errors.New("something follows the value: put the value into quotes")
+}
+
+// parseRCFile reads the file, and the variables that are keys of their own beside it: those that the file leaves to the shell. It is
+// written for many clients, so that variables unknown here are those of others.
+func parseRCFile(file string, files Files) (settings, error) {
+	all, err := readRCFile(file, string(files[file]))
+	if err != nil {
+		return nil, err
+	}
+	merged := variablesOf(files)
+	errs := []error{checkKeys(merged)}
+	for _, a := range all {
+		i := slices.IndexFunc(merged, func(b assignment) bool { return b.variable == a.variable })
+		switch name, known := openrcNames[a.variable]; {
+		case !known || i >= 0 && a.open:
+		case i >= 0 && merged[i].value != a.value:
+			errs = append(errs, fmt.Errorf("%s: the key %s of the Secret says something else; keep one of them", a.where, a.variable))
+		case i >= 0:
+		case a.open && name != "":
+			errs = append(errs, fmt.Errorf("%s: the shell would ask for it, or take it from elsewhere: put it into the Secret as well, under the key %s", a.where, a.variable))
+		default:
+			merged = append(merged, a)
+		}
+	}
+	if err := join(errs); err != nil {
+		return nil, err
+	}
+	return settingsOf(merged)
+}

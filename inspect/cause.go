@@ -1,0 +1,224 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Cause is why a claim stands as it does.
+type Cause struct {
+	// Reason is that of an event of docs/events.md, or one of this package.
+	Reason  podspec.Reason `json:"reason,omitempty"`
+	Message string         `json:"message,omitempty"`
+	// Warning says that something is wrong.
+	Warning bool `json:"warning,omitempty"`
+	// Means and Do explain the reason.
+	Means string `json:"means,omitempty"`
+	Do    string `json:"do,omitempty"`
+}
+
+// Reasons of this package, for what the dispatcher writes no event about.
+const (
+	reasonConsumer   podspec.Reason = "WaitForFirstConsumer"
+	reasonNotHanded  podspec.Reason = "NotHandedOver"
+	reasonNoClass    podspec.Reason = "NoStorageClass"
+	reasonDispatcher podspec.Reason = "DispatcherWorks"
+	reasonInUse      podspec.Reason = "ClaimInUse"
+	reasonPodWorks   podspec.Reason = "PodWorks"
+	reasonBinding    podspec.Reason = "WaitsForBinding"
+	reasonKept       podspec.Reason = "VolumeRetained"
+)
+
+// others explains them. All are normal but those that say so.
+var others = map[podspec.Reason]events.Meaning{
+	reasonConsumer: {Means: "The class has volumeBindingMode WaitForFirstConsumer: the volume is made where the first pod runs that uses the claim.", Do: "create a pod that uses the claim."},
+	reasonNotHanded: {Means: "Kubernetes has not asked the provisioner for a volume yet. kube-controller-manager does so, within 15 seconds after the class exists.",
+		Do: "wait; if it stays so, look at the claim's events and at kube-controller-manager."},
+	reasonNoClass: {Warning: true, Means: "The claim names a StorageClass that does not exist, or none, so that nobody makes a volume for it.", Do: "create the class, or the claim again with another one."},
+	reasonDispatcher: {Means: "The dispatcher is about to take the next step.",
+		Do: "nothing; if it stays so for more than a few seconds, look at the dispatcher: kubectl flex status."},
+	reasonInUse:    {Means: "The claim is deleted once no pod uses it any more. Kubernetes waits for that.", Do: "delete the pods that use it."},
+	reasonPodWorks: {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing; its log: kubectl flex logs."},
+	reasonBinding:  {Means: "The volume exists, and Kubernetes binds it to the claim.", Do: "nothing."},
+	reasonKept:     {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing, or give it up: kubectl flex release."},
+}
+
+func explain(reason podspec.Reason, message string, warning bool) Cause {
+	c := Cause{Reason: reason, Message: podspec.Clip(podspec.OneLine(message), maxMessage), Warning: warning}
+	m, ok := events.MeaningOf(reason)
+	if !ok {
+		m = others[reason]
+		c.Warning = m.Warning
+	}
+	c.Means, c.Do = events.Plain(m.Means), events.Plain(m.Do)
+	return c
+}
+
+// maxMessage bounds a message in bytes, as an event's is.
+const maxMessage = 1024
+
+// toldOnly are reasons that the objects do not show: only the dispatcher's events tell them.
+var toldOnly = []podspec.Reason{
+	events.ReasonPodRefused, events.ReasonConcurrency, events.ReasonPoliciesMissing, events.ReasonLimit, events.ReasonRecord,
+	events.ReasonNotOurs, events.ReasonStrayDelete, events.ReasonLeft, events.ReasonOrphan, events.ReasonStartTimeout,
+}
+
+// cause is why the claim stands as it does: what the dispatcher would say now, else the newest event of what it alone knows, else what
+// Kubernetes waits for.
+func (o *Objects) cause(s *snapshot.Snapshot, p reconcile.Plan, op string) Cause {
+	if op == "" {
+		if told, ok := o.told(s, lasting); ok {
+			return told
+		}
+		return o.quiet(s, op)
+	}
+	said, warns := warned(p)
+	if _, due := reconcile.Find[reconcile.CreatePod](p); due || !warns { // it says what was, not what keeps the next attempt
+		if told, ok := o.told(s, toldOnly); ok {
+			return told
+		}
+	}
+	if warns {
+		return said
+	}
+	return o.quiet(s, op)
+}
+
+// warned is the last warning of a plan: what failed comes before what keeps the next attempt. An undo comes last of all.
+func warned(p reconcile.Plan) (Cause, bool) {
+	for _, e := range slices.Backward(p.Events) {
+		if e.Warning && e.Reason != events.ReasonVolumeMended || e.Reason == events.ReasonUndo {
+			return explain(e.Reason, e.Message, e.Warning), true
+		}
+	}
+	return Cause{}, false
+}
+
+// lasting are those of toldOnly that are not over when a claim has its volume, or is gone.
+var lasting = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrphan, events.ReasonNotOurs, events.ReasonLeft}
+
+// told is the newest of the events with such a reason, if no pod was created since.
+func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool) {
+	var since time.Time
+	for _, a := range s.All() {
+		if t := a.Pod.CreationTimestamp.Time; t.After(since) {
+			since = t
+		}
+	}
+	var newest *corev1.Event
+	for _, e := range o.eventsAbout(s) {
+		if ofDispatcher(e) && slices.Contains(such, podspec.Reason(e.Reason)) && !at(e).Before(since) && (newest == nil || !at(e).Before(at(newest))) {
+			newest = e
+		}
+	}
+	if newest == nil {
+		return Cause{}, false
+	}
+	return explain(podspec.Reason(newest.Reason), newest.Message, newest.Type == corev1.EventTypeWarning), true
+}
+
+// eventsAbout are the events on the claim, its volume and its pods, oldest first.
+func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
+	var list []*corev1.Event
+	if s.Claim != nil {
+		list = append(list, o.eventsOn(s.Claim.Namespace, s.Claim.UID)...)
+	}
+	list = append(list, o.eventsOnVolume(podspec.VolumeName(s.UID))...)
+	for _, a := range s.All() {
+		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
+	}
+	for _, e := range o.indexed().configMapLogs { // the ends of logs, which administrators alone read
+		if strings.Contains(e.Message, "-"+s.UID+"-") {
+			list = append(list, e)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
+	return list
+}
+
+// quiet is the cause where nothing is wrong.
+func (o *Objects) quiet(s *snapshot.Snapshot, op string) Cause {
+	running, runs := snapshot.Unfinished(s.Attempts)
+	switch {
+	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeReleased && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
+		return explain(reasonKept, "volume "+s.Volume.Name+" is Released and has reclaim policy Retain", false)
+	case op == "":
+		return Cause{}
+	case runs:
+		return explain(reasonPodWorks, fmt.Sprintf("pod %s is %s", running.Pod.Name, strings.ToLower(string(running.Outcome.Phase))), false)
+	case op == string(contract.Delete) && s.Claim != nil && s.Claim.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound:
+		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(s.Claim.Finalizers, ", "), false)
+	case s.Pending() && s.Class == nil && !s.Wanted:
+		return explain(reasonNoClass, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), true)
+	case s.Pending() && waitsForConsumer(s.Claim, s.Class):
+		return explain(reasonConsumer, "no pod that uses the claim has a node yet", false)
+	case s.Pending() && !s.Wanted:
+		return explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)
+	case op == string(contract.Provision) && s.Volume != nil:
+		return explain(reasonBinding, "volume "+s.Volume.Name+" exists", false)
+	}
+	return explain(reasonDispatcher, "nothing keeps the next attempt", false)
+}
+
+// stateByEvents is the state for somebody who may read the claim and its events only.
+func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) State {
+	s.EventsOnly = true
+	if claim == nil {
+		return s
+	}
+	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	switch {
+	case claim.DeletionTimestamp != nil:
+		s.Operation, s.Since = string(contract.Delete), claim.DeletionTimestamp.Time
+	case claim.Status.Phase != corev1.ClaimBound:
+		s.Operation = string(contract.Provision)
+	case asked.Cmp(has) > 0:
+		s.Operation = string(contract.Expand)
+	default:
+		s.Phase = Bound
+		return s
+	}
+	list := o.dispatcherEvents(claim)
+	if len(list) == 0 {
+		s.Cause = o.quietByEvents(claim, s.Operation)
+		return s
+	}
+	newest := list[len(list)-1]
+	reason := podspec.Reason(newest.Reason)
+	s.Cause = explain(reason, newest.Message, newest.Type == corev1.EventTypeWarning)
+	for word := range strings.FieldsFuncSeq(newest.Message, func(r rune) bool { return strings.ContainsRune(" ()/,;:", r) }) {
+		if _, uid, number, ok := podspec.ParseName(word); ok && uid == string(claim.UID) {
+			s.Pod, s.Attempt = word, number
+			s.Phase = Failed
+		}
+	}
+	return s
+}
+
+func (o *Objects) quietByEvents(claim *corev1.PersistentVolumeClaim, op string) Cause {
+	for _, e := range slices.Backward(o.eventsOn(claim.Namespace, claim.UID)) {
+		switch {
+		case e.Reason == string(reasonConsumer):
+			return explain(reasonConsumer, e.Message, false)
+		case e.Type == corev1.EventTypeWarning:
+			return Cause{Reason: podspec.Reason(podspec.Clean(e.Reason)), Message: podspec.Clean(e.Message), Warning: true}
+		}
+	}
+	switch {
+	case op == string(contract.Delete):
+		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(claim.Finalizers, ", "), false)
+	case handedTo(claim) == "":
+		return explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)
+	}
+	return explain(reasonDispatcher, "no event of the dispatcher says that anything is wrong", false)
+}

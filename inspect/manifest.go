@@ -1,0 +1,243 @@
+package inspect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	yamlv3 "go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	strictjson "sigs.k8s.io/json"
+
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Manifest is what files say of a class.
+type Manifest struct {
+	ConfigMaps []*corev1.ConfigMap
+	Classes    []*storagev1.StorageClass
+	Claims     []*corev1.PersistentVolumeClaim
+	AllowList  *corev1.ConfigMap
+	// Exists are the ServiceAccounts and Secrets.
+	Exists map[Ref]bool
+	nodes  map[any]place
+}
+
+// Ref names a ServiceAccount, a Secret or a claim of the provisioners' namespace.
+type Ref struct{ Kind, Name string }
+
+// place is where an object is in a file.
+type place struct {
+	file string
+	node *yamlv3.Node
+}
+
+// Fault is something wrong with what a class consists of.
+type Fault struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	// Object is its kind and name.
+	Object  string `json:"object"`
+	Message string `json:"message"`
+}
+
+func (f Fault) String() string {
+	where := ""
+	if f.File != "" {
+		where = fmt.Sprintf("%s:%d: ", f.File, f.Line)
+	}
+	return where + f.Object + ": " + f.Message
+}
+
+// Parse adds the objects of a file. Objects of other kinds are passed over.
+func (m *Manifest) Parse(file string, text []byte) (faults []Fault) {
+	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
+	for {
+		var document yamlv3.Node
+		err := decoder.Decode(&document)
+		if errors.Is(err, io.EOF) {
+			return faults
+		}
+		if err != nil {
+			return append(faults, Fault{File: file, Line: lineIn(err, 1), Object: "YAML", Message: podspec.Clean(err.Error())})
+		}
+		faults = append(faults, m.add(file, &document)...)
+	}
+}
+
+func (m *Manifest) add(file string, document *yamlv3.Node) []Fault {
+	if len(document.Content) == 0 || document.Content[0].Kind != yamlv3.MappingNode {
+		return nil
+	}
+	node := document.Content[0]
+	wrong := func(object string, err error) []Fault {
+		return []Fault{{File: file, Line: lineIn(err, node.Line), Object: object, Message: podspec.Clean(err.Error())}}
+	}
+	var fields map[string]any
+	if err := node.Decode(&fields); err != nil {
+		return wrong("YAML", err)
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return wrong("YAML", err)
+	}
+	var meta metav1.PartialObjectMetadata
+	_, err = strictjson.UnmarshalStrict(text, &meta)
+	if err != nil {
+		return wrong("metadata", err)
+	}
+	name := objectName(meta.Kind, meta.Namespace, meta.Name)
+	decode := func(into any) (faults []Fault) {
+		strict, err := strictjson.UnmarshalStrict(text, into)
+		for _, err := range append(strict, err) {
+			if err != nil {
+				faults = append(faults, wrong(name, err)...)
+			}
+		}
+		m.nodes[into] = place{file, node}
+		return faults
+	}
+	switch meta.Kind {
+	case "ConfigMap":
+		cm := &corev1.ConfigMap{}
+		faults := decode(cm)
+		if cm.Name == allowlist.Name {
+			m.AllowList = cm
+		} else {
+			m.ConfigMaps = append(m.ConfigMaps, cm)
+		}
+		return faults
+	case "StorageClass":
+		class := &storagev1.StorageClass{}
+		m.Classes = append(m.Classes, class)
+		return decode(class)
+	case "PersistentVolumeClaim":
+		claim := &corev1.PersistentVolumeClaim{}
+		m.Claims = append(m.Claims, claim)
+		m.Exists[Ref{meta.Kind, meta.Name}] = true
+		return decode(claim)
+	case "ServiceAccount", "Secret":
+		m.Exists[Ref{meta.Kind, meta.Name}] = true
+	}
+	return nil
+}
+
+var lineNumber = regexp.MustCompile(`line ([0-9]+)`)
+
+// lineIn is the line that an error of the YAML library names, else another one.
+func lineIn(err error, other int) int {
+	if match := lineNumber.FindStringSubmatch(err.Error()); match != nil {
+		if line, err := strconv.Atoi(match[1]); err == nil {
+			return line
+		}
+	}
+	return other
+}
+
+// NewManifest is one without objects.
+func NewManifest() *Manifest { return &Manifest{Exists: map[Ref]bool{}, nodes: map[any]place{}} }
+
+func objectName(kind, namespace, name string) string {
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return podspec.Clean(kind + " " + name)
+}
+
+// fault is one about a field of an object, with its line where the object is of a file.
+func (m *Manifest) fault(object any, name, path, message string) Fault {
+	f := Fault{Object: name, Message: podspec.Clip(podspec.OneLine(message), maxMessage)}
+	if at, ok := m.nodes[object]; ok {
+		f.File, f.Line = at.file, lineOf(at.node, path)
+	}
+	return f
+}
+
+// lineOf is the line of a field, by its path as data[timeout] or metadata.labels[type], or of the last part of it that is there.
+func lineOf(node *yamlv3.Node, path string) int {
+	line := node.Line
+	for _, key := range strings.FieldsFunc(strings.NewReplacer("[", "\x00", "]", "").Replace(dotted(path)), func(r rune) bool { return r == 0 }) {
+		i := slices.IndexFunc(node.Content, func(n *yamlv3.Node) bool { return n.Value == key })
+		if node.Kind != yamlv3.MappingNode || i < 0 || i+1 >= len(node.Content) {
+			return line
+		}
+		line, node = node.Content[i].Line, node.Content[i+1]
+	}
+	return line
+}
+
+// dotted puts the parts of a path that are between dots, outside of brackets, into brackets.
+func dotted(path string) string {
+	var b strings.Builder
+	b.WriteByte('[')
+	depth := 0
+	for _, r := range path {
+		switch {
+		case r == '[':
+			depth++
+		case r == ']':
+			depth--
+		case r == '.' && depth == 0:
+			r = '['
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// Overlay puts the manifest's objects in place of those of the cluster.
+func (o *Objects) Overlay(m *Manifest) {
+	o.index = nil
+	for _, cm := range m.ConfigMaps {
+		if cm.Namespace == "" {
+			cm.Namespace = o.Dispatcher.Namespace
+		}
+		o.ConfigMaps = append(slices.DeleteFunc(slices.Clone(o.ConfigMaps), func(old *corev1.ConfigMap) bool { return old.Name == cm.Name }), cm)
+	}
+	for _, class := range m.Classes {
+		o.Classes = append(slices.DeleteFunc(slices.Clone(o.Classes), func(old *storagev1.StorageClass) bool { return old.Name == class.Name }), class)
+	}
+	if m.AllowList != nil {
+		o.AllowList = merged(o.AllowList, m.AllowList)
+	}
+	if o.Exists == nil {
+		o.Exists = map[Ref]bool{}
+	}
+	for ref := range m.Exists {
+		o.Exists[ref] = true
+	}
+}
+
+// merged are the lines of both: classes are told apart by their ServiceAccount, and the file has those of one.
+func merged(old, now *corev1.ConfigMap) *corev1.ConfigMap {
+	if old == nil {
+		return now
+	}
+	both := old.DeepCopy()
+	for key, value := range now.Data {
+		if both.Data == nil {
+			both.Data = map[string]string{}
+		}
+		both.Data[key] = value
+	}
+	return both
+}
+
+// Offline are objects without a cluster.
+func Offline(o *Objects) *Objects {
+	for _, kind := range []Kind{Claims, Volumes, Pods, ConfigMaps, Classes, Events, Policies, Lease, Deployment, AllowList} {
+		o.Unread = append(o.Unread, Unread{Kind: kind})
+	}
+	o.Dispatcher = DispatcherOptions{Provisioner: contract.ProvisionerName, Namespace: contract.ProvisionersNamespace, System: contract.SystemNamespace}
+	return o
+}

@@ -1,0 +1,269 @@
+package inspect
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Kind is a kind of object that may not be readable for whoever asks.
+type Kind string
+
+// Kinds. Events are those of claims; the others are of the whole cluster or of the namespaces of an installation.
+const (
+	Claims       Kind = "claims"
+	Volumes      Kind = "volumes"
+	Pods         Kind = "provisioner pods"
+	ConfigMaps   Kind = "provisioner ConfigMaps"
+	Classes      Kind = "StorageClasses"
+	Events       Kind = "events"
+	PodEvents    Kind = "events of provisioner pods"
+	VolumeEvents Kind = "events of volumes"
+	Policies     Kind = "admission policies"
+	Lease        Kind = "the Lease"
+	Deployment   Kind = "the dispatcher's Deployment"
+	AllowList    Kind = "the allow-list"
+	Logs         Kind = "logs of provisioner pods"
+)
+
+// Unread is a kind of object that could not be read.
+type Unread struct {
+	Kind Kind `json:"kind"`
+	// Right is what reading takes, as "get, list persistentvolumes".
+	Right string `json:"right"`
+	// Why is the API server's answer.
+	Why string `json:"why"`
+}
+
+// Objects is what was read of a cluster.
+type Objects struct {
+	Now time.Time
+	// Options of the dispatcher, as far as they are known.
+	Dispatcher DispatcherOptions
+
+	Claims     []*corev1.PersistentVolumeClaim
+	Volumes    []*corev1.PersistentVolume
+	Pods       []*corev1.Pod
+	ConfigMaps []*corev1.ConfigMap
+	Classes    []*storagev1.StorageClass
+	Events     []*corev1.Event
+	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
+	AllowList, Stop *corev1.ConfigMap
+	// Exists says of ServiceAccounts, Secrets and claims of the provisioners' namespace whether they exist, as far as that is known.
+	Exists map[Ref]bool
+	// Logs are the last lines of provisioner pods, by the pod's UID, as far as they were read.
+	Logs map[types.UID]string
+	// Lacks name what is missing of the admission policies.
+	Lacks []string
+	// Leader of the dispatchers, and since when; empty where none holds the Lease.
+	Leader      string
+	LeaderSince time.Time
+	// Unread are the kinds that could not be read.
+	Unread []Unread
+
+	index *index // made by the first question
+}
+
+// index finds objects: a cluster has fifty thousand claims.
+type index struct {
+	claims        map[string]*corev1.PersistentVolumeClaim // by UID
+	claimsByName  map[string]*corev1.PersistentVolumeClaim // by namespace/name
+	volumes       map[string]*corev1.PersistentVolume
+	pods          map[string][]*corev1.Pod // by the claim's UID
+	events        map[eventKey][]*corev1.Event
+	volumeEvents  map[string][]*corev1.Event // by the volume's name
+	judgements    map[string]classes.Judgement
+	configMapLogs []*corev1.Event
+}
+
+// eventKey is an event's own namespace with the object's UID: an event of one tenant's namespace may name an object of another's.
+type eventKey struct {
+	namespace string
+	uid       types.UID
+}
+
+func (o *Objects) indexed() *index {
+	if o.index != nil {
+		return o.index
+	}
+	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
+		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, judgements: map[string]classes.Judgement{}}
+	for _, claim := range o.Claims {
+		x.claims[string(claim.UID)], x.claimsByName[claim.Namespace+"/"+claim.Name] = claim, claim
+	}
+	for _, v := range o.Volumes {
+		x.volumes[v.Name] = v
+	}
+	for _, pod := range o.Pods {
+		if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
+			x.pods[uid] = append(x.pods[uid], pod)
+		}
+	}
+	for _, e := range o.Events {
+		switch about := e.InvolvedObject; {
+		case about.Kind == "PersistentVolume" && e.Namespace == metav1.NamespaceDefault:
+			x.volumeEvents[about.Name] = append(x.volumeEvents[about.Name], e)
+		case about.Kind == "ConfigMap" && e.Namespace == o.Dispatcher.Namespace:
+			x.configMapLogs = append(x.configMapLogs, e)
+		case about.UID != "":
+			key := eventKey{e.Namespace, about.UID}
+			x.events[key] = append(x.events[key], e)
+		}
+	}
+	o.index = x
+	return x
+}
+
+// DispatcherOptions are those options of a dispatcher that decide what it does for a claim.
+type DispatcherOptions struct {
+	// Provisioner is the StorageClasses' provisioner. Namespace holds the ConfigMaps and pods, System the dispatcher.
+	Provisioner, Namespace, System string
+	// Image of the dispatcher, empty where it is not known.
+	Image string
+	// Replicas that are ready, and that are wanted.
+	Ready, Wanted int32
+	// Insecure says that it works without the admission policies.
+	Insecure bool
+	// Cluster is what its pods have in common.
+	Cluster podspec.Cluster
+}
+
+// reads says that the kind was read.
+func (o *Objects) reads(kinds ...Kind) bool {
+	return !slices.ContainsFunc(o.Unread, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
+}
+
+// Complete says that everything was read that a plan is made of.
+func (o *Objects) complete() bool { return o.reads(Volumes, Pods, ConfigMaps, Classes) }
+
+// ClaimNamed is the claim of a namespace and name, or nil.
+func (o *Objects) ClaimNamed(namespace, name string) *corev1.PersistentVolumeClaim {
+	return o.indexed().claimsByName[namespace+"/"+name]
+}
+
+func (o *Objects) claim(uid string) *corev1.PersistentVolumeClaim { return o.indexed().claims[uid] }
+
+// VolumeNamed is the volume of a name, or nil.
+func (o *Objects) VolumeNamed(name string) *corev1.PersistentVolume { return o.indexed().volumes[name] }
+
+func (o *Objects) class(name string) *storagev1.StorageClass {
+	return first(o.Classes, func(c *storagev1.StorageClass) bool { return c.Name == name })
+}
+
+func (o *Objects) configMap(name string) *corev1.ConfigMap {
+	return first(o.ConfigMaps, func(cm *corev1.ConfigMap) bool { return cm.Name == name })
+}
+
+func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid] }
+
+// eventsOn are the events about a claim or a pod, oldest first.
+func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
+	list := slices.Clone(o.indexed().events[eventKey{namespace, uid}])
+	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
+	return list
+}
+
+// eventsOnVolume are the events about a volume that may be gone.
+func (o *Objects) eventsOnVolume(name string) []*corev1.Event { return o.indexed().volumeEvents[name] }
+
+// source is the component of the dispatcher's events.
+const source = "flex-provisioner"
+
+func ofDispatcher(e *corev1.Event) bool {
+	return e.Source.Component == source || e.ReportingController == source
+}
+
+// at is when an event was last seen.
+func at(e *corev1.Event) time.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return e.Series.LastObservedTime.Time
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp.Time
+	case !e.EventTime.IsZero():
+		return e.EventTime.Time
+	}
+	return e.CreationTimestamp.Time
+}
+
+// judge is what the ConfigMaps of a class come to.
+func (o *Objects) judge(class string) classes.Judgement {
+	known := o.indexed().judgements
+	j, ok := known[class]
+	if !ok {
+		j = o.judgeAnew(class)
+		known[class] = j
+	}
+	return j
+}
+
+func (o *Objects) judgeAnew(class string) classes.Judgement {
+	var list []*corev1.ConfigMap
+	for _, cm := range o.ConfigMaps {
+		if configmaps.ClassName(cm) == class && classes.Concerns(cm, o.Dispatcher.Provisioner) {
+			list = append(list, cm)
+		}
+	}
+	u := classes.Uses{Class: o.class(class)}
+	if served, _ := classes.ServedAs(class, u.Class, o.Dispatcher.Provisioner); served != class {
+		u.Other = served
+	}
+	for _, other := range o.Classes {
+		served, _ := classes.ServedAs(other.Name, other, o.Dispatcher.Provisioner)
+		u.Named = u.Named || served == class && other.Name != class
+	}
+	j, _ := classes.Judge(class, list, u, o.Dispatcher.Provisioner, o.Now)
+	return j
+}
+
+// provisionerOf is whose claim it is: the class's provisioner, else what Kubernetes wrote when it handed the claim over. It is empty
+// where neither is known.
+func (o *Objects) provisionerOf(claim *corev1.PersistentVolumeClaim) string {
+	if class := o.class(classOf(claim)); class != nil {
+		return class.Provisioner
+	}
+	return handedTo(claim)
+}
+
+// handedTo is the provisioner that Kubernetes asked for a volume, empty where it has asked none yet.
+func handedTo(claim *corev1.PersistentVolumeClaim) string {
+	for _, key := range []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"} {
+		if name := claim.Annotations[key]; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+func classOf(claim *corev1.PersistentVolumeClaim) string {
+	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
+		return class
+	}
+	return *claim.Spec.StorageClassName
+}
+
+// ownVolume says that the dispatcher answers for the volume's storage.
+func (o *Objects) ownVolume(v *corev1.PersistentVolume) bool {
+	if by, found := v.Annotations[contract.ProvisionedBy]; found {
+		return by == o.Dispatcher.Provisioner
+	}
+	class := o.class(podspec.ClassOf(v))
+	return class != nil && class.Provisioner == o.Dispatcher.Provisioner && strings.HasPrefix(v.Name, "pvc-")
+}
+
+func first[T any](list []*T, is func(*T) bool) *T {
+	if i := slices.IndexFunc(list, is); i >= 0 {
+		return list[i]
+	}
+	return nil
+}

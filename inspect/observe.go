@@ -1,0 +1,93 @@
+package inspect
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// snapshot is what the dispatcher sees of a claim, as far as the objects tell. What it alone knows is taken as it most likely is: the
+// library has handed over what Kubernetes handed over, a volume's record is genuine, and no limit on deletions is reached. Where it is
+// not so, an event says it.
+func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
+	s := &snapshot.Snapshot{Now: o.Now, UID: uid, Provisioner: o.Dispatcher.Provisioner, Claim: o.claim(uid)}
+	volume := o.VolumeNamed(podspec.VolumeName(uid))
+	if volume != nil {
+		volume = believed(volume)
+	}
+	s.SetVolume(volume)
+	pods := o.podsOf(uid)
+	switch {
+	case s.Claim != nil:
+		s.ClassName = classOf(s.Claim)
+	case volume != nil:
+		s.ClassName = podspec.ClassOf(volume)
+	case len(pods) > 0:
+		s.ClassName = pods[0].Annotations[contract.AnnClass]
+	}
+	s.Class = o.class(s.ClassName)
+	for _, pod := range pods {
+		s.Add(snapshot.NewAttempt(pod, snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID))))
+	}
+	s.Sort()
+	o.observeSource(s)
+	classes.Observe(s, o.Dispatcher.Namespace, classes.Known{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
+	if !o.Dispatcher.Insecure && len(o.Lacks) > 0 {
+		s.PoliciesMissing = o.Lacks[0]
+	}
+	if o.Stop != nil {
+		s.DeletionsStopped = snapshot.StoppedBy(o.Stop)
+	}
+	s.Wanted = s.Claim != nil && !waitsForConsumer(s.Claim, s.Class) && handedTo(s.Claim) != ""
+	if v := s.Volume; v != nil {
+		s.Released = snapshot.AwaitsDeletion(v)
+		if ref := v.Spec.ClaimRef; ref != nil && s.Released {
+			if claim := o.ClaimNamed(ref.Namespace, ref.Name); claim != nil && claim.UID != ref.UID {
+				s.Successor = claim
+			}
+		}
+	}
+	return s
+}
+
+// believed is the volume as a dispatcher has it that signed its record, with the access modes that count.
+func believed(v *corev1.PersistentVolume) *corev1.PersistentVolume {
+	v = v.DeepCopy()
+	if record := v.Annotations[contract.AnnRecord]; record != "" && record != contract.RecordTrusted {
+		delete(v.Annotations, contract.AnnRecord)
+		v.Annotations[podspec.Verified] = "true"
+	}
+	return v
+}
+
+func (o *Objects) observeSource(s *snapshot.Snapshot) {
+	if s.Claim == nil {
+		return
+	}
+	name, _ := snapshot.CloneOf(s.Claim)
+	if name == "" {
+		return
+	}
+	if s.Source.Claim = o.ClaimNamed(s.Claim.Namespace, name); s.Source.Claim != nil {
+		s.Source.Volume = o.VolumeNamed(s.Source.Claim.Spec.VolumeName)
+	}
+}
+
+// inForce is the class's configuration. A dispatcher that knew an earlier, valid version goes on with that.
+func (o *Objects) inForce(class string) (*configmaps.Config, string) {
+	j := o.judge(class)
+	return j.Good, j.Problem
+}
+
+// waitsForConsumer says that Kubernetes hands the claim over only once a pod that uses it has a node.
+func waitsForConsumer(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
+	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
+		strings.TrimSpace(claim.Annotations[snapshot.AnnSelectedNode]) == ""
+}

@@ -1,0 +1,215 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Overview is how a cluster's claims, classes and dispatcher stand.
+type Overview struct {
+	Claims  []State      `json:"claims"`
+	Classes []ClassState `json:"classes,omitempty"`
+	// Dispatcher is nil where nothing of it could be read.
+	Dispatcher *DispatcherState `json:"dispatcher,omitempty"`
+	// EventsOnly says that the claims' states were read off the claims and their events alone.
+	EventsOnly bool `json:"eventsOnly,omitempty"`
+	// Unread is what could not be read, and which right it takes.
+	Unread []Unread `json:"unread,omitempty"`
+}
+
+// ClassState is how a class stands.
+type ClassState struct {
+	Name string `json:"name"`
+	// ConfigMap serves the class, which may be another class's; empty where there is none.
+	ConfigMap string `json:"configMap,omitempty"`
+	// Health is Ok, or the reason of the first of the problems.
+	Health   string   `json:"health"`
+	Problems []string `json:"problems,omitempty"`
+	// Running pods, and claims that wait without one.
+	Running int `json:"running"`
+	Waiting int `json:"waiting"`
+	// MaxConcurrent bounds the pods that run; 0 is no bound.
+	MaxConcurrent int    `json:"maxConcurrent,omitempty"`
+	Account       string `json:"serviceAccount,omitempty"`
+	// Grants are what the allow-list lets the class's ServiceAccount create, by setting.
+	Grants allowlist.Lines `json:"grants,omitempty"`
+}
+
+// DispatcherState is how the dispatcher stands.
+type DispatcherState struct {
+	Provisioner string    `json:"provisioner"`
+	Leader      string    `json:"leader,omitempty"`
+	LeaderSince time.Time `json:"leaderSince,omitzero"`
+	Image       string    `json:"image,omitempty"`
+	Ready       int32     `json:"ready"`
+	Wanted      int32     `json:"wanted"`
+	// Policies is Ok, Insecure, or what is missing of the policies.
+	Policies []string `json:"policies,omitempty"`
+	// DeletionsStopped says that an administrator stopped all deletions, and why.
+	DeletionsStopped string `json:"deletionsStopped,omitempty"`
+}
+
+// ok is what is said of what is well.
+const ok = "Ok"
+
+// uids are the claims that something may be to be done for.
+func (o *Objects) uids() []string {
+	uids := map[string]bool{}
+	for _, claim := range o.Claims {
+		if uid := string(claim.UID); !settled(claim) || len(o.podsOf(uid)) > 0 || len(o.eventsOnVolume(podspec.VolumeName(uid))) > 0 {
+			uids[uid] = true
+		}
+	}
+	for _, v := range o.Volumes {
+		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && o.ownVolume(v) && v.Status.Phase != corev1.VolumeBound {
+			uids[uid] = true
+		}
+	}
+	for _, pod := range o.Pods {
+		if _, uid, _, ours := podspec.ParseName(pod.Name); ours && !podspec.Handled(pod) {
+			uids[uid] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(uids))
+}
+
+// settled says that nothing is to be done for the claim, as far as it alone tells.
+func settled(claim *corev1.PersistentVolumeClaim) bool {
+	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil && asked.Cmp(has) <= 0 && !resize.Marked(claim)
+}
+
+// Overview is everything of a namespace, or with "" of all.
+func (o *Objects) Overview(namespace string) Overview {
+	view := Overview{Unread: o.Unread, EventsOnly: !o.complete(), Claims: []State{}}
+	all := []State{}
+	for _, uid := range o.uids() {
+		if s := o.StateOf(uid); s.NotOurs == "" && (!s.Done() || s.Troubled()) {
+			all = append(all, s)
+		}
+	}
+	slices.SortFunc(all, func(a, b State) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.UID, b.UID))
+	})
+	for _, s := range all {
+		if namespace == "" || s.Namespace == namespace {
+			view.Claims = append(view.Claims, s)
+		}
+	}
+	if o.reads(ConfigMaps, Classes) {
+		view.Classes = o.classStates(all)
+	}
+	view.Dispatcher = o.dispatcherState()
+	return view
+}
+
+func (o *Objects) classStates(claims []State) []ClassState {
+	names := map[string]bool{}
+	for _, class := range o.Classes {
+		if class.Provisioner == o.Dispatcher.Provisioner {
+			names[class.Name] = true
+		}
+	}
+	for _, cm := range o.ConfigMaps {
+		if classes.Concerns(cm, o.Dispatcher.Provisioner) && configmaps.ClassName(cm) != "" {
+			names[configmaps.ClassName(cm)] = true
+		}
+	}
+	var list []ClassState
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		list = append(list, o.classState(name, claims))
+	}
+	return list
+}
+
+func (o *Objects) classState(name string, claims []State) ClassState {
+	c := ClassState{Name: podspec.OneLine(name), Health: ok}
+	served, faults := classes.ServedAs(name, o.class(name), o.Dispatcher.Provisioner)
+	j := o.judge(served)
+	switch {
+	case len(faults) > 0:
+		c.complain("ClassInvalid", faults.ToAggregate().Error())
+	case !j.Present:
+		c.complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
+	}
+	complaints := j.Complaints
+	if served != name {
+		complaints = append(complaints, o.judge(name).Complaints...) // on a ConfigMap that nobody uses
+	}
+	for _, complaint := range complaints {
+		c.complain(complaint.Reason, "ConfigMap "+complaint.About.Name+": "+complaint.Text)
+	}
+	if j.Good != nil {
+		c.ConfigMap, c.Account, c.MaxConcurrent = j.Good.Name, j.Good.ServiceAccountName, j.Good.MaxConcurrent
+		c.Grants = o.grants(j.Good.ServiceAccountName)
+		if o.reads(AllowList) && !o.Dispatcher.Insecure {
+			for _, lack := range c.Grants.Lacks(name, j.Good) {
+				c.complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, c.Account, lack.Setting, lack.What))
+			}
+		}
+	}
+	for _, pod := range o.Pods {
+		if _, _, _, ours := podspec.ParseName(pod.Name); ours && pod.Annotations[contract.AnnClass] == name && !podspec.OutcomeOf(pod).Final() {
+			c.Running++
+		}
+	}
+	for _, s := range claims {
+		if s.Class == c.Name && (s.Phase == Waiting || s.Phase == Failed || s.Phase == Held) {
+			c.Waiting++
+		}
+	}
+	return c
+}
+
+func (c *ClassState) complain(reason podspec.Reason, text string) {
+	if c.Health == ok {
+		c.Health = string(reason)
+	}
+	c.Problems = append(c.Problems, fmt.Sprintf("%s: %s", reason, podspec.Clip(podspec.OneLine(text), maxMessage)))
+}
+
+// grants are the allow-list's lines of a ServiceAccount.
+func (o *Objects) grants(account string) allowlist.Lines {
+	if o.AllowList == nil || account == "" {
+		return nil
+	}
+	lines := allowlist.Of(o.AllowList.Data, account)
+	for setting, value := range lines {
+		lines[setting] = podspec.OneLine(value)
+	}
+	return lines
+}
+
+func (o *Objects) dispatcherState() *DispatcherState {
+	if !o.reads(Lease) && !o.reads(Deployment) && !o.reads(Policies) {
+		return nil
+	}
+	d := &DispatcherState{Provisioner: o.Dispatcher.Provisioner, Leader: podspec.OneLine(o.Leader), LeaderSince: o.LeaderSince,
+		Image: podspec.OneLine(o.Dispatcher.Image), Ready: o.Dispatcher.Ready, Wanted: o.Dispatcher.Wanted}
+	switch {
+	case o.Dispatcher.Insecure:
+		d.Policies = []string{"Insecure: the dispatcher runs with --insecure-without-policies"}
+	case o.reads(Policies) && len(o.Lacks) == 0:
+		d.Policies = []string{ok}
+	default:
+		d.Policies = o.Lacks
+	}
+	if o.Stop != nil {
+		d.DeletionsStopped = podspec.OneLine("since " + o.Stop.CreationTimestamp.UTC().Format(time.RFC3339) + ": " + o.Stop.Data["reason"])
+	}
+	return d
+}

@@ -1,0 +1,64 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Release is what gives up the storage of a volume.
+type Release struct {
+	Volume *corev1.PersistentVolume
+	// Why are what people should know before they do it.
+	Why []string
+	// Patch is the merge patch after which the dispatcher removes the storage.
+	Patch map[string]any
+}
+
+// ReleaseOf is what gives up the volume's storage. The error says why that is not for this command to do.
+func (o *Objects) ReleaseOf(name string) (*Release, error) {
+	v := o.VolumeNamed(name)
+	if v == nil {
+		return nil, NotFoundError{Name: name, Unread: o.Unread}
+	}
+	uid, ok := podspec.ClaimUIDOf(v.Name)
+	if !o.ownVolume(v) || !ok {
+		return nil, o.notOurs(v)
+	}
+	if v.Status.Phase != corev1.VolumeReleased {
+		return nil, fmt.Errorf("volume %s is %s, not Released: delete its claim first", v.Name, v.Status.Phase)
+	}
+	if state := o.StateOf(uid); state.Reason == events.ReasonRecord {
+		return nil, fmt.Errorf("%s: %s", state.Reason, state.Message)
+	}
+	size := snapshot.Capacity(v)
+	r := &Release{Volume: v, Why: []string{fmt.Sprintf("volume %s, %s of class %s", v.Name, size.String(), quoted(podspec.ClassOf(v)))}}
+	if ref := v.Spec.ClaimRef; ref != nil {
+		r.Why = append(r.Why, fmt.Sprintf("it was of claim %s/%s", podspec.OneLine(ref.Namespace), podspec.OneLine(ref.Name)))
+		if claim := o.ClaimNamed(ref.Namespace, ref.Name); claim != nil {
+			r.Why = append(r.Why, "a claim of that name exists, and may be there to get the volume back")
+		}
+	}
+	if podspec.Restored(v) {
+		r.Why = append(r.Why, "it was restored from a backup, and its storage may serve another volume")
+	}
+	metadata := map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion, "annotations": map[string]any{contract.AnnAllowDelete: "true"}}
+	r.Patch = map[string]any{"metadata": metadata}
+	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+		r.Why = append(r.Why, fmt.Sprintf("its reclaim policy is %s, and becomes Delete", v.Spec.PersistentVolumeReclaimPolicy))
+		r.Patch["spec"] = map[string]any{"persistentVolumeReclaimPolicy": corev1.PersistentVolumeReclaimDelete}
+	}
+	if !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
+	}
+	if o.Stop != nil {
+		r.Why = append(r.Why, "deletions are stopped, so that its storage goes once they go on")
+	}
+	return r, nil
+}

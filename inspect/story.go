@@ -1,0 +1,260 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Story is all that is known of a claim, in order.
+type Story struct {
+	State State `json:"state"`
+	// Steps are what happened, oldest first.
+	Steps []Step `json:"steps"`
+	// RetryWith is the command that asks for the next attempt now, empty where that would not help.
+	RetryWith string   `json:"retryWith,omitempty"`
+	Unread    []Unread `json:"unread,omitempty"`
+}
+
+// Step is one thing that happened.
+type Step struct {
+	At   time.Time `json:"at,omitzero"`
+	What string    `json:"what"`
+	// Log are the last lines of the attempt's log.
+	Log []string `json:"log,omitempty"`
+	// Count is how often it happened, where that is more than once.
+	Count int32 `json:"count,omitempty"`
+}
+
+// StoryOf is the story of the claim with a UID.
+func (o *Objects) StoryOf(uid string) Story {
+	story := Story{State: o.StateOf(uid), Unread: o.Unread}
+	s := o.snapshot(uid)
+	add := func(at time.Time, format string, args ...any) {
+		story.Steps = append(story.Steps, Step{At: at, What: podspec.Clip(podspec.OneLine(fmt.Sprintf(format, args...)), maxMessage)})
+	}
+	if claim := s.Claim; claim != nil {
+		size := snapshot.Requested(claim)
+		add(claim.CreationTimestamp.Time, "claim %s/%s asks for %s of class %s", claim.Namespace, claim.Name, size.String(), quoted(classOf(claim)))
+		if to := handedTo(claim); to != "" {
+			on := ""
+			if node := claim.Annotations[snapshot.AnnSelectedNode]; node != "" {
+				on = ", for node " + node
+			}
+			add(claim.CreationTimestamp.Time, "Kubernetes asks provisioner %s for a volume%s", to, on)
+		}
+		if claim.DeletionTimestamp != nil {
+			add(claim.DeletionTimestamp.Time, "somebody deletes the claim")
+		}
+	}
+	told := map[string]bool{}
+	attempts := s.All()
+	slices.SortFunc(attempts, func(a, b snapshot.Attempt) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
+	for _, a := range attempts {
+		story.Steps = append(story.Steps, o.attemptSteps(s, a)...)
+		told[a.Pod.Name+"/"+string(a.Outcome.Reason)] = true
+	}
+	o.volumeSteps(s, add)
+	for _, e := range o.eventsAbout(s) {
+		if step, ok := eventStep(e, told); ok {
+			story.Steps = append(story.Steps, step)
+		}
+	}
+	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	if o.complete() {
+		if _, _, ok := reconcile.Delayed(s); ok && story.State.NotOurs == "" && story.State.Claim != "" {
+			story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
+			if s.Volume != nil && s.Claim == nil {
+				story.RetryWith = "kubectl flex retry " + story.State.Volume
+			}
+		}
+	}
+	return story
+}
+
+func quoted(name string) string {
+	return fmt.Sprintf("%q", podspec.Clip(podspec.OneLine(name), maxMessage/4))
+}
+
+// words are what a pod of each operation is for.
+var words = map[contract.Operation]string{contract.Provision: "provision", contract.Delete: "delete", contract.Expand: "expand"}
+
+// attemptSteps are an attempt's beginning, and its end where it has one.
+func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step {
+	what := fmt.Sprintf("%s, attempt %d: pod %s", words[a.Op], a.Number, a.Pod.Name)
+	if a.Op == contract.Delete && a.Pod.Annotations[contract.AnnVolumeUID] == "" {
+		what += " removes what earlier attempts may have made"
+	}
+	if a.Outcome.Node != "" {
+		what += " on node " + a.Outcome.Node
+	}
+	steps := []Step{{At: a.Pod.CreationTimestamp.Time, What: what}}
+	var end string
+	switch a.Outcome.Phase {
+	case podspec.Succeeded:
+		end = "exit code 0"
+	case podspec.Failed:
+		end = "failed"
+		if a.Outcome.ExitCode >= 0 {
+			end = fmt.Sprintf("exit code %d", a.Outcome.ExitCode)
+		}
+	case podspec.Starting, podspec.Running:
+		end = "is " + strings.ToLower(string(a.Outcome.Phase))
+		if a.Outcome.Reason == podspec.ReasonNone {
+			steps[0].What += ", " + end
+			return steps
+		}
+	}
+	step := Step{At: o.Now, What: fmt.Sprintf("%s, attempt %d: %s", words[a.Op], a.Number, end)}
+	if a.Outcome.Final() {
+		step.At = s.Ended(a)
+		step.Log = lines(o.Logs[a.Pod.UID])
+	}
+	if a.Outcome.Reason != podspec.ReasonNone {
+		step.What += ", " + string(a.Outcome.Reason) + ": " + a.Outcome.Message
+	}
+	if a.Pod.Annotations[contract.AnnRetry] == "true" {
+		step.What += "; an administrator asked for the next attempt"
+	}
+	return append(steps, step)
+}
+
+// lines are the last lines of a log, each of printable characters.
+func lines(log string) []string {
+	var list []string
+	for line := range strings.Lines(log) {
+		if line = podspec.Clip(podspec.OneLine(line), maxLine); line != "" {
+			list = append(list, line)
+		}
+	}
+	return list[max(0, len(list)-podspec.LogLines):]
+}
+
+// maxLine bounds a line of a log in bytes.
+const maxLine = 200
+
+func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, ...any)) {
+	v := s.Volume
+	if v == nil {
+		return
+	}
+	size := snapshot.Capacity(v)
+	add(v.CreationTimestamp.Time, "volume %s exists, %s", v.Name, size.String())
+	changed := v.CreationTimestamp.Time
+	if t := v.Status.LastPhaseTransitionTime; t != nil {
+		changed = t.Time
+	}
+	switch {
+	case s.Claim != nil && podspec.Bound(s.Claim, v):
+		add(changed, "Kubernetes has bound claim and volume")
+	case v.Status.Phase == corev1.VolumeReleased:
+		add(changed, "the claim is gone, and the volume is Released with reclaim policy %s", v.Spec.PersistentVolumeReclaimPolicy)
+	}
+	if v.DeletionTimestamp != nil {
+		add(v.DeletionTimestamp.Time, "somebody deletes the volume")
+	}
+}
+
+// noise are events of Kubernetes that say what the steps say better.
+var noise = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning"}
+
+// eventStep is an event as a step, unless an attempt's own step tells the same.
+func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
+	if slices.Contains(noise, e.Reason) {
+		return Step{}, false
+	}
+	if ofDispatcher(e) {
+		for key := range told {
+			pod, reason, _ := strings.Cut(key, "/")
+			if e.Reason == reason && strings.Contains(e.Message, pod) {
+				return Step{}, false
+			}
+		}
+	}
+	by := "event"
+	if !ofDispatcher(e) {
+		by = "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController)), maxLine)
+	}
+	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", by, podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
+	if e.Count > 1 {
+		step.Count = e.Count
+	}
+	return step, true
+}
+
+// WantsLogs are the pods whose logs a story shows: those that ended without a message of their own, the newest first, three at most.
+func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, a := range slices.Backward(o.snapshot(uid).All()) {
+		if a.Outcome.Phase == podspec.Failed && a.Outcome.MayHaveRun && !a.Outcome.OwnWords {
+			pods = append(pods, a.Pod)
+		}
+	}
+	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) })
+	return pods[:min(len(pods), 3)]
+}
+
+// Find is the UID of the claim that a claim's, a volume's or a provisioner pod's name stands for.
+func (o *Objects) Find(namespace, name string) (uid string, err error) {
+	if claim := o.ClaimNamed(namespace, name); claim != nil {
+		return string(claim.UID), nil
+	}
+	if _, uid, _, ok := podspec.ParseName(name); ok {
+		return uid, nil
+	}
+	if uid, ok := podspec.ClaimUIDOf(name); ok && (o.VolumeNamed(name) != nil || len(o.podsOf(uid)) > 0 || o.claim(uid) != nil || len(o.eventsOnVolume(name)) > 0) {
+		return uid, nil
+	}
+	if v := o.VolumeNamed(name); v != nil && v.Spec.ClaimRef != nil && o.claim(string(v.Spec.ClaimRef.UID)) != nil {
+		return string(v.Spec.ClaimRef.UID), nil
+	} else if v != nil {
+		return "", o.notOurs(v)
+	}
+	return "", NotFoundError{Namespace: namespace, Name: name, Unread: o.Unread}
+}
+
+// NotFoundError says that nothing has the name.
+type NotFoundError struct {
+	Namespace, Name string
+	Unread          []Unread
+}
+
+func (e NotFoundError) Error() string {
+	text := fmt.Sprintf("namespace %s has no claim %s, and no volume or provisioner pod has that name", e.Namespace, quoted(e.Name))
+	if e.Namespace == "" {
+		text = fmt.Sprintf("there is no volume %s", quoted(e.Name))
+	}
+	for _, u := range e.Unread {
+		if u.Kind == Volumes || u.Kind == Pods {
+			text += fmt.Sprintf("; %s could not be read, which takes the right to %s", u.Kind, u.Right)
+		}
+	}
+	return text
+}
+
+// NotOursError says that this dispatcher does not answer for a volume.
+type NotOursError struct{ Text string }
+
+func (e NotOursError) Error() string { return e.Text }
+
+func (o *Objects) notOurs(v *corev1.PersistentVolume) error {
+	name, by := quoted(v.Name), v.Annotations[contract.ProvisionedBy]
+	m, _ := events.MeaningOf(events.ReasonNotOurs)
+	switch by {
+	case o.Dispatcher.Provisioner:
+		return NotOursError{fmt.Sprintf("volume %s: %s: %s Do: %s", name, events.ReasonNotOurs, events.Plain(m.Means), events.Plain(m.Do))}
+	case "":
+		return NotOursError{fmt.Sprintf("volume %s was made by hand: no provisioner answers for it", name)}
+	}
+	return NotOursError{fmt.Sprintf("volume %s is of provisioner %s, not of this dispatcher", name, quoted(by))}
+}

@@ -1,0 +1,153 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Needs are the ServiceAccounts, Secrets and claims that the ConfigMaps name, for Objects.Exists.
+func (o *Objects) Needs(list []*corev1.ConfigMap) []Ref {
+	var refs []Ref
+	for _, cm := range list {
+		config, faults := configmaps.Parse(cm)
+		if len(faults) > 0 {
+			continue
+		}
+		refs = append(refs, Ref{"ServiceAccount", config.ServiceAccountName})
+		for _, name := range slices.Concat(config.Secrets, config.ImagePullSecrets) {
+			refs = append(refs, Ref{"Secret", name})
+		}
+		for _, mount := range config.MountClaims {
+			refs = append(refs, Ref{"PersistentVolumeClaim", mount.Claim})
+		}
+	}
+	return refs
+}
+
+// ConfigMapsFor are the ConfigMaps that serve the class, one unless something is wrong.
+func (o *Objects) ConfigMapsFor(class string) []*corev1.ConfigMap {
+	served, _ := classes.ServedAs(class, o.class(class), o.Dispatcher.Provisioner)
+	var list []*corev1.ConfigMap
+	for _, cm := range o.ConfigMaps {
+		if configmaps.ClassName(cm) == served && classes.Concerns(cm, o.Dispatcher.Provisioner) {
+			list = append(list, cm)
+		}
+	}
+	return list
+}
+
+// Validate says everything that is wrong with the ConfigMaps and the StorageClasses of a manifest, which Overlay put in place, or of
+// the classes that are named. What could not be read is not complained about.
+func (o *Objects) Validate(m *Manifest, names []string) []Fault {
+	list := slices.Clone(m.ConfigMaps)
+	for _, name := range names {
+		found := o.ConfigMapsFor(name)
+		list = append(list, found...)
+		if len(found) == 0 {
+			list = append(list, nil)
+		}
+	}
+	var faults []Fault
+	judged := map[string]bool{}
+	for i, cm := range list {
+		if cm == nil {
+			faults = append(faults, Fault{Object: "StorageClass " + podspec.Clean(names[i-len(m.ConfigMaps)]), Message: classes.NoConfigMap(o.Dispatcher.Namespace, names[i-len(m.ConfigMaps)])})
+			continue
+		}
+		faults = append(faults, o.validateConfigMap(m, cm)...)
+		judged[configmaps.ClassName(cm)] = true
+	}
+	for _, class := range m.Classes {
+		name := objectName("StorageClass", "", class.Name)
+		if class.Provisioner != o.Dispatcher.Provisioner {
+			faults = append(faults, m.fault(class, name, "provisioner", fmt.Sprintf("provisioner: %q is not %q, so that its claims never reach the dispatcher", class.Provisioner, o.Dispatcher.Provisioner)))
+			continue
+		}
+		served, wrong := classes.ServedAs(class.Name, class, o.Dispatcher.Provisioner)
+		for _, err := range wrong {
+			faults = append(faults, m.fault(class, name, err.Field, err.Error()))
+		}
+		if j := o.judge(served); !j.Present && len(wrong) == 0 && (o.reads(ConfigMaps) || len(m.ConfigMaps) > 0) {
+			faults = append(faults, m.fault(class, name, "metadata.name", classes.NoConfigMap(o.Dispatcher.Namespace, served)))
+		}
+	}
+	return faults
+}
+
+func (o *Objects) validateConfigMap(m *Manifest, cm *corev1.ConfigMap) []Fault {
+	name := objectName("ConfigMap", cm.Namespace, cm.Name)
+	var faults []Fault
+	say := func(path, format string, args ...any) {
+		faults = append(faults, m.fault(cm, name, path, fmt.Sprintf(format, args...)))
+	}
+	if cm.Namespace != o.Dispatcher.Namespace {
+		say("metadata.namespace", "metadata.namespace: %q is not %q, where the dispatcher looks", cm.Namespace, o.Dispatcher.Namespace)
+	}
+	config, wrong := configmaps.Parse(cm)
+	for _, err := range wrong {
+		say(err.Field, "%s", err.Error())
+	}
+	class := configmaps.ClassName(cm)
+	for _, complaint := range o.judge(class).Complaints {
+		switch {
+		case len(wrong) > 0 && complaint.Reason == "ConfigInvalid":
+		case complaint.Reason == "ClassNotFound" && !o.reads(Classes):
+		case complaint.About.Name == cm.Name:
+			say("metadata.labels[storage-class]", "%s", complaint.Text)
+		}
+	}
+	if config == nil {
+		return faults
+	}
+	for _, ref := range o.Needs([]*corev1.ConfigMap{cm}) {
+		if exists, known := o.Exists[ref]; known && !exists {
+			say(keyOf(config, ref), "%s %s/%s does not exist: create it", ref.Kind, o.Dispatcher.Namespace, ref.Name)
+		}
+	}
+	o.validateGrants(config, class, say)
+	for _, sc := range o.Classes {
+		if served, _ := classes.ServedAs(sc.Name, sc, o.Dispatcher.Provisioner); served != class || sc.Provisioner != o.Dispatcher.Provisioner {
+			continue
+		}
+		for _, err := range configmaps.CheckIdentity(config.Properties, configmaps.Parameters(sc.Parameters)) {
+			say(err.Field, "with StorageClass %s: %s", sc.Name, err.Error())
+		}
+	}
+	return faults
+}
+
+// keyOf is the ConfigMap's key that names an object.
+func keyOf(config *configmaps.Config, ref Ref) string {
+	switch {
+	case ref.Kind == "ServiceAccount":
+		return "data[service-account-name]"
+	case ref.Kind == "PersistentVolumeClaim":
+		return "data[mount-claims]"
+	case slices.Contains(config.Secrets, ref.Name):
+		return "data[secrets]"
+	}
+	return "data[image-pull-secrets]"
+}
+
+func (o *Objects) validateGrants(config *configmaps.Config, class string, say func(path, format string, args ...any)) {
+	if o.Dispatcher.Insecure || o.AllowList == nil && !o.reads(AllowList) {
+		return
+	}
+	for _, lack := range o.grants(config.ServiceAccountName).Lacks(class, config) {
+		key, known := grantKeys[lack.Setting]
+		if !known {
+			key = "data[service-account-name]"
+		}
+		say(key, "ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, config.ServiceAccountName, lack.Setting, lack.What)
+	}
+}
+
+// grantKeys are the ConfigMap's keys that ask for what a setting of the allow-list grants, where it is not the account itself.
+var grantKeys = map[string]string{"hostPaths": "data[host-path]"}

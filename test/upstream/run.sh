@@ -1,0 +1,171 @@
+#!/bin/bash
+# Runs Kubernetes' own storage tests against the shipped classes on the running cluster, and judges what comes out. Settings,
+# from the environment:
+#   ONLY=nfs-subdir   one class, or several with spaces between; the default is all of drivers/
+#   FOCUS=REGEXP      of each class only the tests whose names match; the others keep their results
+#   PROCS=2           how many tests run at a time
+#   TIMEOUT=4h        how long the tests of a class may take, twice: the disruptive ones are run after the others
+# Everything is put back at the end: taints of spare nodes, the installation, the namespace's labels.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+HERE=test/upstream OUT=$PWD/bin/upstream BIN=$PWD/.cluster/bin
+export KUBECONFIG=$PWD/.cluster/kubeconfig
+CLASSES=${ONLY:-nfs-subdir hostpath cinder-iscsi}
+PROCS=${PROCS:-2}
+TIMEOUT=${TIMEOUT:-4h}
+FOCUS=${FOCUS:-}
+SSH_PORT=16422
+SPARE=flex-provisioner.io/spare
+
+say() { echo "upstream: $*"; }
+die() { echo "upstream: $*" >&2; exit 1; }
+kubectl() { "$BIN/kubectl" "$@"; }
+wanted() { case " $CLASSES " in *" $1 "*) ;; *) return 1 ;; esac; }
+
+check() {
+	local c
+	[ -e "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
+	for c in $CLASSES; do
+		[[ -e $HERE/drivers/$c.yaml && $c != everything ]] || die "ONLY=$ONLY: must be of nfs-subdir, hostpath and cinder-iscsi"
+	done
+}
+
+# images makes the images that the tests' pods name, and brings them and the project's to the nodes.
+images() {
+	local i all=(bin/images/*.tar)
+	for i in "$HERE"/images/*/; do
+		i=$(basename "$i")
+		bin/mkimage build -o "$OUT/images/$i.tar" "$HERE/images/$i/image.yaml"
+		all+=("$OUT/images/$i.tar")
+	done
+	test/cluster/load-image.sh "${all[@]}" > "$OUT/load.log" 2>&1 || die "see $OUT/load.log"
+}
+
+install() {
+	say "installs the classes"
+	apply "$HERE/classes"
+	kubectl -n flex-system rollout restart deployment/flex-provisioner > /dev/null
+	kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=120s > /dev/null
+	command install -d -o 65532 -g 65532 /srv/nfs
+	if wanted cinder-iscsi; then
+		test/cinder/up.sh
+		(umask 077; test/cinder/cloud-conf.sh > "$OUT/cloud.conf")
+		kubectl -n flex-provisioners create secret generic cinder-cloud-config --from-file=cloud.conf="$OUT/cloud.conf" > /dev/null
+	fi
+}
+
+uninstall() {
+	local of
+	kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found
+	kubectl delete -f "$HERE/classes/storageclasses.yaml" --ignore-not-found
+	for of in nfs-subdir hostpath cinder-iscsi; do
+		kubectl delete storageclass "$of" --ignore-not-found
+		kubectl -n flex-provisioners delete configmap "$of" --ignore-not-found
+	done
+	for of in nfs-subdir hostpath cinder; do
+		kubectl -n flex-provisioners delete serviceaccount "$of" --ignore-not-found
+		kubectl delete clusterrolebinding "flex-provisioner-pod-$of" --ignore-not-found
+	done
+	kubectl delete --ignore-not-found -f examples/nfs-subdir/class/export.yaml
+	kubectl delete --ignore-not-found -f images/cinder-iscsi/rbac.yaml
+	apply deploy/overlays/creator-stamp
+}
+
+# apply installs as a field manager of its own: what others put into shared objects stays there. Policies that another checkout left
+# may refuse the allow-list until those of this one are in force.
+apply() {
+	local i
+	for i in 1 2 3 4 5; do
+		! kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -k "$1" > "$OUT/apply.log" 2>&1 || return 0
+		sleep 2
+	done
+	die "could not install $1: see $OUT/apply.log"
+}
+
+spare_nodes() { kubectl get nodes -l "$SPARE=true" -o 'jsonpath={.items[*].metadata.name}'; }
+
+taint() {
+	local node
+	for node in $(spare_nodes); do kubectl taint --overwrite node "$node" "$SPARE=true:NoSchedule" > /dev/null; done
+}
+
+# put_back runs at the end, whatever happened.
+put_back() {
+	trap - EXIT
+	[ -z "${SSHD:-}" ] || kill "$SSHD" 2> /dev/null || true
+	{ taint && uninstall; } > "$OUT/end.log" 2>&1 ||
+		die "could not put everything back: see $OUT/end.log"
+}
+
+# all_nodes lets the tests' pods run on the spare nodes too: the suite counts only nodes without taints.
+all_nodes() {
+	local node
+	taint # what is not there cannot be taken away
+	for node in $(spare_nodes); do kubectl taint node "$node" "$SPARE-" > /dev/null; done
+}
+
+# crictl brings an imitation of it to where the images' PATH has it, on each node.
+crictl() {
+	local node socket
+	for node in $(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}'); do
+		socket=/run/flex-cluster/$node/containerd.sock
+		sed "s#@CTR@#$BIN/ctr -a $socket#" "$HERE/crictl" | test/cluster/enter.sh --node "$node" \
+			bash -c 'mkdir -p /var/lib/kubelet/upstream && cd /var/lib/kubelet/upstream && cat > crictl && chmod +x crictl'
+	done
+}
+
+# nodes_by_ssh lets the disruptive tests log in to the nodes, where they stop the kubelet.
+nodes_by_ssh() {
+	"$BIN/nodessh" -listen "127.0.0.1:$SSH_PORT" -key "$OUT/ssh.key" -- "$PWD/$HERE/on-node.sh" > "$OUT/ssh.log" 2>&1 &
+	SSHD=$!
+	export KUBE_SSH_BASTION=127.0.0.1:$SSH_PORT KUBE_SSH_KEY_PATH=$OUT/ssh.key KUBE_SSH_USER=root
+}
+
+# list CLASS DRIVER REPORT: the tests that the suite has for a driver.
+list() {
+	"$BIN/e2e.test" -storage.testdriver="$2" -ginkgo.dry-run -ginkgo.no-color -ginkgo.focus="Driver: $1\]" -ginkgo.json-report="$3" \
+		> "$3.log" 2>&1 || die "could not list the tests: see $3.log"
+}
+
+# run CLASS REPORT PROCS GINKGO-OPTION...: tests that fail are in the report, and no error here.
+run() {
+	local class=$1 report=$2 procs=$3
+	shift 3
+	rm -f "$report"
+	"$BIN/ginkgo" run --procs="$procs" --no-color -v --timeout="$TIMEOUT" --output-dir="$(dirname "$report")" --json-report="$(basename "$report")" "$@" \
+		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -node-schedulable-timeout=1m -storage.testdriver="$PWD/$HERE/drivers/$class.yaml" \
+		> "${report%.json}.log" 2>&1 || true
+	[ -s "$report" ] || die "the tests did not run: see ${report%.json}.log"
+}
+
+class() {
+	local class=$1 dir=$OUT/$1 options=()
+	mkdir -p "$dir"
+	sed "s/NAME/$class/" "$HERE/drivers/everything.yaml" > "$dir/everything.yaml"
+	list "$class" "$dir/everything.yaml" "$dir/all.json"
+	list "$class" "$HERE/drivers/$class.yaml" "$dir/defined.json"
+	say "tests $class: log in $dir"
+	run "$class" "$dir/ran.json" "$PROCS" --focus="Driver: $class\\] .*$FOCUS" --skip='\[Disruptive\]'
+	run "$class" "$dir/disruptive.json" 1 --focus="Driver: $class\\] .*\\[Disruptive\\].*$FOCUS" --focus="Driver: $class\\] .*$FOCUS.*\\[Disruptive\\]"
+	[ -n "$FOCUS" ] || options=(-whole)
+	go run "./$HERE" -class "$class" -all "$dir/all.json" -defined "$dir/defined.json" -commit "$(git rev-parse --short=12 HEAD)" "${options[@]}" \
+		"$dir/ran.json" "$dir/disruptive.json"
+}
+
+main() {
+	local c bad=()
+	check
+	mkdir -p "$OUT/images"
+	test/cluster/build.sh upstream
+	images
+	trap put_back EXIT
+	trap 'exit 130' INT TERM
+	install
+	all_nodes
+	crictl
+	nodes_by_ssh
+	for c in $CLASSES; do class "$c" || bad+=("$c"); done
+	put_back
+	[ ${#bad[@]} = 0 ] || die "not as it should be: ${bad[*]}"
+}
+main; exit # bash reads no further, in case the file changes meanwhile

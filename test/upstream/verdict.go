@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// State is what came out of a test.
+type State string
+
+const (
+	Passed State = "passed"
+	Failed State = "failed"
+	// Skipped is a test that ends without a result, since the suite finds that the class or the cluster cannot do it.
+	Skipped State = "skipped"
+	// NotDefined is a test that the suite has for other drivers alone, since the class's file says that it cannot do it.
+	NotDefined State = "not defined"
+	// NotRun is a test that a run should have run, and did not.
+	NotRun State = "not run"
+)
+
+// Exception is why some tests cannot pass.
+type Exception struct {
+	// Tests is a regular expression that the tests' names have a match for.
+	Tests string `json:"tests"`
+	// Classes are the classes for which it holds; without them it holds for all.
+	Classes []string `json:"classes,omitempty"`
+	// Reason is a sentence, without its full stop.
+	Reason string `json:"reason"`
+
+	pattern *regexp.Regexp
+}
+
+// ReadExceptions reads cannot.yaml.
+func ReadExceptions(file string) ([]Exception, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read exceptions: %w", err)
+	}
+	var all []Exception
+	if err := yaml.UnmarshalStrict(text, &all); err != nil {
+		return nil, fmt.Errorf("read exceptions of %s: %w", file, err)
+	}
+	for i := range all {
+		e := &all[i]
+		if e.pattern, err = regexp.Compile(e.Tests); err != nil {
+			return nil, fmt.Errorf("%s: tests: %w", file, err)
+		}
+		if e.Tests == "" || e.Reason == "" {
+			return nil, fmt.Errorf("%s: exception %d has no tests or no reason: write both", file, i+1)
+		}
+	}
+	return all, nil
+}
+
+// exceptionFor is the first exception for the test, or nil.
+func exceptionFor(all []Exception, class, test string) *Exception {
+	for i := range all {
+		e := &all[i]
+		if (len(e.Classes) == 0 || slices.Contains(e.Classes, class)) && e.pattern.MatchString(test) {
+			return e
+		}
+	}
+	return nil
+}
+
+// verdict says what is wrong with a class's results, a line each: tests that did not pass and have no exception, and those that
+// passed although they have one.
+func verdict(class string, states map[string]State, exceptions []Exception) []string {
+	var wrong []string
+	for _, test := range slices.Sorted(maps.Keys(states)) {
+		e := exceptionFor(exceptions, class, test)
+		switch state := states[test]; {
+		case state == Passed && e != nil:
+			wrong = append(wrong, fmt.Sprintf("%s: passed, but cannot.yaml says that it cannot (%s): %s", class, e.Reason, test))
+		case state != Passed && e == nil:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %s", class, state, test))
+		}
+	}
+	return wrong
+}
+
+// unused are the exceptions that no test needs, of those for classes that have results.
+func unused(results Results, exceptions []Exception) []string {
+	var out []string
+	for _, e := range exceptions {
+		tested := func(c Class) bool { return len(e.Classes) == 0 || slices.Contains(e.Classes, c.Name) }
+		if slices.ContainsFunc(results.Classes, tested) && !slices.ContainsFunc(results.Classes, func(c Class) bool {
+			for test := range c.Tests {
+				if used := exceptionFor(exceptions, c.Name, test); used != nil && used.Tests == e.Tests && used.Reason == e.Reason {
+					return true
+				}
+			}
+			return false
+		}) {
+			out = append(out, fmt.Sprintf("cannot.yaml: no test matches %q: take it out", strings.TrimSpace(e.Tests)))
+		}
+	}
+	return out
+}
