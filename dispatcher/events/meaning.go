@@ -104,7 +104,7 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The claim asks for what its class does not offer, or the class's parameters have names that are not allowed. The message names each field.",
 		Do:    "create a new claim, since most fields of a claim cannot be changed, or correct the class."},
 	ReasonConfigMissing: {Warning: true, On: "claim, volume or pod",
-		Means: "The class has no valid ConfigMap, or there is no such StorageClass. If the StorageClass has the parameter `flex-provisioner.io/config-from-class`, the message names it and what is wrong with the class that it names. A volume whose storage is to be removed waits too, because only the ConfigMap names the image.",
+		Means: "The class has no valid ConfigMap, or there is no such StorageClass. The message names the namespace in which the ConfigMap is looked for, and its labels. If the StorageClass has the parameter `flex-provisioner.io/config-from-class`, the message names it and what is wrong with the class that it names. A volume whose storage is to be removed waits too, because only the ConfigMap names the image.",
 		Do:    "create or correct the ConfigMap or the StorageClass. Everything that waits goes on at once."},
 	ReasonPoliciesMissing: {Warning: true, On: "claim, volume or pod",
 		Means: "The admission policies that keep a provisioner from creating other volumes than its own are missing, not as shipped, or not enforced. No pod is created meanwhile. The message names the policy, and the path of what differs.",

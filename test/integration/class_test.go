@@ -45,7 +45,7 @@ func TestClassByOneCommand(t *testing.T) {
 	}
 	lines := func() []string {
 		t.Helper()
-		list, err := admin.CoreV1().ConfigMaps(contract.SystemNamespace).Get(t.Context(), class.AllowList, metav1.GetOptions{})
+		list, err := admin.CoreV1().ConfigMaps(contract.SystemNamespace).Get(t.Context(), "flex-pv-policy", metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
