@@ -54,6 +54,18 @@ install() {
 	fi
 }
 
+# clean_up removes what tests left that were cut off, while the classes are still there to remove its storage.
+clean_up() {
+	local i
+	kubectl delete namespaces -l e2e-framework --timeout=120s
+	for i in {1..60}; do
+		volumes | grep -q -- -e2e-sc || break
+		sleep 2
+	done
+	kubectl get storageclasses -o name | { grep -- -e2e-sc || true; } | xargs -r "$BIN/kubectl" delete
+}
+volumes() { kubectl get pv -o 'jsonpath={range .items[*]}{.spec.storageClassName}{"\n"}{end}'; }
+
 uninstall() {
 	local of
 	if wanted cinder-iscsi; then
@@ -97,7 +109,7 @@ taint() {
 put_back() {
 	trap - EXIT
 	[ -z "${SSHD:-}" ] || kill "$SSHD" 2> /dev/null || true
-	{ taint && uninstall; } > "$OUT/end.log" 2>&1 ||
+	{ taint && clean_up && uninstall; } > "$OUT/end.log" 2>&1 ||
 		die "could not put everything back: see $OUT/end.log"
 }
 
