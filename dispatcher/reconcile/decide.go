@@ -187,5 +187,5 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	}
 	p.cleanUp(s, provisions...)
 	// A claim that waits for another provisioner comes back with its class, of which the claim itself says nothing.
-	p.Forget = len(provisions) == 0 && !(s.ClaimLives() && s.Claim.Spec.VolumeName == "")
+	p.Forget = len(provisions) == 0 && (!s.ClaimLives() || s.Claim.Spec.VolumeName != "")
 }

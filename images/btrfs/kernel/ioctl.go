@@ -53,9 +53,11 @@ type volumeArgs struct {
 
 // inherit is struct btrfs_qgroup_inherit with one group.
 type inherit struct {
-	flags, groups, referenced, exclusive uint64
-	limit                                limit
-	group                                uint64
+	_      uint64
+	groups uint64
+	_, _   uint64
+	_      limit
+	group  uint64
 }
 
 // limit is struct btrfs_qgroup_limit.
