@@ -12,7 +12,7 @@ IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
 SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/flexctl/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
 # Templates become scripts when flexctl new fills them in.
-SCRIPTS   = $(shell $(FILES) ':!*.md' ':!cmd/flexctl/templates' | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
+SCRIPTS   = $(shell $(FILES) ':!*.md' ':!*.go' ':!cmd/flexctl/templates' | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
