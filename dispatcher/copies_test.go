@@ -30,7 +30,7 @@ func (p tenants) dispatch() (stop func()) { return p.dispatchWith(prometheus.New
 
 func (p tenants) dispatchWith(registry *prometheus.Registry) (stop func()) {
 	ctx, cancel := context.WithCancel(klog.NewContext(p.t.Context(), klog.New(nil)))
-	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.server, QPS: 500, Burst: 1000,
+	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.api, QPS: 500, Burst: 1000,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
 	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
 		Pods: podspec.Cluster{Namespace: "ns", KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
@@ -52,7 +52,8 @@ func inBubble(t *testing.T, test func(p tenants)) {
 	utilruntime.ErrorHandlers = nil // the default ones wait for a clock outside of the bubble
 	defer func() { utilruntime.ErrorHandlers = handlers }()
 	synctest.Test(t, func(t *testing.T) {
-		test(tenants{t: t, server: apiserver.New(), ran: map[string]*corev1.Pod{}})
+		server := apiserver.New()
+		test(tenants{t: t, server: server, api: server, ran: map[string]*corev1.Pod{}})
 		time.Sleep(time.Hour) // for timers to come to their ends
 	})
 }

@@ -101,7 +101,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 
 // Run works until ctx ends, and returns when nothing of it runs any more.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	defer d.recorder.Start(ctx, d.options.Events)()
+	defer d.recorder.Start(ctx, d.options.Events, d.controller.SayAgain)()
 	if err := d.controller.Listen(); err != nil {
 		return err
 	}

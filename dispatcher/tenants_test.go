@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"net/http"
 	"path"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,8 @@ type tenants struct {
 	server *apiserver.Server
 	// ran are the pods that ran, by name, where somebody wants to know.
 	ran map[string]*corev1.Pod
+	// api is what dispatchers talk to.
+	api http.RoundTripper
 }
 
 func (p tenants) create(resource string, o apiserver.Object) {

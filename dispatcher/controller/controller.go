@@ -59,6 +59,19 @@ func New(o Options) *Controller {
 	return c
 }
 
+// sayAgainAfter is when what a lost event was about is looked at again.
+const sayAgainAfter = time.Minute
+
+// SayAgain asks for a look at a claim, or at the class of a ConfigMap, of which an event was lost. Either may be empty.
+func (c *Controller) SayAgain(claimUID, configMap string) {
+	if claimUID != "" {
+		c.queue.RequeueAfter(claimUID, sayAgainAfter)
+	}
+	if cm := c.Cache.ConfigMap(configMap); cm != nil {
+		c.judging.AddAfter(configmaps.ClassName(cm), sayAgainAfter)
+	}
+}
+
 // ReconcileAll asks for a look at everything that is going on.
 func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 

@@ -39,6 +39,9 @@ type claimMemory struct {
 	released types.UID
 	// deleted is a volume that was deleted, which the cache may not show yet.
 	deleted types.UID
+	// repaired is a volume that was repaired, and repairedAt when.
+	repaired   types.UID
+	repairedAt time.Time
 	// rescheduled is the pod after whose failure the scheduler was asked for another node.
 	rescheduled types.UID
 	// expected is a pod that was created and that the cache has not shown yet.

@@ -71,6 +71,9 @@ func (c *Controller) observeSource(s *snapshot.Snapshot) {
 func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 	m := c.memory.claim(s.UID)
 	s.Wanted, s.Rescheduled = m.wanted, m.rescheduled
+	if s.Repaired = (time.Time{}); s.Volume != nil && s.Volume.UID == m.repaired {
+		s.Repaired = m.repairedAt
+	}
 	s.Released = s.Volume != nil && s.Volume.UID == m.released && snapshot.AwaitsDeletion(s.Volume)
 }
 

@@ -90,7 +90,9 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 	for _, action := range p.Actions {
 		switch a := action.(type) {
 		case reconcile.RepairVolume:
-			err = c.writer.RepairVolume(ctx, s.Volume, a.Patch)
+			if err = c.writer.RepairVolume(ctx, s.Volume, a.Patch); err == nil {
+				c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
+			}
 		case reconcile.SetCloneOf:
 			err = c.writer.SetCloneOf(ctx, s.Claim, a.Source)
 		case reconcile.SetCapacity:

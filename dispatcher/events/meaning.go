@@ -110,7 +110,7 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The admission policies that keep a provisioner from creating other volumes than its own are missing, not as shipped, or not enforced. No pod is created meanwhile. The message names the policy, and the path of what differs.",
 		Do:    "apply your installation again (`deploy/base` has them), and put rules of your own into a policy of your own. To do without, start the dispatcher with `--insecure-without-policies`."},
 	ReasonVolumeMended: {Warning: true, On: "claim",
-		Means: "A pod created a volume that lacked the annotations or the finalizer by which its storage is removed one day, or that had other annotations than the dispatcher gave it, or another reclaim policy than its class. The dispatcher repaired it. After an upgrade from a version without `flex-provisioner.io/record`, pods that were running then cause it once.",
+		Means: "A pod created a volume that lacked the annotations or the finalizer by which its storage is removed one day, or that had other annotations than the dispatcher gave it, or another reclaim policy than its class. The dispatcher repaired it. After an upgrade from a version without `flex-provisioner.io/record`, pods that were running then cause it once. Where somebody undoes the repair, it is made again every 10 s.",
 		Do:    "let the provisioner use `flexctl create-pv` or the whole `volume.yaml`."},
 	ReasonVolumeMismatch: {Warning: true, On: "claim",
 		Means: "A pod created a volume that Kubernetes will not bind: too small, or of another class, mode or claim. Unless the volume is bound to something, its storage is removed and the claim is tried again.",

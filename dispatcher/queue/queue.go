@@ -141,7 +141,10 @@ func (q *Queue) placeOf(uid string) (namespace string, fresh bool) {
 }
 
 // Requeue asks for a look at a claim that is known.
-func (q *Queue) Requeue(uid string) {
+func (q *Queue) Requeue(uid string) { q.RequeueAfter(uid, 0) }
+
+// RequeueAfter asks for a look after a while at a claim that is known.
+func (q *Queue) RequeueAfter(uid string, after time.Duration) {
 	q.mu.Lock()
 	it, ok := q.items[uid]
 	if !ok {
@@ -150,7 +153,7 @@ func (q *Queue) Requeue(uid string) {
 	}
 	work := q.class(it.class).work
 	q.mu.Unlock()
-	work.Add(uid)
+	work.AddAfter(uid, after)
 }
 
 // RequeueAll asks for a look at everything.

@@ -2,6 +2,7 @@ package reconcile
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -23,6 +24,7 @@ func Decide(s *snapshot.Snapshot) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
 	p.cleanUpRetained(s)
 	p.Forget = p.Forget && len(s.Retained) == 0
+	p.spaceRepairs(s)
 	return p
 }
 
@@ -114,6 +116,18 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 		p.say(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
 	}
 	return faults
+}
+
+// repairPeriod is how often a volume is repaired at most. Somebody else may undo each repair, and both changes lead to another look.
+const repairPeriod = 10 * time.Second
+
+// spaceRepairs puts the plan's actions off where the volume was repaired a moment ago. The cache may not show that yet, which its
+// arrival ends.
+func (p *Plan) spaceRepairs(s *snapshot.Snapshot) {
+	_, repairs := Find[RepairVolume](*p)
+	if ago := s.Now.Sub(s.Repaired); repairs && ago >= 0 && ago < repairPeriod {
+		p.Defer(s.Repaired.Add(repairPeriod))
+	}
 }
 
 // served is for a volume that can serve: its attempts are cleaned up, and its claim may want it larger.

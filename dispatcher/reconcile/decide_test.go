@@ -135,6 +135,31 @@ func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
 	return claim
 }
 
+// TestRepairsAreSpaced: a volume whose repair somebody undoes each time is not written to without end, and its pods stay as long.
+func TestRepairsAreSpaced(t *testing.T) {
+	const repairs = "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 3, clean up prov-0"
+	for name, c := range map[string]struct {
+		repaired time.Time
+		want     string
+	}{
+		"never repaired":               {time.Time{}, repairs},
+		"repaired a second ago":        {noon.Add(-time.Second), "tell claim VolumeMended, tell claim ProvisioningSucceeded, look in 9s"},
+		"repaired ten seconds ago":     {noon.Add(-repairPeriod), repairs},
+		"repaired by a clock in haste": {noon.Add(time.Hour), repairs},
+	} {
+		s := scene{claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}}.snapshot()
+		s.Repaired = c.repaired
+		if got := describe(Decide(s)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+	s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
+	s.Repaired = noon
+	if got := describe(Decide(s)); got != "tell claim ProvisioningSucceeded, clean up prov-0" {
+		t.Errorf("a volume that lacks nothing: %s", got)
+	}
+}
+
 // TestDeadlineSaysLog: what a pod printed last is what it waits for. It is told once, while the pod may still run.
 func TestDeadlineSaysLog(t *testing.T) {
 	if events := Decide(scene{pods: []string{"prov-0 hanging"}}.snapshot()).Events; len(events) != 1 || !events[0].WithPodLog {

@@ -58,6 +58,9 @@ const (
 	// correlated is how many events client-go remembers, to count repetitions instead of writing them. Its default of 4096 costs
 	// 5 MB, and the dispatcher says nothing twice.
 	correlated = 512
+	// perSecond is how many events of one object client-go writes in the long run, and drops the others. It is more than are lost and
+	// said again. Its default is one in five minutes.
+	perSecond = 1.0 / 30
 )
 
 // New makes a recorder.
@@ -65,10 +68,12 @@ func New(metrics *Metrics) *Recorder {
 	return &Recorder{Metrics: metrics, claims: map[string]*said{}, configMaps: map[string]*said{}, protected: map[string]protection{}}
 }
 
-// Start lets events be written in the background until stop is called.
-func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface) (stop func()) {
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{LRUCacheSize: correlated}))
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)})
+// Start lets events be written in the background until stop is called. Of an event that was lost, again is told the claim that it
+// was about, or the ConfigMap by its name, so that it is looked at again after a while. What was said of it is forgotten by then.
+func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface, again func(claimUID, configMap string)) (stop func()) {
+	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{LRUCacheSize: correlated, QPS: perSecond}))
+	broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)},
+		func(about corev1.ObjectReference) { r.lost(about, again) }})
 	r.StartWith(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "flex-provisioner"}), klog.FromContext(ctx))
 	return broadcaster.Shutdown
 }

@@ -52,6 +52,8 @@ type Snapshot struct {
 	Released bool
 	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
 	Rescheduled types.UID
+	// Repaired is when this dispatcher repaired the volume last, or zero.
+	Repaired time.Time
 	// PodMissed says that a pod came and went which the cache never showed.
 	PodMissed bool
 	// Confirmed is when the API server was last asked for all that a new pod relies on; zero where it was not.

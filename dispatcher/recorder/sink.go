@@ -1,0 +1,74 @@
+package recorder
+
+import (
+	"errors"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// sink tells which events are lost. client-go writes an event again for two minutes where no answer came. Where the API server
+// answered with an error it gives the event up, although that may be over in a moment. To try again here would hold up the events
+// that come after it.
+type sink struct {
+	record.EventSink
+	lost func(about corev1.ObjectReference)
+}
+
+func (s sink) Create(event *corev1.Event) (*corev1.Event, error) {
+	written, err := s.EventSink.Create(event)
+	s.check(event, err)
+	return written, err
+}
+
+func (s sink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
+	written, err := s.EventSink.Patch(event, data)
+	s.check(event, err)
+	return written, err
+}
+
+func (s sink) check(event *corev1.Event, err error) {
+	if passes(err) {
+		s.lost(event.InvolvedObject)
+	}
+}
+
+// passes says that the API server answered with an error that may be over soon. What it refuses, it would refuse again.
+func passes(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return false
+	}
+	code := status.Status().Code
+	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || apierrors.IsConflict(err)
+}
+
+// lost forgets what was said of an object of which an event was lost, so that it is said again if it is still true. Of a claim that is
+// forgotten nothing is.
+func (r *Recorder) lost(about corev1.ObjectReference, again func(claimUID, configMap string)) {
+	uid, configMap := "", ""
+	switch about.Kind {
+	case "PersistentVolumeClaim":
+		uid = string(about.UID)
+	case "PersistentVolume":
+		uid, _ = podspec.ClaimUIDOf(about.Name)
+	case "Pod":
+		_, uid, _, _ = podspec.ParseName(about.Name)
+	case "ConfigMap":
+		configMap = about.Name
+	}
+	r.mu.Lock()
+	known := r.claims[uid]
+	if known != nil {
+		known.keys = nil
+	}
+	delete(r.configMaps, configMap)
+	r.mu.Unlock()
+	if known != nil || configMap != "" {
+		again(uid, configMap)
+	}
+}
