@@ -94,7 +94,7 @@ func (p provisioner) ensureQuota(d *disk) error {
 	on, err := d.HasSimpleQuota()
 	switch {
 	case errors.Is(err, kernel.ErrOtherQuota):
-		return sdk.Refuse(fmt.Errorf("%s on node %s has quotas of the older kind, by which an application could exceed its size: run \"btrfs quota disable %s\", and simple quotas are turned on",
+		return sdk.Refuse(fmt.Errorf("%s on node %s has quotas of the older kind, which leave out what an application has in subvolumes of its own: run \"btrfs quota disable %s\", and simple quotas are turned on",
 			d.root, p.node, d.root))
 	case err != nil || on:
 		return err

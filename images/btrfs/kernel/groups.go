@@ -16,7 +16,7 @@ const Level = 26220
 const numberBits = 48
 
 // Group is a quota group of the level. What is written to its members counts for it. With simple quotas a subvolume that is made inside
-// a member is a member too.
+// a member is a member too, unless its maker names other groups, or none (BTRFS_SUBVOL_QGROUP_INHERIT). The kernel lets any user do so.
 type Group struct {
 	// Limited says that the members together may have Limit bytes and no more.
 	Limited bool

@@ -18,8 +18,8 @@ import (
 // ErrNoBtrfs says that a directory is on another file system.
 var ErrNoBtrfs = errors.New("not on a btrfs file system")
 
-// ErrOtherQuota says that a file system has quotas of another kind. These do not hold what an application puts into a subvolume that
-// it makes inside its own.
+// ErrOtherQuota says that a file system has quotas of another kind. By these, no subvolume that an application makes inside its own
+// counts for the group of its own. By simple ones it does unless the application says otherwise.
 var ErrOtherQuota = errors.New("the file system has quotas, but not simple ones")
 
 // FS is a directory of a btrfs file system, in which subvolumes are made. Close it.
