@@ -10,12 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"unsafe"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -171,70 +169,6 @@ func TestSizesHold(t *testing.T) {
 	if _, err := os.Lstat(d.dir(1)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the volume is there after its delete: %v", err)
 	}
-}
-
-// An application without privileges chooses the groups of a subvolume that it makes. The image cannot prevent it, and README.md says
-// so. If a kernel refuses it, this fails: then sizes hold against intent too, and README.md and docs/security.md can say that.
-func TestSizesHoldAgainstAccidentsAlone(t *testing.T) {
-	d := newDisk(t, "btrfs", newServer(t))
-	want(t, "provision", d.provision(t, 1, 20*mebi), "")
-	want(t, "provision", d.provision(t, 2, 40*mebi), "")
-	other, err := groupOf("pvc-" + uid(2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := createAsApplication(d.dir(1), "outside"); err != nil {
-		t.Fatalf("a subvolume without groups: %v", err)
-	}
-	if err := createAsApplication(d.dir(1), "others", other); err != nil {
-		t.Fatalf("a subvolume in the group of another volume: %v", err)
-	}
-	if got := write(t, d.dir(1)+"/outside/data", 60*mebi); got != 60*mebi {
-		t.Errorf("a subvolume without groups took %d bytes", got)
-	}
-	if got := write(t, d.dir(1)+"/others/data", 60*mebi); got > 40*mebi || got < 38*mebi {
-		t.Errorf("a subvolume in the group of a volume of 40Mi took %d bytes", got)
-	}
-	if got := write(t, d.dir(2)+"/data", 20*mebi); got > mebi {
-		t.Errorf("the other volume took %d bytes", got)
-	}
-	want(t, "delete of the other volume", d.delete(t, 2), "")
-	want(t, "delete", d.delete(t, 1), "")
-	if _, err := os.Lstat(d.dir(1)); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the volume is there after its delete: %v", err)
-	}
-}
-
-// createAsApplication makes a subvolume in a directory as a user without privileges, with the groups and no others.
-func createAsApplication(dir, name string, groups ...uint64) error {
-	root, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	// struct btrfs_qgroup_inherit, and struct btrfs_ioctl_vol_args_v2 with it.
-	inherit := append([]uint64{0, uint64(len(groups)), 0, 0, 0, 0, 0, 0, 0}, groups...)
-	args := struct {
-		fd, transaction, flags, size uint64
-		inherit                      *uint64
-		_                            [2]uint64
-		name                         [4040]byte
-	}{flags: 1 << 2, size: uint64(8 * len(inherit)), inherit: &inherit[0]}
-	copy(args.name[:], name)
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlock it: the thread ends with its user
-		if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, ^uintptr(0), 65534, ^uintptr(0)); errno != 0 {
-			done <- errno
-			return
-		}
-		if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, root.Fd(), 0x50009418, uintptr(unsafe.Pointer(&args))); errno != 0 {
-			done <- errno
-			return
-		}
-		done <- nil
-	}()
-	return <-done
 }
 
 func TestRoom(t *testing.T) {

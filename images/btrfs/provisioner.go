@@ -199,9 +199,8 @@ func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *core
 		}
 	}
 	if subvolume != nil {
-		id := subvolume.ID
 		subvolume.Close()
-		if err := d.Destroy(id); err != nil {
+		if err := d.Destroy(request.VolumeName); err != nil {
 			return err
 		}
 	}
