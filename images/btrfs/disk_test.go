@@ -243,12 +243,19 @@ func TestForeign(t *testing.T) {
 
 func TestWrongDisk(t *testing.T) {
 	ext4 := newDisk(t, "ext4", newServer(t))
-	want(t, "provision", ext4.provision(t, 1, mebi), "69 ROOT on node node-1 is not btrfs; is its disk mounted?")
-	want(t, "delete", ext4.delete(t, 1), "75 ROOT on node node-1 is not btrfs; is its disk mounted?")
+	want(t, "provision", ext4.provision(t, 1, mebi), "69 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
+	want(t, "delete", ext4.delete(t, 1), "75 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
 	gone := testDisk{t.TempDir() + "/gone", ext4.server}
 	want(t, "provision", gone.provision(t, 1, mebi), `69 node node-1 has no directory ROOT; does key "host-path" name it?`)
 	want(t, "delete", gone.delete(t, 1), `75 node node-1 has no directory ROOT; does key "host-path" name it?`)
 	fresh := newDisk(t, "btrfs", ext4.server)
+	// The kubelet makes a directory where none is.
+	made := testDisk{fresh.root + "/made", ext4.server}
+	if err := os.Mkdir(made.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "provision", made.provision(t, 1, mebi), "69 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
+	want(t, "delete", made.delete(t, 1), "75 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
 	want(t, "delete", fresh.delete(t, 1), "75 ROOT on node node-1 has no quotas, so no volume was made there; is its disk mounted?")
 	run(t, "btrfs", "quota", "enable", fresh.root)
 	want(t, "provision", fresh.provision(t, 1, mebi), `64 ROOT on node node-1 has quotas of the older kind, which leave out what an application has in subvolumes of its own: run "btrfs quota disable ROOT", and simple quotas are turned on`)

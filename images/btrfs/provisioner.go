@@ -44,7 +44,7 @@ func (p provisioner) open(request sdk.Request) (*disk, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, sdk.NotHere(fmt.Errorf("node %s has no directory %s; does key \"host-path\" name it?", p.node, s.root))
 	case errors.Is(err, kernel.ErrNoBtrfs):
-		return nil, sdk.NotHere(fmt.Errorf("%s on node %s is not btrfs; is its disk mounted?", s.root, p.node))
+		return nil, sdk.NotHere(fmt.Errorf("%s on node %s is not the root of a btrfs file system; is its disk mounted?", s.root, p.node))
 	case err != nil:
 		return nil, fmt.Errorf("node %s: %w", p.node, err)
 	}
