@@ -190,6 +190,20 @@ func TestRoom(t *testing.T) {
 	want(t, "the second in the room of the first", d.provision(t, 2, 300*mebi), "")
 }
 
+// The audit prints btrfs subvolume delete.
+func TestRoomOfRemoved(t *testing.T) {
+	d := newDisk(t, "btrfs", newServer(t))
+	run(t, "mount", "-o", "remount,commit=1", d.root) // the kernel frees what is deleted every so many seconds
+	want(t, "the first", d.provision(t, 1, 200*mebi), "")
+	want(t, "the second", d.provision(t, 2, 100*mebi), "")
+	run(t, "btrfs", "subvolume", "delete", d.dir(1))
+	run(t, "btrfs", "subvolume", "sync", d.root)
+	want(t, "expand into the room of the first", d.expand(t, 2, 100*mebi, 300*mebi), "")
+	run(t, "btrfs", "subvolume", "delete", d.dir(2))
+	run(t, "btrfs", "subvolume", "sync", d.root)
+	want(t, "the third in the room of the second", d.provision(t, 3, 300*mebi), "")
+}
+
 func TestAgain(t *testing.T) {
 	d := newDisk(t, "btrfs", newServer(t))
 	var group sync.WaitGroup

@@ -127,7 +127,6 @@ func (d *disk) own(name string) (*kernel.Subvolume, error) {
 
 // create makes the subvolume if there is room for it.
 func (p provisioner) create(d *disk, request sdk.Request) (*kernel.Subvolume, error) {
-	d.removeEmptyGroups()
 	size := uint64(request.SizeBytes)
 	if !d.groups[d.group].Limited { // as an attempt that was killed has left it
 		room, err := d.room()
@@ -164,16 +163,24 @@ func (p provisioner) fill(d *disk, request sdk.Request) error {
 }
 
 func (d *disk) room() (uint64, error) {
+	d.removeEmptyGroups()
 	size, free, err := d.Space()
 	return roomIn(size, free, d.groups), err
 }
 
 // removeEmptyGroups removes the groups of deleted volumes. Right after a delete they still have members, which the kernel removes
-// when it has freed their space. What cannot be removed now is left to the next claim.
+// when it has freed their space. What cannot be removed now is left to the next claim. A group has its limit still if somebody else
+// deleted the subvolume, or if the volume was never made. Whoever makes a volume has the lock until it is a member.
 func (d *disk) removeEmptyGroups() {
 	for id, group := range d.groups {
-		if !group.Limited && len(group.Members) == 0 && d.RemoveGroup(id) == nil {
+		if id == d.group || len(group.Members) > 0 {
+			continue
+		}
+		if d.RemoveGroup(id) == nil {
 			delete(d.groups, id)
+		} else if group.Limited && d.ClearLimit(id) == nil {
+			group.Limited = false
+			d.groups[id] = group
 		}
 	}
 }
