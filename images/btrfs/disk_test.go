@@ -309,7 +309,10 @@ func TestClone(t *testing.T) {
 	if info, err := os.Stat(d.dir(2) + "/data"); err != nil || info.Size() != 20*mebi {
 		t.Errorf("the clone has no data: %v", err)
 	}
+	run(t, "btrfs", "subvolume", "create", d.dir(8))
 	request = d.request(contract.Provision, 3, 60*mebi)
+	request.Source = &contract.Source{VolumeName: "pvc-" + uid(8)}
+	want(t, "clone of what is not ours", d.ask(t, request, sdktest.Skeleton(request)), "1 ROOT/pvc-"+uid(8)+" is not ours; move it out of the way")
 	request.Source = &contract.Source{VolumeName: "pvc-" + uid(9)}
 	want(t, "clone of what is elsewhere", d.ask(t, request, sdktest.Skeleton(request)), "1 node node-1 has no volume pvc-"+uid(9)+" to clone: a clone has to be on the node of its source")
 	want(t, "undo", d.undo(t, 3), "")

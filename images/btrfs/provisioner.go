@@ -109,14 +109,18 @@ func (p provisioner) ensureQuota(d *disk) error {
 	return err
 }
 
-// own opens the volume's subvolume, and proves that it is the volume's: it is a member of its group. The error is os.ErrNotExist if
+// own opens a volume's subvolume, and proves that it is the volume's: it is a member of its group. The error is os.ErrNotExist if
 // there is nothing of the name.
 func (d *disk) own(name string) (*kernel.Subvolume, error) {
+	group, err := groupOf(name)
+	if err != nil {
+		return nil, err
+	}
 	subvolume, err := d.Subvolume(name)
 	if err != nil && !errors.Is(err, kernel.ErrNoSubvolume) {
 		return nil, err
 	}
-	if err == nil && d.groups[d.group].Members[subvolume.ID] {
+	if err == nil && d.groups[group].Members[subvolume.ID] {
 		return subvolume, nil
 	}
 	if err == nil {
@@ -151,7 +155,7 @@ func (p provisioner) fill(d *disk, request sdk.Request) error {
 	if request.Source == nil {
 		return d.CreateSubvolume(request.VolumeName, d.group)
 	}
-	source, err := d.Subvolume(request.Source.VolumeName)
+	source, err := d.own(request.Source.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("node %s has no volume %s to clone: a clone has to be on the node of its source", p.node, request.Source.VolumeName)
 	}
@@ -280,8 +284,7 @@ func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage
 	names, err := d.Names()
 	var storage []sdk.Storage
 	for _, name := range names {
-		var other error
-		if d.group, other = groupOf(name); other != nil {
+		if _, other := groupOf(name); other != nil {
 			continue
 		}
 		if subvolume, err := d.own(name); err == nil {
