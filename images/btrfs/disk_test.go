@@ -190,6 +190,20 @@ func TestRoom(t *testing.T) {
 	want(t, "the second in the room of the first", d.provision(t, 2, 300*mebi), "")
 }
 
+// The audit prints btrfs subvolume delete.
+func TestRoomOfRemoved(t *testing.T) {
+	d := newDisk(t, "btrfs", newServer(t))
+	run(t, "mount", "-o", "remount,commit=1", d.root) // the kernel frees what is deleted every so many seconds
+	want(t, "the first", d.provision(t, 1, 200*mebi), "")
+	want(t, "the second", d.provision(t, 2, 100*mebi), "")
+	run(t, "btrfs", "subvolume", "delete", d.dir(1))
+	run(t, "btrfs", "subvolume", "sync", d.root)
+	want(t, "expand into the room of the first", d.expand(t, 2, 100*mebi, 300*mebi), "")
+	run(t, "btrfs", "subvolume", "delete", d.dir(2))
+	run(t, "btrfs", "subvolume", "sync", d.root)
+	want(t, "the third in the room of the second", d.provision(t, 3, 300*mebi), "")
+}
+
 func TestAgain(t *testing.T) {
 	d := newDisk(t, "btrfs", newServer(t))
 	var group sync.WaitGroup
@@ -243,15 +257,22 @@ func TestForeign(t *testing.T) {
 
 func TestWrongDisk(t *testing.T) {
 	ext4 := newDisk(t, "ext4", newServer(t))
-	want(t, "provision", ext4.provision(t, 1, mebi), "69 ROOT on node node-1 is not btrfs; is its disk mounted?")
-	want(t, "delete", ext4.delete(t, 1), "75 ROOT on node node-1 is not btrfs; is its disk mounted?")
+	want(t, "provision", ext4.provision(t, 1, mebi), "69 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
+	want(t, "delete", ext4.delete(t, 1), "75 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
 	gone := testDisk{t.TempDir() + "/gone", ext4.server}
 	want(t, "provision", gone.provision(t, 1, mebi), `69 node node-1 has no directory ROOT; does key "host-path" name it?`)
 	want(t, "delete", gone.delete(t, 1), `75 node node-1 has no directory ROOT; does key "host-path" name it?`)
 	fresh := newDisk(t, "btrfs", ext4.server)
+	// The kubelet makes a directory where none is.
+	made := testDisk{fresh.root + "/made", ext4.server}
+	if err := os.Mkdir(made.root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "provision", made.provision(t, 1, mebi), "69 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
+	want(t, "delete", made.delete(t, 1), "75 ROOT on node node-1 is not the root of a btrfs file system; is its disk mounted?")
 	want(t, "delete", fresh.delete(t, 1), "75 ROOT on node node-1 has no quotas, so no volume was made there; is its disk mounted?")
 	run(t, "btrfs", "quota", "enable", fresh.root)
-	want(t, "provision", fresh.provision(t, 1, mebi), `64 ROOT on node node-1 has quotas of the older kind, by which an application could exceed its size: run "btrfs quota disable ROOT", and simple quotas are turned on`)
+	want(t, "provision", fresh.provision(t, 1, mebi), `64 ROOT on node node-1 has quotas of the older kind, which leave out what an application has in subvolumes of its own: run "btrfs quota disable ROOT", and simple quotas are turned on`)
 	other := fresh.request(contract.Delete, 1, 0)
 	volume := sdktest.Skeleton(other)
 	volume.Spec.NodeAffinity = sdk.NodeAffinity(corev1.LabelHostname, "node-2")
@@ -288,7 +309,10 @@ func TestClone(t *testing.T) {
 	if info, err := os.Stat(d.dir(2) + "/data"); err != nil || info.Size() != 20*mebi {
 		t.Errorf("the clone has no data: %v", err)
 	}
+	run(t, "btrfs", "subvolume", "create", d.dir(8))
 	request = d.request(contract.Provision, 3, 60*mebi)
+	request.Source = &contract.Source{VolumeName: "pvc-" + uid(8)}
+	want(t, "clone of what is not ours", d.ask(t, request, sdktest.Skeleton(request)), "1 ROOT/pvc-"+uid(8)+" is not ours; move it out of the way")
 	request.Source = &contract.Source{VolumeName: "pvc-" + uid(9)}
 	want(t, "clone of what is elsewhere", d.ask(t, request, sdktest.Skeleton(request)), "1 node node-1 has no volume pvc-"+uid(9)+" to clone: a clone has to be on the node of its source")
 	want(t, "undo", d.undo(t, 3), "")

@@ -1,5 +1,5 @@
 // Command btrfs is the provisioner that makes volumes of a fixed size on the disks of nodes: subvolumes of a btrfs file system, each
-// with a quota that holds. README.md is for those who set it up.
+// with a quota. README.md is for those who set it up.
 package main
 
 import (

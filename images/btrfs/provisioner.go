@@ -44,7 +44,7 @@ func (p provisioner) open(request sdk.Request) (*disk, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, sdk.NotHere(fmt.Errorf("node %s has no directory %s; does key \"host-path\" name it?", p.node, s.root))
 	case errors.Is(err, kernel.ErrNoBtrfs):
-		return nil, sdk.NotHere(fmt.Errorf("%s on node %s is not btrfs; is its disk mounted?", s.root, p.node))
+		return nil, sdk.NotHere(fmt.Errorf("%s on node %s is not the root of a btrfs file system; is its disk mounted?", s.root, p.node))
 	case err != nil:
 		return nil, fmt.Errorf("node %s: %w", p.node, err)
 	}
@@ -94,7 +94,7 @@ func (p provisioner) ensureQuota(d *disk) error {
 	on, err := d.HasSimpleQuota()
 	switch {
 	case errors.Is(err, kernel.ErrOtherQuota):
-		return sdk.Refuse(fmt.Errorf("%s on node %s has quotas of the older kind, by which an application could exceed its size: run \"btrfs quota disable %s\", and simple quotas are turned on",
+		return sdk.Refuse(fmt.Errorf("%s on node %s has quotas of the older kind, which leave out what an application has in subvolumes of its own: run \"btrfs quota disable %s\", and simple quotas are turned on",
 			d.root, p.node, d.root))
 	case err != nil || on:
 		return err
@@ -109,14 +109,18 @@ func (p provisioner) ensureQuota(d *disk) error {
 	return err
 }
 
-// own opens the volume's subvolume, and proves that it is the volume's: it is a member of its group. The error is os.ErrNotExist if
+// own opens a volume's subvolume, and proves that it is the volume's: it is a member of its group. The error is os.ErrNotExist if
 // there is nothing of the name.
 func (d *disk) own(name string) (*kernel.Subvolume, error) {
+	group, err := groupOf(name)
+	if err != nil {
+		return nil, err
+	}
 	subvolume, err := d.Subvolume(name)
 	if err != nil && !errors.Is(err, kernel.ErrNoSubvolume) {
 		return nil, err
 	}
-	if err == nil && d.groups[d.group].Members[subvolume.ID] {
+	if err == nil && d.groups[group].Members[subvolume.ID] {
 		return subvolume, nil
 	}
 	if err == nil {
@@ -127,7 +131,6 @@ func (d *disk) own(name string) (*kernel.Subvolume, error) {
 
 // create makes the subvolume if there is room for it.
 func (p provisioner) create(d *disk, request sdk.Request) (*kernel.Subvolume, error) {
-	d.removeEmptyGroups()
 	size := uint64(request.SizeBytes)
 	if !d.groups[d.group].Limited { // as an attempt that was killed has left it
 		room, err := d.room()
@@ -152,7 +155,7 @@ func (p provisioner) fill(d *disk, request sdk.Request) error {
 	if request.Source == nil {
 		return d.CreateSubvolume(request.VolumeName, d.group)
 	}
-	source, err := d.Subvolume(request.Source.VolumeName)
+	source, err := d.own(request.Source.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("node %s has no volume %s to clone: a clone has to be on the node of its source", p.node, request.Source.VolumeName)
 	}
@@ -164,16 +167,24 @@ func (p provisioner) fill(d *disk, request sdk.Request) error {
 }
 
 func (d *disk) room() (uint64, error) {
+	d.removeEmptyGroups()
 	size, free, err := d.Space()
 	return roomIn(size, free, d.groups), err
 }
 
 // removeEmptyGroups removes the groups of deleted volumes. Right after a delete they still have members, which the kernel removes
-// when it has freed their space. What cannot be removed now is left to the next claim.
+// when it has freed their space. What cannot be removed now is left to the next claim. A group has its limit still if somebody else
+// deleted the subvolume, or if the volume was never made. Whoever makes a volume has the lock until it is a member.
 func (d *disk) removeEmptyGroups() {
 	for id, group := range d.groups {
-		if !group.Limited && len(group.Members) == 0 && d.RemoveGroup(id) == nil {
+		if id == d.group || len(group.Members) > 0 {
+			continue
+		}
+		if d.RemoveGroup(id) == nil {
 			delete(d.groups, id)
+		} else if group.Limited && d.ClearLimit(id) == nil {
+			group.Limited = false
+			d.groups[id] = group
 		}
 	}
 }
@@ -199,9 +210,8 @@ func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *core
 		}
 	}
 	if subvolume != nil {
-		id := subvolume.ID
 		subvolume.Close()
-		if err := d.Destroy(id); err != nil {
+		if err := d.Destroy(request.VolumeName); err != nil {
 			return err
 		}
 	}
@@ -274,8 +284,7 @@ func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage
 	names, err := d.Names()
 	var storage []sdk.Storage
 	for _, name := range names {
-		var other error
-		if d.group, other = groupOf(name); other != nil {
+		if _, other := groupOf(name); other != nil {
 			continue
 		}
 		if subvolume, err := d.own(name); err == nil {

@@ -37,6 +37,15 @@ func TestNoVolumesWithoutAllowList(t *testing.T) {
 	if _, err := lists.Update(t.Context(), empty, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	// As a fresh installation has it.
+	eventually(t, func() error {
+		return judge(createVolume(t, foo, data.Volumes["silver"]), "spec.storageClassName silver is not in foo.storageClasses of ConfigMap flex-system/flex-pv-policy")
+	})
+	table := readPrivileges(t)
+	c := privilegeCase{Pod: map[string]any{"spec": map[string]any{"hostNetwork": true}}}
+	eventually(t, func() error {
+		return judge(send(t, dispatcherToken(t), table.request(c)), "ServiceAccount unlisted is not granted host-network: to grant it, write into ConfigMap flex-system/flex-pv-policy unlisted.privileges: \"host-network\"")
+	})
 	if err := lists.Delete(t.Context(), list.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -21,8 +21,8 @@ import (
 )
 
 var (
-	silverLines   = []string{"foo.nfsExports", "foo.storageClasses", "foo.volumeTypes"}
-	hostpathLines = []string{"hostpath.hostPaths", "hostpath.pathPrefixes", "hostpath.storageClasses", "hostpath.volumeTypes"}
+	silverLines   = []string{"foo.nfsExports", "foo.privileges", "foo.storageClasses", "foo.volumeTypes"}
+	hostpathLines = []string{"hostpath.hostPaths", "hostpath.pathPrefixes", "hostpath.privileges", "hostpath.storageClasses", "hostpath.volumeTypes"}
 )
 
 // The base and two classes are three field managers' and come in any order, the base is upgraded, and a class goes: all else stays.

@@ -16,7 +16,7 @@ const Level = 26220
 const numberBits = 48
 
 // Group is a quota group of the level. What is written to its members counts for it. With simple quotas a subvolume that is made inside
-// a member is a member too.
+// a member is a member too, unless its maker names other groups, or none (BTRFS_SUBVOL_QGROUP_INHERIT). The kernel lets any user do so.
 type Group struct {
 	// Limited says that the members together may have Limit bytes and no more.
 	Limited bool
@@ -77,6 +77,27 @@ func (fs *FS) limit(group uint64, l limit) error {
 		limit limit
 	}{group, l}
 	return fs.wrap("limit quota group "+groupName(group), ioctl(fs.dir, ioctlGroupLimit, unsafe.Pointer(&args)))
+}
+
+// leaveGroups lets a subvolume that is about to be destroyed have any number of bytes.
+func (fs *FS) leaveGroups(subvolume uint64) error {
+	var groups []uint64
+	err := fs.search(treeQuota, key{subvolume, itemMember, 0}, key{subvolume, itemMember, unlimited}, func(k key, _ []byte) {
+		if k.object == subvolume && k.kind == itemMember {
+			groups = append(groups, k.offset)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		args := struct{ assign, member, group uint64 }{0, subvolume, group}
+		if err := ioctl(fs.dir, ioctlGroupAssign, unsafe.Pointer(&args)); err != nil {
+			return fs.wrap(fmt.Sprintf("take subvolume %d out of quota group %s", subvolume, groupName(group)), err)
+		}
+	}
+	// Each subvolume has a group of its own, of level 0, whose limit its maker sets.
+	return fs.limit(subvolume, limit{flags: limitReferenced | limitExclusive, referenced: unlimited, exclusive: unlimited})
 }
 
 // RemoveGroup removes a group. While it has members the error is EBUSY. A subvolume that was destroyed is one until the kernel has

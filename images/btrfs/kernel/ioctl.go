@@ -13,8 +13,11 @@ const (
 	ioctlLookup      = readWrite | 4096<<16 | 18
 	ioctlSnapshot    = write | 4096<<16 | 23
 	ioctlCreate      = write | 4096<<16 | 24
+	ioctlGetFlags    = read | 8<<16 | 25
+	ioctlSetFlags    = write | 8<<16 | 26
 	ioctlFSInfo      = read | 1024<<16 | 31
 	ioctlQuota       = readWrite | 16<<16 | 40
+	ioctlGroupAssign = write | 24<<16 | 41
 	ioctlGroupCreate = write | 16<<16 | 42
 	ioctlGroupLimit  = read | 48<<16 | 43
 	ioctlDestroy     = write | 4096<<16 | 63
@@ -28,10 +31,13 @@ const (
 const (
 	quotaEnableSimple = 4      // BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
 	limitReferenced   = 1      // BTRFS_QGROUP_LIMIT_MAX_RFER
+	limitExclusive    = 2      // BTRFS_QGROUP_LIMIT_MAX_EXCL
 	flagInherit       = 1 << 2 // BTRFS_SUBVOL_QGROUP_INHERIT
 	flagByID          = 1 << 4 // BTRFS_SUBVOL_SPEC_BY_ID
+	flagReadOnly      = 1 << 1 // BTRFS_SUBVOL_RDONLY
 	treeRoots         = 1      // BTRFS_ROOT_TREE_OBJECTID
 	treeQuota         = 8      // BTRFS_QUOTA_TREE_OBJECTID
+	itemName          = 12     // BTRFS_INODE_REF_KEY
 	itemSubvolume     = 156    // BTRFS_ROOT_REF_KEY
 	itemGroup         = 242    // BTRFS_QGROUP_INFO_KEY
 	itemLimit         = 244    // BTRFS_QGROUP_LIMIT_KEY

@@ -15,17 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoBtrfs says that a directory is on another file system.
-var ErrNoBtrfs = errors.New("not on a btrfs file system")
+// ErrNoBtrfs says that a directory is not the root of a btrfs file system or subvolume.
+var ErrNoBtrfs = errors.New("not the root of a btrfs file system")
 
-// ErrOtherQuota says that a file system has quotas of another kind. These do not hold what an application puts into a subvolume that
-// it makes inside its own.
+// ErrOtherQuota says that a file system has quotas of another kind. By these, no subvolume that an application makes inside its own
+// counts for the group of its own. By simple ones it does unless the application says otherwise.
 var ErrOtherQuota = errors.New("the file system has quotas, but not simple ones")
 
 // FS is a directory of a btrfs file system, in which subvolumes are made. Close it.
 type FS struct{ dir *os.File }
 
-// Open opens a directory. The error is ErrNoBtrfs if it is on another file system.
+// Open opens a directory. The error is ErrNoBtrfs if it is on another file system, or a mere directory of btrfs: that is what the
+// kubelet makes where no disk is mounted, on a node whose own disk is btrfs.
 func Open(root string) (*FS, error) {
 	dir, err := os.OpenFile(root, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -33,7 +34,11 @@ func Open(root string) (*FS, error) {
 	}
 	fs := &FS{dir}
 	stat, err := fs.stat()
-	if err == nil && stat.Type != unix.BTRFS_SUPER_MAGIC {
+	var inode unix.Stat_t
+	if err == nil {
+		err = fs.wrap("read the inode", unix.Fstat(int(dir.Fd()), &inode))
+	}
+	if err == nil && (stat.Type != unix.BTRFS_SUPER_MAGIC || inode.Ino != firstFree) {
 		err = fmt.Errorf("directory %s: %w", root, ErrNoBtrfs)
 	}
 	if err != nil {

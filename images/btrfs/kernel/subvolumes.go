@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ func (s *Subvolume) Chmod(mode os.FileMode) error { return s.root.Chmod(mode) }
 // Subvolume opens a subvolume by its name. Links are not followed. The error is os.ErrNotExist if the name is free, and
 // ErrNoSubvolume if it is something else's.
 func (fs *FS) Subvolume(name string) (*Subvolume, error) {
-	fd, err := unix.Openat(int(fs.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	fd, err := openDir(fs.dir, name)
 	path := fs.dir.Name() + "/" + name
 	if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: ErrNoSubvolume}
@@ -39,12 +40,17 @@ func (fs *FS) Subvolume(name string) (*Subvolume, error) {
 	if err != nil {
 		return nil, &os.PathError{Op: "open", Path: path, Err: err}
 	}
-	s := &Subvolume{root: os.NewFile(uintptr(fd), path)}
-	if s.ID, err = subvolumeID(s.root); err != nil {
-		s.Close()
+	return asSubvolume(os.NewFile(uintptr(fd), path))
+}
+
+// asSubvolume closes the file if it is no subvolume's root.
+func asSubvolume(root *os.File) (*Subvolume, error) {
+	id, err := subvolumeID(root)
+	if err != nil {
+		root.Close()
 		return nil, err
 	}
-	return s, nil
+	return &Subvolume{ID: id, root: root}, nil
 }
 
 func subvolumeID(root *os.File) (uint64, error) {
@@ -84,30 +90,141 @@ func (fs *FS) create(request uintptr, of int64, name string, group uint64) error
 	return fs.wrap("create subvolume "+name, ioctl(fs.dir, request, unsafe.Pointer(&args)))
 }
 
-// Destroy removes a subvolume with those inside it. The kernel frees its space later.
-func (fs *FS) Destroy(id uint64) error {
+// Destroy removes a subvolume of the directory with those inside it. The kernel frees its space later.
+func (fs *FS) Destroy(name string) error {
+	s, err := fs.Subvolume(name)
+	if err != nil {
+		return err
+	}
+	id := s.ID
+	s.Close()
+	if err := fs.destroyInside(id, func() (*Subvolume, error) { return fs.Subvolume(name) }); err != nil {
+		return err
+	}
+	return fs.destroy(id)
+}
+
+// destroyInside removes what is inside a subvolume. Users make subvolumes of theirs read-only, or with limits and in groups that are
+// full, and nothing is removed from such a one until that is taken away. Only a read-only one is opened.
+func (fs *FS) destroyInside(id uint64, open func() (*Subvolume, error)) error {
 	inside, err := fs.inside(id)
 	if err != nil {
 		return err
 	}
-	for _, id := range inside {
-		if err := fs.Destroy(id); err != nil {
+	for _, e := range inside {
+		err := fs.destroyInside(e.id, func() (*Subvolume, error) {
+			within, err := open()
+			if err != nil {
+				return nil, err
+			}
+			defer within.Close()
+			return fs.openInside(within, e)
+		})
+		if err != nil {
+			return err
+		}
+		if err = fs.destroyWithin(e.id, open); errors.Is(err, unix.EDQUOT) {
+			if err = fs.leaveGroups(id); err == nil {
+				err = fs.destroyWithin(e.id, open)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (fs *FS) destroyWithin(id uint64, open func() (*Subvolume, error)) error {
+	err := fs.destroy(id)
+	if errors.Is(err, unix.EROFS) {
+		if err = makeWritable(open); err == nil {
+			err = fs.destroy(id)
+		}
+	}
+	return err
+}
+
+func makeWritable(open func() (*Subvolume, error)) error {
+	s, err := open()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	var flags uint64
+	err = ioctl(s.root, ioctlGetFlags, unsafe.Pointer(&flags))
+	if err == nil {
+		flags &^= flagReadOnly
+		err = ioctl(s.root, ioctlSetFlags, unsafe.Pointer(&flags))
+	}
+	if err != nil {
+		return fmt.Errorf("make subvolume %d writable: %w", s.ID, err)
+	}
+	return nil
+}
+
+func (fs *FS) destroy(id uint64) error {
 	args := volumeArgs{flags: flagByID}
 	*(*uint64)(unsafe.Pointer(&args.name)) = id
 	return fs.wrap(fmt.Sprintf("remove subvolume %d", id), ioctl(fs.dir, ioctlDestroy, unsafe.Pointer(&args)))
 }
 
+// entry is a subvolume as another one has it: by a name in a directory.
+type entry struct {
+	id, dir uint64
+	name    string
+}
+
 // inside are the subvolumes whose names are in another.
-func (fs *FS) inside(id uint64) (ids []uint64, err error) {
-	err = fs.search(treeRoots, key{id, itemSubvolume, 0}, key{id, itemSubvolume, unlimited}, func(k key, _ []byte) {
-		if k.object == id && k.kind == itemSubvolume {
-			ids = append(ids, k.offset)
+func (fs *FS) inside(id uint64) (entries []entry, err error) {
+	err = fs.search(treeRoots, key{id, itemSubvolume, 0}, key{id, itemSubvolume, unlimited}, func(k key, data []byte) {
+		if k.object == id && k.kind == itemSubvolume { // struct btrfs_root_ref: directory, sequence, length of the name
+			entries = append(entries, entry{k.offset, binary.LittleEndian.Uint64(data), string(data[18:])})
 		}
 	})
-	return ids, err
+	return entries, err
+}
+
+// openInside opens a subvolume inside another. The names are users', of any number and length, so they are opened one by one, and
+// links are not followed.
+func (fs *FS) openInside(within *Subvolume, e entry) (*Subvolume, error) {
+	names := []string{e.name}
+	for dir := e.dir; dir != firstFree; {
+		name, parent := "", uint64(0)
+		err := fs.search(within.ID, key{dir, itemName, 0}, key{dir, itemName, unlimited}, func(k key, data []byte) {
+			if k.object == dir && k.kind == itemName { // struct btrfs_inode_ref: index, length of the name
+				name, parent = string(data[10:]), k.offset
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+		if parent == 0 {
+			return nil, fs.wrap(fmt.Sprintf("find directory %d in subvolume %d", dir, within.ID), os.ErrNotExist)
+		}
+		names, dir = append(names, name), parent
+	}
+	file := within.root
+	for _, name := range slices.Backward(names) {
+		fd, err := openDir(file, name)
+		if file != within.root {
+			file.Close()
+		}
+		if err != nil {
+			return nil, fs.wrap(fmt.Sprintf("open subvolume %d", e.id), err)
+		}
+		file = os.NewFile(uintptr(fd), name)
+	}
+	s, err := asSubvolume(file)
+	if err == nil && s.ID != e.id { // somebody has renamed it meanwhile
+		s.Close()
+		return nil, fs.wrap(fmt.Sprintf("open subvolume %d", e.id), os.ErrNotExist)
+	}
+	return s, err
+}
+
+func openDir(dir *os.File, name string) (fd int, err error) {
+	return unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
 // Names are the names in the directory, in order.
