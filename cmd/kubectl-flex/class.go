@@ -49,6 +49,9 @@ func (o *options) render(ctx context.Context, class, claimFile string, files []s
 	if len(faults) > 0 {
 		return exit{exitTrouble, errors.New(joined(faults))}
 	}
+	if nothing := m.Nothing(); nothing != "" && len(files) > 0 {
+		return exit{exitTrouble, errors.New(nothing)}
+	}
 	if err := r.podCluster(ctx); err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func newValidate(o *options) *cobra.Command {
 		Long: `Check everything that a class consists of, in files or in the cluster, and print all faults at once. Against a
 cluster, what the ConfigMap names has to exist, and the API server is asked by dry runs, also for the pod of a claim.
 The exit code is 0 if all is well, and 4 if there are faults.`,
-		Example: "  kubectl flex validate silver\n  kubectl kustomize class | kubectl flex validate -f -\n  kubectl flex validate -f class/ --offline",
+		Example: "  kubectl flex validate silver\n  kubectl kustomize examples/silver | kubectl flex validate -f -\n  kubectl flex validate -f class/ --offline",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(files)+len(args) == 0:
@@ -126,6 +129,9 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 	r, m, faults, err := o.withFiles(ctx, files, offline)
 	if err != nil {
 		return err
+	}
+	if nothing := m.Nothing(); nothing != "" && len(files) > 0 && len(faults) == 0 {
+		return exit{exitTrouble, errors.New("nothing was checked: " + nothing)}
 	}
 	r.o.Overlay(m)
 	if !offline {
@@ -159,6 +165,9 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 		}
 		if len(faults) == 0 {
 			fmt.Fprintln(o.Out, "No faults.")
+		}
+		if passed := m.PassedOver(); passed != "" {
+			fmt.Fprintln(o.ErrOut, "passed over:", passed)
 		}
 		if !offline {
 			o.unread(r.o.Unread)
