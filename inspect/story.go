@@ -72,10 +72,14 @@ func (o *Objects) StoryOf(uid string) Story {
 	}
 	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
 	if o.complete() {
-		if _, _, ok := reconcile.Delayed(s); ok && story.State.NotOurs == "" && story.State.Claim != "" {
-			story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
-			if s.Volume != nil && s.Claim == nil {
+		if failed, _, ok := reconcile.Delayed(s); ok && story.State.NotOurs == "" {
+			switch {
+			case s.Claim != nil:
+				story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
+			case s.Volume != nil:
 				story.RetryWith = "kubectl flex retry " + story.State.Volume
+			default: // another claim may have the name by now
+				story.RetryWith = "kubectl flex retry " + failed.Pod.Name
 			}
 		}
 	}

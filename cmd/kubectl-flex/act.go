@@ -21,13 +21,13 @@ import (
 
 func newRetry(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "retry CLAIM|PV",
+		Use:   "retry CLAIM|PV|POD",
 		Short: "Ask for the next attempt now",
 		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt: where that fails
 too, the delays go on growing. It takes the right to patch pods in the provisioners' namespace, and the verb administer
 on provisioners.flex-provisioner.io.`,
 		Example:           "  kubectl flex retry data",
-		Args:              args(1, 1, "the name of a claim or a volume"),
+		Args:              args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		ValidArgsFunction: o.completeNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			namespace, err := o.inNamespace()

@@ -212,6 +212,15 @@ func TestStates(t *testing.T) {
 			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 			w.pod("exp-0 running", 20)
 		},
+		"undo-of-a-gone-claim": func(w *world) {
+			gone := w.claim
+			w.claim = nil
+			w.pod("prov-2 failed", 60)
+			says(w.pod("del-5 failed", 20), "the export is mounted elsewhere")
+			again := gone.DeepCopy() // a claim of that name that has another UID
+			again.UID = "99999999-2222-4333-8444-555555555555"
+			w.more = append(w.more, again)
+		},
 		"of-another": func(w *world) { w.class.Provisioner, w.claim.Annotations = "csi.example.com", nil },
 		"bound-by-hand": func(w *world) {
 			w.claim.Spec.VolumeName, w.claim.Status.Phase = "by-hand", corev1.ClaimBound
@@ -243,6 +252,9 @@ func TestStates(t *testing.T) {
 			subject := "data"
 			if w.claim == nil {
 				subject = "pvc-" + uid
+			}
+			if name == "undo-of-a-gone-claim" {
+				subject = "del-" + uid + "-5"
 			}
 			why, whyCode := w.run("", "why", subject)
 			status, code := w.run("", "status", subject, "-o", "wide")
