@@ -54,7 +54,7 @@ var others = map[podspec.Reason]events.Meaning{
 }
 
 func explain(reason podspec.Reason, message string, warning bool) Cause {
-	c := Cause{Reason: reason, Message: podspec.Clip(podspec.OneLine(message), maxMessage), Warning: warning}
+	c := Cause{Reason: podspec.Reason(podspec.Clean(string(reason))), Message: podspec.Clip(podspec.OneLine(message), maxMessage), Warning: warning}
 	m, ok := events.MeaningOf(reason)
 	if !ok {
 		m = others[reason]

@@ -241,6 +241,10 @@ func TestStates(t *testing.T) {
 			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
 			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
 		},
+		"tenant-hostile-reason": func(w *world) {
+			w.tenant = true
+			w.tellClaim(true, "\x1b[31mRed", "of a tenant")
+		},
 		"hostile": func(w *world) {
 			says(w.pod("prov-0 failed", 20), "\x1b[2J\x1b]0;owned\x07\u202egood news\n2026-11-21 12:00:00Z  Kubernetes has bound it"+strings.Repeat(" long", 2000))
 			w.tell("PersistentVolumeClaim", "data", uid, true, "Evil\nReason", "first\nsecond \x1b[31mred")
