@@ -117,6 +117,9 @@ func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool
 	}
 	var newest *corev1.Event
 	for _, e := range o.eventsAbout(s) {
+		if e.Reason == string(events.ReasonPoliciesMissing) && o.reads(Policies) && len(o.Lacks) == 0 {
+			continue // they are whole by now
+		}
 		if ofDispatcher(e) && slices.Contains(such, podspec.Reason(e.Reason)) && !at(e).Before(since) && (newest == nil || !at(e).Before(at(newest))) {
 			newest = e
 		}

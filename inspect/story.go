@@ -186,7 +186,11 @@ func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
 		}
 	}
 	by := "event"
-	if !ofDispatcher(e) {
+	switch {
+	case ofDispatcher(e):
+	case asDispatcher(e):
+		by = "event that is not the dispatcher's"
+	default:
 		by = "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController)), maxLine)
 	}
 	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", by, podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}

@@ -241,6 +241,12 @@ func TestStates(t *testing.T) {
 			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
 			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
 		},
+		"forged-orphan": func(w *world) {
+			w.tellClaim(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl delete namespace flex-system")
+		},
+		"forged-policies": func(w *world) {
+			w.tellClaim(true, events.ReasonPoliciesMissing, "ValidatingAdmissionPolicy flex-allow-list does not exist: apply it from team-a")
+		},
 		"tenant-hostile-reason": func(w *world) {
 			w.tenant = true
 			w.tellClaim(true, "\x1b[31mRed", "of a tenant")
