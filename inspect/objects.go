@@ -133,6 +133,8 @@ func (o *Objects) indexed() *index {
 type DispatcherOptions struct {
 	// Provisioner is the StorageClasses' provisioner. Namespace holds the ConfigMaps and pods, System the dispatcher.
 	Provisioner, Namespace, System string
+	// Found says that the dispatcher's Deployment was read.
+	Found bool
 	// Image of the dispatcher, empty where it is not known.
 	Image string
 	// Replicas that are ready, and that are wanted.

@@ -105,38 +105,45 @@ func (o *options) stopDeletes(ctx context.Context, what, reason string) error {
 		return err
 	}
 	namespace := objects.Dispatcher.Namespace
+	if o.namespace == "" && !objects.Dispatcher.Found {
+		return fmt.Errorf("namespace %s has no Deployment %s that may be read, so that the dispatcher's namespace for provisioners is not known: "+
+			"name it with --provisioners-namespace, or the dispatcher's with --system-namespace", o.system, deploymentName)
+	}
 	maps := client.CoreV1().ConfigMaps(namespace)
-	switch what {
-	case "":
-		cm, err := maps.Get(ctx, contract.StopDeletes, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			fmt.Fprintln(o.Out, "Deletions are not stopped.")
-		case err != nil:
-			return err
-		default:
-			fmt.Fprintf(o.Out, "Deletions are stopped, for %s: %s\n", o.ago(cm.CreationTimestamp.Time), podspec.Clean(cm.Data["reason"]))
+	old, err := maps.Get(ctx, contract.StopDeletes, metav1.GetOptions{})
+	stopped, why := err == nil, ""
+	switch {
+	case stopped:
+		why = podspec.Clean(old.Data["reason"])
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
+	}
+	switch {
+	case what != "on" && !stopped:
+		fmt.Fprintf(o.Out, "In namespace %s, deletions are not stopped.\n", namespace)
+	case what == "":
+		fmt.Fprintf(o.Out, "In namespace %s, deletions are stopped, for %s: %s\n", namespace, o.ago(old.CreationTimestamp.Time), why)
+	case what == "off":
+		err := maps.Delete(ctx, contract.StopDeletes, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &old.UID}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
 		}
-	case "off":
-		err := maps.Delete(ctx, contract.StopDeletes, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			fmt.Fprintln(o.Out, "Deletions were not stopped.")
-			return nil
-		}
+		fmt.Fprintf(o.Out, "In namespace %s, deletions go on. They were stopped, for %s: %s\n", namespace, o.ago(old.CreationTimestamp.Time), why)
+	case stopped:
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": old.UID}, "data": map[string]string{"reason": reason}})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(o.Out, "Deletions go on.")
-	case "on":
+		if _, err := maps.Patch(ctx, contract.StopDeletes, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("change ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
+		}
+		fmt.Fprintf(o.Out, "In namespace %s, deletions were stopped already, for %s: %s\nThe reason is now: %s\n", namespace, o.ago(old.CreationTimestamp.Time), why, reason)
+	default:
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes, Namespace: namespace}, Data: map[string]string{"reason": reason}}
-		_, err := maps.Create(ctx, cm, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+		if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
 		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(o.Out, "Deletions are stopped: %s\nTo let them go on: kubectl flex stop-deletes off\n", reason)
+		fmt.Fprintf(o.Out, "In namespace %s, deletions are stopped: %s\nTo let them go on: kubectl flex stop-deletes off\n", namespace, reason)
 	}
 	return nil
 }

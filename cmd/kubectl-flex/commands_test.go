@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -142,14 +143,50 @@ func TestStopDeletes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"stop-deletes", "on", "--reason", "restoring\na backup"}, "Deletions are stopped: restoring a backup\n"},
-		{[]string{"stop-deletes", "on", "--reason", "looking"}, "Deletions are stopped: looking\n"},
-		{[]string{"stop-deletes"}, ": looking\n"},
-		{[]string{"stop-deletes", "off"}, "Deletions go on.\n"},
-		{[]string{"stop-deletes", "off"}, "Deletions were not stopped.\n"},
+		{[]string{"on", "--reason", "restoring\na backup"}, "In namespace flex-provisioners, deletions are stopped: restoring a backup\nTo let them go on: kubectl flex stop-deletes off\n"},
+		{[]string{"on", "--reason", "looking"}, "In namespace flex-provisioners, deletions were stopped already, for 5m: restoring a backup\nThe reason is now: looking\n"},
+		{nil, "In namespace flex-provisioners, deletions are stopped, for 5m: looking\n"},
+		{[]string{"off"}, "In namespace flex-provisioners, deletions go on. They were stopped, for 5m: looking\n"},
+		{[]string{"off"}, "In namespace flex-provisioners, deletions are not stopped.\n"},
 	} {
-		if output, code := w.run("", step.args...); code != 0 || !strings.Contains(output, step.want) {
+		if output, code := w.run("", append([]string{"stop-deletes"}, step.args...)...); code != 0 || output != step.want {
 			t.Fatalf("%v: %s, %d", step.args, output, code)
+		}
+		maps := w.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+		cm, err := maps.Get(t.Context(), contract.StopDeletes, metav1.GetOptions{})
+		if err != nil {
+			continue
+		}
+		if was := cm.Labels["team"]; was == "" && cm.Data["reason"] == "looking" {
+			t.Error("the labels are gone")
+		}
+		cm.Labels, cm.CreationTimestamp = map[string]string{"team": "storage"}, metav1.NewTime(noon.Add(-5*time.Minute))
+		if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStopDeletesOfWhom: without the dispatcher's Deployment the namespace has to be said.
+func TestStopDeletesOfWhom(t *testing.T) {
+	for _, scene := range []func(w *world){
+		func(w *world) { w.dispatch.Name = "other" },
+		func(w *world) {
+			w.run("", "status")
+			w.client.PrependReactor("get", "deployments", forbidden)
+		},
+	} {
+		w := newWorld(t)
+		scene(w)
+		const want = "error: namespace flex-system has no Deployment flex-provisioner that may be read, so that the dispatcher's namespace for provisioners is not known: " +
+			"name it with --provisioners-namespace, or the dispatcher's with --system-namespace\n"
+		for _, what := range [][]string{{"on", "--reason", "looking"}, {"off"}, nil} {
+			if output, code := w.run("", append([]string{"stop-deletes"}, what...)...); code != 1 || output != want {
+				t.Errorf("%v: %s, %d", what, output, code)
+			}
+		}
+		if output, code := w.run("", "stop-deletes", "on", "--reason", "looking", "--provisioners-namespace", "elsewhere"); code != 0 || !strings.HasPrefix(output, "In namespace elsewhere, deletions are stopped: looking\n") {
+			t.Errorf("%s, %d", output, code)
 		}
 	}
 }

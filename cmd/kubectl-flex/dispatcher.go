@@ -25,6 +25,7 @@ func (r reader) dispatcher(ctx context.Context, _ string) error {
 		}
 	}
 	if err == nil {
+		d.Found = true
 		ofDeployment(d, deployment)
 	}
 	if r.namespace != "" {
