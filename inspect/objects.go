@@ -73,6 +73,8 @@ type Objects struct {
 	// Leader of the dispatchers, and since when; empty where none holds the Lease.
 	Leader      string
 	LeaderSince time.Time
+	// LeaderLost is when the leader last renewed the Lease, where that is longer ago than the Lease lasts.
+	LeaderLost time.Time
 	// Unread are the kinds that could not be read.
 	Unread []Unread
 
@@ -133,6 +135,8 @@ func (o *Objects) indexed() *index {
 type DispatcherOptions struct {
 	// Provisioner is the StorageClasses' provisioner. Namespace holds the ConfigMaps and pods, System the dispatcher.
 	Provisioner, Namespace, System string
+	// LeaseNamespace holds the Lease.
+	LeaseNamespace string
 	// Found says that the dispatcher's Deployment was read.
 	Found bool
 	// Image of the dispatcher, empty where it is not known.

@@ -133,6 +133,11 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 	if nothing := m.Nothing(); nothing != "" && len(files) > 0 && len(faults) == 0 {
 		return exit{exitTrouble, errors.New("nothing was checked: " + nothing)}
 	}
+	for _, u := range r.o.Unread {
+		if len(classes) > 0 && (u.Kind == inspect.ConfigMaps || u.Kind == inspect.Classes) {
+			return fmt.Errorf("%s may not be read, so that nothing was checked: it takes the right to %s", u.Kind, u.Right)
+		}
+	}
 	r.o.Overlay(m)
 	if !offline {
 		list := m.ConfigMaps
@@ -163,7 +168,11 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 		for _, f := range faults {
 			fmt.Fprintln(o.Out, f)
 		}
-		if len(faults) == 0 {
+		switch {
+		case len(faults) > 0:
+		case !offline && len(r.o.Unread) > 0:
+			fmt.Fprintln(o.Out, "No faults in what may be read.")
+		default:
 			fmt.Fprintln(o.Out, "No faults.")
 		}
 		if passed := m.PassedOver(); passed != "" {

@@ -66,6 +66,17 @@ func TestCommands(t *testing.T) {
 		"release-not-sure":      {scene: held, args: []string{"release", "pvc-" + uid}, input: "pvc-" + uid + "\nno\n", code: 1},
 		"release-wrong-name":    {scene: held, args: []string{"release", "pvc-" + uid}, input: "yes\nyes\n", code: 1},
 		"release-end-of-input":  {scene: held, args: []string{"release", "pvc-" + uid}, code: 1},
+		"status-tenant-of-all":  {scene: func(w *world) { w.tenant = true }, args: []string{"status", "-A"}, code: 1},
+		"status-no-lease-right": {scene: func(w *world) { w.forbid("leases") }, args: []string{"status"}},
+		"status-lease-lost":     {scene: func(w *world) { w.renewed(noon.Add(-3 * time.Hour)) }, args: []string{"status"}},
+		"status-lease-renewed":  {scene: func(w *world) { w.renewed(noon.Add(-3 * time.Second)) }, args: []string{"status"}},
+		"status-lease-elsewhere": {scene: func(w *world) {
+			w.lease.Namespace = "leases"
+			args := &w.dispatch.Spec.Template.Spec.Containers[0].Args
+			*args = append(*args, "--lease-namespace=leases")
+		}, args: []string{"status"}},
+		"validate-tenant":       {scene: func(w *world) { w.tenant = true }, args: []string{"validate", "silver"}, code: 1},
+		"validate-partly":       {scene: func(w *world) { w.forbid("serviceaccounts") }, args: []string{"validate", "silver"}},
 		"status-json":           {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "-o", "json"}},
 		"status-yaml-of-claim":  {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "data", "-o", "yaml"}, code: 4},
 		"why-yaml":              {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"why", "data", "-o", "yaml"}, code: 4},

@@ -60,8 +60,16 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 		return err
 	}
 	view := objects.Overview(namespace)
-	if err := o.showOverview(view); err != nil || !watch {
+	if err := o.showOverview(view); err != nil {
 		return err
+	}
+	for _, u := range view.Unread {
+		if u.Kind == inspect.Claims {
+			return fmt.Errorf("claims may not be read: it takes the right to %s", u.Right)
+		}
+	}
+	if !watch {
+		return nil
 	}
 	last := byUID(view.Claims)
 	for o.pause(ctx) {
@@ -193,10 +201,13 @@ func (o *options) showOverview(view inspect.Overview) error {
 	if done, err := o.encode(view); done {
 		return err
 	}
-	if len(view.Claims) == 0 {
+	switch {
+	case len(view.Claims) > 0:
+		if err := o.claimTable(view.Claims); err != nil {
+			return err
+		}
+	case view.Reads(inspect.Claims):
 		fmt.Fprintln(o.Out, "No claim waits, expands or is being deleted.")
-	} else if err := o.claimTable(view.Claims); err != nil {
-		return err
 	}
 	if len(view.Classes) > 0 {
 		fmt.Fprintln(o.Out)
@@ -208,7 +219,7 @@ func (o *options) showOverview(view inspect.Overview) error {
 		fmt.Fprintln(o.Out)
 		o.showDispatcher(d)
 	}
-	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly}, view.Unread)
+	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly && view.Reads(inspect.Claims)}, view.Unread)
 	return nil
 }
 
@@ -252,9 +263,14 @@ func (o *options) showDispatcher(d *inspect.DispatcherState) {
 	}
 	say("Provisioner", d.Provisioner)
 	leader := d.Leader
-	if leader == "" {
+	switch {
+	case d.LeaderUnknown:
+		leader = "the Lease may not be read"
+	case leader == "":
 		leader = "none holds the Lease"
-	} else if !d.LeaderSince.IsZero() {
+	case !d.LeaderLost.IsZero():
+		leader = fmt.Sprintf("none: %s has not renewed the Lease for %s", leader, o.ago(d.LeaderLost))
+	case !d.LeaderSince.IsZero():
 		leader += ", for " + o.ago(d.LeaderSince)
 	}
 	say("Leader", leader)

@@ -58,6 +58,8 @@ type world struct {
 	events    int
 	// tenant may read nothing but claims and events of team-a.
 	tenant bool
+	// forbids are resources that may not be read.
+	forbids []string
 	// client is made by the first command.
 	client *fake.Clientset
 }
@@ -225,6 +227,11 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 		if w.tenant {
 			w.client.PrependReactor("*", "*", forbidden)
 		}
+		for _, resource := range w.forbids {
+			w.client.PrependReactor("*", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, notAllowed(action)
+			})
+		}
 	}
 	var out, errs bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(input), Out: &out, ErrOut: &errs}
@@ -248,7 +255,19 @@ func forbidden(action clienttesting.Action) (bool, runtime.Object, error) {
 	if action.GetNamespace() == "team-a" && (kind == "persistentvolumeclaims" || kind == "events") {
 		return false, nil, nil
 	}
-	return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", fmt.Errorf("user tom cannot %s it", action.GetVerb()))
+	return true, nil, notAllowed(action)
+}
+
+func notAllowed(action clienttesting.Action) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: action.GetResource().Resource}, "", fmt.Errorf("user tom cannot %s it", action.GetVerb()))
+}
+
+func (w *world) forbid(resources ...string) { w.forbids = append(w.forbids, resources...) }
+
+// renewed is when the leader last renewed the Lease.
+func (w *world) renewed(at time.Time) {
+	seconds := int32(15)
+	w.lease.Spec.LeaseDurationSeconds, w.lease.Spec.RenewTime = &seconds, &metav1.MicroTime{Time: at}
 }
 
 func golden(t *testing.T, name, got string) {
