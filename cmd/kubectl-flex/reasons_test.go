@@ -221,6 +221,7 @@ func TestStates(t *testing.T) {
 			again.UID = "99999999-2222-4333-8444-555555555555"
 			w.more = append(w.more, again)
 		},
+		"retained":   func(w *world) { w.claim = nil; w.volume("released retain") },
 		"of-another": func(w *world) { w.class.Provisioner, w.claim.Annotations = "csi.example.com", nil },
 		"bound-by-hand": func(w *world) {
 			w.claim.Spec.VolumeName, w.claim.Status.Phase = "by-hand", corev1.ClaimBound

@@ -128,6 +128,8 @@ func (o *options) standing(s inspect.State) string {
 	switch {
 	case s.NotOurs != "":
 		return ofOther(s)
+	case s.Done() && s.Troubled():
+		return strings.ToLower(string(s.Phase))
 	case s.Done():
 		return strings.ToLower(string(s.Phase)) + ", nothing is left to do"
 	}
