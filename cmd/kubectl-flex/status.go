@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/inspect"
 )
 
@@ -72,8 +75,8 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 		return nil
 	}
 	last := byUID(view.Claims)
-	for o.pause(ctx) {
-		if objects, err = o.read(ctx, namespace); err != nil {
+	for {
+		if objects, err = o.lookAgain(ctx, namespace); err != nil {
 			return err
 		}
 		now := objects.Overview(namespace).Claims
@@ -93,7 +96,31 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 			return err
 		}
 	}
-	return nil
+}
+
+// lookAgain is the next look of a watch, after a pause. What passes by itself does not end it.
+func (o *options) lookAgain(ctx context.Context, namespace string) (*inspect.Objects, error) {
+	for o.pause(ctx) {
+		objects, err := o.read(ctx, namespace)
+		if err == nil || ctx.Err() == nil && !passes(err) {
+			return objects, err
+		}
+		if ctx.Err() == nil {
+			fmt.Fprintln(o.ErrOut, "looking again:", contract.Paragraph(err.Error()))
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// passes says that an error is one of the moment: the API server is busy, or not reachable.
+func passes(err error) bool {
+	for _, is := range []func(error) bool{apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsTimeout} {
+		if is(err) {
+			return true
+		}
+	}
+	return false
 }
 
 func byUID(states []inspect.State) map[string]inspect.State {
@@ -125,16 +152,16 @@ func (o *options) showClaims(states []inspect.State) error {
 }
 
 func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
+	objects, err := o.read(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	uid, err := objects.Find(namespace, name) // from now on: another claim may get the name
+	if err != nil {
+		return notFound(err)
+	}
 	var last inspect.State
 	for {
-		objects, err := o.read(ctx, namespace)
-		if err != nil {
-			return err
-		}
-		uid, err := objects.Find(namespace, name)
-		if err != nil {
-			return notFound(err)
-		}
 		s := objects.StateOf(uid)
 		if !reflect.DeepEqual(s, last) {
 			last = s
@@ -150,8 +177,11 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 		if s.NotOurs != "" {
 			return exit{exitNotOurs, errors.New(ofOther(s))}
 		}
-		if !watch || s.Done() || !o.pause(ctx) {
+		if !watch || s.Done() {
 			return codeOf(s)
+		}
+		if objects, err = o.lookAgain(ctx, namespace); err != nil {
+			return err
 		}
 	}
 }

@@ -60,6 +60,8 @@ type world struct {
 	tenant bool
 	// forbids are resources that may not be read.
 	forbids []string
+	// ctx is what ends a command, nil for nothing.
+	ctx context.Context
 	// client is made by the first command.
 	client *fake.Clientset
 }
@@ -239,7 +241,11 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	kube := genericclioptions.NewConfigFlags(true)
 	kube.Namespace = &namespace
 	o := &options{IOStreams: streams, client: w.client, now: func() time.Time { return noon }, period: time.Millisecond, kube: kube}
-	code = runCommand(context.Background(), commandOf("kubectl flex", o), args, streams)
+	ctx := context.Background()
+	if w.ctx != nil {
+		ctx = w.ctx
+	}
+	code = runCommand(ctx, commandOf("kubectl flex", o), args, streams)
 	return out.String() + errs.String(), code
 }
 
