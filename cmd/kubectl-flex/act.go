@@ -48,6 +48,9 @@ func (o *options) retry(ctx context.Context, namespace, name string) error {
 	if err != nil {
 		return notFound(err)
 	}
+	if s := objects.StateOf(uid); s.NotOurs != "" {
+		return exit{exitNotOurs, errors.New(ofOther(s))}
+	}
 	if why := objects.NoPods(); why != "" {
 		return errors.New(why)
 	}
@@ -197,6 +200,6 @@ func (o *options) release(ctx context.Context, name string) error {
 	if _, err := client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("release volume %s: %w", name, err)
 	}
-	fmt.Fprintf(o.Out, "The storage of volume %s is removed: kubectl flex status %s\n", name, name)
+	fmt.Fprintf(o.Out, "The dispatcher was asked to remove the storage of volume %s. How far it is: kubectl flex status %s\n", name, name)
 	return nil
 }
