@@ -2,6 +2,8 @@ package class
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,7 +61,7 @@ func (c Cluster) Apply(ctx context.Context, class string, o Object, dry bool) (a
 	if err != nil {
 		return nil, fmt.Errorf("encode %s %s: %w", o.Kind, o.Name, err)
 	}
-	request := c.client.Patch(types.ApplyPatchType).AbsPath(o.path).Param("fieldManager", class).Param("fieldValidation", "Strict").Timeout(requestTimeout).Body(body)
+	request := c.client.Patch(types.ApplyPatchType).AbsPath(o.path).Param("fieldManager", manager(class)).Param("fieldValidation", "Strict").Timeout(requestTimeout).Body(body)
 	if dry {
 		request = request.Param("dryRun", metav1.DryRunAll)
 	}
@@ -68,6 +70,17 @@ func (c Cluster) Apply(ctx context.Context, class string, o Object, dry bool) (a
 		return nil, fmt.Errorf("apply %s %s: %w", o.Kind, o.name(), said(answer, err))
 	}
 	return answer, nil
+}
+
+// manager is the field manager of a class. It is not the class's name, as which people apply a class of files: what this command does
+// not write it would take away from them. The API server takes 128 bytes at most.
+func manager(class string) string {
+	const prefix, most, digits = "flexctl-class-", 128, 16
+	if len(prefix+class) <= most {
+		return prefix + class
+	}
+	sum := sha256.Sum256([]byte(class))
+	return (prefix + class)[:most-digits-1] + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
 // said is the API server's own word, which a client without kinds does not decode.

@@ -19,7 +19,7 @@ import (
 
 // Class is what an administrator says of a class. Name, Image and VolumeTypes are required.
 type Class struct {
-	// Name of the StorageClass, the ConfigMap, and the field manager.
+	// Name of the StorageClass and the ConfigMap. The field manager is flexctl-class-Name.
 	Name string
 	// Place is where the installation is.
 	Place Place
@@ -56,26 +56,16 @@ type Object struct {
 // Objects are what the class consists of, in the order in which they are applied: the StorageClass comes last, so that no claim finds
 // it before the rest. Errors name every fault.
 func (c Class) Objects() ([]Object, error) {
-	account := c.account()
-	data := maps.Clone(c.Data)
-	if data == nil {
-		data = map[string]string{}
-	}
-	data["plugin-name"], data["service-account-name"] = c.Place.Provisioner, account
-	labels := map[string]string{configmaps.LabelType: configmaps.TypeProvisioner}
-	if len(c.Name) <= 63 {
-		labels["storage-class"] = c.Name
-	} else {
-		data["storage-class"] = c.Name
-	}
-	cm := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: c.Name, Labels: labels}, Data: data}
+	account, cm := c.account(), c.configMap()
 	var faults []error
 	if _, errs := configmaps.Parse(cm); len(errs) > 0 {
 		faults = append(faults, errs.ToAggregate().Errors()...)
 	}
 	for _, fault := range validation.IsDNS1123Subdomain(c.Name) {
 		faults = append(faults, fmt.Errorf("name %q: %s", c.Name, fault))
+	}
+	if account == "default" {
+		faults = append(faults, errors.New("--service-account: default is the account of all pods that name none: choose one for this class alone"))
 	}
 	if c.Grants["volumeTypes"] == "" {
 		faults = append(faults, errors.New("--volume-types: missing: say which types of volumes its pods may make, such as nfs"))
@@ -101,6 +91,36 @@ func (c Class) Objects() ([]Object, error) {
 		{"configmap", c.Place.Namespace, c.Name, cm, core(c.Place.Namespace, "configmaps", c.Name)},
 		{"storageclass.storage.k8s.io", "", c.Name, terms, "/apis/storage.k8s.io/v1/storageclasses/" + c.Name},
 	}, nil
+}
+
+func (c Class) configMap() *corev1.ConfigMap {
+	data := maps.Clone(c.Data)
+	if data == nil {
+		data = map[string]string{}
+	}
+	data["plugin-name"], data["service-account-name"] = c.Place.Provisioner, c.account()
+	labels := map[string]string{configmaps.LabelType: configmaps.TypeProvisioner}
+	if len(c.Name) <= 63 {
+		labels["storage-class"] = c.Name
+	} else {
+		data["storage-class"] = c.Name
+	}
+	return &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: c.Name, Labels: labels}, Data: data}
+}
+
+// Lacks are what the ConfigMap asks for and the class's lines do not grant. Lines of others for the same ServiceAccount may grant it.
+func (c Class) Lacks() []string {
+	config, faults := configmaps.Parse(c.configMap())
+	if len(faults) > 0 {
+		return nil // Objects has them
+	}
+	account := c.account()
+	var lacks []string
+	for _, lack := range allowlist.Of(c.lines(), account).Lacks(c.Name, config) {
+		lacks = append(lacks, fmt.Sprintf("%s.%s %s", account, lack.Setting, lack.What))
+	}
+	return lacks
 }
 
 func (c Class) account() string {

@@ -54,7 +54,7 @@ var others = map[podspec.Reason]events.Meaning{
 }
 
 func explain(reason podspec.Reason, message string, warning bool) Cause {
-	c := Cause{Reason: reason, Message: podspec.Clip(podspec.OneLine(message), maxMessage), Warning: warning}
+	c := Cause{Reason: podspec.Reason(podspec.Clean(string(reason))), Message: podspec.Clip(podspec.OneLine(message), maxMessage), Warning: warning}
 	m, ok := events.MeaningOf(reason)
 	if !ok {
 		m = others[reason]
@@ -117,6 +117,9 @@ func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool
 	}
 	var newest *corev1.Event
 	for _, e := range o.eventsAbout(s) {
+		if e.Reason == string(events.ReasonPoliciesMissing) && o.reads(Policies) && len(o.Lacks) == 0 {
+			continue // they are whole by now
+		}
 		if ofDispatcher(e) && slices.Contains(such, podspec.Reason(e.Reason)) && !at(e).Before(since) && (newest == nil || !at(e).Before(at(newest))) {
 			newest = e
 		}

@@ -18,6 +18,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 
 	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -28,9 +29,11 @@ type Manifest struct {
 	Classes    []*storagev1.StorageClass
 	Claims     []*corev1.PersistentVolumeClaim
 	AllowList  *corev1.ConfigMap
-	// Exists are the ServiceAccounts and Secrets.
+	// Exists are the ServiceAccounts, Secrets and claims.
 	Exists map[Ref]bool
-	nodes  map[any]place
+	// Skipped are the objects that belong to no class, as file:line: kind name.
+	Skipped []string
+	nodes   map[any]place
 }
 
 // Ref names a ServiceAccount, a Secret or a claim of the provisioners' namespace.
@@ -59,7 +62,7 @@ func (f Fault) String() string {
 	return where + f.Object + ": " + f.Message
 }
 
-// Parse adds the objects of a file. Objects of other kinds are passed over.
+// Parse adds the objects of a file, also those of a List. Objects of other kinds are noted in Skipped.
 func (m *Manifest) Parse(file string, text []byte) (faults []Fault) {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	for {
@@ -76,10 +79,16 @@ func (m *Manifest) Parse(file string, text []byte) (faults []Fault) {
 }
 
 func (m *Manifest) add(file string, document *yamlv3.Node) []Fault {
-	if len(document.Content) == 0 || document.Content[0].Kind != yamlv3.MappingNode {
+	switch {
+	case len(document.Content) == 0 || document.Content[0].Tag == "!!null":
 		return nil
+	case document.Content[0].Kind != yamlv3.MappingNode:
+		return []Fault{{File: file, Line: document.Content[0].Line, Object: "YAML", Message: "is no object of Kubernetes"}}
 	}
-	node := document.Content[0]
+	return m.addNode(file, document.Content[0])
+}
+
+func (m *Manifest) addNode(file string, node *yamlv3.Node) []Fault {
 	wrong := func(object string, err error) []Fault {
 		return []Fault{{File: file, Line: lineIn(err, node.Line), Object: object, Message: podspec.Clean(err.Error())}}
 	}
@@ -107,16 +116,25 @@ func (m *Manifest) add(file string, document *yamlv3.Node) []Fault {
 		m.nodes[into] = place{file, node}
 		return faults
 	}
+	skip := func() []Fault {
+		m.Skipped = append(m.Skipped, fmt.Sprintf("%s:%d: %s", podspec.Clean(file), node.Line, name))
+		return nil
+	}
 	switch meta.Kind {
 	case "ConfigMap":
 		cm := &corev1.ConfigMap{}
 		faults := decode(cm)
+		if cm.Name != allowlist.Name && cm.Labels[configmaps.LabelType] != configmaps.TypeProvisioner && configmaps.ClassName(cm) == "" && configmaps.PluginName(cm) == "" {
+			return skip()
+		}
 		if cm.Name == allowlist.Name {
 			m.AllowList = cm
 		} else {
 			m.ConfigMaps = append(m.ConfigMaps, cm)
 		}
 		return faults
+	case "List":
+		return m.addItems(file, node)
 	case "StorageClass":
 		class := &storagev1.StorageClass{}
 		m.Classes = append(m.Classes, class)
@@ -128,8 +146,44 @@ func (m *Manifest) add(file string, document *yamlv3.Node) []Fault {
 		return decode(claim)
 	case "ServiceAccount", "Secret":
 		m.Exists[Ref{meta.Kind, meta.Name}] = true
+		return nil
 	}
-	return nil
+	return skip()
+}
+
+// addItems adds the objects of a List, as kubectl get -o yaml writes them.
+func (m *Manifest) addItems(file string, list *yamlv3.Node) (faults []Fault) {
+	for i := 0; i+1 < len(list.Content); i += 2 {
+		if list.Content[i].Value != "items" {
+			continue
+		}
+		for _, item := range list.Content[i+1].Content {
+			faults = append(faults, m.add(file, &yamlv3.Node{Content: []*yamlv3.Node{item}})...)
+		}
+	}
+	return faults
+}
+
+// Nothing says that the files have no object of a class, with the names of those that they have. It is empty where they have one.
+func (m *Manifest) Nothing() string {
+	if len(m.ConfigMaps)+len(m.Classes) > 0 {
+		return ""
+	}
+	text := "no file has a StorageClass, or a ConfigMap with the label " + configmaps.LabelType + ": " + configmaps.TypeProvisioner
+	if passed := m.PassedOver(); passed != "" {
+		text += "; passed over: " + passed
+	}
+	return text
+}
+
+// PassedOver names the objects of the files that belong to no class, the first ten of them.
+func (m *Manifest) PassedOver() string {
+	const most = 10
+	text := strings.Join(m.Skipped[:min(len(m.Skipped), most)], ", ")
+	if more := len(m.Skipped) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 var lineNumber = regexp.MustCompile(`line ([0-9]+)`)

@@ -14,6 +14,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -72,6 +73,8 @@ type Objects struct {
 	// Leader of the dispatchers, and since when; empty where none holds the Lease.
 	Leader      string
 	LeaderSince time.Time
+	// LeaderLost is when the leader last renewed the Lease, where that is longer ago than the Lease lasts.
+	LeaderLost time.Time
 	// Unread are the kinds that could not be read.
 	Unread []Unread
 
@@ -132,6 +135,10 @@ func (o *Objects) indexed() *index {
 type DispatcherOptions struct {
 	// Provisioner is the StorageClasses' provisioner. Namespace holds the ConfigMaps and pods, System the dispatcher.
 	Provisioner, Namespace, System string
+	// LeaseNamespace holds the Lease.
+	LeaseNamespace string
+	// Found says that the dispatcher's Deployment was read.
+	Found bool
 	// Image of the dispatcher, empty where it is not known.
 	Image string
 	// Replicas that are ready, and that are wanted.
@@ -183,8 +190,17 @@ func (o *Objects) eventsOnVolume(name string) []*corev1.Event { return o.indexed
 // source is the component of the dispatcher's events.
 const source = "flex-provisioner"
 
-func ofDispatcher(e *corev1.Event) bool {
+// asDispatcher says that an event names the dispatcher as its source. Whoever may write events can write such ones.
+func asDispatcher(e *corev1.Event) bool {
 	return e.Source.Component == source || e.ReportingController == source
+}
+
+// ofDispatcher says that the dispatcher may have written an event: it names the dispatcher, and the dispatcher writes its reason on
+// objects of that kind. So a tenant cannot tell by an event on a claim what the dispatcher tells on volumes alone.
+func ofDispatcher(e *corev1.Event) bool {
+	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap"}
+	m, known := events.MeaningOf(podspec.Reason(e.Reason))
+	return asDispatcher(e) && known && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
 }
 
 // at is when an event was last seen.

@@ -31,6 +31,11 @@ type Overview struct {
 	Unread []Unread `json:"unread,omitempty"`
 }
 
+// Reads says that the kind was read.
+func (v Overview) Reads(kind Kind) bool {
+	return !slices.ContainsFunc(v.Unread, func(u Unread) bool { return u.Kind == kind })
+}
+
 // ClassState is how a class stands.
 type ClassState struct {
 	Name string `json:"name"`
@@ -54,9 +59,13 @@ type DispatcherState struct {
 	Provisioner string    `json:"provisioner"`
 	Leader      string    `json:"leader,omitempty"`
 	LeaderSince time.Time `json:"leaderSince,omitzero"`
-	Image       string    `json:"image,omitempty"`
-	Ready       int32     `json:"ready"`
-	Wanted      int32     `json:"wanted"`
+	// LeaderLost is when the leader last renewed the Lease, where that is longer ago than the Lease lasts.
+	LeaderLost time.Time `json:"leaderLost,omitzero"`
+	// LeaderUnknown says that the Lease may not be read.
+	LeaderUnknown bool   `json:"leaderUnknown,omitempty"`
+	Image         string `json:"image,omitempty"`
+	Ready         int32  `json:"ready"`
+	Wanted        int32  `json:"wanted"`
 	// Policies is Ok, Insecure, or what is missing of the policies.
 	Policies []string `json:"policies,omitempty"`
 	// DeletionsStopped says that an administrator stopped all deletions, and why.
@@ -198,7 +207,7 @@ func (o *Objects) dispatcherState() *DispatcherState {
 	if !o.reads(Lease) && !o.reads(Deployment) && !o.reads(Policies) {
 		return nil
 	}
-	d := &DispatcherState{Provisioner: o.Dispatcher.Provisioner, Leader: podspec.OneLine(o.Leader), LeaderSince: o.LeaderSince,
+	d := &DispatcherState{Provisioner: o.Dispatcher.Provisioner, Leader: podspec.OneLine(o.Leader), LeaderSince: o.LeaderSince, LeaderLost: o.LeaderLost, LeaderUnknown: !o.reads(Lease),
 		Image: podspec.OneLine(o.Dispatcher.Image), Ready: o.Dispatcher.Ready, Wanted: o.Dispatcher.Wanted}
 	switch {
 	case o.Dispatcher.Insecure:

@@ -41,8 +41,11 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	r := &Release{Volume: v, Why: []string{fmt.Sprintf("volume %s, %s of class %s", v.Name, size.String(), quoted(podspec.ClassOf(v)))}}
 	if ref := v.Spec.ClaimRef; ref != nil {
 		r.Why = append(r.Why, fmt.Sprintf("it was of claim %s/%s", podspec.OneLine(ref.Namespace), podspec.OneLine(ref.Name)))
-		if claim := o.ClaimNamed(ref.Namespace, ref.Name); claim != nil {
+		switch claim := o.ClaimNamed(ref.Namespace, ref.Name); {
+		case claim != nil:
 			r.Why = append(r.Why, "a claim of that name exists, and may be there to get the volume back")
+		case !o.reads(Claims):
+			r.Why = append(r.Why, "whether a claim of that name exists, to get the volume back, is not known: claims may not be read")
 		}
 	}
 	if podspec.Restored(v) {

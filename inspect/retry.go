@@ -13,12 +13,9 @@ import (
 )
 
 // Retry is the failed pod on which an administrator asks for the next attempt, and when that attempt would start by itself. The error
-// says why to ask is of no use.
+// says why to ask is of no use. The claim is one of this dispatcher.
 func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	state := o.StateOf(uid)
-	if state.NotOurs != "" {
-		return nil, by, fmt.Errorf("it is of provisioner %s, not of this dispatcher", state.NotOurs)
-	}
 	s := o.snapshot(uid)
 	if failed, until, ok := reconcile.Delayed(s); ok {
 		return failed.Pod, until, nil

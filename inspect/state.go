@@ -29,6 +29,8 @@ const (
 	Held Phase = "Held"
 	// Bound: nothing is left to do.
 	Bound Phase = "Bound"
+	// Released: the claim is gone, and nobody removes the volume's storage.
+	Released Phase = "Released"
 	// Gone: claim and volume do not exist any more.
 	Gone Phase = "Gone"
 )
@@ -62,7 +64,7 @@ type State struct {
 func (s State) Troubled() bool { return s.Warning }
 
 // Done says that nothing is left to do.
-func (s State) Done() bool { return s.Phase == Bound || s.Phase == Gone }
+func (s State) Done() bool { return s.Phase == Bound || s.Phase == Released || s.Phase == Gone }
 
 // StateOf is how the claim with a UID stands.
 func (o *Objects) StateOf(uid string) State {
@@ -89,6 +91,8 @@ func (o *Objects) StateOf(uid string) State {
 	switch {
 	case s.Operation == "" && claim == nil && volume == nil:
 		s.Phase = Gone
+	case s.Operation == "" && volume != nil && volume.Status.Phase == corev1.VolumeReleased:
+		s.Phase = Released
 	case s.Operation == "":
 		s.Phase = Bound
 	case tried && !newest.Outcome.Final():

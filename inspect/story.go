@@ -72,10 +72,14 @@ func (o *Objects) StoryOf(uid string) Story {
 	}
 	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
 	if o.complete() {
-		if _, _, ok := reconcile.Delayed(s); ok && story.State.NotOurs == "" && story.State.Claim != "" {
-			story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
-			if s.Volume != nil && s.Claim == nil {
+		if failed, _, ok := reconcile.Delayed(s); ok && story.State.NotOurs == "" {
+			switch {
+			case s.Claim != nil:
+				story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
+			case s.Volume != nil:
 				story.RetryWith = "kubectl flex retry " + story.State.Volume
+			default: // another claim may have the name by now
+				story.RetryWith = "kubectl flex retry " + failed.Pod.Name
 			}
 		}
 	}
@@ -182,7 +186,11 @@ func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
 		}
 	}
 	by := "event"
-	if !ofDispatcher(e) {
+	switch {
+	case ofDispatcher(e):
+	case asDispatcher(e):
+		by = "event that is not the dispatcher's"
+	default:
 		by = "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController)), maxLine)
 	}
 	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", by, podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}

@@ -31,6 +31,7 @@ var grants = []struct{ flag, setting, help string }{
 	{"csi-drivers", "csiDrivers", "drivers that csi volumes may have"},
 	{"secret-namespaces", "secretNamespaces", "namespaces of Secrets that volumes may refer to"},
 	{"mount-options", "mountOptions", "mount options that volumes may have"},
+	{"privileges", "privileges", "what its pods may have beyond Pod Security's level restricted, such as root,capability/SYS_ADMIN"},
 	{"host-paths", "hostPaths", "directories of nodes that its pods may mount, by the key host-path"},
 }
 
@@ -65,9 +66,9 @@ func newClassCommand() *cobra.Command {
 		Use:   "class NAME --image IMAGE|--script-dir DIRECTORY|--provision FILE --delete FILE --volume-types TYPES",
 		Short: "Make a storage class, or change one, on the cluster of your kubeconfig",
 		Long: `Applies all that the storage class NAME consists of: the StorageClass, its ConfigMap, the ServiceAccount of its pods, and what
-that may create in the ConfigMap flex-pv-policy. It applies them server-side as the field manager NAME: it changes what it
-wrote before, and nothing of others. A field that somebody else has given another value is an error. Called again without an
-option, it takes back what the option wrote. In the end it says what it granted.
+that may create in the ConfigMap flex-pv-policy. It applies them server-side as the field manager flexctl-class-NAME: it changes what
+it wrote before, and nothing of others. A field that somebody else has given another value is an error. Called again without an
+option, it takes back what the option wrote. In the end it says what it granted, and what the ConfigMap asks for beyond that.
 
 It writes as the caller, who needs the verb administer on provisioners.flex-provisioner.io in both namespaces.`,
 		Example: `  flexctl class disks --image registry.example/disks:v1 --property server=10.0.0.1 --volume-types nfs --nfs-exports 10.0.0.1:/srv
@@ -79,7 +80,7 @@ It writes as the caller, who needs the verb administer on provisioners.flex-prov
 			if len(args) == 0 {
 				return errors.New("flexctl class: the name is missing; it names the StorageClass and the ConfigMap")
 			}
-			if err := f.run(cmd.Context(), cmd.OutOrStdout(), args[0]); err != nil {
+			if err := f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0]); err != nil {
 				return fmt.Errorf("flexctl class %s: %w", args[0], err)
 			}
 			return nil
@@ -108,7 +109,7 @@ It writes as the caller, who needs the verb administer on provisioners.flex-prov
 	return cmd
 }
 
-func (f *makeFlags) run(ctx context.Context, out io.Writer, name string) error {
+func (f *makeFlags) run(ctx context.Context, out, errOut io.Writer, name string) error {
 	if !slices.Contains([]string{"none", "server", "client"}, f.dryRun) {
 		return fmt.Errorf("--dry-run=%s: write none, server or client", f.dryRun)
 	}
@@ -125,6 +126,11 @@ func (f *makeFlags) run(ctx context.Context, out io.Writer, name string) error {
 	}
 	if f.dryRun != "client" {
 		if err := f.apply(ctx, out, name, objects); err != nil {
+			return err
+		}
+	}
+	for _, lack := range c.Lacks() {
+		if _, err := fmt.Fprintln(errOut, "not granted:", lack); err != nil {
 			return err
 		}
 	}

@@ -56,6 +56,27 @@ granted in ConfigMap flex-system/flex-pv-policy to ServiceAccount flex-provision
 	}
 }
 
+// What the ConfigMap asks for and no option grants is said, also where the objects alone are printed.
+func TestClassLacks(t *testing.T) {
+	args := []string{"disks", "--image", "example.com/x", "--volume-types", "nfs,csi", "--set", "run-as-user=0", "--set", "capabilities=SYS_ADMIN", "--set", "host-path=/srv:ro",
+		"--privileges", "capability/SYS_ADMIN", "--dry-run", "client"}
+	got, err := runClass(t, args...)
+	const lacks = `not granted: disks.csiDrivers is missing: volumes of type csi need it
+not granted: disks.hostPaths does not have /srv:ro, which host-path asks for
+not granted: disks.privileges does not have root, which the ConfigMap asks for
+`
+	if err != nil || !strings.HasPrefix(got, lacks) || !strings.Contains(got, "  disks.privileges: capability/SYS_ADMIN\n") {
+		t.Errorf("it printed, %v:\n%s", err, got)
+	}
+	if got, err = runClass(t, append(args, "-o", "yaml")...); err != nil || !strings.HasPrefix(got, lacks+"apiVersion: v1\n") {
+		t.Errorf("it printed, %v:\n%s", err, got)
+	}
+	got, err = runClass(t, append(args, "--privileges", "root,capability/SYS_ADMIN", "--host-paths", "/srv:ro", "--csi-drivers", "nfs.csi.k8s.io")...)
+	if err != nil || strings.Contains(got, "not granted") {
+		t.Errorf("it printed, %v:\n%s", err, got)
+	}
+}
+
 func TestClassIsRefused(t *testing.T) {
 	empty := t.TempDir()
 	good := []string{"disks", "--image", "example.com/x", "--volume-types", "nfs", "--dry-run", "client"}
@@ -76,6 +97,7 @@ func TestClassIsRefused(t *testing.T) {
 		{append(good, "--provision", empty+"/none"), "flexctl class disks: --provision: open " + empty + "/none: no such file or directory"},
 		{append(good, "--property", "imgae=x"), `flexctl class disks: data[imgae]: Forbidden: looks like a misspelling of the reserved key "image"*`},
 		{append([]string{"Disks"}, good[1:]...), "flexctl class Disks: *must be the name of a Kubernetes object*"},
+		{append([]string{"default"}, good[1:]...), "flexctl class default: --service-account: default is the account of all pods that name none: choose one for this class alone"},
 		{[]string{"disks", "--image", "example.com/x"}, "flexctl class disks: --volume-types: missing: say which types of volumes its pods may make, such as nfs"},
 		{[]string{"check"}, "flexctl class check: the name of the StorageClass is missing"},
 	} {

@@ -21,13 +21,13 @@ import (
 
 func newRetry(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use:   "retry CLAIM|PV",
+		Use:   "retry CLAIM|PV|POD",
 		Short: "Ask for the next attempt now",
 		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt: where that fails
 too, the delays go on growing. It takes the right to patch pods in the provisioners' namespace, and the verb administer
 on provisioners.flex-provisioner.io.`,
 		Example:           "  kubectl flex retry data",
-		Args:              args(1, 1, "the name of a claim or a volume"),
+		Args:              args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		ValidArgsFunction: o.completeNames,
 		RunE: func(c *cobra.Command, args []string) error {
 			namespace, err := o.inNamespace()
@@ -47,6 +47,9 @@ func (o *options) retry(ctx context.Context, namespace, name string) error {
 	uid, err := objects.Find(namespace, name)
 	if err != nil {
 		return notFound(err)
+	}
+	if s := objects.StateOf(uid); s.NotOurs != "" {
+		return exit{exitNotOurs, errors.New(ofOther(s))}
 	}
 	if why := objects.NoPods(); why != "" {
 		return errors.New(why)
@@ -105,38 +108,45 @@ func (o *options) stopDeletes(ctx context.Context, what, reason string) error {
 		return err
 	}
 	namespace := objects.Dispatcher.Namespace
+	if o.namespace == "" && !objects.Dispatcher.Found {
+		return fmt.Errorf("namespace %s has no Deployment %s that may be read, so that the dispatcher's namespace for provisioners is not known: "+
+			"name it with --provisioners-namespace, or the dispatcher's with --system-namespace", o.system, deploymentName)
+	}
 	maps := client.CoreV1().ConfigMaps(namespace)
-	switch what {
-	case "":
-		cm, err := maps.Get(ctx, contract.StopDeletes, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-			fmt.Fprintln(o.Out, "Deletions are not stopped.")
-		case err != nil:
-			return err
-		default:
-			fmt.Fprintf(o.Out, "Deletions are stopped, for %s: %s\n", o.ago(cm.CreationTimestamp.Time), podspec.Clean(cm.Data["reason"]))
+	old, err := maps.Get(ctx, contract.StopDeletes, metav1.GetOptions{})
+	stopped, why := err == nil, ""
+	switch {
+	case stopped:
+		why = podspec.Clean(old.Data["reason"])
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("read ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
+	}
+	switch {
+	case what != "on" && !stopped:
+		fmt.Fprintf(o.Out, "In namespace %s, deletions are not stopped.\n", namespace)
+	case what == "":
+		fmt.Fprintf(o.Out, "In namespace %s, deletions are stopped, for %s: %s\n", namespace, o.ago(old.CreationTimestamp.Time), why)
+	case what == "off":
+		err := maps.Delete(ctx, contract.StopDeletes, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &old.UID}})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
 		}
-	case "off":
-		err := maps.Delete(ctx, contract.StopDeletes, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			fmt.Fprintln(o.Out, "Deletions were not stopped.")
-			return nil
-		}
+		fmt.Fprintf(o.Out, "In namespace %s, deletions go on. They were stopped, for %s: %s\n", namespace, o.ago(old.CreationTimestamp.Time), why)
+	case stopped:
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": old.UID}, "data": map[string]string{"reason": reason}})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(o.Out, "Deletions go on.")
-	case "on":
+		if _, err := maps.Patch(ctx, contract.StopDeletes, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			return fmt.Errorf("change ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
+		}
+		fmt.Fprintf(o.Out, "In namespace %s, deletions were stopped already, for %s: %s\nThe reason is now: %s\n", namespace, o.ago(old.CreationTimestamp.Time), why, reason)
+	default:
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes, Namespace: namespace}, Data: map[string]string{"reason": reason}}
-		_, err := maps.Create(ctx, cm, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			_, err = maps.Update(ctx, cm, metav1.UpdateOptions{})
+		if _, err := maps.Create(ctx, cm, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create ConfigMap %s/%s: %w", namespace, contract.StopDeletes, err)
 		}
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(o.Out, "Deletions are stopped: %s\nTo let them go on: kubectl flex stop-deletes off\n", reason)
+		fmt.Fprintf(o.Out, "In namespace %s, deletions are stopped: %s\nTo let them go on: kubectl flex stop-deletes off\n", namespace, reason)
 	}
 	return nil
 }
@@ -190,6 +200,6 @@ func (o *options) release(ctx context.Context, name string) error {
 	if _, err := client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("release volume %s: %w", name, err)
 	}
-	fmt.Fprintf(o.Out, "The storage of volume %s is removed: kubectl flex status %s\n", name, name)
+	fmt.Fprintf(o.Out, "The dispatcher was asked to remove the storage of volume %s. How far it is: kubectl flex status %s\n", name, name)
 	return nil
 }

@@ -49,6 +49,9 @@ func (o *options) render(ctx context.Context, class, claimFile string, files []s
 	if len(faults) > 0 {
 		return exit{exitTrouble, errors.New(joined(faults))}
 	}
+	if nothing := m.Nothing(); nothing != "" && len(files) > 0 {
+		return exit{exitTrouble, errors.New(nothing)}
+	}
 	if err := r.podCluster(ctx); err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func newValidate(o *options) *cobra.Command {
 		Long: `Check everything that a class consists of, in files or in the cluster, and print all faults at once. Against a
 cluster, what the ConfigMap names has to exist, and the API server is asked by dry runs, also for the pod of a claim.
 The exit code is 0 if all is well, and 4 if there are faults.`,
-		Example: "  kubectl flex validate silver\n  kubectl kustomize class | kubectl flex validate -f -\n  kubectl flex validate -f class/ --offline",
+		Example: "  kubectl flex validate silver\n  kubectl kustomize examples/silver | kubectl flex validate -f -\n  kubectl flex validate -f class/ --offline",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
 			case len(files)+len(args) == 0:
@@ -126,6 +129,14 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 	r, m, faults, err := o.withFiles(ctx, files, offline)
 	if err != nil {
 		return err
+	}
+	if nothing := m.Nothing(); nothing != "" && len(files) > 0 && len(faults) == 0 {
+		return exit{exitTrouble, errors.New("nothing was checked: " + nothing)}
+	}
+	for _, u := range r.o.Unread {
+		if len(classes) > 0 && (u.Kind == inspect.ConfigMaps || u.Kind == inspect.Classes) {
+			return fmt.Errorf("%s may not be read, so that nothing was checked: it takes the right to %s", u.Kind, u.Right)
+		}
 	}
 	r.o.Overlay(m)
 	if !offline {
@@ -157,8 +168,15 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 		for _, f := range faults {
 			fmt.Fprintln(o.Out, f)
 		}
-		if len(faults) == 0 {
+		switch {
+		case len(faults) > 0:
+		case !offline && len(r.o.Unread) > 0:
+			fmt.Fprintln(o.Out, "No faults in what may be read.")
+		default:
 			fmt.Fprintln(o.Out, "No faults.")
+		}
+		if passed := m.PassedOver(); passed != "" {
+			fmt.Fprintln(o.ErrOut, "passed over:", passed)
 		}
 		if !offline {
 			o.unread(r.o.Unread)

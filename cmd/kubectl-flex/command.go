@@ -22,7 +22,7 @@ type options struct {
 	// system is the dispatcher's namespace. The others are read from its Deployment where they are empty.
 	system, namespace, provisioner string
 	output                         string
-	headed                         bool // the heading of claims was written
+	headed                         bool // the heading of claims, or a YAML document, was written
 
 	client kubernetes.Interface // of tests; else made of kube
 	now    func() time.Time

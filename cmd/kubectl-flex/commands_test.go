@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,13 @@ func TestCommands(t *testing.T) {
 		"validate-no-class":     {args: []string{"validate", "tin"}, code: 4},
 		"validate-no-account":   {scene: func(w *world) { w.account.Name = "other" }, args: []string{"validate", "silver"}, code: 4},
 		"validate-nothing":      {args: []string{"validate"}, code: 2},
+		"validate-stdin-empty":  {args: []string{"validate", "-f", "-", "--offline"}, input: "# nothing\n---\n", code: 4},
+		"validate-no-object":    {args: []string{"validate", "-f", "-", "--offline"}, input: "- a\n", code: 4},
+		"validate-misspelt":     {args: []string{"validate", "-f", "testdata/files/misspelt.yaml"}, code: 4},
+		"validate-list":         {args: []string{"validate", "-f", "testdata/files/list.yaml", "--offline"}, code: 4},
+		"validate-json-file":    {args: []string{"validate", "-f", "testdata/files/directory", "--offline"}, code: 4},
+		"validate-no-manifest":  {args: []string{"validate", "-f", "../kubectl-flex", "--offline"}, code: 1},
+		"render-nothing":        {args: []string{"render", "silver", "-f", "testdata/files/misspelt.yaml"}, code: 4},
 		"render-class":          {args: []string{"render", "silver"}},
 		"render-claim":          {args: []string{"render", "silver", "--claim", "testdata/files/claim.yaml"}},
 		"render-edited":         {args: []string{"render", "silver", "-f", "testdata/files/edited.yaml"}},
@@ -58,6 +66,21 @@ func TestCommands(t *testing.T) {
 		"release-not-sure":      {scene: held, args: []string{"release", "pvc-" + uid}, input: "pvc-" + uid + "\nno\n", code: 1},
 		"release-wrong-name":    {scene: held, args: []string{"release", "pvc-" + uid}, input: "yes\nyes\n", code: 1},
 		"release-end-of-input":  {scene: held, args: []string{"release", "pvc-" + uid}, code: 1},
+		"status-tenant-of-all":  {scene: func(w *world) { w.tenant = true }, args: []string{"status", "-A"}, code: 1},
+		"status-no-lease-right": {scene: func(w *world) { w.forbid("leases") }, args: []string{"status"}},
+		"status-lease-lost":     {scene: func(w *world) { w.renewed(noon.Add(-3 * time.Hour)) }, args: []string{"status"}},
+		"status-lease-renewed":  {scene: func(w *world) { w.renewed(noon.Add(-3 * time.Second)) }, args: []string{"status"}},
+		"status-lease-elsewhere": {scene: func(w *world) {
+			w.lease.Namespace = "leases"
+			args := &w.dispatch.Spec.Template.Spec.Containers[0].Args
+			*args = append(*args, "--lease-namespace=leases")
+		}, args: []string{"status"}},
+		"validate-tenant":       {scene: func(w *world) { w.tenant = true }, args: []string{"validate", "silver"}, code: 1},
+		"validate-partly":       {scene: func(w *world) { w.forbid("serviceaccounts") }, args: []string{"validate", "silver"}},
+		"release-claims-unread": {scene: func(w *world) { held(w); w.forbid("persistentvolumeclaims") }, args: []string{"release", "pvc-" + uid}, input: "pvc-" + uid + "\nyes\n"},
+		"retry-of-another":      {scene: func(w *world) { w.class.Provisioner = "csi.example.com" }, args: []string{"retry", "data"}, code: 5},
+		"logs-of-another":       {scene: func(w *world) { w.class.Provisioner = "csi.example.com" }, args: []string{"logs", "data"}, code: 5},
+		"why-logs-unread":       {scene: func(w *world) { w.pod("prov-0 failed", 20); w.forbid("pods/log") }, args: []string{"why", "data"}, code: 4},
 		"status-json":           {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "-o", "json"}},
 		"status-yaml-of-claim":  {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "data", "-o", "yaml"}, code: 4},
 		"why-yaml":              {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"why", "data", "-o", "yaml"}, code: 4},
@@ -135,14 +158,50 @@ func TestStopDeletes(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"stop-deletes", "on", "--reason", "restoring\na backup"}, "Deletions are stopped: restoring a backup\n"},
-		{[]string{"stop-deletes", "on", "--reason", "looking"}, "Deletions are stopped: looking\n"},
-		{[]string{"stop-deletes"}, ": looking\n"},
-		{[]string{"stop-deletes", "off"}, "Deletions go on.\n"},
-		{[]string{"stop-deletes", "off"}, "Deletions were not stopped.\n"},
+		{[]string{"on", "--reason", "restoring\na backup"}, "In namespace flex-provisioners, deletions are stopped: restoring a backup\nTo let them go on: kubectl flex stop-deletes off\n"},
+		{[]string{"on", "--reason", "looking"}, "In namespace flex-provisioners, deletions were stopped already, for 5m: restoring a backup\nThe reason is now: looking\n"},
+		{nil, "In namespace flex-provisioners, deletions are stopped, for 5m: looking\n"},
+		{[]string{"off"}, "In namespace flex-provisioners, deletions go on. They were stopped, for 5m: looking\n"},
+		{[]string{"off"}, "In namespace flex-provisioners, deletions are not stopped.\n"},
 	} {
-		if output, code := w.run("", step.args...); code != 0 || !strings.Contains(output, step.want) {
+		if output, code := w.run("", append([]string{"stop-deletes"}, step.args...)...); code != 0 || output != step.want {
 			t.Fatalf("%v: %s, %d", step.args, output, code)
+		}
+		maps := w.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+		cm, err := maps.Get(t.Context(), contract.StopDeletes, metav1.GetOptions{})
+		if err != nil {
+			continue
+		}
+		if was := cm.Labels["team"]; was == "" && cm.Data["reason"] == "looking" {
+			t.Error("the labels are gone")
+		}
+		cm.Labels, cm.CreationTimestamp = map[string]string{"team": "storage"}, metav1.NewTime(noon.Add(-5*time.Minute))
+		if _, err := maps.Update(t.Context(), cm, metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStopDeletesOfWhom: without the dispatcher's Deployment the namespace has to be said.
+func TestStopDeletesOfWhom(t *testing.T) {
+	for _, scene := range []func(w *world){
+		func(w *world) { w.dispatch.Name = "other" },
+		func(w *world) {
+			w.run("", "status")
+			w.client.PrependReactor("get", "deployments", forbidden)
+		},
+	} {
+		w := newWorld(t)
+		scene(w)
+		const want = "error: namespace flex-system has no Deployment flex-provisioner that may be read, so that the dispatcher's namespace for provisioners is not known: " +
+			"name it with --provisioners-namespace, or the dispatcher's with --system-namespace\n"
+		for _, what := range [][]string{{"on", "--reason", "looking"}, {"off"}, nil} {
+			if output, code := w.run("", append([]string{"stop-deletes"}, what...)...); code != 1 || output != want {
+				t.Errorf("%v: %s, %d", what, output, code)
+			}
+		}
+		if output, code := w.run("", "stop-deletes", "on", "--reason", "looking", "--provisioners-namespace", "elsewhere"); code != 0 || !strings.HasPrefix(output, "In namespace elsewhere, deletions are stopped: looking\n") {
+			t.Errorf("%s, %d", output, code)
 		}
 	}
 }

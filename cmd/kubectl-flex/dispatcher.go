@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,7 +18,7 @@ import (
 // dispatcher reads who the dispatcher is, and what it was started with.
 func (r reader) dispatcher(ctx context.Context, _ string) error {
 	d := &r.o.Dispatcher
-	*d = inspect.DispatcherOptions{Provisioner: contract.ProvisionerName, Namespace: contract.ProvisionersNamespace, System: r.system}
+	*d = inspect.DispatcherOptions{Provisioner: contract.ProvisionerName, Namespace: contract.ProvisionersNamespace, System: r.system, LeaseNamespace: r.system}
 	deployment, err := r.client.AppsV1().Deployments(r.system).Get(ctx, deploymentName, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
 		if err := r.may(inspect.Deployment, "get deployments in namespace "+r.system, err); err != nil {
@@ -25,6 +26,7 @@ func (r reader) dispatcher(ctx context.Context, _ string) error {
 		}
 	}
 	if err == nil {
+		d.Found = true
 		ofDeployment(d, deployment)
 	}
 	if r.namespace != "" {
@@ -34,17 +36,21 @@ func (r reader) dispatcher(ctx context.Context, _ string) error {
 		d.Provisioner = r.provisioner
 	}
 	d.Cluster.Namespace = d.Namespace
-	lease, err := r.client.CoordinationV1().Leases(r.system).Get(ctx, leaseOf(d.Provisioner), metav1.GetOptions{})
+	lease, err := r.client.CoordinationV1().Leases(d.LeaseNamespace).Get(ctx, leaseOf(d.Provisioner), metav1.GetOptions{})
 	if err == nil && lease.Spec.HolderIdentity != nil {
 		r.o.Leader = *lease.Spec.HolderIdentity
 		if lease.Spec.AcquireTime != nil {
 			r.o.LeaderSince = lease.Spec.AcquireTime.Time
 		}
+		if renewed, lasts := lease.Spec.RenewTime, lease.Spec.LeaseDurationSeconds; renewed != nil && lasts != nil &&
+			r.o.Now.After(renewed.Add(time.Duration(*lasts)*time.Second)) {
+			r.o.LeaderLost = renewed.Time
+		}
 	}
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return r.may(inspect.Lease, "get leases in namespace "+r.system, err)
+	return r.may(inspect.Lease, "get leases in namespace "+d.LeaseNamespace, err)
 }
 
 // leaseOf is the name of the Lease of a dispatcher, by its provisioner name.
@@ -57,6 +63,7 @@ func leaseOf(provisioner string) string {
 
 // ofDeployment reads the dispatcher's options off its command line.
 func ofDeployment(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
+	d.LeaseNamespace = contract.SystemNamespace // the option's default
 	d.Ready, d.Wanted = deployment.Status.ReadyReplicas, 1
 	if deployment.Spec.Replicas != nil {
 		d.Wanted = *deployment.Spec.Replicas
@@ -73,6 +80,8 @@ func ofDeployment(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
 				d.Provisioner = value
 			case "--namespace":
 				d.Namespace = value
+			case "--lease-namespace":
+				d.LeaseNamespace = value
 			case "--flexctl-image":
 				d.Cluster.FlexctlImage = value
 			case "--flexctl-mount":

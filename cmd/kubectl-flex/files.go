@@ -26,7 +26,7 @@ func (o *options) manifest(names []string) (*inspect.Manifest, []inspect.Fault, 
 	for _, name := range names {
 		files := []string{name}
 		if info, err := os.Stat(name); name != "-" && err == nil && info.IsDir() {
-			if files, err = filepath.Glob(filepath.Join(name, "*.yaml")); err != nil {
+			if files, err = manifestsIn(name); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -39,6 +39,24 @@ func (o *options) manifest(names []string) (*inspect.Manifest, []inspect.Fault, 
 		}
 	}
 	return m, faults, nil
+}
+
+// manifestsIn are the files of a directory that kubectl would read, too, without those of its directories.
+func manifestsIn(directory string) ([]string, error) {
+	entries, err := os.ReadDir(directory)
+	if err != nil {
+		return nil, err
+	}
+	var files []string
+	for _, entry := range entries {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) && !entry.IsDir() {
+			files = append(files, filepath.Join(directory, entry.Name()))
+		}
+	}
+	if len(files) == 0 {
+		return nil, fmt.Errorf("directory %s has no file with the extension .yaml, .yml or .json", directory)
+	}
+	return files, nil
 }
 
 func (o *options) readFile(name string) ([]byte, error) {

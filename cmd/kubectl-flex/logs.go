@@ -49,6 +49,9 @@ func (o *options) logs(ctx context.Context, namespace, name string, attempt int,
 	if err != nil {
 		return notFound(err)
 	}
+	if s := objects.StateOf(uid); s.NotOurs != "" {
+		return exit{exitNotOurs, errors.New(ofOther(s))}
+	}
 	if why := objects.NoPods(); why != "" {
 		return errors.New(why)
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,7 +21,7 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	streams := genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}
+	streams := genericiooptions.IOStreams{In: interruptible{ctx, os.Stdin}, Out: os.Stdout, ErrOut: os.Stderr}
 	name := filepath.Base(os.Args[0])
 	if strings.HasPrefix(name, "kubectl-") {
 		name = "kubectl flex" // as it is called most often; both ways work
@@ -28,6 +29,32 @@ func main() {
 	code := run(ctx, name, os.Args[1:], streams)
 	stop()
 	os.Exit(code)
+}
+
+// interruptible ends a read once the context does: a read of a terminal or a pipe knows no signal.
+type interruptible struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+func (r interruptible) Read(into []byte) (int, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	size := len(into) // a read that comes back later must not write into what the caller has by then
+	go func() {
+		text := make([]byte, size)
+		n, err := r.in.Read(text)
+		done <- result{text[:n], err}
+	}()
+	select {
+	case <-r.ctx.Done():
+		return 0, r.ctx.Err()
+	case got := <-done:
+		return copy(into, got.text), got.err
+	}
 }
 
 // Exit codes. docs/kubectl-flex.md explains them.

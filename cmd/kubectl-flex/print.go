@@ -22,6 +22,10 @@ func (o *options) encode(value any) (ok bool, err error) {
 	switch o.output {
 	case "yaml":
 		text, err = yaml.Marshal(value)
+		if o.headed {
+			text = append([]byte("---\n"), text...)
+		}
+		o.headed = true
 	case "json":
 		if text, err = json.MarshalIndent(value, "", "  "); err == nil {
 			text = append(text, '\n')

@@ -207,11 +207,11 @@ func pointers[T any](items []T) []*T {
 	return list
 }
 
-// logOf is the end of a pod's log, empty where it cannot be read: its node may be gone.
-func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) string {
+// logOf is the end of a pod's log. Most errors are to be expected: its node may be gone.
+func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
 	text, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(podspec.ContainerName)).DoRaw(ctx)
 	if err != nil {
-		return ""
+		return "", err
 	}
-	return string(text)
+	return string(text), nil
 }

@@ -212,6 +212,16 @@ func TestStates(t *testing.T) {
 			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 			w.pod("exp-0 running", 20)
 		},
+		"undo-of-a-gone-claim": func(w *world) {
+			gone := w.claim
+			w.claim = nil
+			w.pod("prov-2 failed", 60)
+			says(w.pod("del-5 failed", 20), "the export is mounted elsewhere")
+			again := gone.DeepCopy() // a claim of that name that has another UID
+			again.UID = "99999999-2222-4333-8444-555555555555"
+			w.more = append(w.more, again)
+		},
+		"retained":   func(w *world) { w.claim = nil; w.volume("released retain") },
 		"of-another": func(w *world) { w.class.Provisioner, w.claim.Annotations = "csi.example.com", nil },
 		"bound-by-hand": func(w *world) {
 			w.claim.Spec.VolumeName, w.claim.Status.Phase = "by-hand", corev1.ClaimBound
@@ -232,6 +242,16 @@ func TestStates(t *testing.T) {
 			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
 			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
 		},
+		"forged-orphan": func(w *world) {
+			w.tellClaim(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl delete namespace flex-system")
+		},
+		"forged-policies": func(w *world) {
+			w.tellClaim(true, events.ReasonPoliciesMissing, "ValidatingAdmissionPolicy flex-allow-list does not exist: apply it from team-a")
+		},
+		"tenant-hostile-reason": func(w *world) {
+			w.tenant = true
+			w.tellClaim(true, "\x1b[31mRed", "of a tenant")
+		},
 		"hostile": func(w *world) {
 			says(w.pod("prov-0 failed", 20), "\x1b[2J\x1b]0;owned\x07\u202egood news\n2026-11-21 12:00:00Z  Kubernetes has bound it"+strings.Repeat(" long", 2000))
 			w.tell("PersistentVolumeClaim", "data", uid, true, "Evil\nReason", "first\nsecond \x1b[31mred")
@@ -243,6 +263,9 @@ func TestStates(t *testing.T) {
 			subject := "data"
 			if w.claim == nil {
 				subject = "pvc-" + uid
+			}
+			if name == "undo-of-a-gone-claim" {
+				subject = "del-" + uid + "-5"
 			}
 			why, whyCode := w.run("", "why", subject)
 			status, code := w.run("", "status", subject, "-o", "wide")

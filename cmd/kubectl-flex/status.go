@@ -12,7 +12,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/inspect"
 )
 
@@ -60,12 +63,20 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 		return err
 	}
 	view := objects.Overview(namespace)
-	if err := o.showOverview(view); err != nil || !watch {
+	if err := o.showOverview(view); err != nil {
 		return err
 	}
+	for _, u := range view.Unread {
+		if u.Kind == inspect.Claims {
+			return fmt.Errorf("claims may not be read: it takes the right to %s", u.Right)
+		}
+	}
+	if !watch {
+		return nil
+	}
 	last := byUID(view.Claims)
-	for o.pause(ctx) {
-		if objects, err = o.read(ctx, namespace); err != nil {
+	for {
+		if objects, err = o.lookAgain(ctx, namespace); err != nil {
 			return err
 		}
 		now := objects.Overview(namespace).Claims
@@ -85,7 +96,31 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 			return err
 		}
 	}
-	return nil
+}
+
+// lookAgain is the next look of a watch, after a pause. What passes by itself does not end it.
+func (o *options) lookAgain(ctx context.Context, namespace string) (*inspect.Objects, error) {
+	for o.pause(ctx) {
+		objects, err := o.read(ctx, namespace)
+		if err == nil || ctx.Err() == nil && !passes(err) {
+			return objects, err
+		}
+		if ctx.Err() == nil {
+			fmt.Fprintln(o.ErrOut, "looking again:", contract.Paragraph(err.Error()))
+		}
+	}
+	return nil, ctx.Err()
+}
+
+// passes says that an error is one of the moment: the API server is busy, or not reachable.
+func passes(err error) bool {
+	for _, is := range []func(error) bool{apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
+		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsTimeout} {
+		if is(err) {
+			return true
+		}
+	}
+	return false
 }
 
 func byUID(states []inspect.State) map[string]inspect.State {
@@ -117,16 +152,16 @@ func (o *options) showClaims(states []inspect.State) error {
 }
 
 func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
+	objects, err := o.read(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	uid, err := objects.Find(namespace, name) // from now on: another claim may get the name
+	if err != nil {
+		return notFound(err)
+	}
 	var last inspect.State
 	for {
-		objects, err := o.read(ctx, namespace)
-		if err != nil {
-			return err
-		}
-		uid, err := objects.Find(namespace, name)
-		if err != nil {
-			return notFound(err)
-		}
 		s := objects.StateOf(uid)
 		if !reflect.DeepEqual(s, last) {
 			last = s
@@ -142,8 +177,11 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 		if s.NotOurs != "" {
 			return exit{exitNotOurs, errors.New(ofOther(s))}
 		}
-		if !watch || s.Done() || !o.pause(ctx) {
+		if !watch || s.Done() {
 			return codeOf(s)
+		}
+		if objects, err = o.lookAgain(ctx, namespace); err != nil {
+			return err
 		}
 	}
 }
@@ -193,10 +231,13 @@ func (o *options) showOverview(view inspect.Overview) error {
 	if done, err := o.encode(view); done {
 		return err
 	}
-	if len(view.Claims) == 0 {
+	switch {
+	case len(view.Claims) > 0:
+		if err := o.claimTable(view.Claims); err != nil {
+			return err
+		}
+	case view.Reads(inspect.Claims):
 		fmt.Fprintln(o.Out, "No claim waits, expands or is being deleted.")
-	} else if err := o.claimTable(view.Claims); err != nil {
-		return err
 	}
 	if len(view.Classes) > 0 {
 		fmt.Fprintln(o.Out)
@@ -208,7 +249,7 @@ func (o *options) showOverview(view inspect.Overview) error {
 		fmt.Fprintln(o.Out)
 		o.showDispatcher(d)
 	}
-	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly}, view.Unread)
+	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly && view.Reads(inspect.Claims)}, view.Unread)
 	return nil
 }
 
@@ -252,9 +293,14 @@ func (o *options) showDispatcher(d *inspect.DispatcherState) {
 	}
 	say("Provisioner", d.Provisioner)
 	leader := d.Leader
-	if leader == "" {
+	switch {
+	case d.LeaderUnknown:
+		leader = "the Lease may not be read"
+	case leader == "":
 		leader = "none holds the Lease"
-	} else if !d.LeaderSince.IsZero() {
+	case !d.LeaderLost.IsZero():
+		leader = fmt.Sprintf("none: %s has not renewed the Lease for %s", leader, o.ago(d.LeaderLost))
+	case !d.LeaderSince.IsZero():
 		leader += ", for " + o.ago(d.LeaderSince)
 	}
 	say("Leader", leader)

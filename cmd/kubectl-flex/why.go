@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 func newWhy(o *options) *cobra.Command {
@@ -54,7 +56,12 @@ func (o *options) why(ctx context.Context, namespace, name string) error {
 	}
 	objects.Logs = map[types.UID]string{}
 	for _, pod := range objects.WantsLogs(uid) {
-		objects.Logs[pod.UID] = logOf(ctx, client, pod)
+		text, err := logOf(ctx, client, pod)
+		if apierrors.IsForbidden(err) {
+			objects.Unread = append(objects.Unread, inspect.Unread{Kind: inspect.Logs, Right: "get pods/log in namespace " + pod.Namespace, Why: podspec.Clean(err.Error())})
+			break
+		}
+		objects.Logs[pod.UID] = text
 	}
 	story := objects.StoryOf(uid)
 	if done, err := o.encode(story); err != nil {
@@ -128,6 +135,8 @@ func (o *options) standing(s inspect.State) string {
 	switch {
 	case s.NotOurs != "":
 		return ofOther(s)
+	case s.Done() && s.Troubled():
+		return strings.ToLower(string(s.Phase))
 	case s.Done():
 		return strings.ToLower(string(s.Phase)) + ", nothing is left to do"
 	}

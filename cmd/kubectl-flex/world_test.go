@@ -58,6 +58,10 @@ type world struct {
 	events    int
 	// tenant may read nothing but claims and events of team-a.
 	tenant bool
+	// forbids are resources that may not be read.
+	forbids []string
+	// ctx is what ends a command, nil for nothing.
+	ctx context.Context
 	// client is made by the first command.
 	client *fake.Clientset
 }
@@ -225,6 +229,11 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 		if w.tenant {
 			w.client.PrependReactor("*", "*", forbidden)
 		}
+		for _, resource := range w.forbids {
+			w.client.PrependReactor("*", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+				return true, nil, notAllowed(action)
+			})
+		}
 	}
 	var out, errs bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(input), Out: &out, ErrOut: &errs}
@@ -232,7 +241,11 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	kube := genericclioptions.NewConfigFlags(true)
 	kube.Namespace = &namespace
 	o := &options{IOStreams: streams, client: w.client, now: func() time.Time { return noon }, period: time.Millisecond, kube: kube}
-	code = runCommand(context.Background(), commandOf("kubectl flex", o), args, streams)
+	ctx := context.Background()
+	if w.ctx != nil {
+		ctx = w.ctx
+	}
+	code = runCommand(ctx, commandOf("kubectl flex", o), args, streams)
 	return out.String() + errs.String(), code
 }
 
@@ -248,7 +261,19 @@ func forbidden(action clienttesting.Action) (bool, runtime.Object, error) {
 	if action.GetNamespace() == "team-a" && (kind == "persistentvolumeclaims" || kind == "events") {
 		return false, nil, nil
 	}
-	return true, nil, apierrors.NewForbidden(schema.GroupResource{Resource: kind}, "", fmt.Errorf("user tom cannot %s it", action.GetVerb()))
+	return true, nil, notAllowed(action)
+}
+
+func notAllowed(action clienttesting.Action) error {
+	return apierrors.NewForbidden(schema.GroupResource{Resource: action.GetResource().Resource}, "", fmt.Errorf("user tom cannot %s it", action.GetVerb()))
+}
+
+func (w *world) forbid(resources ...string) { w.forbids = append(w.forbids, resources...) }
+
+// renewed is when the leader last renewed the Lease.
+func (w *world) renewed(at time.Time) {
+	seconds := int32(15)
+	w.lease.Spec.LeaseDurationSeconds, w.lease.Spec.RenewTime = &seconds, &metav1.MicroTime{Time: at}
 }
 
 func golden(t *testing.T, name, got string) {
