@@ -51,7 +51,7 @@ test-conformance: images ## the shipped images, the templates and wrong images, 
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
-	go test -race -count=1 -tags integration ./test/integration/...
+	go test -race -count=1 -timeout 20m -tags integration ./test/integration/...
 	test/cinder/test.sh
 
 test-versions: ## the admission policies on older API servers: a real 1.30, and what the newest emulates
