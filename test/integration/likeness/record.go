@@ -41,6 +41,7 @@ type call struct {
 	verb, resource, name string
 	code                 int
 	body, reason         string // what was sent, and why it was refused
+	lost                 bool   // it took effect, and its answer did not arrive
 }
 
 // RoundTrip notes the calls about claims, volumes and pods, other than those of informers.
@@ -65,7 +66,8 @@ func (r *record) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if asked.Verb == "list" {
 		c.name = hr.URL.Query().Get("labelSelector")
 	}
-	response, failed := r.send(hr, asked.Verb+" "+asked.Resource)
+	response, lost, failed := r.send(hr, asked.Verb+" "+asked.Resource)
+	c.lost = lost
 	if failed == nil {
 		c.code = response.StatusCode
 		c.reason = reasonOf(response)
@@ -76,7 +78,7 @@ func (r *record) RoundTrip(hr *http.Request) (*http.Response, error) {
 	return response, failed
 }
 
-func (r *record) send(hr *http.Request, what string) (*http.Response, error) {
+func (r *record) send(hr *http.Request, what string) (response *http.Response, lost bool, err error) {
 	r.mu.Lock()
 	var drawn *fault
 	if of := r.faults[what]; len(of) > 0 {
@@ -86,15 +88,15 @@ func (r *record) send(hr *http.Request, what string) (*http.Response, error) {
 	if drawn == nil || drawn.after {
 		response, err := r.next.RoundTrip(hr)
 		if err != nil || drawn == nil {
-			return response, err
+			return response, false, err
 		}
 		_ = response.Body.Close()
 	}
 	if drawn.code == 0 {
-		return nil, syscall.ECONNRESET
+		return nil, drawn.after, syscall.ECONNRESET
 	}
 	code, answer := apiserver.Failure(apiserver.Status(drawn.code, metav1.StatusReasonInternalError, "a fault of the test"))
-	return apiserver.Respond(hr, code, answer), nil
+	return apiserver.Respond(hr, code, answer), drawn.after, nil
 }
 
 // reasonOf is why a request was refused. The answer can be read once more.
@@ -141,13 +143,14 @@ func (r *record) cutWatches() {
 }
 
 // of is what was done about a claim: what was read before anything was created; what was created, in that order; and which
-// writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, and
-// whether somebody writes to what is gone, is a matter of when watches arrive.
+// writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, whether
+// somebody writes to what is gone, and whether a write is sent again that took effect although its answer was lost, is a matter of when
+// watches arrive.
 func (r *record) of(claim, uid string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var created, objects []string
-	done := map[string][]string{}
+	done, lost := map[string][]string{}, map[string]bool{}
 	for _, c := range r.calls {
 		if !strings.Contains(c.name, uid) && c.name != claim {
 			continue
@@ -157,9 +160,12 @@ func (r *record) of(claim, uid string) string {
 		switch {
 		case reads && len(created) > 0, !reads && c.code == http.StatusNotFound:
 			continue
+		case c.verb == "patch" && c.code == http.StatusOK && lost[object+c.body]:
+			continue
 		case c.verb == "create":
 			created = append(created, object)
 		}
+		lost[object+c.body] = lost[object+c.body] || c.verb == "patch" && c.lost
 		if done[object] == nil {
 			objects = append(objects, object)
 		}
