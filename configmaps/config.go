@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -20,7 +21,10 @@ const (
 type Config struct {
 	// Name, Namespace and ResourceVersion are the ConfigMap's.
 	Name, Namespace, ResourceVersion string
-	// Digest identifies the ConfigMap's data: 16 hexadecimal digits of a SHA-256, for change detection.
+	// UID is the ConfigMap's.
+	UID types.UID
+	// Digest identifies the ConfigMap's data but for service-token, which nobody uses: 16 hexadecimal digits of a SHA-256, for change
+	// detection.
 	Digest string
 	// IdentityDigest is the same over Properties alone.
 	IdentityDigest string
@@ -124,7 +128,7 @@ func (h HostPath) String() string {
 // Parse checks a provisioner ConfigMap. It returns either a Config or every fault there is, in a stable order: first the
 // metadata, then reserved keys in the order of the reference, then properties by name.
 func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
-	c := &Config{Name: cm.Name, Namespace: cm.Namespace, ResourceVersion: cm.ResourceVersion}
+	c := &Config{Name: cm.Name, Namespace: cm.Namespace, ResourceVersion: cm.ResourceVersion, UID: cm.UID}
 	errs := checkType(cm)
 	errs = append(errs, c.parseReserved(cm.Data)...)
 	errs = append(errs, c.parseClass(cm)...)
@@ -137,9 +141,16 @@ func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	c.Digest = digest(cm.Data)
+	c.Digest = digest(used(cm.Data))
 	c.IdentityDigest = digest(c.Properties)
 	return c, nil
+}
+
+// used are the data without the token that nobody uses.
+func used(data map[string]string) map[string]string {
+	data = maps.Clone(data)
+	delete(data, keyServiceToken)
+	return data
 }
 
 // PluginName is the provisioner name that a ConfigMap is for, without any check, so that a dispatcher can pass over the

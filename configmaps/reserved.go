@@ -27,6 +27,9 @@ const (
 	keyFlexctl      = "flexctl"
 )
 
+// MaxTimeout is the longest that one attempt may take from its pod's start.
+const MaxTimeout = 24 * time.Hour
+
 // Limits, in bytes.
 const (
 	maxProperties = 16 << 10 // of all properties together, names and values
@@ -70,7 +73,7 @@ var reserved = []reservedKey{
 	{name: "tolerations", meaning: "taints that provisioner pods tolerate", form: "YAML list of Kubernetes tolerations",
 		absent: "none", parse: parseTolerations},
 	{name: "timeout", meaning: "how long one attempt may take from the pod's start", form: "duration, 10s to 24h",
-		preset: "10m", parse: duration(func(c *Config) *time.Duration { return &c.Timeout }, 10*time.Second, 24*time.Hour)},
+		preset: "10m", parse: duration(func(c *Config) *time.Duration { return &c.Timeout }, 10*time.Second, MaxTimeout)},
 	{name: "start-timeout", meaning: "how long a pod may take from its creation until its container runs", form: "duration, 10s to 24h",
 		preset: "5m", parse: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, 10*time.Second, 24*time.Hour)},
 	{name: "failed-pod-ttl", meaning: "how long a failed pod stays for its logs once nobody needs it as a record; the last one of a waiting claim always stays", form: "duration, 0s to 168h",

@@ -39,14 +39,9 @@ func RevisionName(cm *corev1.ConfigMap, config *Config) string {
 func NewRevision(cm *corev1.ConfigMap, config *Config, number int64) (*appsv1.ControllerRevision, error) {
 	kept := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: cm.ResourceVersion, Labels: map[string]string{LabelType: cm.Labels[LabelType]}},
-		Data:       map[string]string{}}
+		Data:       used(cm.Data)}
 	if label, found := cm.Labels[keyStorageClass]; found {
 		kept.Labels[keyStorageClass] = label
-	}
-	for key, value := range cm.Data {
-		if key != keyServiceToken {
-			kept.Data[key] = value
-		}
 	}
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)

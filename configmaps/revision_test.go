@@ -45,6 +45,9 @@ func TestRevision(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if config, _ := Parse(cm); got.Digest != config.Digest || got.UID != cm.UID {
+		t.Errorf("kept are digest %s and UID %s, want %s and %s", got.Digest, got.UID, config.Digest, cm.UID)
+	}
 	if said := fmt.Sprint(got.Namespace, got.Name, got.ResourceVersion, got.StorageClass, got.Image, got.Properties, got.LiteralToken); said != "nsone7silverexample.com/imap[zone:<west>] false" {
 		t.Errorf("the kept version says %s", said)
 	}

@@ -136,6 +136,35 @@ func TestKeptVersionsOfOthers(t *testing.T) {
 	})
 }
 
+// TestTooLargeToKeep: of a ConfigMap that has grown too large no version is kept, an older one neither: after a restart it would count as
+// the last good one.
+func TestTooLargeToKeep(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		p.copyOf("silver", "silver")
+		p.configMap("one", "silver")
+		stop := p.dispatch()
+		p.play(5 * time.Second)
+		p.revision()
+		script := strings.Repeat(`"`, 64<<10) // as JSON twice as long, and so are line breaks
+		large := map[string]string{"provision": script, "delete": script, "expand": script}
+		for key, value := range map[string]string{"timeout": "1m", "start-timeout": "1m", "failed-pod-ttl": "0s", "max-concurrent": "1", "delete-limit": "1",
+			"image-pull-policy": "Always", "run-as-user": "1000", "privileged": "false", "host-network": "false", "show-logs": "false", "resources": "{requests: {cpu: 1m}}",
+			"node-local": "false", "priority-class-name": "x", "image-pull-secrets": "x", "access-modes": "ReadWriteOnce", "volume-modes": "Filesystem",
+			"claim-sizes": "1Gi-", "secrets": "x", "pod-labels": "a=b", "pod-annotations": "a=b", "node-selector": "a=b", "host-path": "/x", "image": "x", "service-account-name": "x"} {
+			large[key] = value + strings.Repeat("\n", 16000)
+		}
+		p.edit("one", large)
+		p.play(5 * time.Second)
+		if said := p.said("ConfigOutdated"); len(said) > 0 {
+			t.Errorf("the ConfigMap has faults: %q", said)
+		}
+		if list := apiserver.List[*appsv1.ControllerRevision](p.server, "controllerrevisions"); len(list) > 0 {
+			t.Errorf("%d versions are kept", len(list))
+		}
+		stop()
+	})
+}
+
 func (p tenants) outdated(registry *prometheus.Registry, want float64) {
 	p.t.Helper()
 	families, err := registry.Gather()

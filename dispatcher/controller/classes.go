@@ -36,7 +36,7 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
 	now := c.Now()
 	j, again = classes.Judge(class, maps, c.usesOf(class), c.ProvisionerName, now)
-	inForce := c.memory.setConfig(class, j, func() *configmaps.Config { return c.lastKept(class, maps) })
+	inForce := c.memory.setConfig(class, j, maps, func() *configmaps.Config { return c.lastKept(class, maps) })
 	reminder, old := classes.Outdated(class, maps, j, inForce)
 	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, old)
 	if old {

@@ -63,11 +63,9 @@ func (c *Controller) keep(ctx context.Context, cm *corev1.ConfigMap, config *con
 	}
 	if missing {
 		revision, err := configmaps.NewRevision(cm, config, number)
-		if err != nil {
+		if err != nil { // an older version would count as the last good one
 			c.Recorder.Log("Keep no version", "configMap", klog.KObj(cm), "err", err)
-			return nil
-		}
-		if err := c.writer.KeepRevision(ctx, revision); err != nil {
+		} else if err := c.writer.KeepRevision(ctx, revision); err != nil {
 			return err
 		}
 	}

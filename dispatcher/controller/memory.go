@@ -2,6 +2,7 @@ package controller
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -220,13 +221,16 @@ func (m *memory) config(class string) (*configmaps.Config, string) {
 }
 
 // setConfig puts what the class's ConfigMaps come to in force, and returns it. What was good stays good while its ConfigMap is broken,
-// and kept is asked for it after a restart. It goes when the ConfigMap does.
-func (m *memory) setConfig(class string, j classes.Judgement, kept func() *configmaps.Config) (inForce *configmaps.Config) {
+// and kept is asked for it after a restart. It goes when the ConfigMap does, also where another one has its name by now.
+func (m *memory) setConfig(class string, j classes.Judgement, of []*corev1.ConfigMap, kept func() *configmaps.Config) (inForce *configmaps.Config) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	c := classConfig{good: j.Good, problem: j.Problem}
 	if c.good == nil && j.Present {
-		if c.good = m.configs[class].good; c.good == nil {
+		good := m.configs[class].good
+		if good != nil && slices.ContainsFunc(of, func(cm *corev1.ConfigMap) bool { return cm.UID == good.UID }) {
+			c.good = good
+		} else {
 			c.good = kept()
 		}
 	}

@@ -62,7 +62,7 @@ func TestConfirmDelete(t *testing.T) {
 			controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 			controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.released = volume.UID }, func() {})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
-			controller.memory.setConfig("silver", classes.Judgement{Present: true, Good: config}, nil)
+			controller.memory.setConfig("silver", classes.Judgement{Present: true, Good: config}, nil, nil)
 			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Released: true, Config: config}
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
@@ -139,10 +139,10 @@ func TestConfigOfGoneClass(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		controller.memory.setConfig("silver", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "custom"}}, nil)
-		controller.memory.setConfig("gold", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "others"}}, nil)
+		controller.memory.setConfig("silver", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "custom"}}, nil, nil)
+		controller.memory.setConfig("gold", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "others"}}, nil, nil)
 		if c.own {
-			controller.memory.setConfig("copy", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "own"}}, nil)
+			controller.memory.setConfig("copy", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "own"}}, nil, nil)
 		}
 		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Class: c.class, Provisioner: "p"}
 		if c.volume != "" {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -169,10 +170,14 @@ const lateRequest = time.Minute
 
 // LateUntil is until when a storage system may do what killed attempts asked it for; zero where none was killed. An attempt that
 // follows tells the time of those before it, whose records it replaces. The newest of those that came to a volume has asked for
-// nothing else.
+// nothing else. It tells no later time than the longest timeout has at its creation: who may write annotations of pods must not put off
+// deletes for ever.
 func (s *Snapshot) LateUntil(provisions []Attempt) (until time.Time) {
 	for i, a := range provisions {
 		late, _ := time.Parse(time.RFC3339, a.Pod.Annotations[contract.AnnSuspect])
+		if longest := a.Pod.CreationTimestamp.Add(configmaps.MaxTimeout + lateRequest + time.Second); late.After(longest) {
+			late = longest
+		}
 		if a.Outcome.Killed() && (s.Volume == nil || i < len(provisions)-1) {
 			late = latest(late, s.endedBy(a).Add(lateRequest))
 		}

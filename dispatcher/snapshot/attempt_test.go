@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 )
 
@@ -14,6 +15,7 @@ func TestLateUntil(t *testing.T) {
 		name, volume string
 		pods         []string
 		deadline     int64
+		annotation   string // of the pods
 		want         string // of the next attempt's annotation
 	}{
 		{name: "nothing", pods: []string{"prov-0 failed"}, want: "true"},
@@ -24,6 +26,9 @@ func TestLateUntil(t *testing.T) {
 		{name: "killed when it had made the volume", volume: "fits", pods: []string{"prov-0 killed"}, want: "true"},
 		{name: "killed before another one made the volume", volume: "fits", pods: []string{"prov-0 killed", "prov-1 done"}, want: "2026-11-21T12:00:51Z"},
 		{name: "killed on a node whose clock is ahead: by its deadline", pods: []string{"prov-0 killed ahead"}, deadline: 40, want: "2026-11-21T12:01:21Z"},
+		{name: "tried again, a day later than it can be", pods: []string{"prov-1 failed"}, annotation: "9999-01-01T00:00:00Z", want: "2026-11-22T12:00:42Z"},
+		{name: "tried again, as late as it can be", pods: []string{"prov-1 failed"}, annotation: "2026-11-22T12:00:41Z", want: "2026-11-22T12:00:42Z"},
+		{name: "what is no time", pods: []string{"prov-1 failed"}, annotation: "x", want: "true"},
 	} {
 		s := &Snapshot{Now: noon, UID: dispatchertest.UID}
 		if c.volume != "" {
@@ -33,6 +38,9 @@ func TestLateUntil(t *testing.T) {
 			pod := dispatchertest.Pod(words, noon.Add(-20*time.Second), noon.Add(-10*time.Second))
 			if c.deadline > 0 {
 				pod.Spec.ActiveDeadlineSeconds = &c.deadline
+			}
+			if c.annotation != "" {
+				pod.Annotations[contract.AnnSuspect] = c.annotation
 			}
 			s.Add(NewAttempt(pod, ""))
 		}
