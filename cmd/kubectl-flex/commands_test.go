@@ -32,6 +32,7 @@ func TestCommands(t *testing.T) {
 		"validate-no-account":   {scene: func(w *world) { w.account.Name = "other" }, args: []string{"validate", "silver"}, code: 4},
 		"validate-nothing":      {args: []string{"validate"}, code: 2},
 		"validate-stdin-empty":  {args: []string{"validate", "-f", "-", "--offline"}, input: "# nothing\n---\n", code: 4},
+		"validate-elsewhere":    {args: []string{"validate", "-f", "testdata/files/elsewhere.yaml"}, code: 4},
 		"validate-no-object":    {args: []string{"validate", "-f", "-", "--offline"}, input: "- a\n", code: 4},
 		"validate-misspelt":     {args: []string{"validate", "-f", "testdata/files/misspelt.yaml"}, code: 4},
 		"validate-list":         {args: []string{"validate", "-f", "testdata/files/list.yaml", "--offline"}, code: 4},
