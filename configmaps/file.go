@@ -31,7 +31,7 @@ func IsManifest(name string, data []byte) bool {
 }
 
 // firstOfManifest is a key that every object of Kubernetes has, or a ConfigMap. Shells have no command with a colon at its end.
-var firstOfManifest = regexp.MustCompile(`\A(?:\s|#.*\n|---.*\n)*(?:\{\s*)?"?(?:apiVersion|kind|metadata|data)"?\s*:\s`)
+var firstOfManifest = regexp.MustCompile(`\A(?:\x{FEFF})?(?:\s|#.*\n|%.*\n|---.*\n)*(?:\{\s*)?["']?(?:apiVersion|kind|metadata|data|binaryData|immutable)["']?\s*:\s`)
 
 // FromFile is the one provisioner ConfigMap among the objects of a file, not yet checked. Errors name the file and the line, and show
 // no value.
@@ -95,8 +95,14 @@ func textOnly(name string, document []byte) error {
 func Documents(data []byte) [][]byte {
 	var all [][]byte
 	var one []byte
-	number := 0
-	for line := range bytes.Lines(data) {
+	number, begins := 0, true
+	for line := range bytes.Lines(bytes.TrimPrefix(data, []byte("\ufeff"))) {
+		switch text := bytes.TrimSpace(line); {
+		case begins && bytes.HasPrefix(line, []byte("%")):
+			line = []byte("\n") // a directive says nothing that the parser needs
+		case len(text) > 0 && text[0] != '#':
+			begins = false
+		}
 		if bytes.HasPrefix(line, []byte("---")) {
 			all, one = append(all, one), bytes.Repeat([]byte("\n"), number)
 			line = append([]byte("   "), line[3:]...) // what a separator may be followed by is part of the document

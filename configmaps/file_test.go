@@ -1,6 +1,7 @@
 package configmaps
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -60,6 +61,21 @@ func TestFromFile(t *testing.T) {
 	}
 }
 
+// TestFromFileBegins: what may stand before an object's keys changes nothing, and lines are counted all the same.
+func TestFromFileBegins(t *testing.T) {
+	const object = "kind: ConfigMap\nmetadata: {name: a, labels: {type: provisioner-config}}\ndata: {a: %s}\n"
+	for _, begins := range []string{"", "\ufeff", "%YAML 1.2\n---\n", "\ufeff%YAML 1.2\n---\n", "# a\n%YAML 1.2\n--- # b\n", "---\n", "immutable: true\n", "'apiVersion': v1\n"} {
+		cm, err := FromFile("x", []byte(begins+strings.ReplaceAll(object, "%s", "b")))
+		if err != nil || cm.Name != "a" || cm.Data["a"] != "b" {
+			t.Errorf("%q: %v, %v", begins, cm, err)
+		}
+		_, err = FromFile("x", []byte(begins+strings.ReplaceAll(object, "%s", "[")))
+		if want := fmt.Sprintf("x line %d: ", strings.Count(begins, "\n")+2); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", begins, err, want)
+		}
+	}
+}
+
 func TestIsManifest(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -73,6 +89,12 @@ func TestIsManifest(t *testing.T) {
 		{"x", `"kind": "ConfigMap"`, true},
 		{"x", `{"kind": "ConfigMap"}`, true},
 		{"x", "{ echo kind: ; }", false},
+		{"x", "\ufeffapiVersion: v1\n", true},
+		{"x", "%YAML 1.2\n---\napiVersion: v1\n", true},
+		{"x", "---\n'apiVersion': v1\n", true},
+		{"x", "immutable: true\nkind: ConfigMap\n", true},
+		{"x", "binaryData: {}\n", true},
+		{"x", "%\nset -eu\n", false},
 		{"x.sh", "set -eu\nkubectl apply -f - <<END\nkind: ConfigMap\nEND\n", false},
 		{"x.sh", "# kind: ConfigMap\nset -eu\n", false},
 		{"x", "kind:ConfigMap", false},

@@ -77,7 +77,7 @@ func (o *Objects) DiffOf(edited *corev1.ConfigMap) (*Diff, error) {
 	return d, nil
 }
 
-const anotherIdentity = "are found by it"
+const anotherIdentity = "from now on, in their record"
 
 func (d *Diff) compare(old, edited map[string]string, before *configmaps.Config, valid bool, now *configmaps.Config) {
 	keys := maps.Clone(old)

@@ -29,8 +29,8 @@ type Manifest struct {
 	Classes    []*storagev1.StorageClass
 	Claims     []*corev1.PersistentVolumeClaim
 	AllowList  *corev1.ConfigMap
-	// Exists are the ServiceAccounts, Secrets and claims.
-	Exists map[Ref]bool
+	// Exists are the ServiceAccounts, Secrets and claims, and the namespaces that they name.
+	Exists map[Ref][]string
 	// Skipped are the objects that belong to no class, as file:line: kind name.
 	Skipped []string
 	nodes   map[any]place
@@ -142,10 +142,10 @@ func (m *Manifest) addNode(file string, node *yamlv3.Node) []Fault {
 	case "PersistentVolumeClaim":
 		claim := &corev1.PersistentVolumeClaim{}
 		m.Claims = append(m.Claims, claim)
-		m.Exists[Ref{meta.Kind, meta.Name}] = true
+		m.Exists[Ref{meta.Kind, meta.Name}] = append(m.Exists[Ref{meta.Kind, meta.Name}], meta.Namespace)
 		return decode(claim)
 	case "ServiceAccount", "Secret":
-		m.Exists[Ref{meta.Kind, meta.Name}] = true
+		m.Exists[Ref{meta.Kind, meta.Name}] = append(m.Exists[Ref{meta.Kind, meta.Name}], meta.Namespace)
 		return nil
 	}
 	return skip()
@@ -199,7 +199,7 @@ func lineIn(err error, other int) int {
 }
 
 // NewManifest is one without objects.
-func NewManifest() *Manifest { return &Manifest{Exists: map[Ref]bool{}, nodes: map[any]place{}} }
+func NewManifest() *Manifest { return &Manifest{Exists: map[Ref][]string{}, nodes: map[any]place{}} }
 
 func objectName(kind, namespace, name string) string {
 	if namespace != "" {
@@ -267,8 +267,10 @@ func (o *Objects) Overlay(m *Manifest) {
 	if o.Exists == nil {
 		o.Exists = map[Ref]bool{}
 	}
-	for ref := range m.Exists {
-		o.Exists[ref] = true
+	for ref, namespaces := range m.Exists {
+		if slices.Contains(namespaces, o.Dispatcher.Namespace) || slices.Contains(namespaces, "") {
+			o.Exists[ref] = true
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 // consumerImage is one that the project builds: it has all that the kit's own pods need.
-const consumerImage = "docker.io/flex-provisioner/shell:dev"
+const consumerImage = scriptImage
 
 // Flags that one mode has and the other has not; those that are in neither list are for both.
 var (

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -87,7 +88,7 @@ func args(least, most int, what string) cobra.PositionalArgs {
 // help fits a screen: of kubectl's own flags, which people know, it has those that are used most.
 func help(c *cobra.Command, _ []string) {
 	out := c.OutOrStdout()
-	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n", cmpOr(c.Long, c.Short), c.UseLine())
+	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n", cmp.Or(c.Long, c.Short), c.UseLine())
 	if c.Example != "" {
 		fmt.Fprintf(out, "\nExamples:\n%s\n", c.Example)
 	}
@@ -106,7 +107,7 @@ func help(c *cobra.Command, _ []string) {
 	if own := c.LocalNonPersistentFlags(); own.HasAvailableFlags() {
 		fmt.Fprintf(out, "\nFlags:\n%s", own.FlagUsagesWrapped(width))
 	}
-	fmt.Fprintf(out, "\nGlobal flags (and all others of kubectl):\n%s", usual(c).FlagUsagesWrapped(width))
+	fmt.Fprintf(out, "\nGlobal flags (those of kubectl for the cluster and the user work, too):\n%s", usual(c).FlagUsagesWrapped(width))
 }
 
 // width of the help in columns.
@@ -123,13 +124,6 @@ func usual(c *cobra.Command) *pflag.FlagSet {
 		}
 	})
 	return set
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 // addOutput adds the flag -o.

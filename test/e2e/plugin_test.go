@@ -164,7 +164,7 @@ func (p plugin) releases(admin string, c *claim) {
 	p.input = c.volumeName() + "\nno\n"
 	p.says(admin, 1, []string{"its reclaim policy is Retain, and becomes Delete", "nothing was changed"}, "release", c.volumeName())
 	p.input = c.volumeName() + "\nyes\n"
-	p.says(admin, 0, []string{"is removed: kubectl flex status"}, "release", c.volumeName())
+	p.says(admin, 0, []string{"was asked to remove the storage of volume"}, "release", c.volumeName())
 	c.gone(patient)
 }
 

@@ -22,6 +22,19 @@ type assignment struct {
 // assigned begins an assignment in a line of shell. Everything else in such a file, such as read, echo and if, says nothing of the cloud.
 var assigned = regexp.MustCompile(`^(?:export[ \t]+|declare[ \t]+-x[ \t]+)?(OS_[A-Z0-9_]+)=`)
 
+var (
+	// hidden is an assignment in a place or a form in which it is not read.
+	hidden = regexp.MustCompile(`(?:^|[^A-Za-z0-9_$])OS_[A-Z0-9_]+\+?=`)
+	// unsets takes variables away.
+	unsets  = regexp.MustCompile(`^unset[ \t]+(?:-v[ \t]+)?((?:OS_[A-Z0-9_]+[ \t]*)+)(?:[;#].*)?$`)
+	comment = regexp.MustCompile(`(?:^|[ \t;])#.*`)
+	// prints is a command that writes a text, and nothing else.
+	prints = regexp.MustCompile(`^(?:echo|printf)[ \t][^;&|]*$`)
+)
+
+// hides says that text has an assignment to an OS_ variable outside of a comment.
+func hides(text string) bool { return hidden.MatchString(comment.ReplaceAllString(text, "")) }
+
 // readRCFile reads the assignments to OS_ variables and runs nothing. In a shell the last assignment counts.
 func readRCFile(file, text string) ([]assignment, error) {
 	found := map[string]assignment{}
@@ -31,11 +44,25 @@ func readRCFile(file, text string) ([]assignment, error) {
 		line = strings.Trim(line, blank)
 		match := assigned.FindStringSubmatch(line)
 		if match == nil {
+			if hides(line) && !prints.MatchString(line) { // its name may be part of a secret
+				errs = append(errs, fmt.Errorf("%s line %d: sets a variable OS_ in a form that is not read: write export NAME=VALUE on a line of its own", file, i+1))
+			}
+			if unset := unsets.FindStringSubmatch(line); unset != nil {
+				for _, variable := range strings.Fields(unset[1]) {
+					if a, set := found[variable]; set && (a.open || a.value != "") {
+						errs = append(errs, fmt.Errorf("%s line %d: unsets %s, which an earlier line sets: keep one of the lines", file, i+1, variable))
+					}
+				}
+			}
 			continue
 		}
 		a := assignment{variable: match[1], where: fmt.Sprintf("%s line %d: %s", file, i+1, match[1])}
 		var err error
-		if a.value, a.open, err = shellWord(line[len(match[0]):]); err != nil {
+		text := line[len(match[0]):]
+		if a.value, a.open, err = shellWord(text); err == nil && a.open && hides(text) {
+			err = errSecond
+		}
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", a.where, err))
 			continue
 		}
@@ -93,10 +120,15 @@ func expands(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("{($?!#*@-", c) >= 0
 }
 
+var errSecond = errors.New("another variable OS_ follows on the line: write each on a line of its own")
+
 // afterWord lets a comment and another command follow.
 func afterWord(rest string) error {
 	rest = strings.TrimLeft(rest, " \t")
-	if rest == "" || rest[0] == '#' || rest[0] == ';' {
+	switch {
+	case rest != "" && rest[0] == ';' && hides(rest):
+		return errSecond
+	case rest == "" || rest[0] == '#' || rest[0] == ';':
 		return nil
 	}
 	return errors.New("something follows the value: put the value into quotes")

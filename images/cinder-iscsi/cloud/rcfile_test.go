@@ -70,6 +70,10 @@ func TestRCFile(t *testing.T) {
 	}
 }
 
+func unread(line int) string {
+	return fmt.Sprintf("openrc line %d: sets a variable OS_ in a form that is not read: write export NAME=VALUE on a line of its own", line)
+}
+
 func TestRCFileErrors(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -84,6 +88,20 @@ func TestRCFileErrors(t *testing.T) {
 		{"an open quote", file("openrc", "export OS_PASSWORD=\"Passw0rd!\n"), "openrc line 1: OS_PASSWORD: a quote is not closed"},
 		{"two words", file("openrc", "export OS_PASSWORD=my Passw0rd!\n"), "openrc line 1: OS_PASSWORD: something follows the value: put the value into quotes"},
 		{"a command behind it", file("openrc", "export OS_PASSWORD=Passw0rd!&x\n"), "openrc line 1: OS_PASSWORD: needs a shell: put the value into single quotes"},
+		{"two variables on a line", file("openrc", "OS_USERNAME=u; OS_PASSWORD=Passw0rd!\n"), "openrc line 1: OS_USERNAME: another variable OS_ follows on the line: write each on a line of its own"},
+		{"two variables without a blank", file("openrc", "OS_USERNAME=u;OS_PASSWORD=Passw0rd!\n"), "openrc line 1: OS_USERNAME: another variable OS_ follows on the line: write each on a line of its own"},
+		{"two variables, one open", file("openrc", "OS_USERNAME=$USER; OS_PASSWORD=Passw0rd!\n"), "openrc line 1: OS_USERNAME: another variable OS_ follows on the line: write each on a line of its own"},
+		{"a line behind a command", file("openrc", "\nset -a; OS_PASSWORD=Passw0rd!\n"), unread(2)},
+		{"options that end", file("openrc", "export -- OS_PASSWORD=Passw0rd!\n"), unread(1)},
+		{"a quoted assignment", file("openrc", "export \"OS_PASSWORD=Passw0rd!\"\n"), unread(1)},
+		{"readonly", file("openrc", "readonly OS_PASSWORD=Passw0rd!\n"), unread(1)},
+		{"an appended value", file("openrc", "OS_PASSWORD+=Passw0rd!\n"), unread(1)},
+		{"a default", file("openrc", ": ${OS_PASSWORD=Passw0rd!}\n"), unread(1)},
+		{"an assignment behind what is printed", file("openrc", "echo hello; OS_PASSWORD=Passw0rd!\n"), unread(1)},
+		{"an unset variable", file("openrc", "OS_PASSWORD=Passw0rd!\nunset OS_TENANT_ID OS_PASSWORD # no more\n"),
+			"openrc line 2: unsets OS_PASSWORD, which an earlier line sets: keep one of the lines"},
+		{"what only looks like it", file("openrc", "# OS_PASSWORD=Passw0rd!\nMY_OS_TOKEN=a\necho \"set OS_PASSWORD=...\"\nOS_USERNAME='a; OS_TOKEN=b' # OS_TOKEN=c\n"),
+			"auth-url is missing; without Keystone, name Cinder itself in cinder-endpoint"},
 		{"a line that goes on", file("openrc", "export OS_PASSWORD=Passw0rd!\\\nx\n"), "openrc line 1: OS_PASSWORD: goes on in the next line: write it in one"},
 		{"no assignments", file("openrc", "password: Passw0rd!\n"), "auth-url is missing; without Keystone, name Cinder itself in cinder-endpoint"},
 		{"a project twice", file("openrc", "OS_TENANT_ID=a\nOS_PROJECT_ID=b\n"), "openrc line 2: OS_PROJECT_ID: openrc line 1: OS_TENANT_ID says something else; keep one of them"},
