@@ -34,7 +34,7 @@ func TestCommands(t *testing.T) {
 		"validate-stdin-empty":  {args: []string{"validate", "-f", "-", "--offline"}, input: "# nothing\n---\n", code: 4},
 		"validate-elsewhere":    {args: []string{"validate", "-f", "testdata/files/elsewhere.yaml"}, code: 4},
 		"validate-no-object":    {args: []string{"validate", "-f", "-", "--offline"}, input: "- a\n", code: 4},
-		"validate-misspelled":     {args: []string{"validate", "-f", "testdata/files/misspelled.yaml"}, code: 4},
+		"validate-misspelled":   {args: []string{"validate", "-f", "testdata/files/misspelled.yaml"}, code: 4},
 		"validate-list":         {args: []string{"validate", "-f", "testdata/files/list.yaml", "--offline"}, code: 4},
 		"validate-json-file":    {args: []string{"validate", "-f", "testdata/files/directory", "--offline"}, code: 4},
 		"validate-no-manifest":  {args: []string{"validate", "-f", "../kubectl-flex", "--offline"}, code: 1},
