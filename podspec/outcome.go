@@ -80,11 +80,11 @@ func (o Outcome) Unclear() bool {
 	return o.Killed() || o.Phase == Failed && o.MayHaveRun && o.Reason == ReasonTryAgain
 }
 
-// Killed says that the container was ended from outside. What it had asked a storage system for may still be under way.
+// Killed says that the container was ended from outside, or that its node does not know how it ended. What it had asked a storage system for may still be under way.
 func (o Outcome) Killed() bool {
 	const signals = 128 // a shell's exit code for a signal is more than this
 	return o.Phase == Failed && o.MayHaveRun &&
-		(o.ExitCode > signals || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
+		(o.ExitCode > signals || o.ExitCode < 0 || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
 }
 
 // Disrupted says that the attempt failed by no fault of its own.

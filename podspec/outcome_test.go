@@ -74,6 +74,7 @@ func TestUnclear(t *testing.T) {
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 137, Reason: ReasonFailed}, true},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 143, Reason: ReasonDeadline}, true},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: -1, Reason: ReasonEvicted}, true},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: -1, Reason: ReasonFailed}, true}, // its node does not know how it ended
 		{Outcome{Phase: Failed, MayHaveRun: false, ExitCode: -1, Reason: ReasonEvicted}, false},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 137, Reason: ReasonOutOfMemory}, true},
 	} {
