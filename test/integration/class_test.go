@@ -86,6 +86,11 @@ func TestClassByOneCommand(t *testing.T) {
 		}
 	}
 	const list = "ConfigMap flex-system/flex-pv-policy: "
+	// Another test may have had a controller bind it.
+	if _, err := admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Patch(t.Context(), "silver-export", types.MergePatchType,
+		[]byte(`{"status": {"phase": "Pending"}}`), metav1.PatchOptions{}, "status"); err != nil {
+		t.Fatal(err)
+	}
 	check("silver", "claim flex-provisioners/silver-export is not bound, and pods that mount it do not start: kubectl -n flex-provisioners describe pvc silver-export says why")
 	check("silver-wait", "claim flex-provisioners/silver-export is not bound, and pods that mount it do not start: kubectl -n flex-provisioners describe pvc silver-export says why")
 	check("made-one", list+"data[made-one.pathPrefixes] is missing: volumes of type local need it")

@@ -26,7 +26,7 @@ func TestEveryRuleMatters(t *testing.T) {
 	}
 	rules := 0
 	for _, policy := range policies.Items {
-		if !strings.HasPrefix(policy.Name, "flex-") {
+		if !strings.HasPrefix(policy.Name, "flex-") || policy.Name == "flex-misplaced-configmaps" { // which warns, and refuses nothing
 			continue
 		}
 		t.Run(policy.Name, func(t *testing.T) { checkBinding(t, client, policy.Name, all) })
