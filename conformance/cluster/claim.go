@@ -83,7 +83,7 @@ func (t *trial) wantGone(c *claim, when, remedy string) bool {
 }
 
 func (t *trial) wantNothing(c *claim, when, remedy string) bool {
-	left := t.until(func() string { return t.left(c) })
+	left := t.untilGone(func() string { return t.left(c) })
 	if left == "" {
 		left = t.storageOf(c)
 	}

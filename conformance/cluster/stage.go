@@ -169,7 +169,7 @@ func (s *stage) redact(text string) string { return conformance.Redact(text, s.w
 
 // close removes what was made, whatever became of ctx, and waits until it is gone.
 func (s *stage) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.options.Timeout) // the bounds below are tighter
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.options.Timeout+lateAnswers) // the bounds below are tighter
 	defer cancel()
 	if s.stop != nil {
 		defer s.stop()
@@ -180,7 +180,7 @@ func (s *stage) close(ctx context.Context) error {
 		faults = append(faults, t.protect(func() { t.discard(c) }))
 	}
 	faults = append(faults, t.protect(func() {
-		left := t.until(func() string {
+		left := t.untilGone(func() string {
 			var all []string
 			for _, c := range s.claims {
 				if left := t.left(c); left != "" {

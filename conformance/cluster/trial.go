@@ -67,8 +67,19 @@ func (t *trial) fail(c *claim, expected, came, remedy string) {
 }
 
 // until looks until nothing is lacking, and returns what is at the end.
-func (t *trial) until(look func() string) (lack string) {
-	late := time.After(t.options.Timeout)
+func (t *trial) until(look func() string) (lack string) { return t.within(t.options.Timeout, look) }
+
+// lateAnswers is how much longer a volume may take to go whose provisioner was killed. The dispatcher waits that long for what the
+// storage may still make.
+const lateAnswers = time.Minute
+
+// untilGone is until, for what was deleted.
+func (t *trial) untilGone(look func() string) (lack string) {
+	return t.within(t.options.Timeout+lateAnswers, look)
+}
+
+func (t *trial) within(limit time.Duration, look func() string) (lack string) {
+	late := time.After(limit)
 	tick := time.NewTicker(glance)
 	defer tick.Stop()
 	for {

@@ -77,6 +77,19 @@ func TestProvision(t *testing.T) {
 	}
 }
 
+// TestSharedExport: a provisioner of any user can make its marks beside those of another class.
+func TestSharedExport(t *testing.T) {
+	c := newClass(t, nil)
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "created")
+	info, err := os.Stat(filepath.Dir(c.mark()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := os.ModeDir | os.ModeSticky | 0o777; info.Mode() != want {
+		t.Errorf("the directory of the marks has mode %v, want %v", info.Mode(), want)
+	}
+}
+
 func TestProvisionAtOnce(t *testing.T) {
 	c := newClass(t, nil)
 	var group sync.WaitGroup

@@ -43,6 +43,8 @@ provision)
 	if [ -e "$dir" ] && [ ! -d "$mark" ]; then
 		flexctl fail "$EXPORT/$FLEX_PV_NAME on $SERVER is not ours; move it out of the way"
 	fi
+	# Classes whose provisioners are of other users may share the export. None can remove another's mark.
+	[ -d "$marks" ] || mkdir -m 1777 -- "$marks" 2>/dev/null || true
 	mkdir -p -- "$mark"
 	mkdir -p -- "$dir"
 	chmod -- 0777 "$dir"
