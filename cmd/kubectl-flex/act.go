@@ -40,19 +40,9 @@ on provisioners.flex-provisioner.io.`,
 }
 
 func (o *options) retry(ctx context.Context, namespace, name string) error {
-	objects, err := o.read(ctx, namespace)
+	objects, uid, err := o.findOurs(ctx, namespace, name)
 	if err != nil {
 		return err
-	}
-	uid, err := objects.Find(namespace, name)
-	if err != nil {
-		return notFound(err)
-	}
-	if s := objects.StateOf(uid); s.NotOurs != "" {
-		return exit{exitNotOurs, errors.New(ofOther(s))}
-	}
-	if why := objects.NoPods(); why != "" {
-		return errors.New(why)
 	}
 	pod, by, err := objects.Retry(uid)
 	if err != nil {

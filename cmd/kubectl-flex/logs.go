@@ -41,19 +41,9 @@ that waits stays for it. Characters that a terminal would obey are left out.`,
 }
 
 func (o *options) logs(ctx context.Context, namespace, name string, attempt int, follow bool) error {
-	objects, err := o.read(ctx, namespace)
+	objects, uid, err := o.findOurs(ctx, namespace, name)
 	if err != nil {
 		return err
-	}
-	uid, err := objects.Find(namespace, name)
-	if err != nil {
-		return notFound(err)
-	}
-	if s := objects.StateOf(uid); s.NotOurs != "" {
-		return exit{exitNotOurs, errors.New(ofOther(s))}
-	}
-	if why := objects.NoPods(); why != "" {
-		return errors.New(why)
 	}
 	pod, err := objects.PodOf(uid, attempt)
 	if _, _, _, ok := podspec.ParseName(name); ok && attempt < 0 {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -60,6 +61,32 @@ func (o *options) read(ctx context.Context, namespace string) (*inspect.Objects,
 		}
 	}
 	return r.o, nil
+}
+
+// find reads the cluster, and finds the claim, the volume or the pod of a name. uid is its claim's.
+func (o *options) find(ctx context.Context, namespace, name string) (objects *inspect.Objects, uid string, err error) {
+	if objects, err = o.read(ctx, namespace); err != nil {
+		return nil, "", err
+	}
+	if uid, err = objects.Find(namespace, name); err != nil {
+		return nil, "", notFound(err)
+	}
+	return objects, uid, nil
+}
+
+// findOurs is find for what is done with pods. What another provisioner serves, and pods that may not be read, are errors.
+func (o *options) findOurs(ctx context.Context, namespace, name string) (*inspect.Objects, string, error) {
+	objects, uid, err := o.find(ctx, namespace, name)
+	if err != nil {
+		return nil, "", err
+	}
+	if s := objects.StateOf(uid); s.NotOurs != "" {
+		return nil, "", exit{exitNotOurs, errors.New(ofOther(s))}
+	}
+	if why := objects.NoPods(); why != "" {
+		return nil, "", errors.New(why)
+	}
+	return objects, uid, nil
 }
 
 // dispatcherOnly reads what is known of the dispatcher alone.

@@ -152,13 +152,9 @@ func (o *options) showClaims(states []inspect.State) error {
 }
 
 func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
-	objects, err := o.read(ctx, namespace)
+	objects, uid, err := o.find(ctx, namespace, name) // from now on: another claim may get the name
 	if err != nil {
 		return err
-	}
-	uid, err := objects.Find(namespace, name) // from now on: another claim may get the name
-	if err != nil {
-		return notFound(err)
 	}
 	var last inspect.State
 	for {

@@ -42,13 +42,9 @@ The exit code is 0 if the claim is bound, 3 if it waits, 4 if something is wrong
 }
 
 func (o *options) why(ctx context.Context, namespace, name string) error {
-	objects, err := o.read(ctx, namespace)
+	objects, uid, err := o.find(ctx, namespace, name)
 	if err != nil {
 		return err
-	}
-	uid, err := objects.Find(namespace, name)
-	if err != nil {
-		return notFound(err)
 	}
 	client, err := o.clientset()
 	if err != nil {

@@ -78,11 +78,11 @@ func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 // JudgeAll judges the ConfigMaps of every class. It comes before the library hands claims over: an early claim would be told that
 // its class has none. What is good is kept once Run has begun, so that nobody waits for that.
 func (c *Controller) JudgeAll() {
-	classes := map[string]bool{}
+	names := map[string]bool{}
 	for _, cm := range cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps) {
-		classes[configmaps.ClassName(cm)] = true
+		names[configmaps.ClassName(cm)] = true
 	}
-	for class := range classes {
+	for class := range names {
 		c.judgeClass(class)
 		c.judging.Add(class)
 	}
