@@ -75,6 +75,12 @@ test-upstream: export SPARE = 1
 test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes; ONLY=nfs-subdir, FOCUS=regexp
 	test/upstream/run.sh
 
+test-upgrade: export ISCSI = 1
+test-upgrade: export NODES = 3
+test-upgrade: export SPARE = 1
+test-upgrade: cluster-up images ## from the version of the git reference FROM, by default the last tag, to this one and back
+	test/upgrade.sh
+
 fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 	test/fuzz.sh
 
@@ -111,7 +117,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream test-upgrade fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@

@@ -201,7 +201,7 @@ func (k *soak) loseSpareNode(ctx context.Context) error {
 	if _, err := command(context.Background(), append(start, "--empty")...); err != nil {
 		return err
 	}
-	return loadImages(context.Background(), "--node", node)
+	return loadImages(context.Background(), repository, "--node", node)
 }
 
 // oneClass draws a class.
