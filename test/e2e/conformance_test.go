@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 		{"silver", []string{"used-raw", "secrets", "expand"}},
 	} {
 		t.Run(c.example, func(t *testing.T) {
+			t.Parallel()
 			s := begin(t)
 			e := examples[slices.IndexFunc(examples, func(e example) bool { return e.name == c.example })]
 			s.classes = append(s.classes, &class{s: s, name: e.name, id: e.name})
@@ -45,7 +46,6 @@ func TestConformance(t *testing.T) {
 					t.Errorf("check %s: %s", result.Name, result.Status)
 				}
 			}
-			s.noNamespaces()
 		})
 	}
 }

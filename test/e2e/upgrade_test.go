@@ -23,7 +23,7 @@ func TestUpgrade(t *testing.T) {
 	s.later(func(ctx context.Context) error { return install(ctx, repository) })
 	s.ok(install(t.Context(), from))
 	cinder := s.cinder("noauth")
-	ofCinder := s.cinderClass(cinder.standalone()).claim("of-cinder", readWriteOnce)
+	ofCinder := s.cinderClass(cinder.standalone()).claim("of-cinder", readWriteOnce, rawDevice)
 	ofCinder.bound(patient)
 	before := s.inAllPhases("before")
 	s.ok(install(t.Context(), repository))

@@ -20,7 +20,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// TestUseCases shows each use case of the design by its folder of examples/.
+// TestUseCases shows each use case of the design by its folder of examples/. See TestIsolatedNodes for use case 10.
 func TestUseCases(t *testing.T) {
 	t.Cleanup(func() {
 		if err := oneDispatcher(context.Background()); err != nil {
@@ -38,9 +38,11 @@ func TestUseCases(t *testing.T) {
 		{"use-case-6-bash", bash},
 		{"use-case-7-three-classes", threeClasses},
 		{"use-case-9-update", update},
-		{"use-case-10-isolated-nodes", isolatedNodes},
 	} {
-		t.Run(c.folder, func(t *testing.T) { c.show(begin(t), c.folder) })
+		t.Run(c.folder, func(t *testing.T) {
+			t.Parallel()
+			c.show(begin(t), c.folder)
+		})
 	}
 }
 
@@ -267,7 +269,10 @@ func threeClasses(s *scope, folder string) {
 	}
 }
 
-func isolatedNodes(s *scope, folder string) {
+// TestIsolatedNodes is use case 10. The spare nodes are its own.
+func TestIsolatedNodes(t *testing.T) {
+	const folder = "use-case-10-isolated-nodes"
+	s := begin(t)
 	s.needSpareNodes()
 	const mark = "flex-provisioner.io/provisioning"
 	set := func(ctx context.Context, node, label, taint string) error {
