@@ -163,7 +163,10 @@ func checkAnnotations(annotations map[string]string) field.ErrorList {
 		for _, fault := range validation.IsQualifiedName(strings.ToLower(key)) {
 			errs = append(errs, field.Invalid(path, key, fault))
 		}
-		domain, _, found := strings.Cut(key, "/")
+		domain, name, found := strings.Cut(key, "/")
+		if strings.EqualFold(name, "populated-from") { // a volume whose populator says so may belong to another claim
+			errs = append(errs, field.Forbidden(path, "populated-from is what volume populators write; use another name"))
+		}
 		if !found {
 			errs = append(errs, field.Invalid(path, key, "must begin with a domain of yours, such as example.com/"))
 		}
