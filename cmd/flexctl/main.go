@@ -12,13 +12,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flex-provisioner/flex-provisioner/conformance"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 func main() {
-	conformance.Enter()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
@@ -68,7 +66,8 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
-		newInstallCommand(), newConformanceCommand(), newNewCommand(), newClassCommand(), newVersionCommand())
+		newInstallCommand(), newVersionCommand())
+	cmd.AddCommand(movedCommands()...)
 	return cmd
 }
 

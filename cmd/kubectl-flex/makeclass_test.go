@@ -6,15 +6,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
 func runClass(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	var text bytes.Buffer
-	cmd := newCommand("")
+	cmd := newCommand("kubectl flex", genericiooptions.IOStreams{In: strings.NewReader(""), Out: &text, ErrOut: &text})
 	cmd.SetArgs(append([]string{"class"}, args...))
-	cmd.SetOut(&text)
-	cmd.SetErr(&text)
 	err = cmd.ExecuteContext(t.Context())
 	return text.String(), err
 }
@@ -84,22 +84,22 @@ func TestClassIsRefused(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "flexctl class: the name is missing; it names the StorageClass and the ConfigMap"},
-		{[]string{"a", "b"}, `flexctl class: unexpected argument "b": one class at a time`},
-		{append(good, "--dry-run", "maybe"), "flexctl class disks: --dry-run=maybe: write none, server or client"},
-		{append(good, "-o", "json"), "flexctl class disks: --output=json: write yaml, or leave it out"},
-		{append(good, "--property", "zone"), "flexctl class disks: --property=zone: write KEY=VALUE, each key once"},
-		{append(good, "--set", "a=b", "--property", "a=c"), "flexctl class disks: --set: key a is given twice"},
-		{append(good, "--set", "service-account-name=root"), "flexctl class disks: --set: service-account-name has an option of its own, --service-account"},
-		{append(good, "--set", "plugin-name=x"), "flexctl class disks: --set: plugin-name has an option of its own, --provisioner"},
-		{append(good, "--reclaim-policy", "Recycle"), "flexctl class disks: --reclaim-policy=Recycle: write Delete or Retain"},
-		{append(good, "--script-dir", empty), "flexctl class disks: --script-dir=" + empty + ": it has no file provision or provision.sh"},
-		{append(good, "--provision", empty+"/none"), "flexctl class disks: --provision: open " + empty + "/none: no such file or directory"},
-		{append(good, "--property", "imgae=x"), `flexctl class disks: data[imgae]: Forbidden: looks like a misspelling of the reserved key "image"*`},
-		{append([]string{"Disks"}, good[1:]...), "flexctl class Disks: *must be the name of a Kubernetes object*"},
-		{append([]string{"default"}, good[1:]...), "flexctl class default: --service-account: default is the account of all pods that name none: choose one for this class alone"},
-		{[]string{"disks", "--image", "example.com/x"}, "flexctl class disks: --volume-types: missing: say which types of volumes its pods may make, such as nfs"},
-		{[]string{"check"}, "flexctl class check: the name of the StorageClass is missing"},
+		{nil, "kubectl flex class takes the name of the StorageClass and the ConfigMap, got 0 arguments; see kubectl flex class --help"},
+		{[]string{"a", "b"}, "kubectl flex class takes the name of the StorageClass and the ConfigMap, got 2 arguments; see kubectl flex class --help"},
+		{append(good, "--dry-run", "maybe"), "class disks: --dry-run=maybe: write none, server or client"},
+		{append(good, "-o", "json"), "class disks: --output=json: write yaml, or leave it out"},
+		{append(good, "--property", "zone"), "class disks: --property=zone: write KEY=VALUE, each key once"},
+		{append(good, "--set", "a=b", "--property", "a=c"), "class disks: --set: key a is given twice"},
+		{append(good, "--set", "service-account-name=root"), "class disks: --set: service-account-name has an option of its own, --service-account"},
+		{append(good, "--set", "plugin-name=x"), "class disks: --set: plugin-name has an option of its own, --provisioner-name"},
+		{append(good, "--reclaim-policy", "Recycle"), "class disks: --reclaim-policy=Recycle: write Delete or Retain"},
+		{append(good, "--script-dir", empty), "class disks: --script-dir=" + empty + ": it has no file provision or provision.sh"},
+		{append(good, "--provision", empty+"/none"), "class disks: --provision: open " + empty + "/none: no such file or directory"},
+		{append(good, "--property", "imgae=x"), `class disks: data[imgae]: Forbidden: looks like a misspelling of the reserved key "image"*`},
+		{append([]string{"Disks"}, good[1:]...), "class Disks: *must be the name of a Kubernetes object*"},
+		{append([]string{"default"}, good[1:]...), "class default: --service-account: default is the account of all pods that name none: choose one for this class alone"},
+		{[]string{"disks", "--image", "example.com/x"}, "class disks: --volume-types: missing: say which types of volumes its pods may make, such as nfs"},
+		{[]string{"check"}, "kubectl flex class check takes the name of a StorageClass, got 0 arguments; see kubectl flex class check --help"},
 	} {
 		_, err := runClass(t, c.args...)
 		if err == nil || !matches(c.want, err.Error()) {

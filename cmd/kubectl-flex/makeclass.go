@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,10 +12,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/class"
 )
@@ -31,27 +29,38 @@ var grants = []struct{ flag, setting, help string }{
 	{"csi-drivers", "csiDrivers", "drivers that csi volumes may have"},
 	{"secret-namespaces", "secretNamespaces", "namespaces of Secrets that volumes may refer to"},
 	{"mount-options", "mountOptions", "mount options that volumes may have"},
-	{"privileges", "privileges", "what its pods may have beyond Pod Security's level restricted, such as root,capability/SYS_ADMIN"},
+	{"privileges", "privileges", "what its pods may have beyond level restricted, such as root,capability/SYS_ADMIN"},
 	{"host-paths", "hostPaths", "directories of nodes that its pods may mount, by the key host-path"},
 }
 
-type classFlags struct {
-	place               class.Place
-	kubeconfig, context string
+// classes is a client for what classes consist of.
+func (o *options) classes() (class.Cluster, error) {
+	config, err := o.kube.ToRESTConfig()
+	if err != nil {
+		return class.Cluster{}, err
+	}
+	return class.New(config)
 }
 
-func (f *classFlags) add(flags *pflag.FlagSet) {
-	f.place = class.Default()
-	flags.StringVar(&f.place.Provisioner, "provisioner", f.place.Provisioner, "the dispatcher's --provisioner-name")
-	flags.StringVar(&f.place.Namespace, "provisioners-namespace", f.place.Namespace, "where ConfigMaps and provisioner pods are")
-	flags.StringVar(&f.place.System, "system-namespace", f.place.System, "where the ConfigMap flex-pv-policy is")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "the kubeconfig (default: $KUBECONFIG, else ~/.kube/config)")
-	flags.StringVar(&f.context, "context", "", "the context of the kubeconfig (default: its current one)")
+// place is where the installation is, as the flags and the dispatcher's Deployment say.
+func (o *options) place(ctx context.Context) (class.Place, error) {
+	objects, err := o.dispatcherOnly(ctx)
+	if err != nil {
+		return class.Place{}, err
+	}
+	d := objects.Dispatcher
+	return class.Place{Provisioner: d.Provisioner, Namespace: d.Namespace, System: o.system}, nil
+}
+
+// placeOffline is place without a cluster: what no flag says is as in deploy/base.
+func (o *options) placeOffline() class.Place {
+	usual := class.Default()
+	return class.Place{Provisioner: cmp.Or(o.provisioner, usual.Provisioner), Namespace: cmp.Or(o.namespace, usual.Namespace), System: o.system}
 }
 
 // makeFlags are those that say what a class is.
 type makeFlags struct {
-	classFlags
+	o                                *options
 	image, scriptDir, account        string
 	scripts                          map[string]*string
 	properties, settings, parameters []string
@@ -60,36 +69,27 @@ type makeFlags struct {
 	waitForConsumer, allowExpansion  bool
 }
 
-func newClassCommand() *cobra.Command {
-	f := &makeFlags{scripts: map[string]*string{}, grants: map[string]*string{}}
+func newClass(o *options) *cobra.Command {
+	f := &makeFlags{o: o, scripts: map[string]*string{}, grants: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:   "class NAME --image IMAGE|--script-dir DIRECTORY|--provision FILE --delete FILE --volume-types TYPES",
 		Short: "Make a storage class, or change one, on the cluster of your kubeconfig",
-		Long: `Applies all that the storage class NAME consists of: the StorageClass, its ConfigMap, the ServiceAccount of its pods, and what
-that may create in the ConfigMap flex-pv-policy. It applies them server-side as the field manager flexctl-class-NAME: it changes what
-it wrote before, and nothing of others. A field that somebody else has given another value is an error. Called again without an
-option, it takes back what the option wrote. In the end it says what it granted, and what the ConfigMap asks for beyond that.
-
-It writes as the caller, who needs the verb administer on provisioners.flex-provisioner.io in both namespaces.`,
-		Example: `  flexctl class disks --image registry.example/disks:v1 --property server=10.0.0.1 --volume-types nfs --nfs-exports 10.0.0.1:/srv
-  flexctl class disks --script-dir disks --set mount-claims=disks-export:/export --volume-types nfs --dry-run=client -o yaml
-  flexctl class check disks`,
+		Long: `Applies the StorageClass NAME, its ConfigMap, the ServiceAccount of its pods, and what that may create, in the ConfigMap
+flex-pv-policy. It owns the fields that it writes, as the field manager flexctl-class-NAME. It says what it granted, and
+what the ConfigMap asks for beyond that. docs/operations.md explains it.`,
+		Example:               `  kubectl flex class disks --image registry.example/disks:v1 --volume-types nfs --nfs-exports 10.0.0.1:/srv`,
 		DisableFlagsInUseLine: true,
-		Args:                  atMost(1, "one class at a time"),
+		Args:                  args(1, 1, "the name of the StorageClass and the ConfigMap"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("flexctl class: the name is missing; it names the StorageClass and the ConfigMap")
-			}
-			if err := f.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), args[0]); err != nil {
-				return fmt.Errorf("flexctl class %s: %w", args[0], err)
+			if err := f.run(cmd.Context(), args[0]); err != nil {
+				return fmt.Errorf("class %s: %w", args[0], err)
 			}
 			return nil
 		},
 	}
 	flags := cmd.Flags()
-	f.add(flags)
 	flags.StringVar(&f.image, "image", "", "the image that does the work (default with scripts: "+scriptImage+")")
-	flags.StringVar(&f.scriptDir, "script-dir", "", "a directory with the scripts provision and delete, and expand if it can, each as NAME or NAME.sh")
+	flags.StringVar(&f.scriptDir, "script-dir", "", "a directory with scripts provision, delete and perhaps expand, as NAME or NAME.sh")
 	for _, script := range []string{"provision", "delete", "expand"} {
 		f.scripts[script] = flags.String(script, "", "the file with the script that does it")
 	}
@@ -105,11 +105,12 @@ It writes as the caller, who needs the verb administer on provisioners.flex-prov
 	flags.BoolVar(&f.allowExpansion, "allow-expansion", false, "let users ask for larger claims")
 	flags.StringVar(&f.dryRun, "dry-run", "none", "none, server (the API server tries it) or client (no cluster is needed)")
 	flags.StringVarP(&f.output, "output", "o", "", "yaml: print the objects as they are applied, and nothing else")
-	cmd.AddCommand(newClassCheckCommand())
+	cmd.AddCommand(newClassCheck(o))
 	return cmd
 }
 
-func (f *makeFlags) run(ctx context.Context, out, errOut io.Writer, name string) error {
+func (f *makeFlags) run(ctx context.Context, name string) (err error) {
+	out, errOut := f.o.Out, f.o.ErrOut
 	if !slices.Contains([]string{"none", "server", "client"}, f.dryRun) {
 		return fmt.Errorf("--dry-run=%s: write none, server or client", f.dryRun)
 	}
@@ -123,6 +124,14 @@ func (f *makeFlags) run(ctx context.Context, out, errOut io.Writer, name string)
 	objects, err := c.Objects()
 	if err != nil {
 		return err
+	}
+	if f.dryRun != "client" {
+		if c.Place, err = f.o.place(ctx); err != nil {
+			return err
+		}
+		if objects, err = c.Objects(); err != nil {
+			return err
+		}
 	}
 	if f.dryRun != "client" {
 		if err := f.apply(ctx, out, name, objects); err != nil {
@@ -149,7 +158,7 @@ func (f *makeFlags) run(ctx context.Context, out, errOut io.Writer, name string)
 }
 
 func (f *makeFlags) apply(ctx context.Context, out io.Writer, name string, objects []class.Object) error {
-	cluster, err := class.Connect(f.kubeconfig, f.context)
+	cluster, err := f.o.classes()
 	if err != nil {
 		return err
 	}
@@ -186,7 +195,7 @@ func printObjects(out io.Writer, objects []class.Object) error {
 	return nil
 }
 
-// class is what the flags say.
+// class is what the flags say of a class.
 func (f *makeFlags) class(name string) (class.Class, error) {
 	data, err := f.data()
 	if err != nil {
@@ -203,7 +212,7 @@ func (f *makeFlags) class(name string) (class.Class, error) {
 	if f.waitForConsumer {
 		mode = storagev1.VolumeBindingWaitForFirstConsumer
 	}
-	c := class.Class{Name: name, Place: f.place, ServiceAccount: f.account, Data: data, Grants: map[string]string{},
+	c := class.Class{Name: name, Place: f.o.placeOffline(), ServiceAccount: f.account, Data: data, Grants: map[string]string{},
 		Terms: storagev1.StorageClass{Parameters: parameters, ReclaimPolicy: &policy, VolumeBindingMode: &mode}}
 	if f.allowExpansion {
 		c.Terms.AllowVolumeExpansion = &f.allowExpansion
@@ -224,7 +233,7 @@ func (f *makeFlags) data() (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	for key, option := range map[string]string{"plugin-name": "--provisioner", "service-account-name": "--service-account"} {
+	for key, option := range map[string]string{"plugin-name": "--provisioner-name", "service-account-name": "--service-account"} {
 		if _, given := settings[key]; given {
 			return nil, fmt.Errorf("--set: %s has an option of its own, %s", key, option)
 		}
@@ -294,61 +303,4 @@ func pairs(flag string, list []string) (map[string]string, error) {
 		data[key] = value
 	}
 	return data, nil
-}
-
-func newClassCheckCommand() *cobra.Command {
-	f := &classFlags{}
-	cmd := &cobra.Command{
-		Use:   "check NAME",
-		Short: "Say what an existing storage class lacks",
-		Long: `Looks at the StorageClass, its ConfigMap and the faults of that, the ServiceAccount with its right and its grants, and the
-Secrets and claims that its pods mount. It says what is missing, with the remedy, and what you may not see, and changes nothing.
-It ends with 0 if nothing is missing.`,
-		Example:               "  flexctl class check silver",
-		DisableFlagsInUseLine: true,
-		Args:                  atMost(1, "one class at a time"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("flexctl class check: the name of the StorageClass is missing")
-			}
-			if err := f.check(cmd.Context(), cmd.OutOrStdout(), args[0]); err != nil {
-				return fmt.Errorf("flexctl class check %s: %w", args[0], err)
-			}
-			return nil
-		},
-	}
-	f.add(cmd.Flags())
-	return cmd
-}
-
-func (f *classFlags) check(ctx context.Context, out io.Writer, name string) error {
-	cluster, err := class.Connect(f.kubeconfig, f.context)
-	if err != nil {
-		return err
-	}
-	report, err := cluster.Check(ctx, name, f.place)
-	if err != nil {
-		return err
-	}
-	var text strings.Builder
-	for _, what := range report.Missing {
-		fmt.Fprintf(&text, "missing: %s\n", what)
-	}
-	for _, what := range report.Unknown {
-		fmt.Fprintf(&text, "not checked: %s\n", what)
-	}
-	if len(report.Grants) > 0 {
-		grants, err := yaml.Marshal(report.Grants)
-		if err != nil {
-			return err
-		}
-		fmt.Fprintf(&text, "granted:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(string(grants)), "\n", "\n  "))
-	}
-	if _, err := io.WriteString(out, text.String()); err != nil {
-		return err
-	}
-	if n := len(report.Missing); n > 0 {
-		return fmt.Errorf("%d things are missing", n)
-	}
-	return nil
 }

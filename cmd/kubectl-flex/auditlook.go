@@ -16,8 +16,9 @@ import (
 
 // looker reads the cluster for an audit.
 type looker struct {
-	auditOptions
-	client kubernetes.Interface
+	client                 kubernetes.Interface
+	namespace, provisioner string
+	storage                bool
 	// notes take what is worth knowing and no fault.
 	notes io.Writer
 }
@@ -47,12 +48,4 @@ func (l looker) objects(ctx context.Context) (audit.Objects, error) {
 	}
 	o.Claims, o.Volumes, o.Pods, o.Secrets = pointers(claims.Items), pointers(volumes.Items), pointers(pods.Items), pointers(secrets.Items)
 	return o, nil
-}
-
-func pointers[T any](items []T) []*T {
-	list := make([]*T, len(items))
-	for i := range items {
-		list[i] = &items[i]
-	}
-	return list
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
-	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // consumerImage is one that the project builds: it has all that the kit's own pods need.
@@ -18,18 +17,14 @@ const consumerImage = scriptImage
 
 // Flags that one mode has and the other has not; those that are in neither list are for both.
 var (
-	alone = []string{"property", "parameter", "secret", "storage", "allow", "expandable", "listable", "image", "run-as-user", "grace"}
-	there = []string{"class", "namespace", "provisioners-namespace", "kubeconfig", "context", "size", "consumer-image"}
+	alone = []string{"property", "parameter", "secret", "storage", "allow", "expandable", "listable", "image", "run-as-user", "grace", "flexctl"}
+	there = []string{"class", "namespace", "size", "consumer-image"}
 )
 
 func (f *conformanceFlags) addCluster(flags *pflag.FlagSet) {
 	o := &f.cluster
 	flags.BoolVar(&f.onCluster, "cluster", false, "try a class that is installed on a cluster")
 	flags.StringVar(&o.Class, "class", "", "with --cluster: the StorageClass to try")
-	flags.StringVar(&o.Namespace, "namespace", "", "with --cluster: make claims and pods in this namespace (default: one is made, and removed)")
-	flags.StringVar(&o.ProvisionersNamespace, "provisioners-namespace", contract.ProvisionersNamespace, "with --cluster: where provisioner pods run")
-	flags.StringVar(&o.Kubeconfig, "kubeconfig", "", "with --cluster: the kubeconfig (default: $KUBECONFIG, else ~/.kube/config)")
-	flags.StringVar(&o.Context, "context", "", "with --cluster: the context of the kubeconfig (default: its current one)")
 	flags.StringVar(&o.Size, "size", "", "with --cluster: what claims ask for (default: 1Gi, or the nearest that the class offers)")
 	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "with --cluster: the image of pods that use volumes; it has sh, cat, dd and sync")
 }
@@ -42,7 +37,7 @@ func (f *conformanceFlags) checkMode(flags *pflag.FlagSet) (err error) {
 	}
 	flags.Visit(func(flag *pflag.Flag) {
 		if err == nil && slices.Contains(not, flag.Name) {
-			err = fmt.Errorf("flexctl conformance: --%s: %s", flag.Name, remedy)
+			err = fmt.Errorf("--%s: %s", flag.Name, remedy)
 		}
 	})
 	return err
@@ -50,9 +45,16 @@ func (f *conformanceFlags) checkMode(flags *pflag.FlagSet) (err error) {
 
 func (f *conformanceFlags) runOnCluster(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("flexctl conformance: %q with --cluster: install it as a class, and name that by --class", args[0])
+		return fmt.Errorf("%q with --cluster: install it as a class, and name that by --class", args[0])
 	}
-	o := f.cluster
+	o, err := f.cluster, error(nil)
+	if o.Config, err = f.o.kube.ToRESTConfig(); err != nil {
+		return err
+	}
+	if o.ProvisionersNamespace, err = f.o.provisioners(cmd.Context()); err != nil {
+		return err
+	}
+	o.Namespace = *f.o.kube.Namespace
 	o.Timeout, o.Kills, o.Only, o.Done = 5*time.Minute, 3, f.Only, show(cmd.OutOrStdout())
 	if cmd.Flags().Changed("timeout") {
 		o.Timeout = f.Timeout

@@ -41,37 +41,34 @@ type project struct {
 	Name, Go, Module string
 	// Version is the SDK's, with a Checkout of it to take instead where there is no release.
 	Version, Checkout string
-	// Flexctl is the path of the running program.
+	// Flexctl is the path of the program flexctl, for images that have it in them.
 	Flexctl string
 }
 
-func newNewCommand() *cobra.Command {
+func newNew(o *options) *cobra.Command {
 	var language, checkout string
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang shell|go|python",
 		Short: "Write a provisioner to start from, with its class",
 		Long: `Writes a folder NAME: a small whole provisioner, the manifests of the storage class NAME, a claim and its consumer, and
-a README that says how to run it. It is for your machine, not for the inside of a pod.`,
-		Example: `  flexctl new disks --lang shell
-  flexctl new disks --lang go`,
-		Args: atMost(1, "one name at a time"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("flexctl new: the name is missing; it names the folder and the storage class")
-			}
+a README that says how to run it. It needs no cluster.`,
+		Example: `  kubectl flex new disks --lang shell
+  kubectl flex new disks --lang go`,
+		Args: args(1, 1, "a name, of the folder and the storage class"),
+		RunE: func(_ *cobra.Command, args []string) error {
 			p, err := newProject(args[0], language, checkout)
 			if err != nil {
-				return fmt.Errorf("flexctl new: %w", err)
+				return err
 			}
 			if err := writeProject(p, language); err != nil {
-				return fmt.Errorf("flexctl new: %w", err)
+				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s is there; go on with %s/README.md\n", p.Name, p.Name)
+			_, err = fmt.Fprintf(o.Out, "%s is there; go on with %s/README.md\n", p.Name, p.Name)
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&language, "lang", "shell", "`LANGUAGE` of the provisioner: shell, go or python")
-	cmd.Flags().StringVar(&checkout, "sdk", "", "`FOLDER` with the sources of the SDK, for Go\n(default: the release of this flexctl, else the checkout that it lies in)")
+	cmd.Flags().StringVar(&checkout, "sdk", "", "`FOLDER` with the sources of the SDK, for Go\n(default: the release of this program, else the checkout that it lies in)")
 	if err := cmd.RegisterFlagCompletionFunc("lang", cobra.FixedCompletions(languages, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is there
 	}
@@ -89,16 +86,20 @@ func newProject(name, language, checkout string) (project, error) {
 	if err != nil {
 		return project{}, err
 	}
-	p := project{Name: name, Go: goVersion, Module: module, Flexctl: self, Version: "v0.0.0"}
-	if language != "go" {
+	p := project{Name: name, Go: goVersion, Module: module, Version: "v0.0.0"}
+	switch language {
+	case "shell":
 		return p, nil
+	case "python":
+		p.Flexctl, err = findFlexctl("")
+		return p, err
 	}
 	if v := version.String(); checkout == "" && isRelease(v) {
 		p.Version = v
 		return p, nil
 	}
 	if checkout == "" {
-		checkout = filepath.Dir(filepath.Dir(self)) // of bin/flexctl
+		checkout = filepath.Dir(filepath.Dir(self)) // of bin/kubectl-flex
 	}
 	if p.Checkout, err = filepath.Abs(checkout); err != nil {
 		return project{}, err

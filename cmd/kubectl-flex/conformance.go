@@ -21,42 +21,28 @@ import (
 
 // conformanceFlags are those that are not yet options.
 type conformanceFlags struct {
+	o *options
 	conformance.Options
 	properties, parameters, secrets []string
 	runAsUser                       int64
-	list, junit, json               string
+	list, junit, json, flexctl      string
 	onCluster                       bool
 	cluster                         cluster.Options
 }
 
-func newConformanceCommand() *cobra.Command {
-	f := &conformanceFlags{}
+func newConformance(o *options) *cobra.Command {
+	f := &conformanceFlags{o: o}
 	cmd := &cobra.Command{
 		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP, or --cluster --class NAME",
 		Short: "Try a provisioner against the contract, without a cluster or on one",
-		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server: twice, at
-once, killed at any moment, with hostile input, and more. It tells what was done, what was expected, what came and what to do
-about it, and ends with 0 if all that is required passed, else with 1. What could not be tried is not passed.
-
-SCRIPT     any program; finds flexctl on its PATH, this machine's files read-only, and the caller's environment
-IMAGE      an archive as docker save writes it, or a name that docker, podman or nerdctl knows
-CONFIGMAP  a class's ConfigMap: a file that ends in .yaml, .yml or .json, or begins with a key such as kind; other objects
-           may be in it. An inline script runs on this machine unless --image names another one
-
-It needs Linux, and root or user namespaces; pods are run in namespaces of their own. Storage of the pods' own is a directory
-(--storage, mount-claims, host-path). Other storage is used for real: let it be one for tests.
-
-With --cluster it tries a class that is installed on the cluster of your kubeconfig, by claims: bound, used by pods, expanded,
-deleted, also while provisioner pods are removed. What it makes is in one namespace and is removed at the end, after Ctrl-C
-too. What you may not do there is not checked, which is said, and what is required and not checked is not passed.`,
-		Example: `  flexctl conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
-  flexctl conformance image.tar --property root=/srv/x --storage /srv/x --junit report.xml
-  flexctl conformance configmap.yaml
-  flexctl conformance registry.example/lun:v2 --secret lun-login=./login --list 'ssh array list-luns'
-  flexctl conformance --cluster --class silver
-  flexctl conformance --cluster --class silver --namespace team-a --size 5Gi --timeout 10m --junit report.xml`,
+		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
+is any program, and finds flexctl on its PATH. IMAGE is an archive of docker save, or a name that docker, podman or
+nerdctl knows. CONFIGMAP is a class's, as a file. It needs Linux, and root or user namespaces. With --cluster it tries a class
+that is installed, by claims in the namespace of -n, or in one of its own. docs/conformance.md explains each check.`,
+		Example: `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
+  kubectl flex conformance --cluster --class silver`,
 		DisableFlagsInUseLine: true,
-		Args:                  atMost(1, "give one provisioner"),
+		Args:                  args(0, 1, "one provisioner"),
 		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
 	}
 	f.add(cmd.Flags())
@@ -79,6 +65,7 @@ func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
 	flags.IntVar(&f.Kills, "kills", 20, "at how many moments of an operation it is killed; with --cluster: 3 if not given")
 	flags.StringArrayVar(&f.Only, "check", nil, "run this check only; the others then count as skipped")
+	flags.StringVar(&f.flexctl, "flexctl", "", "the program flexctl for scripts (default: the one beside this program, else on the PATH)")
 	flags.StringVar(&f.junit, "junit", "", "write the report to this file, as JUnit XML")
 	flags.StringVar(&f.json, "json", "", "write the report to this file, as JSON")
 }
@@ -91,7 +78,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return f.runOnCluster(cmd, args)
 	}
 	if len(args) == 0 {
-		return errors.New("flexctl conformance: name a script, an image or a ConfigMap")
+		return usageFault(cmd, errors.New("name a script, an image or a ConfigMap"))
 	}
 	o := f.Options
 	o.Subject = args[0]
@@ -110,7 +97,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if cmd.Flags().Changed("run-as-user") {
 		o.RunAsUser = &f.runAsUser
 	}
-	if o.Flexctl, err = conformance.DefaultFlexctl(); err != nil {
+	if o.Flexctl, err = findFlexctl(f.flexctl); err != nil {
 		return err
 	}
 	o.Done = show(cmd.OutOrStdout())
@@ -125,21 +112,26 @@ func show(out io.Writer) func(conformance.Result) {
 // finish takes what a run came to. There may be a report beside an error.
 func (f *conformanceFlags) finish(cmd *cobra.Command) func(*conformance.Report, error) error {
 	return func(report *conformance.Report, err error) error {
-		if err != nil {
-			err = fmt.Errorf("flexctl conformance: %w", err)
-		}
 		if report == nil {
-			return err
+			return told(err)
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), "\n"+report.Summary())
 		if err := errors.Join(err, f.write(report)); err != nil {
-			return err
+			return told(err)
 		}
 		if !report.Passed {
 			return errors.New("not all that is required passed")
 		}
 		return nil
 	}
+}
+
+// told has an error printed where the command was interrupted, too: it may say what was left behind.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit{exitFailed, err}
 }
 
 func (f *conformanceFlags) write(report *conformance.Report) error {
@@ -171,7 +163,7 @@ func parsePairs(flag string, pairs []string) (map[string]string, error) {
 	for _, pair := range pairs {
 		key, value, found := strings.Cut(pair, "=")
 		if _, twice := values[key]; !found || key == "" || twice {
-			return nil, fmt.Errorf("flexctl conformance: --%s %q: write KEY=VALUE, each key once", flag, pair)
+			return nil, fmt.Errorf("--%s %q: write KEY=VALUE, each key once", flag, pair)
 		}
 		values[key] = value
 	}

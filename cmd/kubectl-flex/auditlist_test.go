@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/flex-provisioner/flex-provisioner/audit"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -108,5 +113,19 @@ func TestListingFails(t *testing.T) {
 	const want = "that lists: the container exited with code 1 and left no message; its log ends with: fake logs"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want ... %s", err, want)
+	}
+}
+
+// A finding is two lines, and a note one, whatever they are made of.
+func TestAuditPrints(t *testing.T) {
+	const hostile = "a\nb\x1b[2J\u202e\xff\r"
+	var out, notes bytes.Buffer
+	showFinding(&out, audit.Finding{Kind: audit.Storage, Name: hostile, Why: hostile, Command: hostile})
+	looker{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
+	for text, lines := range map[string]int{out.String(): 2, notes.String(): 1} {
+		odd := strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
+		if odd || !utf8.ValidString(text) || strings.Count(text, "\n") != lines {
+			t.Errorf("%q: want %d printable lines", text, lines)
+		}
 	}
 }
