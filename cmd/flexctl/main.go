@@ -1,5 +1,6 @@
 // Command flexctl is what a provisioner written in shell calls inside its pod: to create the PersistentVolume, to read the
-// request, and to fail in a way that the dispatcher understands. It is thin over package sdk.
+// request, and to fail in a way that the dispatcher understands. It is thin over package sdk/bare, and small: it lies
+// in every pod that runs a script.
 package main
 
 import (
@@ -12,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
@@ -29,13 +30,13 @@ type streams struct {
 }
 
 func run(ctx context.Context, args []string, s streams) int {
-	root := os.Getenv(sdk.RootEnv)
+	root := os.Getenv(bare.RootEnv)
 	cmd := newCommand(root)
 	cmd.SetArgs(args)
 	cmd.SetIn(s.in)
 	cmd.SetOut(s.out)
 	cmd.SetErr(s.err)
-	return sdk.Report(root, cmd.ExecuteContext(ctx), s.err)
+	return bare.Report(root, cmd.ExecuteContext(ctx), s.err)
 }
 
 func newCommand(root string) *cobra.Command {

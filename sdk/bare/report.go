@@ -1,4 +1,4 @@
-package sdk
+package bare
 
 import (
 	"errors"
@@ -41,7 +41,7 @@ func SetLocation(root, location string) error {
 
 // CheckLocation is an error where an earlier attempt worked in another location than this one, which would not find what that one
 // made.
-func CheckLocation(request Request, location string) error {
+func CheckLocation(request contract.Request, location string) error {
 	if request.Location == "" || request.Location == location {
 		return nil
 	}
