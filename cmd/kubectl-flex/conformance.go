@@ -38,7 +38,7 @@ func newConformance(o *options) *cobra.Command {
 		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
 is any program, and finds flexctl on its PATH. IMAGE is an archive of docker save, or a name that docker, podman or
 nerdctl knows. CONFIGMAP is a class's, as a file. It needs Linux, and root or user namespaces. With --cluster it tries a
-class that is installed, by claims in the namespace of -n, or in one of its own. docs/conformance.md explains each check.`,
+class that is installed, by claims in the namespace of -n or in one of its own. See docs/conformance.md.`,
 		Example: `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
   kubectl flex conformance --cluster --class silver`,
 		DisableFlagsInUseLine: true,
