@@ -91,7 +91,7 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	class := v.Spec.StorageClassName
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
 	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
-		"look for %s on the storage of class %s: flex-provisioner audit", v.Name, class), "PV", v.Name, "StorageClass", class)
+		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), "PV", v.Name, "StorageClass", class)
 	c.endClass(class) // the volume may have been the first that was heard of a class that does not exist any more
 }
 
