@@ -170,7 +170,7 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 		c.memory.podGone(pod.UID)
 	}
 	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
-		c.Recorder.Metrics.PodEnded(class, op, outcome.Phase, c.Now().Sub(pod.CreationTimestamp.Time))
+		c.Recorder.Metrics.PodEnded(class, op, outcome, c.Now().Sub(pod.CreationTimestamp.Time))
 	}
 	c.Recorder.Metrics.SetPods(class, c.queue.Pods(class))
 }
@@ -222,7 +222,11 @@ func (c *Controller) IsWanted(claim *corev1.PersistentVolumeClaim) bool {
 // Want takes in a claim to be provisioned.
 func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
 	uid := string(claim.UID)
-	c.memory.handOver(uid, func(m *claimMemory) { m.wanted = true }, func() { c.queue.Add(class, claim.Namespace, uid) })
+	c.memory.handOver(uid, func(m *claimMemory) {
+		if m.wanted = true; m.since.IsZero() {
+			m.since = c.Now()
+		}
+	}, func() { c.queue.Add(class, claim.Namespace, uid) })
 }
 
 // Release takes in a volume to be deleted.
@@ -265,6 +269,18 @@ const expirePeriod = time.Minute
 func (c *Controller) expire(now time.Time) {
 	c.memory.expire(now)
 	c.Recorder.Metrics.Expire(now, func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
+}
+
+// Queued counts the claims that wait for a look at them, by class. A class that does not exist is the empty one: any claim may name it.
+func (c *Controller) Queued() map[string]int {
+	counts := map[string]int{}
+	for class, n := range c.queue.Depths() {
+		if c.Cache.Class(class) == nil {
+			class = ""
+		}
+		counts[class] += n
+	}
+	return counts
 }
 
 // classOf is the full name of the class that a provisioner pod works for.
