@@ -96,8 +96,11 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 		}
 	})
 	audit := c.audit()
-	running.Go(func() { every(ctx, auditPeriod, func() { audit(c.Now()) }) })
-	running.Go(func() { every(ctx, expirePeriod, func() { c.expire(c.Now()) }) })
+	for _, kind := range auditKinds {
+		c.Recorder.Metrics.SetOrphans(string(kind), 0)
+	}
+	running.Go(func() { every(ctx, firstAudit, auditPeriod, func() { audit(c.Now()) }) })
+	running.Go(func() { every(ctx, expirePeriod, expirePeriod, func() { c.expire(c.Now()) }) })
 	c.queue.Start(ctx)
 	running.Go(func() {
 		<-ctx.Done()
@@ -105,8 +108,8 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-func every(ctx context.Context, period time.Duration, do func()) {
-	ticker := time.NewTicker(period)
+func every(ctx context.Context, first, period time.Duration, do func()) {
+	ticker := time.NewTicker(first)
 	defer ticker.Stop()
 	for {
 		select {
@@ -114,6 +117,7 @@ func every(ctx context.Context, period time.Duration, do func()) {
 			return
 		case <-ticker.C:
 			do()
+			ticker.Reset(period)
 		}
 	}
 }

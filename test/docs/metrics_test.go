@@ -41,7 +41,7 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows := []string{"Metric | Type | Labels | Meaning", "---|---|---|---"}
+	rows := []string{"Metric | Type | Labels | Meaning", "--- | --- | --- | ---"}
 	for _, collector := range registered.collectors {
 		rows = append(rows, rowsOf(t, collector)...)
 	}
