@@ -54,6 +54,7 @@ test-conformance: images ## the shipped images, the templates and wrong images, 
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
+	test/cluster/build.sh prometheus
 	go test -race -count=1 -timeout 20m -tags integration ./test/integration/...
 	test/cinder/test.sh
 

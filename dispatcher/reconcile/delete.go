@@ -28,7 +28,7 @@ func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	default:
 		p.sayFailed(s, newest)
 		if at := retryAt(s, newest); s.Now.Before(at) {
-			p.requeueAt(at)
+			p.delay(at)
 			return
 		}
 		p.orderDelete(s, nil, "")
@@ -47,7 +47,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	if newest.Outcome.Phase != podspec.Succeeded {
 		p.sayFailed(s, newest)
 		if at := retryAt(s, newest); s.Now.Before(at) {
-			p.requeueAt(at)
+			p.delay(at)
 			return
 		}
 		record := newest
