@@ -24,17 +24,27 @@ type target struct {
 	Package string
 	// Exclude is gremlins' expression for files below the package that are not part of it.
 	Exclude string
-	// Stages are the arguments of go test, each run where the ones before have passed. Without any the package's own tests run.
-	Stages [][]string
+	// Later are the tests that run where the package's own kill a mutant not.
+	Later []stage
 }
 
+// stage are the tests of a package, with flags as its test program has them.
+type stage struct {
+	Package string
+	Flags   []string
+	// Minutes are how long they may take, 1 where 0. A test that hangs is one that fails.
+	Minutes int
+}
+
+func (s stage) patience() string { return fmt.Sprintf("%dm", max(s.Minutes, 1)) }
+
 var targets = []target{
-	{Package: "podspec", Stages: [][]string{{"./podspec"}, {"./dispatcher/reconcile"}}},
+	{Package: "podspec", Later: []stage{{Package: "dispatcher/reconcile"}}},
 	{Package: "configmaps"},
-	{Package: "dispatcher/reconcile", Stages: [][]string{{"./dispatcher/reconcile"}, {"./dispatcher/..."},
-		{"./test/chaos", "-run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$", "-seeds=60", "-shrink=false"}}},
+	{Package: "dispatcher/reconcile", Later: []stage{{Package: "test/chaos", Minutes: 15, Flags: []string{"-seeds=60", "-shrink=false",
+		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
 	{Package: "sdk", Exclude: "^(apiserver|sdktest)/"},
-	{Package: "images/cinder-iscsi/flow", Stages: [][]string{{"./images/cinder-iscsi/flow"}, {"./images/cinder-iscsi"}}},
+	{Package: "images/cinder-iscsi/flow", Later: []stage{{Package: "images/cinder-iscsi", Minutes: 10}}},
 }
 
 // least is the part of a package's mutants that has to be killed.
@@ -170,14 +180,17 @@ func unleash(t target, gremlins, work, source string) (*result, error) {
 	if t.Exclude != "" {
 		args = append(args, "--exclude-files="+t.Exclude)
 	}
-	stages, err := json.Marshal(t.stages())
+	built, err := buildStages(t, source, filepath.Join(work, "built", t.Package))
+	if err != nil {
+		return nil, err
+	}
+	told, err := json.Marshal(order{Go: real, Source: source, Package: t.Package, Stages: t.stages(), Built: built, Log: log})
 	if err != nil {
 		return nil, err
 	}
 	command := exec.Command(gremlins, append(args, "./"+t.Package)...)
 	command.Dir, command.Stdout, command.Stderr = source, os.Stdout, os.Stderr
-	command.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), "GREMLINS_SILENT=false",
-		envGo+"="+real, envPackage+"="+t.Package, envStages+"="+string(stages), envLog+"="+log)
+	command.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), envOrder+"="+string(told))
 	if err := command.Run(); err != nil {
 		return nil, fmt.Errorf("gremlins: %w", err)
 	}
@@ -192,9 +205,4 @@ func unleash(t target, gremlins, work, source string) (*result, error) {
 	return newResult(t.Package, source, data, bytes.Count(late, []byte("\n")))
 }
 
-func (t target) stages() [][]string {
-	if len(t.Stages) > 0 {
-		return t.Stages
-	}
-	return [][]string{{"./" + t.Package}}
-}
+func (t target) stages() []stage { return append([]stage{{Package: t.Package}}, t.Later...) }

@@ -49,11 +49,13 @@ func (r *result) report(reasons []reason) string {
 	fmt.Fprintf(&b, "\n%s: %d of %d mutants killed (%.1f %%), %d of them by later stages; %d survived\n",
 		r.Package, r.Killed, r.total(), 100*r.score(), r.Later, len(r.Survivors))
 	for i, m := range r.Survivors {
-		why := "no reason in " + survivorsFile
+		fmt.Fprintf(&b, "  %s/%s:%d: %s\n", r.Package, m.File, r.lines[i], m.Change)
 		if at := find(reasons, m); at >= 0 {
-			why = reasons[at].Why
+			fmt.Fprintf(&b, "    %s\n", reasons[at].Why)
+			continue
 		}
-		fmt.Fprintf(&b, "  %s/%s:%d %s: %s\n      %s\n", r.Package, m.File, r.lines[i], m.Func, m.Change, why)
+		fmt.Fprintf(&b, "    kill it by a test, or give a reason in %s:\n    - file: %s\n      func: %s\n      change: '%s'\n      why: ...\n",
+			survivorsFile, m.File, m.Func, strings.ReplaceAll(m.Change, "'", "''"))
 	}
 	return b.String()
 }
@@ -66,13 +68,12 @@ func (r *result) check(reasons []reason) error {
 	}
 	for _, m := range r.Survivors {
 		if find(reasons, m) < 0 {
-			faults = append(faults, fmt.Errorf("package %s: %s survived; kill it by a test, or give a reason in %s:\n- file: %s\n  func: %s\n  change: '%s'\n  why: ",
-				r.Package, m, survivorsFile, m.File, m.Func, strings.ReplaceAll(m.Change, "'", "''")))
+			faults = append(faults, fmt.Errorf("package %s: %s survived without a reason", r.Package, m))
 		}
 	}
 	for _, reason := range reasons {
 		if !slices.Contains(r.Survivors, reason.mutant) {
-			faults = append(faults, fmt.Errorf("package %s: %s has a reason in %s and did not survive; remove the reason", r.Package, reason.mutant, survivorsFile))
+			faults = append(faults, fmt.Errorf("package %s: %s did not survive; remove its reason from %s", r.Package, reason.mutant, survivorsFile))
 		}
 	}
 	return errors.Join(faults...)
