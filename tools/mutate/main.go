@@ -154,8 +154,8 @@ func copyFiles(to string) error {
 	return nil
 }
 
-// kinds are gremlins' kinds of mutants that it does not make unless it is asked to.
-var kinds = []string{"invert-assignments", "invert-bitwise", "invert-bwassign", "invert-logical", "invert-loopctrl", "remove-self-assignments"}
+// kinds are gremlins' kinds of mutants that it does not make unless it is asked to, and one whose mutants are those of another.
+var kinds = []string{"invert-assignments", "invert-bitwise", "invert-bwassign", "invert-logical", "invert-loopctrl", "remove-self-assignments", "invert-negatives=false"}
 
 // unleash runs gremlins, with a go command that is a stand-in for the real one.
 func unleash(t target, gremlins, work, source string) (*result, error) {
