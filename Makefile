@@ -91,6 +91,9 @@ fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
+mutate: bin/mutate bin/gremlins ## small changes to the code that decides, which tests have to notice; ONLY=podspec; too slow for make test
+	nice -n 19 bin/mutate -gremlins bin/gremlins -only '$(ONLY)'
+
 soak: export ISCSI = 1
 soak: export NODES = 3
 soak: export SPARE = 1
@@ -121,7 +124,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream test-upgrade fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream test-upgrade fuzz chaos mutate soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
@@ -129,6 +132,12 @@ replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
+
+bin/mutate: $(wildcard tools/mutate/*.go) tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -o ../$@ ./mutate
+
+bin/gremlins: tools/gremlins/go.mod tools/gremlins/go.sum
+	CGO_ENABLED=0 go build -modfile=$< -o $@ github.com/go-gremlins/gremlins/cmd/gremlins
 
 bin/version: FORCE
 	@mkdir -p bin
