@@ -18,7 +18,7 @@ const consumerImage = scriptImage
 
 // Flags that one mode has and the other has not; those that are in neither list are for both.
 var (
-	alone = []string{"property", "parameter", "secret", "storage", "allow", "expandable", "listable", "image", "run-as-user", "grace"}
+	alone = []string{"property", "parameter", "secret", "storage", "mount", "allow", "expandable", "listable", "image", "run-as-user", "grace"}
 	there = []string{"class", "namespace", "provisioners-namespace", "kubeconfig", "context", "size", "consumer-image"}
 )
 
