@@ -49,7 +49,7 @@ test-unit: ## what needs nothing but Go
 	cd tools/release && go test ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
-	@test/cluster/packages.sh btrfs-progs
+	@test/cluster/packages.sh btrfs-progs tgt
 	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
 
 test-integration: ## against a real API server, and a real Cinder

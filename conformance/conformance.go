@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -30,9 +31,14 @@ type Options struct {
 	Secrets map[string]string
 	// Storage are paths at which each pod finds a directory for storage, as mount-claims and host-path make it.
 	Storage []string
+	// Mounts are directories of this machine that each pod finds as they are, by the paths at which it does: the socket of a
+	// daemon, say. What lies in them is used for real, and only List tells of it.
+	Mounts map[string]string
 	// List names each piece of storage there is, with the volume's name in it. Nil where that cannot be known, or Storage is
 	// all there is.
 	List func(context.Context) ([]string, error)
+	// Inspect says what the storage of a volume lacks that has just been made. It may be nil.
+	Inspect func(context.Context, *corev1.PersistentVolume) error
 	// Rights are those of the class's ServiceAccount beyond creating the volume: "get secrets".
 	Rights []string
 	// Expandable says that volumes can be expanded, as the class's key does.
@@ -101,6 +107,18 @@ func (o Options) validate() field.ErrorList {
 	for i, p := range o.Storage {
 		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
 			faults = append(faults, field.Invalid(field.NewPath("storage").Index(i), p, "must be an absolute path, as in the pod"))
+		}
+	}
+	for p, dir := range o.Mounts {
+		at := field.NewPath("mount").Key(p)
+		if !path.IsAbs(p) || path.Clean(p) != p || p == "/" {
+			faults = append(faults, field.Invalid(at, p, "must be an absolute path, as in the pod"))
+		}
+		if slices.Contains(o.Storage, p) {
+			faults = append(faults, field.Invalid(at, p, "is storage of the kit's own too: give one of the two"))
+		}
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			faults = append(faults, field.Invalid(at, dir, "is no directory of this machine"))
 		}
 	}
 	for name := range o.Secrets {

@@ -110,9 +110,12 @@ esac
 
 func TestBadOptions(t *testing.T) {
 	_, err := conformance.Run(t.Context(), conformance.Options{Subject: "x", Storage: []string{"export"}, Rights: []string{"secrets"},
-		Secrets: map[string]string{"A": "x"}, Timeout: time.Millisecond, Grace: time.Second, Only: []string{"delet"}})
+		Mounts: map[string]string{"run": ".", "/run/none": "none", "export": "."}, Secrets: map[string]string{"A": "x"}, Timeout: time.Millisecond, Grace: time.Second, Only: []string{"delet"}})
 	for _, want := range []string{
 		`storage[0]: Invalid value: "export": must be an absolute path, as in the pod`,
+		`mount[run]: Invalid value: "run": must be an absolute path, as in the pod`,
+		`mount[/run/none]: Invalid value: "none": is no directory of this machine`,
+		`mount[export]: Invalid value: "export": is storage of the kit's own too: give one of the two`,
 		`secret: Invalid value: "A": is no name of a Secret`,
 		`allow[0]: Invalid value: "secrets": must be a verb and a resource, such as "get secrets"`,
 		`timeout: Invalid value: "1ms": must be whole seconds, at least 1s`,

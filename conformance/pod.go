@@ -59,9 +59,9 @@ func (p pod) source(volume corev1.Volume) (string, error) {
 	dir := filepath.Join(p.dir, volume.Name)
 	switch {
 	case volume.PersistentVolumeClaim != nil:
-		return p.stage.storage[p.mountPath(volume.Name)], nil
+		return p.stage.directory(p.mountPath(volume.Name))
 	case volume.HostPath != nil:
-		return p.stage.storage[volume.HostPath.Path], nil
+		return p.stage.directory(volume.HostPath.Path)
 	case volume.Secret != nil:
 		return p.stage.secretDir(volume.Secret.SecretName), nil
 	case volume.Name == "flexctl":

@@ -116,6 +116,9 @@ func newStage(o Options, s *subject, dir string) (*stage, error) {
 		paths = append(paths, host.Path)
 	}
 	for i, path := range paths {
+		if _, given := o.Mounts[path]; given {
+			continue
+		}
 		st.storage[path] = filepath.Join(dir, fmt.Sprintf("storage-%d", i))
 		if err := st.newStorage(path); err != nil {
 			return nil, err
@@ -138,6 +141,14 @@ func (s *stage) newStorage(path string) error {
 		return fmt.Errorf("make storage: %w", err)
 	}
 	return os.Chmod(dir, 0o777)
+}
+
+// directory is what pods find at a path.
+func (s *stage) directory(path string) (string, error) {
+	if dir, given := s.options.Mounts[path]; given {
+		return filepath.Abs(dir)
+	}
+	return s.storage[path], nil
 }
 
 func (s *stage) secretDir(name string) string {

@@ -78,6 +78,13 @@ func (s *subject) complete(o Options) {
 			c.Secrets = append(c.Secrets, name)
 		}
 	}
+	for _, path := range slices.Sorted(maps.Keys(o.Mounts)) {
+		named := func(h configmaps.HostPath) bool { return h.Path == path }
+		claimed := func(m configmaps.ClaimMount) bool { return m.Path == path }
+		if !slices.ContainsFunc(c.HostPaths, named) && !slices.ContainsFunc(c.MountClaims, claimed) {
+			c.HostPaths = append(c.HostPaths, configmaps.HostPath{Path: path})
+		}
+	}
 	for i, path := range o.Storage {
 		c.MountClaims = append(c.MountClaims, configmaps.ClaimMount{Claim: fmt.Sprintf("storage-%d", i), Path: path})
 	}

@@ -97,6 +97,13 @@ func (t *trial) wantVolume(c *claim, r *run, when, remedy string) bool {
 			t.fail(r, when+": the volume fits its claim", strings.Join(faults, "; "), "let flexctl create-pv or the whole skeleton make the PersistentVolume")
 			return false
 		}
+		if t.options.Inspect == nil {
+			return true
+		}
+		if err := t.options.Inspect(t.ctx, volume); err != nil {
+			t.fail(r, when+": the volume's storage is whole", err.Error(), "create the PersistentVolume once all else is done; what an attempt left half made has another name")
+			return false
+		}
 		return true
 	}
 	return false

@@ -17,7 +17,7 @@ const consumerImage = scriptImage
 
 // Flags that one mode has and the other has not; those that are in neither list are for both.
 var (
-	alone = []string{"property", "parameter", "secret", "storage", "allow", "expandable", "listable", "image", "run-as-user", "grace", "flexctl"}
+	alone = []string{"property", "parameter", "secret", "storage", "mount", "allow", "expandable", "listable", "image", "run-as-user", "grace", "flexctl"}
 	there = []string{"class", "namespace", "size", "consumer-image"}
 )
 

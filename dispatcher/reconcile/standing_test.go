@@ -31,6 +31,7 @@ func TestStanding(t *testing.T) {
 		{name: "failed, and kept by something else since", pods: []string{"prov-0 failed"}, also: "no-config", want: "provision Waiting 1h0m0s"},
 		{name: "made, not bound", volume: "fits", pods: []string{"prov-0 done"}, want: "provision Waiting 1h0m0s"},
 		{name: "bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}, want: "nothing; came about: provision"},
+		{name: "bound to what is not there", claim: "bound", want: "nothing; came about: provision"},
 		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "delete Waiting 2h0m0s"},
 		{name: "held", claim: "none", volume: "fits released", also: "asked stopped", want: "delete Held 2h0m0s"},
 		{name: "deleting", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: "delete Running 2h0m0s"},

@@ -77,6 +77,7 @@ func update(s *scope, folder string) {
 		c.delete()
 	}
 	probe.delete()
+	s.rootLeaves(folder)
 	s.exampleGone(folder)
 	for _, c := range claims {
 		if dir := nfsRoot + "/" + c.volumeName(); exists(dir) {

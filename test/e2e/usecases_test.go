@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -33,6 +34,7 @@ func TestUseCases(t *testing.T) {
 	}{
 		{"use-case-1-and-5-iscsi", iscsiWithToolsInTheImage},
 		{"use-case-2-extra-steps", extraSteps},
+		{"use-case-2-iscsi-filled", filledISCSI},
 		{"use-case-2b-closed-image", closedImage},
 		{"use-case-3-and-4-public-image", publicImage},
 		{"use-case-6-bash", bash},
@@ -58,17 +60,35 @@ func (s *scope) consumed(folder string, lines ...string) {
 	s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: folder}}, strings.Join(lines, "\n")+"\n")
 }
 
-func iscsiWithToolsInTheImage(s *scope, folder string) {
+// tgtd gives the node the directories by which pods reach the cluster's tgtd, until the test ends.
+func (s *scope) tgtd() {
+	s.Helper()
 	if !exists("/run/flex-cluster/tgt.sock.0") {
 		s.Skip("the cluster has no iSCSI target: make cluster-down, make cluster-up ISCSI=1")
 	}
+	s.later(func(ctx context.Context) error {
+		return onNode(ctx, "umount /run/tgtd/socket.0; rm -r /run/tgtd; rm -f /var/lib/flex-iscsi/.use-case-2; rmdir /var/lib/flex-iscsi")
+	})
+	s.onNode("mkdir -p /run/tgtd /var/lib/flex-iscsi; touch /run/tgtd/socket.0; mount --bind /run/flex-cluster/tgt.sock.0 /run/tgtd/socket.0")
+}
+
+// noTarget fails if tgtd has a target of the volume.
+func (s *scope) noTarget(volume string) {
+	s.Helper()
+	s.onNode("! TGT_IPC_SOCKET=/run/tgtd/socket tgtadm --lld iscsi --mode target --op show | grep " + volume)
+}
+
+// rootLeaves has a pod of root's leave in the example's volume what nobody else can remove.
+func (s *scope) rootLeaves(claim string) {
+	s.Helper()
+	s.finished(s.exampleBound(claim).consumerOf(shared.admin, leaveClosed, asRoot), "")
+}
+
+func iscsiWithToolsInTheImage(s *scope, folder string) {
+	s.tgtd()
 	if path, err := exec.LookPath("mkfs.btrfs"); err == nil {
 		s.Logf("the node has %s: this run does not show that it needs none", path)
 	}
-	s.later(func(ctx context.Context) error {
-		return onNode(ctx, "umount /run/tgtd/socket.0; rm -r /run/tgtd; rmdir /var/lib/flex-iscsi")
-	})
-	s.onNode("mkdir -p /run/tgtd /var/lib/flex-iscsi; touch /run/tgtd/socket.0; mount --bind /run/flex-cluster/tgt.sock.0 /run/tgtd/socket.0")
 	s.load(s.image("examples/"+folder+"/image/image.yaml"), "docker.io/flex-provisioner/"+folder+":dev")
 	s.example(folder)
 	v := s.volumeOf(folder)
@@ -82,7 +102,47 @@ func iscsiWithToolsInTheImage(s *scope, folder string) {
 	if exists(file) {
 		s.Errorf("%s is left", file)
 	}
-	s.onNode("! TGT_IPC_SOCKET=/run/tgtd/socket tgtadm --lld iscsi --mode target --op show | grep " + v.Name)
+	s.noTarget(v.Name)
+}
+
+// filledISCSI logs in to the cluster's tgtd for real. The kubelet does too, by the stand-in of its initiator, and the consumer reads
+// what the provisioner wrote.
+func filledISCSI(s *scope, folder string) {
+	s.tgtd()
+	golden := nfsRoot + "/golden"
+	s.later(func(context.Context) error { return os.RemoveAll(golden) })
+	s.ok(openDir(golden))
+	_, err := command(s.Context(), "sh", "-euc", `cd "$1"; echo welcome > index.html; tar -czf site.tar.gz index.html; rm index.html`, "-", golden)
+	s.ok(err)
+	s.chap("iscsi")
+	s.load(s.image("examples/"+folder+"/image/image.yaml"), "docker.io/flex-provisioner/"+folder+":dev")
+	s.example(folder)
+	v := s.volumeOf(folder)
+	if i := v.Spec.ISCSI; i == nil || i.FSType != "ext4" || !i.SessionCHAPAuth || i.SecretRef == nil || i.SecretRef.Namespace != "iscsi" {
+		s.Errorf("the volume's source is %+v", v.Spec.PersistentVolumeSource)
+	}
+	s.consumed(folder, "hello from "+folder, "welcome")
+	s.exampleGone(folder)
+	s.onNode("test -z \"$(ls /var/lib/flex-iscsi)\"")
+	s.noTarget(v.Name)
+	s.conforms(folder, "--size", "64Mi", "--timeout", "60s", "--list", "ls /var/lib/flex-iscsi")
+}
+
+// chap makes the Secret iscsi-chap of the cluster's tgtd, for provisioner pods and, in a namespace of its own, for nodes.
+func (s *scope) chap(namespace string) {
+	s.Helper()
+	core := shared.admin.CoreV1()
+	s.later(func(ctx context.Context) error {
+		return errors.Join(core.Secrets(contract.ProvisionersNamespace).Delete(ctx, "iscsi-chap", metav1.DeleteOptions{}),
+			core.Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{}))
+	})
+	_, err := core.Namespaces().Create(s.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{})
+	s.ok(err)
+	for _, in := range []string{contract.ProvisionersNamespace, namespace} {
+		_, err := core.Secrets(in).Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "iscsi-chap"}, Type: "kubernetes.io/iscsi-chap",
+			StringData: map[string]string{"node.session.auth.username": "chap-user", "node.session.auth.password": "chap-password-1"}}, metav1.CreateOptions{})
+		s.ok(err)
+	}
 }
 
 // listener answers everything on port 8080 and prints it.
@@ -114,6 +174,7 @@ func extraSteps(s *scope, folder string) {
 		}
 	}
 	s.consumed(folder, "hello from "+folder, "welcome", "be careful")
+	s.rootLeaves(folder)
 	s.exampleGone(folder)
 	if left, err := filepath.Glob(v.Spec.NFS.Path + "*"); len(left) > 0 || err != nil {
 		s.Errorf("left are %v, %v", left, err)
@@ -179,6 +240,7 @@ func closedImage(s *scope, folder string) {
 	s.Logf("bound %.1f s after the credentials were mended", time.Since(began).Seconds())
 	s.ranFrom(claim.UID, image)
 	s.consumed(folder, "hello from "+folder)
+	s.rootLeaves(folder)
 	s.exampleGone(folder)
 	if exists(v.Spec.NFS.Path) {
 		s.Errorf("%s is left", v.Spec.NFS.Path)
@@ -216,6 +278,7 @@ func publicImage(s *scope, folder string) {
 	}
 	s.ranFrom(v.Spec.ClaimRef.UID, image)
 	s.consumed(folder, "hello from "+folder)
+	s.rootLeaves(folder)
 	s.exampleGone(folder)
 	if exists(v.Spec.NFS.Path) {
 		s.Errorf("%s is left", v.Spec.NFS.Path)
@@ -236,6 +299,7 @@ func bash(s *scope, folder string) {
 	})
 	refused.told(soon, "ProvisionerRefused", "ReadWriteOncePod cannot be had on NFS; ask for ReadWriteMany (pod {pod})")
 	refused.delete()
+	s.rootLeaves(folder)
 	s.exampleGone(folder)
 	if exists(v.Spec.NFS.Path) {
 		s.Errorf("%s is left", v.Spec.NFS.Path)
@@ -260,6 +324,9 @@ func threeClasses(s *scope, folder string) {
 		}
 	}
 	s.consumed(folder, "hello from gold", "hello from silver", "hello from bronze")
+	for _, kind := range kinds {
+		s.rootLeaves("use-case-7-" + kind)
+	}
 	s.exampleGone(folder)
 	for kind, name := range names {
 		dir := nfsRoot + "/" + kind + "/"
@@ -305,6 +372,7 @@ func TestIsolatedNodes(t *testing.T) {
 	elsewhere.bound(patient)
 	s.on(elsewhere.UID, contract.Provision, "node3")
 	elsewhere.delete()
+	s.rootLeaves(folder)
 	s.exampleGone(folder)
 	s.on(v.Spec.ClaimRef.UID, contract.Delete, "node3")
 	if exists(v.Spec.NFS.Path) {

@@ -74,17 +74,24 @@ func fetchPackages(packages []string, arch string) ([]string, error) {
 
 // locate says where in dir the archive of each package lies, or will lie once apt has downloaded it.
 func locate(dir string, options, packages []string) ([]string, error) {
+	// One question for all of them, since apt reads its lists anew for each.
+	out, err := aptGet("", options, append([]string{"download", "--print-uris"}, packages...)...)
+	if err != nil {
+		return nil, err
+	}
+	archives := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) >= 2 { // 'URI' FILE SIZE HASH
+			name, _, _ := strings.Cut(filepath.Base(fields[1]), "_")
+			archives[name] = filepath.Join(dir, filepath.Base(fields[1]))
+		}
+	}
 	var files []string
 	for _, pkg := range packages {
-		out, err := aptGet("", options, "download", "--print-uris", pkg)
-		if err != nil {
-			return nil, err
-		}
-		fields := strings.Fields(string(out)) // 'URI' FILE SIZE HASH
-		if len(fields) < 2 {
+		if archives[pkg] == "" {
 			return nil, fmt.Errorf("apt-get names no file for package %s", pkg)
 		}
-		files = append(files, filepath.Join(dir, filepath.Base(fields[1])))
+		files = append(files, archives[pkg])
 	}
 	return files, nil
 }
