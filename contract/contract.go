@@ -73,6 +73,9 @@ const (
 	// and provisioner: an HMAC-SHA256 of 64 hexadecimal digits. The skeleton has it, and the provisioner passes it on. An
 	// administrator may replace it by RecordTrusted.
 	AnnRecord = Prefix + "record"
+	// AnnAdoptedFrom is on volumes of another provisioner that an administrator gave to a class of the dispatcher what they had before,
+	// as JSON. Nothing but the command that gives them back reads it.
+	AnnAdoptedFrom = Prefix + "adopted-from"
 	// AnnAllowDelete is on volumes an administrator's word, "true", that the storage may be removed although the dispatcher
 	// has reason to ask first.
 	AnnAllowDelete = Prefix + "allow-delete"
