@@ -46,6 +46,8 @@ remove_all() {
 	for kind in validatingadmissionpolicybindings mutatingadmissionpolicybindings validatingadmissionpolicies mutatingadmissionpolicies; do
 		kubectl delete "$kind" -l "$own" --ignore-not-found > /dev/null
 	done
+	# The dispatcher that would take the finalizers off may be gone.
+	kubectl -n flex-provisioners get pods -o name | xargs -r -n 1 kubectl -n flex-provisioners patch --type=merge -p '{"metadata":{"finalizers":null}}' > /dev/null
 	kubectl delete namespace flex-system flex-provisioners --ignore-not-found --timeout=120s > /dev/null
 	kubectl delete clusterroles,clusterrolebindings -l "$own" --ignore-not-found > /dev/null
 }
@@ -63,13 +65,15 @@ clean_up() {
 	if [ "${CHANGED:-}" = yes ]; then
 		say "the installation of the checkout is put back"
 		kubectl -n default delete --ignore-not-found --timeout=120s -f "$RELEASE/hostpath-claim.yaml" > /dev/null
-		until_ok 120 no_volumes
-		kubectl delete storageclass hostpath fast gold --ignore-not-found > /dev/null
+		(until_ok 120 no_volumes)
+		kubectl delete storageclass hostpath gold --ignore-not-found > /dev/null
 		kubectl -n kube-system delete secret -l owner=helm,name=flex-provisioner > /dev/null
 		remove_all
 		kubectl apply --server-side -k deploy/overlays/creator-stamp > /dev/null
 		kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=120s || code=1
 	fi
+	local ctr=(test/cluster/enter.sh env CONTAINERD_SUPPRESS_DEPRECATION_WARNINGS=1 .cluster/bin/ctr -a /run/flex-cluster/node1/containerd.sock -n k8s.io images)
+	"${ctr[@]}" ls -q "name~=^$REGISTRY/" | xargs -r "${ctr[@]}" rm > /dev/null
 	# The registry is the child of what entered the node's namespaces.
 	[ -z "${REGISTRY_PID:-}" ] || kill "$(pgrep -P "$REGISTRY_PID")" "$REGISTRY_PID" 2> /dev/null
 	exit $code
@@ -178,6 +182,7 @@ check_cluster
 say "a release is built"
 [ "${BUILT:-}" = yes ] || tools/release.sh build "$VERSION" "$REGISTRY" > "$WORK/build.log" 2>&1 || die "see $WORK/build.log"
 trap clean_up EXIT
+trap 'exit 143' INT TERM
 registry
 say "it goes to $REGISTRY"
 test/cluster/enter.sh env KEY= IMAGE_ARCHES="$IMAGE_ARCHES" tools/release.sh push "$VERSION" "$REGISTRY" || die "the release could not be pushed"
