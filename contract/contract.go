@@ -56,6 +56,8 @@ const (
 	// AnnRetry is on failed pods an administrator's word, "true", that the next attempt need not wait for its time. It counts for this
 	// one pod: the next attempt's has it not.
 	AnnRetry = Prefix + "retry"
+	// ConditionWaiting is the type of a condition in a claim's status, by which the dispatcher says why the claim waits.
+	ConditionWaiting = Prefix + "Waiting"
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"

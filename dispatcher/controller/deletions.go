@@ -71,9 +71,14 @@ func (c *Controller) stopChanged(cm *corev1.ConfigMap, deleted bool) {
 		c.keepConfigMaps()
 		c.Recorder.Log("Deletions go on", "configMap", cm.Namespace+"/"+cm.Name)
 	} else {
-		c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
+		c.tellStopped(cm)
 	}
 	c.queue.RequeueAll()
+}
+
+// tellStopped tells that deletions are stopped, and how they go on.
+func (c *Controller) tellStopped(cm *corev1.ConfigMap) {
+	c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
 }
 
 // volumeDeleted alarms where a volume's object went before its storage did. The object's finalizer prevents that, unless somebody
@@ -104,27 +109,26 @@ const auditPeriod = time.Hour
 // auditKinds are what can be found without Secrets and the storage.
 var auditKinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
 
-// audit sets the metric to what is found, and tells once of each finding. Unlike the command of that name it sees neither Secrets nor
+// audit sets the metric to what is found, and tells of each finding, and again of volumes that
+// no pod of a claim can remove. Unlike the command of that name it sees neither Secrets nor
 // the storage.
-func (c *Controller) audit() func(now time.Time) {
-	known := map[string]bool{}
-	return func(now time.Time) {
-		counts, found := map[audit.Kind]int{}, map[string]bool{}
-		for _, f := range audit.Compare(audit.State{Now: now, Provisioner: c.ProvisionerName, Objects: audit.Objects{
-			Claims:  cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims),
-			Volumes: cache.All[*corev1.PersistentVolume](c.Cache.Volumes),
-			Pods:    cache.All[*corev1.Pod](c.Cache.Pods),
-		}}) {
-			counts[f.Kind]++
-			key := fmt.Sprintf("%s/%s", f.Kind, f.Name)
-			if found[key] = true; !known[key] {
-				c.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), "kind", f.Kind, "name", f.Name)
-			}
+func (c *Controller) audit(now time.Time) {
+	counts := map[audit.Kind]int{}
+	for _, f := range audit.Compare(audit.State{Now: now, Provisioner: c.ProvisionerName, Objects: audit.Objects{
+		Claims:  cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims),
+		Volumes: cache.All[*corev1.PersistentVolume](c.Cache.Volumes),
+		Pods:    cache.All[*corev1.Pod](c.Cache.Pods),
+	}}) {
+		counts[f.Kind]++
+		c.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), "kind", f.Kind, "name", f.Name)
+	}
+	for _, v := range cache.All[*corev1.PersistentVolume](c.Cache.Volumes) {
+		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == c.ProvisionerName && snapshot.AwaitsDeletion(v) {
+			c.notOurs(v)
 		}
-		known = found
-		for _, kind := range auditKinds {
-			c.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
-		}
+	}
+	for _, kind := range auditKinds {
+		c.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
 	}
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,7 +30,7 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 	p, place, err := c.plan(ctx, s)
 	created := false
 	if err == nil {
-		c.count(s, p)
+		c.finish(s, &p)
 		created, err = c.apply(ctx, s, p)
 	}
 	if place != "" && !created {
@@ -38,16 +39,20 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 			c.queue.Release(class, place)
 		}
 	}
+	if at := c.Recorder.RemindAt(uid, p.Events); !at.IsZero() {
+		p.LookAt(at)
+	}
 	if err != nil || p.Forget && c.forget(uid, class, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
 	}
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
 }
 
-// count keeps the metrics of what waits.
-func (c *Controller) count(s *snapshot.Snapshot, p reconcile.Plan) {
+// finish keeps the metrics of what waits, and completes the plan by what the claim's status is to say of that.
+func (c *Controller) finish(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
-	now := reconcile.StandingOf(s, p)
+	now := reconcile.StandingOf(s, *p)
+	p.Waits(s, now.Operation)
 	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
 	if now.Operation != before.Operation && reconcile.Served(s, before.Operation) {
 		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
@@ -126,6 +131,8 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			err = c.writer.Reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
 			err = c.cleanUpPod(ctx, s.UID, a)
+		case reconcile.SetWaits:
+			err = c.writer.SetWaits(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:
 			c.Resync(s.Claim)
 		}
@@ -207,7 +214,11 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 
 // refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.
 func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	c.record(ctx, s, events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err))
+	told := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
+	told.Waits(s, string(order.Op))
+	if _, fault := c.apply(ctx, s, told); fault != nil {
+		err = errors.Join(err, fault)
+	}
 	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
 		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
 			c.Recorder.RecordConfigMap(cm, events.ReasonPodRefused, "no pod is created: "+lacks)

@@ -206,6 +206,8 @@ func describe(p Plan) string {
 			}
 		case ResyncClaim:
 			say("resync")
+		case SetWaits:
+			say("waits %s", a.Reason)
 		default:
 			panic(fmt.Sprintf("no word for %T", action))
 		}
