@@ -4,7 +4,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 )
 
 // TestDecideEdges has the moments that tell apart two conditions which come together as a rule.
@@ -20,6 +23,7 @@ func TestDecideEdges(t *testing.T) {
 		{name: "failed while it was being deleted", pods: []string{"prov-0 failed deleting"}, want: "tell claim ProvisionerFailed, look in 500ms"},
 		{name: "two retained pods, of which one stays", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}, want: "clean up prov-1"},
 		{name: "a retained pod is replaced once", also: "new-config", pods: []string{"prov-1 failed kept", "prov-2 refused"}, want: "tell claim ProvisionerRefused, create provision 3, clean up prov-2, clean up prov-1, (confirm)"},
+		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits available", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if got := describe(Decide(s.snapshot())); got != s.want {
@@ -66,5 +70,34 @@ func TestPatience(t *testing.T) {
 		if got := describe(Decide(s)); got != want {
 			t.Errorf("after %s: %s, want %s", age, got, want)
 		}
+	}
+}
+
+// TestQuietSuccess: in a quiet class the event is for the log where the first attempt made a volume and nothing was amiss.
+func TestQuietSuccess(t *testing.T) {
+	for _, c := range []struct {
+		scene
+		loud bool
+		want bool
+	}{
+		{scene: scene{volume: "fits", pods: []string{"prov-0 done"}}, want: true},
+		{scene: scene{volume: "fits", pods: []string{"prov-0 done"}}, loud: true},
+		{scene: scene{volume: "fits", pods: []string{"prov-1 done"}}},
+		{scene: scene{volume: "fits bare", pods: []string{"prov-0 done"}}},
+	} {
+		s := c.snapshot()
+		s.Quiet = !c.loud
+		p := Decide(s)
+		if e := p.Events[len(p.Events)-1]; e.Reason != events.ReasonSucceeded || e.LogOnly != c.want {
+			t.Errorf("volume %q, pods %q, loud %t: %+v", c.volume, c.pods, c.loud, e)
+		}
+	}
+}
+
+// TestOld: a volume counts for the limit of deletions once it is more than a day old.
+func TestOld(t *testing.T) {
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: noon.Add(-24 * time.Hour)}}}
+	if Old(v, noon) || !Old(v, noon.Add(time.Second)) {
+		t.Error("a day is not the bound")
 	}
 }
