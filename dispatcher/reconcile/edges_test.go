@@ -24,6 +24,8 @@ func TestDecideEdges(t *testing.T) {
 		{name: "two retained pods, of which one stays", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}, want: "clean up prov-1"},
 		{name: "a retained pod is replaced once", also: "new-config", pods: []string{"prov-1 failed kept", "prov-2 refused"}, want: "tell claim ProvisionerRefused, create provision 3, clean up prov-2, clean up prov-1, (confirm)"},
 		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits available", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
+		{name: "misfit half removed, in a restored cluster", claim: "none", volume: "small available restored", also: "new-config", pods: []string{"del-0 failed misfit"},
+			want: "tell volume ProvisionerFailed, retract volume, create delete 1, keep the name of del-0, (confirm)"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if got := describe(Decide(s.snapshot())); got != s.want {
@@ -99,5 +101,16 @@ func TestOld(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: noon.Add(-24 * time.Hour)}}}
 	if Old(v, noon) || !Old(v, noon.Add(time.Second)) {
 		t.Error("a day is not the bound")
+	}
+}
+
+// TestDeleteLimit: the limit itself may be reached, and 0 is none.
+func TestDeleteLimit(t *testing.T) {
+	for _, c := range []struct{ limit, recent int }{{0, 1000}, {2, 2}} {
+		s := scene{claim: "none", volume: "fits released old", also: "asked"}.snapshot()
+		s.DeleteLimit, s.RecentDeletions = c.limit, c.recent
+		if got := describe(Decide(s)); got != "create delete 0, (confirm)" {
+			t.Errorf("%d of %d: %s", c.recent, c.limit, got)
+		}
 	}
 }
