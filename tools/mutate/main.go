@@ -44,8 +44,13 @@ var targets = []target{
 	{Package: "dispatcher/reconcile", Later: []stage{{Package: "test/chaos", Minutes: 15, Flags: []string{"-seeds=60", "-shrink=false",
 		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
 	{Package: "sdk", Exclude: "^(apiserver|sdktest)/"},
-	{Package: "images/cinder-iscsi/flow", Later: []stage{{Package: "images/cinder-iscsi", Minutes: 10}}},
+	{Package: "images/cinder-iscsi/flow", Later: []stage{
+		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.skip=" + slowTests}},
+		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.run=" + slowTests}}}},
 }
+
+// slowTests come last: they run a provisioner once for each of its calls.
+const slowTests = "^(TestKilled|TestExpandStruck)"
 
 // least is the part of a package's mutants that has to be killed.
 const least = 0.9
