@@ -36,15 +36,19 @@ check() {
 	done
 }
 
-# images makes the images that the tests' pods name, and brings them and the project's to the nodes.
+# images makes the images that the tests' pods name, and brings them and the project's to the nodes. Nobody else brings the tests'
+# images, so that they stay until a node boots.
 images() {
-	local i all=(bin/images/*.tar)
+	local i all=() c loaded
 	for i in "$HERE"/images/*/; do
 		i=$(basename "$i")
 		bin/mkimage build -o "$OUT/images/$i.tar" "$HERE/images/$i/image.yaml"
-		all+=("$OUT/images/$i.tar")
 	done
+	loaded=$(cat "$OUT"/images/*.tar /run/flex-cluster/pids/node?.pid | sha256sum)
+	[ "$loaded" = "$(cat "$OUT/loaded" 2> /dev/null)" ] || all=("$OUT"/images/*.tar)
+	for c in flex-provisioner flexctl $CLASSES; do all+=("bin/images/$c.tar"); done
 	test/cluster/load-image.sh "${all[@]}" > "$OUT/load.log" 2>&1 || die "see $OUT/load.log"
+	echo "$loaded" > "$OUT/loaded"
 }
 
 install() {
@@ -92,16 +96,32 @@ uninstall() {
 	apply deploy/overlays/creator-stamp
 }
 
-# apply installs as a field manager of its own: what others put into shared objects stays there. Policies that another checkout left
-# go first: variables of theirs would stay in ours, and they may refuse the allow-list until those of this one are in force.
+# apply installs as a field manager of its own: what others put into shared objects stays there. Not so in policies: variables of
+# another checkout would stay in ours, and its policies may refuse the allow-list until ours are in force. So they are replaced, and
+# what is left of others goes. They must not be deleted first: once no policy has a ConfigMap as its parameters, the API server reads
+# no ConfigMap for policies any more, until it is restarted.
 apply() {
 	local i
-	kubectl delete validatingadmissionpolicies,mutatingadmissionpolicies -l app.kubernetes.io/part-of=flex-provisioner > "$OUT/apply.log" 2>&1
+	kubectl kustomize "$1" > "$OUT/all.yaml"
+	awk 'BEGIN { RS = "---\n"; ORS = RS } /(^|\n)kind: (Validating|Mutating)AdmissionPolicy/' "$OUT/all.yaml" > "$OUT/policies.yaml"
 	for i in 1 2 3 4 5; do
-		! kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -k "$1" > "$OUT/apply.log" 2>&1 || return 0
+		! install_all > "$OUT/apply.log" 2>&1 || return 0
 		sleep 2
 	done
 	die "could not install $1: see $OUT/apply.log"
+}
+
+install_all() {
+	local ours
+	server_side "$OUT/policies.yaml" && kubectl replace -f "$OUT/policies.yaml" || return 1
+	ours=$(kubectl get -f "$OUT/policies.yaml" -o name)
+	all_policies | { grep -vxF "$ours" || true; } | xargs -r "$BIN/kubectl" delete || return 1
+	server_side "$OUT/all.yaml"
+}
+server_side() { kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -f "$1"; }
+all_policies() {
+	kubectl get -l app.kubernetes.io/part-of=flex-provisioner -o name \
+		validatingadmissionpolicybindings,mutatingadmissionpolicybindings,validatingadmissionpolicies,mutatingadmissionpolicies
 }
 
 spare_nodes() { kubectl get nodes -l "$SPARE=true" -o 'jsonpath={.items[*].metadata.name}'; }
