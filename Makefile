@@ -9,10 +9,10 @@ PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard
 # Which commit is built; empty without git. The hash has a length of its own, else it depends on the size of the clone.
 VERSION  := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
-SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/flexctl/templates/*' \) -print) go.mod go.sum
+SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/kubectl-flex/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
-# Templates become scripts when flexctl new fills them in.
-SCRIPTS   = $(shell $(FILES) ':!*.md' ':!*.go' ':!cmd/flexctl/templates' | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
+# Templates become scripts when kubectl flex new fills them in.
+SCRIPTS   = $(shell $(FILES) ':!*.md' ':!*.go' ':!cmd/kubectl-flex/templates' | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,8 +32,10 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	go vet -tags cinder ./...
 	go vet -tags conformance ./...
 	cd tools && go vet ./...
+	cd tools/release && go vet ./...
 	go tool -modfile=tools/lint/go.mod golangci-lint run
 	cd tools && go tool -modfile=lint/go.mod golangci-lint run
+	cd tools/release && go tool -modfile=../lint/go.mod golangci-lint run
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	tools/licences/licences.sh check ./cmd/... ./images/...
@@ -44,6 +46,7 @@ test: lint test-unit test-conformance test-integration test-e2e test-attack chao
 test-unit: ## what needs nothing but Go
 	go test -race ./...
 	cd tools && go test -race ./...
+	cd tools/release && go test ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
@@ -51,6 +54,7 @@ test-conformance: images ## the shipped images, the templates and wrong images, 
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
+	test/cluster/build.sh prometheus
 	go test -race -count=1 -timeout 20m -tags integration ./test/integration/...
 	test/cinder/test.sh
 
@@ -75,11 +79,20 @@ test-upstream: export SPARE = 1
 test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes; ONLY=nfs-subdir, FOCUS=regexp
 	test/upstream/run.sh
 
+test-upgrade: export ISCSI = 1
+test-upgrade: export NODES = 3
+test-upgrade: export SPARE = 1
+test-upgrade: cluster-up images ## from the version of the git reference FROM, by default the last tag, to this one and back
+	test/upgrade.sh
+
 fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 	test/fuzz.sh
 
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
+
+mutate: bin/mutate bin/gremlins ## small changes to the code that decides, which tests have to notice; ONLY=podspec; too slow for make test
+	nice -n 19 bin/mutate -gremlins bin/gremlins -only '$(ONLY)'
 
 soak: export ISCSI = 1
 soak: export NODES = 3
@@ -111,7 +124,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream fuzz chaos soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream test-upgrade fuzz chaos mutate soak bench demo down cluster-up cluster-down cinder-up cinder-down
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
@@ -119,6 +132,12 @@ replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
+
+bin/mutate: $(wildcard tools/mutate/*.go) tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -o ../$@ ./mutate
+
+bin/gremlins: tools/gremlins/go.mod tools/gremlins/go.sum
+	CGO_ENABLED=0 go build -modfile=$< -o $@ github.com/go-gremlins/gremlins/cmd/gremlins
 
 bin/version: FORCE
 	@mkdir -p bin

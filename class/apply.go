@@ -15,26 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 )
 
 // requestTimeout bounds one request.
 const requestTimeout = 30 * time.Second
 
-// Cluster is a cluster, by a client that knows no kinds: flexctl lies in every pod that runs a script, and kinds are large.
+// Cluster is a cluster, by a client that knows no kinds: what is applied are the fields that the class owns, and no others.
 type Cluster struct{ client rest.Interface }
-
-// Connect finds a cluster as kubectl does. Empty arguments stand for its defaults.
-func Connect(kubeconfig, context string) (Cluster, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
-	if err != nil {
-		return Cluster{}, fmt.Errorf("find the cluster: %w", err)
-	}
-	return New(config)
-}
 
 // New makes a client for a cluster.
 func New(config *rest.Config) (Cluster, error) {

@@ -215,12 +215,12 @@ func checkScripts(data map[string]string) field.ErrorList {
 	_, listable := data[keyListable]
 	_, flexctl := data[keyFlexctl]
 	switch {
-	case provision && remove && listable:
-		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable), "in a class with inline scripts the image's entrypoint is never run; remove the key")}
 	case provision && !remove:
 		return field.ErrorList{field.Required(dataPath.Key(keyDelete), "inline scripts come in pairs: without it the storage would never be removed")}
 	case remove && !provision:
 		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "inline scripts come in pairs: without it no storage would be made")}
+	case provision && listable:
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable), "in a class with inline scripts the image's entrypoint is never run; remove the key")}
 	case flexctl && !provision:
 		return field.ErrorList{field.Forbidden(dataPath.Key(keyFlexctl), "flexctl is put into pods that run inline scripts only; remove the key")}
 	}

@@ -53,9 +53,10 @@ func TestFromFile(t *testing.T) {
 		"# first\n---\n" + head + "data: {a: b}\n",
 		"kind: StorageClass\n--- # next\n" + head + "data:\n  a: |-\n    b\n---\n",
 		"kind: ConfigMap\nmetadata: {name: flex-pv-policy}\n---\n" + head + "data: {a: b}\n",
+		head + "data: {a: b, c: \"d\n%e\"}\n", // no directive
 		`{"kind": "ConfigMap", "metadata": {"name": "x", "labels": {"type": "provisioner-config"}}, "data": {"a": "b"}}`,
 	} {
-		if cm, err := FromFile("x.yaml", []byte(text)); err != nil || cm.Name != "x" || cm.Data["a"] != "b" {
+		if cm, err := FromFile("x.yaml", []byte(text)); err != nil || cm.Name != "x" || cm.Data["a"] != "b" || cm.Data["c"] != "" && cm.Data["c"] != "d %e" {
 			t.Errorf("of\n%s\ncame %v, %v", text, cm, err)
 		}
 	}
@@ -64,7 +65,7 @@ func TestFromFile(t *testing.T) {
 // TestFromFileBegins: what may stand before an object's keys changes nothing, and lines are counted all the same.
 func TestFromFileBegins(t *testing.T) {
 	const object = "kind: ConfigMap\nmetadata: {name: a, labels: {type: provisioner-config}}\ndata: {a: %s}\n"
-	for _, begins := range []string{"", "\ufeff", "%YAML 1.2\n---\n", "\ufeff%YAML 1.2\n---\n", "# a\n%YAML 1.2\n--- # b\n", "---\n", "immutable: true\n", "'apiVersion': v1\n"} {
+	for _, begins := range []string{"", "\ufeff", "%YAML 1.2\n---\n", "\ufeff%YAML 1.2\n---\n", "# a\n%YAML 1.2\n--- # b\n", "---\n", "\n# a\n\n%YAML 1.2\n\n---\n", "immutable: true\n", "'apiVersion': v1\n"} {
 		cm, err := FromFile("x", []byte(begins+strings.ReplaceAll(object, "%s", "b")))
 		if err != nil || cm.Name != "a" || cm.Data["a"] != "b" {
 			t.Errorf("%q: %v, %v", begins, cm, err)

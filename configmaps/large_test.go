@@ -57,6 +57,10 @@ func TestLabelTooLong(t *testing.T) {
 	if got := texts(errs); !reflect.DeepEqual(got, want) {
 		t.Errorf("want %q\ngot  %q", want, got)
 	}
+	cm.Labels["storage-class"] = strings.Repeat("x", 63)
+	if _, errs := Parse(cm); len(errs) > 0 {
+		t.Errorf("as long as a label may be: %q", texts(errs))
+	}
 }
 
 func TestPeeks(t *testing.T) {

@@ -1,6 +1,7 @@
 package configmaps
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -84,6 +85,10 @@ func TestCheckIdentity(t *testing.T) {
 			[]string{`parameters[ifs]: Forbidden: would set the environment variable IFS, which is refused: how shells split words; choose another name, for example "backend-ifs"`}},
 		"a bad value is not shown": {nil, map[string]string{"password": "geheim\x00"},
 			[]string{`parameters[password]: Invalid value: byte 6 is the control character U+0000; only newline and tab are allowed`}},
+		"too much together": {map[string]string{"a": strings.Repeat("x", maxProperties/2), "b": strings.Repeat("x", maxProperties/2)}, nil,
+			[]string{fmt.Sprintf("data: Too long: the names and values of all properties or parameters have %d bytes, at most %d are allowed; put large files into the image or a Secret (key secrets)", maxProperties+2, maxProperties)}},
+		"a clash after one with a prefix": {nil, map[string]string{"a.example/b": "", "b-c": "", "b_c": ""},
+			[]string{`parameters[b_c]: Duplicate value: "B_C": parameters[b-c] has the same environment name; rename or remove one of them`}},
 		"too much": {nil, map[string]string{"a": strings.Repeat("x", maxProperties)},
 			[]string{`parameters: Too long: the names and values of all properties or parameters have 16385 bytes, at most 16384 are allowed; put large files into the image or a Secret (key secrets)`}},
 	} {

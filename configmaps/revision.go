@@ -26,10 +26,7 @@ const (
 // RevisionName is the name of the ControllerRevision that keeps this version of a ConfigMap. It begins with the ConfigMap's own, and
 // differs where the ConfigMap is another one of that name, or its data or class are others.
 func RevisionName(cm *corev1.ConfigMap, config *Config) string {
-	prefix := cm.Name
-	if len(prefix) > maxRevisionPrefix {
-		prefix = strings.TrimRight(prefix[:maxRevisionPrefix], ".-")
-	}
+	prefix := strings.TrimRight(cm.Name[:min(len(cm.Name), maxRevisionPrefix)], ".-")
 	return prefix + "-" + digest(map[string]string{"uid": string(cm.UID), "class": config.StorageClass, "data": config.Digest})
 }
 

@@ -121,3 +121,33 @@ func TestRevisionIsBounded(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The versions of a ConfigMap are those that it owns, and the latest is tried first.
+func TestRevisionsOf(t *testing.T) {
+	cm, yes := goodConfigMap(), true
+	owned := func(number int64, owners ...metav1.OwnerReference) *appsv1.ControllerRevision {
+		return &appsv1.ControllerRevision{Revision: number, ObjectMeta: metav1.ObjectMeta{OwnerReferences: owners}}
+	}
+	own, other := metav1.OwnerReference{UID: cm.UID, Controller: &yes}, metav1.OwnerReference{UID: "u2", Controller: &yes}
+	var numbers []int64
+	for _, revision := range RevisionsOf([]*appsv1.ControllerRevision{owned(1, own), owned(4, other), owned(5), owned(6, metav1.OwnerReference{UID: cm.UID}), owned(3, own), owned(2, own)}, cm) {
+		numbers = append(numbers, revision.Revision)
+	}
+	if fmt.Sprint(numbers) != "[3 2 1]" {
+		t.Errorf("revisions %v, want 3, 2 and 1", numbers)
+	}
+}
+
+func TestRevisionTooLarge(t *testing.T) {
+	cm := goodConfigMap()
+	config, _ := Parse(cm)
+	size := len(kept(t, cm).Data.Raw) + 1 // and the end of the line
+	cm.Data["zone"] += strings.Repeat("x", maxRevision-size)
+	if _, err := NewRevision(cm, config, 1); err != nil {
+		t.Errorf("as large as it may be: %v", err)
+	}
+	cm.Data["zone"] += "x"
+	if _, err := NewRevision(cm, config, 1); err == nil || err.Error() != "ConfigMap ns/one has 1048577 bytes as JSON; of at most 1048576 a version is kept" {
+		t.Errorf("a byte more: %v", err)
+	}
+}

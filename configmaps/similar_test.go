@@ -11,7 +11,7 @@ func TestResembles(t *testing.T) {
 		"node-slector": "node-selector", "ndoe-slector": "node-selector", "node-selectors": "node-selector", "onde-slector": "node-selector",
 		"service-toekn": "service-token", "service-tokens": "service-token", "toleration": "tolerations", "tolerance": "",
 		"tollerations": "tolerations", "time-outs": "timeout", "timout": "timeout", "timeouts": "timeout", "start-timout": "start-timeout",
-		"secret": "secrets", "resource": "resources", "imag": "image", "images": "image", "iamge": "image", "deleet": "delete",
+		"secret": "secrets", "resource": "resources", "imag": "image", "images": "image", "iamge": "image", "deleet": "delete", "dalate": "delete",
 		"provison": "provision", "provisioner": "provision", "host-paths": "host-path", "hsot-paht": "host-path",
 		"run-as-usr": "run-as-user", "run-as-users": "run-as-user", "access-mode": "access-modes", "volume-mode": "volume-modes",
 		"show-log": "show-logs", "nodes-local": "node-local", "mount-claim": "mount-claims", "max-concurrency": "max-concurrent",

@@ -1,6 +1,7 @@
 package configmaps
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -78,6 +79,45 @@ func TestWithin(t *testing.T) {
 	} {
 		if got := within(c.path, c.dir); got != c.want {
 			t.Errorf("within(%q, %q) = %t, want %t", c.path, c.dir, got, c.want)
+		}
+	}
+}
+
+// TestBounds: what is just allowed, and what is just not.
+func TestBounds(t *testing.T) {
+	many := func(n int, format string) string {
+		var items []string
+		for i := range n {
+			items = append(items, fmt.Sprintf(format, i))
+		}
+		return strings.Join(items, ",")
+	}
+	for _, c := range []struct{ key, value, want string }{
+		{"pod-labels", many(16, "l%d=x"), ""},
+		{"pod-labels", many(17, "l%d=x"), "data[pod-labels]: Too many: 17: must have at most 16 items"},
+		{"pod-annotations", many(16, "a%d=x"), ""},
+		{"pod-annotations", many(17, "a%d=x"), "data[pod-annotations]: Too many: 17: must have at most 16 items"},
+		{"tolerations", "[" + many(16, "{key: k%d, operator: Exists}") + "]", ""},
+		{"tolerations", "[" + many(17, "{key: k%d, operator: Exists}") + "]", "data[tolerations]: Too many: 17: must have at most 16 items"},
+		{"timeout", "10s", ""},
+		{"timeout", "9s", `data[timeout]: Invalid value: "9s": must lie between 10s and 24h0m0s`},
+		{"resources", "{requests: {cpu: 1}, limits: {cpu: 1}}", ""},
+		{"resources", "{requests: {cpu: 1001m}, limits: {cpu: 1}}", `data[resources].requests[cpu]: Invalid value: "1001m": must be at most the limit, 1`},
+	} {
+		if _, faults := Parse(good(map[string]string{c.key: c.value})); strings.Join(texts(faults), "\n") != c.want {
+			t.Errorf("%s: %.60s: %q, want %q", c.key, c.value, texts(faults), c.want)
+		}
+	}
+}
+
+// TestDefaultRequests: a request that is given takes no default from another, whichever is looked at first.
+func TestDefaultRequests(t *testing.T) {
+	for range 20 {
+		for _, given := range []string{"cpu", "memory"} {
+			config, faults := Parse(good(map[string]string{"resources": "{requests: {" + given + ": 1}}"}))
+			if len(faults) > 0 || len(config.Resources.Requests) != 2 {
+				t.Fatalf("%s: %v, %v", given, config, faults)
+			}
 		}
 	}
 }

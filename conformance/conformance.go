@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -221,13 +220,4 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 func LastLines(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
-}
-
-// DefaultFlexctl is the running program.
-func DefaultFlexctl() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("find flexctl: %w", err)
-	}
-	return filepath.EvalSymlinks(self)
 }

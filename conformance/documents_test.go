@@ -64,8 +64,8 @@ var (
 
 func scripts(t *testing.T) (all []shown) {
 	t.Helper()
-	// The test of flexctl new has this one.
-	seen := map[string]bool{strings.ReplaceAll(read(t, "../cmd/flexctl/templates/shell/provisioner.sh"), "{{.Name}}", "disks"): true}
+	// The test of kubectl flex new has this one.
+	seen := map[string]bool{strings.ReplaceAll(read(t, "../cmd/kubectl-flex/templates/shell/provisioner.sh"), "{{.Name}}", "disks"): true}
 	add := func(s shown) {
 		key := marks.ReplaceAllString(s.cm.Data["provision"]+s.cm.Data["delete"]+s.cm.Data["expand"]+s.text, "--mark")
 		if !seen[key] && !seen[s.text] {

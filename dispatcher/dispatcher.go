@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,6 +60,7 @@ type Dispatcher struct {
 	recorder   *recorder.Recorder
 	controller *controller.Controller
 	library    *library.Library
+	leads      atomic.Bool // and knows whether policies are missing
 }
 
 // New makes a dispatcher. It makes no request. It has to be called before any other client of the process is at work: see
@@ -96,6 +98,8 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	})
 	d.library = library.New(ctx, client, o.ProvisionerName, d.controller,
 		library.Informers{Claims: d.cache.Claims, Volumes: d.cache.Volumes, Classes: d.cache.Classes}, d.recorder.Metrics.Library())
+	o.Registry.MustRegister(d.recorder.Gauges(recorder.Sources{Now: o.Now, Queued: d.controller.Queued,
+		PoliciesMissing: func() bool { return d.leads.Load() && d.MissingPolicies() != "" }}))
 	return d, nil
 }
 
@@ -120,6 +124,12 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.gate.Compare()
 	d.gate.ProbeOnce(ctx)
 	running.Go(func() { d.gate.Run(ctx) })
+	d.leads.Store(true)
+	d.recorder.Metrics.SetLeading(true)
+	defer func() {
+		d.leads.Store(false)
+		d.recorder.Metrics.SetLeading(false)
+	}()
 	d.controller.JudgeAll()
 	d.controller.Run(ctx, &running)
 	klog.FromContext(ctx).Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.options.Pods.Namespace)

@@ -202,7 +202,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 	for word := range strings.FieldsFuncSeq(newest.Message, func(r rune) bool { return strings.ContainsRune(" ()/,;:", r) }) {
 		if _, uid, number, ok := podspec.ParseName(word); ok && uid == string(claim.UID) {
 			s.Pod, s.Attempt = word, number
-			s.Phase = Failed
+			s.Phase = reconcile.Failed
 		}
 	}
 	return s

@@ -14,6 +14,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -177,7 +178,7 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 		}
 	}
 	for _, s := range claims {
-		if s.Class == c.Name && (s.Phase == Waiting || s.Phase == Failed || s.Phase == Held) {
+		if s.Class == c.Name && (s.Phase == reconcile.Waiting || s.Phase == reconcile.Failed || s.Phase == reconcile.Held) {
 			c.Waiting++
 		}
 	}

@@ -20,7 +20,7 @@ func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	if failed, until, ok := reconcile.Delayed(s); ok {
 		return failed.Pod, until, nil
 	}
-	if latest, ok := attemptOf(s, state.Operation); ok && latest.Outcome.Final() && latest.Pod.Annotations[contract.AnnRetry] == "true" {
+	if latest, ok := reconcile.AttemptOf(s, state.Operation); ok && latest.Outcome.Final() && latest.Pod.Annotations[contract.AnnRetry] == "true" {
 		return nil, by, fmt.Errorf("the next attempt was asked for on pod %s already", latest.Pod.Name)
 	}
 	if running, ok := snapshot.Unfinished(s.Attempts); ok {

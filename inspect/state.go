@@ -8,25 +8,14 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Phase is how far the operation on a claim has come.
-type Phase string
+// Phase is how far the operation on a claim has come: one of package reconcile, or of those below.
+type Phase = reconcile.Phase
 
-// Phases.
+// Phases of claims for which nothing is to be done.
 const (
-	// Waiting: no attempt has been made, or something keeps the next one.
-	Waiting Phase = "Waiting"
-	// Starting and Running: a pod works on it, or is about to.
-	Starting Phase = "Starting"
-	Running  Phase = "Running"
-	// Failed: the last attempt failed, and the next one has its time.
-	Failed Phase = "Failed"
-	// Held: storage that is to be removed waits for an administrator.
-	Held Phase = "Held"
 	// Bound: nothing is left to do.
 	Bound Phase = "Bound"
 	// Released: the claim is gone, and nobody removes the volume's storage.
@@ -70,7 +59,7 @@ func (s State) Done() bool { return s.Phase == Bound || s.Phase == Released || s
 func (o *Objects) StateOf(uid string) State {
 	claim := o.claim(uid)
 	volume := o.VolumeNamed(podspec.VolumeName(uid))
-	s := State{UID: uid, Attempt: -1, Phase: Waiting}
+	s := State{UID: uid, Attempt: -1, Phase: reconcile.Waiting}
 	s.identify(claim, volume, o.podsOf(uid))
 	if other := o.other(claim, volume, len(o.podsOf(uid)) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
@@ -82,32 +71,21 @@ func (o *Objects) StateOf(uid string) State {
 	}
 	snap := o.snapshot(uid)
 	plan := reconcile.Decide(snap)
-	s.Operation, s.Since = operation(snap)
-	newest, tried := attemptOf(snap, s.Operation)
-	if tried {
-		s.Attempt, s.Pod, s.Node = newest.Number, newest.Pod.Name, newest.Node()
+	standing := reconcile.StandingOf(snap, plan)
+	s.Operation = standing.Operation
+	if s.Since = standing.Since; standing.Tried {
+		s.Attempt, s.Pod, s.Node = standing.Attempt.Number, standing.Attempt.Pod.Name, standing.Attempt.Node()
 	}
 	s.Cause = o.cause(snap, plan, s.Operation)
+	s.Phase, s.NextAttempt = standing.Phase, plan.NextAttempt
 	switch {
-	case s.Operation == "" && claim == nil && volume == nil:
+	case s.Operation != "":
+	case claim == nil && volume == nil:
 		s.Phase = Gone
-	case s.Operation == "" && volume != nil && volume.Status.Phase == corev1.VolumeReleased:
+	case volume != nil && volume.Status.Phase == corev1.VolumeReleased:
 		s.Phase = Released
-	case s.Operation == "":
-		s.Phase = Bound
-	case tried && !newest.Outcome.Final():
-		s.Phase = Running
-		if newest.Outcome.Phase == podspec.Starting {
-			s.Phase = Starting
-		}
-	case plan.ProtectedBy != podspec.ReasonNone:
-		s.Phase = Held
 	default:
-		if _, until, ok := reconcile.Delayed(snap); ok {
-			s.Phase, s.NextAttempt = Failed, until
-		} else if !plan.RequeueAt.IsZero() && tried {
-			s.Phase, s.NextAttempt = Failed, plan.RequeueAt
-		}
+		s.Phase = Bound
 	}
 	return s
 }
@@ -174,72 +152,7 @@ func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {
 	if claim != nil && claim.Status.Phase != corev1.ClaimBound {
-		return Waiting
+		return reconcile.Waiting
 	}
 	return Bound
-}
-
-// Operations beside those of the contract.
-const undo = "undo"
-
-// operation is what is to be done for the claim, and since when.
-func operation(s *snapshot.Snapshot) (op string, since time.Time) {
-	claim, v := s.Claim, s.Volume
-	deletes, provisions := s.Of(contract.Delete), s.Of(contract.Provision)
-	switch {
-	case v != nil && (s.Released || v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound):
-		return string(contract.Delete), releasedAt(v)
-	case v == nil && len(deletes) > 0:
-		return undo, deletes[0].Pod.CreationTimestamp.Time
-	case s.Pending():
-		return string(contract.Provision), claim.CreationTimestamp.Time
-	case v == nil && len(provisions) > 0:
-		return undo, s.Ended(provisions[len(provisions)-1])
-	case claim != nil && claim.DeletionTimestamp != nil:
-		return string(contract.Delete), claim.DeletionTimestamp.Time
-	case v != nil && s.ClaimLives() && !podspec.Bound(claim, v) && s.Claim.Spec.VolumeName == "":
-		return string(contract.Provision), claim.CreationTimestamp.Time
-	case s.Expandable() && expands(s):
-		return string(contract.Expand), expandsSince(s)
-	}
-	return "", since
-}
-
-func releasedAt(v *corev1.PersistentVolume) time.Time {
-	switch {
-	case v.Status.Phase == corev1.VolumeReleased && v.Status.LastPhaseTransitionTime != nil:
-		return v.Status.LastPhaseTransitionTime.Time
-	case v.DeletionTimestamp != nil:
-		return v.DeletionTimestamp.Time
-	}
-	return v.CreationTimestamp.Time
-}
-
-// expands says that the claim asks for more than its volume has, or that its status speaks of an expansion.
-func expands(s *snapshot.Snapshot) bool {
-	asked, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Volume)
-	return asked.Cmp(has) > 0 || resize.Marked(s.Claim) || len(s.Of(contract.Expand)) > 0
-}
-
-func expandsSince(s *snapshot.Snapshot) (since time.Time) {
-	for _, c := range s.Claim.Status.Conditions {
-		if c.Type == corev1.PersistentVolumeClaimResizing || c.Type == corev1.PersistentVolumeClaimControllerResizeError {
-			if since.IsZero() || c.LastTransitionTime.Time.Before(since) {
-				since = c.LastTransitionTime.Time
-			}
-		}
-	}
-	return since
-}
-
-// attemptOf is the newest attempt of the operation, or of one that has not ended.
-func attemptOf(s *snapshot.Snapshot, op string) (snapshot.Attempt, bool) {
-	if running, ok := snapshot.Unfinished(s.Attempts); ok {
-		return running, true
-	}
-	of := contract.Operation(op)
-	if op == undo {
-		of = contract.Delete
-	}
-	return s.Latest(of)
 }

@@ -77,7 +77,7 @@ func (o Outcome) MayHaveMade() bool {
 
 // Unclear says that the container was ended from outside, or asks for more time: what it was about may have been done.
 func (o Outcome) Unclear() bool {
-	return o.Killed() || o.Phase == Failed && o.MayHaveRun && o.Reason == ReasonTryAgain
+	return o.Killed() || o.Reason == ReasonTryAgain
 }
 
 // Killed says that the container was ended from outside, or that its node does not know how it ended. What it had asked a storage system for may still be under way.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -72,6 +73,9 @@ func TestUnclear(t *testing.T) {
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: contract.ExitRefused, Reason: ReasonRefused}, false},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: contract.ExitTryAgain, Reason: ReasonTryAgain}, true},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 137, Reason: ReasonFailed}, true},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 129, Reason: ReasonFailed}, true},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 128, Reason: ReasonFailed}, false},
+		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 0, Reason: ReasonFailed}, false},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: 143, Reason: ReasonDeadline}, true},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: -1, Reason: ReasonEvicted}, true},
 		{Outcome{Phase: Failed, MayHaveRun: true, ExitCode: -1, Reason: ReasonFailed}, true}, // its node does not know how it ended
@@ -98,6 +102,7 @@ func TestLogContainer(t *testing.T) {
 		"init-without-message": {"flexctl", true},
 		"init-out-of-memory":   {"flexctl", true},
 		"init-failed":          {"flexctl", false},
+		"deleted-without-node": {ContainerName, false},
 	} {
 		var c struct {
 			Pod     corev1.Pod
@@ -106,6 +111,33 @@ func TestLogContainer(t *testing.T) {
 		read(t, "testdata/outcome/"+name+".yaml", &c)
 		if container, explains := LogContainer(&c.Pod, OutcomeOf(&c.Pod)); container != want.container || explains != want.explains {
 			t.Errorf("%s: %s, %t, want %v", name, container, explains, want)
+		}
+	}
+}
+
+// TestHandled: a pod is a record for as long as it has the finalizer, unless it says that it was acted on.
+func TestHandled(t *testing.T) {
+	for _, c := range []struct {
+		finalizers []string
+		settled    string
+		want       bool
+	}{
+		{[]string{contract.PodFinalizer}, "", false},
+		{[]string{contract.PodFinalizer}, "true", true},
+		{[]string{"theirs"}, "", true},
+	} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Finalizers: c.finalizers, Annotations: map[string]string{contract.AnnSettled: c.settled}}}
+		if got := Handled(pod); got != c.want {
+			t.Errorf("%+v: %t", c, got)
+		}
+	}
+}
+
+// TestSignals: a code above 128 is told as what ended the container.
+func TestSignals(t *testing.T) {
+	for signal, name := range map[int32]string{6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"} {
+		if got, want := inWords(&corev1.ContainerStateTerminated{ExitCode: 128 + signal}), " (it was ended by signal "+name+")"; got != want {
+			t.Errorf("%d: %q, want %q", signal, got, want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package podspec
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,6 +45,21 @@ func Restored(volume *corev1.PersistentVolume) bool {
 	latest, err := time.Parse(time.RFC3339, volume.Annotations[contract.AnnMadeBefore])
 	return err == nil && volume.CreationTimestamp.After(latest)
 }
+
+// Populated says that the volume was made for a populator's own claim, and that the populator gave it to the claim that waited for
+// its data. Such an annotation, with the claim's namespace, is what Kubernetes' library for populators leaves.
+func Populated(volume *corev1.PersistentVolume) bool {
+	ref := volume.Spec.ClaimRef
+	for key, of := range volume.Annotations {
+		if PopulatedKey(key) && ref != nil && strings.HasPrefix(of, ref.Namespace+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// PopulatedKey says that an annotation is a populator's, each of which has a prefix of its own.
+func PopulatedKey(key string) bool { return strings.HasSuffix(key, "/populated-from") }
 
 // IdentityOf reads back what Skeleton froze on a volume. A volume without the annotation, made by hand, has an empty one.
 func IdentityOf(volume *corev1.PersistentVolume) (contract.Identity, error) {

@@ -38,7 +38,7 @@ func LogEnd(log []byte) string {
 		return end
 	}
 	cut := len(end) - contract.MaxMessage + len(more)
-	for cut < len(end) && !utf8.RuneStart(end[cut]) {
+	for !utf8.RuneStart(end[cut]) {
 		cut++
 	}
 	return more + end[cut:]

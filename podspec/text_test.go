@@ -11,13 +11,14 @@ import (
 // The last words of a log are those that count, whatever comes before them.
 func TestLogEnd(t *testing.T) {
 	for name, c := range map[string]struct{ log, want string }{
-		"empty":              {"", ""},
-		"white space":        {" \n\t\n", ""},
-		"a line":             {"rm: can't remove '/export/pvc-1/d': Permission denied\n", "rm: can't remove '/export/pvc-1/d': Permission denied"},
-		"lines":              {"+ rm -rf /export/pvc-1\r\nrm: no\n\n", "+ rm -rf /export/pvc-1 rm: no"},
-		"control characters": {"\x1b[2Jgone\x00\u202egnorw\x9b31m\n", "[2Jgone gnorw?31m"},
-		"no text":            {"\xff\xfe\xfdno room", "?no room"},
-		"long":               {strings.Repeat("x", 70_000) + " no room", "..." + strings.Repeat("x", contract.MaxMessage-3-len(" no room")) + " no room"},
+		"empty":                {"", ""},
+		"white space":          {" \n\t\n", ""},
+		"a line":               {"rm: can't remove '/export/pvc-1/d': Permission denied\n", "rm: can't remove '/export/pvc-1/d': Permission denied"},
+		"lines":                {"+ rm -rf /export/pvc-1\r\nrm: no\n\n", "+ rm -rf /export/pvc-1 rm: no"},
+		"control characters":   {"\x1b[2Jgone\x00\u202egnorw\x9b31m\n", "[2Jgone gnorw?31m"},
+		"no text":              {"\xff\xfe\xfdno room", "?no room"},
+		"as long as it may be": {strings.Repeat("x", contract.MaxMessage), strings.Repeat("x", contract.MaxMessage)},
+		"long":                 {strings.Repeat("x", 70_000) + " no room", "..." + strings.Repeat("x", contract.MaxMessage-3-len(" no room")) + " no room"},
 		"long, of wide characters": {strings.Repeat("ä", 5000) + " no room!",
 			"..." + strings.Repeat("ä", (contract.MaxMessage-3-len(" no room!"))/2) + " no room!"},
 		"only wide characters": {strings.Repeat("\U0001F600", 5000), "..." + strings.Repeat("\U0001F600", (contract.MaxMessage-3)/4)},
@@ -29,5 +30,12 @@ func TestLogEnd(t *testing.T) {
 		if len(got) > contract.MaxMessage || !utf8.ValidString(got) {
 			t.Errorf("%s: %d bytes, valid: %t", name, len(got), utf8.ValidString(got))
 		}
+	}
+}
+
+// TestLogOptions: enough of a log is read to fill a message.
+func TestLogOptions(t *testing.T) {
+	if o := LogOptions("c"); o.Container != "c" || *o.TailLines != LogLines || *o.LimitBytes < contract.MaxMessage {
+		t.Errorf("%+v", o)
 	}
 }

@@ -7,9 +7,9 @@
 //
 // Main reads the request, calls Provision or Delete, completes the PersistentVolume that lies ready beside the request with
 // what Provision returned, creates it, and turns an error into the exit code and the message that the claim's owner sees.
-// One that can also expand implements [Expander]. The package example is a whole provisioner; "flexctl new NAME --lang go"
+// One that can also expand implements [Expander]. The package example is a whole provisioner; "kubectl flex new NAME --lang go"
 // writes one to start from, with its class. Run it without a cluster by means of package sdktest, and have it proved by
-// "flexctl conformance".
+// "kubectl flex conformance".
 //
 // # What makes a provisioner correct
 //

@@ -1,7 +1,6 @@
 package sdk
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,28 +11,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
 // RootEnv names the environment variable whose value Main and flexctl put before every path of the contract, so that a
 // provisioner can be tried without a container. No property can set it: names that begin with FLEX_ are refused.
-const RootEnv = "FLEX_ROOT"
+const RootEnv = bare.RootEnv
 
 // LoadRequest reads the pod's request. Fields that this version does not know are ignored.
-func LoadRequest(root string) (Request, error) {
-	file := filepath.Join(root, contract.RequestFile)
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return Request{}, fmt.Errorf("read request: %w; is this a provisioner pod?", err)
-	}
-	var request Request
-	if err := json.Unmarshal(data, &request); err != nil {
-		return Request{}, fmt.Errorf("read request %s: %w", file, err)
-	}
-	if request.VolumeName == "" && request.Operation != contract.List {
-		return Request{}, fmt.Errorf("read request %s: volumeName is missing", file)
-	}
-	return request, nil
-}
+func LoadRequest(root string) (Request, error) { return bare.LoadRequest(root) }
 
 // LoadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete or expand the
 // volume, or nil for an undo. One that belongs to another claim or volume is an error.

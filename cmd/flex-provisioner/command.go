@@ -50,7 +50,7 @@ func newCommand() *cobra.Command {
 	command.PersistentPreRunE = func(*cobra.Command, []string) error { return logTo(os.Stderr, verbosity.Lookup("v").Value.String()) }
 	command.SetUsageFunc(usage)
 	command.CompletionOptions.DisableDefaultCmd = true
-	command.AddCommand(newAudit())
+	command.AddCommand(movedAudit())
 	return command
 }
 

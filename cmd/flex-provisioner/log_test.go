@@ -10,8 +10,6 @@ import (
 	"unicode"
 
 	"k8s.io/klog/v2"
-
-	"github.com/flex-provisioner/flex-provisioner/audit"
 )
 
 const hostile = "no\nI1123 12:00:00.000000       1 x.go:1] \"Forged\"\n\x1b[2J\r\u202e\u009b\x7f\x00\u2028end"
@@ -46,17 +44,5 @@ func TestLog(t *testing.T) {
 func TestVerbosityIsANumber(t *testing.T) {
 	if err := logTo(nil, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
 		t.Errorf("error %v", err)
-	}
-}
-
-// A finding is two lines, and a note one, whatever they are made of.
-func TestAuditPrints(t *testing.T) {
-	var out, notes bytes.Buffer
-	show(&out, audit.Finding{Kind: audit.Storage, Name: hostile, Why: hostile, Command: hostile})
-	looker{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
-	for text, lines := range map[string]int{out.String(): 2, notes.String(): 1} {
-		if !fit(text) || strings.Count(text, "\n") != lines {
-			t.Errorf("%q: want %d printable lines", text, lines)
-		}
 	}
 }

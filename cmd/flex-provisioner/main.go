@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -36,10 +35,6 @@ func main() {
 	klog.Flush()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "flex-provisioner:", contract.Paragraph(err.Error()))
-		var exit exitError
-		if errors.As(err, &exit) {
-			os.Exit(exit.code)
-		}
 		os.Exit(1)
 	}
 }

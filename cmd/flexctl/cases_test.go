@@ -128,16 +128,9 @@ nodeAffinity:
 
 	{name: "install-nowhere", args: []string{"install"}},
 
-	{name: "conformance-help", args: []string{"conformance", "--help"}},
-	{name: "conformance-of-nothing", args: []string{"conformance"}},
-	{name: "conformance-no-yaml", args: []string{"conformance", "testdata/broken.yaml"}},
-	{name: "conformance-cluster-no-class", args: []string{"conformance", "--cluster", "--size", "much"}},
-	{name: "conformance-cluster-script", args: []string{"conformance", "--cluster", "x.sh"}},
-	{name: "conformance-cluster-property", args: []string{"conformance", "--cluster", "--class", "x", "--property", "a=b"}},
-	{name: "conformance-class-alone", args: []string{"conformance", "x.sh", "--class", "x"}},
-	{name: "conformance-pair", args: []string{"conformance", "x", "--property", "zone"}},
-	{name: "conformance-key-twice", args: []string{"conformance", "x", "--parameter", "a=1", "--parameter", "a=2"}},
-
+	{name: "moved-class", args: []string{"class", "disks", "--image", "example.com/x"}},
+	{name: "moved-conformance", args: []string{"conformance", "--help"}},
+	{name: "moved-new", args: []string{"new", "disks", "--lang", "go"}},
 	{name: "version", args: []string{"version"}},
 	{name: "version-flag", args: []string{"--version"}},
 	{name: "version-argument", args: []string{"version", "now"}},
@@ -145,9 +138,5 @@ nodeAffinity:
 	{name: "complete-command", args: []string{"__complete", "re"}},
 	{name: "complete-field", args: []string{"__complete", "request", ""}},
 	{name: "complete-flag", args: []string{"__complete", "fail", "--"}},
-	{name: "new-bad-name", args: []string{"new", "My Disks"}},
-	{name: "new-bad-language", args: []string{"new", "disks", "--lang", "cobol"}},
-	{name: "new-no-sdk", args: []string{"new", "disks", "--lang", "go", "--sdk", "/nowhere"}},
-	{name: "new-without-name", args: []string{"new"}},
 	{name: "help", args: []string{"--help"}},
 }

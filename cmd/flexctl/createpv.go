@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,12 +11,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 // maxInput bounds in bytes what is read; an object of the API has at most 1.5 MiB.
@@ -23,6 +24,9 @@ const maxInput = 1 << 20
 
 // maxPatience is how long an API server may be away before another attempt is the better idea.
 const maxPatience = 2 * time.Minute
+
+// labelHostname is the label that holds the name of a node in most clusters.
+const labelHostname = "kubernetes.io/hostname"
 
 type createOptions struct {
 	root         string
@@ -72,7 +76,7 @@ differ (kubectl get nodes -L kubernetes.io/hostname), give LABEL=VALUE or a node
 }
 
 func (o createOptions) run(cmd *cobra.Command) error {
-	request, err := sdk.LoadRequest(o.root)
+	request, err := bare.LoadRequest(o.root)
 	if err != nil {
 		return err
 	}
@@ -83,7 +87,7 @@ func (o createOptions) run(cmd *cobra.Command) error {
 	if o.dryRun {
 		return printVolume(cmd.OutOrStdout(), volume)
 	}
-	client, err := sdk.NewClient(o.root)
+	client, err := bare.NewClient(o.root, "flexctl/"+version.String(), cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
@@ -94,7 +98,11 @@ func (o createOptions) run(cmd *cobra.Command) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("gave up after %s", timeout))
 	defer cancel()
-	created, err := sdk.CreateVolume(ctx, client, volume)
+	body, err := json.Marshal(volume)
+	if err != nil {
+		return fmt.Errorf("encode persistentvolume %s: %w", request.VolumeName, err)
+	}
+	created, err := bare.Create(ctx, request.VolumeName, func(ctx context.Context) error { return client.Create(ctx, body) })
 	if err != nil {
 		return err
 	}
@@ -102,12 +110,12 @@ func (o createOptions) run(cmd *cobra.Command) error {
 	if created {
 		result = "created"
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "persistentvolume/%s %s\n", volume.Name, result)
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "persistentvolume/%s %s\n", request.VolumeName, result)
 	return err
 }
 
 // patience leaves the pod time to say why it failed.
-func patience(request sdk.Request) time.Duration {
+func patience(request contract.Request) time.Duration {
 	half := time.Duration(request.TimeoutSeconds) * time.Second / 2
 	if half <= 0 {
 		return maxPatience
@@ -115,22 +123,23 @@ func patience(request sdk.Request) time.Duration {
 	return min(half, maxPatience)
 }
 
-func (o createOptions) volume(request sdk.Request, stdin io.Reader) (*corev1.PersistentVolume, error) {
+func (o createOptions) volume(request contract.Request, stdin io.Reader) (object, error) {
 	if request.Operation != contract.Provision {
 		return nil, fmt.Errorf("create-pv: the operation is %s; only provision creates a volume", request.Operation)
 	}
-	skeleton, err := sdk.LoadVolume(o.root, request)
+	skeleton, err := loadVolume(o.root, request)
 	if err != nil {
 		return nil, err
 	}
-	filling, err := o.filling(stdin)
+	f, err := o.filling(stdin)
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
 	}
-	if err := filling.SetFSType(request); err != nil {
+	fsType, err := bare.FSType(request)
+	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
 	}
-	volume, err := sdk.NewVolume(skeleton, filling)
+	volume, err := newVolume(skeleton, f, fsType)
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
 	}
@@ -138,12 +147,12 @@ func (o createOptions) volume(request sdk.Request, stdin io.Reader) (*corev1.Per
 }
 
 // filling is what the flags and the input say of the volume.
-func (o createOptions) filling(stdin io.Reader) (v sdk.Volume, err error) {
+func (o createOptions) filling(stdin io.Reader) (v filling, err error) {
 	if o.source.given() {
 		if o.file != "" {
 			return v, errors.New("both a source by a flag and -f are given; keep one")
 		}
-		v.Source, err = o.source.source()
+		v.sources, err = o.source.source()
 	} else {
 		v, err = o.read(stdin)
 	}
@@ -160,62 +169,59 @@ func (o createOptions) filling(stdin io.Reader) (v sdk.Volume, err error) {
 	if affinity == "" {
 		return v, nil
 	}
-	if v.NodeAffinity != nil {
+	if v.nodeAffinity != nil {
 		return v, errors.New("both --node-affinity and nodeAffinity are given; keep one")
 	}
-	v.NodeAffinity, err = parseNodeAffinity(affinity, os.Getenv("FLEX_NODE"))
+	v.nodeAffinity, err = parseNodeAffinity(affinity, os.Getenv("FLEX_NODE"))
 	return v, err
 }
 
-func (o createOptions) read(stdin io.Reader) (sdk.Volume, error) {
+func (o createOptions) read(stdin io.Reader) (filling, error) {
 	name := "the input"
 	if o.file != "" && o.file != "-" {
 		name = o.file
 		file, err := os.Open(o.file)
 		if err != nil {
-			return sdk.Volume{}, fmt.Errorf("read volume source: %w", err)
+			return filling{}, fmt.Errorf("read volume source: %w", err)
 		}
 		defer file.Close()
 		stdin = file
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	if err != nil {
-		return sdk.Volume{}, fmt.Errorf("read volume source: %w", err)
+		return filling{}, fmt.Errorf("read volume source: %w", err)
 	}
 	if len(data) > maxInput {
-		return sdk.Volume{}, fmt.Errorf("the input is longer than %d bytes; it holds one volume source", maxInput)
+		return filling{}, fmt.Errorf("the input is longer than %d bytes; it holds one volume source", maxInput)
 	}
 	return parseVolume(name, data)
 }
 
-func parseNodeAffinity(flag, self string) (*corev1.VolumeNodeAffinity, error) {
+func parseNodeAffinity(flag, self string) (object, error) {
 	label, value, found := strings.Cut(flag, "=")
 	switch {
 	case flag == "self" && self == "":
 		return nil, errors.New("--node-affinity self: FLEX_NODE is empty; is this a provisioner pod?")
 	case flag == "self":
-		label, value = corev1.LabelHostname, self
+		label, value = labelHostname, self
 	case !found:
-		label, value = corev1.LabelHostname, flag
+		label, value = labelHostname, flag
 	}
-	if faults := validation.IsQualifiedName(label); len(faults) > 0 {
+	if faults := content.IsLabelKey(label); len(faults) > 0 {
 		return nil, fmt.Errorf("--node-affinity: label %q: %s", label, strings.Join(faults, "; "))
 	}
-	if faults := validation.IsValidLabelValue(value); len(faults) > 0 || value == "" {
+	if faults := content.IsLabelValue(value); len(faults) > 0 || value == "" {
 		return nil, fmt.Errorf("--node-affinity: %q is no value of the label %s: %s", value, label,
 			strings.Join(append(faults, "give self, NODE or LABEL=VALUE"), "; "))
 	}
-	return sdk.NodeAffinity(label, value), nil
+	requirement := object{"key": label, "operator": "In", "values": []any{value}}
+	return object{"required": object{"nodeSelectorTerms": []any{object{"matchExpressions": []any{requirement}}}}}, nil
 }
 
-func printVolume(out io.Writer, volume *corev1.PersistentVolume) error {
-	body, err := sdk.Encode(volume)
+func printVolume(out io.Writer, volume object) error {
+	text, err := yaml.Marshal(volume)
 	if err != nil {
-		return err
-	}
-	text, err := yaml.JSONToYAML(body)
-	if err != nil {
-		return fmt.Errorf("print persistentvolume %s: %w", volume.Name, err)
+		return fmt.Errorf("print persistentvolume: %w", err)
 	}
 	_, err = out.Write(text)
 	return err

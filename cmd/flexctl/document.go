@@ -2,75 +2,111 @@ package main
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"reflect"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	strict "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/documents"
 	"github.com/flex-provisioner/flex-provisioner/quantity"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// document is the input of create-pv.
-type document struct {
-	corev1.PersistentVolumeSource `json:",inline"`
-	Capacity                      capacity                   `json:"capacity"`
-	NodeAffinity                  *corev1.VolumeNodeAffinity `json:"nodeAffinity"`
-	MountOptions                  []string                   `json:"mountOptions"`
-	Annotations                   map[string]string          `json:"annotations"`
+// shapes are Kubernetes' types of volume sources and node affinity: by type and field the type of the field, as Go writes it. A test
+// compares them with k8s.io/api, whose types would double the size of the program.
+var shapes = readShapes(shapesText)
+
+//go:embed shapes.json
+var shapesText []byte
+
+func readShapes(text []byte) map[string]map[string]string {
+	var all map[string]map[string]string
+	if err := json.Unmarshal(text, &all); err != nil {
+		panic(err) // the file is a part of the program
+	}
+	document := maps.Clone(all[sourceShape])
+	maps.Copy(document, map[string]string{"capacity": "quantity", "nodeAffinity": "VolumeNodeAffinity", "mountOptions": "[]string", "annotations": "map[string]string"})
+	all[documentShape] = document
+	return all
 }
 
-// capacity is a quantity whose errors name the field.
-type capacity struct{ resource.Quantity }
-
-func (c *capacity) UnmarshalJSON(data []byte) (err error) {
-	if string(data) == "null" {
-		return nil
-	}
-	if c.Quantity, err = quantity.Parse(strings.Trim(string(data), `"`)); err != nil {
-		return fmt.Errorf("capacity: %s is no quantity; write for example 12Gi or a number of bytes", data)
-	}
-	return nil
-}
+// Names of shapes: what create-pv reads, and the volume sources in it.
+const (
+	documentShape = "document"
+	sourceShape   = "PersistentVolumeSource"
+)
 
 // parseVolume is strict: what it does not know it names, with what it knows in that place. name is that of the input, for errors.
-func parseVolume(name string, data []byte) (sdk.Volume, error) {
-	object, err := onlyDocument(name, data)
+func parseVolume(name string, data []byte) (filling, error) {
+	text, err := onlyDocument(name, data)
 	if err != nil {
-		return sdk.Volume{}, err
+		return filling{}, err
 	}
-	if !bytes.HasPrefix(object, []byte("{")) {
-		return sdk.Volume{}, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", object)
+	if !bytes.HasPrefix(text, []byte("{")) {
+		return filling{}, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", text)
 	}
-	var d document
-	if err := json.Unmarshal(object, &d); err != nil {
-		return sdk.Volume{}, typeError(err)
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var document object
+	if err := decoder.Decode(&document); err != nil {
+		return filling{}, err
 	}
-	unknown, err := strict.UnmarshalStrict(object, &document{})
-	if err := errors.Join(append(explainUnknown(unknown), err)...); err != nil {
-		return sdk.Volume{}, err
+	c := checker{}
+	c.check("", document, documentShape)
+	if err := errors.Join(append(c.wrong, c.unknown...)...); err != nil {
+		return filling{}, err
 	}
-	return sdk.Volume{
-		Source: d.PersistentVolumeSource, Capacity: d.Capacity.Quantity, NodeAffinity: d.NodeAffinity,
-		MountOptions: d.MountOptions, Annotations: d.Annotations,
-	}, nil
+	f := filling{sources: object{}}
+	if f.capacity, err = parseCapacity(document["capacity"]); err != nil {
+		return filling{}, err
+	}
+	for key, value := range document {
+		if _, source := shapes[sourceShape][key]; source && value != nil {
+			f.sources[key] = value
+		}
+	}
+	f.nodeAffinity, _ = document["nodeAffinity"].(object)
+	options, _ := document["mountOptions"].([]any)
+	for _, option := range options {
+		text, _ := option.(string)
+		f.mountOptions = append(f.mountOptions, text)
+	}
+	annotations, _ := document["annotations"].(object)
+	for key, value := range annotations {
+		if f.annotations == nil {
+			f.annotations = map[string]string{}
+		}
+		f.annotations[key], _ = value.(string)
+	}
+	return f, nil
+}
+
+// parseCapacity is a quantity whose errors name the field.
+func parseCapacity(value any) (resource.Quantity, error) {
+	if value == nil {
+		return resource.Quantity{}, nil
+	}
+	size, err := quantity.Parse(fmt.Sprint(value))
+	if err != nil {
+		text, _ := json.Marshal(value)
+		return size, fmt.Errorf("capacity: %s is no quantity; write for example 12Gi or a number of bytes", text)
+	}
+	return size, nil
 }
 
 // onlyDocument is the one document in data that is more than comments and blanks, as JSON.
 func onlyDocument(name string, data []byte) ([]byte, error) {
 	var objects [][]byte
-	for _, document := range configmaps.Documents(data) {
+	for _, document := range documents.Split(data) {
 		object, err := yaml.YAMLToJSONStrict(document)
 		if err != nil {
-			return nil, configmaps.NotYAML(name, document, err)
+			return nil, documents.NotYAML(name, document, err)
 		}
 		if string(object) != "null" {
 			objects = append(objects, object)
@@ -85,93 +121,77 @@ func onlyDocument(name string, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("the input holds %d documents; one claim has one volume, write one", len(objects))
 }
 
-func typeError(err error) error {
-	var wrong *json.UnmarshalTypeError
-	if !errors.As(err, &wrong) {
-		return err
-	}
-	path := strings.TrimPrefix(wrong.Field, "PersistentVolumeSource.")
-	if wrong.Type.Kind() == reflect.String {
-		return fmt.Errorf("%s: is a %s and should be text; put it in quotes", path, wrong.Value)
-	}
-	return fmt.Errorf("%s: is a %s and should be %s", path, wrong.Value, kindName(wrong.Type.Kind()))
-}
+// checker compares values with shapes, and collects what does not fit.
+type checker struct{ wrong, unknown []error }
 
-func kindName(kind reflect.Kind) string {
-	switch kind {
-	case reflect.Struct, reflect.Map:
-		return "a mapping"
-	case reflect.Slice:
-		return "a list"
-	case reflect.Bool:
-		return "true or false"
-	}
-	return "a number"
-}
-
-func explainUnknown(unknown []error) []error {
-	var errs []error
-	for _, err := range unknown {
-		var field strict.FieldError
-		if !errors.As(err, &field) {
-			errs = append(errs, err)
-			continue
+func (c *checker) check(path string, value any, shape string) {
+	item, isList := strings.CutPrefix(shape, "[]")
+	item, isMap := strings.CutPrefix(item, "map[string]")
+	switch fields, known := shapes[shape]; {
+	case value == nil || shape == "quantity":
+	case isList:
+		list, ok := value.([]any)
+		c.fits(ok, path, value, "a list")
+		for i, one := range list {
+			c.check(fmt.Sprintf("%s[%d]", path, i), one, item)
 		}
-		path := field.FieldPath()
-		parent, _, nested := cutLast(path)
-		known := strings.Join(fieldNames(typeAt(reflect.TypeFor[document](), parent)), ", ")
-		if !nested {
-			errs = append(errs, fmt.Errorf("%w; known are %s", err, known))
-		} else {
-			errs = append(errs, fmt.Errorf("%w; known in %s are %s", err, parent, known))
-		}
-	}
-	return errs
-}
-
-func cutLast(path string) (parent, name string, nested bool) {
-	if i := strings.LastIndexByte(path, '.'); i >= 0 {
-		return path[:i], path[i+1:], true
-	}
-	return "", path, false
-}
-
-// typeAt is the struct at a path such as nodeAffinity.required.nodeSelectorTerms[0], or where the path goes on in what is
-// no struct, such as the key "server." of nfs, that.
-func typeAt(t reflect.Type, path string) reflect.Type {
-	for _, name := range strings.Split(path, ".") {
-		name, _, _ = strings.Cut(name, "[")
-		if t.Kind() != reflect.Struct {
-			return t
-		}
-		for _, f := range reflect.VisibleFields(t) {
-			if jsonName(f) == name && name != "" {
-				t = f.Type
+	case isMap || known:
+		object, ok := value.(object)
+		c.fits(ok, path, value, "a mapping")
+		for _, key := range slices.Sorted(maps.Keys(object)) {
+			below := strings.TrimPrefix(path+"."+key, ".")
+			of, there := fields[key]
+			if isMap {
+				of, there = item, true
 			}
+			if !there {
+				c.unknown = append(c.unknown, unknownField(path, below, fields))
+				continue
+			}
+			c.check(below, object[key], of)
 		}
-		for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-			t = t.Elem()
-		}
+	case shape == "string":
+		_, ok := value.(string)
+		c.fits(ok, path, value, "text; put it in quotes")
+	case shape == "bool":
+		_, ok := value.(bool)
+		c.fits(ok, path, value, "true or false")
+	default: // int32 and int64
+		number, _ := value.(json.Number)
+		bits, _ := strconv.Atoi(strings.TrimPrefix(shape, "int"))
+		_, err := strconv.ParseInt(number.String(), 10, bits)
+		c.fits(err == nil, path, value, "a number")
 	}
-	return t
 }
 
-// fieldNames are the JSON names of a struct's fields, sorted, those of embedded structs included.
-func fieldNames(t reflect.Type) []string {
-	var names []string
-	if t.Kind() != reflect.Struct {
-		return nil
+func (c *checker) fits(ok bool, path string, value any, want string) {
+	if !ok {
+		c.wrong = append(c.wrong, fmt.Errorf("%s: is a %s and should be %s", path, kindOf(value), want))
 	}
-	for _, f := range reflect.VisibleFields(t) {
-		if name := jsonName(f); name != "" {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
-func jsonName(f reflect.StructField) string {
-	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return name
+func unknownField(parent, path string, fields map[string]string) error {
+	known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
+	if parent == "" {
+		return fmt.Errorf("unknown field %q; known are %s", path, known)
+	}
+	return fmt.Errorf("unknown field %q; known in %s are %s", path, parent, known)
+}
+
+// kindOf is JSON's word for a value, with a number itself: it may be one that does not fit.
+func kindOf(value any) string {
+	switch value := value.(type) {
+	case string:
+		return "string"
+	case bool:
+		return "bool"
+	case []any:
+		return "array"
+	case json.Number:
+		if strings.ContainsAny(value.String(), ".eE") {
+			return "number " + value.String()
+		}
+		return "number"
+	}
+	return "object"
 }

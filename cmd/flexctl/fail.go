@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
 func newFailCommand() *cobra.Command {
@@ -29,11 +29,11 @@ condition or on the left of || write "exit" yourself. The claim's owner reads th
 			err := errors.New(args[0])
 			switch {
 			case refuse:
-				return sdk.Refuse(err)
+				return bare.Refuse(err)
 			case notHere:
-				return sdk.NotHere(err)
+				return bare.NotHere(err)
 			case tryAgain:
-				return sdk.TryAgain(err)
+				return bare.TryAgain(err)
 			}
 			return err
 		},

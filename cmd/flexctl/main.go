@@ -1,5 +1,6 @@
 // Command flexctl is what a provisioner written in shell calls inside its pod: to create the PersistentVolume, to read the
-// request, and to fail in a way that the dispatcher understands. It is thin over package sdk.
+// request, and to fail in a way that the dispatcher understands. It is thin over package sdk/bare, and small: it lies
+// in every pod that runs a script.
 package main
 
 import (
@@ -12,13 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flex-provisioner/flex-provisioner/conformance"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 func main() {
-	conformance.Enter()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	code := run(ctx, os.Args[1:], streams{os.Stdin, os.Stdout, os.Stderr})
 	stop()
@@ -31,13 +30,13 @@ type streams struct {
 }
 
 func run(ctx context.Context, args []string, s streams) int {
-	root := os.Getenv(sdk.RootEnv)
+	root := os.Getenv(bare.RootEnv)
 	cmd := newCommand(root)
 	cmd.SetArgs(args)
 	cmd.SetIn(s.in)
 	cmd.SetOut(s.out)
 	cmd.SetErr(s.err)
-	return sdk.Report(root, cmd.ExecuteContext(ctx), s.err)
+	return bare.Report(root, cmd.ExecuteContext(ctx), s.err)
 }
 
 func newCommand(root string) *cobra.Command {
@@ -68,7 +67,8 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
-		newInstallCommand(), newConformanceCommand(), newNewCommand(), newClassCommand(), newVersionCommand())
+		newInstallCommand(), newVersionCommand())
+	cmd.AddCommand(movedCommands()...)
 	return cmd
 }
 

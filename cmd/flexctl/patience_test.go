@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 func TestPatience(t *testing.T) {
@@ -12,7 +12,7 @@ func TestPatience(t *testing.T) {
 		seconds int64
 		want    time.Duration
 	}{{0, 2 * time.Minute}, {10, 5 * time.Second}, {240, 2 * time.Minute}, {600, 2 * time.Minute}} {
-		if got := patience(sdk.Request{TimeoutSeconds: c.seconds}); got != c.want {
+		if got := patience(contract.Request{TimeoutSeconds: c.seconds}); got != c.want {
 			t.Errorf("a pod of %d s waits %s, want %s", c.seconds, got, c.want)
 		}
 	}

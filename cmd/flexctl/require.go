@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
 func newRequireCommand(root string) *cobra.Command {
@@ -32,7 +32,7 @@ first volume.`,
 			if len(args) == 0 && mark == "" {
 				return errors.New("flexctl require: name at least one property, or --mark FILE")
 			}
-			request, err := sdk.LoadRequest(root)
+			request, err := bare.LoadRequest(root)
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ first volume.`,
 			}
 			undo := false
 			if request.Operation == contract.Delete {
-				volume, err := sdk.LoadVolume(root, request)
+				volume, err := loadVolume(root, request)
 				if err != nil {
 					return err
 				}
@@ -54,7 +54,7 @@ first volume.`,
 	return cmd
 }
 
-func require(request sdk.Request, names []string) error {
+func require(request contract.Request, names []string) error {
 	var lacking []string
 	for _, name := range names {
 		if request.Properties[name] == "" && request.Parameters[name] == "" {
@@ -65,9 +65,9 @@ func require(request sdk.Request, names []string) error {
 	case 0:
 		return nil
 	case 1:
-		return sdk.Refuse(fmt.Errorf("property %s is missing: set it in the class's ConfigMap", lacking[0]))
+		return bare.Refuse(fmt.Errorf("property %s is missing: set it in the class's ConfigMap", lacking[0]))
 	}
-	return sdk.Refuse(fmt.Errorf("properties %s are missing: set them in the class's ConfigMap", strings.Join(lacking, ", ")))
+	return bare.Refuse(fmt.Errorf("properties %s are missing: set them in the class's ConfigMap", strings.Join(lacking, ", ")))
 }
 
 // requireMark never makes the directory of the mark: where that is missing, so is the storage.
@@ -77,19 +77,19 @@ func requireMark(mark string, operation contract.Operation, undo bool) error {
 	case err == nil:
 		return nil
 	case !errors.Is(err, os.ErrNotExist):
-		return sdk.TryAgain(fmt.Errorf("look for the mark of the storage: %w", err))
+		return bare.TryAgain(fmt.Errorf("look for the mark of the storage: %w", err))
 	case operation == contract.Provision:
 		file, err := os.OpenFile(mark, os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
-			return sdk.TryAgain(fmt.Errorf("mark the storage: %w; is it mounted at %s, and may this user write to it?", err, filepath.Dir(mark)))
+			return bare.TryAgain(fmt.Errorf("mark the storage: %w; is it mounted at %s, and may this user write to it?", err, filepath.Dir(mark)))
 		}
 		return file.Close()
 	case operation == contract.List:
-		return sdk.NotHere(fmt.Errorf("%s is not there: nothing was made, or the storage is not mounted at %s", mark, filepath.Dir(mark)))
+		return bare.NotHere(fmt.Errorf("%s is not there: nothing was made, or the storage is not mounted at %s", mark, filepath.Dir(mark)))
 	case undo:
 		if _, err := os.Stat(filepath.Dir(mark)); err == nil {
 			return nil
 		}
 	}
-	return sdk.TryAgain(fmt.Errorf("%s is not there: the storage is not mounted at %s; if it is, make the file", mark, filepath.Dir(mark)))
+	return bare.TryAgain(fmt.Errorf("%s is not there: the storage is not mounted at %s; if it is, make the file", mark, filepath.Dir(mark)))
 }

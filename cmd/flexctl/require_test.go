@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
 // TestRequireMark goes through the life of mounted storage, and has its mount point empty in between.
@@ -28,7 +28,7 @@ func TestRequireMark(t *testing.T) {
 		{"delete", contract.Delete, false, contract.ExitDone, true},
 		{"undo", contract.Delete, true, contract.ExitDone, true},
 	} {
-		code := sdk.ExitCode(requireMark(mark, step.operation, step.undo))
+		code := bare.ExitCode(requireMark(mark, step.operation, step.undo))
 		_, err := os.Stat(mark)
 		if code != step.code || (err == nil) != step.there {
 			t.Errorf("%s: exit code %d, want %d; the mark is there: %t, want %t", step.name, code, step.code, err == nil, step.there)
@@ -38,7 +38,7 @@ func TestRequireMark(t *testing.T) {
 		t.Fatal(err)
 	}
 	for operation, want := range map[contract.Operation]int{contract.Delete: contract.ExitTryAgain, contract.Expand: contract.ExitTryAgain, contract.List: contract.ExitNotHere} {
-		if code := sdk.ExitCode(requireMark(mark, operation, false)); code != want {
+		if code := bare.ExitCode(requireMark(mark, operation, false)); code != want {
 			t.Errorf("%s at an empty mount point: exit code %d, want %d", operation, code, want)
 		}
 	}

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
 func newRequestCommand(root string) *cobra.Command {
@@ -26,9 +28,9 @@ fields as JSON. A field that the request may leave out is an empty line; a prope
   flexctl request properties.zone
   flexctl request accessModes`,
 		Args:              atMost(1, "one field at a time"),
-		ValidArgsFunction: cobra.FixedCompletions(fieldNames(reflect.TypeFor[contract.Request]()), cobra.ShellCompDirectiveNoFileComp),
+		ValidArgsFunction: cobra.FixedCompletions(requestFields(), cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if _, err := sdk.LoadRequest(root); err != nil {
+			if _, err := bare.LoadRequest(root); err != nil {
 				return err
 			}
 			data, err := os.ReadFile(filepath.Join(root, contract.RequestFile))
@@ -38,7 +40,7 @@ fields as JSON. A field that the request may leave out is an empty line; a prope
 			if len(args) == 0 {
 				return printIndented(cmd.OutOrStdout(), data)
 			}
-			value, err := lookUp(data, args[0], fieldNames(reflect.TypeFor[contract.Request]()))
+			value, err := lookUp(data, args[0], requestFields())
 			if err != nil {
 				return fmt.Errorf("request: %w", err)
 			}
@@ -58,11 +60,11 @@ there is none: nothing is printed, and that is success. A number in FIELD counts
   [ -n "$(flexctl volume metadata.name)" ] || undo=true`,
 		Args: atMost(1, "one field at a time"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := sdk.LoadRequest(root)
+			request, err := bare.LoadRequest(root)
 			if err != nil {
 				return err
 			}
-			volume, err := sdk.LoadVolume(root, request)
+			volume, err := loadVolume(root, request)
 			if err != nil || volume == nil {
 				return err
 			}
@@ -122,4 +124,16 @@ func printItem(out io.Writer, item any) error {
 		_, err := fmt.Fprintln(out, item)
 		return err
 	}
+}
+
+// requestFields are the JSON names of the request's fields, sorted.
+func requestFields() []string {
+	var names []string
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[contract.Request]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }

@@ -7,10 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/quantity"
-	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
 // sourceFlags describe a volume without YAML, so that no value needs quoting.
@@ -37,12 +35,12 @@ func (s *sourceFlags) add(flags *pflag.FlagSet) {
 func (s *sourceFlags) given() bool { return s.nfs+s.iscsi+s.local+s.csi != "" }
 
 // source is the volume source of the flags, of which exactly one is set.
-func (s *sourceFlags) source() (corev1.PersistentVolumeSource, error) {
-	var source corev1.PersistentVolumeSource
+func (s *sourceFlags) source() (object, error) {
+	source := object{}
 	var names []string
 	for _, flag := range []struct {
 		name, value string
-		parse       func(string, *corev1.PersistentVolumeSource) error
+		parse       func(string, object) error
 	}{
 		{"--nfs", s.nfs, parseNFS}, {"--iscsi", s.iscsi, parseISCSI}, {"--local", s.local, parseLocal}, {"--csi", s.csi, parseCSI},
 	} {
@@ -50,26 +48,26 @@ func (s *sourceFlags) source() (corev1.PersistentVolumeSource, error) {
 			continue
 		}
 		names = append(names, flag.name)
-		if err := flag.parse(flag.value, &source); err != nil {
+		if err := flag.parse(flag.value, source); err != nil {
 			return source, fmt.Errorf("%s: %q: %w", flag.name, flag.value, err)
 		}
 	}
 	if len(names) > 1 {
 		return source, fmt.Errorf("%s: a volume has exactly one source; keep one", strings.Join(names, " and "))
 	}
-	return source, s.setFSType(&source)
+	return source, s.setFSType(source)
 }
 
-func parseNFS(value string, source *corev1.PersistentVolumeSource) error {
+func parseNFS(value string, source object) error {
 	server, path, found := strings.Cut(value, ":/")
 	if !found || server == "" {
 		return errors.New("write SERVER:/PATH")
 	}
-	source.NFS = &corev1.NFSVolumeSource{Server: server, Path: "/" + path}
+	source["nfs"] = object{"server": server, "path": "/" + path}
 	return nil
 }
 
-func parseISCSI(value string, source *corev1.PersistentVolumeSource) error {
+func parseISCSI(value string, source object) error {
 	const form = "write PORTAL,IQN,LUN"
 	parts := strings.Split(value, ",")
 	if len(parts) != 3 || parts[0] == "" || parts[1] == "" {
@@ -79,70 +77,68 @@ func parseISCSI(value string, source *corev1.PersistentVolumeSource) error {
 	if err != nil || lun < 0 {
 		return errors.New(form + ", with a number for LUN")
 	}
-	source.ISCSI = &corev1.ISCSIPersistentVolumeSource{TargetPortal: parts[0], IQN: parts[1], Lun: int32(lun)}
+	source["iscsi"] = object{"targetPortal": parts[0], "iqn": parts[1], "lun": lun}
 	return nil
 }
 
-func parseLocal(value string, source *corev1.PersistentVolumeSource) error {
+func parseLocal(value string, source object) error {
 	if !strings.HasPrefix(value, "/") {
 		return errors.New("write an absolute path")
 	}
-	source.Local = &corev1.LocalVolumeSource{Path: value}
+	source["local"] = object{"path": value}
 	return nil
 }
 
-func parseCSI(value string, source *corev1.PersistentVolumeSource) error {
+func parseCSI(value string, source object) error {
 	driver, handle, _ := strings.Cut(value, ",")
 	if driver == "" || handle == "" {
 		return errors.New("write DRIVER,HANDLE")
 	}
-	source.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	source["csi"] = object{"driver": driver, "volumeHandle": handle}
 	return nil
 }
 
-func (s *sourceFlags) setFSType(source *corev1.PersistentVolumeSource) error {
-	switch {
-	case s.fsType == "":
-	case source.ISCSI != nil:
-		source.ISCSI.FSType = s.fsType
-	case source.Local != nil:
-		source.Local.FSType = &s.fsType
-	case source.CSI != nil:
-		source.CSI.FSType = s.fsType
-	default:
-		return errors.New("--fs-type goes with --iscsi, --local and --csi")
+func (s *sourceFlags) setFSType(source object) error {
+	if s.fsType == "" {
+		return nil
 	}
-	return nil
+	for _, name := range []string{"iscsi", "local", "csi"} {
+		if fields, ok := source[name].(object); ok {
+			fields["fsType"] = s.fsType
+			return nil
+		}
+	}
+	return errors.New("--fs-type goes with --iscsi, --local and --csi")
 }
 
 // complete adds what goes with any source, from flags or input. A value that is in both is an error.
-func (s *sourceFlags) complete(v *sdk.Volume) error {
+func (s *sourceFlags) complete(v *filling) error {
 	if s.fsType != "" && !s.given() {
 		return errors.New("--fs-type goes with --iscsi, --local and --csi; in the input it is fsType")
 	}
 	if s.capacity != "" {
-		if !v.Capacity.IsZero() {
+		if !v.capacity.IsZero() {
 			return errors.New("both --capacity and capacity are given; keep one")
 		}
 		size, err := quantity.Parse(s.capacity)
 		if err != nil {
 			return fmt.Errorf("--capacity: %q is no quantity; write for example 12Gi or a number of bytes", s.capacity)
 		}
-		v.Capacity = size
+		v.capacity = size
 	}
-	v.MountOptions = append(v.MountOptions, s.mountOptions...)
+	v.mountOptions = append(v.mountOptions, s.mountOptions...)
 	for _, annotation := range s.annotations {
 		key, value, found := strings.Cut(annotation, "=")
 		if !found {
 			return fmt.Errorf("--annotation: %q: write KEY=VALUE", annotation)
 		}
-		if _, both := v.Annotations[key]; both {
+		if _, both := v.annotations[key]; both {
 			return fmt.Errorf("annotation %s is given twice; keep one", key)
 		}
-		if v.Annotations == nil {
-			v.Annotations = map[string]string{}
+		if v.annotations == nil {
+			v.annotations = map[string]string{}
 		}
-		v.Annotations[key] = value
+		v.annotations[key] = value
 	}
 	return nil
 }

@@ -242,3 +242,12 @@ func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (s
 	}
 	return string(text), nil
 }
+
+// provisioners is the namespace of ConfigMaps and pods, as the flag or the dispatcher's Deployment says.
+func (o *options) provisioners(ctx context.Context) (string, error) {
+	objects, err := o.dispatcherOnly(ctx)
+	if err != nil {
+		return "", err
+	}
+	return objects.Dispatcher.Namespace, nil
+}

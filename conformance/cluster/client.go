@@ -16,27 +16,19 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 )
 
 // requestTimeout bounds a request that nothing else ends.
 const requestTimeout = 30 * time.Second
 
-// client knows the few kinds that the kit needs: flexctl lies in every pod that runs a script, and all kinds would make it
-// half as large again.
+// client knows the few kinds that the kit needs.
 type client struct {
 	host                  string
 	core, storage, access rest.Interface
 }
 
-// connect finds the cluster as kubectl does.
-func connect(o Options) (*client, error) {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = o.Kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: o.Context}).ClientConfig()
-	if err != nil {
-		return nil, fmt.Errorf("find the cluster: %w", err)
-	}
+func connect(config *rest.Config) (_ *client, err error) {
+	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 50, 100
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), authorizationv1.AddToScheme(scheme)); err != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 	"github.com/flex-provisioner/flex-provisioner/quantity"
@@ -14,8 +15,8 @@ import (
 
 // Options say what is tried, and where.
 type Options struct {
-	// Kubeconfig and Context choose the cluster; empty for the choice that kubectl makes.
-	Kubeconfig, Context string
+	// Config is how the cluster is reached.
+	Config *rest.Config
 	// Class is the StorageClass that is tried.
 	Class string
 	// Namespace is where the claims and the pods that use them are made; empty for a namespace of the run's own.
@@ -44,7 +45,7 @@ func Run(ctx context.Context, o Options) (report *conformance.Report, err error)
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()
 	}
-	api, err := connect(o)
+	api, err := connect(o.Config)
 	if err != nil {
 		return nil, err
 	}

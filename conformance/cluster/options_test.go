@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 )
@@ -44,7 +43,7 @@ func TestValidate(t *testing.T) {
 }
 
 // server is an API server that knows one class, and what the caller may: what allow says.
-func server(t *testing.T, class storagev1.StorageClass, allow func(authorizationv1.ResourceAttributes) bool) (kubeconfig string) {
+func server(t *testing.T, class storagev1.StorageClass, allow func(authorizationv1.ResourceAttributes) bool) *rest.Config {
 	t.Helper()
 	mux := http.NewServeMux()
 	answer := func(w http.ResponseWriter, code int, object any) {
@@ -73,18 +72,13 @@ func server(t *testing.T, class storagev1.StorageClass, allow func(authorization
 	})
 	listener := httptest.NewServer(mux)
 	t.Cleanup(listener.Close)
-	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(`{apiVersion: v1, kind: Config, current-context: a, contexts: [{name: a, context: {cluster: a}}],
-clusters: [{name: a, cluster: {server: "`+listener.URL+`"}}]}`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return kubeconfig
+	return &rest.Config{Host: listener.URL}
 }
 
 // What the caller may not do is not checked, never passed, and not tried either.
 func TestWithoutRights(t *testing.T) {
-	kubeconfig := server(t, *class(), func(authorizationv1.ResourceAttributes) bool { return false })
-	report, err := Run(t.Context(), Options{Kubeconfig: kubeconfig, Class: "silver", Namespace: "team-a", ProvisionersNamespace: "flex-provisioners", Timeout: time.Minute, Kills: 1})
+	config := server(t, *class(), func(authorizationv1.ResourceAttributes) bool { return false })
+	report, err := Run(t.Context(), Options{Config: config, Class: "silver", Namespace: "team-a", ProvisionersNamespace: "flex-provisioners", Timeout: time.Minute, Kills: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,8 +101,8 @@ func TestRefused(t *testing.T) {
 	retain := *class()
 	policy := corev1.PersistentVolumeReclaimRetain
 	retain.ReclaimPolicy = &policy
-	kubeconfig := server(t, retain, func(authorizationv1.ResourceAttributes) bool { return true })
-	_, err := Run(t.Context(), Options{Kubeconfig: kubeconfig, Class: "silver", Namespace: "team-a", Timeout: time.Minute, Kills: 1})
+	config := server(t, retain, func(authorizationv1.ResourceAttributes) bool { return true })
+	_, err := Run(t.Context(), Options{Config: config, Class: "silver", Namespace: "team-a", Timeout: time.Minute, Kills: 1})
 	const want = "StorageClass silver has reclaimPolicy Retain: what is made for the trial would stay; try a class that is the same but for reclaimPolicy Delete"
 	if err == nil || err.Error() != want {
 		t.Errorf("error %v, want %s", err, want)

@@ -96,8 +96,11 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 		}
 	})
 	audit := c.audit()
-	running.Go(func() { every(ctx, auditPeriod, func() { audit(c.Now()) }) })
-	running.Go(func() { every(ctx, expirePeriod, func() { c.expire(c.Now()) }) })
+	for _, kind := range auditKinds {
+		c.Recorder.Metrics.SetOrphans(string(kind), 0)
+	}
+	running.Go(func() { every(ctx, firstAudit, auditPeriod, func() { audit(c.Now()) }) })
+	running.Go(func() { every(ctx, expirePeriod, expirePeriod, func() { c.expire(c.Now()) }) })
 	c.queue.Start(ctx)
 	running.Go(func() {
 		<-ctx.Done()
@@ -105,8 +108,8 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-func every(ctx context.Context, period time.Duration, do func()) {
-	ticker := time.NewTicker(period)
+func every(ctx context.Context, first, period time.Duration, do func()) {
+	ticker := time.NewTicker(first)
 	defer ticker.Stop()
 	for {
 		select {
@@ -114,6 +117,7 @@ func every(ctx context.Context, period time.Duration, do func()) {
 			return
 		case <-ticker.C:
 			do()
+			ticker.Reset(period)
 		}
 	}
 }
@@ -170,7 +174,7 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 		c.memory.podGone(pod.UID)
 	}
 	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
-		c.Recorder.Metrics.PodEnded(class, op, outcome.Phase, c.Now().Sub(pod.CreationTimestamp.Time))
+		c.Recorder.Metrics.PodEnded(class, op, outcome, c.Now().Sub(pod.CreationTimestamp.Time))
 	}
 	c.Recorder.Metrics.SetPods(class, c.queue.Pods(class))
 }
@@ -222,7 +226,11 @@ func (c *Controller) IsWanted(claim *corev1.PersistentVolumeClaim) bool {
 // Want takes in a claim to be provisioned.
 func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
 	uid := string(claim.UID)
-	c.memory.handOver(uid, func(m *claimMemory) { m.wanted = true }, func() { c.queue.Add(class, claim.Namespace, uid) })
+	c.memory.handOver(uid, func(m *claimMemory) {
+		if m.wanted = true; m.since.IsZero() {
+			m.since = c.Now()
+		}
+	}, func() { c.queue.Add(class, claim.Namespace, uid) })
 }
 
 // Release takes in a volume to be deleted.
@@ -265,6 +273,18 @@ const expirePeriod = time.Minute
 func (c *Controller) expire(now time.Time) {
 	c.memory.expire(now)
 	c.Recorder.Metrics.Expire(now, func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
+}
+
+// Queued counts the claims that wait for a look at them, by class. A class that does not exist is the empty one: any claim may name it.
+func (c *Controller) Queued() map[string]int {
+	counts := map[string]int{}
+	for class, n := range c.queue.Depths() {
+		if c.Cache.Class(class) == nil {
+			class = ""
+		}
+		counts[class] += n
+	}
+	return counts
 }
 
 // classOf is the full name of the class that a provisioner pod works for.

@@ -91,12 +91,18 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	class := v.Spec.StorageClassName
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
 	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
-		"look for %s on the storage of class %s: flex-provisioner audit", v.Name, class), "PV", v.Name, "StorageClass", class)
+		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), "PV", v.Name, "StorageClass", class)
 	c.endClass(class) // the volume may have been the first that was heard of a class that does not exist any more
 }
 
+// firstAudit is when the first audit follows the start. What came while no dispatcher ran has been acted on by then.
+const firstAudit = 5 * time.Minute
+
 // auditPeriod is how often the dispatcher audits what its caches hold. What it finds has been so for an hour at least.
 const auditPeriod = time.Hour
+
+// auditKinds are what can be found without Secrets and the storage.
+var auditKinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
 
 // audit sets the metric to what is found, and tells once of each finding. Unlike the command of that name it sees neither Secrets nor
 // the storage.
@@ -116,7 +122,7 @@ func (c *Controller) audit() func(now time.Time) {
 			}
 		}
 		known = found
-		for _, kind := range []audit.Kind{audit.Pod, audit.Released, audit.Unprotected} {
+		for _, kind := range auditKinds {
 			c.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
 		}
 	}

@@ -111,7 +111,7 @@ func add(t *testing.T, err error) {
 // TestVolumeDeleted: whose storage nobody removed is alarmed about, and nothing else is.
 func TestVolumeDeleted(t *testing.T) {
 	const alarm = "Warning StorageLeftBehind the volume is gone, but no pod removed its storage: somebody took its finalizer off; " +
-		"look for pvc-11111111-2222-3333-4444-000000000001 on the storage of class silver: flex-provisioner audit"
+		"look for pvc-11111111-2222-3333-4444-000000000001 on the storage of class silver: kubectl flex audit"
 	for _, c := range []struct {
 		name   string
 		change func(d *Controller, v *corev1.PersistentVolume)

@@ -35,8 +35,9 @@ type memory struct {
 }
 
 type claimMemory struct {
-	// wanted says that the library handed the claim over, and released is the volume that it handed over.
+	// wanted says that the library handed the claim over, since when it did so first, and released is the volume that it handed over.
 	wanted   bool
+	since    time.Time
 	released types.UID
 	// deleted is a volume that was deleted, which the cache may not show yet.
 	deleted types.UID

@@ -70,7 +70,7 @@ func (c *Controller) observeSource(s *snapshot.Snapshot) {
 
 func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 	m := c.memory.claim(s.UID)
-	s.Wanted, s.Rescheduled = m.wanted, m.rescheduled
+	s.Wanted, s.WantedSince, s.Rescheduled = m.wanted, m.since, m.rescheduled
 	if s.Repaired = (time.Time{}); s.Volume != nil && s.Volume.UID == m.repaired {
 		s.Repaired = m.repairedAt
 	}

@@ -29,7 +29,7 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 	p, place, err := c.plan(ctx, s)
 	created := false
 	if err == nil {
-		c.Recorder.SetProtected(uid, class, p.ProtectedBy)
+		c.count(s, p)
 		created, err = c.apply(ctx, s, p)
 	}
 	if place != "" && !created {
@@ -42,6 +42,16 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 		return 0, err
 	}
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
+}
+
+// count keeps the metrics of what waits.
+func (c *Controller) count(s *snapshot.Snapshot, p reconcile.Plan) {
+	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
+	now := reconcile.StandingOf(s, p)
+	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
+	if now.Operation != before.Operation && reconcile.Served(s, before.Operation) {
+		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
+	}
 }
 
 // plan has a plan made, again on confirmed facts where it needs them. place is the pod that a place in the class was taken for. A
@@ -127,7 +137,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 }
 
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
-	c.Recorder.Record(recorder.Subject{UID: s.UID, Class: s.ClassName, Claim: s.Claim, Volume: s.Volume}, e,
+	c.Recorder.Record(recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}, e,
 		func(e events.Event) string { return c.sayLog(ctx, s, e) })
 }
 

@@ -231,6 +231,21 @@ func (q *Queue) Active(class string) int {
 	return 0
 }
 
+// Depths counts the claims of each class that wait for a look at them.
+func (q *Queue) Depths() map[string]int {
+	q.mu.Lock()
+	works := make(map[string]workqueue.TypedRateLimitingInterface[string], len(q.classes))
+	for name, c := range q.classes {
+		works[name] = c.work
+	}
+	q.mu.Unlock()
+	depths := make(map[string]int, len(works))
+	for name, work := range works {
+		depths[name] = work.Len()
+	}
+	return depths
+}
+
 // startWorkers is called with mu held.
 func (q *Queue) startWorkers(name string, c *class) {
 	for range q.workers {

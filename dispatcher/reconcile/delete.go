@@ -28,7 +28,7 @@ func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	default:
 		p.sayFailed(s, newest)
 		if at := retryAt(s, newest); s.Now.Before(at) {
-			p.requeueAt(at)
+			p.delay(at)
 			return
 		}
 		p.orderDelete(s, nil, "")
@@ -47,7 +47,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	if newest.Outcome.Phase != podspec.Succeeded {
 		p.sayFailed(s, newest)
 		if at := retryAt(s, newest); s.Now.Before(at) {
-			p.requeueAt(at)
+			p.delay(at)
 			return
 		}
 		record := newest
@@ -166,7 +166,7 @@ func needed(s *snapshot.Snapshot) string {
 	switch {
 	case podspec.Restored(s.Volume):
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
-	case ref != nil && string(ref.UID) != s.UID:
+	case ref != nil && string(ref.UID) != s.UID && !podspec.Populated(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for", ref.Namespace, ref.Name, ref.UID)
 	case s.Successor != nil && s.Successor.Spec.VolumeName == s.Volume.Name:
 		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)

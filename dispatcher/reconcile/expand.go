@@ -106,7 +106,7 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 				if told {
 					p.setResizeStatus(failing)
 				}
-				p.requeueAt(at)
+				p.delay(at)
 				return
 			}
 			if told && failing != nil {

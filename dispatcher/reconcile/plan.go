@@ -28,6 +28,8 @@ type Plan struct {
 	Forget bool
 	// RequeueAt is when to look again without a change; zero for never.
 	RequeueAt time.Time
+	// NextAttempt is when the delay after a failed attempt ends, zero where the next attempt waits for something else.
+	NextAttempt time.Time
 }
 
 // Confirmation is what a plan relies on that a cache may show too late.
@@ -108,6 +110,12 @@ func (p *Plan) requeueAt(at time.Time) {
 	if p.RequeueAt.IsZero() || at.Before(p.RequeueAt) {
 		p.RequeueAt = at
 	}
+}
+
+// delay puts the next attempt off.
+func (p *Plan) delay(until time.Time) {
+	p.NextAttempt = until
+	p.requeueAt(until)
 }
 
 // Find is the plan's action of a kind.

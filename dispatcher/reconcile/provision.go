@@ -54,7 +54,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		return
 	}
 	if at := nextProvision(s); s.Now.Before(at) {
-		p.requeueAt(at)
+		p.delay(at)
 		return
 	}
 	order := snapshot.Order{Op: contract.Provision, Node: s.SelectedNode()}

@@ -11,23 +11,26 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Metrics of the dispatcher. docs/metrics.md explains each. The series of a class end some time after the class: mu guards which ones
-// have ended.
+// Metrics of the dispatcher. docs/metrics.md explains each. The series of a class end some time after the class: mu guards which classes
+// are gone.
 type Metrics struct {
 	attempts *prometheus.CounterVec
 	failures *prometheus.CounterVec
 	duration *prometheus.HistogramVec
+	ended    *prometheus.CounterVec
+	served   *prometheus.HistogramVec
 	running  *prometheus.GaugeVec
 	held     *prometheus.GaugeVec
 	stopped  prometheus.Gauge
 	orphans  *prometheus.GaugeVec
 	outdated *prometheus.GaugeVec
+	leader   prometheus.Gauge
 	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
 	// that does not exist.
 	library library.Metrics
 
-	mu    sync.Mutex
-	ended map[string]time.Time // classes
+	mu   sync.Mutex
+	gone map[string]time.Time // classes
 }
 
 // PodCreated counts an attempt.
@@ -35,9 +38,15 @@ func (m *Metrics) PodCreated(class string, op contract.Operation) {
 	m.attempts.WithLabelValues(class, string(op)).Inc()
 }
 
-// PodEnded observes how long a pod took from its creation until its end was noticed.
-func (m *Metrics) PodEnded(class string, op contract.Operation, phase podspec.Phase, took time.Duration) {
-	m.duration.WithLabelValues(class, string(op), string(phase)).Observe(took.Seconds())
+// PodEnded counts how a pod ended, and observes how long it took from its creation until its end was noticed.
+func (m *Metrics) PodEnded(class string, op contract.Operation, outcome podspec.Outcome, took time.Duration) {
+	m.ended.WithLabelValues(class, string(op), string(outcome.Phase), string(outcome.Reason)).Inc()
+	m.duration.WithLabelValues(class, string(op), string(outcome.Phase)).Observe(took.Seconds())
+}
+
+// Served observes how long somebody waited for an operation that has come about.
+func (m *Metrics) Served(class, op string, took time.Duration) {
+	m.served.WithLabelValues(class, op).Observe(took.Seconds())
 }
 
 // SetPods sets how many pods of a class have not ended.
@@ -75,6 +84,14 @@ func (m *Metrics) SetStopped(stopped bool) {
 	}
 }
 
+// SetLeading says whether this dispatcher works.
+func (m *Metrics) SetLeading(leads bool) {
+	m.leader.Set(0)
+	if leads {
+		m.leader.Set(1)
+	}
+}
+
 // SetOrphans sets the findings of the last audit.
 func (m *Metrics) SetOrphans(kind string, n int) { m.orphans.WithLabelValues(kind).Set(float64(n)) }
 
@@ -88,22 +105,24 @@ const lastReading = 10 * time.Minute
 func (m *Metrics) EndClass(class string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.ended[class] = now
+	m.gone[class] = now
 }
 
 // Expire ends the series of classes that are gone and have not come back, and what the library counted.
 func (m *Metrics) Expire(now time.Time, back func(class string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for class, end := range m.ended {
+	for class, end := range m.gone {
 		if now.Sub(end) < lastReading {
 			continue
 		}
-		delete(m.ended, class)
+		delete(m.gone, class)
 		if of := (prometheus.Labels{"class": class}); !back(class) {
 			m.attempts.DeletePartialMatch(of)
 			m.failures.DeletePartialMatch(of)
 			m.duration.DeletePartialMatch(of)
+			m.ended.DeletePartialMatch(of)
+			m.served.DeletePartialMatch(of)
 			m.running.DeletePartialMatch(of)
 			m.held.DeletePartialMatch(of)
 		}
@@ -128,15 +147,28 @@ func (m *Metrics) unserved() []interface {
 // durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
 var durations = []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
 
+// waits in seconds from one second to a day: a claim takes two or three, and a deletion that is held waits for a person.
+var waits = []float64{1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400}
+
+// seconds is a histogram with classic buckets, and with native ones for who collects these: a tenth wide each.
+func seconds(name string, classic []float64, help string) prometheus.HistogramOpts {
+	return prometheus.HistogramOpts{Name: name, Help: help, Buckets: classic,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
+}
+
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{library: library.New("library"), ended: map[string]time.Time{},
+	m := &Metrics{library: library.New("library"), gone: map[string]time.Time{},
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
 			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",
 			Help: "Failures reported as events, by class and reason."}, []string{"class", "reason"}),
-		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "flex_provisioner_duration_seconds", Buckets: durations,
-			Help: "Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."}, []string{"class", "operation", "phase"}),
+		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_ended_total",
+			Help: "Provisioner pods that ended, by class, operation, phase and reason."}, []string{"class", "operation", "phase", "reason"}),
+		served: prometheus.NewHistogramVec(seconds("flex_provisioner_served_seconds", waits,
+			"Time from a claim until it is bound, from a volume's release until it is gone, and from a larger request until the claim has it, by class and operation."), []string{"class", "operation"}),
+		duration: prometheus.NewHistogramVec(seconds("flex_provisioner_duration_seconds", durations,
+			"Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."), []string{"class", "operation", "phase"}),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
 			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
@@ -147,7 +179,9 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "Findings of the dispatcher's hourly audit, by kind."}, []string{"kind"}),
 		outdated: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_config_outdated",
 			Help: "1 while a class runs on an older version of its ConfigMap, which is broken, else 0, by class."}, []string{"class"}),
+		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_leader",
+			Help: "1 on the dispatcher that works, 0 on one that stands by."}),
 	}
-	registry.MustRegister(m.attempts, m.failures, m.duration, m.running, m.held, m.stopped, m.orphans, m.outdated)
+	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.running, m.held, m.stopped, m.orphans, m.outdated, m.leader)
 	return m
 }

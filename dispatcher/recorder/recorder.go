@@ -33,6 +33,7 @@ type Recorder struct {
 	claims     map[string]*said // by UID
 	configMaps map[string]*said // by name
 	protected  map[string]protection
+	waits      map[string]Wait // by UID
 }
 
 // said is what was said of one object.
@@ -65,7 +66,7 @@ const (
 
 // New makes a recorder.
 func New(metrics *Metrics) *Recorder {
-	return &Recorder{Metrics: metrics, claims: map[string]*said{}, configMaps: map[string]*said{}, protected: map[string]protection{}}
+	return &Recorder{Metrics: metrics, claims: map[string]*said{}, configMaps: map[string]*said{}, protected: map[string]protection{}, waits: map[string]Wait{}}
 }
 
 // Start lets events be written in the background until stop is called. Of an event that was lost, again is told the claim that it
@@ -86,8 +87,10 @@ func (r *Recorder) StartWith(recorder record.EventRecorder, log logr.Logger) {
 // Subject is whom an event is about.
 type Subject struct {
 	UID, Class string
-	Claim      *corev1.PersistentVolumeClaim
-	Volume     *corev1.PersistentVolume
+	// Label is the class as metrics have it, empty where only a claim says that there is one.
+	Label  string
+	Claim  *corev1.PersistentVolumeClaim
+	Volume *corev1.PersistentVolume
 }
 
 func (s Subject) object(e events.Event) runtime.Object {
@@ -123,7 +126,7 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 	kind := corev1.EventTypeNormal
 	if e.Warning {
 		kind = corev1.EventTypeWarning
-		r.Metrics.Failed(about.Class, e.Reason)
+		r.Metrics.Failed(about.Label, e.Reason)
 	}
 	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
 	e.Message = podspec.Clip(podspec.OneLine(e.Message), maxMessage)
@@ -211,6 +214,7 @@ func (r *Recorder) Forget(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.claims, uid)
+	delete(r.waits, uid)
 }
 
 func (r *Recorder) first(uid string, e events.Event) bool {

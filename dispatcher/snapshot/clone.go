@@ -91,7 +91,7 @@ func dataSource(claim *corev1.PersistentVolumeClaim) (name, fault string) {
 	}
 	switch {
 	case source.Kind != "PersistentVolumeClaim" || source.APIGroup != nil && *source.APIGroup != "":
-		return "", fmt.Sprintf("spec.dataSourceRef is %s %q: a new volume is empty, or a clone of a PersistentVolumeClaim; remove it", source.Kind, source.Name)
+		return "", fmt.Sprintf("spec.dataSourceRef is %s %q: a new volume is empty, or a clone of a PersistentVolumeClaim; remove it, or wait for a populator of its kind", source.Kind, source.Name)
 	case source.Namespace != nil && *source.Namespace != claim.Namespace:
 		return "", fmt.Sprintf("spec.dataSourceRef is of namespace %s: only claims of namespace %s can be cloned into it", *source.Namespace, claim.Namespace)
 	}

@@ -48,6 +48,8 @@ type Snapshot struct {
 
 	// Wanted says that the library handed the claim over to be provisioned.
 	Wanted bool
+	// WantedSince is when it did so first, zero where it did not.
+	WantedSince time.Time
 	// Released says that the library handed the volume over to be deleted.
 	Released bool
 	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
@@ -86,6 +88,15 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 	if by, found := v.Annotations[contract.ProvisionedBy]; found && by != s.Provisioner {
 		s.Volume, s.Foreign = nil, v
 	}
+}
+
+// KnownClass is the class's name, empty where the claim alone says that there is one: its author may write anything. Volumes and pods
+// name none but those that an administrator made.
+func (s *Snapshot) KnownClass() string {
+	if s.Class == nil && s.Volume == nil && len(s.Attempts)+len(s.Retained) == 0 {
+		return ""
+	}
+	return s.ClassName
 }
 
 // Pending says that the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and

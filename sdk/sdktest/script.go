@@ -18,8 +18,9 @@ import (
 //go:embed killer.sh
 var killer string
 
-// MainWithFlexctl is a TestMain for scripts: it builds flexctl and runs the tests with it on the PATH.
-func MainWithFlexctl(m *testing.M) {
+// MainWithFlexctl is a TestMain for scripts: it builds flexctl, and other programs by their packages, and runs the tests with them on
+// the PATH.
+func MainWithFlexctl(m *testing.M, others ...string) {
 	os.Exit(func() int {
 		directory, err := os.MkdirTemp("", "flexctl")
 		if err != nil {
@@ -27,10 +28,10 @@ func MainWithFlexctl(m *testing.M) {
 			return 1
 		}
 		defer os.RemoveAll(directory)
-		build := exec.Command("go", "build", "-o", directory, "github.com/flex-provisioner/flex-provisioner/cmd/flexctl")
+		build := exec.Command("go", append([]string{"build", "-o", directory + "/", "github.com/flex-provisioner/flex-provisioner/cmd/flexctl"}, others...)...)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build flexctl: %v\n%s", err, output)
+			fmt.Fprintf(os.Stderr, "build programs: %v\n%s", err, output)
 			return 1
 		}
 		os.Setenv("PATH", directory+":"+os.Getenv("PATH"))

@@ -21,7 +21,7 @@ func TestConformance(t *testing.T) {
 				run(t, ".", mkimage, "build", "-o", "disks.tar", "disks/image.yaml")
 				subject = "disks.tar"
 			}
-			args := []string{"flexctl", "conformance", subject, "--expandable", "--storage", "/export",
+			args := []string{"kubectl-flex", "conformance", subject, "--expandable", "--storage", "/export",
 				"--property", "server=10.0.0.1", "--property", "export=/srv/nfs"}
 			if language != "shell" { // inline scripts cannot list
 				args = append(args, "--listable")

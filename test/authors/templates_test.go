@@ -15,7 +15,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 
-func TestMain(m *testing.M) { sdktest.MainWithFlexctl(m) }
+func TestMain(m *testing.M) {
+	sdktest.MainWithFlexctl(m, "github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex")
+}
 
 // written makes a provisioner of a template and returns its program.
 func written(t *testing.T, language string) (program string) {
@@ -25,7 +27,7 @@ func written(t *testing.T, language string) (program string) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	run(t, ".", "flexctl", "new", "disks", "--lang", language, "--sdk", checkout)
+	run(t, ".", "kubectl-flex", "new", "disks", "--lang", language, "--sdk", checkout)
 	switch language {
 	case "shell":
 		program = "disks/provisioner.sh"

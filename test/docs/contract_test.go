@@ -102,9 +102,9 @@ func TestScriptOfAuthors(t *testing.T) {
 	}
 }
 
-// TestWholeExample: the guide ends with the very script that flexctl new writes. -update puts it there.
+// TestWholeExample: the guide ends with the very script that kubectl flex new writes. -update puts it there.
 func TestWholeExample(t *testing.T) {
-	template := strings.ReplaceAll(read(t, "cmd/flexctl/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
+	template := strings.ReplaceAll(read(t, "cmd/kubectl-flex/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
 	// Not section, which would take the script's comments for headings.
 	before, part, _ := strings.Cut(read(t, author), "\n## The whole example\n")
 	had := fenced(t, part, "sh")

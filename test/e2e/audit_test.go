@@ -33,17 +33,17 @@ func (s *scope) audit(program string, names ...string) (lines string, code int) 
 			}
 		}
 	}
-	if nothing := strings.HasSuffix(string(out), "nothing found\n"); nothing != (code == 0) || code == 2 {
+	if nothing := strings.HasSuffix(string(out), "nothing found\n"); nothing != (code == 0) || code == 1 {
 		s.Errorf("exit code %d with the output\n%s", code, out)
 	}
 	return lines, code
 }
 
-// program builds the dispatcher's program.
+// program builds the plugin.
 func (s *scope) program() string {
 	s.Helper()
-	program := filepath.Join(s.TempDir(), "flex-provisioner")
-	_, err := command(s.Context(), "go", "build", "-o", program, "./cmd/flex-provisioner")
+	program := filepath.Join(s.TempDir(), "kubectl-flex")
+	_, err := command(s.Context(), "go", "build", "-o", program, "./cmd/kubectl-flex")
 	s.ok(err)
 	return program
 }
@@ -75,7 +75,7 @@ func TestAudit(t *testing.T) {
 	remove := fmt.Sprintf("rm -rf -- %[1]s/%[2]s %[1]s/.flex-provisioner/%[2]s", root, orphan.volumeName())
 	want := fmt.Sprintf("storage %s: class %s has it, and there is no claim, volume or pod for it\n    # the image says: ssh %s %s\n", orphan.volumeName(), class.name, nfsServer, remove) +
 		fmt.Sprintf("empty-volume %s: class %s does not have its storage\n    kubectl -n %s delete pvc %s\n", empty.volumeName(), class.name, s.name, empty.Name)
-	if lines != want || code != 1 {
+	if lines != want || code != 4 {
 		t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
 	}
 	_, err := command(t.Context(), "sh", "-c", remove)

@@ -188,7 +188,7 @@ var badClaims = []badClaim{
 		change: func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: &group, Kind: "Thing", Name: "thing"}
 		},
-		text: `spec.dataSourceRef is Thing "thing": a new volume is empty, or a clone of a PersistentVolumeClaim; remove it`,
+		text: `spec.dataSourceRef is Thing "thing": a new volume is empty, or a clone of a PersistentVolumeClaim; remove it, or wait for a populator of its kind`,
 	},
 	{
 		name: "a claim as data source",

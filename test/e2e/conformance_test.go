@@ -31,6 +31,7 @@ func TestConformance(t *testing.T) {
 		{"silver", []string{"used-raw", "secrets", "expand"}},
 	} {
 		t.Run(c.example, func(t *testing.T) {
+			t.Parallel()
 			s := begin(t)
 			e := examples[slices.IndexFunc(examples, func(e example) bool { return e.name == c.example })]
 			s.classes = append(s.classes, &class{s: s, name: e.name, id: e.name})
@@ -45,7 +46,6 @@ func TestConformance(t *testing.T) {
 					t.Errorf("check %s: %s", result.Name, result.Status)
 				}
 			}
-			s.noNamespaces()
 		})
 	}
 }
@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 // conforms wants a class to pass.
 func (s *scope) conforms(class string, args ...string) *conformance.Report {
 	s.Helper()
-	out, report := s.conformance(buildFlexctl(s.T), append([]string{"--class", class, "--kills", "2"}, args...)...)
+	out, report := s.conformance(buildPlugin(s.T), append([]string{"--class", class, "--kills", "2"}, args...)...)
 	s.Log(out)
 	if !report.Passed {
 		s.Error("it did not pass")
@@ -63,7 +63,7 @@ func (s *scope) conforms(class string, args ...string) *conformance.Report {
 
 // TestConformanceWrong: a provisioner that breaks a rule fails, for this reason.
 func TestConformanceWrong(t *testing.T) {
-	flexctl := buildFlexctl(t)
+	plugin := buildPlugin(t)
 	for _, c := range []struct{ name, provision, check, came, log string }{
 		{name: "hasty", provision: "mkdir \"$dir\"\nchmod 0777 \"$dir\"\nsleep 6\n" + makeVolume, check: "provision-killed",
 			came: "after 30s it is Pending; the last warning on PersistentVolumeClaim conformance-* is ProvisionerFailed: the container exited with code 1 and left no message (pod *", log: "can't create directory"},
@@ -75,7 +75,7 @@ func TestConformanceWrong(t *testing.T) {
 			s := begin(t)
 			login := s.login(s.name)
 			made := s.class(c.name, setting{provision: c.provision, data: map[string]string{"secrets": login}})
-			out, report := s.conformance(flexctl, "--class", made.name, "--namespace", s.name, "--timeout", "30s", "--size", "64Mi",
+			out, report := s.conformance(plugin, "--class", made.name, "--namespace", s.name, "--timeout", "30s", "--size", "64Mi",
 				"--check", "bound", "--check", "provision-killed", "--check", "secrets")
 			t.Log(out)
 			for _, result := range report.Results {
@@ -93,10 +93,10 @@ func TestConformanceWrong(t *testing.T) {
 
 // TestConformanceInterrupted: Ctrl-C leaves nothing.
 func TestConformanceInterrupted(t *testing.T) {
-	flexctl := buildFlexctl(t)
+	plugin := buildPlugin(t)
 	s := begin(t)
 	c := s.class("slow", setting{provision: makeDir + "sleep 3\n" + makeVolume})
-	cmd := exec.CommandContext(t.Context(), flexctl, "conformance", "--cluster", "--kubeconfig", kubeconfig(), "--class", c.name, "--size", "64Mi", "--timeout", "60s")
+	cmd := exec.CommandContext(t.Context(), plugin, "conformance", "--cluster", "--kubeconfig", kubeconfig(), "--class", c.name, "--size", "64Mi", "--timeout", "60s")
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	s.ok(cmd.Start())
@@ -119,7 +119,7 @@ func TestConformanceInterrupted(t *testing.T) {
 
 // TestConformanceOfTom: what an ordinary user may not see is not checked, and that is not passed.
 func TestConformanceOfTom(t *testing.T) {
-	flexctl := buildFlexctl(t)
+	plugin := buildPlugin(t)
 	s := begin(t)
 	c := s.class("any", setting{})
 	rbac, tomHimself := shared.admin.RbacV1(), []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tom"}}
@@ -139,7 +139,7 @@ func TestConformanceOfTom(t *testing.T) {
 		return rbac.ClusterRoleBindings().Delete(ctx, s.name, metav1.DeleteOptions{})
 	})
 	tom := filepath.Join(repository, ".cluster", "tom.kubeconfig")
-	out, report := s.conformanceBy(flexctl, tom, "--class", c.name, "--namespace", s.name)
+	out, report := s.conformanceBy(plugin, tom, "--class", c.name, "--namespace", s.name)
 	t.Log(out)
 	for _, result := range report.Results {
 		if result.Status != conformance.Skipped || !strings.HasPrefix(result.Reason, "not checked: you may not ") {
@@ -161,27 +161,27 @@ func (s *scope) login(name string) string {
 	return name
 }
 
-func buildFlexctl(t *testing.T) string {
+func buildPlugin(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "flexctl")
-	if _, err := command(t.Context(), "go", "build", "-o", file, "./cmd/flexctl"); err != nil {
+	file := filepath.Join(t.TempDir(), "kubectl-flex")
+	if _, err := command(t.Context(), "go", "build", "-o", file, "./cmd/kubectl-flex"); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-func (s *scope) conformance(flexctl string, args ...string) (string, *conformance.Report) {
+func (s *scope) conformance(plugin string, args ...string) (string, *conformance.Report) {
 	s.Helper()
-	return s.conformanceBy(flexctl, kubeconfig(), args...)
+	return s.conformanceBy(plugin, kubeconfig(), args...)
 }
 
 // conformanceBy runs the kit, and fails unless its exit status is its report's.
-func (s *scope) conformanceBy(flexctl, kubeconfig string, args ...string) (string, *conformance.Report) {
+func (s *scope) conformanceBy(plugin, kubeconfig string, args ...string) (string, *conformance.Report) {
 	s.Helper()
 	file := filepath.Join(s.TempDir(), "report.json")
 	ctx, cancel := context.WithTimeout(s.Context(), 7*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, flexctl, append([]string{"conformance", "--cluster", "--kubeconfig", kubeconfig, "--json", file,
+	cmd := exec.CommandContext(ctx, plugin, append([]string{"conformance", "--cluster", "--kubeconfig", kubeconfig, "--json", file,
 		"--provisioners-namespace", contract.ProvisionersNamespace}, args...)...)
 	out, err := cmd.CombinedOutput()
 	text, read := os.ReadFile(file)

@@ -80,8 +80,8 @@ func (s *scope) dispatcherUnchanged() (check func()) {
 func killed(ctx context.Context, pod *corev1.Pod) error {
 	for _, status := range pod.Status.ContainerStatuses {
 		id := strings.TrimPrefix(status.ContainerID, "containerd://")
-		if _, err := command(ctx, "test/cluster/enter.sh", ".cluster/bin/ctr", "-a", "/run/flex-cluster/node1/containerd.sock", "-n", "k8s.io",
-			"tasks", "kill", "-s", "SIGKILL", id); err != nil {
+		if _, err := command(ctx, "test/cluster/enter.sh", "--node", pod.Spec.NodeName, ".cluster/bin/ctr",
+			"-a", "/run/flex-cluster/"+pod.Spec.NodeName+"/containerd.sock", "-n", "k8s.io", "tasks", "kill", "-s", "SIGKILL", id); err != nil {
 			return fmt.Errorf("kill %s: %w", pod.Name, err)
 		}
 	}

@@ -41,6 +41,7 @@ func TestExamples(t *testing.T) {
 	})
 	for _, e := range examples {
 		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
 			s := begin(t)
 			s.later(e.removeClass)
 			_, err := kubectl(t.Context(), "apply", "--server-side", "--field-manager="+e.name, "-k", "examples/"+e.name)

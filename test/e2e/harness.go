@@ -71,7 +71,7 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 		return nil, err
 	}
 	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
-		if err := install(ctx); err != nil {
+		if err := install(ctx, repository); err != nil {
 			return nil, err
 		}
 	}
@@ -93,27 +93,36 @@ func (c *cluster) watchAnew(ctx context.Context) (err error) {
 	return err
 }
 
-// loadImages brings the project's images to all nodes, or with the option --node to one.
-func loadImages(ctx context.Context, options ...string) error {
-	images, err := filepath.Glob(filepath.Join(repository, "bin", "images", "*.tar"))
+// loadImages brings the images of a checkout to all nodes, or with the option --node to one.
+func loadImages(ctx context.Context, checkout string, options ...string) error {
+	images, err := filepath.Glob(filepath.Join(checkout, "bin", "images", "*.tar"))
 	if err != nil || len(images) == 0 {
-		return errors.New("no images in bin/images: make images")
+		return fmt.Errorf("no images in bin/images of %s: make images", checkout)
 	}
 	args := append([]string{"test/cluster/load-image.sh"}, options...)
 	for _, image := range images {
-		args = append(args, strings.TrimPrefix(image, repository+"/"))
+		image, err := filepath.Abs(image)
+		if err != nil {
+			return err
+		}
+		args = append(args, image)
 	}
 	_, err = command(ctx, args...)
 	return err
 }
 
-func install(ctx context.Context) error {
-	if err := step("load images", func() error { return loadImages(ctx) }); err != nil {
+// install installs the version of a checkout in place of the one that there is.
+func install(ctx context.Context, checkout string) error {
+	if err := step("load images", func() error { return loadImages(ctx, checkout) }); err != nil {
+		return err
+	}
+	manifests, err := filepath.Abs(filepath.Join(checkout, installation))
+	if err != nil {
 		return err
 	}
 	return step("install "+installation, func() error {
 		for _, args := range [][]string{
-			{"apply", "--server-side", "--force-conflicts", "-k", installation},
+			{"apply", "--server-side", "--force-conflicts", "-k", manifests},
 			{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
 			{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
 		} {

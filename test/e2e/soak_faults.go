@@ -48,6 +48,7 @@ var soakFaults = []fault{
 	{"ConfigMap deleted", 2, false, (*soak).deleteConfigMap},
 	{"Secret deleted", 2, false, (*soak).deleteSecret},
 	{"StorageClass deleted", 1, false, (*soak).deleteStorageClass},
+	{"node lost", 2, false, (*soak).loseSpareNode},
 }
 
 // faults does one after the other until ctx ends; from a time on only those that leave the dispatcher alive.
@@ -183,6 +184,24 @@ func (k *soak) killCinder(ctx context.Context) error {
 		return err
 	}
 	return k.cinder.resetStuck()
+}
+
+// loseSpareNode takes the power of a node for up to a minute. Every second time the node comes back with an empty disk.
+func (k *soak) loseSpareNode(ctx context.Context) error {
+	node := spareNodes[k.roll(len(spareNodes))]
+	if _, err := command(ctx, "test/cluster/ctl.sh", "kill", node); err != nil {
+		return err
+	}
+	sleep(ctx, k.between(5, 60))
+	start := []string{"test/cluster/ctl.sh", "start", node}
+	if k.roll(2) == 0 {
+		_, err := command(context.Background(), start...)
+		return err
+	}
+	if _, err := command(context.Background(), append(start, "--empty")...); err != nil {
+		return err
+	}
+	return loadImages(context.Background(), repository, "--node", node)
 }
 
 // oneClass draws a class.

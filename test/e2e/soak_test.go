@@ -52,19 +52,21 @@ type soakClass struct {
 	storage func() ([]string, error)
 }
 
-// TestSoak runs for FLEX_E2E_SOAK, in make soak only. It makes two claims a second. One in five is served by real pods, and of
-// these one in five has a volume of a real Cinder: two cores run hardly more. The pods of the others are a hollow node's. Some
-// claims are deleted at once, some used by a pod, some expanded, some stay. Meanwhile the dispatcher, pods, parts of
-// Kubernetes, Cinder and its target are killed, the network is cut, and configuration is edited and deleted. The dispatcher is
-// left alone in the second half, so that its process grows old. Afterwards nothing may be lost or left, and memory and
-// goroutines of the dispatcher are as at the start.
+// TestSoak runs for FLEX_E2E_SOAK, in make soak only. It makes two claims a second. One in five is served by real pods: two
+// cores run hardly more. Of these, one in five has a volume of a real Cinder, and three in ten run on nodes that lose their
+// power. The pods of the others are a hollow node's. Some claims are deleted at once, some used by a pod, some expanded, some
+// stay. Meanwhile the dispatcher, pods, nodes, parts of Kubernetes, Cinder and its target are killed, the network is cut, and
+// configuration is edited and deleted. The dispatcher is left alone in the second half, so that its process grows old.
+// Afterwards nothing may be lost or left, and memory and goroutines of the dispatcher are as at the start.
 func TestSoak(t *testing.T) {
 	length, err := time.ParseDuration(os.Getenv("FLEX_E2E_SOAK"))
 	if err != nil {
 		t.Skipf("FLEX_E2E_SOAK is %q, no duration: make soak FOR=1h", os.Getenv("FLEX_E2E_SOAK"))
 	}
 	cinderStops(t)
-	k := newSoak(begin(t))
+	s := begin(t)
+	s.needSpareNodes()
+	k := newSoak(s)
 	k.ok(profiledDispatcher(t.Context())) // an older one has threads for the classes of other tests
 	k.warmUp()
 	start := k.footprint("start")
@@ -95,12 +97,13 @@ func newSoak(s *scope) *soak {
 	k := &soak{scope: s, dice: rand.New(rand.NewPCG(seed, 1)), faultDice: rand.New(rand.NewPCG(seed, 2)), struck: map[string]int{}, cinder: s.cinder("noauth")}
 	k.hollow = s.hollow()
 	k.classes = []*soakClass{
-		k.directories("dir", 16, 20, nil),
+		k.directories("dir", 10, 20, nil),
 		// One process on two cores is all there is of Cinder: with hundreds of pods at it, it is a minute late with each answer.
 		{class: s.cinderClass(k.cinder.standalone()), share: 4, pods: 6, storage: k.cinder.storage},
+		k.directories("spare", 6, 10, map[string]string{"node-selector": spare + "=true", "tolerations": toleration}),
 		k.directories("hollow", 80, 40, k.hollow.on()),
 	}
-	k.hollow.volumes = k.classes[2].dir() + "/volumes"
+	k.hollow.volumes = k.classes[3].dir() + "/volumes"
 	k.hollow.twice = func(one, other string) { k.violated("pods %s and %s are at work for one claim", one, other) }
 	k.hollow.start()
 	for _, class := range k.classes {

@@ -92,7 +92,7 @@ func (s *scope) powered(node string, options ...string) {
 	s.Helper()
 	s.ctl(append([]string{"start", node}, options...)...)
 	if len(options) > 0 {
-		s.ok(loadImages(s.Context(), "--node", node))
+		s.ok(loadImages(s.Context(), repository, "--node", node))
 	}
 	s.wait(patient, node+" is ready", func() string { return s.notReady(node) })
 }
@@ -118,11 +118,13 @@ func (s *scope) listenOn(node, address string) {
 	})
 }
 
-// ranOn are the nodes on which there were pods of the claim and the operation, each once.
+// ranOn are the nodes on which there were pods of the claim and the operation, each once. A pod that waits for its node counts for none.
 func (c *claim) ranOn(operation contract.Operation) string {
 	var nodes []string
 	for _, p := range shared.ran(operation, c.UID) {
-		nodes = append(nodes, p.Spec.NodeName)
+		if p.Spec.NodeName != "" {
+			nodes = append(nodes, p.Spec.NodeName)
+		}
 	}
 	slices.Sort(nodes)
 	return strings.Join(slices.Compact(nodes), " ")

@@ -18,7 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
-// TestClassByOneCommand makes two classes as flexctl class does, changes one, and looks for what they lack.
+// TestClassByOneCommand makes two classes as kubectl flex class does, changes one, and looks for what they lack.
 func TestClassByOneCommand(t *testing.T) {
 	cluster, err := class.New(server.Config(apiserver.Admin.Token()))
 	if err != nil {

@@ -8,21 +8,24 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
 const usage = `usage:
-  upstream -class CLASS -all FILE -defined FILE [-whole] [-commit COMMIT] [-results FILE] RAN...
+  upstream -class CLASS -all FILE -defined FILE [-whole | -claim] [-commit COMMIT] [-results FILE] RAN...
       judges a run by the files that Ginkgo wrote: of the tests that the suite has, of those that it has for the class, and of
       those that it ran; and puts it into the results
+  upstream -class CLASS -all FILE -defined FILE -cannot REGEXP
+      prints regular expressions for the tests that match REGEXP, and cannot pass or are not defined for the class
   upstream -table FILE
       prints results as the tables of docs/upstream.md`
 
 type settings struct {
-	class, all, defined, commit, results, table, exceptions string
-	whole                                                   bool
+	class, all, defined, commit, results, table, exceptions, cannot string
+	whole, claim                                                    bool
 }
 
 func main() {
@@ -31,6 +34,8 @@ func main() {
 	flag.StringVar(&s.all, "all", "", "`report` of a dry run for a driver that can do everything")
 	flag.StringVar(&s.defined, "defined", "", "`report` of a dry run for the class")
 	flag.BoolVar(&s.whole, "whole", false, "what was not run is missing")
+	flag.BoolVar(&s.claim, "claim", false, "the run was as if the class could do everything")
+	flag.StringVar(&s.cannot, "cannot", "", "print the tests that match the `regexp`, and cannot pass")
 	flag.StringVar(&s.commit, "commit", "", "the `commit` that was tested")
 	flag.StringVar(&s.results, "results", "bin/upstream.json", "`file` with the results of all classes")
 	flag.StringVar(&s.exceptions, "exceptions", "test/upstream/cannot.yaml", "`file` with the tests that cannot pass")
@@ -59,14 +64,14 @@ func (s *settings) run(ran []string) error {
 		printTables(os.Stdout, results, exceptions)
 		return nil
 	}
-	if s.class == "" || s.all == "" || s.defined == "" || len(ran) == 0 {
+	if s.class == "" || s.all == "" || s.defined == "" || len(ran) == 0 != (s.cannot != "") {
 		return errors.New(usage)
 	}
 	return s.judge(exceptions, ran)
 }
 
 // judge puts a run into the results, and returns what is wrong with it.
-func (s *settings) judge(exceptions []Exception, ran []string) error {
+func (s *settings) judge(exceptions []Exception, files []string) error {
 	all, err := readReport(s.all)
 	if err != nil {
 		return err
@@ -75,43 +80,49 @@ func (s *settings) judge(exceptions []Exception, ran []string) error {
 	if err != nil {
 		return err
 	}
-	states := map[string]State{}
+	allTests, definedTests := testsOf(s.class, all), testsOf(s.class, defined)
+	if s.cannot != "" {
+		return printCannot(s.class, s.cannot, allTests, definedTests, exceptions)
+	}
+	ran := outcome{states: map[string]State{}, said: map[string]string{}}
 	var around error
-	for _, file := range ran {
+	for _, file := range files {
 		specs, err := readReport(file)
 		if err != nil {
 			return err
 		}
-		more, err := statesOf(s.class, specs)
+		more, err := outcomeOf(s.class, specs)
 		around = errors.Join(around, err)
-		maps.Copy(states, more)
+		ran.add(more)
 	}
 	results, err := ReadResults(s.results)
 	if err != nil {
 		return err
 	}
 	results.Date, results.Commit, results.Kubernetes = time.Now().UTC().Format(time.DateOnly), s.commit, "v1.37.0"
-	results.take(s.class, testsOf(s.class, all), testsOf(s.class, defined), states, s.whole)
+	if s.claim {
+		results.class(s.class).say(ran)
+	} else {
+		results.take(s.class, allTests, definedTests, ran, s.whole)
+	}
 	if err := results.write(s.results); err != nil {
 		return err
 	}
-	judged := states
 	if s.whole {
-		judged = results.of(s.class).Tests
+		c := results.class(s.class)
+		ran = outcome{states: c.Tests, said: c.Said}
 	}
-	passed, listed := 0, 0
-	for _, state := range judged {
+	passed := 0
+	for _, state := range ran.states {
 		if state == Passed {
 			passed++
-		} else {
-			listed++
 		}
 	}
-	fmt.Printf("%s: %d passed, %d did not\n", s.class, passed, listed)
-	if wrong := verdict(s.class, judged, exceptions); len(wrong) > 0 {
+	fmt.Printf("%s: %d passed, %d did not\n", s.class, passed, len(ran.states)-passed)
+	if wrong := verdict(s.class, ran, exceptions); len(wrong) > 0 {
 		around = errors.Join(around, fmt.Errorf("%d tests did not come out as they should:\n%s", len(wrong), strings.Join(wrong, "\n")))
 	}
-	if len(judged) == 0 {
+	if len(ran.states) == 0 {
 		around = errors.Join(around, errors.New("no test ran: is FOCUS right?"))
 	}
 	return around
@@ -121,13 +132,24 @@ func (s *settings) judge(exceptions []Exception, ran []string) error {
 func (r *Results) wrong(exceptions []Exception) []string {
 	var all []string
 	for _, c := range r.Classes {
-		ran := maps.Clone(c.Tests)
-		maps.DeleteFunc(ran, func(_ string, state State) bool { return state == NotRun })
+		ran := outcome{states: maps.Clone(c.Tests), said: c.Said}
+		maps.DeleteFunc(ran.states, func(_ string, state State) bool { return state == NotRun })
 		all = append(all, verdict(c.Name, ran, exceptions)...)
 	}
 	return all
 }
 
-func (r *Results) of(class string) Class {
-	return r.Classes[slices.IndexFunc(r.Classes, func(c Class) bool { return c.Name == class })]
+// printCannot prints regular expressions for what no run of the class as it is shows the reasons of: tests that the suite does not
+// define for it, and those that cannot pass, which it often skips.
+func printCannot(class, matching string, all, defined []string, exceptions []Exception) error {
+	pattern, err := regexp.Compile(matching)
+	if err != nil {
+		return err
+	}
+	for _, name := range all {
+		if pattern.MatchString(name) && (!slices.Contains(defined, name) || exceptionFor(exceptions, class, name) != nil) {
+			fmt.Println("Driver: " + class + `\] ` + regexp.QuoteMeta(name) + "$")
+		}
+	}
+	return nil
 }

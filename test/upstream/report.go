@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -19,6 +21,8 @@ type spec struct {
 	LeafNodeType            string
 	State                   string
 	Failure                 struct{ Message string }
+	// CapturedGinkgoWriterOutput is the test's log. After a failure it has the events of the test's namespace.
+	CapturedGinkgoWriterOutput string
 }
 
 // readReport reads the specs of a file: tests, and what Ginkgo runs around them.
@@ -49,10 +53,22 @@ func testsOf(class string, specs []spec) []string {
 	return names
 }
 
-// statesOf are the states of the class's tests that were run, by name. It is an error if something around them failed: then they
-// do not say much.
-func statesOf(class string, specs []spec) (map[string]State, error) {
-	states := map[string]State{}
+// outcome is what came out of tests: their states by name, and what the suite said of those that failed or were skipped.
+type outcome struct {
+	states map[string]State
+	said   map[string]string
+}
+
+func (o *outcome) add(other outcome) {
+	maps.Copy(o.states, other.states)
+	maps.Copy(o.said, other.said)
+}
+
+// outcomeOf is what came out of the class's tests that were run. It is an error if something around them failed: then they do not
+// say much.
+func outcomeOf(class string, specs []spec) (outcome, error) {
+	o := outcome{states: map[string]State{}, said: map[string]string{}}
+	states := o.states
 	var errs []error
 	for _, s := range specs {
 		name, ok := s.test(class)
@@ -71,8 +87,33 @@ func statesOf(class string, specs []spec) (map[string]State, error) {
 		default: // failed, panicked, aborted, or timedout by a limit of the test's own
 			states[name] = Failed
 		}
+		if state := states[name]; ok && (state == Failed || state == Skipped) {
+			o.said[name] = s.said()
+		}
 	}
-	return states, errors.Join(errs...)
+	return o, errors.Join(errs...)
+}
+
+var (
+	space        = regexp.MustCompile(`\s+`)
+	eventPattern = regexp.MustCompile(`event for \S+ \{flex-provisioner[^}]*\} (\w+: .*)`)
+)
+
+// said is what the suite said of a failed or skipped test, in a line, and the provisioner's last event in the test's namespace.
+func (s *spec) said() string {
+	said := cut(space.ReplaceAllString(strings.TrimSpace(s.Failure.Message), " "))
+	if events := eventPattern.FindAllStringSubmatch(s.CapturedGinkgoWriterOutput, -1); len(events) > 0 {
+		said += "; event " + cut(strings.TrimSpace(events[len(events)-1][1]))
+	}
+	return said
+}
+
+func cut(text string) string {
+	const most = 300
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
 }
 
 // test is the spec's name if it is one of the class's tests: what comes after the driver.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 )
@@ -24,6 +25,9 @@ type Class struct {
 	Name string `json:"name"`
 	// Tests are all that the suite has for any driver, by name.
 	Tests map[string]State `json:"tests"`
+	// Said is what the suite said of the tests that failed or were skipped, and of those that are not defined for the class, when
+	// they ran as if it could do everything.
+	Said map[string]string `json:"said"`
 }
 
 // ReadResults reads the file; without one there are no results.
@@ -50,27 +54,49 @@ func (r *Results) write(file string) error {
 	return os.WriteFile(file, append(text, '\n'), 0o644)
 }
 
-// take puts what a run brought into the results: all are the tests that the suite has, defined those that it has for the class,
-// and states those that were run. What was not run keeps the state of an earlier run, unless the run is a whole one.
-func (r *Results) take(class string, all, defined []string, states map[string]State, whole bool) {
-	i := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Name == class })
-	if i < 0 {
-		r.Classes = append(r.Classes, Class{Name: class})
-		i = len(r.Classes) - 1
-	}
-	before := r.Classes[i].Tests
+// take puts what a run brought into the results: all are the tests that the suite has, and defined those that it has for the class.
+// What was not run keeps the state of an earlier run, unless the run is a whole one.
+func (r *Results) take(class string, all, defined []string, ran outcome, whole bool) {
+	c := r.class(class)
 	tests := map[string]State{}
 	for _, name := range all {
 		tests[name] = NotDefined
 	}
 	for _, name := range defined {
 		tests[name] = NotRun
-		if was := before[name]; !whole && was != "" && was != NotDefined {
+		if was := c.Tests[name]; !whole && was != "" && was != NotDefined {
 			tests[name] = was
 		}
 	}
-	for name, state := range states {
-		tests[name] = state
+	maps.Copy(tests, ran.states)
+	c.Tests = tests
+	c.say(ran)
+}
+
+// say keeps what was said of tests that are still there and did not pass. A test that is not defined and passed is told from one of
+// which nothing was said.
+func (c *Class) say(ran outcome) {
+	said := map[string]string{}
+	for name, state := range c.Tests {
+		switch {
+		case state == Passed || state == NotRun:
+		case ran.states[name] == Passed:
+			said[name] = string(Passed)
+		case ran.states[name] != "":
+			said[name] = ran.said[name]
+		case c.Said[name] != "":
+			said[name] = c.Said[name]
+		}
 	}
-	r.Classes[i].Tests = tests
+	c.Said = said
+}
+
+// class is the class's place in the results.
+func (r *Results) class(name string) *Class {
+	i := slices.IndexFunc(r.Classes, func(c Class) bool { return c.Name == name })
+	if i < 0 {
+		r.Classes = append(r.Classes, Class{Name: name})
+		i = len(r.Classes) - 1
+	}
+	return &r.Classes[i]
 }

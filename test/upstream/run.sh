@@ -3,7 +3,10 @@
 # from the environment:
 #   ONLY=nfs-subdir   one class, or several with spaces between; the default is all of drivers/
 #   FOCUS=REGEXP      of each class only the tests whose names match; the others keep their results
-#   PROCS=2           how many tests run at a time
+#   PART=ordinary     or disruptive: these tests alone
+#   CLAIM=1           only the tests that cannot pass, as if the classes could do everything: what the suite says of them is kept,
+#                     and held against cannot.yaml
+#   PROCS=2           how many tests run at a time; of disruptive ones, one of each class
 #   TIMEOUT=4h        how long the tests of a class may take, twice: the disruptive ones are run after the others
 # Everything is put back at the end: taints of spare nodes, the installation, the namespace's labels.
 set -euo pipefail
@@ -14,6 +17,8 @@ CLASSES=${ONLY:-nfs-subdir hostpath cinder-iscsi}
 PROCS=${PROCS:-2}
 TIMEOUT=${TIMEOUT:-4h}
 FOCUS=${FOCUS:-}
+PART=${PART:-}
+CLAIM=${CLAIM:-}
 SSH_PORT=16422
 SPARE=flex-provisioner.io/spare
 
@@ -25,8 +30,9 @@ wanted() { case " $CLASSES " in *" $1 "*) ;; *) return 1 ;; esac; }
 check() {
 	local c
 	[ -e "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
+	case $PART in '' | ordinary | disruptive) ;; *) die "PART=$PART: must be ordinary or disruptive" ;; esac
 	for c in $CLASSES; do
-		[[ -e $HERE/drivers/$c.yaml && $c != everything ]] || die "ONLY=$ONLY: must be of nfs-subdir, hostpath and cinder-iscsi"
+		[[ -e examples/$c && -e $HERE/drivers/$c.yaml ]] || die "ONLY=$ONLY: must be of nfs-subdir, hostpath and cinder-iscsi"
 	done
 }
 
@@ -143,29 +149,86 @@ list() {
 		> "$3.log" 2>&1 || die "could not list the tests: see $3.log"
 }
 
-# run CLASS REPORT PROCS GINKGO-OPTION...: tests that fail are in the report, and no error here.
+# run DRIVER REPORT PROCS GINKGO-OPTION...: tests that fail are in the report, and no error here.
 run() {
-	local class=$1 report=$2 procs=$3
+	local driver=$1 report=$2 procs=$3
 	shift 3
 	rm -f "$report"
 	"$BIN/ginkgo" run --procs="$procs" --no-color -v --timeout="$TIMEOUT" --output-dir="$(dirname "$report")" --json-report="$(basename "$report")" "$@" \
-		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -node-schedulable-timeout=1m -storage.testdriver="$PWD/$HERE/drivers/$class.yaml" \
+		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -node-schedulable-timeout=1m -storage.testdriver="$driver" \
 		> "${report%.json}.log" 2>&1 || true
 	[ -s "$report" ] || die "the tests did not run: see ${report%.json}.log"
 }
 
-class() {
-	local class=$1 dir=$OUT/$1 options=()
+# lists says what tests there are for a class.
+lists() {
+	local class=$1 dir=$OUT/$1
 	mkdir -p "$dir"
-	sed "s/NAME/$class/" "$HERE/drivers/everything.yaml" > "$dir/everything.yaml"
+	rm -f "$dir"/{ran,block,disruptive,claim}.json
+	sed "s/NAME/$class/; s/: everything$/: upstream-$class/" "$HERE/drivers/everything.yaml" > "$dir/everything.yaml"
 	list "$class" "$dir/everything.yaml" "$dir/all.json"
-	list "$class" "$HERE/drivers/$class.yaml" "$dir/defined.json"
+	list "$class" "$PWD/$HERE/drivers/$class.yaml" "$dir/defined.json"
+}
+
+# ordinary runs what stops no kubelet. Raw devices may be able to do what file systems are not: then they have a file of their own.
+ordinary() {
+	local class=$1 dir=$OUT/$1 files=$PWD/$HERE/drivers focus="Driver: $1\\] .*$FOCUS" skip=()
 	say "tests $class: log in $dir"
-	run "$class" "$dir/ran.json" "$PROCS" --focus="Driver: $class\\] .*$FOCUS" --skip='\[Disruptive\]'
-	run "$class" "$dir/disruptive.json" 1 --focus="Driver: $class\\] .*\\[Disruptive\\].*$FOCUS" --focus="Driver: $class\\] .*$FOCUS.*\\[Disruptive\\]"
-	[ -n "$FOCUS" ] || options=(-whole)
-	go run "./$HERE" -class "$class" -all "$dir/all.json" -defined "$dir/defined.json" -commit "$(git rev-parse --short=12 HEAD)" "${options[@]}" \
-		"$dir/ran.json" "$dir/disruptive.json"
+	if [ -e "$files/$class-block.yaml" ]; then
+		skip=(--skip='block volmode')
+		run "$files/$class-block.yaml" "$dir/block.json" "$PROCS" --focus="$focus" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]'
+	fi
+	run "$files/$class.yaml" "$dir/ran.json" "$PROCS" --focus="$focus" --skip='\[Disruptive\]' "${skip[@]}"
+}
+
+# disruptive tests all classes at the same time, each on a node of its own: what is stopped there disturbs none of the others.
+disruptive() {
+	local c nodes tests=()
+	read -ra nodes <<< "$(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}')"
+	for c in $CLASSES; do
+		say "tests $c on ${nodes[${#tests[@]}]}: log in $OUT/$c"
+		sed "\$a ClientNodeName: ${nodes[${#tests[@]}]}" "$HERE/drivers/$c.yaml" > "$OUT/$c/disruptive.yaml"
+		run "$OUT/$c/disruptive.yaml" "$OUT/$c/disruptive.json" 1 \
+			--focus="Driver: $c\\] .*\\[Disruptive\\].*$FOCUS" --focus="Driver: $c\\] .*$FOCUS.*\\[Disruptive\\]" &
+		tests+=($!)
+	done
+	wait "${tests[@]}"
+}
+
+# claim runs what cannot pass as if the class could do everything. Much of that waits for what never comes, and so waits less.
+claim() {
+	local dir=$OUT/$1 focus
+	judge "$1" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/' > "$dir/cannot"
+	mapfile -t focus < "$dir/cannot"
+	[ ${#focus[@]} -gt 0 ] || die "no test of $1 that cannot pass matches FOCUS=$FOCUS"
+	say "tests $1 as if it could do everything: log in $dir"
+	run "$dir/everything.yaml" "$dir/claim.json" "$PROCS" "${focus[@]}"
+}
+
+# judge CLASS OPTION...
+judge() {
+	local class=$1
+	shift
+	go run "./$HERE" -class "$class" -all "$OUT/$class/all.json" -defined "$OUT/$class/defined.json" "$@"
+}
+
+verdict() {
+	local options=() ran=("$OUT/$1"/{ran,block,disruptive,claim}.json) i
+	for i in "${!ran[@]}"; do [ -e "${ran[i]}" ] || unset "ran[i]"; done
+	[ -n "$FOCUS$PART$CLAIM" ] || options=(-whole)
+	[ -z "$CLAIM" ] || options=(-claim)
+	judge "$1" -commit "$(git rev-parse --short=12 HEAD)" "${options[@]}" "${ran[@]}"
+}
+
+tests() {
+	local c
+	for c in $CLASSES; do lists "$c"; done
+	if [ -n "$CLAIM" ]; then
+		for c in $CLASSES; do claim "$c"; done
+		return
+	fi
+	[ "$PART" = disruptive ] || for c in $CLASSES; do ordinary "$c"; done
+	[ "$PART" = ordinary ] || disruptive
 }
 
 main() {
@@ -180,7 +243,8 @@ main() {
 	all_nodes
 	crictl
 	nodes_by_ssh
-	for c in $CLASSES; do class "$c" || bad+=("$c"); done
+	tests
+	for c in $CLASSES; do verdict "$c" || bad+=("$c"); done
 	put_back
 	[ ${#bad[@]} = 0 ] || die "not as it should be: ${bad[*]}"
 }

@@ -37,17 +37,21 @@ func printTables(w io.Writer, r Results, exceptions []Exception) {
 	fmt.Fprint(w, "\n\n")
 	head("Cannot pass: tests whose names match")
 	fmt.Fprintf(w, " Why |\n%s---|\n", rule)
-	for _, e := range exceptions {
+	for i := range exceptions {
+		e := &exceptions[i]
 		row("`"+strings.ReplaceAll(e.Tests, "|", "\\|")+"`", func(c Class) int {
 			return c.count(func(name string, state State) bool {
 				if state == NotRun {
 					return false
 				}
-				used := exceptionFor(exceptions, c.Name, name)
-				return used != nil && used.Tests == e.Tests && used.Reason == e.Reason
+				return exceptionFor(exceptions, c.Name, name) == e
 			})
 		})
-		fmt.Fprintf(w, " %s |\n", e.Reason)
+		why := e.Reason
+		if classes := e.unseen(r, exceptions); len(classes) > 0 {
+			why += "; not seen in a run yet: " + strings.Join(classes, ", ")
+		}
+		fmt.Fprintf(w, " %s |\n", why)
 	}
 	row("**all**", func(c Class) int {
 		return c.count(func(_ string, state State) bool { return state != Passed && state != NotRun })

@@ -31,10 +31,12 @@ type Exception struct {
 	Tests string `json:"tests"`
 	// Classes are the classes for which it holds; without them it holds for all.
 	Classes []string `json:"classes,omitempty"`
+	// Says is a regular expression for what the suite says of each of these tests, by which another failure is told from theirs.
+	Says string `json:"says"`
 	// Reason is a sentence, without its full stop.
 	Reason string `json:"reason"`
 
-	pattern *regexp.Regexp
+	pattern, says *regexp.Regexp
 }
 
 // ReadExceptions reads cannot.yaml.
@@ -52,8 +54,11 @@ func ReadExceptions(file string) ([]Exception, error) {
 		if e.pattern, err = regexp.Compile(e.Tests); err != nil {
 			return nil, fmt.Errorf("%s: tests: %w", file, err)
 		}
-		if e.Tests == "" || e.Reason == "" {
-			return nil, fmt.Errorf("%s: exception %d has no tests or no reason: write both", file, i+1)
+		if e.says, err = regexp.Compile(e.Says); err != nil {
+			return nil, fmt.Errorf("%s: says: %w", file, err)
+		}
+		if e.Tests == "" || e.Says == "" || e.Reason == "" {
+			return nil, fmt.Errorf("%s: exception %d lacks tests, says or reason: write all three", file, i+1)
 		}
 	}
 	return all, nil
@@ -70,30 +75,52 @@ func exceptionFor(all []Exception, class, test string) *Exception {
 	return nil
 }
 
-// verdict says what is wrong with a class's results, a line each: tests that did not pass and have no exception, and those that
-// passed although they have one.
-func verdict(class string, states map[string]State, exceptions []Exception) []string {
+// verdict says what is wrong with a class's results, a line each: tests that did not pass and have no exception, those that did not
+// pass for another reason than their exception's, and those that passed although they have one.
+func verdict(class string, ran outcome, exceptions []Exception) []string {
 	var wrong []string
-	for _, test := range slices.Sorted(maps.Keys(states)) {
+	for _, test := range slices.Sorted(maps.Keys(ran.states)) {
 		e := exceptionFor(exceptions, class, test)
-		switch state := states[test]; {
+		said := ran.said[test]
+		switch state := ran.states[test]; {
 		case state == Passed && e != nil:
 			wrong = append(wrong, fmt.Sprintf("%s: passed, but cannot.yaml says that it cannot (%s): %s", class, e.Reason, test))
-		case state != Passed && e == nil:
-			wrong = append(wrong, fmt.Sprintf("%s: %s: %s", class, state, test))
+		case state == Passed:
+		case e == nil:
+			wrong = append(wrong, fmt.Sprintf("%s: %s: %s: %s", class, state, test, said))
+		case said != "" && !e.says.MatchString(said):
+			wrong = append(wrong, fmt.Sprintf("%s: %s, but not as cannot.yaml says (%s): %s: %s", class, state, e.Says, test, said))
 		}
 	}
 	return wrong
 }
 
+// unseen are the classes for which an exception stands for tests, and the suite was never seen to say anything of those.
+func (e *Exception) unseen(results Results, exceptions []Exception) []string {
+	var classes []string
+	for _, c := range results.Classes {
+		stands, seen := false, false
+		for test, state := range c.Tests {
+			if state != Passed && state != NotRun && exceptionFor(exceptions, c.Name, test) == e {
+				stands, seen = true, seen || c.Said[test] != ""
+			}
+		}
+		if stands && !seen {
+			classes = append(classes, c.Name)
+		}
+	}
+	return classes
+}
+
 // unused are the exceptions that no test needs, of those for classes that have results.
 func unused(results Results, exceptions []Exception) []string {
 	var out []string
-	for _, e := range exceptions {
+	for i := range exceptions {
+		e := &exceptions[i]
 		tested := func(c Class) bool { return len(e.Classes) == 0 || slices.Contains(e.Classes, c.Name) }
 		if slices.ContainsFunc(results.Classes, tested) && !slices.ContainsFunc(results.Classes, func(c Class) bool {
 			for test := range c.Tests {
-				if used := exceptionFor(exceptions, c.Name, test); used != nil && used.Tests == e.Tests && used.Reason == e.Reason {
+				if exceptionFor(exceptions, c.Name, test) == e {
 					return true
 				}
 			}

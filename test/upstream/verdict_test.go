@@ -10,8 +10,10 @@ import (
 
 const exceptionsText = `
 - tests: snapshottable
+  says: no snapshots
   reason: there are no snapshots
 - tests: ^b
+  says: ^no b$
   classes: [disks]
   reason: disks have no b
 `
@@ -33,25 +35,47 @@ func TestVerdict(t *testing.T) {
 	for name, row := range map[string]struct {
 		class, test string
 		state       State
+		said        string
 		want        string
 	}{
-		"passed":                     {"disks", "a", Passed, ""},
-		"failed":                     {"disks", "a", Failed, "disks: failed: a"},
-		"skipped":                    {"disks", "a", Skipped, "disks: skipped: a"},
-		"left out":                   {"disks", "a", NotDefined, "disks: not defined: a"},
-		"forgotten":                  {"disks", "a", NotRun, "disks: not run: a"},
-		"cannot, and failed":         {"disks", "x snapshottable", Failed, ""},
-		"cannot, and not defined":    {"disks", "x snapshottable", NotDefined, ""},
-		"cannot, and passed":         {"disks", "b", Passed, "disks: passed, but cannot.yaml says that it cannot (disks have no b): b"},
-		"another class cannot":       {"files", "b", Failed, "files: failed: b"},
-		"another class's that fails": {"disks", "b", Failed, ""},
+		"passed":                       {"disks", "a", Passed, "", ""},
+		"failed":                       {"disks", "a", Failed, "no", "disks: failed: a: no"},
+		"skipped":                      {"disks", "a", Skipped, "never", "disks: skipped: a: never"},
+		"left out":                     {"disks", "a", NotDefined, "", "disks: not defined: a: "},
+		"forgotten":                    {"disks", "a", NotRun, "", "disks: not run: a: "},
+		"cannot, and failed":           {"disks", "x snapshottable", Failed, "there are no snapshots", ""},
+		"cannot, and was not heard":    {"disks", "x snapshottable", Failed, "", ""},
+		"cannot, and not defined":      {"disks", "x snapshottable", NotDefined, "", ""},
+		"cannot, and tried":            {"disks", "x snapshottable", NotDefined, "no snapshots", ""},
+		"cannot, and tried and passed": {"disks", "x snapshottable", NotDefined, "passed", "disks: not defined, but not as cannot.yaml says (no snapshots): x snapshottable: passed"},
+		"cannot, and passed":           {"disks", "b", Passed, "", "disks: passed, but cannot.yaml says that it cannot (disks have no b): b"},
+		"cannot, for another reason":   {"disks", "b", Skipped, "no node", "disks: skipped, but not as cannot.yaml says (^no b$): b: no node"},
+		"another class cannot":         {"files", "b", Failed, "no b", "files: failed: b: no b"},
+		"another class's that fails":   {"disks", "b", Failed, "no b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := strings.Join(verdict(row.class, map[string]State{row.test: row.state}, exceptions(t)), "\n")
+			ran := outcome{states: map[string]State{row.test: row.state}, said: map[string]string{row.test: row.said}}
+			got := strings.Join(verdict(row.class, ran, exceptions(t)), "\n")
 			if got != row.want {
 				t.Errorf("got %q, want %q", got, row.want)
 			}
 		})
+	}
+}
+
+// TestUnseen: what the suite said of one test of an exception is enough, for each class.
+func TestUnseen(t *testing.T) {
+	tests := map[string]State{"x snapshottable": NotDefined, "y snapshottable": Skipped, "b": NotRun}
+	r := Results{Classes: []Class{
+		{Name: "disks", Tests: tests, Said: map[string]string{"y snapshottable": "no snapshots"}},
+		{Name: "files", Tests: tests},
+	}}
+	all := exceptions(t)
+	if got, want := all[0].unseen(r, all), []string{"files"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := all[1].unseen(r, all); got != nil {
+		t.Errorf("of tests that were not run: %q", got)
 	}
 }
 
@@ -69,21 +93,48 @@ func TestUnused(t *testing.T) {
 
 // TestTake: a run with a focus leaves the results of other tests, a whole one does not.
 func TestTake(t *testing.T) {
-	before := map[string]State{"a": Passed, "b": Failed, "gone": Passed, "c": NotDefined, "now": NotDefined}
-	all, defined, ran := []string{"a", "b", "c", "now"}, []string{"a", "b", "now"}, map[string]State{"b": Passed}
-	for whole, want := range map[bool]map[string]State{
-		false: {"a": Passed, "b": Passed, "c": NotDefined, "now": NotRun},
-		true:  {"a": NotRun, "b": Passed, "c": NotDefined, "now": NotRun},
+	before := Class{
+		Name:  "disks",
+		Tests: map[string]State{"a": Failed, "b": Failed, "gone": Failed, "c": NotDefined, "now": NotDefined},
+		Said:  map[string]string{"a": "of a", "b": "of b", "gone": "of gone", "c": "of c"},
+	}
+	all, defined := []string{"a", "b", "c", "now"}, []string{"a", "b", "now"}
+	ran := outcome{states: map[string]State{"b": Skipped}, said: map[string]string{"b": "never"}}
+	for whole, want := range map[bool]Class{
+		false: {
+			Name:  "disks",
+			Tests: map[string]State{"a": Failed, "b": Skipped, "c": NotDefined, "now": NotRun},
+			Said:  map[string]string{"a": "of a", "b": "never", "c": "of c"},
+		},
+		true: {
+			Name:  "disks",
+			Tests: map[string]State{"a": NotRun, "b": Skipped, "c": NotDefined, "now": NotRun},
+			Said:  map[string]string{"b": "never", "c": "of c"},
+		},
 	} {
-		r := Results{Classes: []Class{{Name: "disks", Tests: before}}}
+		r := Results{Classes: []Class{before}}
 		r.take("disks", all, defined, ran, whole)
-		if got := r.of("disks").Tests; !reflect.DeepEqual(got, want) {
+		if got := *r.class("disks"); !reflect.DeepEqual(got, want) {
 			t.Errorf("whole %v: got %v, want %v", whole, got, want)
 		}
 	}
 }
 
-func TestStatesOf(t *testing.T) {
+// TestSay: a run as if the class could do everything changes no result, and says nothing of tests that passed without it.
+func TestSay(t *testing.T) {
+	tests := map[string]State{"a": Passed, "b": NotDefined, "c": NotDefined, "d": Skipped}
+	c := Class{Tests: tests, Said: map[string]string{"d": "of d"}}
+	c.say(outcome{
+		states: map[string]State{"a": Failed, "b": Failed, "c": Passed},
+		said:   map[string]string{"a": "of a", "b": "of b"},
+	})
+	want := Class{Tests: tests, Said: map[string]string{"b": "of b", "c": "passed", "d": "of d"}}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got %v, want %v", c, want)
+	}
+}
+
+func TestOutcomeOf(t *testing.T) {
 	it := func(name, state, message string) spec {
 		s := spec{ContainerHierarchyTexts: []string{"External Storage [Driver: disks]", "[Testpattern: x]"}, LeafNodeText: name, LeafNodeType: "It", State: state}
 		s.Failure.Message = message
@@ -101,17 +152,24 @@ func TestStatesOf(t *testing.T) {
 		{ContainerHierarchyTexts: []string{"other"}, LeafNodeText: "test", LeafNodeType: "It", State: "failed"},
 		{LeafNodeType: "SynchronizedBeforeSuite", State: "passed"},
 	}
-	want := map[string]State{}
+	specs[1].CapturedGinkgoWriterOutput = "At 1 - event for c: {flex-provisioner } Provisioning: began\nAt 2 - event for c: {flex-provisioner } ProvisioningFailed: no room\n" +
+		"At 3 - event for c: {kubelet node1} Pulled: image\n"
+	want := outcome{states: map[string]State{}, said: map[string]string{
+		"[Testpattern: x] fails":          "no; event ProvisioningFailed: no room",
+		"[Testpattern: x] panics":         "no",
+		"[Testpattern: x] takes too long": "no",
+		"[Testpattern: x] cannot":         "the driver does not",
+	}}
 	for name, state := range map[string]State{"passes": Passed, "fails": Failed, "panics": Failed, "takes too long": Failed, "is interrupted": NotRun, "is cut off": NotRun, "cannot": Skipped} {
-		want["[Testpattern: x] "+name] = state
+		want.states["[Testpattern: x] "+name] = state
 	}
-	got, err := statesOf("disks", specs)
+	got, err := outcomeOf("disks", specs)
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	before := spec{LeafNodeType: "SynchronizedBeforeSuite", State: "failed"}
 	before.Failure.Message = "no node is ready"
-	if _, err := statesOf("disks", append(specs, before)); err == nil || err.Error() != "SynchronizedBeforeSuite failed: no node is ready" {
+	if _, err := outcomeOf("disks", append(specs, before)); err == nil || err.Error() != "SynchronizedBeforeSuite failed: no node is ready" {
 		t.Errorf("of a suite that did not begin: %v", err)
 	}
 }

@@ -28,11 +28,11 @@ type entry struct {
 // same age.
 func buildLayer(recipe *Recipe) ([]byte, error) {
 	entries := map[string]entry{}
-	if err := addPackages(entries, recipe.Packages); err != nil {
+	if err := addPackages(entries, recipe.Packages, recipe.arch); err != nil {
 		return nil, err
 	}
 	for _, f := range recipe.Files {
-		if err := addFile(entries, f); err != nil {
+		if err := addFile(entries, f, recipe.arch); err != nil {
 			return nil, fmt.Errorf("file %s: %w", f.Path, err)
 		}
 	}
@@ -64,7 +64,7 @@ func buildLayer(recipe *Recipe) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func addFile(entries map[string]entry, f File) error {
+func addFile(entries map[string]entry, f File, arch string) error {
 	e := entry{header: tar.Header{Typeflag: tar.TypeReg}}
 	byDefault := int64(0o644)
 	switch {
@@ -73,7 +73,7 @@ func addFile(entries map[string]entry, f File) error {
 	case f.Link != "":
 		e.header.Typeflag, e.header.Linkname, byDefault = tar.TypeSymlink, f.Link, 0o777
 	case f.From != "":
-		data, executable, err := readSource(f.From)
+		data, executable, err := readSource(f.source(), arch)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func addParents(entries map[string]entry) {
 }
 
 // readSource returns a file's content and whether it is a program.
-func readSource(file string) (data []byte, executable bool, err error) {
+func readSource(file, arch string) (data []byte, executable bool, err error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, false, fmt.Errorf("from: %w", err)
@@ -131,18 +131,21 @@ func readSource(file string) (data []byte, executable bool, err error) {
 	if data, err = os.ReadFile(file); err != nil {
 		return nil, false, fmt.Errorf("from: %w", err)
 	}
-	if err := checkStatic(data); err != nil {
+	if err := checkProgram(data, arch); err != nil {
 		return nil, false, fmt.Errorf("from: %s: %w", file, err)
 	}
 	return data, info.Mode()&0o111 != 0, nil
 }
 
-// checkStatic refuses a program that asks for a loader, because the image has none and the kernel would only say that
-// the file does not exist.
-func checkStatic(data []byte) error {
+// checkProgram refuses a program for another architecture, and one that asks for a loader, because the image has none and
+// the kernel would only say that the file does not exist.
+func checkProgram(data []byte, arch string) error {
 	program, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil {
 		return nil // not a program in machine code
+	}
+	if err := checkMachine(program, arch); err != nil {
+		return err
 	}
 	for _, part := range program.Progs {
 		if part.Type == elf.PT_INTERP {

@@ -4,6 +4,11 @@
 //	mkimage build -o bin/images/shell.tar images/shell/image.yaml
 //	mkimage push bin/images/shell.tar registry.example/flex-provisioner/shell:v1
 //
+// Archives of several architectures are pushed as one index:
+//
+//	mkimage build -arch arm64 -o arm64/shell.tar images/shell/image.yaml
+//	mkimage push amd64/shell.tar arm64/shell.tar registry.example/flex-provisioner/shell:v1
+//
 // For machines without a registry it can be one, which forgets everything when it ends:
 //
 //	mkimage serve -listen 127.0.0.1:5000
@@ -24,7 +29,9 @@ import (
 const usage = `usage:
   mkimage build -o ARCHIVE [-arch ARCH] RECIPE    make a docker-archive that containerd and docker load,
                                                   its digest and the list of its components
-  mkimage push [-insecure] ARCHIVE REFERENCE      copy an archive's image to a registry, with docker's credentials
+  mkimage push [-insecure] ARCHIVE... REFERENCE   copy an archive's image to a registry, with docker's credentials;
+                                                  of several architectures, as one index
+  mkimage digest ARCHIVE...                       the digest that they have there
   mkimage serve -listen ADDRESS [-credentials FILE]
                                                   be a registry, in memory; FILE holds the name:password that it demands`
 
@@ -46,6 +53,8 @@ func run(ctx context.Context, args []string) error {
 		return runBuild(args[1:])
 	case "push":
 		return runPush(ctx, args[1:])
+	case "digest":
+		return runDigest(args[1:])
 	case "serve":
 		return runServe(ctx, args[1:])
 	}
@@ -65,6 +74,9 @@ func runBuild(args []string) error {
 	recipe, err := LoadRecipe(flags.Arg(0))
 	if err != nil {
 		return err
+	}
+	if err := recipe.toArch(*arch); err != nil {
+		return fmt.Errorf("build %s: %w", flags.Arg(0), err)
 	}
 	image, err := BuildImage(recipe, *arch)
 	if err != nil {
@@ -97,14 +109,27 @@ func runPush(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 2 {
+	last := flags.NArg() - 1
+	if last < 1 {
 		return errors.New(usage)
 	}
-	pushed, err := Push(ctx, flags.Arg(0), flags.Arg(1), *insecure)
+	pushed, err := Push(ctx, flags.Args()[:last], flags.Arg(last), *insecure)
 	if err != nil {
 		return err
 	}
 	fmt.Println(pushed)
+	return nil
+}
+
+func runDigest(args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	digest, err := Digest(args...)
+	if err != nil {
+		return err
+	}
+	fmt.Println(digest)
 	return nil
 }
 

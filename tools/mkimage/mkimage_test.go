@@ -175,7 +175,7 @@ func TestPush(t *testing.T) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer server.Close()
 	reference := strings.TrimPrefix(server.URL, "http://") + "/flex-provisioner/top:v1"
-	pushed, err := Push(t.Context(), archive, reference, true)
+	pushed, err := Push(t.Context(), []string{archive}, reference, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestRefusesDynamicPrograms(t *testing.T) {
 		t.Skip("no /bin/ls to look at")
 	}
 	want := "is dynamically linked and the image has no libraries: build it with CGO_ENABLED=0 or take a static one"
-	if err := checkStatic(program); err == nil || err.Error() != want {
+	if err := checkProgram(program, ""); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }

@@ -15,8 +15,8 @@ import (
 
 // addPackages puts the files of Debian packages into the layer, as this machine's apt would get them, and nothing of what
 // installing them would do besides. They are fetched once and kept in the user's cache.
-func addPackages(entries map[string]entry, packages []string) error {
-	files, err := fetchPackages(packages)
+func addPackages(entries map[string]entry, packages []string, arch string) error {
+	files, err := fetchPackages(packages, arch)
 	if err != nil {
 		return fmt.Errorf("fetch packages %s: %w", strings.Join(packages, ", "), err)
 	}
@@ -35,8 +35,8 @@ func addPackages(entries map[string]entry, packages []string) error {
 	return nil
 }
 
-// fetchPackages returns the archives of the packages.
-func fetchPackages(packages []string) ([]string, error) {
+// fetchPackages returns the archives of the packages for an architecture; empty is this machine's.
+func fetchPackages(packages []string, arch string) ([]string, error) {
 	if len(packages) == 0 {
 		return nil, nil
 	}
@@ -48,12 +48,16 @@ func fetchPackages(packages []string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	known, err := locate(dir, packages)
+	options, err := aptOptions(dir, arch)
+	if err != nil {
+		return nil, err
+	}
+	known, err := locate(dir, options, packages)
 	if err != nil { // apt may never have been told what there is
-		if _, updateErr := commandOutput("", "apt-get", "-qq", "update"); updateErr != nil {
+		if _, updateErr := aptGet("", options, "update"); updateErr != nil {
 			return nil, errors.Join(err, updateErr)
 		}
-		if known, err = locate(dir, packages); err != nil {
+		if known, err = locate(dir, options, packages); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +65,7 @@ func fetchPackages(packages []string) ([]string, error) {
 		if _, err := os.Stat(known[i]); err == nil {
 			continue
 		}
-		if _, err := commandOutput(dir, "apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download", pkg); err != nil {
+		if _, err := aptGet(dir, options, "-o", "APT::Sandbox::User=root", "download", pkg); err != nil {
 			return nil, err
 		}
 	}
@@ -69,9 +73,9 @@ func fetchPackages(packages []string) ([]string, error) {
 }
 
 // locate says where in dir the archive of each package lies, or will lie once apt has downloaded it.
-func locate(dir string, packages []string) ([]string, error) {
+func locate(dir string, options, packages []string) ([]string, error) {
 	// One question for all of them, since apt reads its lists anew for each.
-	out, err := commandOutput("", "apt-get", append([]string{"download", "--print-uris"}, packages...)...)
+	out, err := aptGet("", options, append([]string{"download", "--print-uris"}, packages...)...)
 	if err != nil {
 		return nil, err
 	}

@@ -39,6 +39,9 @@ type Recipe struct {
 	Licences []string `json:"licences,omitempty"`
 	// Files lie in the image in order of their paths; a later one replaces an earlier one of the same path.
 	Files []File `json:"files,omitempty"`
+
+	// arch is what the image is for; empty is this machine's.
+	arch string
 }
 
 // File is one thing in an image. Exactly one of From, Text, Link and Dir says what.
@@ -56,6 +59,17 @@ type File struct {
 	Mode string `json:"mode,omitempty"`
 	// Applets adds a link to this file for each name that From prints with --list, as busybox does, in the same folder.
 	Applets bool `json:"applets,omitempty"`
+
+	// foreign is From as another architecture has it.
+	foreign string
+}
+
+// source is where the file's content lies.
+func (f *File) source() string {
+	if f.foreign != "" {
+		return f.foreign
+	}
+	return f.From
 }
 
 // LoadRecipe reads a recipe with all that it starts from, and checks it.

@@ -20,11 +20,11 @@ import (
 func SBOM(recipe *Recipe) ([]byte, error) {
 	components := map[string]cdx.Component{}
 	for _, f := range recipe.Files {
-		if err := addComponents(components, f); err != nil {
+		if err := addComponents(components, f, recipe.arch); err != nil {
 			return nil, fmt.Errorf("list components of %s: %w", f.Path, err)
 		}
 	}
-	if err := addArchives(components, recipe.Packages); err != nil {
+	if err := addArchives(components, recipe.Packages, recipe.arch); err != nil {
 		return nil, fmt.Errorf("list components of packages: %w", err)
 	}
 	list := make([]cdx.Component, 0, len(components))
@@ -42,7 +42,7 @@ func SBOM(recipe *Recipe) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-func addComponents(components map[string]cdx.Component, f File) error {
+func addComponents(components map[string]cdx.Component, f File, arch string) error {
 	add := func(c cdx.Component) { components[c.BOMRef] = c }
 	data := []byte(f.Text)
 	switch {
@@ -52,6 +52,9 @@ func addComponents(components map[string]cdx.Component, f File) error {
 			return nil
 		}
 		if c, ok := debianPackage(f.From); ok {
+			if f.foreign != "" {
+				c = debian(c.Name, c.Version, arch)
+			}
 			add(c)
 			return nil
 		}
@@ -114,8 +117,8 @@ func ownerOf(file string) (string, bool) {
 }
 
 // addArchives adds the packages of a recipe by what their archives say.
-func addArchives(components map[string]cdx.Component, packages []string) error {
-	files, err := fetchPackages(packages)
+func addArchives(components map[string]cdx.Component, packages []string, arch string) error {
+	files, err := fetchPackages(packages, arch)
 	if err != nil {
 		return err
 	}

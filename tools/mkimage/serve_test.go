@@ -70,14 +70,14 @@ func TestPushWithCredentials(t *testing.T) {
 	}
 	t.Setenv("DOCKER_CONFIG", dir)
 	reference := address + "/closed/top:v1"
-	if _, err := Push(t.Context(), archive, reference, true); err == nil || !strings.Contains(err.Error(), "401") {
+	if _, err := Push(t.Context(), []string{archive}, reference, true); err == nil || !strings.Contains(err.Error(), "401") {
 		t.Errorf("a push without credentials: %v, want 401", err)
 	}
 	config := `{"auths": {"` + address + `": {"username": "tom", "password": "secret"}}}`
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Push(t.Context(), archive, reference, true); err != nil {
+	if _, err := Push(t.Context(), []string{archive}, reference, true); err != nil {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/quantity"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+)
+
+// object is one of the API, or a part of one, as JSON has it. Kubernetes' types would double the size of the program.
+type object = map[string]any
+
+// beside is what is read of the volume.yaml beside the request. The dispatcher wrote it.
+type beside struct {
+	APIVersion string
+	Kind       string
+	Metadata   struct {
+		Name        string            `json:"name"`
+		Labels      map[string]string `json:"labels,omitempty"`
+		Annotations map[string]string `json:"annotations,omitempty"`
+		Finalizers  []string          `json:"finalizers,omitempty"`
+	}
+	Spec object
+}
+
+// loadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete or expand the
+// volume, or nil for an undo. One that belongs to another claim or volume is an error.
+func loadVolume(root string, request contract.Request) (*beside, error) {
+	file := filepath.Join(root, contract.VolumeFile)
+	data, err := os.ReadFile(file)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read volume: %w", err)
+	}
+	if len(data) == 0 {
+		if request.Operation == contract.Delete {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("read volume: %s is missing or empty; is this a provisioner pod?", file)
+	}
+	volume := &beside{}
+	if data, err = yaml.YAMLToJSON(data); err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(data))
+		decoder.UseNumber()
+		err = decoder.Decode(volume)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read volume %s: %w", file, err)
+	}
+	if volume.Metadata.Name != request.VolumeName {
+		return nil, fmt.Errorf("read volume %s: metadata.name is %q, but the request is for %q", file, volume.Metadata.Name, request.VolumeName)
+	}
+	if claim, _ := volume.Spec["claimRef"].(object); request.Operation == contract.Provision && claim["uid"] != request.Claim.UID {
+		return nil, fmt.Errorf("read volume %s: spec.claimRef.uid is not %q, the claim of the request", file, request.Claim.UID)
+	}
+	return volume, nil
+}
+
+// filling is what the script says of the volume.
+type filling struct {
+	// sources are volume sources by their names; there should be one.
+	sources      object
+	capacity     resource.Quantity
+	nodeAffinity object
+	mountOptions []string
+	annotations  map[string]string
+}
+
+// newVolume fills the skeleton in. Its name, claim, class, annotations and finalizers are left alone; the capacity can only grow.
+// fsType is the class's, for a source that has a file system and names none.
+func newVolume(s *beside, f filling, fsType string) (object, error) {
+	requested, err := requestedOf(s)
+	if err != nil {
+		return nil, err
+	}
+	err = bare.Filling{Has: sourcesOf(s.Spec), Sources: slices.Sorted(maps.Keys(f.sources)), Requested: requested, Capacity: f.capacity,
+		MountOptions: f.mountOptions, Annotations: f.annotations}.Check()
+	if err != nil {
+		return nil, err
+	}
+	spec, metadata := maps.Clone(s.Spec), s.Metadata
+	for name, fields := range f.sources {
+		spec[name] = fields
+		if fields, ok := fields.(object); ok && fsType != "" && slices.Contains(formatted, name) && (fields["fsType"] == nil || fields["fsType"] == "") {
+			fields["fsType"] = fsType
+		}
+	}
+	if !f.capacity.IsZero() {
+		spec["capacity"] = object{"storage": f.capacity.String()}
+	}
+	if f.nodeAffinity != nil {
+		spec["nodeAffinity"] = f.nodeAffinity
+	}
+	if options, _ := spec["mountOptions"].([]any); len(f.mountOptions) > 0 {
+		options = slices.Clone(options)
+		for _, option := range f.mountOptions {
+			if !slices.Contains(options, any(option)) {
+				options = append(options, option)
+			}
+		}
+		spec["mountOptions"] = options
+	}
+	metadata.Annotations = maps.Clone(metadata.Annotations)
+	if metadata.Annotations == nil {
+		metadata.Annotations = map[string]string{}
+	}
+	maps.Copy(metadata.Annotations, f.annotations)
+	return object{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}, nil
+}
+
+// formatted are the sources on which the kubelet makes a file system.
+var formatted = []string{"csi", "fc", "iscsi", "local", "rbd"}
+
+func requestedOf(s *beside) (resource.Quantity, error) {
+	capacity, _ := s.Spec["capacity"].(object)
+	size, err := quantity.Parse(fmt.Sprint(capacity["storage"]))
+	if err != nil {
+		return size, fmt.Errorf("read volume: spec.capacity.storage is %v: %w", capacity["storage"], err)
+	}
+	return size, nil
+}
+
+// sourcesOf are the names of the volume sources in a spec, sorted.
+func sourcesOf(spec object) []string {
+	var names []string
+	for name := range spec {
+		if _, source := shapes[sourceShape][name]; source {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

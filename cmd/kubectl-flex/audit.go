@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+
+	"github.com/flex-provisioner/flex-provisioner/audit"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+const auditLong = `Compares claims, volumes, provisioner pods and Secrets with each other and with the storage, and prints what nobody
+needs or what is missing, each with the command that would remove or mend it. It runs none of them: look before you do.
+
+Storage is looked at for classes whose ConfigMap says listable: "true", by a pod of their image that lists what there
+is. Of node-local classes one runs on each node. Where several clusters share storage, that of the others looks like an
+orphan, unless the image tells clusters apart.
+
+It needs the rights of an administrator, and none of the dispatcher's. The exit code is 0 where nothing was found, 1
+where it could not look at everything, and 4 where it could and something was found.`
+
+func newAudit(o *options) *cobra.Command {
+	storage := true
+	command := &cobra.Command{
+		Use:   "audit",
+		Short: "Name the volumes, pods, Secrets and storage that nobody needs",
+		Long:  auditLong,
+		Args:  args(0, 0, "no arguments"),
+		RunE: func(command *cobra.Command, _ []string) error {
+			return o.audit(command.Context(), storage)
+		},
+	}
+	command.Flags().BoolVar(&storage, "storage", storage, "Run pods that list the storage")
+	return command
+}
+
+func (o *options) audit(ctx context.Context, storage bool) error {
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+	objects, err := o.dispatcherOnly(ctx)
+	if err != nil {
+		return err
+	}
+	d := objects.Dispatcher
+	out := o.Out
+	look := looker{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage, notes: o.ErrOut}
+	state, unseen := look.state(ctx)
+	found := audit.Compare(state)
+	for _, f := range found {
+		showFinding(out, f)
+	}
+	switch {
+	case len(unseen) > 0:
+		return exit{exitFailed, fmt.Errorf("found %d, but could not look at everything: %w", len(found), utilerrors.NewAggregate(unseen))}
+	case len(found) > 0:
+		return exit{exitTrouble, fmt.Errorf("found %d", len(found))}
+	}
+	fmt.Fprintln(out, "nothing found")
+	return nil
+}
+
+// showFinding prints a finding as two lines, whatever is in it.
+func showFinding(out io.Writer, f audit.Finding) {
+	fmt.Fprintf(out, "%s\n    %s\n", contract.OneLine(fmt.Sprintf("%s %s: %s", f.Kind, f.Name, f.Why)), contract.OneLine(f.Command))
+}
+
+// state looks at the objects before and after the storage, and returns what it could not look at.
+func (l looker) state(ctx context.Context) (audit.State, []error) {
+	s := audit.State{Provisioner: l.provisioner}
+	before, err := l.objects(ctx)
+	if err != nil {
+		return s, []error{err}
+	}
+	s.Before = before
+	var unseen []error
+	if l.storage {
+		s.Listings, unseen = l.listings(ctx)
+	}
+	if s.Objects, err = l.objects(ctx); err != nil {
+		unseen = append(unseen, err)
+		s.Objects, s.Listings = audit.Objects{}, nil // half of them would make the rest look like orphans
+	}
+	s.Now = time.Now()
+	return s, unseen
+}
+
+func (l looker) note(format string, args ...any) {
+	fmt.Fprintln(l.notes, contract.OneLine(fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/flex-provisioner/flex-provisioner/audit"
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// An audit of a class asks on the nodes that the scheduler would give its pods, and on no other.
+func TestNodesOfAClass(t *testing.T) {
+	const key = "storage"
+	taint := func(effect corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Value: "provisioning", Effect: effect}
+	}
+	for _, c := range []struct {
+		name        string
+		node        corev1.NodeSpec
+		tolerations []corev1.Toleration
+		want        bool
+	}{
+		{"no taint", corev1.NodeSpec{}, nil, true},
+		{"cordoned", corev1.NodeSpec{Unschedulable: true}, nil, false},
+		{"not tolerated", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}}, nil, false},
+		{"only a preference", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectPreferNoSchedule)}}, nil, true},
+		{"the same value", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}},
+			[]corev1.Toleration{{Key: key, Value: "provisioning"}}, true},
+		{"another value", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}},
+			[]corev1.Toleration{{Key: key, Value: "users"}}, false},
+		{"any value", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoExecute)}},
+			[]corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}, true},
+		{"any taint", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoExecute)}},
+			[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, true},
+		{"any taint of another effect", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule)}},
+			[]corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, false},
+		{"one of two taints", corev1.NodeSpec{Taints: []corev1.Taint{taint(corev1.TaintEffectNoSchedule), {Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}},
+			[]corev1.Toleration{{Key: key, Operator: corev1.TolerationOpExists}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: c.node})
+			names, err := looker{client: client}.nodes(t.Context(), &configmaps.Config{Tolerations: c.tolerations})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(names, "node-1"); got != c.want {
+				t.Errorf("nodes %v; node-1 among them: %v, want %v", names, got, c.want)
+			}
+		})
+	}
+}
+
+// The classes of one ConfigMap are asked for together where their provisioner is told the same, and apart where not.
+func TestAsked(t *testing.T) {
+	class := func(name, provisioner string, parameters ...string) storagev1.StorageClass {
+		c := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner, Parameters: map[string]string{}}
+		for i := 0; i < len(parameters); i += 2 {
+			c.Parameters[parameters[i]] = parameters[i+1]
+		}
+		return c
+	}
+	const from = contract.ParameterConfigFromClass
+	for name, c := range map[string]struct {
+		classes []storagev1.StorageClass
+		want    string
+	}{
+		"none":                   {nil, "[silver] map[]"},
+		"its own":                {[]storagev1.StorageClass{class("gold", "p"), class("silver", "p", "pool", "a")}, "[silver] map[pool:a]"},
+		"copies":                 {[]storagev1.StorageClass{class("copy", "p", from, "silver"), class("silver", "p"), class("silver-wait", "p", from, "silver")}, "[copy silver silver-wait] map[]"},
+		"with other parameters":  {[]storagev1.StorageClass{class("copy", "p", from, "silver", "pool", "b"), class("silver", "p", "pool", "a")}, "[copy] map[pool:b]; [silver] map[pool:a]"},
+		"of another provisioner": {[]storagev1.StorageClass{class("copy", "q", from, "silver"), class("silver", "p")}, "[silver] map[]"},
+		"wrong":                  {[]storagev1.StorageClass{class("silver", "p", from, "*")}, "[silver] map[]"},
+	} {
+		var got []string
+		for _, l := range asked(&configmaps.Config{StorageClass: "silver"}, c.classes, "p") {
+			got = append(got, fmt.Sprint(l.Classes, " ", l.Parameters))
+		}
+		if text := strings.Join(got, "; "); text != c.want {
+			t.Errorf("%s: asked for %s, want %s", name, text, c.want)
+		}
+	}
+}
+
+// TestListingFails: of a pod that left no message, the error has what it printed last, since its log goes with it.
+func TestListingFails(t *testing.T) {
+	client := fake.NewClientset() // every log of it is "fake logs"
+	client.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		if action.GetSubresource() == "log" {
+			return false, nil, nil
+		}
+		failed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}
+		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "list"}, Spec: corev1.PodSpec{NodeName: "node1"},
+			Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: podspec.ContainerName, State: failed}}}}, nil
+	})
+	config := &configmaps.Config{StorageClass: "silver", Image: "x", StartTimeout: time.Second, Timeout: time.Second}
+	_, err := looker{client: client}.ask(t.Context(), config, nil, "")
+	const want = "that lists: the container exited with code 1 and left no message; its log ends with: fake logs"
+	if err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want ... %s", err, want)
+	}
+}
+
+// A finding is two lines, and a note one, whatever they are made of.
+func TestAuditPrints(t *testing.T) {
+	const hostile = "a\nb\x1b[2J\u202e\xff\r"
+	var out, notes bytes.Buffer
+	showFinding(&out, audit.Finding{Kind: audit.Storage, Name: hostile, Why: hostile, Command: hostile})
+	looker{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
+	for text, lines := range map[string]int{out.String(): 2, notes.String(): 1} {
+		odd := strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
+		if odd || !utf8.ValidString(text) || strings.Count(text, "\n") != lines {
+			t.Errorf("%q: want %d printable lines", text, lines)
+		}
+	}
+}

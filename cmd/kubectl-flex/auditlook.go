@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/audit"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// looker reads the cluster for an audit.
+type looker struct {
+	client                 kubernetes.Interface
+	namespace, provisioner string
+	storage                bool
+	// notes take what is worth knowing and no fault.
+	notes io.Writer
+}
+
+func (l looker) objects(ctx context.Context) (audit.Objects, error) {
+	var o audit.Objects
+	core := l.client.CoreV1()
+	claims, err := core.PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return o, fmt.Errorf("list claims: %w", err)
+	}
+	volumes, err := core.PersistentVolumes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return o, fmt.Errorf("list volumes: %w", err)
+	}
+	pods, err := core.Pods(l.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation})
+	if err != nil {
+		return o, fmt.Errorf("list pods of %s: %w", l.namespace, err)
+	}
+	secrets, err := core.Secrets("").List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID})
+	switch {
+	case apierrors.IsForbidden(err):
+		l.note("Secrets are not looked at: %v", err)
+		secrets = &corev1.SecretList{}
+	case err != nil:
+		return o, fmt.Errorf("list secrets: %w", err)
+	}
+	o.Claims, o.Volumes, o.Pods, o.Secrets = pointers(claims.Items), pointers(volumes.Items), pointers(pods.Items), pointers(secrets.Items)
+	return o, nil
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
+)
+
+// conformanceFlags are those that are not yet options.
+type conformanceFlags struct {
+	o *options
+	conformance.Options
+	properties, parameters, secrets []string
+	mounts                          []string
+	runAsUser                       int64
+	list, junit, json, flexctl      string
+	onCluster                       bool
+	cluster                         cluster.Options
+}
+
+func newConformance(o *options) *cobra.Command {
+	f := &conformanceFlags{o: o}
+	cmd := &cobra.Command{
+		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP, or --cluster --class NAME",
+		Short: "Try a provisioner against the contract, without a cluster or on one",
+		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
+is any program, and finds flexctl on its PATH. IMAGE is an archive of docker save, or a name that docker, podman or
+nerdctl knows. CONFIGMAP is a class's, as a file. It needs Linux, and root or user namespaces. With --cluster it tries a
+class that is installed, by claims in the namespace of -n or in one of its own. See docs/conformance.md.`,
+		Example: `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
+  kubectl flex conformance --cluster --class silver`,
+		DisableFlagsInUseLine: true,
+		Args:                  args(0, 1, "one provisioner"),
+		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+	}
+	f.add(cmd.Flags())
+	f.addCluster(cmd.Flags())
+	return cmd
+}
+
+func (f *conformanceFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property of the class; may be repeated, as all that follow")
+	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
+	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=DIRECTORY: a Secret, from a directory of files")
+	flags.StringArrayVar(&f.Storage, "storage", nil, "a path at which pods find a directory for their storage")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "PATH=DIRECTORY: a directory of this machine that pods find at PATH, such as a socket's; used for real")
+	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage there is")
+	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
+	flags.BoolVar(&f.Expandable, "expandable", false, "volumes can be expanded, as the ConfigMap's key says")
+	flags.BoolVar(&f.Listable, "listable", false, "the operation list is known, as the ConfigMap's key says")
+	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
+	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long one pod may run; with --cluster: how long each thing is waited for, 5m if not given")
+	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
+	flags.IntVar(&f.Kills, "kills", 20, "at how many moments of an operation it is killed; with --cluster: 3 if not given")
+	flags.StringArrayVar(&f.Only, "check", nil, "run this check only; the others then count as skipped")
+	flags.StringVar(&f.flexctl, "flexctl", "", "the program flexctl for scripts (default: the one beside this program, else on the PATH)")
+	flags.StringVar(&f.junit, "junit", "", "write the report to this file, as JUnit XML")
+	flags.StringVar(&f.json, "json", "", "write the report to this file, as JSON")
+}
+
+func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
+	if err := f.checkMode(cmd.Flags()); err != nil {
+		return err
+	}
+	if f.onCluster {
+		return f.runOnCluster(cmd, args)
+	}
+	if len(args) == 0 {
+		return usageFault(cmd, errors.New("name a script, an image or a ConfigMap"))
+	}
+	o := f.Options
+	o.Subject = args[0]
+	for _, pairs := range []struct {
+		flag string
+		from []string
+		to   *map[string]string
+	}{{"property", f.properties, &o.Properties}, {"parameter", f.parameters, &o.Parameters}, {"secret", f.secrets, &o.Secrets}, {"mount", f.mounts, &o.Mounts}} {
+		if *pairs.to, err = parsePairs(pairs.flag, pairs.from); err != nil {
+			return err
+		}
+	}
+	if f.list != "" {
+		o.List = func(ctx context.Context) ([]string, error) { return listBy(ctx, f.list) }
+	}
+	if cmd.Flags().Changed("run-as-user") {
+		o.RunAsUser = &f.runAsUser
+	}
+	if o.Flexctl, err = findFlexctl(f.flexctl); err != nil {
+		return err
+	}
+	o.Done = show(cmd.OutOrStdout())
+	return f.finish(cmd)(conformance.Run(cmd.Context(), o))
+}
+
+// show writes each result as it comes.
+func show(out io.Writer) func(conformance.Result) {
+	return func(r conformance.Result) { _ = r.WriteText(out) } // a lost line is not worth the rest
+}
+
+// finish takes what a run came to. There may be a report beside an error.
+func (f *conformanceFlags) finish(cmd *cobra.Command) func(*conformance.Report, error) error {
+	return func(report *conformance.Report, err error) error {
+		if report == nil {
+			return told(err)
+		}
+		fmt.Fprintln(cmd.OutOrStdout(), "\n"+report.Summary())
+		if err := errors.Join(err, f.write(report)); err != nil {
+			return told(err)
+		}
+		if !report.Passed {
+			return errors.New("not all that is required passed")
+		}
+		return nil
+	}
+}
+
+// told has an error printed where the command was interrupted, too: it may say what was left behind.
+func told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return exit{exitFailed, err}
+}
+
+func (f *conformanceFlags) write(report *conformance.Report) error {
+	asJSON := func(w io.Writer) error {
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(report)
+	}
+	for _, one := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{f.junit, report.WriteJUnit}, {f.json, asJSON}} {
+		if one.name == "" {
+			continue
+		}
+		file, err := os.Create(one.name)
+		if err != nil {
+			return fmt.Errorf("write report: %w", err)
+		}
+		if err := errors.Join(one.write(file), file.Close()); err != nil {
+			return fmt.Errorf("write report %s: %w", one.name, err)
+		}
+	}
+	return nil
+}
+
+func parsePairs(flag string, pairs []string) (map[string]string, error) {
+	values := map[string]string{}
+	for _, pair := range pairs {
+		key, value, found := strings.Cut(pair, "=")
+		if _, twice := values[key]; !found || key == "" || twice {
+			return nil, fmt.Errorf("--%s %q: write KEY=VALUE, each key once", flag, pair)
+		}
+		values[key] = value
+	}
+	return values, nil
+}
+
+// listBy is what a shell command prints, without empty lines.
+func listBy(ctx context.Context, command string) ([]string, error) {
+	output, err := exec.CommandContext(ctx, "/bin/sh", "-c", command).Output()
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", command, err)
+	}
+	return slices.DeleteFunc(strings.Split(string(output), "\n"), func(line string) bool { return strings.TrimSpace(line) == "" }), nil
+}

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
+)
+
+// consumerImage is one that the project builds: it has all that the kit's own pods need.
+const consumerImage = scriptImage
+
+// Flags that one mode has and the other has not; those that are in neither list are for both.
+var (
+	alone = []string{"property", "parameter", "secret", "storage", "mount", "allow", "expandable", "listable", "image", "run-as-user", "grace", "flexctl"}
+	there = []string{"class", "namespace", "size", "consumer-image"}
+)
+
+func (f *conformanceFlags) addCluster(flags *pflag.FlagSet) {
+	o := &f.cluster
+	flags.BoolVar(&f.onCluster, "cluster", false, "try a class that is installed on a cluster")
+	flags.StringVar(&o.Class, "class", "", "with --cluster: the StorageClass to try")
+	flags.StringVar(&o.Size, "size", "", "with --cluster: what claims ask for (default: 1Gi, or the nearest that the class offers)")
+	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "with --cluster: the image of pods that use volumes; it has sh, cat, dd and sync")
+}
+
+// checkMode refuses flags that mean nothing in this mode.
+func (f *conformanceFlags) checkMode(flags *pflag.FlagSet) (err error) {
+	not, remedy := there, "only with --cluster"
+	if f.onCluster {
+		not, remedy = alone, "not with --cluster, where the class's own ConfigMap says it"
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		if err == nil && slices.Contains(not, flag.Name) {
+			err = fmt.Errorf("--%s: %s", flag.Name, remedy)
+		}
+	})
+	return err
+}
+
+func (f *conformanceFlags) runOnCluster(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%q with --cluster: install it as a class, and name that by --class", args[0])
+	}
+	o, err := f.cluster, error(nil)
+	if o.Config, err = f.o.kube.ToRESTConfig(); err != nil {
+		return err
+	}
+	if o.ProvisionersNamespace, err = f.o.provisioners(cmd.Context()); err != nil {
+		return err
+	}
+	o.Namespace = *f.o.kube.Namespace
+	o.Timeout, o.Kills, o.Only, o.Done = 5*time.Minute, 3, f.Only, show(cmd.OutOrStdout())
+	if cmd.Flags().Changed("timeout") {
+		o.Timeout = f.Timeout
+	}
+	if cmd.Flags().Changed("kills") {
+		o.Kills = f.Kills
+	}
+	if f.list != "" {
+		o.List = func(ctx context.Context) ([]string, error) { return listBy(ctx, f.list) }
+	}
+	defer context.AfterFunc(cmd.Context(), func() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: what was made is being removed")
+	})()
+	return f.finish(cmd)(cluster.Run(cmd.Context(), o))
+}

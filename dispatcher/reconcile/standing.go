@@ -1,0 +1,163 @@
+package reconcile
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Standing is how far what is to be done for a claim has come.
+type Standing struct {
+	// Operation is one of the contract's, or Undo. It is empty where nothing is to be done, and so are the others.
+	Operation string
+	Phase     Phase
+	// Since is when the wait for the operation began.
+	Since time.Time
+	// Attempt is the newest one. Tried says that there is one.
+	Attempt snapshot.Attempt
+	Tried   bool
+}
+
+// Phase is how far an operation has come.
+type Phase string
+
+// Phases.
+const (
+	// Waiting: no attempt has been made, or something keeps the next one.
+	Waiting Phase = "Waiting"
+	// Starting and Running: a pod works on it, or is about to.
+	Starting Phase = "Starting"
+	Running  Phase = "Running"
+	// Failed: the last attempt failed, and the next one has its time.
+	Failed Phase = "Failed"
+	// Held: storage that is to be removed waits for an administrator.
+	Held Phase = "Held"
+)
+
+// Undo is the removal of what attempts may have made that came to no volume.
+const Undo = "undo"
+
+// StandingOf is how the claim stands by a plan that was made of the snapshot.
+func StandingOf(s *snapshot.Snapshot, p Plan) (st Standing) {
+	st.Operation, st.Since = operation(s)
+	st.Attempt, st.Tried = AttemptOf(s, st.Operation)
+	switch {
+	case st.Operation == "":
+	case st.Tried && st.Attempt.Outcome.Phase == podspec.Starting:
+		st.Phase = Starting
+	case st.Tried && !st.Attempt.Outcome.Final():
+		st.Phase = Running
+	case p.ProtectedBy != podspec.ReasonNone:
+		st.Phase = Held
+	case !p.NextAttempt.IsZero():
+		st.Phase = Failed
+	default:
+		st.Phase = Waiting
+	}
+	return st
+}
+
+// Served says that what was waited for has come about: an earlier look at the claim saw the operation.
+func Served(s *snapshot.Snapshot, op string) bool {
+	switch op {
+	case string(contract.Provision):
+		return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
+	case string(contract.Delete):
+		return s.Volume == nil && s.Foreign == nil
+	case string(contract.Expand):
+		now, _ := operation(s)
+		return s.Expandable() && now == ""
+	}
+	return false
+}
+
+// operation is what is to be done for the claim, and since when.
+func operation(s *snapshot.Snapshot) (op string, since time.Time) {
+	claim, v := s.Claim, s.Volume
+	deletes, provisions := s.Of(contract.Delete), s.Of(contract.Provision)
+	switch {
+	case v != nil && (s.Released || v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound):
+		return string(contract.Delete), releasedAt(v)
+	case v == nil && len(deletes) > 0 && !succeeded(deletes): // else they are records
+		return Undo, deletes[0].Pod.CreationTimestamp.Time
+	case s.Pending():
+		return string(contract.Provision), wantedSince(s, provisions)
+	case v == nil && len(provisions) > 0:
+		return Undo, s.Ended(provisions[len(provisions)-1])
+	case claim != nil && claim.DeletionTimestamp != nil:
+		return string(contract.Delete), claim.DeletionTimestamp.Time
+	case v != nil && s.ClaimLives() && !podspec.Bound(claim, v) && s.Claim.Spec.VolumeName == "":
+		return string(contract.Provision), wantedSince(s, provisions)
+	case s.Expandable() && expands(s):
+		return string(contract.Expand), expandsSince(s)
+	}
+	return "", since
+}
+
+func succeeded(list []snapshot.Attempt) bool {
+	newest, _ := snapshot.Last(list)
+	return newest.Outcome.Phase == podspec.Succeeded
+}
+
+// wantedSince is when the claim was made. A claim of a class that waits for the first consumer may have waited for that before: there
+// it is when the dispatcher was first seen to know of it.
+func wantedSince(s *snapshot.Snapshot, provisions []snapshot.Attempt) time.Time {
+	if s.Class == nil || s.Class.VolumeBindingMode == nil || *s.Class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+		return s.Claim.CreationTimestamp.Time
+	}
+	since := s.WantedSince
+	for _, a := range provisions {
+		if created := a.Pod.CreationTimestamp.Time; since.IsZero() || created.Before(since) {
+			since = created
+		}
+	}
+	if since.IsZero() {
+		return s.Claim.CreationTimestamp.Time
+	}
+	return since
+}
+
+func releasedAt(v *corev1.PersistentVolume) time.Time {
+	switch {
+	case v.Status.Phase == corev1.VolumeReleased && v.Status.LastPhaseTransitionTime != nil:
+		return v.Status.LastPhaseTransitionTime.Time
+	case v.DeletionTimestamp != nil:
+		return v.DeletionTimestamp.Time
+	}
+	return v.CreationTimestamp.Time
+}
+
+// expands says that the claim asks for more than its volume has, or that its status speaks of an expansion.
+func expands(s *snapshot.Snapshot) bool {
+	asked, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Volume)
+	return asked.Cmp(has) > 0 || resize.Marked(s.Claim) || len(s.Of(contract.Expand)) > 0
+}
+
+func expandsSince(s *snapshot.Snapshot) (since time.Time) {
+	for _, c := range s.Claim.Status.Conditions {
+		if c.Type == corev1.PersistentVolumeClaimResizing || c.Type == corev1.PersistentVolumeClaimControllerResizeError {
+			if since.IsZero() || c.LastTransitionTime.Time.Before(since) {
+				since = c.LastTransitionTime.Time
+			}
+		}
+	}
+	return since
+}
+
+// AttemptOf is the newest attempt of the operation, or of one that has not ended.
+func AttemptOf(s *snapshot.Snapshot, op string) (snapshot.Attempt, bool) {
+	if running, ok := snapshot.Unfinished(s.Attempts); ok {
+		return running, true
+	}
+	of := contract.Operation(op)
+	if op == Undo {
+		of = contract.Delete
+	}
+	return s.Latest(of)
+}

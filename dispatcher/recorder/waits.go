@@ -1,0 +1,123 @@
+package recorder
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Wait is that an operation on a claim or its volume is due.
+type Wait struct {
+	// Class is the StorageClass, empty where only a claim says that there is one: it may name anything.
+	Class string
+	// Operation is one of the contract's or undo, empty where nothing is due. Phase is how far it has come.
+	Operation, Phase string
+	// Since is when the wait began.
+	Since time.Time
+}
+
+// SetWait says what is due for a claim, and returns what was due before.
+func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before = r.waits[uid]
+	if delete(r.waits, uid); now.Operation != "" {
+		r.waits[uid] = now
+	}
+	return before
+}
+
+// Gauges are metrics that are counted when somebody reads them.
+type Gauges struct {
+	read []gauge
+}
+
+type gauge struct {
+	*prometheus.Desc
+	values func(set func(value float64, labels ...string))
+}
+
+// Describe implements prometheus.Collector.
+func (g Gauges) Describe(to chan<- *prometheus.Desc) {
+	for _, one := range g.read {
+		to <- one.Desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (g Gauges) Collect(to chan<- prometheus.Metric) {
+	for _, one := range g.read {
+		one.values(func(value float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(one.Desc, prometheus.GaugeValue, value, labels...)
+		})
+	}
+}
+
+// Sources are what gauges are read from. They are called at any time, by several at once.
+type Sources struct {
+	// Now is the time that waits are compared with.
+	Now func() time.Time
+	// Queued counts the claims that wait for a look at them, by class.
+	Queued func() map[string]int
+	// PoliciesMissing says that no pod is created because the admission policies are not in force.
+	PoliciesMissing func() bool
+}
+
+// Gauges are the metrics that are read from the sources, and from what waits.
+func (r *Recorder) Gauges(from Sources) Gauges {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, labels, nil)
+	}
+	return Gauges{[]gauge{
+		{describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
+			func(set func(float64, ...string)) {
+				for k, of := range r.waiting() {
+					set(float64(of.count), k.Class, k.Operation, k.Phase)
+				}
+			}},
+		{describe("flex_provisioner_oldest_wait_seconds", "How long the oldest of them has waited, by class, operation and phase.", "class", "operation", "phase"),
+			func(set func(float64, ...string)) {
+				now := from.Now()
+				for k, of := range r.waiting() {
+					set(max(0, now.Sub(of.since).Seconds()), k.Class, k.Operation, k.Phase)
+				}
+			}},
+		{describe("flex_provisioner_queue_depth", "Claims that wait for the dispatcher to look at them, by class.", "class"),
+			func(set func(float64, ...string)) {
+				for class, n := range from.Queued() {
+					set(float64(n), class)
+				}
+			}},
+		{describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
+			func(set func(float64, ...string)) {
+				if from.PoliciesMissing() {
+					set(1)
+				} else {
+					set(0)
+				}
+			}},
+	}}
+}
+
+// together are waits that differ by their time alone.
+type together struct {
+	count int
+	since time.Time // of the oldest
+}
+
+// waiting counts what waits. The keys have no time.
+func (r *Recorder) waiting() map[Wait]together {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := map[Wait]together{}
+	for _, w := range r.waits {
+		key := Wait{Class: w.Class, Operation: w.Operation, Phase: w.Phase}
+		of := all[key]
+		if of.count == 0 || w.Since.Before(of.since) {
+			of.since = w.Since
+		}
+		of.count++
+		all[key] = of
+	}
+	return all
+}

@@ -1,0 +1,62 @@
+package bare
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+// Report tells the claim's owner, in the termination message, and the pod's log, on stderr, why an operation failed. It
+// returns the exit code. A nil error says nothing. Outside a pod there is no termination file, and none is made.
+func Report(root string, err error, stderr io.Writer) int {
+	if err == nil {
+		return contract.ExitDone
+	}
+	fmt.Fprintln(stderr, "error:", contract.Paragraph(err.Error()))
+	said, _ := os.ReadFile(filepath.Join(root, contract.TerminationFile))
+	location, _ := contract.CutLocation(string(said))
+	line, _ := contract.LocationLine(location)
+	_ = writeTermination(root, line+Message(err)) // stderr has it as well
+	return ExitCode(err)
+}
+
+// SetLocation says where this attempt works, before it makes anything there: a project, a region, an array. The next attempt for
+// the claim, and the undo, find it as Request.Location, and CheckLocation compares. It is an error if the location is not 1 to
+// contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
+func SetLocation(root, location string) error {
+	line, ok := contract.LocationLine(location)
+	if !ok {
+		return fmt.Errorf("location %.64q: it must be 1 to %d printable ASCII characters without spaces", location, contract.MaxLocation)
+	}
+	if err := writeTermination(root, line); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write the location: %w", err)
+	}
+	return nil
+}
+
+// CheckLocation is an error where an earlier attempt worked in another location than this one, which would not find what that one
+// made.
+func CheckLocation(request contract.Request, location string) error {
+	if request.Location == "" || request.Location == location {
+		return nil
+	}
+	return fmt.Errorf("an earlier attempt worked in %s, but the credentials are now for %s; give back those of the former until nothing of volume %s is left there",
+		contract.OneLine(request.Location), contract.OneLine(location), request.VolumeName)
+}
+
+func writeTermination(root, text string) error {
+	file, err := os.OpenFile(filepath.Join(root, contract.TerminationFile), os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(file, text)
+	return errors.Join(err, file.Close())
+}
+
+// Message is an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
+func Message(err error) string { return contract.Clean(err.Error()) }
