@@ -56,7 +56,7 @@ func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=DIRECTORY: a Secret, from a directory of files")
 	flags.StringArrayVar(&f.Storage, "storage", nil, "a path at which pods find a directory for their storage")
-	flags.StringArrayVar(&f.mounts, "mount", nil, "PATH=DIRECTORY: a directory of this machine that pods find at PATH, as a daemon's socket is in; used for real")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "PATH=DIRECTORY: a directory of this machine that pods find at PATH, such as a socket's; used for real")
 	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage there is")
 	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
 	flags.BoolVar(&f.Expandable, "expandable", false, "volumes can be expanded, as the ConfigMap's key says")

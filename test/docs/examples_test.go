@@ -11,8 +11,9 @@ import (
 // TestExamplesSayWhatTheyMake: the first line of each example's README names what its class makes, by the kind of volume that the class
 // is allowed.
 func TestExamplesSayWhatTheyMake(t *testing.T) {
-	words := map[string]string{"nfs": "a directory of an NFS export", "iscsi": "an iSCSI volume", "local": "a directory of the consumer's node"}
-	types := regexp.MustCompile(`(?m)\.volumeTypes: *(\S+)`)
+	words := map[string]string{"nfs": "a directory of an NFS export", "iscsi": "an iSCSI volume", "local": "a directory of the consumer's node",
+		"local of /dev/disk/by-partuuid": "a partition of a disk"}
+	types, devices := regexp.MustCompile(`(?m)\.volumeTypes: *(\S+)`), regexp.MustCompile(`(?m)\.pathPrefixes: *(/dev/\S+)`)
 	readmes, err := filepath.Glob(filepath.Join(root, "examples/*/README.md"))
 	if err != nil || len(readmes) < 15 {
 		t.Fatalf("%v, %v", readmes, err)
@@ -38,9 +39,13 @@ func TestExamplesSayWhatTheyMake(t *testing.T) {
 			}
 			for _, match := range types.FindAllStringSubmatch(string(text), -1) {
 				classes++
-				switch word := words[match[1]]; {
+				made := match[1]
+				if device := devices.FindStringSubmatch(string(text)); device != nil {
+					made += " of " + device[1]
+				}
+				switch word := words[made]; {
 				case word == "":
-					t.Errorf("%s has the volume types %q, which this test does not know", manifest, match[1])
+					t.Errorf("%s has the volume types %q, which this test does not know", manifest, made)
 				case !strings.Contains(first, word):
 					t.Errorf("%s begins with %q, which does not say that it makes %s", name, first, word)
 				}
