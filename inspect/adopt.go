@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -76,7 +78,8 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 		return nil, fmt.Errorf("encode what the volume had: %w", err)
 	}
 	annotations := map[string]string{contract.ProvisionedBy: o.Dispatcher.Provisioner, contract.AnnIdentity: string(identity),
-		contract.AnnRecord: contract.RecordTrusted, contract.AnnAdoptedFrom: string(from)}
+		contract.AnnRecord: contract.RecordTrusted, contract.AnnAdoptedFrom: string(from),
+		contract.AnnMadeBefore: o.Now.Add(snapshot.ClockSkew).UTC().Format(time.RFC3339)} // what is created later comes from a backup
 	for key, value := range annotations {
 		after.Annotations[key] = value
 	}
@@ -146,6 +149,14 @@ func (o *Objects) notAdoptable(v *corev1.PersistentVolume) (faults []error) {
 	}
 	if to := v.Annotations["pv.kubernetes.io/migrated-to"]; to != "" {
 		fault("Kubernetes has the CSI driver %.64q serve it", to)
+	}
+	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
+		switch {
+		case strings.HasPrefix(key, contract.Prefix): // giving the volume back would lose it
+			fault("it has the annotation %s: another dispatcher of flex-provisioner made it, or somebody copied it", key)
+		case key == corev1.BetaStorageClassAnnotation:
+			fault("it has the annotation %s, which stands above spec.storageClassName: remove it", key)
+		}
 	}
 	return faults
 }
@@ -232,7 +243,7 @@ func (o *Objects) Reversal(name string) (AdoptedFrom, []byte, error) {
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion, "finalizers": finalizers, "annotations": map[string]any{
-			contract.ProvisionedBy: from.Provisioner, contract.AnnIdentity: nil, contract.AnnRecord: nil, contract.AnnAdoptedFrom: nil,
+			contract.ProvisionedBy: from.Provisioner, contract.AnnIdentity: nil, contract.AnnRecord: nil, contract.AnnAdoptedFrom: nil, contract.AnnMadeBefore: nil,
 		}},
 		"spec": map[string]any{"storageClassName": from.StorageClass},
 	})

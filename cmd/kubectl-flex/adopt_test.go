@@ -107,6 +107,10 @@ func TestAdopt(t *testing.T) {
 		"no-node": {scene: func(_ *world, v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/opt/x"}}
 		}, args: []string{name, "--class", "silver"}, code: 4},
+		"another-dispatcher": {scene: func(_ *world, v *corev1.PersistentVolume) {
+			v.Annotations[contract.AnnRecord] = "0a"
+			v.Annotations[corev1.BetaStorageClassAnnotation] = "old"
+		}, args: []string{name, "--class", "silver"}, code: 4},
 		"csi": {scene: func(_ *world, v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "x", VolumeHandle: "y"}}
 		}, args: []string{name, "--class", "silver"}, code: 4},
@@ -177,7 +181,7 @@ func whose(t *testing.T, before, now *corev1.PersistentVolume) string {
 	}
 	want := before.DeepCopy()
 	maps.Copy(want.Annotations, map[string]string{contract.ProvisionedBy: contract.ProvisionerName, contract.AnnIdentity: `{"properties":{"zone":"west"}}`,
-		contract.AnnRecord: "trusted", contract.AnnAdoptedFrom: `{"provisioner":"rancher.io/local-path","storageClass":"local-path"}`})
+		contract.AnnRecord: "trusted", contract.AnnMadeBefore: "2026-11-21T13:00:00Z", contract.AnnAdoptedFrom: `{"provisioner":"rancher.io/local-path","storageClass":"local-path"}`})
 	want.Finalizers = append(want.Finalizers, contract.VolumeFinalizer)
 	want.Spec.StorageClassName = "silver"
 	if !same(t, now, want) {
