@@ -243,7 +243,7 @@ func (c *Controller) Release(v *corev1.PersistentVolume, class string) {
 }
 
 func (c *Controller) notOurs(v *corev1.PersistentVolume) {
-	c.Recorder.Warn(v, events.ReasonNotOurs, "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume", "PV", v.Name)
+	c.Recorder.Warn(v, events.ReasonNotOurs, "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume", "volume", v.Name)
 }
 
 // forget ends what is about a claim, unless something was handed over since the snapshot was taken.

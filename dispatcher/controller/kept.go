@@ -84,7 +84,7 @@ func (c *Controller) keepGood(ctx context.Context, class string, j classes.Judge
 		return 0
 	}
 	if err := c.keep(ctx, j.Of, j.Good); err != nil {
-		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "StorageClass", class)
+		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "class", class)
 		return keepAgain
 	}
 	return 0

@@ -24,6 +24,13 @@ import (
 // reconcile is one look at a claim: observe, decide, apply. It is never called twice at once for one claim.
 func (c *Controller) reconcile(ctx context.Context, class, uid string) (again time.Duration, err error) {
 	s := c.observe(class, uid)
+	if again, err = c.advance(ctx, s); err != nil {
+		klog.FromContext(ctx).Error(err, "Will look again", subject(s).Keys(nil)...)
+	}
+	return again, err
+}
+
+func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (again time.Duration, err error) {
 	if missing, err := c.podMissing(ctx, s); err != nil || missing {
 		return arrivalGrace, err
 	}
@@ -36,13 +43,13 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (again ti
 	if place != "" && !created {
 		// A pod that was found, and has not ended, has the place.
 		if cached := c.Cache.Pod(place); cached == nil || podspec.OutcomeOf(cached).Final() {
-			c.queue.Release(class, place)
+			c.queue.Release(s.ClassName, place)
 		}
 	}
-	if at := c.Recorder.RemindAt(uid, p.Events); !at.IsZero() {
+	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
 		p.LookAt(at)
 	}
-	if err != nil || p.Forget && c.forget(uid, class, s.Revision) || p.RequeueAt.IsZero() {
+	if err != nil || p.Forget && c.forget(s.UID, s.ClassName, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
 	}
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
@@ -143,9 +150,12 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 	return created, nil
 }
 
+func subject(s *snapshot.Snapshot) recorder.Subject {
+	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}
+}
+
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
-	c.Recorder.Record(recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}, e,
-		func(e events.Event) string { return c.sayLog(ctx, s, e) })
+	c.Recorder.Record(subject(s), e, func(e events.Event) string { return c.sayLog(ctx, s, e) })
 }
 
 // sayLog is what an event about a pod that left no message says of its log. A log may hold anything. So administrators read its end, on
@@ -154,7 +164,7 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 	end, err := c.logEnd(ctx, e.Pod)
 	switch {
 	case err != nil:
-		klog.FromContext(ctx).V(4).Info("No log", "pod", klog.KObj(e.Pod), "err", err)
+		klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, subject(s).Keys(e.Pod)...)...)
 		return "its log cannot be read"
 	case end == "":
 		return "it printed nothing"
@@ -168,7 +178,7 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 			about, where = cm, fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
 		}
 	}
-	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), "about", where)
+	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), subject(s).Keys(e.Pod)...)
 	if s.Config != nil && s.Config.ShowLogs {
 		return "its log ends with: " + end
 	}
@@ -201,10 +211,10 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	switch {
 	case err == nil:
 		c.memory.expect(s.UID, now)
-		log.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", pod.Annotations[contract.AnnClaim], "StorageClass", s.ClassName)
+		log.Info("Created provisioner pod", subject(s).Keys(pod)...)
 		c.Recorder.Metrics.PodCreated(s.ClassName, order.Op)
 	case apierrors.IsAlreadyExists(err):
-		log.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
+		log.V(4).Info("Found provisioner pod", subject(s).Keys(pod)...)
 	default:
 		return false, c.refused(ctx, s, order, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -97,6 +98,22 @@ type Subject struct {
 	Volume *corev1.PersistentVolume
 }
 
+// Keys are what every log line about a claim has, under these names: the claim, its UID, its class, and the pod that it is about. What is
+// not known, or does not exist, is empty.
+func (s Subject) Keys(pod *corev1.Pod) []any {
+	claim, podName := "", ""
+	if pod != nil {
+		claim, podName = pod.Annotations[contract.AnnClaim], pod.Namespace+"/"+pod.Name
+	}
+	switch {
+	case s.Claim != nil:
+		claim = s.Claim.Namespace + "/" + s.Claim.Name
+	case s.Volume != nil && s.Volume.Spec.ClaimRef != nil:
+		claim = s.Volume.Spec.ClaimRef.Namespace + "/" + s.Volume.Spec.ClaimRef.Name
+	}
+	return []any{"claim", claim, "claimUID", s.UID, "class", s.Class, "pod", podName}
+}
+
 func (s Subject) object(e events.Event) runtime.Object {
 	switch {
 	case e.On == events.OnClaim && s.Claim != nil:
@@ -117,7 +134,7 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 	object := about.object(e)
 	switch {
 	case e.LogOnly:
-		r.log.Info("Finished", "reason", e.Reason, "message", e.Message, "claimUID", about.UID, "StorageClass", about.Class)
+		r.log.Info("Finished", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
 		return
 	case object == nil:
 		return
@@ -135,7 +152,7 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
 	e.Message = podspec.Clip(podspec.OneLine(e.Message), maxMessage)
 	r.recorder.Event(object, kind, string(e.Reason), e.Message)
-	r.log.Info("Reported", "reason", e.Reason, "message", e.Message, "claimUID", about.UID, "StorageClass", about.Class)
+	r.log.Info("Reported", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
 }
 
 // RemindAt is when the first of a claim's events that stand has to be told again, zero where none does.
@@ -155,7 +172,7 @@ func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	return at
 }
 
-// Warn writes a warning on an object that no claim is known for, as often as it is called.
+// Warn writes a warning on an object, as often as it is called. Where it is about a claim, the keys and values are those of Subject.Keys.
 func (r *Recorder) Warn(object runtime.Object, reason podspec.Reason, message string, keysAndValues ...any) {
 	r.recorder.Event(object, corev1.EventTypeWarning, string(reason), message)
 	r.log.Info("Reported", append([]any{"reason", reason, "message", message}, keysAndValues...)...)
