@@ -124,7 +124,7 @@ func TestBounds(t *testing.T) {
 
 // TestListGap: nothing between two commas is no item, and what follows is one.
 func TestListGap(t *testing.T) {
-	if got, errs := list("a,,b\n\nc", field.NewPath("p")); len(errs) > 0 || strings.Join(got, " ") != "a b c" {
+	if got, errs := list("a,, ,b\n \nc", field.NewPath("p")); len(errs) > 0 || strings.Join(got, " ") != "a b c" {
 		t.Errorf("got %q, %v", got, errs)
 	}
 }

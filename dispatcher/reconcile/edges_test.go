@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
 // TestDecideEdges has the moments that tell apart two conditions which come together as a rule.
@@ -112,5 +113,20 @@ func TestDeleteLimit(t *testing.T) {
 		if got := describe(Decide(s)); got != "create delete 0, (confirm)" {
 			t.Errorf("%d of %d: %s", c.recent, c.limit, got)
 		}
+	}
+}
+
+// TestFailedBeforeItsContainer: a pod that came to the selected node and failed there before its container began says nothing against
+// the node, and is told of.
+func TestFailedBeforeItsContainer(t *testing.T) {
+	s := scene{also: "selected", pods: []string{"prov-0 failed"}}.snapshot()
+	pod := s.Attempts[0].Pod
+	ended := pod.Status.ContainerStatuses[0].State
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flexctl", State: ended}}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
+	s.Attempts[0] = snapshot.NewAttempt(pod, "")
+	s.Attempts[0].Outcome.Finished = ended.Terminated.FinishedAt.Time
+	if got, want := describe(Decide(s)), "tell claim ProvisionerStartFailed, look in 500ms"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
