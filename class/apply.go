@@ -118,6 +118,7 @@ func (o Object) fields() (map[string]any, error) {
 		return nil, errors.New("there is no metadata")
 	}
 	delete(metadata, "creationTimestamp")
+	delete(fields, "status")
 	return fields, nil
 }
 

@@ -27,6 +27,9 @@ type Class struct {
 	ServiceAccount string
 	// Data is the ConfigMap's, beside plugin-name and service-account-name: image, scripts, reserved keys and properties.
 	Data map[string]string
+	// Export is SERVER:/DIRECTORY of an NFS server, for which a volume and a claim Name-export are made, and which provisioner pods have
+	// at /export. Empty for none.
+	Export string
 	// Terms are the StorageClass's; name and provisioner are given.
 	Terms storagev1.StorageClass
 	// Grants are lines of the allow-list, by their setting, beside storageClasses, which is Name.
@@ -73,6 +76,13 @@ func (c Class) Objects() ([]Object, error) {
 	if _, errs := configmaps.ServedAs(c.Name, c.Terms.Parameters); len(errs) > 0 {
 		faults = append(faults, errs.ToAggregate().Errors()...)
 	}
+	var export []Object
+	if c.Export != "" {
+		var err error
+		if export, err = c.exportObjects(); err != nil {
+			faults = append(faults, err)
+		}
+	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
@@ -83,14 +93,14 @@ func (c Class) Objects() ([]Object, error) {
 	core := func(namespace, resource, name string) string {
 		return "/api/v1/namespaces/" + namespace + "/" + resource + "/" + name
 	}
-	return []Object{
+	return append(export, []Object{
 		{"serviceaccount", c.Place.Namespace, account, &corev1.ServiceAccount{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccount"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: account}, AutomountServiceAccountToken: &no}, core(c.Place.Namespace, "serviceaccounts", account)},
 		{"configmap", c.Place.System, allowlist.Name, &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 			ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.System, Name: allowlist.Name}, Data: c.lines()}, core(c.Place.System, "configmaps", allowlist.Name)},
 		{"configmap", c.Place.Namespace, c.Name, cm, core(c.Place.Namespace, "configmaps", c.Name)},
 		{"storageclass.storage.k8s.io", "", c.Name, terms, "/apis/storage.k8s.io/v1/storageclasses/" + c.Name},
-	}, nil
+	}...), nil
 }
 
 func (c Class) configMap() *corev1.ConfigMap {
@@ -99,6 +109,9 @@ func (c Class) configMap() *corev1.ConfigMap {
 		data = map[string]string{}
 	}
 	data["plugin-name"], data["service-account-name"] = c.Place.Provisioner, c.account()
+	if c.Export != "" {
+		data["mount-claims"] = strings.TrimPrefix(data["mount-claims"]+","+c.exportName()+":"+exportAt, ",")
+	}
 	labels := map[string]string{configmaps.LabelType: configmaps.TypeProvisioner}
 	if len(c.Name) <= 63 {
 		labels["storage-class"] = c.Name

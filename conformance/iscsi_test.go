@@ -201,7 +201,7 @@ func watchCommands(t *testing.T) (seen func() (logins int, leaks []string)) {
 					leaks = append(leaks, string(bytes.ReplaceAll(line, []byte{0}, []byte(" "))))
 				}
 			}
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 		}
 	}()
 	return func() (int, []string) {

@@ -62,6 +62,7 @@ func (o *options) placeOffline() class.Place {
 type makeFlags struct {
 	o                                *options
 	image, scriptDir, account        string
+	export                           string
 	scripts                          map[string]*string
 	properties, settings, parameters []string
 	grants                           map[string]*string
@@ -93,6 +94,7 @@ what the ConfigMap asks for beyond that. docs/operations.md explains it.`,
 	for _, script := range []string{"provision", "delete", "expand"} {
 		f.scripts[script] = flags.String(script, "", "the file with the script that does it")
 	}
+	flags.StringVar(&f.export, "export", "", "SERVER:/DIRECTORY of NFS that its pods have at /export, by a volume and a claim NAME-export")
 	flags.StringVar(&f.account, "service-account", "", "the ServiceAccount of its pods (default: NAME)")
 	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property; may be repeated, as the next two")
 	flags.StringArrayVar(&f.settings, "set", nil, "KEY=VALUE: another key of the ConfigMap, such as secrets=NAME or timeout=20m")
@@ -212,7 +214,7 @@ func (f *makeFlags) class(name string) (class.Class, error) {
 	if f.waitForConsumer {
 		mode = storagev1.VolumeBindingWaitForFirstConsumer
 	}
-	c := class.Class{Name: name, Place: f.o.placeOffline(), ServiceAccount: f.account, Data: data, Grants: map[string]string{},
+	c := class.Class{Name: name, Place: f.o.placeOffline(), ServiceAccount: f.account, Data: data, Export: f.export, Grants: map[string]string{},
 		Terms: storagev1.StorageClass{Parameters: parameters, ReclaimPolicy: &policy, VolumeBindingMode: &mode}}
 	if f.allowExpansion {
 		c.Terms.AllowVolumeExpansion = &f.allowExpansion

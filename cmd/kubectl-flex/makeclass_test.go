@@ -27,7 +27,7 @@ func TestClassOfScripts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"disks", "--script-dir", dir, "--set", "timeout=20m", "--property", "zone=a=b", "--parameter", "pool=x", "--service-account", "foo",
+	args := []string{"disks", "--script-dir", dir, "--export", "[fd00::1]:/srv/nfs", "--set", "mount-claims=golden:/golden", "--set", "timeout=20m", "--property", "zone=a=b", "--parameter", "pool=x", "--service-account", "foo",
 		"--volume-types", "nfs", "--wait-for-first-consumer", "--allow-expansion", "--reclaim-policy", "Retain", "--dry-run", "client"}
 	got, err := runClass(t, append(args, "-o", "yaml")...)
 	if err != nil {
@@ -44,7 +44,9 @@ func TestClassOfScripts(t *testing.T) {
 		t.Errorf("%s differs (-update rewrites it), %v:\n%s", golden, err, got)
 	}
 	got, err = runClass(t, args...)
-	if want := `serviceaccount/foo (dry run)
+	if want := `persistentvolume/disks-export (dry run)
+persistentvolumeclaim/disks-export (dry run)
+serviceaccount/foo (dry run)
 configmap/flex-pv-policy (dry run)
 configmap/disks (dry run)
 storageclass.storage.k8s.io/disks (dry run)
@@ -87,6 +89,9 @@ func TestClassIsRefused(t *testing.T) {
 		{nil, "kubectl flex class takes the name of the StorageClass and the ConfigMap, got 0 arguments; see kubectl flex class --help"},
 		{[]string{"a", "b"}, "kubectl flex class takes the name of the StorageClass and the ConfigMap, got 2 arguments; see kubectl flex class --help"},
 		{append(good, "--dry-run", "maybe"), "class disks: --dry-run=maybe: write none, server or client"},
+		{append(good, "--export", "10.0.0.1"), `class disks: --export "10.0.0.1": write SERVER:/DIRECTORY, as in 10.0.0.1:/srv/nfs`},
+		{append(good, "--export", "10.0.0.1:/srv/../etc"), `class disks: --export "10.0.0.1:/srv/../etc": write SERVER:/DIRECTORY, as in 10.0.0.1:/srv/nfs`},
+		{append(good, "--export", "a b:/srv"), `class disks: --export "a b:/srv": write SERVER:/DIRECTORY, as in 10.0.0.1:/srv/nfs`},
 		{append(good, "-o", "json"), "class disks: --output=json: write yaml, or leave it out"},
 		{append(good, "--property", "zone"), "class disks: --property=zone: write KEY=VALUE, each key once"},
 		{append(good, "--set", "a=b", "--property", "a=c"), "class disks: --set: key a is given twice"},

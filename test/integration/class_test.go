@@ -53,6 +53,7 @@ func TestClassByOneCommand(t *testing.T) {
 	}
 	before := lines()
 	one := made("made-one", map[string]string{"zone": "west"}, map[string]string{"volumeTypes": "nfs", "nfsExports": "10.0.0.1:/srv"})
+	one.Export = "10.0.0.1:/srv"
 	two := made("made-two", map[string]string{"secrets": "made-login", "mount-claims": "made-export:/export"}, map[string]string{"volumeTypes": "hostPath"})
 
 	if err := apply(one, true); err != nil {
@@ -93,7 +94,8 @@ func TestClassByOneCommand(t *testing.T) {
 	}
 	check("silver", "claim flex-provisioners/silver-export is not bound, and pods that mount it do not start: kubectl -n flex-provisioners describe pvc silver-export says why")
 	check("silver-wait", "claim flex-provisioners/silver-export is not bound, and pods that mount it do not start: kubectl -n flex-provisioners describe pvc silver-export says why")
-	check("made-one", list+"data[made-one.pathPrefixes] is missing: volumes of type local need it")
+	check("made-one", list+"data[made-one.pathPrefixes] is missing: volumes of type local need it",
+		"claim flex-provisioners/made-one-export is not bound, and pods that mount it do not start: kubectl -n flex-provisioners describe pvc made-one-export says why")
 	check("made-two", list+"data[made-two.pathPrefixes] is missing: volumes of type hostPath need it",
 		"Secret flex-provisioners/made-login does not exist: create it, data[secrets] of ConfigMap made-two names it",
 		"claim flex-provisioners/made-export does not exist: create it, data[mount-claims] of ConfigMap made-two names it")

@@ -14,7 +14,7 @@ flexctl require portal iqn files archive chap-namespace
 form() { # PROPERTY VALUE CHARACTERS
 	case $2 in *[!$3]*) flexctl fail --refuse "property \"$1\" is \"$2\": write letters, digits and the signs that belong there" ;; esac
 }
-form portal "$PORTAL" 'A-Za-z0-9.:[]-'
+form portal "$PORTAL" '][A-Za-z0-9.:-'
 form iqn "$IQN" 'A-Za-z0-9.:-'
 form files "$FILES" 'A-Za-z0-9._/-'
 form initiators "$INITIATORS" 'A-Za-z0-9.:/,-'
