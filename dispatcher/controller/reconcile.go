@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -225,7 +227,9 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 // refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.
 func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
 	told := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
-	told.Waits(s, string(order.Op))
+	if lasts(err) {
+		told.Waits(s, string(order.Op))
+	}
 	if _, fault := c.apply(ctx, s, told); fault != nil {
 		err = errors.Join(err, fault)
 	}
@@ -235,6 +239,18 @@ func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order sn
 		}
 	}
 	return err
+}
+
+// lasts says that the next try most likely gets the same answer, so that the claim's status may say it. An API server that cannot be
+// reached, or has an error of its own, may take the pod a moment later.
+func lasts(err error) bool {
+	var unanswered *url.Error
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code < http.StatusInternalServerError && code != http.StatusTooManyRequests && code != http.StatusConflict
+	}
+	return !errors.As(err, &unanswered)
 }
 
 // removeVolume deletes a volume whose storage is gone, once.
