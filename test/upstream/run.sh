@@ -3,6 +3,7 @@
 # from the environment:
 #   ONLY=nfs-subdir   one class, or several with spaces between; the default is all of drivers/
 #   FOCUS=REGEXP      of each class only the tests whose names match; the others keep their results
+#   NEW=1             only tests without a result, to come to an end in parts
 #   PART=ordinary     or disruptive: these tests alone
 #   CLAIM=1           only the tests that cannot pass, as if the classes could do everything: what the suite says of them is kept,
 #                     and held against cannot.yaml
@@ -19,6 +20,7 @@ TIMEOUT=${TIMEOUT:-4h}
 FOCUS=${FOCUS:-}
 PART=${PART:-}
 CLAIM=${CLAIM:-}
+NEW=${NEW:-}
 SSH_PORT=16422
 SPARE=flex-provisioner.io/spare
 
@@ -192,34 +194,42 @@ lists() {
 
 # ordinary runs what stops no kubelet. Raw devices may be able to do what file systems are not: then they have a file of their own.
 ordinary() {
-	local class=$1 dir=$OUT/$1 files=$PWD/$HERE/drivers focus="Driver: $1\\] .*$FOCUS" skip=()
+	local class=$1 dir=$OUT/$1 files=$PWD/$HERE/drivers skip=() focus
+	focuses "$class" || return 0
 	say "tests $class: log in $dir"
 	if [ -e "$files/$class-block.yaml" ]; then
 		skip=(--skip='block volmode')
-		run "$files/$class-block.yaml" "$dir/block.json" "$PROCS" --focus="$focus" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]'
+		run "$files/$class-block.yaml" "$dir/block.json" "$PROCS" "${focus[@]}" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]'
 	fi
-	run "$files/$class.yaml" "$dir/ran.json" "$PROCS" --focus="$focus" --skip='\[Disruptive\]' "${skip[@]}"
+	run "$files/$class.yaml" "$dir/ran.json" "$PROCS" "${focus[@]}" --skip='\[Disruptive\]' "${skip[@]}"
 }
 
 # disruptive tests all classes at the same time, each on a node of its own: what is stopped there disturbs none of the others.
 disruptive() {
-	local c nodes tests=()
+	local c nodes tests=() focus
 	read -ra nodes <<< "$(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}')"
 	for c in $CLASSES; do
+		focuses "$c" || continue
 		say "tests $c on ${nodes[${#tests[@]}]}: log in $OUT/$c"
 		sed "\$a ClientNodeName: ${nodes[${#tests[@]}]}" "$HERE/drivers/$c.yaml" > "$OUT/$c/disruptive.yaml"
-		run "$OUT/$c/disruptive.yaml" "$OUT/$c/disruptive.json" 1 \
-			--focus="Driver: $c\\] .*\\[Disruptive\\].*$FOCUS" --focus="Driver: $c\\] .*$FOCUS.*\\[Disruptive\\]" &
+		run "$OUT/$c/disruptive.yaml" "$OUT/$c/disruptive.json" 1 "${focus[@]}" --skip='\[Driver: [^]]*\] ([^D]|D[^i]|Di[^s])*$' &
 		tests+=($!)
 	done
 	wait "${tests[@]}"
 }
 
+# focuses CLASS: the tests that are asked for, as Ginkgo's options, into the caller's variable focus.
+focuses() {
+	focus=(--focus="Driver: $1\\] .*$FOCUS")
+	[ -n "$NEW" ] || return 0
+	mapfile -t focus < <(judge "$1" -new "${FOCUS:-.}" | sed 's/^/--focus=/')
+	[ ${#focus[@]} -gt 0 ]
+}
+
 # claim runs what cannot pass as if the class could do everything. Much of that waits for what never comes, and so waits less.
 claim() {
 	local dir=$OUT/$1 focus
-	judge "$1" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/' > "$dir/cannot"
-	mapfile -t focus < "$dir/cannot"
+	mapfile -t focus < <(judge "$1" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/')
 	[ ${#focus[@]} -gt 0 ] || die "no test of $1 that cannot pass matches FOCUS=$FOCUS"
 	say "tests $1 as if it could do everything: log in $dir"
 	run "$dir/everything.yaml" "$dir/claim.json" "$PROCS" "${focus[@]}"
@@ -235,7 +245,8 @@ judge() {
 verdict() {
 	local options=() ran=("$OUT/$1"/{ran,block,disruptive,claim}.json) i
 	for i in "${!ran[@]}"; do [ -e "${ran[i]}" ] || unset "ran[i]"; done
-	[ -n "$FOCUS$PART$CLAIM" ] || options=(-whole)
+	[ -n "$FOCUS$PART$CLAIM$NEW" ] || options=(-whole)
+	[ ${#ran[@]} -gt 0 ] || return 0
 	[ -z "$CLAIM" ] || options=(-claim)
 	judge "$1" -commit "$(git rev-parse --short=12 HEAD)" "${options[@]}" "${ran[@]}"
 }
