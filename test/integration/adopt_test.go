@@ -48,7 +48,7 @@ func TestAdoption(t *testing.T) {
 	o := &inspect.Objects{Now: time.Now(), Claims: []*corev1.PersistentVolumeClaim{claim}, Volumes: []*corev1.PersistentVolume{v},
 		Classes: []*storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: contract.ProvisionerName}},
 		ConfigMaps: []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: class, Labels: map[string]string{"storage-class": class, "type": "provisioner-config"}},
-			Data: map[string]string{"plugin-name": contract.ProvisionerName, "image": "example.com/x", "service-account-name": "adopt", "expandable": "true"}}},
+			Data: map[string]string{"plugin-name": contract.ProvisionerName, "image": "example.com/x", "service-account-name": "adopt", "expandable": "true", "run-as-user": "0"}}},
 		AllowList: &corev1.ConfigMap{Data: map[string]string{"adopt.storageClasses": class, "adopt.volumeTypes": "nfs"}}}
 	o.Dispatcher.Provisioner, o.Dispatcher.Namespace = contract.ProvisionerName, contract.ProvisionersNamespace
 	o.Dispatcher.Cluster = podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1"}
@@ -56,10 +56,24 @@ func TestAdoption(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := admin.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil && !apierrors.IsForbidden(err) {
-		t.Errorf("the pod that looks for the storage is refused: %v", err)
-	} else if err != nil {
-		t.Logf("the pod lacks its ServiceAccount here: %v", err)
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: "adopt"}}
+	if _, err := admin.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType, []byte(`{"data": {"adopt.privileges": "root"}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for {
+		_, err := admin.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil {
+			t.Logf("the grant was in force after %s", time.Since(began))
+			break
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("the pod that looks for the storage is refused: %v", err)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 	tom := server.Client(users[0].Token())
 	if _, err := tom.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
