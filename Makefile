@@ -24,6 +24,11 @@ images: $(IMAGES:%=bin/images/%.tar) ## the container images, as archives in bin
 pin: images ## deploy/base with the images of REGISTRY by digest, into bin/deploy
 	tools/pin.sh $(REGISTRY)
 
+release: bin/mkimage bin/pushchart $(if $(KEY),bin/cosign) $(PROGRAMS:%=bin/licences/%) ## VERSION=v0.1.0 REGISTRY=registry.example/flex [KEY=cosign.key]: all of a release, docs/release.md
+	@test/cluster/packages.sh busybox-static ca-certificates
+	tools/release.sh build '$(VERSION)' '$(REGISTRY)'
+	tools/release.sh push '$(VERSION)' '$(REGISTRY)'
+
 lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the database can be reached, known vulnerabilities
 	@out=$$(gofmt -l $$($(FILES) '*.go')); [ -z "$$out" ] || { echo "gofmt -w $$out" >&2; exit 1; }
 	go vet ./...
@@ -69,6 +74,9 @@ test-e2e: export NODES = 3
 test-e2e: export SPARE = 1
 test-e2e: cluster-up images ## against three real nodes, with volumes of a real Cinder
 	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
+
+test-install: cluster-up bin/mkimage bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone
+	test/install.sh
 
 test-attack: cluster-up images ## what attackers try, from six points of view
 	go test -count=1 -timeout 20m -tags e2e ./test/attack
@@ -124,7 +132,7 @@ cinder-up: ## a real Cinder on this machine
 cinder-down: ## stop it
 	test/cinder/down.sh
 
-.PHONY: help build images pin lint test test-unit test-conformance test-integration test-versions test-e2e test-attack test-upstream test-upgrade fuzz chaos mutate soak bench demo down cluster-up cluster-down cinder-up cinder-down
+.PHONY: $(shell awk -F: '/^[a-z0-9-]+:.*\#\# / {print $$1}' $(firstword $(MAKEFILE_LIST)))
 
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
@@ -138,6 +146,16 @@ bin/mutate: $(wildcard tools/mutate/*.go) tools/go.mod tools/go.sum
 
 bin/gremlins: tools/gremlins/go.mod tools/gremlins/go.sum
 	CGO_ENABLED=0 go build -modfile=$< -o $@ github.com/go-gremlins/gremlins/cmd/gremlins
+
+# Tools of a release, each from a module of its own.
+bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/release/go.mod tools/release/go.sum
+	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ ./pushchart
+
+bin/helm: tools/release/go.mod tools/release/go.sum
+	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ helm.sh/helm/v4/cmd/helm
+
+bin/cosign: tools/cosign/go.mod tools/cosign/go.sum
+	cd tools/cosign && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign
 
 bin/version: FORCE
 	@mkdir -p bin

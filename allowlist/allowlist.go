@@ -80,6 +80,36 @@ func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
 	return lacks
 }
 
+// Refuses is what keeps the account from making a volume of the class and a type, as the policy on volumes has it. place is server:path
+// of nfs, the path of hostPath and local, and empty for others.
+func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks []Lack) {
+	if !l.Covers(class) {
+		lacks = append(lacks, Lack{"storageClasses", "does not have " + class})
+	}
+	if !slices.Contains(l.items("volumeTypes"), kind) {
+		lacks = append(lacks, Lack{"volumeTypes", "does not have " + kind})
+	}
+	below := func(setting string, needed bool) {
+		allowed := l.items(setting)
+		in := func(dir string) bool { return strings.HasPrefix(place, strings.TrimSuffix(dir, "/")+"/") }
+		if (needed || len(allowed) > 0) && !slices.ContainsFunc(allowed, in) {
+			lacks = append(lacks, Lack{setting, "has no directory with " + place + " below it"})
+		}
+	}
+	switch kind {
+	case "nfs":
+		below("nfsExports", false)
+	case "hostPath", "local":
+		below("pathPrefixes", true)
+	}
+	for _, option := range mountOptions {
+		if !slices.Contains(l.items("mountOptions"), option) {
+			lacks = append(lacks, Lack{"mountOptions", "does not have " + option})
+		}
+	}
+	return lacks
+}
+
 // mountable: what is granted with :ro may be read alone.
 func (l Lines) mountable(dir configmaps.HostPath) bool {
 	return slices.ContainsFunc(l.items("hostPaths"), func(granted string) bool {

@@ -92,6 +92,7 @@ func TestBounds(t *testing.T) {
 		}
 		return strings.Join(items, ",")
 	}
+	const sizes = "must be two quantities of whole bytes such as 1Gi-10Ti, or one of them: 1Gi- or -10Ti"
 	for _, c := range []struct{ key, value, want string }{
 		{"pod-labels", many(16, "l%d=x"), ""},
 		{"pod-labels", many(17, "l%d=x"), "data[pod-labels]: Too many: 17: must have at most 16 items"},
@@ -99,6 +100,17 @@ func TestBounds(t *testing.T) {
 		{"pod-annotations", many(17, "a%d=x"), "data[pod-annotations]: Too many: 17: must have at most 16 items"},
 		{"tolerations", "[" + many(16, "{key: k%d, operator: Exists}") + "]", ""},
 		{"tolerations", "[" + many(17, "{key: k%d, operator: Exists}") + "]", "data[tolerations]: Too many: 17: must have at most 16 items"},
+		{"secrets", many(16, "s%d"), ""},
+		{"secrets", many(17, "s%d"), "data[secrets]: Too many: 17: must have at most 16 items"},
+		{"max-concurrent", "10000", ""},
+		{"max-concurrent", "10001", `data[max-concurrent]: Invalid value: "10001": must be a whole number from 0 to 10000`},
+		{"claim-sizes", "1Gi-", ""},
+		{"claim-sizes", "1Gi-1Gi", ""},
+		{"claim-sizes", "0-1Gi", `data[claim-sizes]: Invalid value: "0-1Gi": ` + sizes},
+		{"claim-sizes", "-9223372036854775806", ""},
+		{"claim-sizes", "-9223372036854775807", `data[claim-sizes]: Invalid value: "-9223372036854775807": ` + sizes},
+		{"timeout", "24h", ""},
+		{"timeout", "86401s", `data[timeout]: Invalid value: "86401s": must lie between 10s and 24h0m0s`},
 		{"timeout", "10s", ""},
 		{"timeout", "9s", `data[timeout]: Invalid value: "9s": must lie between 10s and 24h0m0s`},
 		{"resources", "{requests: {cpu: 1}, limits: {cpu: 1}}", ""},
@@ -107,6 +119,13 @@ func TestBounds(t *testing.T) {
 		if _, faults := Parse(good(map[string]string{c.key: c.value})); strings.Join(texts(faults), "\n") != c.want {
 			t.Errorf("%s: %.60s: %q, want %q", c.key, c.value, texts(faults), c.want)
 		}
+	}
+}
+
+// TestListGap: nothing between two commas is no item, and what follows is one.
+func TestListGap(t *testing.T) {
+	if got, errs := list("a,, ,b\n \nc", field.NewPath("p")); len(errs) > 0 || strings.Join(got, " ") != "a b c" {
+		t.Errorf("got %q, %v", got, errs)
 	}
 }
 

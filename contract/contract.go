@@ -56,6 +56,8 @@ const (
 	// AnnRetry is on failed pods an administrator's word, "true", that the next attempt need not wait for its time. It counts for this
 	// one pod: the next attempt's has it not.
 	AnnRetry = Prefix + "retry"
+	// ConditionWaiting is the type of a condition in a claim's status, by which the dispatcher says why the claim waits.
+	ConditionWaiting = Prefix + "Waiting"
 	// AnnUndo is on delete pods of a volume that could not serve its claim: their removal is carried through whatever
 	// becomes of the claim and the reclaim policy.
 	AnnUndo = Prefix + "undo"
@@ -73,6 +75,9 @@ const (
 	// and provisioner: an HMAC-SHA256 of 64 hexadecimal digits. The skeleton has it, and the provisioner passes it on. An
 	// administrator may replace it by RecordTrusted.
 	AnnRecord = Prefix + "record"
+	// AnnAdoptedFrom is on volumes of another provisioner that an administrator gave to a class of the dispatcher what they had before,
+	// as JSON. Nothing but the command that gives them back reads it.
+	AnnAdoptedFrom = Prefix + "adopted-from"
 	// AnnAllowDelete is on volumes an administrator's word, "true", that the storage may be removed although the dispatcher
 	// has reason to ask first.
 	AnnAllowDelete = Prefix + "allow-delete"

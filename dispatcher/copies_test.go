@@ -29,7 +29,7 @@ import (
 func (p tenants) dispatch() (stop func()) { return p.dispatchWith(prometheus.NewRegistry()) }
 
 func (p tenants) dispatchWith(registry *prometheus.Registry) (stop func()) {
-	ctx, cancel := context.WithCancel(klog.NewContext(p.t.Context(), klog.New(nil)))
+	ctx, cancel := context.WithCancel(klog.NewContext(p.t.Context(), klog.New(p.log)))
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.api, QPS: 500, Burst: 1000,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
 	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,

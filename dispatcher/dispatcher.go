@@ -81,7 +81,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if len(o.RecordKey) < podspec.MinRecordKey {
 		return nil, fmt.Errorf("the key for the records on volumes has %d bytes, it needs %d or more", len(o.RecordKey), podspec.MinRecordKey)
 	}
-	d := &Dispatcher{options: o, recorder: recorder.New(recorder.NewMetrics(o.Registry))}
+	d := &Dispatcher{options: o, recorder: recorder.New(recorder.NewMetrics(o.Registry), o.Now)}
 	var err error
 	if d.cache, err = cache.New(client, o.Pods.Namespace, o.ProvisionerName, o.RecordKey); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -26,6 +27,8 @@ type tenants struct {
 	ran map[string]*corev1.Pod
 	// api is what dispatchers talk to.
 	api http.RoundTripper
+	// log takes what dispatchers log, nil for nobody.
+	log logr.LogSink
 }
 
 func (p tenants) create(resource string, o apiserver.Object) {

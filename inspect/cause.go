@@ -134,7 +134,7 @@ func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool
 func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
 	var list []*corev1.Event
 	if s.Claim != nil {
-		list = append(list, o.eventsOn(s.Claim.Namespace, s.Claim.UID)...)
+		list = append(list, o.eventsOnClaim(s.Claim)...)
 	}
 	list = append(list, o.eventsOnVolume(podspec.VolumeName(s.UID))...)
 	for _, a := range s.All() {

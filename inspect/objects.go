@@ -15,6 +15,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -180,6 +181,26 @@ func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid
 // eventsOn are the events about a claim or a pod, oldest first.
 func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
 	list := slices.Clone(o.indexed().events[eventKey{namespace, uid}])
+	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
+	return list
+}
+
+// eventsOnClaim are the events about a claim, oldest first. What the claim's status says of its wait counts as one, where the event is
+// gone that said so.
+func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
+	list := o.eventsOn(claim.Namespace, claim.UID)
+	c, waits := snapshot.Waits(claim)
+	said := func(e *corev1.Event) bool { return e.Reason == c.Reason && strings.HasPrefix(e.Message, c.Message) }
+	if !waits || slices.ContainsFunc(list, said) {
+		return list
+	}
+	m, _ := events.MeaningOf(podspec.Reason(c.Reason))
+	kind := corev1.EventTypeNormal
+	if m.Warning {
+		kind = corev1.EventTypeWarning
+	}
+	list = append(list, &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Source: corev1.EventSource{Component: source}, Type: kind, Reason: c.Reason, Message: c.Message, LastTimestamp: c.LastProbeTime})
 	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
 	return list
 }

@@ -25,6 +25,8 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	s.SetVolume(volume)
 	pods := o.podsOf(uid)
 	switch {
+	case s.Claim != nil && s.Volume != nil && podspec.Bound(s.Claim, s.Volume): // an adopted volume may have another class than its claim
+		s.ClassName = podspec.ClassOf(s.Volume)
 	case s.Claim != nil:
 		s.ClassName = classOf(s.Claim)
 	case volume != nil:

@@ -147,7 +147,7 @@ func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.Pers
 const Nobody = "nobody"
 
 func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
-	return slices.DeleteFunc(o.eventsOn(claim.Namespace, claim.UID), func(e *corev1.Event) bool { return !ofDispatcher(e) })
+	return slices.DeleteFunc(o.eventsOnClaim(claim), func(e *corev1.Event) bool { return !ofDispatcher(e) })
 }
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {

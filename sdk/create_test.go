@@ -171,6 +171,17 @@ func TestCreateVolumeGivesUp(t *testing.T) {
 	}
 }
 
+// A server in trouble is asked again after 50 ms, and after twice as long each time.
+func TestCreateVolumeSpacesTries(t *testing.T) {
+	server := sdktest.NewServer(t, slices.Repeat([]sdktest.Fault{{Code: 500, Message: "etcdserver: leader changed"}}, 100)...)
+	client := newClient(t, server)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := sdk.CreateVolume(ctx, client, newVolume()); err == nil || server.Tries() > 3 {
+		t.Errorf("%d tries, %v", server.Tries(), err)
+	}
+}
+
 func TestCreateVolumeConnectionRefused(t *testing.T) {
 	server := sdktest.NewServer(t)
 	pod := sdktest.NewPod(t, sdktest.Provision(nil), nil, server)

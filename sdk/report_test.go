@@ -102,3 +102,33 @@ func TestReportMakesNoTerminationFile(t *testing.T) {
 		t.Errorf("termination file: %v, want none", err)
 	}
 }
+
+func TestLocation(t *testing.T) {
+	pod := sdktest.NewPod(t, sdktest.Provision(nil), nil, nil)
+	if err := sdk.SetLocation(pod.Root, "project-1"); err != nil || pod.Location(t) != "project-1" {
+		t.Errorf("location %q, %v", pod.Location(t), err)
+	}
+	if err := sdk.SetLocation(t.TempDir(), "project-1"); err != nil {
+		t.Errorf("where nobody reads it: %v", err)
+	}
+	if err := os.Remove(filepath.Join(pod.Root, contract.TerminationFile)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(pod.Root, contract.TerminationFile), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := sdk.SetLocation(pod.Root, "project-1"); err == nil || !strings.HasPrefix(err.Error(), "write the location: ") {
+		t.Errorf("where it cannot be written: %v", err)
+	}
+	for _, c := range []struct{ then, now, err string }{
+		{"", "project-1", "<nil>"},
+		{"project-1", "project-1", "<nil>"},
+		{"project-1", "project-2", "an earlier attempt worked in project-1, but the credentials are now for project-2; give back those of the former until nothing of volume pvc-1 is left there"},
+	} {
+		request := sdk.Request{VolumeName: "pvc-1"}
+		request.Location = c.then
+		if err := sdk.CheckLocation(request, c.now); errorText(err) != c.err {
+			t.Errorf("%q, then %q: %v, want %s", c.then, c.now, err, c.err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -188,6 +189,58 @@ func TestNewConfigAddress(t *testing.T) {
 		config, err := sdk.NewConfig(pod.Root)
 		if errorText(err) != c.err || err == nil && config.Host != c.want {
 			t.Errorf("%+v: got %+v, %v", c, config, err)
+		}
+	}
+}
+
+// TestNewConfigBounds: a server that does not answer is given up on, and nothing is held back on the pod's own side.
+func TestNewConfigBounds(t *testing.T) {
+	t.Setenv("FLEX_KUBE_API", "https://10.96.0.1:443")
+	config, err := sdk.NewConfig(sdktest.NewPod(t, sdktest.Provision(nil), nil, sdktest.NewServer(t)).Root)
+	if err != nil || config.Timeout < time.Second || config.QPS >= 0 {
+		t.Errorf("got %+v, %v", config, err)
+	}
+}
+
+// lister is a recorder that can list.
+type lister struct {
+	*recorder
+	storage []sdk.Storage
+}
+
+func (l lister) List(context.Context, sdk.Request) ([]sdk.Storage, error) { return l.storage, l.err }
+
+// TestRunList prints a line for each storage, or fails where the list is not whole.
+func TestRunList(t *testing.T) {
+	pod := sdktest.NewPod(t, sdktest.List(nil), nil, nil)
+	storage := []sdk.Storage{{Name: "pvc-1"}, {Name: "pvc-2"}}
+	stdout := os.Stdout
+	defer func() { os.Stdout = stdout }()
+	for _, c := range []struct {
+		err    error
+		closed bool
+		want   string
+		text   string
+	}{
+		{want: "<nil>", text: storage[0].Line() + "\n" + storage[1].Line() + "\n"},
+		{err: errors.New("backend is down"), want: "backend is down"},
+		{closed: true, want: "print pvc-1: "},
+	} {
+		out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.closed {
+			out.Close()
+		}
+		os.Stdout = out
+		err = sdk.Run(t.Context(), pod.Root, lister{&recorder{err: c.err}, storage})
+		os.Stdout = stdout
+		if !strings.HasPrefix(errorText(err), c.want) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+		if text, err := os.ReadFile(out.Name()); err != nil || string(text) != c.text {
+			t.Errorf("printed %q, %v, want %q", text, err, c.text)
 		}
 	}
 }

@@ -36,7 +36,7 @@ func NewVolume(skeleton *corev1.PersistentVolume, v Volume) (*corev1.PersistentV
 			volume.Spec.MountOptions = append(volume.Spec.MountOptions, option)
 		}
 	}
-	if volume.Annotations == nil && len(filling.Annotations) > 0 {
+	if volume.Annotations == nil {
 		volume.Annotations = map[string]string{}
 	}
 	maps.Copy(volume.Annotations, filling.Annotations)

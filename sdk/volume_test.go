@@ -45,6 +45,16 @@ func TestNewVolume(t *testing.T) {
 	}
 }
 
+// A skeleton that somebody wrote may have no annotations, and a size that is given may be the one that is asked for.
+func TestNewVolumeOfBareSkeleton(t *testing.T) {
+	skeleton := sdktest.Skeleton(sdktest.Provision(nil))
+	skeleton.Annotations = nil
+	got, err := sdk.NewVolume(skeleton, sdk.Volume{Source: nfs, Capacity: resource.MustParse("10Gi"), Annotations: map[string]string{"example.com/lun": "7"}})
+	if err != nil || got.Annotations["example.com/lun"] != "7" {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
 // What is left out stays as the class and the claim have it.
 func TestNewVolumeSourceOnly(t *testing.T) {
 	want := sdktest.Skeleton(sdktest.Provision(nil))

@@ -47,7 +47,9 @@ func newCommand() *cobra.Command {
 	klog.InitFlags(verbosity)
 	command.Flags().AddGoFlag(verbosity.Lookup("v"))
 	command.Flags().SortFlags = false
-	command.PersistentPreRunE = func(*cobra.Command, []string) error { return logTo(os.Stderr, verbosity.Lookup("v").Value.String()) }
+	command.PersistentPreRunE = func(*cobra.Command, []string) error {
+		return logTo(os.Stderr, o.loggingFormat, verbosity.Lookup("v").Value.String())
+	}
 	command.SetUsageFunc(usage)
 	command.CompletionOptions.DisableDefaultCmd = true
 	command.AddCommand(movedAudit())

@@ -3,10 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"k8s.io/klog/v2"
@@ -23,7 +26,7 @@ func fit(text string) bool {
 func TestLog(t *testing.T) {
 	defer klog.CaptureState().Restore()
 	var out bytes.Buffer
-	if err := logTo(&out, "2"); err != nil {
+	if err := logTo(&out, formatText, "2"); err != nil {
 		t.Fatal(err)
 	}
 	logger := klog.FromContext(context.Background())
@@ -42,7 +45,44 @@ func TestLog(t *testing.T) {
 }
 
 func TestVerbosityIsANumber(t *testing.T) {
-	if err := logTo(nil, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
+	if err := logTo(nil, formatText, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// As JSON each record is one line that is an object, whatever was logged, with the keys that were given.
+func TestJSONLog(t *testing.T) {
+	defer klog.CaptureState().Restore()
+	var out bytes.Buffer
+	if err := logTo(&out, formatJSON, "2"); err != nil {
+		t.Fatal(err)
+	}
+	logger := klog.FromContext(context.Background())
+	logger.Info("Reported", "message", hostile, "configMap", klog.KRef("ns", "cm"), "took", time.Second)
+	logger.Error(errors.New(hostile), "Will look again", "claimUID", hostile)
+	logger.V(2).Info("Said at this verbosity")
+	logger.V(3).Info("Not said")
+	klog.Infof("a library: %s", hostile)
+	klog.Flush()
+	if !fit(out.String()) {
+		t.Errorf("the log has characters that are not printable: %q", out.String())
+	}
+	var records []map[string]any
+	for line := range strings.Lines(out.String()) {
+		var record map[string]any
+		if err := json.Unmarshal([]byte(line), &record); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		records = append(records, record)
+	}
+	if len(records) != 4 || records[0]["msg"] != "Reported" || records[0]["level"] != "INFO" || records[1]["level"] != "ERROR" || records[1]["claimUID"] == "" ||
+		fmt.Sprint(records[0]["configMap"]) != "map[name:cm namespace:ns]" {
+		t.Errorf("the records are %v", records)
+	}
+}
+
+func TestFormatIsKnown(t *testing.T) {
+	if err := logTo(nil, "yaml", "0"); err == nil || err.Error() != "--logging-format=yaml: say text or json" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -35,6 +35,7 @@ type options struct {
 	insecure        bool
 	profiling       bool
 	deleteLimit     int
+	loggingFormat   string
 }
 
 // How flexctl comes into pods that run inline scripts.
@@ -58,6 +59,7 @@ func defaults() *options {
 		leaderElect:     true,
 		leaseNamespace:  contract.SystemNamespace,
 		leaseDuration:   15 * time.Second,
+		loggingFormat:   formatText,
 	}
 }
 
@@ -78,6 +80,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "work only while holding the Lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", o.leaseNamespace, "`namespace` of the Lease")
 	flags.DurationVar(&o.leaseDuration, "lease-duration", o.leaseDuration, "how long a replica that died is waited for")
+	flags.StringVar(&o.loggingFormat, "logging-format", o.loggingFormat, "`format` of the log: text, or json with one object a line")
 }
 
 // validate reports everything that is wrong, each with the flag, the value and the remedy.

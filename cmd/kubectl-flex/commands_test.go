@@ -136,7 +136,7 @@ func held(w *world) { w.claim = nil; w.volume("released restored retain") }
 // TestHelpFits: the help of each command fits a screen.
 func TestHelpFits(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"", "status", "why", "logs", "retry", "stop-deletes", "release", "render", "validate", "diff", "class", "class check", "new", "conformance", "audit"} {
+	for _, name := range []string{"", "status", "why", "logs", "retry", "stop-deletes", "release", "render", "validate", "diff", "class", "class check", "new", "conformance", "audit", "adopt"} {
 		args := append(strings.Fields(name), "--help")
 		output, code := w.run("", args...)
 		most := 40

@@ -282,3 +282,38 @@ func TestStates(t *testing.T) {
 		})
 	}
 }
+
+// TestReasonsStay: with all events gone, and for who may read nothing but claims, why says by the claim's status what keeps the claim
+// waiting. What a later attempt was made of says nothing any more.
+func TestReasonsStay(t *testing.T) {
+	const quota = "create pod flex-provisioners/prov-" + uid + "-0: exceeded quota: pods"
+	told := func(w *world, reason podspec.Reason, message string, ago time.Duration) {
+		w.claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: contract.ConditionWaiting, Status: corev1.ConditionTrue, Reason: string(reason), Message: message,
+			LastProbeTime: metav1.NewTime(noon.Add(-ago)), LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
+	}
+	for _, c := range []struct {
+		name  string
+		scene func(w *world)
+		want  []string
+	}{
+		{"only the dispatcher knows", func(w *world) { told(w, events.ReasonPodRefused, quota, time.Minute) }, []string{"ProvisionerPodRefused", quota}},
+		{"waits for others", func(w *world) { told(w, events.ReasonConcurrency, "waiting for others", time.Minute) }, []string{"ConcurrencyLimitReached", "waiting for others"}},
+		{"a tenant", func(w *world) {
+			w.tenant = true
+			told(w, events.ReasonConfigMissing, "no ConfigMap", time.Minute)
+		}, []string{"ProvisionerConfigMissing", "no ConfigMap"}},
+		{"an attempt was made since", func(w *world) {
+			told(w, events.ReasonPodRefused, quota, time.Minute)
+			w.pod("prov-0 running", 20)
+		}, []string{"PodWorks"}},
+	} {
+		w := newWorld(t)
+		c.scene(w)
+		why, _ := w.run("", "why", "data")
+		for _, want := range c.want {
+			if !strings.Contains(why, want) {
+				t.Errorf("%s: it does not say %s:\n%s", c.name, want, why)
+			}
+		}
+	}
+}

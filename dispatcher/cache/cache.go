@@ -130,11 +130,14 @@ func (c *Cache) ClonesOf(namespace, name string) []*corev1.PersistentVolumeClaim
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, bySource, namespace+"/"+name)
 }
 
-// Expanding is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners,
-// and its size has to be looked at.
-func (c *Cache) Expanding(uid string) (class string, ok bool) {
+// Due is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners, and its size
+// has to be looked at, or its status still says that it waits.
+func (c *Cache) Due(uid string) (class string, ok bool) {
 	claim := c.Claim(uid)
-	if claim == nil || !resize.Needed(claim) {
+	if claim == nil {
+		return "", false
+	}
+	if _, waits := snapshot.Waits(claim); !resize.Needed(claim) && !(waits && claim.Status.Phase == corev1.ClaimBound) {
 		return "", false
 	}
 	volume := c.Volume(podspec.VolumeName(uid))

@@ -39,12 +39,14 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 	inForce := c.memory.setConfig(class, j, maps, func() *configmaps.Config { return c.lastKept(class, maps) })
 	reminder, old := classes.Outdated(class, maps, j, inForce)
 	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, old)
+	complaints := j.Complaints
 	if old {
-		c.Recorder.RemindOfConfigMap(reminder.About, reminder.Reason, reminder.Text, now.Truncate(remindPeriod))
-		again = remindPeriod
+		complaints = append([]classes.Complaint{reminder}, complaints...)
 	}
-	for _, complaint := range j.Complaints {
-		c.Recorder.RecordConfigMap(complaint.About, complaint.Reason, complaint.Text)
+	for _, complaint := range complaints {
+		if later := c.Recorder.RecordConfigMap(complaint.About, complaint.Reason, complaint.Text).Sub(now); again == 0 || later < again {
+			again = max(later, time.Millisecond)
+		}
 	}
 	c.keepConfigMaps()
 	c.queue.RequeueClasses(func(name string) bool {

@@ -95,11 +95,10 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 		for c.judgeNext(ctx) {
 		}
 	})
-	audit := c.audit()
 	for _, kind := range auditKinds {
 		c.Recorder.Metrics.SetOrphans(string(kind), 0)
 	}
-	running.Go(func() { every(ctx, firstAudit, auditPeriod, func() { audit(c.Now()) }) })
+	running.Go(func() { every(ctx, firstAudit, auditPeriod, func() { c.audit(c.Now()) }) })
 	running.Go(func() { every(ctx, expirePeriod, expirePeriod, func() { c.expire(c.Now()) }) })
 	c.queue.Start(ctx)
 	running.Go(func() {
@@ -196,10 +195,10 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 	}
 }
 
-// look asks for a look at a claim that is known, or whose volume has to be expanded: the library knows no expansion. It is called for
-// the claim and for its volume, and so once when the caches hold both.
+// look asks for a look at a claim that is known, or that is bound and of which something is due all the same: the library knows nothing
+// of that. It is called for the claim and for its volume, and so once when the caches hold both.
 func (c *Controller) look(uid, namespace string) {
-	if class, ok := c.Cache.Expanding(uid); ok {
+	if class, ok := c.Cache.Due(uid); ok {
 		c.queue.Add(class, namespace, uid)
 		return
 	}
@@ -237,10 +236,14 @@ func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
 func (c *Controller) Release(v *corev1.PersistentVolume, class string) {
 	uid, ok := podspec.ClaimUIDOf(v.Name)
 	if !ok {
-		c.Recorder.Warn(v, events.ReasonNotOurs, "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume", "PV", v.Name)
+		c.notOurs(v)
 		return
 	}
 	c.memory.handOver(uid, func(m *claimMemory) { m.released = v.UID }, func() { c.queue.Add(class, claimNamespace(v), uid) })
+}
+
+func (c *Controller) notOurs(v *corev1.PersistentVolume) {
+	c.Recorder.Warn(v, events.ReasonNotOurs, "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume", "volume", v.Name)
 }
 
 // forget ends what is about a claim, unless something was handed over since the snapshot was taken.
@@ -269,9 +272,12 @@ func (c *Controller) endClass(class string) {
 
 const expirePeriod = time.Minute
 
-// expire forgets what ends with time.
+// expire forgets what ends with time, and reminds of what no claim or class reminds of.
 func (c *Controller) expire(now time.Time) {
 	c.memory.expire(now)
+	if cm := c.Cache.StopDeletes(); cm != nil {
+		c.tellStopped(cm) // again, after a while
+	}
 	c.Recorder.Metrics.Expire(now, func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
 }
 

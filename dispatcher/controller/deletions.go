@@ -7,12 +7,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flex-provisioner/flex-provisioner/audit"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -71,9 +73,14 @@ func (c *Controller) stopChanged(cm *corev1.ConfigMap, deleted bool) {
 		c.keepConfigMaps()
 		c.Recorder.Log("Deletions go on", "configMap", cm.Namespace+"/"+cm.Name)
 	} else {
-		c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
+		c.tellStopped(cm)
 	}
 	c.queue.RequeueAll()
+}
+
+// tellStopped tells that deletions are stopped, and how they go on.
+func (c *Controller) tellStopped(cm *corev1.ConfigMap) {
+	c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
 }
 
 // volumeDeleted alarms where a volume's object went before its storage did. The object's finalizer prevents that, unless somebody
@@ -91,7 +98,7 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	class := v.Spec.StorageClassName
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
 	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
-		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), "PV", v.Name, "StorageClass", class)
+		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), recorder.Subject{UID: uid, Class: class, Volume: v}.Keys(nil)...)
 	c.endClass(class) // the volume may have been the first that was heard of a class that does not exist any more
 }
 
@@ -104,27 +111,39 @@ const auditPeriod = time.Hour
 // auditKinds are what can be found without Secrets and the storage.
 var auditKinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
 
-// audit sets the metric to what is found, and tells once of each finding. Unlike the command of that name it sees neither Secrets nor
+// subjectOf are the keys of a log line about a volume or a pod.
+func subjectOf(object runtime.Object) []any {
+	switch o := object.(type) {
+	case *corev1.PersistentVolume:
+		uid, _ := podspec.ClaimUIDOf(o.Name)
+		return recorder.Subject{UID: uid, Class: podspec.ClassOf(o), Volume: o}.Keys(nil)
+	case *corev1.Pod:
+		_, uid, _, _ := podspec.ParseName(o.Name)
+		return recorder.Subject{UID: uid, Class: classOf(o)}.Keys(o)
+	}
+	return recorder.Subject{}.Keys(nil)
+}
+
+// audit sets the metric to what is found, and tells of each finding, and again of volumes that
+// no pod of a claim can remove. Unlike the command of that name it sees neither Secrets nor
 // the storage.
-func (c *Controller) audit() func(now time.Time) {
-	known := map[string]bool{}
-	return func(now time.Time) {
-		counts, found := map[audit.Kind]int{}, map[string]bool{}
-		for _, f := range audit.Compare(audit.State{Now: now, Provisioner: c.ProvisionerName, Objects: audit.Objects{
-			Claims:  cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims),
-			Volumes: cache.All[*corev1.PersistentVolume](c.Cache.Volumes),
-			Pods:    cache.All[*corev1.Pod](c.Cache.Pods),
-		}}) {
-			counts[f.Kind]++
-			key := fmt.Sprintf("%s/%s", f.Kind, f.Name)
-			if found[key] = true; !known[key] {
-				c.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), "kind", f.Kind, "name", f.Name)
-			}
+func (c *Controller) audit(now time.Time) {
+	counts := map[audit.Kind]int{}
+	for _, f := range audit.Compare(audit.State{Now: now, Provisioner: c.ProvisionerName, Objects: audit.Objects{
+		Claims:  cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims),
+		Volumes: cache.All[*corev1.PersistentVolume](c.Cache.Volumes),
+		Pods:    cache.All[*corev1.Pod](c.Cache.Pods),
+	}}) {
+		counts[f.Kind]++
+		c.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), append([]any{"kind", f.Kind, "name", f.Name}, subjectOf(f.About)...)...)
+	}
+	for _, v := range cache.All[*corev1.PersistentVolume](c.Cache.Volumes) {
+		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == c.ProvisionerName && snapshot.AwaitsDeletion(v) {
+			c.notOurs(v)
 		}
-		known = found
-		for _, kind := range auditKinds {
-			c.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
-		}
+	}
+	for _, kind := range auditKinds {
+		c.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
 	}
 }
 

@@ -25,8 +25,6 @@ const (
 	keepTimeout = 10 * time.Second
 	// keepAgain is when they are made again after an error.
 	keepAgain = 30 * time.Second
-	// remindPeriod is how often it is said that a class runs on an older version. The API server keeps events for an hour.
-	remindPeriod = time.Hour
 )
 
 // lastKept is the version that is kept of the first of a class's ConfigMaps that has one, or nil.
@@ -86,7 +84,7 @@ func (c *Controller) keepGood(ctx context.Context, class string, j classes.Judge
 		return 0
 	}
 	if err := c.keep(ctx, j.Of, j.Good); err != nil {
-		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "StorageClass", class)
+		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "class", class)
 		return keepAgain
 	}
 	return 0

@@ -133,7 +133,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	var all sync.WaitGroup
 	claim := claimRef(s)
 	deletes := order != nil && order.Op == contract.Delete
-	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Volume != nil && s.Expandable()
+	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Expandable()
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = c.liveClaim(ctx, claim) })
 	}

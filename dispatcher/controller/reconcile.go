@@ -2,7 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,31 +26,42 @@ import (
 // reconcile is one look at a claim: observe, decide, apply. It is never called twice at once for one claim.
 func (c *Controller) reconcile(ctx context.Context, class, uid string) (again time.Duration, err error) {
 	s := c.observe(class, uid)
+	if again, err = c.advance(ctx, s); err != nil {
+		klog.FromContext(ctx).Error(err, "Will look again", subject(s).Keys(nil)...)
+	}
+	return again, err
+}
+
+func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (again time.Duration, err error) {
 	if missing, err := c.podMissing(ctx, s); err != nil || missing {
 		return arrivalGrace, err
 	}
 	p, place, err := c.plan(ctx, s)
 	created := false
 	if err == nil {
-		c.count(s, p)
+		c.finish(s, &p)
 		created, err = c.apply(ctx, s, p)
 	}
 	if place != "" && !created {
 		// A pod that was found, and has not ended, has the place.
 		if cached := c.Cache.Pod(place); cached == nil || podspec.OutcomeOf(cached).Final() {
-			c.queue.Release(class, place)
+			c.queue.Release(s.ClassName, place)
 		}
 	}
-	if err != nil || p.Forget && c.forget(uid, class, s.Revision) || p.RequeueAt.IsZero() {
+	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
+		p.LookAt(at)
+	}
+	if err != nil || p.Forget && c.forget(s.UID, s.ClassName, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
 	}
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
 }
 
-// count keeps the metrics of what waits.
-func (c *Controller) count(s *snapshot.Snapshot, p reconcile.Plan) {
+// finish keeps the metrics of what waits, and completes the plan by what the claim's status is to say of that.
+func (c *Controller) finish(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
-	now := reconcile.StandingOf(s, p)
+	now := reconcile.StandingOf(s, *p)
+	p.Waits(s, now.Operation)
 	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
 	if now.Operation != before.Operation && reconcile.Served(s, before.Operation) {
 		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
@@ -126,6 +140,8 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			err = c.writer.Reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
 			err = c.cleanUpPod(ctx, s.UID, a)
+		case reconcile.SetWaits:
+			err = c.writer.SetWaits(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:
 			c.Resync(s.Claim)
 		}
@@ -136,9 +152,12 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 	return created, nil
 }
 
+func subject(s *snapshot.Snapshot) recorder.Subject {
+	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}
+}
+
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
-	c.Recorder.Record(recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}, e,
-		func(e events.Event) string { return c.sayLog(ctx, s, e) })
+	c.Recorder.Record(subject(s), e, func(e events.Event) string { return c.sayLog(ctx, s, e) })
 }
 
 // sayLog is what an event about a pod that left no message says of its log. A log may hold anything. So administrators read its end, on
@@ -147,7 +166,7 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 	end, err := c.logEnd(ctx, e.Pod)
 	switch {
 	case err != nil:
-		klog.FromContext(ctx).V(4).Info("No log", "pod", klog.KObj(e.Pod), "err", err)
+		klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, subject(s).Keys(e.Pod)...)...)
 		return "its log cannot be read"
 	case end == "":
 		return "it printed nothing"
@@ -161,7 +180,7 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 			about, where = cm, fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
 		}
 	}
-	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), "about", where)
+	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), subject(s).Keys(e.Pod)...)
 	if s.Config != nil && s.Config.ShowLogs {
 		return "its log ends with: " + end
 	}
@@ -194,10 +213,10 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	switch {
 	case err == nil:
 		c.memory.expect(s.UID, now)
-		log.Info("Created provisioner pod", "pod", klog.KObj(pod), "PVC", pod.Annotations[contract.AnnClaim], "StorageClass", s.ClassName)
+		log.Info("Created provisioner pod", subject(s).Keys(pod)...)
 		c.Recorder.Metrics.PodCreated(s.ClassName, order.Op)
 	case apierrors.IsAlreadyExists(err):
-		log.V(4).Info("Found provisioner pod", "pod", klog.KObj(pod))
+		log.V(4).Info("Found provisioner pod", subject(s).Keys(pod)...)
 	default:
 		return false, c.refused(ctx, s, order, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
@@ -207,13 +226,31 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 
 // refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.
 func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	c.record(ctx, s, events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err))
+	told := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
+	if lasts(err) {
+		told.Waits(s, string(order.Op))
+	}
+	if _, fault := c.apply(ctx, s, told); fault != nil {
+		err = errors.Join(err, fault)
+	}
 	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
 		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
 			c.Recorder.RecordConfigMap(cm, events.ReasonPodRefused, "no pod is created: "+lacks)
 		}
 	}
 	return err
+}
+
+// lasts says that the next try most likely gets the same answer, so that the claim's status may say it. An API server that cannot be
+// reached, or has an error of its own, may take the pod a moment later.
+func lasts(err error) bool {
+	var unanswered *url.Error
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		code := status.Status().Code
+		return code < http.StatusInternalServerError && code != http.StatusTooManyRequests && code != http.StatusConflict
+	}
+	return !errors.As(err, &unanswered)
 }
 
 // removeVolume deletes a volume whose storage is gone, once.

@@ -25,6 +25,9 @@ type Event struct {
 	WithPodLog bool
 }
 
+// Standing says that the event tells of something that stays so until it changes: it is told again while it does.
+func (e Event) Standing() bool { return e.Warning || e.Reason == ReasonConcurrency }
+
 // Target is the object of an event.
 type Target string
 

@@ -6,11 +6,10 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/klog/v2"
 )
 
 // Reconcile looks at one claim once. It returns after which time the claim is to be looked at again without a change, 0 for never. An
-// error leads to another look after a growing delay. It is never called twice at once for one UID.
+// error, which it has logged, leads to another look after a growing delay. It is never called twice at once for one UID.
 type Reconcile func(ctx context.Context, class, uid string) (again time.Duration, err error)
 
 // Queue hands claims to workers. Each StorageClass has a queue and workers of its own, so that ten thousand claims of one
@@ -267,7 +266,6 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	again, err := q.reconcile(ctx, class, uid)
 	q.end(uid)
 	if err != nil {
-		klog.FromContext(ctx).Error(err, "Will look again", "claimUID", uid, "StorageClass", class)
 		work.AddRateLimited(uid)
 		return true
 	}

@@ -31,10 +31,7 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	if outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
 		return s.Now
 	}
-	delay := longestDelay
-	if a.Number < 9 {
-		delay = min(longestDelay, shortestDelay<<a.Number)
-	}
+	delay := min(longestDelay, shortestDelay<<min(a.Number, 9))
 	switch {
 	case a.Outcome.Disrupted():
 		delay = shortestDelay
@@ -62,12 +59,12 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 		p.awaitDeadline(s, a)
 		return
 	}
-	if a.Op == contract.Delete && s.DeletionsStopped != "" && a.Outcome.Phase == podspec.Starting {
+	if a.Op == contract.Delete && s.DeletionsStopped != "" {
 		p.protect(s, a.Pod, events.ReasonStopped, s.DeletionsStopped)
 		p.stop(a)
 		return
 	}
-	if a.Outcome.Phase != podspec.Starting || a.Pod.DeletionTimestamp != nil || s.Config == nil {
+	if a.Pod.DeletionTimestamp != nil || s.Config == nil {
 		return
 	}
 	switch {

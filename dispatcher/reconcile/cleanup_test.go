@@ -80,6 +80,10 @@ func TestDeferrable(t *testing.T) {
 		{scene{name: "nothing to do", claim: "bound", volume: "fits bound"}, false},
 		{scene{name: "a pod that somebody deletes", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done deleting"}}, false},
 		{scene{name: "an expansion", claim: "bound", volume: "fits bound", pods: []string{"exp-0 done other"}}, false},
+		{scene{name: "an attempt of a claim that is gone", claim: "none", pods: []string{"prov-0 refused"}}, false},
+		{scene{name: "an attempt of before, while the claim waits", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}}, false},
+		{scene{name: "an attempt of before, while the undo is stopped", claim: "none", also: "stopped", pods: []string{"prov-0 failed kept", "prov-1 failed"}}, false},
+		{scene{name: "a volume to be repaired", claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}}, false},
 		{scene{name: "a retained pod", claim: "none", pods: []string{"prov-1 failed kept"}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -76,8 +76,8 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		p.remove(s, all.deletes)
 		return
 	case len(faults) > 0: // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
-		if ref := s.Volume.Spec.ClaimRef; s.Volume.Status.Phase == corev1.VolumeBound && ref != nil && string(ref.UID) == s.UID {
-			p.cleanUp(s, all.provisions...) // the binder took it all the same
+		if ref := s.Volume.Spec.ClaimRef; ref != nil && string(ref.UID) == s.UID {
+			p.cleanUp(s, all.provisions...) // where there are any, the binder took it all the same
 		}
 		return
 	}

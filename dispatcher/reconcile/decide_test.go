@@ -143,6 +143,7 @@ func TestRepairsAreSpaced(t *testing.T) {
 		want     string
 	}{
 		"never repaired":               {time.Time{}, repairs},
+		"repaired just now":            {noon, "tell claim VolumeMended, tell claim ProvisioningSucceeded, look in 10s"},
 		"repaired a second ago":        {noon.Add(-time.Second), "tell claim VolumeMended, tell claim ProvisioningSucceeded, look in 9s"},
 		"repaired ten seconds ago":     {noon.Add(-repairPeriod), repairs},
 		"repaired by a clock in haste": {noon.Add(time.Hour), repairs},
@@ -206,6 +207,8 @@ func describe(p Plan) string {
 			}
 		case ResyncClaim:
 			say("resync")
+		case SetWaits:
+			say("waits %s", a.Reason)
 		default:
 			panic(fmt.Sprintf("no word for %T", action))
 		}

@@ -143,7 +143,7 @@ func refusedExpansion(s *snapshot.Snapshot, target resource.Quantity) string {
 // if it certainly does not run.
 func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 	idle := a.Pod.Spec.NodeName == "" || a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
-	wanted := s.Volume != nil && s.Expandable()
+	wanted := s.Expandable()
 	withdrawn := wanted && a.Size > requestedBytes(s)
 	switch {
 	case idle && (!wanted || withdrawn):

@@ -170,6 +170,7 @@ func TestGrowing(t *testing.T) {
 		{name: "claim not bound yet", asked: "2Gi", also: "unbound", want: "tell claim VolumeDoesNotFit"},
 		{name: "provision pod still runs", asked: "2Gi", pods: []string{"prov-0 running"}, want: ""},
 
+		{name: "withdrawn while the pod starts", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pending"}, want: "look in 4m0s"},
 		{name: "failed", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, want: "tell claim ProvisionerFailed, " + failed + ", look in 500ms"},
 		{name: "failed, tried again", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, also: "new-config",
 			want: "tell claim ProvisionerFailed, " + failed + ", create expand 1 of 2Gi, clean up exp-0, (confirm)"},
@@ -216,6 +217,16 @@ func TestGrowing(t *testing.T) {
 				t.Errorf("%+v:\n got %s\nwant %s", g, got, g.want)
 			}
 		})
+	}
+}
+
+// The user is told where a node has to finish an expansion.
+func TestExpansionSaysNode(t *testing.T) {
+	for volume, want := range map[string]bool{"": false, "local": true} {
+		g := growth{volume: volume, asked: "2Gi", made: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi done"}}
+		if e := Decide(g.snapshot()).Events[0]; strings.HasSuffix(e.Message, "; its node finishes it once a pod uses the claim") != want {
+			t.Errorf("%q: %s", volume, e.Message)
+		}
 	}
 }
 

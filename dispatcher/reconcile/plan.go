@@ -82,6 +82,12 @@ type (
 		// KeepName keeps the pod and its finalizer, so that its name stays taken.
 		KeepName bool
 	}
+	// SetWaits writes into the claim's status why it waits; without a reason it takes that away. It comes last, since nothing depends
+	// on it.
+	SetWaits struct {
+		Reason  podspec.Reason
+		Message string
+	}
 	// ResyncClaim asks the library to look at the claim again. It may have dropped the claim while a volume existed.
 	ResyncClaim struct{}
 )
@@ -97,6 +103,7 @@ func (DeleteVolume) order() int    { return 7 }
 func (Reschedule) order() int      { return 8 }
 func (CleanUpPod) order() int      { return 9 }
 func (ResyncClaim) order() int     { return 10 }
+func (SetWaits) order() int        { return 11 }
 
 // do adds actions. Records of attempts go last, when what they are records of has been done.
 func (p *Plan) do(actions ...Action) {
@@ -111,6 +118,9 @@ func (p *Plan) requeueAt(at time.Time) {
 		p.RequeueAt = at
 	}
 }
+
+// LookAt asks for another look at a time at the latest.
+func (p *Plan) LookAt(at time.Time) { p.requeueAt(at) }
 
 // delay puts the next attempt off.
 func (p *Plan) delay(until time.Time) {

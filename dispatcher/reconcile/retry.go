@@ -18,7 +18,7 @@ func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok
 	}
 	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision} {
 		latest, known := s.Latest(op)
-		if !known || !latest.Outcome.Final() {
+		if !known {
 			continue
 		}
 		asked := *s

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
@@ -15,6 +16,9 @@ func TestStanding(t *testing.T) {
 	early := func(s *snapshot.Snapshot) {
 		if s.Claim != nil {
 			s.Claim.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+			if s.Claim.Spec.VolumeName != "" {
+				s.Claim.Status.Phase = corev1.ClaimBound
+			}
 		}
 		if s.Volume != nil {
 			at := metav1.NewTime(noon.Add(-2 * time.Hour))
@@ -30,7 +34,8 @@ func TestStanding(t *testing.T) {
 		{name: "failed", pods: []string{"prov-0 failed"}, want: "provision Failed 1h0m0s"},
 		{name: "failed, and kept by something else since", pods: []string{"prov-0 failed"}, also: "no-config", want: "provision Waiting 1h0m0s"},
 		{name: "made, not bound", volume: "fits", pods: []string{"prov-0 done"}, want: "provision Waiting 1h0m0s"},
-		{name: "bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}, want: "nothing; came about: provision"},
+		{name: "bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}, want: "nothing; came about: provision expand"},
+		{name: "bound to a volume that is lost", claim: "bound", want: "nothing; came about: provision"},
 		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "delete Waiting 2h0m0s"},
 		{name: "held", claim: "none", volume: "fits released", also: "asked stopped", want: "delete Held 2h0m0s"},
 		{name: "deleting", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: "delete Running 2h0m0s"},

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -26,6 +27,7 @@ import (
 type Recorder struct {
 	Metrics *Metrics
 
+	now      func() time.Time
 	recorder record.EventRecorder
 	log      logr.Logger
 
@@ -36,9 +38,9 @@ type Recorder struct {
 	waits      map[string]Wait // by UID
 }
 
-// said is what was said of one object.
+// said is what was said of one object, and when.
 type said struct {
-	keys map[string]bool
+	keys map[string]time.Time
 	// warned says that a warning was among it, and stays when the keys are forgotten.
 	warned bool
 	// version of the ConfigMap that it was said of.
@@ -64,9 +66,12 @@ const (
 	perSecond = 1.0 / 30
 )
 
+// RemindAfter is after how long what stands is told again. The API server keeps events for an hour.
+const RemindAfter = time.Hour
+
 // New makes a recorder.
-func New(metrics *Metrics) *Recorder {
-	return &Recorder{Metrics: metrics, claims: map[string]*said{}, configMaps: map[string]*said{}, protected: map[string]protection{}, waits: map[string]Wait{}}
+func New(metrics *Metrics, now func() time.Time) *Recorder {
+	return &Recorder{Metrics: metrics, now: now, claims: map[string]*said{}, configMaps: map[string]*said{}, protected: map[string]protection{}, waits: map[string]Wait{}}
 }
 
 // Start lets events be written in the background until stop is called. Of an event that was lost, again is told the claim that it
@@ -93,6 +98,22 @@ type Subject struct {
 	Volume *corev1.PersistentVolume
 }
 
+// Keys are what every log line about a claim has, under these names: the claim, its UID, its class, and the pod that it is about. What is
+// not known, or does not exist, is empty.
+func (s Subject) Keys(pod *corev1.Pod) []any {
+	claim, podName := "", ""
+	if pod != nil {
+		claim, podName = pod.Annotations[contract.AnnClaim], pod.Namespace+"/"+pod.Name
+	}
+	switch {
+	case s.Claim != nil:
+		claim = s.Claim.Namespace + "/" + s.Claim.Name
+	case s.Volume != nil && s.Volume.Spec.ClaimRef != nil:
+		claim = s.Volume.Spec.ClaimRef.Namespace + "/" + s.Volume.Spec.ClaimRef.Name
+	}
+	return []any{"claim", claim, "claimUID", s.UID, "class", s.Class, "pod", podName}
+}
+
 func (s Subject) object(e events.Event) runtime.Object {
 	switch {
 	case e.On == events.OnClaim && s.Claim != nil:
@@ -105,15 +126,15 @@ func (s Subject) object(e events.Event) runtime.Object {
 	return nil
 }
 
-// Record writes an event unless it was written before. ofLog is asked what to add of the pod's log where the event wants it.
+// Record writes an event unless it was written before, within RemindAfter or, where it tells of nothing that stands, ever. ofLog is asked what to add of the pod's log where the event wants it.
 func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event) string) {
-	if e.Key == "" || !r.first(about.UID, e) {
+	if e.Key == "" || !r.due(about.UID, e) {
 		return
 	}
 	object := about.object(e)
 	switch {
 	case e.LogOnly:
-		r.log.Info("Finished", "reason", e.Reason, "message", e.Message, "claimUID", about.UID, "StorageClass", about.Class)
+		r.log.Info("Finished", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
 		return
 	case object == nil:
 		return
@@ -131,33 +152,49 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
 	e.Message = podspec.Clip(podspec.OneLine(e.Message), maxMessage)
 	r.recorder.Event(object, kind, string(e.Reason), e.Message)
-	r.log.Info("Reported", "reason", e.Reason, "message", e.Message, "claimUID", about.UID, "StorageClass", about.Class)
+	r.log.Info("Reported", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
 }
 
-// Warn writes a warning on an object that no claim is known for, as often as it is called.
+// RemindAt is when the first of a claim's events that stand has to be told again, zero where none does.
+func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.claims[uid]
+	for _, e := range all {
+		if known == nil || !e.Standing() {
+			continue
+		}
+		last, told := known.keys[podspec.Clip(e.Key, maxMessage)]
+		if again := last.Add(RemindAfter); told && (at.IsZero() || again.Before(at)) {
+			at = again
+		}
+	}
+	return at
+}
+
+// Warn writes a warning on an object, as often as it is called. Where it is about a claim, the keys and values are those of Subject.Keys.
 func (r *Recorder) Warn(object runtime.Object, reason podspec.Reason, message string, keysAndValues ...any) {
 	r.recorder.Event(object, corev1.EventTypeWarning, string(reason), message)
 	r.log.Info("Reported", append([]any{"reason", reason, "message", message}, keysAndValues...)...)
 }
 
-// RecordConfigMap writes a warning on a ConfigMap, once for each of its versions.
-func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) {
-	r.RemindOfConfigMap(cm, reason, message, time.Time{})
-}
-
-// RemindOfConfigMap writes a warning on a ConfigMap, once for each of its versions and each period.
-func (r *Recorder) RemindOfConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string, period time.Time) {
+// RecordConfigMap writes a warning on a ConfigMap, once for each of its versions within RemindAfter. It returns when it is to be written
+// again if it is still true.
+func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) (again time.Time) {
 	r.mu.Lock()
 	known := r.configMaps[cm.Name]
 	if known == nil || known.version != cm.ResourceVersion {
 		known = &said{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = known
 	}
-	first := known.first(string(reason) + "/" + period.Format(time.RFC3339) + "/" + message)
+	key := podspec.Clip(string(reason)+"/"+message, maxMessage)
+	due := known.due(key, r.now(), true)
+	again = known.keys[key].Add(RemindAfter)
 	r.mu.Unlock()
-	if first {
+	if due {
 		r.Warn(cm, reason, message, "configMap", klog.KObj(cm))
 	}
+	return again
 }
 
 // KeepConfigMaps forgets what was said of ConfigMaps that do not exist any more.
@@ -188,7 +225,7 @@ func (r *Recorder) PodCleanedUp(uid, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.claims[uid]; known != nil {
-		maps.DeleteFunc(known.keys, func(key string, _ bool) bool { return strings.HasPrefix(key, pod+"/") })
+		maps.DeleteFunc(known.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
 	}
 }
 
@@ -217,7 +254,7 @@ func (r *Recorder) Forget(uid string) {
 	delete(r.waits, uid)
 }
 
-func (r *Recorder) first(uid string, e events.Event) bool {
+func (r *Recorder) due(uid string, e events.Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.claims[uid]
@@ -225,21 +262,22 @@ func (r *Recorder) first(uid string, e events.Event) bool {
 		known = &said{}
 		r.claims[uid] = known
 	}
-	first := known.first(e.Key)
-	known.warned = known.warned || first && e.Warning
-	return first
+	due := known.due(e.Key, r.now(), e.Standing())
+	known.warned = known.warned || due && e.Warning
+	return due
 }
 
-// first says whether the key was not said before. Of a key counts as much as an event shows of its message.
-func (s *said) first(key string) bool {
+// due says whether the key has to be said, since it was not said before or, where it stands, long ago. Of a key counts as much as an
+// event shows of its message.
+func (s *said) due(key string, now time.Time, stands bool) bool {
 	key = podspec.Clip(key, maxMessage)
-	if s.keys[key] {
+	if last, found := s.keys[key]; found && !(stands && now.Sub(last) >= RemindAfter) {
 		return false
 	}
 	if len(s.keys) >= maxSaid || s.keys == nil {
-		s.keys = map[string]bool{}
+		s.keys = map[string]time.Time{}
 	}
-	s.keys[key] = true
+	s.keys[key] = now
 	return true
 }
 

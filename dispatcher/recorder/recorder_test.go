@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +20,7 @@ import (
 func started(t *testing.T) (*Recorder, *record.FakeRecorder, *prometheus.Registry) {
 	t.Helper()
 	registry, recorded := prometheus.NewRegistry(), record.NewFakeRecorder(20)
-	r := New(NewMetrics(registry))
+	r := New(NewMetrics(registry), time.Now)
 	r.StartWith(recorded, klog.New(nil))
 	return r, recorded, registry
 }
@@ -42,7 +43,7 @@ func TestEventsAreBounded(t *testing.T) {
 func TestSaidIsBounded(t *testing.T) {
 	var s said
 	for i := range 10 * maxSaid {
-		if key := fmt.Sprint(i, strings.Repeat("x", 2*maxMessage)); !s.first(key) || s.first(key) {
+		if key := fmt.Sprint(i, strings.Repeat("x", 2*maxMessage)); !s.due(key, dispatchertest.Noon, true) || s.due(key, dispatchertest.Noon, true) {
 			t.Fatalf("key %d is not said once", i)
 		}
 		if len(s.keys) > maxSaid {

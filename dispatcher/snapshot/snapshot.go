@@ -113,7 +113,7 @@ func (s *Snapshot) UserWaits() bool {
 // Expandable says that this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
 // provisioner pod of this dispatcher made the volume.
 func (s *Snapshot) Expandable() bool {
-	return s.ClaimLives() && podspec.Bound(s.Claim, s.Volume) && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
+	return s.ClaimLives() && s.Volume != nil && podspec.Bound(s.Claim, s.Volume) && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
 
 // AwaitsDeletion says that the library is about to hand the volume over for deletion.

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -15,6 +16,16 @@ func StoppedBy(cm *corev1.ConfigMap) string {
 		why += ": " + reason
 	}
 	return why
+}
+
+// Waits is the condition by which a claim's status says why the claim waits, if it has one.
+func Waits(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentVolumeClaimCondition, ok bool) {
+	for _, c := range claim.Status.Conditions {
+		if c.Type == contract.ConditionWaiting && c.Status == corev1.ConditionTrue {
+			return c, true
+		}
+	}
+	return c, false
 }
 
 // startProblems are the reasons of events that say why a pod does not start.

@@ -91,6 +91,23 @@ func (w Writer) SetResizeStatus(ctx context.Context, claim *corev1.PersistentVol
 	return left, nil
 }
 
+// SetWaits writes into a claim's status why the claim waits, and leaves the conditions of others alone. Without a reason it takes that
+// away.
+func (w Writer) SetWaits(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason, message string, now metav1.Time) error {
+	condition := map[string]any{"type": contract.ConditionWaiting, "$patch": "delete"}
+	if reason != "" {
+		since := now
+		if before, told := snapshot.Waits(claim); told {
+			since = before.LastTransitionTime
+		}
+		condition = map[string]any{"type": contract.ConditionWaiting, "status": corev1.ConditionTrue, "reason": reason, "message": message,
+			"lastProbeTime": now, "lastTransitionTime": since}
+	}
+	fields := metadata(map[string]any{"uid": claim.UID})
+	fields["status"] = map[string]any{"conditions": []any{condition}}
+	return w.patch(ctx, types.StrategicMergePatchType, "persistentvolumeclaims", claim, fields, nil, "status")
+}
+
 // Reschedule asks the scheduler for another node. The resource version makes sure that it is this choice that is undone.
 func (w Writer) Reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim,

@@ -200,13 +200,20 @@ func TestAncestorAcceptsAllModes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ access, mode, err string }{
 		{"ReadWriteMany", "Filesystem", "access mode ReadWriteMany: two nodes would destroy the file system; ask for volumeMode Block, or for ReadWriteOnce"},
-		{"ReadWriteOncePod", "Filesystem", "access mode ReadWriteOncePod is not supported; ask for ReadWriteOnce, ReadOnlyMany, or ReadWriteMany with volumeMode Block"},
+		{"ReadWriteTape", "Filesystem", "access mode ReadWriteTape is not supported; ask for ReadWriteOnce, ReadWriteOncePod, ReadOnlyMany, or ReadWriteMany with volumeMode Block"},
 		{"ReadWriteOnce", "Tape", "volumeMode Tape is not supported; ask for Filesystem or Block"},
 	} {
 		s := newStage(t).asking(func(r *sdk.Request) { r.AccessModes, r.VolumeMode = []string{c.access}, c.mode })
 		s.provision(t.Context()).want(t, 64, c.err)
 		if calls := s.cinder.Calls(); len(calls) > 0 {
 			t.Errorf("cinder was asked:\n%s", calls)
+		}
+	}
+	for _, access := range []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteOncePod, corev1.ReadOnlyMany} {
+		s := newStage(t).asking(func(r *sdk.Request) { r.AccessModes = []string{string(access)} })
+		s.provision(t.Context()).want(t, 0, "")
+		if got := s.cluster.Volume(name).Spec.AccessModes; len(got) != 1 || got[0] != access {
+			t.Errorf("asked for %s, got a volume of %v", access, got)
 		}
 	}
 	shared := func(r *sdk.Request) { r.AccessModes, r.VolumeMode = []string{"ReadWriteMany"}, "Block" }

@@ -63,8 +63,8 @@ func TestPaths(t *testing.T) {
 
 // TestTargets: every "make X" in the documents is a target of the Makefile.
 func TestTargets(t *testing.T) {
-	call := regexp.MustCompile("(?m)(?:`|^    |&& )make ([a-z][a-z0-9-]*)")
-	target := regexp.MustCompile(`(?m)^([a-z0-9-]+):`)
+	call := regexp.MustCompile("(?m)(?:`|^    |&& )make ([a-z][a-z0-9/-]*)")
+	target := regexp.MustCompile(`(?m)^([a-z0-9/-]+):`)
 	var targets []string
 	for _, match := range target.FindAllStringSubmatch(read(t, "Makefile"), -1) {
 		targets = append(targets, match[1])

@@ -20,12 +20,14 @@ const usage = `usage:
       those that it ran; and puts it into the results
   upstream -class CLASS -all FILE -defined FILE -cannot REGEXP
       prints regular expressions for the tests that match REGEXP, and cannot pass or are not defined for the class
+  upstream -class CLASS -all FILE -defined FILE -new REGEXP
+      prints regular expressions for the tests that match REGEXP, and have no result yet
   upstream -table FILE
       prints results as the tables of docs/upstream.md`
 
 type settings struct {
-	class, all, defined, commit, results, table, exceptions, cannot string
-	whole, claim                                                    bool
+	class, all, defined, commit, results, table, exceptions, cannot, new string
+	whole, claim                                                         bool
 }
 
 func main() {
@@ -36,6 +38,7 @@ func main() {
 	flag.BoolVar(&s.whole, "whole", false, "what was not run is missing")
 	flag.BoolVar(&s.claim, "claim", false, "the run was as if the class could do everything")
 	flag.StringVar(&s.cannot, "cannot", "", "print the tests that match the `regexp`, and cannot pass")
+	flag.StringVar(&s.new, "new", "", "print the tests that match the `regexp`, and have no result yet")
 	flag.StringVar(&s.commit, "commit", "", "the `commit` that was tested")
 	flag.StringVar(&s.results, "results", "bin/upstream.json", "`file` with the results of all classes")
 	flag.StringVar(&s.exceptions, "exceptions", "test/upstream/cannot.yaml", "`file` with the tests that cannot pass")
@@ -64,7 +67,7 @@ func (s *settings) run(ran []string) error {
 		printTables(os.Stdout, results, exceptions)
 		return nil
 	}
-	if s.class == "" || s.all == "" || s.defined == "" || len(ran) == 0 != (s.cannot != "") {
+	if s.class == "" || s.all == "" || s.defined == "" || len(ran) == 0 != (s.cannot+s.new != "") {
 		return errors.New(usage)
 	}
 	return s.judge(exceptions, ran)
@@ -83,6 +86,9 @@ func (s *settings) judge(exceptions []Exception, files []string) error {
 	allTests, definedTests := testsOf(s.class, all), testsOf(s.class, defined)
 	if s.cannot != "" {
 		return printCannot(s.class, s.cannot, allTests, definedTests, exceptions)
+	}
+	if s.new != "" {
+		return s.printNew(definedTests)
 	}
 	ran := outcome{states: map[string]State{}, said: map[string]string{}}
 	var around error
@@ -149,6 +155,25 @@ func printCannot(class, matching string, all, defined []string, exceptions []Exc
 	for _, name := range all {
 		if pattern.MatchString(name) && (!slices.Contains(defined, name) || exceptionFor(exceptions, class, name) != nil) {
 			fmt.Println("Driver: " + class + `\] ` + regexp.QuoteMeta(name) + "$")
+		}
+	}
+	return nil
+}
+
+// printNew prints regular expressions for the tests of the class without a result, or of which nothing was said why they have none.
+func (s *settings) printNew(defined []string) error {
+	pattern, err := regexp.Compile(s.new)
+	if err != nil {
+		return err
+	}
+	results, err := ReadResults(s.results)
+	if err != nil {
+		return err
+	}
+	c := results.class(s.class)
+	for _, name := range defined {
+		if pattern.MatchString(name) && c.Tests[name] != Passed && c.Said[name] == "" {
+			fmt.Println("Driver: " + s.class + `\] ` + regexp.QuoteMeta(name) + "$")
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"slices"
 )
@@ -55,7 +54,7 @@ func (r *Results) write(file string) error {
 }
 
 // take puts what a run brought into the results: all are the tests that the suite has, and defined those that it has for the class.
-// What was not run keeps the state of an earlier run, unless the run is a whole one.
+// What was not run, or not to its end, keeps the state of an earlier run, unless the run is a whole one.
 func (r *Results) take(class string, all, defined []string, ran outcome, whole bool) {
 	c := r.class(class)
 	tests := map[string]State{}
@@ -68,7 +67,11 @@ func (r *Results) take(class string, all, defined []string, ran outcome, whole b
 			tests[name] = was
 		}
 	}
-	maps.Copy(tests, ran.states)
+	for name, state := range ran.states {
+		if was := tests[name]; state != NotRun || whole || was == "" || was == NotDefined {
+			tests[name] = state
+		}
+	}
 	c.Tests = tests
 	c.say(ran)
 }
@@ -82,7 +85,7 @@ func (c *Class) say(ran outcome) {
 		case state == Passed || state == NotRun:
 		case ran.states[name] == Passed:
 			said[name] = string(Passed)
-		case ran.states[name] != "":
+		case ran.said[name] != "":
 			said[name] = ran.said[name]
 		case c.Said[name] != "":
 			said[name] = c.Said[name]

@@ -3,6 +3,7 @@
 # from the environment:
 #   ONLY=nfs-subdir   one class, or several with spaces between; the default is all of drivers/
 #   FOCUS=REGEXP      of each class only the tests whose names match; the others keep their results
+#   NEW=1             only tests without a result, to come to an end in parts
 #   PART=ordinary     or disruptive: these tests alone
 #   CLAIM=1           only the tests that cannot pass, as if the classes could do everything: what the suite says of them is kept,
 #                     and held against cannot.yaml
@@ -19,6 +20,7 @@ TIMEOUT=${TIMEOUT:-4h}
 FOCUS=${FOCUS:-}
 PART=${PART:-}
 CLAIM=${CLAIM:-}
+NEW=${NEW:-}
 SSH_PORT=16422
 SPARE=flex-provisioner.io/spare
 
@@ -36,15 +38,19 @@ check() {
 	done
 }
 
-# images makes the images that the tests' pods name, and brings them and the project's to the nodes.
+# images makes the images that the tests' pods name, and brings them and the project's to the nodes. Nobody else brings the tests'
+# images, so that they stay until a node boots.
 images() {
-	local i all=(bin/images/*.tar)
+	local i all=() c loaded
 	for i in "$HERE"/images/*/; do
 		i=$(basename "$i")
 		bin/mkimage build -o "$OUT/images/$i.tar" "$HERE/images/$i/image.yaml"
-		all+=("$OUT/images/$i.tar")
 	done
+	loaded=$(cat "$OUT"/images/*.tar /run/flex-cluster/pids/node?.pid | sha256sum)
+	[ "$loaded" = "$(cat "$OUT/loaded" 2> /dev/null)" ] || all=("$OUT"/images/*.tar)
+	for c in flex-provisioner flexctl $CLASSES; do all+=("bin/images/$c.tar"); done
 	test/cluster/load-image.sh "${all[@]}" > "$OUT/load.log" 2>&1 || die "see $OUT/load.log"
+	echo "$loaded" > "$OUT/loaded"
 }
 
 install() {
@@ -92,16 +98,32 @@ uninstall() {
 	apply deploy/overlays/creator-stamp
 }
 
-# apply installs as a field manager of its own: what others put into shared objects stays there. Policies that another checkout left
-# go first: variables of theirs would stay in ours, and they may refuse the allow-list until those of this one are in force.
+# apply installs as a field manager of its own: what others put into shared objects stays there. Not so in policies: variables of
+# another checkout would stay in ours, and its policies may refuse the allow-list until ours are in force. So they are replaced, and
+# what is left of others goes. They must not be deleted first: once no policy has a ConfigMap as its parameters, the API server reads
+# no ConfigMap for policies any more, until it is restarted.
 apply() {
 	local i
-	kubectl delete validatingadmissionpolicies,mutatingadmissionpolicies -l app.kubernetes.io/part-of=flex-provisioner > "$OUT/apply.log" 2>&1
+	kubectl kustomize "$1" > "$OUT/all.yaml"
+	awk 'BEGIN { RS = "---\n"; ORS = RS } /(^|\n)kind: (Validating|Mutating)AdmissionPolicy/' "$OUT/all.yaml" > "$OUT/policies.yaml"
 	for i in 1 2 3 4 5; do
-		! kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -k "$1" > "$OUT/apply.log" 2>&1 || return 0
+		! install_all > "$OUT/apply.log" 2>&1 || return 0
 		sleep 2
 	done
 	die "could not install $1: see $OUT/apply.log"
+}
+
+install_all() {
+	local ours
+	server_side "$OUT/policies.yaml" && kubectl replace -f "$OUT/policies.yaml" || return 1
+	ours=$(kubectl get -f "$OUT/policies.yaml" -o name)
+	all_policies | { grep -vxF "$ours" || true; } | xargs -r "$BIN/kubectl" delete || return 1
+	server_side "$OUT/all.yaml"
+}
+server_side() { kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -f "$1"; }
+all_policies() {
+	kubectl get -l app.kubernetes.io/part-of=flex-provisioner -o name \
+		validatingadmissionpolicybindings,mutatingadmissionpolicybindings,validatingadmissionpolicies,mutatingadmissionpolicies
 }
 
 spare_nodes() { kubectl get nodes -l "$SPARE=true" -o 'jsonpath={.items[*].metadata.name}'; }
@@ -172,34 +194,42 @@ lists() {
 
 # ordinary runs what stops no kubelet. Raw devices may be able to do what file systems are not: then they have a file of their own.
 ordinary() {
-	local class=$1 dir=$OUT/$1 files=$PWD/$HERE/drivers focus="Driver: $1\\] .*$FOCUS" skip=()
+	local class=$1 dir=$OUT/$1 files=$PWD/$HERE/drivers skip=() focus
+	focuses "$class" || return 0
 	say "tests $class: log in $dir"
 	if [ -e "$files/$class-block.yaml" ]; then
 		skip=(--skip='block volmode')
-		run "$files/$class-block.yaml" "$dir/block.json" "$PROCS" --focus="$focus" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]'
+		run "$files/$class-block.yaml" "$dir/block.json" "$PROCS" "${focus[@]}" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]'
 	fi
-	run "$files/$class.yaml" "$dir/ran.json" "$PROCS" --focus="$focus" --skip='\[Disruptive\]' "${skip[@]}"
+	run "$files/$class.yaml" "$dir/ran.json" "$PROCS" "${focus[@]}" --skip='\[Disruptive\]' "${skip[@]}"
 }
 
 # disruptive tests all classes at the same time, each on a node of its own: what is stopped there disturbs none of the others.
 disruptive() {
-	local c nodes tests=()
+	local c nodes tests=() focus
 	read -ra nodes <<< "$(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}')"
 	for c in $CLASSES; do
+		focuses "$c" || continue
 		say "tests $c on ${nodes[${#tests[@]}]}: log in $OUT/$c"
 		sed "\$a ClientNodeName: ${nodes[${#tests[@]}]}" "$HERE/drivers/$c.yaml" > "$OUT/$c/disruptive.yaml"
-		run "$OUT/$c/disruptive.yaml" "$OUT/$c/disruptive.json" 1 \
-			--focus="Driver: $c\\] .*\\[Disruptive\\].*$FOCUS" --focus="Driver: $c\\] .*$FOCUS.*\\[Disruptive\\]" &
+		run "$OUT/$c/disruptive.yaml" "$OUT/$c/disruptive.json" 1 "${focus[@]}" --skip='\[Driver: [^]]*\] ([^D]|D[^i]|Di[^s])*$' &
 		tests+=($!)
 	done
 	wait "${tests[@]}"
 }
 
+# focuses CLASS: the tests that are asked for, as Ginkgo's options, into the caller's variable focus.
+focuses() {
+	focus=(--focus="Driver: $1\\] .*$FOCUS")
+	[ -n "$NEW" ] || return 0
+	mapfile -t focus < <(judge "$1" -new "${FOCUS:-.}" | sed 's/^/--focus=/')
+	[ ${#focus[@]} -gt 0 ]
+}
+
 # claim runs what cannot pass as if the class could do everything. Much of that waits for what never comes, and so waits less.
 claim() {
 	local dir=$OUT/$1 focus
-	judge "$1" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/' > "$dir/cannot"
-	mapfile -t focus < "$dir/cannot"
+	mapfile -t focus < <(judge "$1" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/')
 	[ ${#focus[@]} -gt 0 ] || die "no test of $1 that cannot pass matches FOCUS=$FOCUS"
 	say "tests $1 as if it could do everything: log in $dir"
 	run "$dir/everything.yaml" "$dir/claim.json" "$PROCS" "${focus[@]}"
@@ -215,7 +245,8 @@ judge() {
 verdict() {
 	local options=() ran=("$OUT/$1"/{ran,block,disruptive,claim}.json) i
 	for i in "${!ran[@]}"; do [ -e "${ran[i]}" ] || unset "ran[i]"; done
-	[ -n "$FOCUS$PART$CLAIM" ] || options=(-whole)
+	[ -n "$FOCUS$PART$CLAIM$NEW" ] || options=(-whole)
+	[ ${#ran[@]} -gt 0 ] || return 0
 	[ -z "$CLAIM" ] || options=(-claim)
 	judge "$1" -commit "$(git rev-parse --short=12 HEAD)" "${options[@]}" "${ran[@]}"
 }

@@ -99,7 +99,7 @@ func TestTake(t *testing.T) {
 		Said:  map[string]string{"a": "of a", "b": "of b", "gone": "of gone", "c": "of c"},
 	}
 	all, defined := []string{"a", "b", "c", "now"}, []string{"a", "b", "now"}
-	ran := outcome{states: map[string]State{"b": Skipped}, said: map[string]string{"b": "never"}}
+	ran := outcome{states: map[string]State{"a": NotRun, "b": Skipped}, said: map[string]string{"b": "never"}}
 	for whole, want := range map[bool]Class{
 		false: {
 			Name:  "disks",

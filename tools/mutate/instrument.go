@@ -182,6 +182,36 @@ func changed(original, mutated []byte, file string) string {
 	return file
 }
 
+// subtracts says that the mutant takes a text from another, which does not compile. Gremlins makes many of them.
+func subtracts(original, mutated []byte, name string) (found bool, err error) {
+	set := token.NewFileSet()
+	file, err := parser.ParseFile(set, name, original, parser.SkipObjectResolution)
+	if err != nil {
+		return false, err
+	}
+	mutant := changed(original, mutated, name)
+	ast.Inspect(file, func(n ast.Node) bool {
+		if b, ok := n.(*ast.BinaryExpr); ok && b.Op == token.ADD && key(name, set.Position(b.OpPos).Offset, token.SUB) == mutant {
+			found = isText(b)
+		}
+		return true
+	})
+	return found, nil
+}
+
+// isText is right where it says so: a text in quotes is part of the sum.
+func isText(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.BasicLit:
+		return e.Kind == token.STRING
+	case *ast.ParenExpr:
+		return isText(e.X)
+	case *ast.BinaryExpr:
+		return e.Op == token.ADD && (isText(e.X) || isText(e.Y))
+	}
+	return false
+}
+
 type word struct {
 	token  token.Token
 	offset int

@@ -8,15 +8,18 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // target is a package whose mutants are to be killed.
@@ -44,8 +47,13 @@ var targets = []target{
 	{Package: "dispatcher/reconcile", Later: []stage{{Package: "test/chaos", Minutes: 15, Flags: []string{"-seeds=60", "-shrink=false",
 		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
 	{Package: "sdk", Exclude: "^(apiserver|sdktest)/"},
-	{Package: "images/cinder-iscsi/flow", Later: []stage{{Package: "images/cinder-iscsi", Minutes: 10}}},
+	{Package: "images/cinder-iscsi/flow", Later: []stage{
+		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.skip=" + slowTests}},
+		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.run=" + slowTests}}}},
 }
+
+// slowTests come last: they run a provisioner once for each of its calls.
+const slowTests = "^(TestKilled|TestExpandStruck)"
 
 // least is the part of a package's mutants that has to be killed.
 const least = 0.9
@@ -62,13 +70,15 @@ func main() {
 	gremlins := flag.String("gremlins", "bin/gremlins", "the program")
 	only := flag.String("only", "", "the packages to run, by comma; all where empty")
 	flag.Parse()
-	if err := run(*gremlins, *only); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, *gremlins, *only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutate:", err)
 		os.Exit(1)
 	}
 }
 
-func run(gremlins, only string) error {
+func run(ctx context.Context, gremlins, only string) error {
 	chosen, err := choose(only)
 	if err != nil {
 		return err
@@ -91,7 +101,7 @@ func run(gremlins, only string) error {
 	}
 	var faults []error
 	for _, t := range chosen {
-		r, err := unleash(t, gremlins, work, source)
+		r, err := unleash(ctx, t, gremlins, work, source)
 		if err != nil {
 			return fmt.Errorf("package %s: %w", t.Package, err)
 		}
@@ -158,7 +168,7 @@ func copyFiles(to string) error {
 var kinds = []string{"invert-assignments", "invert-bitwise", "invert-bwassign", "invert-logical", "invert-loopctrl", "remove-self-assignments", "invert-negatives=false"}
 
 // unleash runs gremlins, with a go command that is a stand-in for the real one.
-func unleash(t target, gremlins, work, source string) (*result, error) {
+func unleash(ctx context.Context, t target, gremlins, work, source string) (*result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -188,11 +198,12 @@ func unleash(t target, gremlins, work, source string) (*result, error) {
 	if err != nil {
 		return nil, err
 	}
-	command := exec.Command(gremlins, append(args, "./"+t.Package)...)
+	command := exec.CommandContext(ctx, gremlins, append(args, "./"+t.Package)...)
+	command.Cancel = func() error { return command.Process.Signal(os.Interrupt) } // it ends with the mutant that it tests
 	command.Dir, command.Stdout, command.Stderr = source, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "PATH="+path+":"+os.Getenv("PATH"), envOrder+"="+string(told))
-	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("gremlins: %w", err)
+	if err := command.Run(); err != nil || ctx.Err() != nil {
+		return nil, fmt.Errorf("gremlins: %w", errors.Join(err, context.Cause(ctx)))
 	}
 	data, err := os.ReadFile(output)
 	if err != nil {

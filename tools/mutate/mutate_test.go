@@ -76,6 +76,16 @@ func TestInstrument(t *testing.T) {
 	}
 }
 
+func TestSubtracts(t *testing.T) {
+	const code = "package p\n\nfunc f(a, b string, c int) (string, int) { return a + \", \" + b, c + len(\"x\"+a) }\n"
+	for from, want := range map[string]bool{`a + "`: true, `" + b`: true, `"x"+a`: true, "c + len": false} {
+		mutated := strings.Replace(code, from, strings.Replace(from, "+", "-", 1), 1)
+		if got, err := subtracts([]byte(code), []byte(mutated), "p.go"); err != nil || got != want {
+			t.Errorf("%s: %t, %v", from, got, err)
+		}
+	}
+}
+
 func write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {

@@ -121,7 +121,7 @@ func (o *order) build() (status, at int, output []byte) {
 // root is the folder of the module that gremlins calls go in the package's folder of.
 func root(pkg string) string { return strings.Repeat("../", strings.Count(pkg, "/")+1) }
 
-// mutant is what gremlins has done to the package, or empty where that cannot be parsed.
+// mutant is what gremlins has done to the package, or empty where that compiles for no types.
 func (o *order) mutant() (string, error) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -141,6 +141,9 @@ func (o *order) mutant() (string, error) {
 		}
 		if _, err := parser.ParseFile(token.NewFileSet(), name, mutated, parser.SkipObjectResolution); err != nil {
 			return "", nil
+		}
+		if text, err := subtracts(original, mutated, name); text || err != nil {
+			return "", err
 		}
 		return changed(original, mutated, name), nil
 	}

@@ -19,13 +19,13 @@ const gib = 1 << 30
 func checkRequest(r contract.Request) error {
 	for _, mode := range r.AccessModes {
 		switch corev1.PersistentVolumeAccessMode(mode) {
-		case corev1.ReadWriteOnce, corev1.ReadOnlyMany:
+		case corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteOncePod: // Kubernetes sees to the one pod
 		case corev1.ReadWriteMany:
 			if !block(r) {
 				return fmt.Errorf("access mode ReadWriteMany: two nodes would destroy the file system; ask for volumeMode Block, or for ReadWriteOnce")
 			}
 		default:
-			return fmt.Errorf("access mode %s is not supported; ask for ReadWriteOnce, ReadOnlyMany, or ReadWriteMany with volumeMode Block", mode)
+			return fmt.Errorf("access mode %s is not supported; ask for ReadWriteOnce, ReadWriteOncePod, ReadOnlyMany, or ReadWriteMany with volumeMode Block", mode)
 		}
 	}
 	if len(r.AccessModes) == 0 {

@@ -59,3 +59,58 @@ func TestToExpand(t *testing.T) {
 		}
 	}
 }
+
+// TestSteps: what is done next about a volume in each of Cinder's states, with no attachment, with ours and with another's.
+func TestSteps(t *testing.T) {
+	us := attacher{"k8s-1", "/kubernetes/pvc-1"}
+	ours, theirs := cinder.Attachment{Device: us.device}, cinder.Attachment{ServerID: "s-1"}
+	for _, c := range []struct {
+		status            string
+		free, held, taken [2]step // to provision, to delete
+	}{
+		{"creating", [2]step{wait, wait}, [2]step{wait, terminate}, [2]step{stop, stop}},
+		{"available", [2]step{reserve, remove}, [2]step{reserve, terminate}, [2]step{stop, stop}},
+		{"attaching", [2]step{connect, terminate}, [2]step{wait, terminate}, [2]step{stop, stop}},
+		{"in-use", [2]step{forget, forget}, [2]step{reconnect, terminate}, [2]step{stop, stop}},
+		{"detaching", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
+		{"deleting", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, wait}},
+		{"error", [2]step{clear, remove}, [2]step{stop, terminate}, [2]step{stop, stop}},
+		{"error_deleting", [2]step{stop, stop}, [2]step{stop, stop}, [2]step{stop, stop}},
+		{"error_attaching", [2]step{stop, terminate}, [2]step{stop, terminate}, [2]step{stop, stop}},
+		{"error_detaching", [2]step{stop, terminate}, [2]step{stop, terminate}, [2]step{stop, stop}},
+		{"error_extending", [2]step{stop, remove}, [2]step{stop, terminate}, [2]step{stop, stop}},
+		{"maintenance", [2]step{stop, stop}, [2]step{stop, terminate}, [2]step{stop, stop}},
+	} {
+		for _, a := range []struct {
+			attachments []cinder.Attachment
+			want        [2]step
+		}{{nil, c.free}, {[]cinder.Attachment{ours}, c.held}, {[]cinder.Attachment{ours, theirs}, c.taken}} {
+			v := &cinder.Volume{Status: c.status, Attachments: a.attachments}
+			if got := [2]step{toProvision(v, us), toDelete(v, us)}; got != a.want {
+				t.Errorf("%s with %d attachments: steps %d, want %d", c.status, len(a.attachments), got, a.want)
+			}
+		}
+	}
+	if got := toProvision(nil, us); got != create {
+		t.Errorf("no volume: step %d, want %d", got, create)
+	}
+}
+
+// TestOurs: the volume that has come furthest is kept, and of those the oldest, which is found first.
+func TestOurs(t *testing.T) {
+	volume := func(id, status string) cinder.Volume {
+		return cinder.Volume{ID: id, Name: "pvc-1", Status: status, Metadata: map[string]string{metaClaimUID: "1"}}
+	}
+	mine, err := ours([]cinder.Volume{volume("a", "creating"), volume("b", "error"), volume("c", "available"), volume("d", "in-use"), volume("e", "attaching"), volume("f", "in-use")}, "1")
+	got := ""
+	for _, v := range mine {
+		got += v.ID
+	}
+	if err != nil || got != "dfecba" {
+		t.Errorf("order %s, %v", got, err)
+	}
+	const want = `cinder volume c is called "pvc-1" but has not flex-provisioner.io/claim-uid=2 in its metadata, so it is not ours; rename it or set the metadata`
+	if _, err := ours([]cinder.Volume{volume("c", "available")}, "2"); text(err) != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

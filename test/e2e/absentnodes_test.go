@@ -13,7 +13,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// TestSpareNodes takes nodes away from provisioner pods, in all the ways in which nodes go.
+// TestSpareNodes takes nodes away from provisioner pods, in all the ways in which nodes go. It takes longest of all parallel tests, and
+// Go starts these in the order of their files' names.
 func TestSpareNodes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// adoption is the command.
+type adoption struct {
+	*options
+	class, from    string
+	all, yes, undo bool
+}
+
+func newAdopt(o *options) *cobra.Command {
+	a := &adoption{options: o}
+	c := &cobra.Command{
+		Use:   "adopt PV...|--all --from CLASS [--class CLASS] [--yes]",
+		Short: "Take over volumes of another provisioner, or give them back",
+		Long: `Give volumes of another provisioner to a class of this one, which then expands and removes their storage. A pod of the
+class's image has to find the storage first. Without --yes, say what would be done and change nothing. --undo gives a
+volume back, until its claim is deleted. docs/adopt.md explains it.`,
+		Example: "  kubectl flex adopt --all --from local-path --class disks\n  kubectl flex adopt pvc-UID --class disks --yes\n  kubectl flex adopt pvc-UID --undo",
+		RunE: func(c *cobra.Command, names []string) error {
+			switch {
+			case a.all == (len(names) > 0):
+				return usageFault(c, errors.New("name volumes, or say --all"))
+			case a.all && a.undo:
+				return usageFault(c, errors.New("--undo takes names of volumes"))
+			case a.all == (a.from == ""):
+				return usageFault(c, errors.New("--all and --from CLASS go together: CLASS is the StorageClass that the volumes have"))
+			case a.undo && a.class+a.from != "":
+				return usageFault(c, errors.New("--undo takes no class: the volume has its former one"))
+			}
+			return a.run(c.Context(), names)
+		},
+	}
+	flags := c.Flags()
+	flags.StringVar(&a.class, "class", "", "StorageClass of this provisioner that takes the volumes (default: the volume's own)")
+	flags.BoolVar(&a.all, "all", false, "Take all volumes of --from")
+	flags.StringVar(&a.from, "from", "", "With --all: the StorageClass whose volumes are taken")
+	flags.BoolVar(&a.yes, "yes", false, "Do it")
+	flags.BoolVar(&a.undo, "undo", false, "Give the volumes back")
+	return c
+}
+
+// run goes through the volumes one after another. One that cannot be adopted keeps no other from it.
+func (a *adoption) run(ctx context.Context, names []string) error {
+	client, err := a.clientset()
+	if err != nil {
+		return err
+	}
+	objects, err := a.read(ctx, "")
+	if err != nil {
+		return err
+	}
+	if len(objects.Unread) > 0 {
+		// What is not seen may be what speaks against it.
+		return fmt.Errorf("adopting takes the right to %s", objects.Unread[0].Right)
+	}
+	if a.all {
+		if names = objects.VolumesOfClass(a.from); len(names) == 0 {
+			fmt.Fprintf(a.Out, "No volume of StorageClass %s is of another provisioner.\n", a.from)
+			return nil
+		}
+	}
+	failed := 0
+	for _, name := range names {
+		one := a.adopt
+		if a.undo {
+			one = a.giveBack
+		}
+		if err := one(ctx, client, objects, name); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			failed++
+			fmt.Fprintf(a.Out, "%s: not done: %s\n", name, strings.ReplaceAll(podspec.Clip(err.Error(), 2000), "\n", "; "))
+		}
+	}
+	if !a.yes && failed < len(names) {
+		fmt.Fprintln(a.Out, "This was a dry run: nothing was changed. To do it, say --yes.")
+	}
+	if failed > 0 {
+		return exit{exitTrouble, fmt.Errorf("%d of %d volumes: not done", failed, len(names))}
+	}
+	return nil
+}
+
+// adopt has two writes that matter, in this order: the pod that looks for the storage, and the patch of the volume.
+//
+// The patch is one write of one object: annotation provisioned-by, by which the dispatcher and the other provisioner tell whose the
+// volume is, the class, the properties that find the storage, the finalizer, and what the volume had before. So a volume is wholly
+// the other's before it and wholly ours after it, and the way back is in the same object. Were the annotation written first, a
+// released volume could be deleted by the class's present properties instead of those of the proof. Were the finalizer written first
+// and nothing after it, no provisioner would take it off.
+//
+// The patch carries the UID and the version of the volume that the pod was made from. A volume that was released, deleted or adopted
+// by somebody else meanwhile is refused. What is killed before the patch leaves at most the pod: it changes nothing, ends by its
+// deadline, and has a name that the next run deletes first.
+func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objects *inspect.Objects, name string) error {
+	plan, err := objects.AdoptionOf(name, a.class)
+	if err != nil {
+		return err
+	}
+	after := fmt.Sprintf("class %s, served by ConfigMap %s", cmp.Or(a.class, podspec.ClassOf(plan.Volume)), plan.Config.Name)
+	before := "no provisioner"
+	if by := plan.From.Provisioner; by != nil {
+		before = "provisioner " + contract.OneLine(*by)
+	}
+	ref := plan.Volume.Spec.ClaimRef
+	if !a.yes {
+		if err := patchVolume(ctx, client, plan.Volume, plan.Patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.Out, "%s of claim %s/%s: from %s, class %s, to %s, once its image has found the storage\n", name, ref.Namespace, ref.Name, before, plan.From.StorageClass, after)
+		return nil
+	}
+	if err := a.prove(ctx, client, plan); err != nil {
+		return fmt.Errorf("the image does not find its storage: %w", err)
+	}
+	if err := patchVolume(ctx, client, plan.Volume, plan.Patch, metav1.PatchOptions{}); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "%s of claim %s/%s: adopted from %s, class %s, to %s\n", name, ref.Namespace, ref.Name, before, plan.From.StorageClass, after)
+	return nil
+}
+
+func (a *adoption) giveBack(ctx context.Context, client kubernetes.Interface, objects *inspect.Objects, name string) error {
+	from, patch, err := objects.Reversal(name)
+	if err != nil {
+		return err
+	}
+	to := "no provisioner"
+	if from.Provisioner != nil {
+		to = "provisioner " + contract.OneLine(*from.Provisioner)
+	}
+	options, done := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "would be given back"
+	if a.yes {
+		options, done = metav1.PatchOptions{}, "given back"
+	}
+	if err := patchVolume(ctx, client, objects.VolumeNamed(name), patch, options); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "%s: %s to %s, class %s\n", name, done, to, contract.OneLine(from.StorageClass))
+	return nil
+}
+
+func patchVolume(ctx context.Context, client kubernetes.Interface, v *corev1.PersistentVolume, patch []byte, options metav1.PatchOptions) error {
+	_, err := client.CoreV1().PersistentVolumes().Patch(ctx, v.Name, types.MergePatchType, patch, options)
+	if apierrors.IsConflict(err) {
+		return fmt.Errorf("somebody changed it meanwhile: look again: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("change volume %s: %w", v.Name, err)
+	}
+	return nil
+}
+
+// prove has the image find the storage.
+func (a *adoption) prove(ctx context.Context, client kubernetes.Interface, plan *inspect.Adoption) (err error) {
+	pods := client.CoreV1().Pods(plan.Pod.Namespace)
+	remove := func(ctx context.Context) error {
+		none := int64(0)
+		err := pods.Delete(ctx, plan.Pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete pod %s/%s: %w", plan.Pod.Namespace, plan.Pod.Name, err)
+		}
+		return nil
+	}
+	if err := remove(ctx); err != nil { // of a run that was killed
+		return err
+	}
+	pod := plan.Pod
+	limit := plan.Config.StartTimeout + plan.Config.Timeout
+	gone := func(ctx context.Context) (bool, error) {
+		pod, err = pods.Create(ctx, plan.Pod, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) { // it is being deleted
+			return false, nil
+		}
+		return err == nil, err
+	}
+	if err := wait.PollUntilContextTimeout(ctx, a.period, limit, true, gone); err != nil {
+		return fmt.Errorf("create pod %s/%s: %w", plan.Pod.Namespace, plan.Pod.Name, err)
+	}
+	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
+	var outcome podspec.Outcome
+	uid := pod.UID
+	err = wait.PollUntilContextTimeout(ctx, a.period, limit, true, func(ctx context.Context) (bool, error) {
+		if pod, err = pods.Get(ctx, plan.Pod.Name, metav1.GetOptions{}); err != nil {
+			return false, err
+		}
+		if pod.UID != uid {
+			return false, errors.New("another pod of the name is there: somebody else adopts the volume")
+		}
+		outcome = podspec.OutcomeOf(pod)
+		return outcome.Final(), nil
+	})
+	switch {
+	case err != nil:
+		return fmt.Errorf("wait for pod %s, %s: %w", plan.Pod.Name, outcome.Message, err)
+	case outcome.Phase == podspec.Succeeded:
+		return nil
+	}
+	text := outcome.Message
+	if container, explains := podspec.LogContainer(pod, outcome); explains {
+		if log, err := pods.GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx); err == nil && podspec.LogEnd(log) != "" {
+			text += "; its log ends with: " + podspec.LogEnd(log)
+		}
+	}
+	return errors.New(text)
+}

@@ -1,0 +1,42 @@
+package reconcile
+
+import (
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// maxMessage bounds a condition's message in bytes, as an event's is.
+const maxMessage = 1024
+
+// Waits says in the claim's status why the claim waits, by the events of the plan, since events end after an hour. It comes last: a
+// plan that is put off says other things. Nothing is written for a claim that is served without trouble, and what was written goes once
+// nothing is to be done, or the next attempt is made of what kept the claim waiting. While an attempt runs, the status says why the
+// last one failed.
+func (p *Plan) Waits(s *snapshot.Snapshot, operation string) {
+	if !s.ClaimLives() {
+		return
+	}
+	had, told := snapshot.Waits(s.Claim)
+	e, waits := waitsFor(p.Events)
+	_, created := Find[CreatePod](*p)
+	switch {
+	case operation != "" && waits:
+		now := SetWaits{Reason: e.Reason, Message: podspec.Clip(podspec.OneLine(e.Message), maxMessage)}
+		if !told || had.Reason != string(now.Reason) || had.Message != now.Message {
+			p.do(now)
+		}
+	case told && (operation == "" || created):
+		p.do(SetWaits{})
+	}
+}
+
+// waitsFor is the last event on the claim that says why the claim waits: what keeps the next attempt comes after how the last one failed.
+func waitsFor(all []events.Event) (last events.Event, ok bool) {
+	for _, e := range all {
+		if e.On == events.OnClaim && e.Standing() && e.Reason != events.ReasonVolumeMended {
+			last, ok = e, true
+		}
+	}
+	return last, ok
+}

@@ -1,0 +1,72 @@
+package reconcile
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// TestWaits: what is written into the claim's status, by what is there.
+func TestWaits(t *testing.T) {
+	refused := "spec.selector is set: a new volume cannot be selected by its labels; remove the selector"
+	for _, c := range []struct {
+		scene
+		had string // reason and message of the condition, empty for none
+	}{
+		{scene{name: "served at once", want: "nothing"}, ""},
+		{scene{name: "an attempt runs", pods: []string{"prov-0 running"}, want: "nothing"}, ""},
+		{scene{name: "made", volume: "fits", pods: []string{"prov-0 done"}, want: "nothing"}, ""},
+		{scene{name: "bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}, want: "nothing"}, ""},
+		{scene{name: "refused", also: "selector", want: "ClaimRefused " + refused}, ""},
+		{scene{name: "refused, as it says", also: "selector", want: "nothing"}, "ClaimRefused " + refused},
+		{scene{name: "refused, and it says something else", also: "selector", want: "ClaimRefused " + refused}, "ClaimRefused else"},
+		{scene{name: "failed", pods: []string{"prov-0 failed"}, want: "ProvisionerFailed the container exited with code 1 and left no message (pod ns/prov-" + uid + "-0)"}, ""},
+		{scene{name: "failed, and kept by something else", pods: []string{"prov-0 failed"}, also: "no-config", want: "ProvisionerConfigMissing no ConfigMap"}, "ProvisionerFailed x"},
+		{scene{name: "the next attempt runs", pods: []string{"prov-0 failed", "prov-1 running"}, want: "nothing"}, "ProvisionerFailed x"},
+		{scene{name: "what kept it is over", want: "taken away"}, "ProvisionerConfigMissing none"},
+		{scene{name: "served after trouble", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}, want: "taken away"}, "ProvisionerFailed x"},
+		{scene{name: "somebody else's volume", claim: "elsewhere", want: "taken away"}, "ProvisionerFailed x"},
+		{scene{name: "being deleted", claim: "deleting", pods: []string{"prov-0 failed"}, want: "nothing"}, "ProvisionerFailed x"},
+		{scene{name: "its volume does not fit", volume: "small", pods: []string{"prov-0 running"}, want: "VolumeDoesNotFit volume pvc-" + uid +
+			" does not fit the claim: spec.capacity.storage is 1Mi, less than the 1Gi that the claim asks for"}, ""},
+		{scene{name: "mended", claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}, want: "nothing"}, ""},
+	} {
+		s := c.snapshot()
+		if reason, message, had := strings.Cut(c.had, " "); had {
+			s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: corev1.ConditionTrue}, {Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
+				LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)), Reason: reason, Message: message}}
+		}
+		p := Decide(s)
+		p.Waits(s, StandingOf(s, p).Operation)
+		got := "nothing"
+		if a, ok := Find[SetWaits](p); ok {
+			got = strings.TrimSpace(string(a.Reason) + " " + a.Message)
+			if a.Reason == podspec.ReasonNone {
+				got = "taken away"
+			}
+			if _, last := p.Actions[len(p.Actions)-1].(SetWaits); !last {
+				t.Errorf("%s: it does not come last: %s", c.name, describe(p))
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// What a condition says is one bounded line, whatever an image said.
+func TestWaitsIsBounded(t *testing.T) {
+	s := scene{}.snapshot()
+	p := Plan{Events: []events.Event{events.ClaimWaits(events.ReasonConfigMissing, strings.Repeat("a\x1b[2J\n", 1000))}}
+	p.Waits(s, "provision")
+	if a, _ := Find[SetWaits](p); a.Message == "" || len(a.Message) > maxMessage || strings.ContainsAny(a.Message, "\x1b\n") {
+		t.Errorf("%d bytes: %.100q", len(a.Message), a.Message)
+	}
+}

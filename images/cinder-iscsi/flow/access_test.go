@@ -1,0 +1,42 @@
+package flow
+
+import (
+	"math"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+)
+
+func TestCheckRequest(t *testing.T) {
+	const most = math.MaxInt32 * gib
+	const size = "is not supported; ask for 1 byte to 2147483647 GiB"
+	for _, c := range []struct {
+		modes []string
+		mode  string
+		bytes int64
+		err   string
+	}{
+		{[]string{"ReadWriteOnce"}, "", 1, ""},
+		{[]string{"ReadWriteOnce", "ReadOnlyMany"}, "Filesystem", most, ""},
+		{[]string{"ReadWriteMany", "ReadWriteOnce"}, "Block", gib, ""},
+		{[]string{"ReadWriteOnce"}, "Block", gib, ""},
+		{[]string{"ReadWriteMany"}, "Filesystem", gib, "access mode ReadWriteMany: two nodes would destroy the file system; ask for volumeMode Block, or for ReadWriteOnce"},
+		{[]string{"ReadWriteOncePod"}, "", gib, "access mode ReadWriteOncePod is not supported; ask for ReadWriteOnce, ReadOnlyMany, or ReadWriteMany with volumeMode Block"},
+		{nil, "", gib, "the claim has no access mode"},
+		{[]string{"ReadWriteOnce"}, "Tape", gib, "volumeMode Tape is not supported; ask for Filesystem or Block"},
+		{[]string{"ReadWriteOnce"}, "", 0, "a size of 0 bytes " + size},
+		{[]string{"ReadWriteOnce"}, "", most + 1, "a size of 2305843008139952129 bytes " + size},
+	} {
+		if err := checkRequest(contract.Request{AccessModes: c.modes, VolumeMode: c.mode, SizeBytes: c.bytes}); text(err) != c.err {
+			t.Errorf("%q, %q, %d bytes: %v, want %s", c.modes, c.mode, c.bytes, err, c.err)
+		}
+	}
+}
+
+func TestSizeGiB(t *testing.T) {
+	for bytes, want := range map[int64]int{1: 1, gib: 1, gib + 1: 2, 2*gib - 1: 2, 10 * gib: 10} {
+		if got := sizeGiB(bytes); got != want {
+			t.Errorf("%d bytes: %d GiB, want %d", bytes, got, want)
+		}
+	}
+}
