@@ -137,7 +137,7 @@ func (c *Cache) Due(uid string) (class string, ok bool) {
 	if claim == nil {
 		return "", false
 	}
-	if _, waits := snapshot.Waits(claim); !resize.Needed(claim) && !(waits && claim.Status.Phase == corev1.ClaimBound) {
+	if _, waits := snapshot.Waits(claim); !resize.Needed(claim) && (!waits || claim.Status.Phase != corev1.ClaimBound) {
 		return "", false
 	}
 	volume := c.Volume(podspec.VolumeName(uid))

@@ -271,7 +271,7 @@ func (r *Recorder) due(uid string, e events.Event) bool {
 // event shows of its message.
 func (s *said) due(key string, now time.Time, stands bool) bool {
 	key = podspec.Clip(key, maxMessage)
-	if last, found := s.keys[key]; found && !(stands && now.Sub(last) >= RemindAfter) {
+	if last, found := s.keys[key]; found && (!stands || now.Sub(last) < RemindAfter) {
 		return false
 	}
 	if len(s.keys) >= maxSaid || s.keys == nil {
