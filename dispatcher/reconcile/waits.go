@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -8,6 +10,10 @@ import (
 
 // maxMessage bounds a condition's message in bytes, as an event's is.
 const maxMessage = 1024
+
+// restWaits is for how long a condition stays as it was written. Each write asks for another look at once. What an API server or a webhook
+// answers may have another text each time, so that without a rest the look, the request and the write follow each other for ever.
+const restWaits = time.Minute
 
 // Waits says in the claim's status why the claim waits, by the events of the plan, since events end after an hour. It comes last: a
 // plan that is put off says other things. Nothing is written for a claim that is served without trouble, and what was written goes once
@@ -23,9 +29,15 @@ func (p *Plan) Waits(s *snapshot.Snapshot, operation string) {
 	switch {
 	case operation != "" && waits:
 		now := SetWaits{Reason: e.Reason, Message: podspec.Clip(podspec.OneLine(e.Message), maxMessage)}
-		if !told || had.Reason != string(now.Reason) || had.Message != now.Message {
-			p.do(now)
+		if told && had.Reason == string(now.Reason) && had.Message == now.Message {
+			return
 		}
+		written := had.LastProbeTime.Time
+		if again := written.Add(restWaits); told && s.Now.Before(again) && !written.After(s.Now) {
+			p.requeueAt(again)
+			return
+		}
+		p.do(now)
 	case told && (operation == "" || created):
 		p.do(SetWaits{})
 	}

@@ -61,6 +61,30 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// A text that is another one at each look is written once a minute. A time of a clock that was ahead counts for none.
+func TestWaitsRests(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		written time.Duration // before now
+		want    time.Duration // until it is looked at again, none where it is written
+	}{
+		{"just now", 0, time.Minute},
+		{"a while ago", 59 * time.Second, time.Second},
+		{"a minute ago", time.Minute, 0},
+		{"by a clock that was ahead", -time.Second, 0},
+	} {
+		s := scene{also: "selector"}.snapshot()
+		s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
+			LastProbeTime: metav1.NewTime(s.Now.Add(-c.written)), Reason: "ClaimRefused", Message: "used 1"}}
+		p := Plan{Events: []events.Event{events.ClaimWaits("ClaimRefused", "used 2")}}
+		p.Waits(s, "provision")
+		_, written := Find[SetWaits](p)
+		if written != (c.want == 0) || c.want > 0 && !p.RequeueAt.Equal(s.Now.Add(c.want)) {
+			t.Errorf("%s: written %t, looked at again at %s; want %s after %s", c.name, written, p.RequeueAt, c.want, s.Now)
+		}
+	}
+}
+
 // What a condition says is one bounded line, whatever an image said.
 func TestWaitsIsBounded(t *testing.T) {
 	s := scene{}.snapshot()
