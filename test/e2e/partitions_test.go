@@ -25,6 +25,7 @@ done`
 // TestPartitions has an image of a stranger, with nothing of this project in it, that needs root, a capability and a device: granted,
 // it conforms.
 func TestPartitions(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	const folder = "partitions"
 	device := s.partitioned("8d3f2a60-6c1e-4f5b-9b0d-2f6c1f7a9e01")
