@@ -77,10 +77,11 @@ named() {
 }
 
 build() {
-	local arch platform image dirty=
+	local arch platform image status dirty=
 	rm -rf "$stage" "$out"
 	mkdir -p "$stage/digests" "$out"
-	git diff --quiet HEAD -- 2> /dev/null || dirty=-dirty
+	status=$(git status --porcelain --untracked-files=normal) # files that git does not know are compiled in as well
+	[ -z "$status" ] || dirty=-dirty
 	[ -z "$dirty" ] || echo "release: the checkout has changes that are not committed; provenance says so" >&2
 	for arch in "${arches[@]}"; do build_images "$arch"; done
 	for image in "${images[@]}"; do

@@ -30,7 +30,7 @@ func serve(ctx context.Context, o *options, metrics prometheus.Gatherer, state *
 		}
 		fmt.Fprintf(w, "ok: %s\n", note)
 	})
-	mux.Handle("/metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}))
+	mux.Handle("/metrics", scrapes(metrics))
 	if o.profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -43,4 +43,14 @@ func serve(ctx context.Context, o *options, metrics prometheus.Gatherer, state *
 		_ = server.Serve(listener) // ends with ErrServerClosed, which says that stop was called
 	}()
 	return func() { server.Close(); <-done }, nil
+}
+
+// scrapes answers with the metrics. Anybody who reaches the port may ask, and each answer goes through all that waits: so
+// there are two at a time, and a reader that is slow is cut off before it keeps others out for long.
+func scrapes(metrics prometheus.Gatherer) http.Handler {
+	answer := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second)) // the server's own writer can
+		answer.ServeHTTP(w, r)
+	})
 }

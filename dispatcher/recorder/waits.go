@@ -29,28 +29,37 @@ func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
 
 // Gauges are metrics that are counted when somebody reads them.
 type Gauges struct {
-	read []gauge
-}
-
-type gauge struct {
-	*prometheus.Desc
-	values func(set func(value float64, labels ...string))
+	waiting, oldest, queued, policiesMissing *prometheus.Desc
+	waits                                    func() map[Wait]together
+	from                                     Sources
 }
 
 // Describe implements prometheus.Collector.
 func (g Gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, one := range g.read {
-		to <- one.Desc
-	}
+	to <- g.waiting
+	to <- g.oldest
+	to <- g.queued
+	to <- g.policiesMissing
 }
 
-// Collect implements prometheus.Collector.
+// Collect implements prometheus.Collector. It goes through what waits once.
 func (g Gauges) Collect(to chan<- prometheus.Metric) {
-	for _, one := range g.read {
-		one.values(func(value float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(one.Desc, prometheus.GaugeValue, value, labels...)
-		})
+	set := func(of *prometheus.Desc, value float64, labels ...string) {
+		to <- prometheus.MustNewConstMetric(of, prometheus.GaugeValue, value, labels...)
 	}
+	now := g.from.Now()
+	for k, of := range g.waits() {
+		set(g.waiting, float64(of.count), k.Class, k.Operation, k.Phase)
+		set(g.oldest, max(0, now.Sub(of.since).Seconds()), k.Class, k.Operation, k.Phase)
+	}
+	for class, n := range g.from.Queued() {
+		set(g.queued, float64(n), class)
+	}
+	missing := 0.0
+	if g.from.PoliciesMissing() {
+		missing = 1
+	}
+	set(g.policiesMissing, missing)
 }
 
 // Sources are what gauges are read from. They are called at any time, by several at once.
@@ -68,35 +77,14 @@ func (r *Recorder) Gauges(from Sources) Gauges {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
-	return Gauges{[]gauge{
-		{describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
-			func(set func(float64, ...string)) {
-				for k, of := range r.waiting() {
-					set(float64(of.count), k.Class, k.Operation, k.Phase)
-				}
-			}},
-		{describe("flex_provisioner_oldest_wait_seconds", "How long the oldest of them has waited, by class, operation and phase.", "class", "operation", "phase"),
-			func(set func(float64, ...string)) {
-				now := from.Now()
-				for k, of := range r.waiting() {
-					set(max(0, now.Sub(of.since).Seconds()), k.Class, k.Operation, k.Phase)
-				}
-			}},
-		{describe("flex_provisioner_queue_depth", "Claims that wait for the dispatcher to look at them, by class.", "class"),
-			func(set func(float64, ...string)) {
-				for class, n := range from.Queued() {
-					set(float64(n), class)
-				}
-			}},
-		{describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
-			func(set func(float64, ...string)) {
-				if from.PoliciesMissing() {
-					set(1)
-				} else {
-					set(0)
-				}
-			}},
-	}}
+	return Gauges{
+		waiting:         describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
+		oldest:          describe("flex_provisioner_oldest_wait_seconds", "How long the oldest of them has waited, by class, operation and phase.", "class", "operation", "phase"),
+		queued:          describe("flex_provisioner_queue_depth", "Claims that wait for the dispatcher to look at them, by class.", "class"),
+		policiesMissing: describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
+		waits:           r.waiting,
+		from:            from,
+	}
 }
 
 // together are waits that differ by their time alone.

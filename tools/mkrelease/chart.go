@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"strings"
@@ -14,12 +16,21 @@ const chartName = "flex-provisioner"
 // writeChart writes the chart of the release: that of the checkout, with its version and its images.
 func (r *release) writeChart(images map[string]string) error {
 	all := map[string]file{}
-	if err := addFolder(all, filepath.Join(r.source, "deploy", "helm"), chartName); err != nil {
+	folder := filepath.Join(r.source, "deploy", "helm")
+	if err := addFolder(all, folder, chartName); err != nil {
+		return fmt.Errorf("chart: %w", err)
+	}
+	known, err := tracked(filepath.Join(r.source, "deploy"))
+	if err != nil {
 		return fmt.Errorf("chart: %w", err)
 	}
 	for name := range all {
+		file, err := filepath.EvalSymlinks(filepath.Join(folder, strings.TrimPrefix(name, chartName)))
+		if err != nil {
+			return fmt.Errorf("chart: %w", err)
+		}
 		// As .helmignore says: what lies beside the manifests, and is none.
-		if base := path.Base(name); path.Ext(base) == ".go" || base == "kustomization.yaml" || base == "README.md" {
+		if base := path.Base(name); !known[file] || path.Ext(base) == ".go" || base == "kustomization.yaml" || base == "README.md" {
 			delete(all, name)
 		}
 	}
@@ -43,4 +54,27 @@ func (r *release) writeChart(images map[string]string) error {
 		return fmt.Errorf("chart: %w", err)
 	}
 	return r.put(chartName+"-"+version+".tgz", data)
+}
+
+// tracked are the files below a folder that git knows, by their paths without links. What else lies there is in no commit.
+func tracked(folder string) (map[string]bool, error) {
+	folder, err := filepath.EvalSymlinks(folder)
+	if err != nil {
+		return nil, err
+	}
+	list := exec.Command("git", "ls-files", "-z")
+	list.Dir = folder
+	out, err := list.Output()
+	if err != nil {
+		var complaint *exec.ExitError
+		if errors.As(err, &complaint) {
+			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(complaint.Stderr))
+		}
+		return nil, fmt.Errorf("git ls-files in %s: %w", folder, err)
+	}
+	files := map[string]bool{}
+	for name := range strings.SplitSeq(string(out), "\x00") {
+		files[filepath.Join(folder, name)] = true
+	}
+	return files, nil
 }

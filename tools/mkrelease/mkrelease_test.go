@@ -93,6 +93,32 @@ func TestChart(t *testing.T) {
 	if err := r.write(); err != nil {
 		t.Fatal(err)
 	}
+	files := packed(t, r)
+	var chart struct{ Version, AppVersion string }
+	var values struct{ Images map[string]string }
+	if err := errors.Join(yaml.Unmarshal([]byte(files["flex-provisioner/Chart.yaml"]), &chart), yaml.Unmarshal([]byte(files["flex-provisioner/values.yaml"]), &values)); err != nil {
+		t.Fatal(err)
+	}
+	if chart.Version != "1.2.3" || chart.AppVersion != "v1.2.3" {
+		t.Errorf("the chart is %+v", chart)
+	}
+	want := map[string]string{"dispatcher": "registry.example/flex/flex-provisioner@" + digest, "flexctl": "registry.example/flex/flexctl@" + digest}
+	if !maps.Equal(values.Images, want) {
+		t.Errorf("the chart has images %v, want %v", values.Images, want)
+	}
+	if len(files) < 20 {
+		t.Errorf("the chart has %d files only", len(files))
+	}
+	for name, text := range files {
+		if strings.Contains(text, "docker.io/") || strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "kustomization.yaml") {
+			t.Errorf("the chart has %s, which is none of its manifests or names another registry", name)
+		}
+	}
+}
+
+// packed are the files of the release's chart.
+func packed(t *testing.T, r *release) map[string]string {
+	t.Helper()
 	unzipped, err := gzip.NewReader(strings.NewReader(text(t, r, "flex-provisioner-1.2.3.tgz")))
 	if err != nil {
 		t.Fatal(err)
@@ -112,24 +138,46 @@ func TestChart(t *testing.T) {
 		}
 		files[header.Name] = data.String()
 	}
-	var chart struct{ Version, AppVersion string }
-	var values struct{ Images map[string]string }
-	if err := errors.Join(yaml.Unmarshal([]byte(files["flex-provisioner/Chart.yaml"]), &chart), yaml.Unmarshal([]byte(files["flex-provisioner/values.yaml"]), &values)); err != nil {
+	return files
+}
+
+// TestChartOfTheCommit: what git does not know is not in the chart, through links or not.
+func TestChartOfTheCommit(t *testing.T) {
+	r := trial(t)
+	deploy := filepath.Join(r.source, "deploy")
+	run := func(name string, args ...string) {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir = r.source
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, out)
+		}
+	}
+	if err := os.Remove(deploy); err != nil {
 		t.Fatal(err)
 	}
-	if chart.Version != "1.2.3" || chart.AppVersion != "v1.2.3" {
-		t.Errorf("the chart is %+v", chart)
+	checkout, err := filepath.Abs("../../deploy")
+	if err != nil {
+		t.Fatal(err)
 	}
-	want := map[string]string{"dispatcher": "registry.example/flex/flex-provisioner@" + digest, "flexctl": "registry.example/flex/flexctl@" + digest}
-	if !maps.Equal(values.Images, want) {
-		t.Errorf("the chart has images %v, want %v", values.Images, want)
+	run("cp", "-a", checkout, deploy)
+	run("git", "init", "--quiet")
+	run("git", "add", "deploy")
+	for _, name := range []string{"helm/templates/scratch.yaml", "policies/scratch.yaml"} {
+		if err := os.WriteFile(filepath.Join(deploy, name), []byte("a: b\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if len(files) < 20 {
-		t.Errorf("the chart has %d files only", len(files))
+	if err := r.write(); err != nil {
+		t.Fatal(err)
 	}
-	for name, text := range files {
-		if strings.Contains(text, "docker.io/") || strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "kustomization.yaml") {
-			t.Errorf("the chart has %s, which is none of its manifests or names another registry", name)
+	files := packed(t, r)
+	if files["flex-provisioner/manifests/policies/pods.yaml"] == "" {
+		t.Error("the chart lacks manifests/policies/pods.yaml")
+	}
+	for name := range files {
+		if strings.Contains(name, "scratch") {
+			t.Errorf("the chart has %s, which is not committed", name)
 		}
 	}
 }

@@ -64,17 +64,26 @@ func TestChartInItsOwnNamespace(t *testing.T) {
 	compare(t, objects(t, rendered(t, "", "--namespace=flex-system")), want)
 }
 
-// TestChartKeeps: what a later installation needs to know the volumes that are there outlives an uninstallation, and
-// nothing else does.
+// TestChartKeeps: the namespaces, what guards them and what a later installation needs to know the volumes that are there
+// outlive an uninstallation, and nothing else does.
 func TestChartKeeps(t *testing.T) {
-	var kept []string
-	for document := range documents(rendered(t, "classes: {a: {config: {image: a:1}}}")) {
-		if o := parsed(t, document); o.Metadata.Annotations[keep] != "" {
+	var kept, want []string
+	for document := range documents(rendered(t, "creatorStamp: true\nclasses: {a: {config: {image: a:1}}}")) {
+		o := parsed(t, document)
+		if o.Metadata.Annotations[keep] != "" {
 			kept = append(kept, o.id())
 		}
+		if strings.HasPrefix(o.Kind, "ValidatingAdmissionPolicy") && o.Metadata.Name != "flex-require-claim-creator" {
+			want = append(want, o.id())
+		}
 	}
+	if len(want) < 14 {
+		t.Errorf("the chart has no more policies and bindings than %v", want)
+	}
+	want = append(want, "ClusterRole//flex-dispatcher", "ClusterRole//flex-provisioner-pod", "ConfigMap/flex-system/flex-pv-policy",
+		"Namespace//flex-provisioners", "Namespace//flex-system", "Secret/flex-system/flex-provisioner-record-key")
 	slices.Sort(kept)
-	want := []string{"ConfigMap/flex-system/flex-pv-policy", "Namespace//flex-provisioners", "Namespace//flex-system", "Secret/flex-system/flex-provisioner-record-key"}
+	slices.Sort(want)
 	if !slices.Equal(kept, want) {
 		t.Errorf("kept: %v, want %v", kept, want)
 	}

@@ -67,8 +67,11 @@ func TestChart(t *testing.T) {
 
 	c.helm("uninstall", "")
 	c.mustNotHave("deployment/flex-provisioner", "flex-system")
-	c.mustNotHave("validatingadmissionpolicy/flex-allow-list", "")
-	c.mustHave("validatingadmissionpolicy/fast-allow-list", "")
+	c.mustNotHave("clusterrolebinding/flex-dispatcher", "")
+	for _, kept := range []string{"clusterrole/flex-dispatcher", "clusterrole/flex-provisioner-pod", "validatingadmissionpolicy/flex-allow-list", "validatingadmissionpolicybinding/flex-allow-list"} {
+		c.mustHave(kept, "")
+	}
+	c.mustRefusePrivilegedPod()
 	for _, kept := range []string{"configmap/flex-pv-policy", "secret/flex-provisioner-record-key"} {
 		c.mustHave(kept, "flex-system")
 	}
@@ -78,6 +81,41 @@ func TestChart(t *testing.T) {
 	if key := c.kubectl("get", "-n", "flex-system", "secret", "flex-provisioner-record-key", "-o", "jsonpath={.data.key}"); key != "c2VjcmV0" {
 		t.Errorf("the dispatcher's key is %q after a new installation", key)
 	}
+
+	c.helm("uninstall", "")
+	c.removePolicies()
+	c.mustNotHave("validatingadmissionpolicy/flex-allow-list", "")
+	c.mustNotHave("validatingadmissionpolicybinding/flex-allow-list", "")
+	c.mustHave("validatingadmissionpolicy/fast-allow-list", "")
+	c.mustHave("validatingadmissionpolicybinding/fast-allow-list", "")
+}
+
+// mustRefusePrivilegedPod fails unless the namespace that outlives a release, which Pod Security lets everything into, is
+// closed to somebody who may create pods everywhere.
+func (c cluster) mustRefusePrivilegedPod() {
+	c.Helper()
+	c.kubectl("create", "clusterrole", "pods", "--verb=create", "--resource=pods")
+	c.kubectl("create", "clusterrolebinding", "pods", "--clusterrole=pods", "--user=eve")
+	c.kubectl("create", "-n", "flex-provisioners", "serviceaccount", "eve")
+	pod := filepath.Join(c.TempDir(), "pod.yaml")
+	c.write(pod, `{apiVersion: v1, kind: Pod, metadata: {name: eve, namespace: flex-provisioners}, spec: {serviceAccountName: eve, hostPID: true,
+  containers: [{name: eve, image: "registry.example/eve:1", securityContext: {privileged: true}}]}}`)
+	const want = "eve may not CREATE pods in flex-provisioners"
+	if _, err := c.server.Kubectl(c.Context(), "create", "--as=eve", "-f", pod); err == nil || !strings.Contains(err.Error(), want) {
+		c.Errorf("a privileged pod after an uninstallation: got %v, want %s", err, want)
+	}
+}
+
+// removePolicies does what docs/helm.md says, after the namespaces are gone.
+func (c cluster) removePolicies() {
+	c.Helper()
+	args := []string{"delete"}
+	for name := range strings.FieldsSeq(c.kubectl("get", "validatingadmissionpolicybindings,validatingadmissionpolicies", "-o", "name", "--selector=app.kubernetes.io/part-of=flex-provisioner")) {
+		if strings.Contains(name, "/flex-") {
+			args = append(args, name)
+		}
+	}
+	c.kubectl(args...)
 }
 
 // helm runs a command on the release, which lies in kube-system, or on another.
