@@ -90,10 +90,8 @@ func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks 
 		lacks = append(lacks, Lack{"volumeTypes", "does not have " + kind})
 	}
 	below := func(setting string, needed bool) {
-		allowed := l.items(setting)
-		in := func(dir string) bool { return strings.HasPrefix(place, strings.TrimSuffix(dir, "/")+"/") }
-		if (needed || len(allowed) > 0) && !slices.ContainsFunc(allowed, in) {
-			lacks = append(lacks, Lack{setting, "has no directory with " + place + " below it"})
+		if (needed || len(l.items(setting)) > 0) && len(l.Roots(kind, place)) == 0 {
+			lacks = append(lacks, Lack{setting, fmt.Sprintf("has no directory with %q below it", place)})
 		}
 	}
 	switch kind {
@@ -104,10 +102,27 @@ func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks 
 	}
 	for _, option := range mountOptions {
 		if !slices.Contains(l.items("mountOptions"), option) {
-			lacks = append(lacks, Lack{"mountOptions", "does not have " + option})
+			lacks = append(lacks, Lack{"mountOptions", fmt.Sprintf("does not have %q", option)})
 		}
 	}
 	return lacks
+}
+
+// Roots are the entries that a volume of the type has its place below. The place has to be a clean one.
+func (l Lines) Roots(kind, place string) []string {
+	setting := map[string]string{"nfs": "nfsExports", "hostPath": "pathPrefixes", "local": "pathPrefixes"}[kind]
+	return slices.DeleteFunc(l.items(setting), func(dir string) bool {
+		rest, below := strings.CutPrefix(place, strings.TrimSuffix(dir, "/")+"/")
+		return !below || rest == ""
+	})
+}
+
+// RefusesSecretOf is what keeps the account's volumes from referring to a Secret of the namespace.
+func (l Lines) RefusesSecretOf(namespace string) []Lack {
+	if slices.Contains(l.items("secretNamespaces"), namespace) {
+		return nil
+	}
+	return []Lack{{"secretNamespaces", fmt.Sprintf("does not have %q", namespace)}}
 }
 
 // mountable: what is granted with :ro may be read alone.

@@ -81,14 +81,14 @@ func TestRefuses(t *testing.T) {
 		options                  []string
 	}{
 		{nfs, "silver", "nfs", "a:/srv/x/v", "[]", []string{"hard"}},
-		{nfs, "silver", "nfs", "a:/srv/xy/v", "[{nfsExports has no directory with a:/srv/xy/v below it}]", nil},
-		{nfs, "silver", "nfs", "a:/srv/x", "[{nfsExports has no directory with a:/srv/x below it}]", nil},
-		{nfs, "silver", "nfs", "b:/srv/x/v", "[{nfsExports has no directory with b:/srv/x/v below it}]", nil},
+		{nfs, "silver", "nfs", "a:/srv/xy/v", "[{nfsExports has no directory with \"a:/srv/xy/v\" below it}]", nil},
+		{nfs, "silver", "nfs", "a:/srv/x", "[{nfsExports has no directory with \"a:/srv/x\" below it}]", nil},
+		{nfs, "silver", "nfs", "b:/srv/x/v", "[{nfsExports has no directory with \"b:/srv/x/v\" below it}]", nil},
 		{Lines{"storageClasses": "silver", "volumeTypes": "nfs"}, "silver", "nfs", "b:/any", "[]", nil},
 		{nfs, "silver", "hostPath", "/opt/v", "[]", nil},
-		{nfs, "silver", "hostPath", "/optional/v", "[{pathPrefixes has no directory with /optional/v below it}]", nil},
-		{Lines{"storageClasses": "silver", "volumeTypes": "local"}, "silver", "local", "/opt/v", "[{pathPrefixes has no directory with /opt/v below it}]", nil},
-		{nfs, "gold", "iscsi", "", "[{storageClasses does not have gold} {volumeTypes does not have iscsi} {mountOptions does not have dev}]", []string{"dev"}},
+		{nfs, "silver", "hostPath", "/optional/v", "[{pathPrefixes has no directory with \"/optional/v\" below it}]", nil},
+		{Lines{"storageClasses": "silver", "volumeTypes": "local"}, "silver", "local", "/opt/v", "[{pathPrefixes has no directory with \"/opt/v\" below it}]", nil},
+		{nfs, "gold", "iscsi", "", "[{storageClasses does not have gold} {volumeTypes does not have iscsi} {mountOptions does not have \"dev\"}]", []string{"dev"}},
 		{nil, "silver", "nfs", "a:/b", "[{storageClasses does not have silver} {volumeTypes does not have nfs}]", nil},
 	} {
 		if got := fmt.Sprint(c.lines.Refuses(c.class, c.kind, c.place, c.options)); got != c.want {

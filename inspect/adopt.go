@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -152,6 +153,8 @@ func (o *Objects) notAdoptable(v *corev1.PersistentVolume) (faults []error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
 		switch {
+		case podspec.PopulatedKey(key): // an exemption from a question before deletion
+			fault("it has the annotation %s, which a volume populator writes: remove it", key)
 		case strings.HasPrefix(key, contract.Prefix): // giving the volume back would lose it
 			fault("it has the annotation %s: another dispatcher of flex-provisioner made it, or somebody copied it", key)
 		case key == corev1.BetaStorageClassAnnotation:
@@ -170,10 +173,10 @@ func misplaced(v *corev1.PersistentVolume) []error {
 		return []error{errors.New("its source is none of nfs, iscsi, fc, hostPath and local")}
 	case (kind == "hostPath" || kind == "local") && (affinity == nil || affinity.Required == nil):
 		return []error{fmt.Errorf("it is a %s volume without spec.nodeAffinity: nothing says on which node its storage is", kind)}
-	case place != "" && (slices.Contains(strings.Split(place, "/"), "..") || strings.Contains(place, "//")):
+	case place != "" && path.Clean(pathOf(v)) != pathOf(v):
 		return []error{fmt.Errorf("its path %q is not a clean one", place)}
 	}
-	return nil
+	return malformed(v)
 }
 
 // placeOf is the type of a volume's source, and for those with a path what is compared with the allow-list.
@@ -209,9 +212,25 @@ func (o *Objects) serves(s *snapshot.Snapshot, v *corev1.PersistentVolume) error
 		return fmt.Errorf("ConfigMap %s cannot be read: it says what the class's pods may do", allowlist.Name)
 	}
 	kind, place := placeOf(v)
+	lines := allowlist.Of(o.AllowList.Data, s.Config.ServiceAccountName)
+	lacks := lines.Refuses(s.ClassName, kind, place, v.Spec.MountOptions)
 	var faults []error
-	for _, lack := range allowlist.Of(o.AllowList.Data, s.Config.ServiceAccountName).Refuses(s.ClassName, kind, place, v.Spec.MountOptions) {
+	if v.Spec.ISCSI != nil && v.Spec.ISCSI.SecretRef != nil {
+		secret := v.Spec.ISCSI.SecretRef
+		lacks = append(lacks, lines.RefusesSecretOf(secret.Namespace)...)
+		if secret.Namespace == o.Dispatcher.Namespace && secret.Name != v.Name {
+			faults = append(faults, fmt.Errorf("its Secret %s/%s is not named after it: there lie the credentials of the storage", secret.Namespace, secret.Name))
+		}
+	}
+	for _, lack := range lacks {
 		faults = append(faults, fmt.Errorf("data[%s.%s] of ConfigMap %s %s", s.Config.ServiceAccountName, lack.Setting, allowlist.Name, lack.What))
+	}
+	var roots []string
+	for _, root := range lines.Roots(kind, place) {
+		roots = append(roots, strings.TrimPrefix(root, strings.TrimSuffix(place, pathOf(v))))
+	}
+	if err := o.overlap(v, roots); err != nil {
+		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }

@@ -90,7 +90,7 @@ func (a *adoption) run(ctx context.Context, names []string) error {
 				return err
 			}
 			failed++
-			fmt.Fprintf(a.Out, "%s: not done: %s\n", name, strings.ReplaceAll(podspec.Clip(err.Error(), 2000), "\n", "; "))
+			fmt.Fprintf(a.Out, "%s: not done: %s\n", name, podspec.Clip(contract.OneLine(strings.ReplaceAll(err.Error(), "\n", "; ")), 2000))
 		}
 	}
 	if !a.yes && failed < len(names) {

@@ -101,12 +101,25 @@ func TestAdopt(t *testing.T) {
 		"elsewhere":     {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc" }, args: []string{name, "--class", "silver"}, code: 4},
 		"above":         {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/../etc" }, args: []string{name, "--class", "silver"}, code: 4},
 		"not-granted": {scene: func(_ *world, v *corev1.PersistentVolume) {
-			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}
+			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{TargetPortal: "10.0.0.1:3260", IQN: "iqn.2000-01.x",
+				SecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: "chap"}}}
 			v.Spec.MountOptions = []string{"dev"}
 		}, args: []string{name, "--class", "silver"}, code: 4},
 		"no-node": {scene: func(_ *world, v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/opt/x"}}
 		}, args: []string{name, "--class", "silver"}, code: 4},
+		"root":    {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/" }, args: []string{name, "--class", "silver"}, code: 4},
+		"dot":     {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/./x" }, args: []string{name, "--class", "silver"}, code: 4},
+		"escapes": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc/\x1b]0;x\a" }, args: []string{name, "--class", "silver"}, code: 4},
+		"escapes-of-options": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"\x1b[2J"} },
+			args: []string{name, "--class", "silver"}, code: 4},
+		"populated": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Annotations["example.com/populated-from"] = "team-a/x" },
+			args: []string{name, "--class", "silver"}, code: 4},
+		"another-contains": {scene: func(w *world, v *corev1.PersistentVolume) {
+			other := v.DeepCopy()
+			other.Name, other.Spec.NFS.Path = "victim", v.Spec.NFS.Path+"/x/."
+			w.more = append(w.more, other)
+		}, args: []string{name, "--class", "silver", "--yes"}, code: 4},
 		"another-dispatcher": {scene: func(_ *world, v *corev1.PersistentVolume) {
 			v.Annotations[contract.AnnRecord] = "0a"
 			v.Annotations[corev1.BetaStorageClassAnnotation] = "old"
