@@ -76,7 +76,7 @@ const (
 	// administrator may replace it by RecordTrusted.
 	AnnRecord = Prefix + "record"
 	// AnnAdoptedFrom is on volumes of another provisioner that an administrator gave to a class of the dispatcher what they had before,
-	// as JSON. Nothing but the command that gives them back reads it.
+	// as JSON, which the command that gives them back reads. To the dispatcher it says that the claim may be of another class.
 	AnnAdoptedFrom = Prefix + "adopted-from"
 	// AnnAllowDelete is on volumes an administrator's word, "true", that the storage may be removed although the dispatcher
 	// has reason to ask first.

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
 // Misfits says why a volume cannot serve the claim that it was made for, nil where it can. The volume binder skips such a volume without
@@ -17,7 +19,8 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 	} else if ref.UID != claim.UID || ref.Namespace != claim.Namespace || ref.Name != claim.Name {
 		say("spec.claimRef is %s/%s with UID %q, not %s/%s with UID %q", ref.Namespace, ref.Name, ref.UID, claim.Namespace, claim.Name, claim.UID)
 	}
-	if class := claimClass(claim); ClassOf(v) != class {
+	// The claim of a volume that an administrator gave to another class keeps its own, which cannot be changed.
+	if class := claimClass(claim); ClassOf(v) != class && !(v.Annotations[contract.AnnAdoptedFrom] != "" && Bound(claim, v)) {
 		say("spec.storageClassName is %q, not %q", ClassOf(v), class)
 	}
 	// A bound claim may ask for more since: that is an expansion.

@@ -54,6 +54,12 @@ func TestMisfits(t *testing.T) {
 			`spec.claimRef is ns/data with UID "2", not ns/data with UID "1"`},
 		"another class": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) { v.Spec.StorageClassName = "gold" },
 			`spec.storageClassName is "gold", not "silver"`},
+		"given to another class by an administrator": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			claim.Status.Phase, v.Spec.StorageClassName, v.Annotations = corev1.ClaimBound, "gold", map[string]string{contract.AnnAdoptedFrom: "{}"}
+		}, ""},
+		"given to another class and not bound": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			v.Spec.StorageClassName, v.Annotations = "gold", map[string]string{contract.AnnAdoptedFrom: "{}"}
+		}, `spec.storageClassName is "gold", not "silver"`},
 		"another class by annotation": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) { v.Annotations = gold },
 			`spec.storageClassName is "gold", not "silver"`},
 		"a claim of another class by annotation": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { claim.Annotations = gold },
