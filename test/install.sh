@@ -50,6 +50,8 @@ remove_all() {
 	kubectl -n flex-provisioners get pods -o name | xargs -r -n 1 kubectl -n flex-provisioners patch --type=merge -p '{"metadata":{"finalizers":null}}' > /dev/null
 	kubectl delete namespace flex-system flex-provisioners --ignore-not-found --timeout=120s > /dev/null
 	kubectl delete clusterroles,clusterrolebindings -l "$own" --ignore-not-found > /dev/null
+	# An API server sees no changes of flex-pv-policy any more once the last policy that reads it was deleted: docs/operations.md.
+	test/cluster/ctl.sh restart kube-apiserver > /dev/null
 }
 
 clean_up() {
@@ -165,7 +167,7 @@ by_chart() {
 	kept=$(kubectl -n flex-system get secret flex-provisioner-record-key -o 'jsonpath={.data}')
 	[ -n "$kept" ] || die "the dispatcher's key is gone"
 	[[ $(lines) == *other.volumeTypes* ]] || die "flex-pv-policy has $(lines)"
-	! kubectl get validatingadmissionpolicies -o name | grep -q flex- || die "policies are left: $(kubectl get validatingadmissionpolicies -o name)"
+	kubectl get validatingadmissionpolicybindings -o name | grep -q /flex-provisioner-pods || die "nothing guards the namespace of provisioners any more"
 	helm install flex-provisioner "$WORK/$chart" --namespace kube-system --values "$WORK/values.yaml" --wait --timeout 3m
 	[ "$(kubectl -n flex-system get secret flex-provisioner-record-key -o 'jsonpath={.data}')" = "$kept" ] || die "the dispatcher's key is another"
 	deleted
@@ -173,6 +175,10 @@ by_chart() {
 	helm uninstall flex-provisioner --namespace kube-system --wait
 	# docs/helm.md has this.
 	run kubectl delete namespace flex-provisioners flex-system --timeout=120s
+	kubectl get validatingadmissionpolicybindings,validatingadmissionpolicies -o name --selector=app.kubernetes.io/part-of=flex-provisioner |
+		grep /flex- | xargs kubectl delete
+	kubectl delete clusterrole flex-provisioner-pod flex-dispatcher
+	test/cluster/ctl.sh restart kube-apiserver > /dev/null # see remove_all
 	[ -z "$(kubectl get clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings -o name | grep flex- || true)" ] || die "something is left"
 }
 

@@ -1,7 +1,7 @@
 package authors
 
 import (
-	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -98,8 +98,13 @@ func TestTemplates(t *testing.T) {
 				}
 			}
 			wantLists(t, language, program, sdktest.NewPod(t, sdktest.List(properties), nil, nil), mount)
-			if volume := server.Volume(request.VolumeName); !bytes.Contains(volume, []byte(`"nfs":{"server":"10.0.0.1","path":"/srv/nfs/`+request.VolumeName+`"}`)) {
-				t.Errorf("the volume is %s", volume)
+			sent := server.Volume(request.VolumeName)
+			var volume corev1.PersistentVolume
+			if err := json.Unmarshal(sent, &volume); err != nil {
+				t.Fatalf("the volume is %s: %v", sent, err)
+			}
+			if nfs := volume.Spec.NFS; nfs == nil || *nfs != (corev1.NFSVolumeSource{Server: "10.0.0.1", Path: "/srv/nfs/" + request.VolumeName}) {
+				t.Errorf("the volume is %s", sent)
 			}
 		})
 	}
