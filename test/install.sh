@@ -71,6 +71,7 @@ clean_up() {
 		kubectl delete storageclass hostpath gold --ignore-not-found > /dev/null
 		kubectl -n kube-system delete secret -l owner=helm,name=flex-provisioner > /dev/null
 		remove_all
+		test/cluster/load-image.sh bin/images/flex-provisioner.tar bin/images/flexctl.tar > /dev/null
 		kubectl apply --server-side -k deploy/overlays/creator-stamp > /dev/null
 		kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=120s || code=1
 	fi

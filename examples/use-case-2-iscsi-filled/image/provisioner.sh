@@ -54,6 +54,9 @@ unserve() {
 image() {
 	rm -rf -- "$lun.tree" "$lun.image"
 	[ -r "$ARCHIVE" ] || flexctl fail "there is no archive $ARCHIVE"
+	# Before it is unpacked, which takes room of all volumes.
+	bytes=$(tar --numeric-owner -tvzf "$ARCHIVE" | awk '{bytes += $3} END {printf "%.0f", bytes}')
+	[ "$bytes" -le "$FLEX_SIZE_BYTES" ] || refuse "archive $ARCHIVE has $bytes bytes, and the claim asks for $FLEX_SIZE_BYTES: ask for more"
 	mib=$(((FLEX_SIZE_BYTES + 1048575) / 1048576))
 	truncate -s "${mib}M" "$lun.image" || refuse "a volume of $mib MiB is larger than a file can be"
 	mkdir -m 0700 -- "$lun.tree"
