@@ -129,6 +129,20 @@ def provision(uid, size):
     create(uid)
 
 
+class Refused(urllib.request.HTTPRedirectHandler):
+    """The token is for the API server alone, and for nobody that an answer names."""
+
+    def redirect_request(self, *_):
+        return None
+
+
+def message(error):
+    try:
+        return json.load(error)["message"]
+    except (ValueError, KeyError, TypeError):
+        return str(error)
+
+
 def create(uid):
     """Creates the PersistentVolume: what was prepared for it, and its source."""
     name = f"/dev/disk/by-partuuid/{uid}"  # udev's, whatever the disk is called
@@ -142,18 +156,20 @@ def create(uid):
 """
     folder = "/var/run/secrets/kubernetes.io/serviceaccount"
     trusted = ssl.create_default_context(cafile=f"{folder}/ca.crt")
+    # Without a proxy of the environment.
+    server = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trusted), Refused)
     for pause in (1, 2, 4, 0):
         request = urllib.request.Request(
             os.environ["FLEX_KUBE_API"] + "/api/v1/persistentvolumes", volume.encode(), method="POST",
             headers={"Content-Type": "application/yaml", "Authorization": "Bearer " + read(f"{folder}/token").strip()})
         try:
-            urllib.request.urlopen(request, timeout=20, context=trusted).close()
+            server.open(request, timeout=20).close()
             return
         except urllib.error.HTTPError as error:
             if error.code == 409:  # an earlier attempt made it
                 return
             if error.code < 500 and error.code != 429:
-                end(FAILED, json.load(error).get("message", str(error)))
+                end(FAILED, message(error))
             problem = str(error)
         except OSError as error:
             problem = str(error)
