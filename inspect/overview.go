@@ -178,7 +178,7 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 		}
 	}
 	for _, s := range claims {
-		if s.Class == c.Name && (s.Phase == reconcile.Waiting || s.Phase == reconcile.Failed || s.Phase == reconcile.Held) {
+		if s.Class == c.Name && slices.Contains([]reconcile.Phase{reconcile.Waiting, reconcile.Blocked, reconcile.Failed, reconcile.Held}, s.Phase) {
 			c.Waiting++
 		}
 	}

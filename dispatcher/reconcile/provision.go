@@ -103,6 +103,11 @@ func obstacle(s *snapshot.Snapshot) (podspec.Reason, string) {
 	if faults := configmaps.CheckIdentity(s.Config.Properties, s.Identity().Parameters); len(faults) > 0 {
 		return events.ReasonClaimRefused, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
 	}
+	return unserved(s)
+}
+
+// unserved is what keeps a claim from being tried until its own author, or that of the claim that it is a clone of, changes something.
+func unserved(s *snapshot.Snapshot) (podspec.Reason, string) {
 	faults := refusals(s)
 	if fault := refusedClone(s); fault != "" {
 		faults = append(faults, fault)

@@ -38,6 +38,8 @@ const (
 	Failed Phase = "Failed"
 	// Held: storage that is to be removed waits for an administrator.
 	Held Phase = "Held"
+	// Blocked: no attempt is made until the claim's author changes something.
+	Blocked Phase = "Blocked"
 )
 
 // Undo is the removal of what attempts may have made that came to no volume.
@@ -55,12 +57,23 @@ func StandingOf(s *snapshot.Snapshot, p Plan) (st Standing) {
 		st.Phase = Running
 	case p.ProtectedBy != podspec.ReasonNone:
 		st.Phase = Held
+	case blocked(s, st.Operation):
+		st.Phase = Blocked
 	case !p.NextAttempt.IsZero():
 		st.Phase = Failed
 	default:
 		st.Phase = Waiting
 	}
 	return st
+}
+
+// blocked says that the claim's author has to change something before the claim can be provisioned.
+func blocked(s *snapshot.Snapshot, op string) bool {
+	if op != string(contract.Provision) || !s.Pending() || s.Class == nil || s.Config == nil {
+		return false
+	}
+	reason, _ := unserved(s)
+	return reason != podspec.ReasonNone
 }
 
 // Served says that what was waited for has come about: an earlier look at the claim saw the operation.

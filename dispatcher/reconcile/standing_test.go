@@ -30,6 +30,8 @@ func TestStanding(t *testing.T) {
 		{name: "new", want: "provision Waiting 1h0m0s"},
 		{name: "its node was chosen late", also: "selected", want: "provision Waiting 1s"},
 		{name: "and an attempt was made before this dispatcher knew", also: "selected", pods: []string{"prov-0 running"}, want: "provision Running 1m0s"},
+		{name: "its author has to change it", also: "selector", want: "provision Blocked 1h0m0s"},
+		{name: "and an administrator the class", also: "selector no-config", want: "provision Waiting 1h0m0s"},
 		{name: "starting", pods: []string{"prov-0 pending"}, want: "provision Starting 1h0m0s"},
 		{name: "failed", pods: []string{"prov-0 failed"}, want: "provision Failed 1h0m0s"},
 		{name: "failed, and kept by something else since", pods: []string{"prov-0 failed"}, also: "no-config", want: "provision Waiting 1h0m0s"},
