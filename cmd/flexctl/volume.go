@@ -3,12 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -38,16 +34,9 @@ type beside struct {
 // loadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete or expand the
 // volume, or nil for an undo. One that belongs to another claim or volume is an error.
 func loadVolume(root string, request contract.Request) (*beside, error) {
-	file := filepath.Join(root, contract.VolumeFile)
-	data, err := os.ReadFile(file)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read volume: %w", err)
-	}
+	file, data, err := bare.ReadVolume(root, request)
 	if len(data) == 0 {
-		if request.Operation == contract.Delete {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("read volume: %s is missing or empty; is this a provisioner pod?", file)
+		return nil, err
 	}
 	volume := &beside{}
 	if data, err = yaml.YAMLToJSON(data); err == nil {
@@ -58,11 +47,10 @@ func loadVolume(root string, request contract.Request) (*beside, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read volume %s: %w", file, err)
 	}
-	if volume.Metadata.Name != request.VolumeName {
-		return nil, fmt.Errorf("read volume %s: metadata.name is %q, but the request is for %q", file, volume.Metadata.Name, request.VolumeName)
-	}
-	if claim, _ := volume.Spec["claimRef"].(object); request.Operation == contract.Provision && claim["uid"] != request.Claim.UID {
-		return nil, fmt.Errorf("read volume %s: spec.claimRef.uid is not %q, the claim of the request", file, request.Claim.UID)
+	claim, _ := volume.Spec["claimRef"].(object)
+	claimUID, _ := claim["uid"].(string)
+	if err := bare.CheckVolume(file, request, volume.Metadata.Name, claimUID); err != nil {
+		return nil, err
 	}
 	return volume, nil
 }

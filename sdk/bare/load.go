@@ -2,7 +2,9 @@ package bare
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -28,4 +30,29 @@ func LoadRequest(root string) (contract.Request, error) {
 		return contract.Request{}, fmt.Errorf("read request %s: volumeName is missing", file)
 	}
 	return request, nil
+}
+
+// ReadVolume reads the file with the PersistentVolume that lies beside the request. It is empty for an undo.
+func ReadVolume(root string, request contract.Request) (file string, data []byte, err error) {
+	file = filepath.Join(root, contract.VolumeFile)
+	data, err = os.ReadFile(file)
+	switch {
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return file, nil, fmt.Errorf("read volume: %w", err)
+	case len(data) == 0 && request.Operation != contract.Delete:
+		return file, nil, fmt.Errorf("read volume: %s is missing or empty; is this a provisioner pod?", file)
+	}
+	return file, data, nil
+}
+
+// CheckVolume refuses a volume of the file that belongs to another claim or volume than the request. claimUID is that of its claim, empty
+// where it names none.
+func CheckVolume(file string, request contract.Request, name, claimUID string) error {
+	if name != request.VolumeName {
+		return fmt.Errorf("read volume %s: metadata.name is %q, but the request is for %q", file, name, request.VolumeName)
+	}
+	if request.Operation == contract.Provision && (claimUID == "" || claimUID != request.Claim.UID) {
+		return fmt.Errorf("read volume %s: spec.claimRef.uid is not %q, the claim of the request", file, request.Claim.UID)
+	}
+	return nil
 }
