@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"time"
 
@@ -241,16 +240,10 @@ func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order sn
 	return err
 }
 
-// lasts says that the next try most likely gets the same answer, so that the claim's status may say it. An API server that cannot be
-// reached, or has an error of its own, may take the pod a moment later.
+// lasts says that the next try most likely gets the same answer, so that the claim's status may say it.
 func lasts(err error) bool {
 	var unanswered *url.Error
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
-		code := status.Status().Code
-		return code < http.StatusInternalServerError && code != http.StatusTooManyRequests && code != http.StatusConflict
-	}
-	return !errors.As(err, &unanswered)
+	return !recorder.Passes(err) && !errors.As(err, &unanswered)
 }
 
 // removeVolume deletes a volume whose storage is gone, once.

@@ -32,13 +32,13 @@ func (s sink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
 }
 
 func (s sink) check(event *corev1.Event, err error) {
-	if passes(err) {
+	if Passes(err) {
 		s.lost(event.InvolvedObject)
 	}
 }
 
-// passes says that the API server answered with an error that may be over soon. What it refuses, it would refuse again.
-func passes(err error) bool {
+// Passes says that the API server answered with an error that may be over soon. What it refuses, it would refuse again.
+func Passes(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
