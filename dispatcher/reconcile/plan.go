@@ -24,6 +24,8 @@ type Plan struct {
 	Actions []Action
 	// ProtectedBy is why storage that is to be removed waits for an administrator, or empty.
 	ProtectedBy podspec.Reason
+	// Blocked says that no attempt is made until the claim's author, or that of the claim that it is a clone of, changes something.
+	Blocked bool
 	// Forget says that nothing is left to do for the claim.
 	Forget bool
 	// RequeueAt is when to look again without a change; zero for never.

@@ -43,7 +43,12 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		p.Forget = !tried
 		return
 	}
-	if reason, message := obstacle(s); reason != podspec.ReasonNone {
+	reason, message := obstacle(s)
+	if reason == podspec.ReasonNone {
+		reason, message = unserved(s)
+		p.Blocked = reason != podspec.ReasonNone
+	}
+	if reason != podspec.ReasonNone {
 		p.say(events.ClaimWaits(reason, message))
 		return
 	}
@@ -103,10 +108,10 @@ func obstacle(s *snapshot.Snapshot) (podspec.Reason, string) {
 	if faults := configmaps.CheckIdentity(s.Config.Properties, s.Identity().Parameters); len(faults) > 0 {
 		return events.ReasonClaimRefused, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
 	}
-	return unserved(s)
+	return podspec.ReasonNone, ""
 }
 
-// unserved is what keeps a claim from being tried until its own author, or that of the claim that it is a clone of, changes something.
+// unserved is what keeps a claim of a class that is in order from being tried, until an author of claims changes something.
 func unserved(s *snapshot.Snapshot) (podspec.Reason, string) {
 	faults := refusals(s)
 	if fault := refusedClone(s); fault != "" {

@@ -57,7 +57,7 @@ func StandingOf(s *snapshot.Snapshot, p Plan) (st Standing) {
 		st.Phase = Running
 	case p.ProtectedBy != podspec.ReasonNone:
 		st.Phase = Held
-	case blocked(s, st.Operation):
+	case p.Blocked:
 		st.Phase = Blocked
 	case !p.NextAttempt.IsZero():
 		st.Phase = Failed
@@ -65,15 +65,6 @@ func StandingOf(s *snapshot.Snapshot, p Plan) (st Standing) {
 		st.Phase = Waiting
 	}
 	return st
-}
-
-// blocked says that the claim's author has to change something before the claim can be provisioned.
-func blocked(s *snapshot.Snapshot, op string) bool {
-	if op != string(contract.Provision) || !s.Pending() || s.Class == nil || s.Config == nil {
-		return false
-	}
-	reason, _ := unserved(s)
-	return reason != podspec.ReasonNone
 }
 
 // Served says that what was waited for has come about: an earlier look at the claim saw the operation.
