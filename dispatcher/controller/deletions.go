@@ -124,9 +124,8 @@ func subjectOf(object runtime.Object) []any {
 	return recorder.Subject{}.Keys(nil)
 }
 
-// audit sets the metric to what is found, and tells of each finding, and again of volumes that
-// no pod of a claim can remove. Unlike the command of that name it sees neither Secrets nor
-// the storage.
+// audit sets the metric to what is found. It tells of each finding, and of each released volume that no provisioner pod can remove.
+// Unlike the command of that name it sees neither Secrets nor the storage.
 func (c *Controller) audit(now time.Time) {
 	counts := map[audit.Kind]int{}
 	for _, f := range audit.Compare(audit.State{Now: now, Provisioner: c.ProvisionerName, Objects: audit.Objects{

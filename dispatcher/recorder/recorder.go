@@ -126,7 +126,8 @@ func (s Subject) object(e events.Event) runtime.Object {
 	return nil
 }
 
-// Record writes an event unless it was written before, within RemindAfter or, where it tells of nothing that stands, ever. ofLog is asked what to add of the pod's log where the event wants it.
+// Record writes an event once, and one that stands once in RemindAfter. ofLog is asked what to add of the pod's log where the event
+// wants it.
 func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event) string) {
 	if e.Key == "" || !r.due(about.UID, e) {
 		return
@@ -164,8 +165,7 @@ func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 		if known == nil || !e.Standing() {
 			continue
 		}
-		last, told := known.keys[podspec.Clip(e.Key, maxMessage)]
-		if again := last.Add(RemindAfter); told && (at.IsZero() || again.Before(at)) {
+		if again, told := known.again(e.Key); told && (at.IsZero() || again.Before(at)) {
 			at = again
 		}
 	}
@@ -187,9 +187,9 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 		known = &said{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = known
 	}
-	key := podspec.Clip(string(reason)+"/"+message, maxMessage)
+	key := string(reason) + "/" + message
 	due := known.due(key, r.now(), true)
-	again = known.keys[key].Add(RemindAfter)
+	again, _ = known.again(key)
 	r.mu.Unlock()
 	if due {
 		r.Warn(cm, reason, message, "configMap", klog.KObj(cm))
@@ -279,6 +279,12 @@ func (s *said) due(key string, now time.Time, stands bool) bool {
 	}
 	s.keys[key] = now
 	return true
+}
+
+// again is when the key is due again if it stands, and whether it was said.
+func (s *said) again(key string) (at time.Time, told bool) {
+	last, told := s.keys[podspec.Clip(key, maxMessage)]
+	return last.Add(RemindAfter), told
 }
 
 // Log writes a log line.
