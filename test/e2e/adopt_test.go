@@ -146,7 +146,7 @@ func (s *scope) flex(plugin string, code int, texts []string, args ...string) {
 func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back bool), there func(*corev1.PersistentVolume) bool) {
 	s := p.s
 	s.Helper()
-	plugin := buildPlugin(s.T)
+	plugin := buildProgram(s.T, "kubectl-flex")
 	granted := time.Now()
 	for { // until the API server has seen the grants
 		out, err := exec.CommandContext(s.Context(), plugin, "--kubeconfig", kubeconfig(), "validate", ours.name).CombinedOutput()

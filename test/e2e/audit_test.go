@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// audit runs the program, and returns what it printed about the names, and its exit code.
+// audit runs the plugin, and returns what it printed about the names, and its exit code, which is 4 if something was found.
 func (s *scope) audit(program string, names ...string) (lines string, code int) {
 	s.Helper()
 	cmd := exec.CommandContext(s.Context(), program, "audit", "--kubeconfig", s.kubeconfig())
@@ -39,19 +38,10 @@ func (s *scope) audit(program string, names ...string) (lines string, code int) 
 	return lines, code
 }
 
-// program builds the plugin.
-func (s *scope) program() string {
-	s.Helper()
-	program := filepath.Join(s.TempDir(), "kubectl-flex")
-	_, err := command(s.Context(), "go", "build", "-o", program, "./cmd/kubectl-flex")
-	s.ok(err)
-	return program
-}
-
 // TestAudit: what the storage has and the cluster does not, and the other way round, is named with a command that mends it.
 func TestAudit(t *testing.T) {
 	s := begin(t)
-	program := s.program()
+	program := buildProgram(s.T, "kubectl-flex")
 	folder := s.name + "-a/nfs" // of nothing but this class: volumes/ is looked at when the test ends
 	class := s.class("a", setting{data: map[string]string{"image": nfsSubdirImage, "provision": "", "delete": "", "listable": "true",
 		"mount": "/export/" + folder, "export": exportDir + "/" + folder}})

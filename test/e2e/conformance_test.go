@@ -53,7 +53,7 @@ func TestConformance(t *testing.T) {
 // conforms wants a class to pass.
 func (s *scope) conforms(class string, args ...string) *conformance.Report {
 	s.Helper()
-	out, report := s.conformance(buildPlugin(s.T), append([]string{"--class", class, "--kills", "2"}, args...)...)
+	out, report := s.conformance(buildProgram(s.T, "kubectl-flex"), append([]string{"--class", class, "--kills", "2"}, args...)...)
 	s.Log(out)
 	if !report.Passed {
 		s.Error("it did not pass")
@@ -63,7 +63,7 @@ func (s *scope) conforms(class string, args ...string) *conformance.Report {
 
 // TestConformanceWrong: a provisioner that breaks a rule fails, for this reason.
 func TestConformanceWrong(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := buildProgram(t, "kubectl-flex")
 	for _, c := range []struct{ name, provision, check, came, log string }{
 		{name: "hasty", provision: "mkdir \"$dir\"\nchmod 0777 \"$dir\"\nsleep 6\n" + makeVolume, check: "provision-killed",
 			came: "after 30s it is Pending; the last warning on PersistentVolumeClaim conformance-* is ProvisionerFailed: the container exited with code 1 and left no message (pod *", log: "can't create directory"},
@@ -93,7 +93,7 @@ func TestConformanceWrong(t *testing.T) {
 
 // TestConformanceInterrupted: Ctrl-C leaves nothing.
 func TestConformanceInterrupted(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := buildProgram(t, "kubectl-flex")
 	s := begin(t)
 	c := s.class("slow", setting{provision: makeDir + "sleep 3\n" + makeVolume})
 	cmd := exec.CommandContext(t.Context(), plugin, "conformance", "--cluster", "--kubeconfig", kubeconfig(), "--class", c.name, "--size", "64Mi", "--timeout", "60s")
@@ -119,7 +119,7 @@ func TestConformanceInterrupted(t *testing.T) {
 
 // TestConformanceOfTom: what an ordinary user may not see is not checked, and that is not passed.
 func TestConformanceOfTom(t *testing.T) {
-	plugin := buildPlugin(t)
+	plugin := buildProgram(t, "kubectl-flex")
 	s := begin(t)
 	c := s.class("any", setting{})
 	rbac, tomHimself := shared.admin.RbacV1(), []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "tom"}}
@@ -161,13 +161,18 @@ func (s *scope) login(name string) string {
 	return name
 }
 
-func buildPlugin(t *testing.T) string {
+// buildProgram builds the program of the folder cmd/NAME and those beside it, and returns its path.
+func buildProgram(t *testing.T, name string, beside ...string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubectl-flex")
-	if _, err := command(t.Context(), "go", "build", "-o", file, "./cmd/kubectl-flex"); err != nil {
+	dir := t.TempDir()
+	args := []string{"go", "build", "-o", dir + "/"}
+	for _, program := range append(beside, name) {
+		args = append(args, "./cmd/"+program)
+	}
+	if _, err := command(t.Context(), args...); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	return filepath.Join(dir, name)
 }
 
 func (s *scope) conformance(plugin string, args ...string) (string, *conformance.Report) {

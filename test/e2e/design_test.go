@@ -82,7 +82,7 @@ func TestFirstDesign(t *testing.T) {
 	if _, err := kubectl(s.Context(), "apply", "-f", s.file("printed.yaml", printed)); err == nil || !strings.Contains(err.Error(), "error converting YAML to JSON: yaml: line 14") {
 		t.Errorf("as it was printed: %v, want an error that names the line", err)
 	}
-	if _, err := command(s.Context(), "bin/kubectl-flex", "conformance", s.file("printed.yaml", printed)); err == nil ||
+	if _, err := command(s.Context(), buildProgram(s.T, "kubectl-flex", "flexctl"), "conformance", s.file("printed.yaml", printed)); err == nil ||
 		!strings.Contains(err.Error(), `printed.yaml line 14: is no YAML: could not find expected ':'; line 13: write a space after "service-token:"`) {
 		t.Errorf("as it was printed: %v, want an error that names the line and the remedy", err)
 	}

@@ -49,7 +49,7 @@ data:
 	_, err := kubectl(s.Context(), "apply", "-f", file)
 	s.ok(err)
 	var log strings.Builder
-	cmd := exec.CommandContext(s.Context(), s.program(), "--kubeconfig", s.kubeconfig(), "--namespace", namespace, "--provisioner-name", "e2e.example.com/"+namespace,
+	cmd := exec.CommandContext(s.Context(), buildProgram(s.T, "flex-provisioner"), "--kubeconfig", s.kubeconfig(), "--namespace", namespace, "--provisioner-name", "e2e.example.com/"+namespace,
 		"--insecure-without-policies", "--leader-elect=false", "--http-address=127.0.0.1:0", "--pod-kube-api=https://10.96.0.1:443")
 	cmd.Stdout, cmd.Stderr = &log, &log
 	s.ok(cmd.Start())

@@ -31,9 +31,7 @@ type plugin struct {
 // plugin builds the plugin.
 func (s *scope) plugin() plugin {
 	s.Helper()
-	dir := s.TempDir()
-	_, err := command(s.Context(), "go", "build", "-o", filepath.Join(dir, "kubectl-flex"), "./cmd/kubectl-flex")
-	s.ok(err)
+	dir := filepath.Dir(buildProgram(s.T, "kubectl-flex"))
 	kubectl, err := filepath.Abs(filepath.Join(repository, ".cluster", "bin", "kubectl"))
 	s.ok(err)
 	s.ok(os.Symlink(kubectl, filepath.Join(dir, "kubectl")))
