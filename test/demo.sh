@@ -88,7 +88,7 @@ bring_images() {
 	for image in "${IMAGES[@]}"; do
 		echo "admin\$ bin/mkimage push bin/images/$image.tar $REGISTRY/$image:demo"
 		pushed=$(bin/mkimage push "bin/images/$image.tar" "$REGISTRY/$image:demo")
-		REPLACE+=(-e "s#docker.io/flex-provisioner/$image:dev#$pushed#g")
+		REPLACE+=(-e "s#registry.invalid/flex-provisioner/$image:dev#$pushed#g")
 	done
 	[ -z "$NFS" ] || REPLACE+=(-e "s#$SERVER#${NFS%%:*}#g" -e "s#$EXPORT#${NFS#*:}#g")
 }
@@ -126,7 +126,7 @@ render() {
 		- target: {kind: Deployment, name: flex-provisioner}
 		  patch: |-
 		    - {op: add, path: /spec/template/metadata/annotations, value: {image-hash: "$(sha256sum < bin/images/flex-provisioner.tar | cut -c1-64)"}}
-		    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --flexctl-image=docker.io/flex-provisioner/flexctl:dev}
+		    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --flexctl-image=registry.invalid/flex-provisioner/flexctl:dev}
 	K
 	kubectl kustomize "$OUT" | sed "${REPLACE[@]}" > "$OUT/install.yaml"
 	for file in claim consumer original; do

@@ -16,7 +16,7 @@ kind: Kustomization
 resources:
 - $(realpath --relative-to="$folder" "$base")
 images:
-- name: docker.io/flex-provisioner/flex-provisioner
+- name: registry.invalid/flex-provisioner/flex-provisioner
   newName: $registry/flex-provisioner
   digest: $(digest flex-provisioner)
 patches:

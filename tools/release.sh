@@ -72,7 +72,7 @@ example() {
 # named replaces the names of the checkout by the release's.
 named() {
 	local image script=()
-	for image in "${images[@]}"; do script+=(-e "s#docker.io/flex-provisioner/$image:dev#$registry/$image@$(cat "$stage/digests/$image.digest")#g"); done
+	for image in "${images[@]}"; do script+=(-e "s#registry.invalid/flex-provisioner/$image:dev#$registry/$image@$(cat "$stage/digests/$image.digest")#g"); done
 	sed "${script[@]}"
 }
 
@@ -100,7 +100,7 @@ build() {
 	(cd tools && go build -trimpath -o ../bin/mkrelease ./mkrelease)
 	bin/mkrelease -version "$version" -registry "$registry" -downloads "$downloads" -commit "$(git rev-parse HEAD)" ${dirty:+-dirty} \
 		-digests "$stage/digests" -programs "$stage/plugin" -out "$out"
-	if foreign=$(grep -l docker.io/flex-provisioner "$out"/*.yaml); then
+	if foreign=$(grep -l registry.invalid/flex-provisioner "$out"/*.yaml); then
 		echo "release: a registry that is not yours is named by $foreign" >&2
 		exit 1
 	fi

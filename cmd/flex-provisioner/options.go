@@ -49,7 +49,7 @@ func defaults() *options {
 	return &options{
 		provisionerName: contract.ProvisionerName,
 		namespace:       contract.ProvisionersNamespace,
-		flexctlImage:    "docker.io/flex-provisioner/flexctl:dev",
+		flexctlImage:    "registry.invalid/flex-provisioner/flexctl:dev",
 		flexctlMount:    mountAuto,
 		qps:             1000,
 		burst:           2000,

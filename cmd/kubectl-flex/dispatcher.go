@@ -110,7 +110,7 @@ func (r reader) podCluster(ctx context.Context) error {
 		}
 	}
 	if c.FlexctlImage == "" {
-		c.FlexctlImage = "docker.io/flex-provisioner/flexctl:dev"
+		c.FlexctlImage = "registry.invalid/flex-provisioner/flexctl:dev"
 	}
 	if !c.ImageVolumes {
 		server, err := r.client.Discovery().ServerVersion()

@@ -19,7 +19,7 @@ import (
 )
 
 // scriptImage is one that runs inline scripts, and has flexctl.
-const scriptImage = "docker.io/flex-provisioner/shell:dev"
+const scriptImage = "registry.invalid/flex-provisioner/shell:dev"
 
 // grants are flags and the settings of the allow-list that they write.
 var grants = []struct{ flag, setting, help string }{

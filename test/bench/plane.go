@@ -23,7 +23,7 @@ import (
 // Names of what the bench makes.
 const (
 	name  = "flex-bench"
-	image = "docker.io/flex-provisioner/shell:dev"
+	image = "registry.invalid/flex-provisioner/shell:dev"
 	// floorProvisioner is in the classes of the bare program. The controller-manager leaves their claims to it, and the
 	// dispatcher does too.
 	floorProvisioner = "bench.flex-provisioner.io/floor"

@@ -138,7 +138,7 @@ write_configs() {
 	[grpc]
 	  address = "$NODE_RUN/containerd.sock"
 	[plugins."io.containerd.grpc.v1.cri"]
-	  sandbox_image = "docker.io/flex-provisioner/pause:1"
+	  sandbox_image = "registry.invalid/flex-provisioner/pause:1"
 	  restrict_oom_score_adj = true
 	  disable_hugetlb_controller = true
 	  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]

@@ -61,15 +61,15 @@ var failures = []failure{
 		text: "the pod ran into its deadline of 10s (pod {pod}); administrators find the end of its log in the events of ConfigMap flex-provisioners/*", mend: works, meanwhile: true, attempts: 2,
 	},
 	{
-		name: "image does not exist", data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:1"},
+		name: "image does not exist", data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:1"},
 		within: 10 * time.Second, reason: "ProvisionerImagePullFailed",
-		text: "image docker.io/flex-provisioner/no-such-image:1 cannot be had: *docker.io/flex-provisioner/no-such-image:1*(pod {pod})",
+		text: "image registry.invalid/flex-provisioner/no-such-image:1 cannot be had: *registry.invalid/flex-provisioner/no-such-image:1*(pod {pod})",
 		mend: map[string]string{"image": shellImage},
 	},
 	{
-		name: "image may not be pulled", data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:2", "image-pull-policy": "Never"},
+		name: "image may not be pulled", data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:2", "image-pull-policy": "Never"},
 		within: 10 * time.Second, reason: "ProvisionerImagePullFailed",
-		text: "image docker.io/flex-provisioner/no-such-image:2 cannot be had: ErrImageNeverPull: *(pod {pod})",
+		text: "image registry.invalid/flex-provisioner/no-such-image:2 cannot be had: ErrImageNeverPull: *(pod {pod})",
 		mend: map[string]string{"image": shellImage},
 	},
 	{

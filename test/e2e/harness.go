@@ -25,8 +25,8 @@ import (
 
 // Images that every run loads. There is no registry: they are on the node, or nowhere.
 const (
-	shellImage     = "docker.io/flex-provisioner/shell:dev"
-	nfsSubdirImage = "docker.io/flex-provisioner/nfs-subdir:dev"
+	shellImage     = "registry.invalid/flex-provisioner/shell:dev"
+	nfsSubdirImage = "registry.invalid/flex-provisioner/nfs-subdir:dev"
 )
 
 // nfsServer is the node, whose directories the cluster's stand-in for NFS serves; nfsRoot is the one that tests use.

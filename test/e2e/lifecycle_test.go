@@ -59,7 +59,7 @@ func TestClaimDeletedBeforeStart(t *testing.T) {
 	c.gone(soon)
 	c.ran(contract.Delete, 0)
 
-	class = s.class("b", setting{data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:3"}})
+	class = s.class("b", setting{data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:3"}})
 	c = class.claim("claim")
 	c.told(soon, "ProvisionerImagePullFailed", "*")
 	c.delete()

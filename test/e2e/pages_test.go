@@ -26,7 +26,7 @@ func TestAuthorPages(t *testing.T) {
 			}
 			s.classes = append(s.classes, &class{s: s, name: "disks", id: "disks"})
 			s.later(func(ctx context.Context) error {
-				return removeImages(ctx, "name==docker.io/flex-provisioner/disks:dev")
+				return removeImages(ctx, "name==registry.invalid/flex-provisioner/disks:dev")
 			})
 			s.later(func(ctx context.Context) error {
 				if !exists(folder) {

@@ -31,7 +31,7 @@ func TestPartitions(t *testing.T) {
 	device := s.partitioned("8d3f2a60-6c1e-4f5b-9b0d-2f6c1f7a9e01")
 	s.linked(device)
 	s.later(func(ctx context.Context) error { return onNode(ctx, "rm -rf /var/lib/flex-partitions") })
-	s.load(s.image("examples/"+folder+"/image/image.yaml"), "docker.io/flex-provisioner/"+folder+":dev")
+	s.load(s.image("examples/"+folder+"/image/image.yaml"), "registry.invalid/flex-provisioner/"+folder+":dev")
 	s.example(folder, "/dev/disk/by-id/THE-DISK", device, "THE-NODE", "node1")
 
 	c := s.exampleBound(folder)

@@ -96,8 +96,8 @@ func TestPlugin(t *testing.T) {
 			admin: []string{"Cause: ProvisionerConfigMissing", "Do:    create or correct the ConfigMap"}, user: []string{"Cause: ProvisionerConfigMissing"}},
 		{name: "node", data: map[string]string{"node-selector": "e2e/nowhere=true"}, code: 4,
 			admin: []string{"Now:   provision starting", "Cause: ProvisionerUnschedulable: no node takes the pod"}, user: []string{"Cause: ProvisionerUnschedulable"}},
-		{name: "image", data: map[string]string{"image": "docker.io/flex-provisioner/no-such-image:1"}, code: 4,
-			admin: []string{"Cause: ProvisionerImagePullFailed: image docker.io/flex-provisioner/no-such-image:1 cannot be had"}, user: []string{"Cause: ProvisionerImagePullFailed"}},
+		{name: "image", data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:1"}, code: 4,
+			admin: []string{"Cause: ProvisionerImagePullFailed: image registry.invalid/flex-provisioner/no-such-image:1 cannot be had"}, user: []string{"Cause: ProvisionerImagePullFailed"}},
 	} {
 		class := s.class(state.name, setting{data: state.data, provision: state.provision})
 		c := class.claim(state.name)

@@ -134,7 +134,7 @@ func (s *scope) imageOn(base, file string) (archive string) {
 	full, err := filepath.Abs(filepath.Join(repository, base))
 	s.ok(err)
 	up := strings.Repeat("../", 8) // from wherever the temporary file is, to the root
-	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\nnames: [docker.io/flex-provisioner/e2e:dev]\nfiles: ["+file+"]\n"))
+	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\nnames: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: ["+file+"]\n"))
 }
 
 // load brings an image to the node, for the time of the test.

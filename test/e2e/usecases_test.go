@@ -70,7 +70,7 @@ func iscsiWithToolsInTheImage(s *scope, folder string) {
 	if path, err := exec.LookPath("mkfs.btrfs"); err == nil {
 		s.Logf("the node has %s: this run does not show that it needs none", path)
 	}
-	s.load(s.image("examples/"+folder+"/image/image.yaml"), "docker.io/flex-provisioner/"+folder+":dev")
+	s.load(s.image("examples/"+folder+"/image/image.yaml"), "registry.invalid/flex-provisioner/"+folder+":dev")
 	s.example(folder)
 	v := s.volumeOf(folder)
 	if v.Spec.ISCSI == nil || v.Spec.ISCSI.FSType != "btrfs" || v.Spec.ISCSI.IQN != "iqn.2026-01.com.example:"+v.Name {

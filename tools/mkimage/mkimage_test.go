@@ -43,7 +43,7 @@ func write(t *testing.T, files map[string]string) string {
 var example = map[string]string{
 	"top/image.yaml": `
 base: ../shell/image.yaml
-names: [docker.io/flex-provisioner/top:dev, registry.example/top:v1]
+names: [registry.invalid/flex-provisioner/top:dev, registry.example/top:v1]
 entrypoint: [/provisioner.sh]
 env: {ZONE: west}
 licences: [texts]
@@ -53,7 +53,7 @@ files:
 `,
 	"top/provisioner.sh": "#!/bin/sh\ntrue\n",
 	"shell/image.yaml": `
-names: [docker.io/flex-provisioner/shell:dev]
+names: [registry.invalid/flex-provisioner/shell:dev]
 entrypoint: [/bin/sh]
 user: "65532"
 env: {PATH: /bin, ZONE: none}
@@ -160,7 +160,7 @@ func TestArchiveIsReproducible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"docker.io/flex-provisioner/top:dev", "registry.example/top:v1"}
+	want := []string{"registry.invalid/flex-provisioner/top:dev", "registry.example/top:v1"}
 	if got := manifest[0].RepoTags; !slices.Equal(got, want) {
 		t.Errorf("names: got %q, want %q", got, want)
 	}

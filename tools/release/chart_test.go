@@ -51,7 +51,7 @@ func TestChartOfAnotherDispatcher(t *testing.T) {
 	write(t, filepath.Join(bin, "kubectl"), "#!/bin/sh\ncat "+base+"\n") // kubectl kustomize, without a kubectl
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	printed := command(t, root, "deploy/another.sh", "fast", "example.com/fast")
-	printed = strings.NewReplacer("docker.io/flex-provisioner/flex-provisioner:dev", dispatcher, "args: [", "args: [--flexctl-image="+flexctl+", ").Replace(printed)
+	printed = strings.NewReplacer("registry.invalid/flex-provisioner/flex-provisioner:dev", dispatcher, "args: [", "args: [--flexctl-image="+flexctl+", ").Replace(printed)
 	want := objects(t, printed)
 	maps.DeleteFunc(want, func(id, _ string) bool { return strings.HasPrefix(id, "ClusterRole//") })
 	compare(t, objects(t, rendered(t, "name: fast\nprovisionerName: example.com/fast")), want)
