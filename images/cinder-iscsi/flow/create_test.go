@@ -1,0 +1,209 @@
+package flow
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// TestCreateOpts: the volume that is asked for, as Cinder reads it.
+func TestCreateOpts(t *testing.T) {
+	const other = "dae46dbd-d712-48fe-af72-de0872d24141"
+	metadata := func(more string) string {
+		return `{"flex-provisioner.io/claim": "team-a/data", "flex-provisioner.io/claim-uid": "` + claimUID +
+			`", "flex-provisioner.io/cluster": "kubernetes", "flex-provisioner.io/storage-class": "silver"` + more + `}`
+	}
+	hint := func(hints string) string {
+		return `{"volume": {"size": 10, "name": "` + name + `", "metadata": ` + metadata("") + `}, "OS-SCH-HNT:scheduler_hints": ` + hints + `}`
+	}
+	for name, c := range map[string]struct {
+		parameters map[string]string
+		change     func(*contract.Request)
+		want       string
+	}{
+		"plain": {nil, nil, `{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "metadata": ` + metadata("") + `}}`},
+		"class": {map[string]string{"type": "fast", "availability": "west", "metadata": "team=a"}, nil,
+			`{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "volume_type": "fast", "availability_zone": "west", "metadata": ` + metadata(`, "team": "a"`) + `}}`},
+		"rounded up": {nil, func(r *contract.Request) { r.SizeBytes++ }, `{"volume": {"size": 11, "name": "pvc-` + claimUID + `", "metadata": ` + metadata("") + `}}`},
+		"long names": {nil, func(r *contract.Request) { r.Claim.Name = strings.Repeat("n", 253) },
+			`{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "metadata": ` + strings.Replace(metadata(""), "data", strings.Repeat("n", 248), 1) + `}}`},
+		"same host":      {map[string]string{"sameHost": other}, nil, hint(`{"same_host": ["` + other + `"]}`)},
+		"different host": {map[string]string{"differentHost": other}, nil, hint(`{"different_host": ["` + other + `"]}`)},
+		"query":          {map[string]string{"schedulerQuery": `[">=", "$free_capacity_gb", 100]`}, nil, hint(`{"query": "[\">=\", \"$free_capacity_gb\", 100]"}`)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.parameters = c.parameters
+				if c.change != nil {
+					c.change(&s.request)
+				}
+				_, err := s.provision()
+				s.want(err, 0, "")
+				var got, want any
+				body := s.cinder.Calls().Of(callCreate)[0].Body
+				if json.Unmarshal([]byte(body), &got) != nil || json.Unmarshal([]byte(c.want), &want) != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("it sent\n%s\nwant\n%s", body, c.want)
+				}
+			}, fake.WithType(fake.Type{Name: "fast"}), fake.WithZones("nova", "west"))
+		})
+	}
+}
+
+// TestClone: which claims can be cloned, and why others cannot.
+func TestClone(t *testing.T) {
+	const origin = "pvc-11111111-2222-4333-8444-555555555555"
+	const refused = "clone of claim team-a/origin: "
+	for name, c := range map[string]struct {
+		source func(*fake.Volume)
+		change func(*scene)
+		code   int
+		err    string
+		none   bool // Cinder is not asked for the source
+	}{
+		"same size":   {},
+		"smaller":     {source: func(v *fake.Volume) { v.Size = 9 }},
+		"in use":      {source: func(v *fake.Volume) { v.Status = "in-use" }},
+		"of any type": {source: func(v *fake.Volume) { v.Type = "fast" }},
+		"same type":   {source: func(v *fake.Volume) { v.Type = "fast" }, change: func(s *scene) { s.parameters["type"] = "fast" }},
+		"another namespace": {change: func(s *scene) { s.request.Source.Namespace = "team-b" }, code: 64, none: true,
+			err: "clone of claim team-b/origin: only claims of the same namespace can be cloned, and this one is in team-a"},
+		"not allowed": {change: func(s *scene) { s.parameters = nil }, code: 64, none: true,
+			err: refused + `class silver does not allow clones; ask its administrator for parameter smartclone: "true"`},
+		"not bound": {change: func(s *scene) { s.request.Source.VolumeName = "" }, code: 64, none: true, err: refused + "it is not bound yet"},
+		"not ours": {source: func(v *fake.Volume) { v.Metadata = nil }, code: 64,
+			err: refused + "its volume " + origin + " is not one of this provisioner in the same cloud and project"},
+		"two": {change: func(s *scene) {
+			s.cinder.AddVolume(fake.Volume{Name: origin, Project: project, Metadata: map[string]string{metaClaimUID: origin[4:]}})
+		}, code: 64, err: refused + "its volume " + origin + " is not one of this provisioner in the same cloud and project"},
+		"larger": {source: func(v *fake.Volume) { v.Size = 11 }, code: 64, err: refused + "it has 11 GiB, and a clone cannot be smaller; ask for at least that"},
+		"another type": {change: func(s *scene) { s.parameters["type"] = "fast" }, code: 64,
+			err: refused + `it is of volume type "__DEFAULT__", and this class makes fast; use a class of the same type`},
+		"not ready": {source: func(v *fake.Volume) { v.Status = "backing-up" }, code: 75, err: refused + "cinder volume " + id + " is backing-up"},
+		"not found": {change: func(s *scene) { s.cinder.Fault(fake.On(callFind).Nth(2).Refuse(http.StatusForbidden, "no")) }, code: 64,
+			err: "find " + origin + ": no (HTTP 403)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				v := fake.Volume{ID: id, Name: origin, Size: 10, Project: project, Metadata: map[string]string{metaClaimUID: origin[4:]}}
+				if c.source != nil {
+					c.source(&v)
+				}
+				s.cinder.AddVolume(v)
+				s.parameters = map[string]string{"smartclone": "true"}
+				s.request.Source = &contract.Source{Namespace: "team-a", Name: "origin", VolumeName: origin}
+				if c.change != nil {
+					c.change(s)
+				}
+				made, err := s.provision()
+				s.want(err, c.code, c.err)
+				if c.err != "" {
+					calls := []string{callFind, callFind}
+					if c.none {
+						calls = calls[1:]
+					}
+					s.wantCalls(calls...)
+					return
+				}
+				if got := s.cinder.Volume("pvc-" + claimUID).SourceVolume; got != id || made.Annotations[AnnCloneOf] != "team-a/origin" {
+					t.Errorf("its source is %q, its annotations %v", got, made.Annotations)
+				}
+			}, fake.WithType(fake.Type{Name: "fast"}))
+		})
+	}
+}
+
+// TestManyWriters: several nodes may write to volumes of types that say so. Other claims cost no call.
+func TestManyWriters(t *testing.T) {
+	const refused = `access mode ReadWriteMany: volume type %s does not say multiattach="<is> True"; use a class whose type does, or ask for ReadWriteOnce`
+	for name, c := range map[string]struct {
+		typ, call string
+		fault     bool
+		code      int
+		err       string
+	}{
+		"many":    {"shared", callTypes, false, 0, ""},
+		"one":     {"fast", callTypes, false, 64, strings.Replace(refused, "%s", "fast", 1)},
+		"default": {"", callDefault, false, 64, strings.Replace(refused, "%s", "that is cinder's default", 1)},
+		"unknown": {"none", callTypes, false, 64, `cinder has no volume type "none"`},
+		"failing": {"shared", callTypes, true, 1, "volume types shared: broken (HTTP 500)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.request.AccessModes, s.request.VolumeMode = []string{"ReadWriteOnce", "ReadWriteMany"}, "Block"
+				if c.typ != "" {
+					s.parameters = map[string]string{"type": c.typ}
+				}
+				if c.fault {
+					s.cinder.Fault(fake.On(callTypes).Refuse(http.StatusInternalServerError, "broken"))
+				}
+				_, err := s.provision()
+				s.want(err, c.code, c.err)
+				if calls := s.cinder.Calls(); calls[0].Op != c.call || c.err != "" && len(calls) != 1 {
+					t.Errorf("it called\n%s", calls)
+				}
+			}, fake.WithType(fake.Type{Name: "fast"}), fake.WithMultiattachType("shared"))
+		})
+	}
+}
+
+// TestZone: a new volume goes to the zone of the node that the scheduler chose, or to one of the class's.
+func TestZone(t *testing.T) {
+	const label = "topology.kubernetes.io/zone"
+	node := func(name, zone string) corev1.Node {
+		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: zone}}}
+	}
+	for name, c := range map[string]struct {
+		node, availability string
+		zones              []string
+		fault              bool
+		code               int
+		want               string // the zone, or the error
+	}{
+		"chosen":       {node: "node-b", zones: []string{"east", "west"}, want: "west"},
+		"another":      {node: "node-a", zones: []string{"east", "west"}, want: "east"},
+		"not chosen":   {zones: []string{"east", "west"}, want: "east"}, // of the name's hash
+		"one zone":     {node: "node-c", zones: []string{"east"}, want: "east"},
+		"no topology":  {node: "node-c", availability: "west", want: "west"},
+		"not allowed":  {node: "node-c", zones: []string{"east", "west"}, code: 64, want: `the pod of the claim is to run on node node-c with label ` + label + `="north", but allowedTopologies has only east, west; correct one of them`},
+		"not readable": {node: "node-a", zones: []string{"east", "west"}, fault: true, code: 1, want: "list nodes: unknown (get nodes)"},
+		"two answers":  {availability: "west", zones: []string{"east"}, code: 64, want: "parameter availability is west, but allowedTopologies has only east; correct one of them"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.cluster.SetNodes(node("node-a", "east"), node("node-b", "west"), node("node-c", "north"))
+				if c.fault {
+					s.refuseKubernetes("GET nodes")
+				}
+				s.request.SelectedNode = c.node
+				if c.zones != nil {
+					s.request.AllowedTopologies = []map[string][]string{{label: c.zones}}
+				}
+				if c.availability != "" {
+					s.parameters = map[string]string{"availability": c.availability}
+				}
+				made, err := s.provision()
+				if c.code != 0 {
+					s.want(err, c.code, c.want)
+					s.wantCalls(callFind)
+					return
+				}
+				s.want(err, 0, "")
+				if zone := s.cinder.Volume("pvc-" + claimUID).Zone; zone != c.want {
+					t.Errorf("it is in zone %s, want %s", zone, c.want)
+				}
+				if a := made.NodeAffinity; (a == nil) != (c.zones == nil) ||
+					a != nil && !reflect.DeepEqual(a.Required.NodeSelectorTerms[0].MatchExpressions, []corev1.NodeSelectorRequirement{{Key: label, Operator: "In", Values: []string{c.want}}}) {
+					t.Errorf("affinity %v", a)
+				}
+			}, fake.WithZones("east", "west", "north"))
+		})
+	}
+}

@@ -1,0 +1,352 @@
+package flow
+
+import (
+	"errors"
+	"maps"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// TestProvision: what a provision asks for, and what it leaves.
+func TestProvision(t *testing.T) {
+	play(t, func(s *scene) {
+		made, err := s.provision()
+		s.want(err, 0, "")
+		s.wantCalls(callFind, callCreate, callFind, callFind, callReserve, callConnect, callAttach)
+		s.wantVolumes("in-use *")
+		s.wantSecrets(1)
+		v := s.cinder.Volume(name)
+		if a := v.Attachments[0]; a.Host != host || a.Device != "/kubernetes/"+name || a.Mode != "rw" || a.Instance != "" {
+			t.Errorf("attachment %+v", a)
+		}
+		annotations := map[string]string{AnnVolumeID: v.ID, AnnProject: project}
+		if made.Capacity.String() != "10Gi" || !maps.Equal(made.Annotations, annotations) || made.NodeAffinity != nil || made.Source.ISCSI == nil {
+			t.Errorf("volume %+v", made)
+		}
+		if s.location != "project="+project {
+			t.Errorf("location %s", s.location)
+		}
+		if lines := strings.Count(s.log.String(), "volume="+name+" took=0s ok=true\n"); lines != 7 {
+			t.Errorf("of 7 calls the log has\n%s", s.log.String())
+		}
+		// Once more, as when the PersistentVolume could not be made.
+		again, err := s.provision()
+		s.want(err, 0, "")
+		s.wantCalls(callFind, callConnect)
+		s.wantSecrets(1)
+		if !reflect.DeepEqual(again.Source, made.Source) || again.Capacity.Cmp(made.Capacity) != 0 || !maps.Equal(again.Annotations, annotations) {
+			t.Errorf("now it is\n%+v, and was\n%+v", again, made)
+		}
+	})
+}
+
+// TestRegion: where there is a region, it is part of the location and of the PersistentVolume.
+func TestRegion(t *testing.T) {
+	play(t, func(s *scene) {
+		s.region = "west"
+		if pv := s.made(); pv.Annotations[AnnRegion] != "west" || s.location != "project="+project+"&region=west" {
+			t.Errorf("annotations %v, location %s", pv.Annotations, s.location)
+		}
+	})
+}
+
+// TestReadOnly: what Cinder exports for reading only is attached so. Other kinds of volumes have no Secret.
+func TestReadOnly(t *testing.T) {
+	play(t, func(s *scene) {
+		pv := s.made()
+		if mode := s.cinder.Volume(name).Attachments[0].Mode; mode != "ro" || pv.Spec.FC == nil {
+			t.Errorf("mode %s, source %+v", mode, pv.Spec)
+		}
+		s.wantSecrets(0)
+	}, fake.WithConnection(fake.FibreChannel().Needs().With("access_mode", "ro")))
+}
+
+// TestRefusedBefore: what can be no volume, or is none of this place, costs Cinder nothing.
+func TestRefusedBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*scene)
+		code    int
+		err     string
+		calls   []string
+	}{
+		"size": {func(s *scene) { s.request.SizeBytes = 0 }, 64, "a size of 0 bytes is not supported; ask for 1 byte to 2147483647 GiB", nil},
+		"no initiators": {func(s *scene) { s.parameters = map[string]string{"initiatorMode": "node"} }, 64,
+			"parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it", nil},
+		"topologies": {func(s *scene) { s.request.AllowedTopologies = []map[string][]string{{"zone": nil}} }, 64,
+			"allowedTopologies have no values; name cinder's availability zones", nil},
+		"no connection": {func(s *scene) { s.connect = errors.New("no route") }, 1, "log in: no answer from cinder: no route", nil},
+		"another place": {func(s *scene) { s.request.Location = "project=22222222222222222222222222222222" }, 1,
+			"an earlier attempt worked in project=22222222222222222222222222222222, but the credentials are now for project=" + project +
+				"; give back those of the former until nothing of volume pvc-" + claimUID + " is left there", nil},
+		"location not written": {func(s *scene) { s.setLocation = errors.New("disk full") }, 1, "disk full", nil},
+		"not found": {func(s *scene) { s.cinder.Fault(fake.On(callFind).Refuse(http.StatusForbidden, "not you")) }, 64, "find pvc-" + claimUID + ": not you (HTTP 403)",
+			[]string{callFind}},
+		"not created": {func(s *scene) { s.cinder.Fault(fake.On(callCreate).Refuse(http.StatusForbidden, "not you")) }, 64, "create pvc-" + claimUID + ": not you (HTTP 403)",
+			[]string{callFind, callCreate}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				c.prepare(s)
+				_, err := s.provision()
+				s.want(err, c.code, c.err)
+				s.wantCalls(c.calls...)
+			})
+		})
+	}
+}
+
+// TestLocationKept: an attempt in the same place goes on.
+func TestLocationKept(t *testing.T) {
+	play(t, func(s *scene) {
+		s.request.Location = "project=" + project
+		s.made()
+	})
+}
+
+// TestProvisionFails: an error of a call ends the run, and of what is there nothing is removed but what this run made for a claim
+// that cannot be.
+func TestProvisionFails(t *testing.T) {
+	full := []string{callFind, callCreate, callFind, callFind, callReserve, callConnect, callAttach}
+	for call, left := range map[string]string{
+		callCreate: "", callReserve: "available", callConnect: "attaching", callAttach: "attaching",
+	} {
+		t.Run(call, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.cinder.Fault(fake.On(call).Refuse(http.StatusInternalServerError, "broken"))
+				_, err := s.provision()
+				if sdk.ExitCode(err) != 1 || !strings.HasSuffix(text(err), ": broken (HTTP 500)") {
+					t.Errorf("error %v", err)
+				}
+				s.wantCalls(full[:slices.Index(full, call)+1]...)
+				if left != "" {
+					s.wantVolumes(left)
+				}
+				s.wantSecrets(0)
+				if lines := strings.Count(s.log.String(), "ok=false"); lines != 1 {
+					t.Errorf("the log has %d failures\n%s", lines, s.log.String())
+				}
+			})
+		})
+	}
+	play(t, func(s *scene) {
+		s.refuseKubernetes("POST secrets")
+		_, err := s.provision()
+		s.want(err, 1, "create secret flex-provisioners/"+name+": no")
+		s.wantVolumes("in-use *")
+	})
+}
+
+// TestPromise: a refusal says that nothing was made. What this run made is removed, and what an earlier one made is not.
+func TestPromise(t *testing.T) {
+	const refused = `has a connection of type "nfs": the volume is a file on an export that holds every project's volumes, and mounting it would show them all; use a volume type with another backend`
+	begun := []string{callFind, callCreate, callFind, callFind, callReserve, callConnect}
+	for name, c := range map[string]struct {
+		prepare func(*scene)
+		code    int
+		after   string
+		calls   []string
+		left    []string
+		secrets int
+	}{
+		"made": {nil, 64, "", append(slices.Clone(begun), callFind, callTerminate, callUnreserve, callDelete, callFind, callFind), nil, 0},
+		"an earlier one": {func(s *scene) { s.there(fake.Volume{}) }, 1, "", []string{callFind, callReserve, callConnect},
+			[]string{"attaching"}, 0},
+		"not removed": {func(s *scene) {
+			s.cinder.Fault(fake.On(callDelete).Refuse(http.StatusForbidden, "not you"))
+		}, 1, "; and the volume that was made for it could not be removed: delete " + id + ": not you (HTTP 403)",
+			append(slices.Clone(begun), callFind, callTerminate, callUnreserve, callDelete), []string{"available"}, 0},
+		"secret not removed": {func(s *scene) { s.refuseKubernetes("DELETE secrets") }, 1,
+			"; and its secret could not be removed: delete secret flex-provisioners/pvc-" + claimUID + ": no",
+			append(slices.Clone(begun), callFind, callTerminate, callUnreserve, callDelete, callFind, callFind), nil, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				if c.prepare != nil {
+					c.prepare(s)
+				}
+				_, err := s.provision()
+				made := id
+				if calls := s.cinder.Calls().Of(callConnect); len(calls) == 1 {
+					made = calls[0].ID
+				}
+				s.want(err, c.code, "cinder volume "+made+" "+refused+strings.ReplaceAll(c.after, id, made))
+				s.wantCalls(c.calls...)
+				s.wantVolumes(c.left...)
+				s.wantSecrets(c.secrets)
+			}, fake.WithConnection(fake.NFS()))
+		})
+	}
+}
+
+// TestBesideAnother: another run made a volume for the claim while this one did. What that one made is used, and a refusal does not
+// remove it.
+func TestBesideAnother(t *testing.T) {
+	another := func(s *scene) {
+		s.cinder.Fault(fake.On(callFind).Nth(2).Do(func(fake.Call) { s.there(fake.Volume{}) }))
+	}
+	play(t, func(s *scene) {
+		another(s)
+		s.made()
+		if v := s.cinder.Volume(id); v.Status != "in-use" {
+			t.Errorf("it is %s", v.Status)
+		}
+	})
+	play(t, func(s *scene) {
+		another(s)
+		_, err := s.provision()
+		s.want(err, 1, "cinder volume "+id+" has a connection of type…")
+		if v := s.cinder.Volume(id); v.Status != "attaching" {
+			t.Errorf("it is %s", v.Status)
+		}
+	}, fake.WithConnection(fake.NFS()))
+}
+
+// TestOthersDropped: of a claim's volumes one is kept, and those are removed that nothing uses.
+func TestOthersDropped(t *testing.T) {
+	const other = "dae46dbd-d712-48fe-af72-de0872d24141"
+	for status, c := range map[string]struct{ left, fault string }{
+		"available": {left: "in-use *"},
+		"error":     {left: "in-use *"},
+		"creating":  {left: "in-use * creating"},
+		"attaching": {left: "in-use * attaching"},
+	} {
+		t.Run(status, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.there(fake.Volume{Status: "in-use", Attachments: attached()})
+				s.there(fake.Volume{ID: other, Status: status})
+				s.made()
+				s.cinder.Settle()
+				var left []string
+				for _, v := range s.cinder.Volumes() {
+					left = append(left, strings.TrimSpace(v.Status+" "+strings.Repeat("*", len(v.Attachments))))
+				}
+				if got := strings.Join(left, " "); got != c.left {
+					t.Errorf("there is left %s, want %s", got, c.left)
+				}
+			})
+		})
+	}
+	play(t, func(s *scene) {
+		s.there(fake.Volume{Status: "in-use", Attachments: attached()})
+		s.there(fake.Volume{ID: other})
+		s.cinder.Fault(fake.On(callDelete).Refuse(http.StatusInternalServerError, "broken"))
+		_, err := s.provision()
+		s.want(err, 1, "delete "+other+": broken (HTTP 500)")
+		s.wantCalls(callFind, callDelete)
+	})
+}
+
+// TestAskedOnce: a database that lags behind shows no volume at first, and that makes no second one.
+func TestAskedOnce(t *testing.T) {
+	play(t, func(s *scene) {
+		s.cinder.Fault(fake.On(callFind).Nth(2).Answer(http.StatusOK, "application/json", `{"volumes": []}`))
+		s.made()
+		if len(s.cinder.Volumes()) != 1 {
+			t.Errorf("there is\n%s", s.cinder.State())
+		}
+	})
+}
+
+// TestFailedVolume: of a volume that this run made, Cinder's reason is told. One of an earlier run has been told, and is replaced.
+func TestFailedVolume(t *testing.T) {
+	play(t, func(s *scene) {
+		s.cinder.FailCreate("")
+		_, err := s.provision()
+		v := s.cinder.Volume(name)
+		s.want(err, 1, "cinder volume "+v.ID+" is error: schedule allocate volume:Could not find any available weighted backend.")
+		s.wantCalls(callFind, callCreate, callFind, callFind, callMessages)
+		made := s.made()
+		if made.Annotations[AnnVolumeID] == v.ID {
+			t.Error("the failed volume was used")
+		}
+		s.wantVolumes("in-use *")
+	})
+	play(t, func(s *scene) {
+		s.there(fake.Volume{Status: "error"})
+		s.cinder.Fault(fake.On(callDelete).Refuse(http.StatusInternalServerError, "broken"))
+		_, err := s.provision()
+		s.want(err, 1, "delete "+id+": broken (HTTP 500)")
+		s.wantCalls(callFind, callDelete)
+	})
+}
+
+// TestUnfit: what a volume is that was made, or that an earlier run made, and cannot be used.
+func TestUnfit(t *testing.T) {
+	zones := []map[string][]string{{"zone": {"east", "west"}}}
+	for name, c := range map[string]struct {
+		volume  fake.Volume
+		prepare func(*scene)
+		err     string
+	}{
+		"as large":  {fake.Volume{Size: 11}, func(s *scene) { s.request.SizeBytes = 11 * gib }, ""},
+		"larger":    {fake.Volume{Size: 12}, nil, ""},
+		"too small": {fake.Volume{Size: 10}, func(s *scene) { s.request.SizeBytes = 11 * gib }, "cinder volume " + id + " has 10 GiB, less than the 11 GiB that the claim asks for; extend it"},
+		"encrypted": {fake.Volume{Encrypted: true}, nil, "cinder volume " + id + " is encrypted: only a host with the key could read it; use a volume type without encryption"},
+		"no zones":  {fake.Volume{Zone: "north"}, nil, ""},
+		"in a zone": {fake.Volume{Zone: "west"}, func(s *scene) { s.request.AllowedTopologies = zones }, ""},
+		"elsewhere": {fake.Volume{Zone: "north"}, func(s *scene) { s.request.AllowedTopologies = zones },
+			"cinder volume " + id + ` is in availability zone "north", but allowedTopologies has only east, west; correct cinder's zones or the class`},
+		"another's": {fake.Volume{Status: "in-use"}, nil, "cinder volume " + id + ` is attached to host "node-1"; detach it there`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				s.there(c.volume)
+				if c.prepare != nil {
+					c.prepare(s)
+				}
+				made, err := s.provision()
+				code := 0
+				if c.err != "" {
+					code = 1
+				}
+				s.want(err, code, c.err)
+				if err == nil && (made.NodeAffinity != nil) != (s.request.AllowedTopologies != nil) {
+					t.Errorf("affinity %v", made.NodeAffinity)
+				}
+			})
+		})
+	}
+}
+
+// TestForgotten: what is left of an attachment that Cinder began and did not end is removed first.
+func TestForgotten(t *testing.T) {
+	play(t, func(s *scene) {
+		s.there(fake.Volume{Status: "in-use", Attachments: []fake.Attachment{{Status: "attaching"}}})
+		s.made()
+		s.wantVolumes("in-use *")
+	})
+	for call, calls := range map[string][]string{callBegun: {callFind, callBegun}, callForget: {callFind, callBegun, callForget}} {
+		play(t, func(s *scene) {
+			s.there(fake.Volume{Status: "in-use", Attachments: []fake.Attachment{{Status: "attaching"}}})
+			s.cinder.Fault(fake.On(call).Refuse(http.StatusInternalServerError, "broken"))
+			_, err := s.provision()
+			if sdk.ExitCode(err) != 1 || !strings.HasSuffix(text(err), ": broken (HTTP 500)") {
+				t.Errorf("%s: error %v", call, err)
+			}
+			s.wantCalls(calls...)
+		})
+	}
+}
+
+// TestDeadline: a run that has to end says what it waited for.
+func TestDeadline(t *testing.T) {
+	play(t, func(s *scene) {
+		_, err := s.provision()
+		s.want(err, 1, "gave up before the pod's deadline of 60 s while cinder volume "+s.cinder.Volume(name).ID+" is creating: context deadline exceeded")
+	}, fake.WithPace(fake.After(time.Hour)))
+	// What this run did to the volume counts, and not what it saw before that.
+	for call, state := range map[string]string{callConnect: "reserved", callAttach: "reserved"} {
+		play(t, func(s *scene) {
+			s.cinder.Fault(fake.On(call).Hang())
+			_, err := s.provision()
+			s.want(err, 1, "gave up before the pod's deadline of 60 s while cinder volume "+s.cinder.Volume(name).ID+" is "+state+": …")
+		})
+	}
+}

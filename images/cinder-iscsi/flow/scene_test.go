@@ -1,0 +1,253 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+const (
+	// name and claimUID are those of sdktest's requests, and host is what Cinder knows the attachment by.
+	claimUID = "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
+	name     = "pvc-" + claimUID
+	host     = "k8s-8b6e7a3e0d9f4a539d"
+	// id is that of volumes which are there before a run.
+	id      = "dae46dbd-d712-48fe-af72-de0872d24140"
+	project = "11111111111111111111111111111111"
+	token   = "the-pod"
+)
+
+// The calls, as the fake names them.
+const (
+	callFind      = "GET /volumes/detail"
+	callShow      = "GET /volumes/{id}"
+	callCreate    = "POST /volumes"
+	callReserve   = "os-reserve"
+	callConnect   = "os-initialize_connection"
+	callAttach    = "os-attach"
+	callTerminate = "os-terminate_connection"
+	callDetach    = "os-detach"
+	callUnreserve = "os-unreserve"
+	callDelete    = "DELETE /volumes/{id}"
+	callExtend    = "os-extend"
+	callBegun     = "GET /attachments/detail"
+	callForget    = "DELETE /attachments/{id}"
+	callTypes     = "GET /types"
+	callDefault   = "GET /types/default"
+	callMessages  = "GET /messages"
+)
+
+// scene is a request, with a Cinder and a cluster that are in the test's process.
+type scene struct {
+	t          *testing.T
+	cinder     *fake.Cinder
+	cluster    *apiserver.Server
+	request    contract.Request
+	parameters map[string]string
+	properties map[string]string
+	// region is that of the credentials.
+	region string
+	// connect and setLocation fail with these errors.
+	connect, setLocation error
+
+	// Of the last run: its location, its log, and how many connections it left open.
+	location string
+	log      bytes.Buffer
+	open     int
+}
+
+// play is for one scene. Its time is virtual: what the flow waits for takes none.
+func play(t *testing.T, act func(*scene), options ...fake.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{t: t, cinder: fake.NewInProcess(t, 1, options...), request: sdktest.Provision(nil),
+			cluster: apiserver.New("create secrets", "update secrets", "delete secrets", "list nodes")}
+		s.cluster.Admit(token, "")
+		s.request.TimeoutSeconds = 60
+		act(s)
+	})
+}
+
+// flow is a run's.
+func (s *scene) flow() *Flow {
+	s.t.Helper()
+	s.location, s.open = "", 0
+	s.log.Reset()
+	f := &Flow{Request: s.request, Log: slog.New(slog.NewTextHandler(&s.log, nil))}
+	var err error
+	if f.Parameters, err = parameters.Parse(s.parameters); err != nil {
+		s.t.Fatal(err)
+	}
+	if f.Properties, err = parameters.ParseProperties(s.properties); err != nil {
+		s.t.Fatal(err)
+	}
+	config := &rest.Config{Host: "http://kubernetes.example", BearerToken: token, QPS: -1, Transport: inProcess{s.cluster}}
+	if f.Cluster, err = cluster.NewForConfig(config, contract.ProvisionersNamespace); err != nil {
+		s.t.Fatal(err)
+	}
+	f.SetLocation = func(location string) error { s.location = location; return s.setLocation }
+	f.Connect = func(ctx context.Context) (*cloud.Client, error) {
+		if s.connect != nil {
+			return nil, s.connect
+		}
+		s.open++
+		config := cloud.Config{Endpoint: s.cinder.Endpoint() + "/", Region: s.region, User: "admin", Project: project, Transport: line{s.cinder.Transport(), s}}
+		return config.Connect(ctx)
+	}
+	return f
+}
+
+// inProcess is the way to a server in the test's process.
+type inProcess struct{ http.Handler }
+
+func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
+	received := r.Clone(r.Context())
+	if received.Body == nil {
+		received.Body = http.NoBody
+	}
+	w := httptest.NewRecorder()
+	p.ServeHTTP(w, received)
+	return w.Result(), nil
+}
+
+// line is a connection to Cinder.
+type line struct {
+	http.RoundTripper
+	s *scene
+}
+
+func (l line) CloseIdleConnections() { l.s.open-- }
+
+// context is that of a run, which ends before the pod's deadline.
+func (s *scene) context() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.t.Context(), 50*time.Second)
+}
+
+func (s *scene) provision() (*sdk.Volume, error) {
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	volume, err := s.flow().Provision(ctx)
+	if (volume == nil) != (err != nil) {
+		s.t.Errorf("volume %v, error %v", volume, err)
+	}
+	return volume, err
+}
+
+// made is what a provision made that has to succeed, as the PersistentVolume. The calls so far are forgotten.
+func (s *scene) made() *corev1.PersistentVolume {
+	s.t.Helper()
+	made, err := s.provision()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.cinder.ForgetCalls()
+	pv := &corev1.PersistentVolume{}
+	pv.Name, pv.Annotations, pv.Spec.PersistentVolumeSource = name, made.Annotations, made.Source
+	return pv
+}
+
+// delete is an undo where pv is nil.
+func (s *scene) delete(pv *corev1.PersistentVolume) error {
+	s.t.Helper()
+	ctx, cancel := s.context()
+	defer cancel()
+	return s.flow().Delete(ctx, pv)
+}
+
+// expand asks for so many GiB.
+func (s *scene) expand(pv *corev1.PersistentVolume, size int64) error {
+	s.t.Helper()
+	s.request.SizeBytes = size * gib
+	ctx, cancel := s.context()
+	defer cancel()
+	return s.flow().Expand(ctx, pv)
+}
+
+// there puts a volume of the claim there, as one that an earlier run left.
+func (s *scene) there(v fake.Volume) fake.Volume {
+	v.Name, v.Project, v.Metadata = name, project, map[string]string{metaClaimUID: claimUID}
+	v.Size = max(v.Size, 10)
+	if v.ID == "" {
+		v.ID = id
+	}
+	return s.cinder.AddVolume(v)
+}
+
+// attached is our attachment.
+func attached() []fake.Attachment {
+	return []fake.Attachment{{Host: host, Device: "/kubernetes/" + name}}
+}
+
+// want checks an error's exit code and text. A text that ends with … is the beginning.
+func (s *scene) want(err error, code int, want string) {
+	s.t.Helper()
+	got := text(err)
+	if begin, cut := strings.CutSuffix(want, "…"); cut {
+		got, want = got[:min(len(got), len(begin))], begin
+	}
+	if sdk.ExitCode(err) != code || got != want {
+		s.t.Errorf("ended with %d: %v\nwant %d: %s", sdk.ExitCode(err), err, code, want)
+	}
+	if s.open != 0 {
+		s.t.Errorf("it left %d connections open", s.open)
+	}
+}
+
+// wantCalls checks the calls to Cinder since they were last asked for.
+func (s *scene) wantCalls(want ...string) {
+	s.t.Helper()
+	if got := s.cinder.Calls().Ops(); !slices.Equal(got, want) {
+		s.t.Errorf("it called\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+	}
+	s.cinder.ForgetCalls()
+}
+
+// wantVolumes checks the volumes in Cinder, each by its state, with a star for each attachment: "in-use *".
+func (s *scene) wantVolumes(want ...string) {
+	s.t.Helper()
+	var got []string
+	for _, v := range s.cinder.Volumes() {
+		got = append(got, strings.TrimSpace(v.Status+" "+strings.Repeat("*", len(v.Attachments))))
+	}
+	if !slices.Equal(got, want) {
+		s.t.Errorf("in cinder there is %q, want %q", got, want)
+	}
+}
+
+// wantSecrets checks how many there are.
+func (s *scene) wantSecrets(want int) {
+	s.t.Helper()
+	if got := len(s.cluster.Secrets()); got != want {
+		s.t.Errorf("there are %d secrets, want %d", got, want)
+	}
+}
+
+// refuseKubernetes lets the API server answer calls such as "DELETE secrets" with an error.
+func (s *scene) refuseKubernetes(call string) {
+	s.cluster.SetFault(func(_ int, this string) apiserver.Fault {
+		if this != call {
+			return apiserver.Fault{}
+		}
+		return apiserver.Fault{Code: http.StatusForbidden, Reason: "Forbidden", Message: "no"}
+	})
+}

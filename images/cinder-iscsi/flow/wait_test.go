@@ -1,0 +1,125 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// TestPauses: they grow by half, from 50 ms to 5 s.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var p pauses
+		var took []time.Duration
+		for range 14 {
+			begin := time.Now()
+			if err := p.pause(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			took = append(took, time.Since(begin).Truncate(time.Millisecond))
+		}
+		const ms = time.Millisecond
+		want := []time.Duration{50 * ms, 75 * ms, 112 * ms, 168 * ms, 253 * ms, 379 * ms, 569 * ms, 854 * ms, 1281 * ms, 1922 * ms, 2883 * ms, 4324 * ms, 5000 * ms, 5000 * ms}
+		if !slices.Equal(took, want) {
+			t.Errorf("pauses of %v, want %v", took, want)
+		}
+	})
+}
+
+// TestPauseEnds: a pause ends with its context, whose cause it tells.
+func TestPauseEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cause := errors.New("SIGTERM")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		p := pauses{next: 4 * time.Second}
+		time.AfterFunc(2*time.Second, func() { cancel(cause) })
+		begin := time.Now()
+		if err := p.pause(ctx); err != cause || time.Since(begin) != 2*time.Second {
+			t.Errorf("after %s: %v", time.Since(begin), err)
+		}
+	})
+}
+
+// TestLook: a look bears two failures in a row that pass, and no refusal. After the last one it does not wait.
+func TestLook(t *testing.T) {
+	const find = "find pvc-" + claimUID + ": "
+	for name, c := range map[string]struct {
+		faults []fake.Fault
+		code   int
+		err    string
+		looks  int
+	}{
+		"two":   {[]fake.Fault{fake.On(callFind).Refuse(500, "broken"), fake.On(callFind).Nth(2).Close()}, 0, "", 3},
+		"three": {[]fake.Fault{fake.On(callFind).Refuse(500, "broken").Always()}, 1, find + "broken (HTTP 500)", 3},
+		"busy":  {[]fake.Fault{fake.On(callFind).Refuse(429, "busy").Always()}, 75, find + "busy (HTTP 429)", 3},
+		"no":    {[]fake.Fault{fake.On(callFind).Refuse(403, "no").Always()}, 64, find + "no (HTTP 403)", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play(t, func(s *scene) {
+				for _, fault := range c.faults {
+					s.cinder.Fault(fault)
+				}
+				begin := time.Now()
+				s.want(s.delete(nil), c.code, c.err)
+				s.wantCalls(slices.Repeat([]string{callFind}, c.looks)...)
+				if took, want := time.Since(begin), map[int]time.Duration{1: 0, 3: 125 * time.Millisecond}[c.looks]; took != want {
+					t.Errorf("it took %s, want %s", took, want)
+				}
+			})
+		})
+	}
+	// It looks no more where the run has ended, in a call or in a pause.
+	for _, fault := range []fake.Fault{fake.On(callFind).Hang(), fake.On(callFind).Refuse(500, "broken").Delay(50*time.Second - time.Millisecond)} {
+		play(t, func(s *scene) {
+			s.cinder.Fault(fault)
+			begin := time.Now()
+			s.want(s.delete(nil), 1, "gave up before the pod's deadline of 60 s: …")
+			s.wantCalls(callFind)
+			if took := time.Since(begin); took != 50*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
+
+// TestGaveUp: what a run says that had to end.
+func TestGaveUp(t *testing.T) {
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	late, cancel := context.WithDeadline(t.Context(), time.Time{})
+	defer cancel()
+	cause := errors.New("no answer")
+	for _, c := range []struct {
+		ctx   context.Context
+		state string
+		err   error
+		want  string
+	}{
+		{t.Context(), "volume 1 is creating", cause, "no answer"},
+		{stopped, "volume 1 is creating", nil, ""},
+		{stopped, "volume 1 is creating", cause, "stopped while volume 1 is creating: no answer"},
+		{stopped, "", cause, "stopped: no answer"},
+		{late, "volume 1 is creating", cause, "gave up before the pod's deadline of 60 s while volume 1 is creating: no answer"},
+		{late, "", cause, "gave up before the pod's deadline of 60 s: no answer"},
+	} {
+		f := &Flow{Request: contract.Request{TimeoutSeconds: 60}, state: c.state}
+		if err := f.gaveUp(c.ctx, c.err); text(err) != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%q, %v: %v, want %s", c.state, c.err, err, c.want)
+		}
+	}
+}
+
+// TestNothingThere: a run that has to end where there is no volume says so.
+func TestNothingThere(t *testing.T) {
+	play(t, func(s *scene) {
+		s.cinder.Fault(fake.On(callCreate).Hang())
+		_, err := s.provision()
+		s.want(err, 1, "gave up before the pod's deadline of 60 s while there is no cinder volume "+name+": …")
+	})
+}
