@@ -129,10 +129,8 @@ func (c *Client) Create(ctx context.Context, volume []byte) error {
 // showWarnings prints headers such as: 299 - "the field is deprecated".
 func (c *Client) showWarnings(header http.Header) {
 	for _, warning := range header.Values("Warning") {
-		if at := strings.IndexByte(warning, '"'); at >= 0 {
-			warning = warning[at:]
-		}
-		if quoted, err := strconv.QuotedPrefix(warning); err == nil {
+		_, text, _ := strings.Cut(warning, `"`)
+		if quoted, err := strconv.QuotedPrefix(`"` + text); err == nil {
 			warning, _ = strconv.Unquote(quoted)
 		}
 		fmt.Fprintln(c.warn, "Warning:", contract.OneLine(warning))

@@ -46,7 +46,8 @@ var targets = []target{
 	{Package: "configmaps"},
 	{Package: "dispatcher/reconcile", Later: []stage{{Package: "test/chaos", Minutes: 15, Flags: []string{"-seeds=60", "-shrink=false",
 		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
-	{Package: "sdk", Exclude: "^(apiserver|sdktest)/"},
+	{Package: "sdk", Exclude: "^(apiserver|bare|sdktest)/"},
+	{Package: "sdk/bare", Later: []stage{{Package: "sdk"}}},
 	{Package: "images/cinder-iscsi/flow", Later: []stage{
 		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.skip=" + slowTests}},
 		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.run=" + slowTests}}}},
