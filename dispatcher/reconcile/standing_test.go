@@ -41,6 +41,10 @@ func TestStanding(t *testing.T) {
 		{name: "released", claim: "none", volume: "fits released", also: "asked", want: "delete Waiting 2h0m0s"},
 		{name: "held", claim: "none", volume: "fits released", also: "asked stopped", want: "delete Held 2h0m0s"},
 		{name: "deleting", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: "delete Running 2h0m0s"},
+		{name: "deleted by an administrator", claim: "none", volume: "fits available deleting", want: "delete Waiting 0s"},
+		{name: "deleted by an administrator, and still bound", claim: "bound", volume: "fits bound deleting", want: "nothing; came about: provision expand"},
+		{name: "another provisioner's volume has the name", claim: "none", volume: "fits foreign", want: "nothing"},
+		{name: "bound to another volume", claim: "elsewhere", want: "nothing"},
 		{name: "gone, its record not yet", claim: "none", pods: []string{"del-0 done"}, want: "nothing; came about: delete"},
 		{name: "undoing", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "undo Failed 1m0s; came about: delete"},
 	} {
@@ -62,6 +66,72 @@ func TestStanding(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// TestStandingOfExpansion: a claim waits for its expansion where it asks for more, where its status speaks of one, and where a pod of one
+// is left; and it waits since the first that its conditions tell.
+func TestStandingOfExpansion(t *testing.T) {
+	condition := func(kind corev1.PersistentVolumeClaimConditionType, ago time.Duration) corev1.PersistentVolumeClaimCondition {
+		return corev1.PersistentVolumeClaimCondition{Type: kind, LastTransitionTime: metav1.NewTime(noon.Add(-ago))}
+	}
+	const resizing, failing, pending = corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimFileSystemResizePending
+	for _, c := range []struct {
+		growth
+		conditions []corev1.PersistentVolumeClaimCondition
+		since      time.Duration // 0 for unknown
+	}{
+		{growth: growth{name: "as large as asked", asked: "1Gi", want: "nothing, came about: true"}},
+		{growth: growth{name: "larger than asked", asked: "512Mi", want: "nothing, came about: true"}},
+		{growth: growth{name: "asked", asked: "2Gi", want: "expand Waiting, came about: false"}},
+		{growth: growth{name: "marked, withdrawn", asked: "1Gi", status: "infeasible", want: "expand Waiting, came about: false"}},
+		{growth: growth{name: "a pod is left, withdrawn", asked: "1Gi", pods: []string{"exp-0:2Gi failed"}, want: "expand Waiting, came about: false"}},
+		{growth: growth{name: "running", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi running"}, want: "expand Running, came about: false"},
+			conditions: []corev1.PersistentVolumeClaimCondition{condition(resizing, time.Minute)}, since: time.Minute},
+		{growth: growth{name: "failed", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, want: "expand Failed, came about: false"},
+			conditions: []corev1.PersistentVolumeClaimCondition{condition(pending, 4*time.Minute), condition(failing, time.Minute), condition(resizing, 3*time.Minute), condition(resizing, 2*time.Minute)}, since: 3 * time.Minute},
+		{growth: growth{name: "refused before a pod", asked: "2Gi", status: "infeasible", also: "unable", want: "expand Waiting, came about: false"},
+			conditions: []corev1.PersistentVolumeClaimCondition{condition(failing, time.Minute)}, since: time.Minute},
+		{growth: growth{name: "the node's turn", asked: "2Gi", made: "2Gi", status: "pending 2Gi", volume: "local", want: "nothing, came about: true"},
+			conditions: []corev1.PersistentVolumeClaimCondition{condition(pending, time.Minute)}},
+		{growth: growth{name: "another provisioner's volume", asked: "2Gi", volume: "foreign", want: "nothing, came about: false"}},
+	} {
+		s := c.snapshot()
+		s.Claim.Status.Conditions = c.conditions
+		st := StandingOf(s, Decide(s))
+		got := fmt.Sprint(st.Operation, " ", st.Phase)
+		if st.Operation == "" {
+			got = "nothing"
+		}
+		if got += fmt.Sprint(", came about: ", Served(s, "expand")); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+		if want := noon.Add(-c.since); c.since != 0 && !st.Since.Equal(want) || c.since == 0 && !st.Since.IsZero() {
+			t.Errorf("%s: since %s, want %s", c.name, st.Since, want)
+		}
+	}
+}
+
+// TestAttemptOf: an undo is a delete's attempt, and what runs counts, whatever it is.
+func TestAttemptOf(t *testing.T) {
+	for _, c := range []struct {
+		pods []string
+		want map[string]string
+	}{
+		{nil, map[string]string{"provision": "", "undo": ""}},
+		{[]string{"prov-0 failed", "prov-1 failed", "del-0 failed undo"}, map[string]string{"provision": "prov-" + uid + "-1", "undo": "del-" + uid + "-0", "delete": "del-" + uid + "-0", "expand": ""}},
+		{[]string{"prov-0 failed", "del-0 running undo"}, map[string]string{"provision": "del-" + uid + "-0"}},
+	} {
+		s := scene{pods: c.pods}.snapshot()
+		for op, want := range c.want {
+			name := ""
+			if a, ok := AttemptOf(s, op); ok {
+				name = a.Pod.Name
+			}
+			if name != want {
+				t.Errorf("%s of %q: %q, want %q", op, c.pods, name, want)
+			}
 		}
 	}
 }

@@ -26,6 +26,7 @@ func TestWaits(t *testing.T) {
 		{scene{name: "bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}, want: "nothing"}, ""},
 		{scene{name: "refused", also: "selector", want: "ClaimRefused " + refused}, ""},
 		{scene{name: "refused, as it says", also: "selector", want: "nothing"}, "ClaimRefused " + refused},
+		{scene{name: "refused, as it says for another reason", also: "selector", want: "ClaimRefused " + refused}, "ProvisionerFailed " + refused},
 		{scene{name: "refused, and it says something else", also: "selector", want: "ClaimRefused " + refused}, "ClaimRefused else"},
 		{scene{name: "failed", pods: []string{"prov-0 failed"}, want: "ProvisionerFailed the container exited with code 1 and left no message (pod ns/prov-" + uid + "-0)"}, ""},
 		{scene{name: "failed, and kept by something else", pods: []string{"prov-0 failed"}, also: "no-config", want: "ProvisionerConfigMissing no ConfigMap"}, "ProvisionerFailed x"},
