@@ -75,8 +75,8 @@ func newClass(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "class NAME --volume-types TYPES --image IMAGE|--script-dir DIRECTORY|--provision FILE...",
 		Short: "Make a storage class, or change one, on the cluster of your kubeconfig",
-		Long: `Applies the StorageClass NAME, its ConfigMap, the ServiceAccount of its pods, and what that may create, in the ConfigMap
-flex-pv-policy. It says what it granted, and what the ConfigMap asks for beyond that.`,
+		Long: `Applies the StorageClass NAME, its ConfigMap, its pods' ServiceAccount, and what that may create, in the ConfigMap
+flex-pv-policy. It says what it granted, and what the ConfigMap asks for beyond.`,
 		Example:               `  kubectl flex class disks --image registry.example/disks:v1 --volume-types local --path-prefixes /d`,
 		DisableFlagsInUseLine: true,
 		Args:                  args(1, 1, "the name of the StorageClass and the ConfigMap"),
