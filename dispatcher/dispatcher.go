@@ -33,6 +33,8 @@ type Options struct {
 	// DeleteLimit is how many volumes of a class that are older than a day may be deleted within an hour before the rest waits for an
 	// administrator, where the class's ConfigMap says nothing. Default 0, no limit.
 	DeleteLimit int
+	// FirstAudit is how long after Run the first audit of what nobody needs follows; default 5 minutes.
+	FirstAudit time.Duration
 	// RecordKey signs the records on volumes. It has podspec.MinRecordKey bytes or more, and is the same after a restart.
 	RecordKey podspec.RecordKey
 	// SystemNamespace holds the allow-list that the admission policies read.
@@ -92,7 +94,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 		return nil, err
 	}
 	d.controller = controller.New(controller.Options{
-		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
+		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, FirstAudit: o.FirstAudit, RecordKey: o.RecordKey,
 		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})

@@ -148,29 +148,16 @@ func (o *Objects) classStates(claims []State) []ClassState {
 
 func (o *Objects) classState(name string, claims []State) ClassState {
 	c := ClassState{Name: podspec.OneLine(name), Health: ok}
-	served, faults := classes.ServedAs(name, o.class(name), o.Dispatcher.Provisioner)
-	j := o.judge(served)
-	switch {
-	case len(faults) > 0:
-		c.complain("ClassInvalid", faults.ToAggregate().Error())
-	case !j.Present:
-		c.complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
-	}
-	complaints := j.Complaints
-	if served != name {
-		complaints = append(complaints, o.judge(name).Complaints...) // on a ConfigMap that nobody uses
-	}
-	for _, complaint := range complaints {
-		c.complain(complaint.Reason, "ConfigMap "+complaint.About.Name+": "+complaint.Text)
-	}
-	if j.Good != nil {
-		c.ConfigMap, c.Account, c.MaxConcurrent = j.Good.Name, j.Good.ServiceAccountName, j.Good.MaxConcurrent
-		c.Grants = o.grants(j.Good.ServiceAccountName)
-		if o.reads(AllowList) && !o.Dispatcher.Insecure {
-			for _, lack := range c.Grants.Lacks(name, j.Good) {
-				c.complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, c.Account, lack.Setting, lack.What))
-			}
+	problems, good := o.classProblems(name)
+	for i, problem := range problems {
+		if i == 0 {
+			c.Health = string(problem.Reason)
 		}
+		c.Problems = append(c.Problems, fmt.Sprintf("%s: %s", problem.Reason, problem.Message))
+	}
+	if good != nil {
+		c.ConfigMap, c.Account, c.MaxConcurrent = good.Name, good.ServiceAccountName, good.MaxConcurrent
+		c.Grants = o.grants(good.ServiceAccountName)
 	}
 	for _, pod := range o.Pods {
 		if _, _, _, ours := podspec.ParseName(pod.Name); ours && pod.Annotations[contract.AnnClass] == name && !podspec.OutcomeOf(pod).Final() {
@@ -185,11 +172,31 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 	return c
 }
 
-func (c *ClassState) complain(reason podspec.Reason, text string) {
-	if c.Health == ok {
-		c.Health = string(reason)
+// classProblems are what is wrong with a class, and the configuration in force for it, nil where there is none.
+func (o *Objects) classProblems(name string) (problems []Cause, good *configmaps.Config) {
+	complain := func(reason podspec.Reason, text string) { problems = append(problems, explain(reason, text, true)) }
+	served, faults := classes.ServedAs(name, o.class(name), o.Dispatcher.Provisioner)
+	j := o.judge(served)
+	switch {
+	case len(faults) > 0:
+		complain("ClassInvalid", faults.ToAggregate().Error())
+	case !j.Present:
+		complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
 	}
-	c.Problems = append(c.Problems, fmt.Sprintf("%s: %s", reason, podspec.Clip(podspec.OneLine(text), maxMessage)))
+	complaints := j.Complaints
+	if served != name {
+		complaints = append(complaints, o.judge(name).Complaints...) // on a ConfigMap that nobody uses
+	}
+	for _, complaint := range complaints {
+		complain(complaint.Reason, "ConfigMap "+complaint.About.Name+": "+complaint.Text)
+	}
+	if j.Good != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
+		account := j.Good.ServiceAccountName
+		for _, lack := range o.grants(account).Lacks(name, j.Good) {
+			complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
+		}
+	}
+	return problems, j.Good
 }
 
 // grants are the allow-list's lines of a ServiceAccount.

@@ -21,6 +21,8 @@ type Story struct {
 	State State `json:"state"`
 	// Steps are what happened, oldest first.
 	Steps []Step `json:"steps"`
+	// Class is what is wrong with the claim's class, beside what the state says already.
+	Class []Cause `json:"class,omitempty"`
 	// RetryWith is the command that asks for the next attempt now, empty where that would not help.
 	RetryWith string   `json:"retryWith,omitempty"`
 	Unread    []Unread `json:"unread,omitempty"`
@@ -71,6 +73,7 @@ func (o *Objects) StoryOf(uid string) Story {
 		}
 	}
 	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	story.Class = o.problemsOfClass(s.ClassName, story.State)
 	if o.complete() {
 		if failed, _, ok := reconcile.Delayed(s); ok && story.State.NotOurs == "" {
 			switch {
@@ -84,6 +87,16 @@ func (o *Objects) StoryOf(uid string) Story {
 		}
 	}
 	return story
+}
+
+// problemsOfClass are those of the claim's class that its state does not tell already. A class of another provisioner has none, unless a
+// ConfigMap of this one is for it.
+func (o *Objects) problemsOfClass(class string, s State) []Cause {
+	if !o.complete() || class == "" || s.NotOurs != "" && !o.judge(class).Present {
+		return nil
+	}
+	problems, _ := o.classProblems(class)
+	return slices.DeleteFunc(problems, func(c Cause) bool { return c.Reason == s.Reason })
 }
 
 func quoted(name string) string {

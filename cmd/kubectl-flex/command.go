@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -67,7 +68,8 @@ func commandOf(name string, o *options) *cobra.Command {
 	root.SetHelpFunc(help)
 	root.SetUsageFunc(func(c *cobra.Command) error { help(c, nil); return nil })
 	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
-		newRender(o), newValidate(o), newDiff(o), newClass(o), newNew(o), newConformance(o), newAudit(o), newAdopt(o))
+		newRender(o), newValidate(o), newDiff(o), newClass(o), newNew(o), newConformance(o), newAudit(o), newAdopt(o),
+		newCompletion(), newOptions())
 	return root
 }
 
@@ -85,10 +87,10 @@ func args(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// help fits a screen: of kubectl's own flags, which people know, it has those that are used most.
+// help fits a screen of 40 lines. What all commands have in common is told once, by the command options.
 func help(c *cobra.Command, _ []string) {
 	out := c.OutOrStdout()
-	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n", cmp.Or(c.Long, c.Short), c.UseLine())
+	fmt.Fprintf(out, "%s\n\nUsage:\n%s\n", paragraphs(cmp.Or(c.Long, c.Short), width), usageLine(c))
 	if c.Example != "" {
 		fmt.Fprintf(out, "\nExamples:\n%s\n", c.Example)
 	}
@@ -104,26 +106,71 @@ func help(c *cobra.Command, _ []string) {
 			fmt.Fprintf(out, "  %-14s %s\n", sub.Name(), sub.Short)
 		}
 	}
-	if own := c.LocalNonPersistentFlags(); own.HasAvailableFlags() {
+	own := pflag.NewFlagSet("own", pflag.ContinueOnError)
+	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Name != "help" {
+			own.AddFlag(f)
+		}
+	})
+	if own.HasAvailableFlags() {
 		fmt.Fprintf(out, "\nFlags:\n%s", own.FlagUsagesWrapped(width))
 	}
-	fmt.Fprintf(out, "\nGlobal flags (those of kubectl for the cluster and the user work, too):\n%s", usual(c).FlagUsagesWrapped(width))
+	if c.Name() != optionsName {
+		fmt.Fprintf(out, "\n\"%s %s\" lists the flags that all commands take, such as --namespace.\n", c.Root().CommandPath(), optionsName)
+	}
 }
 
 // width of the help in columns.
-const width = 116
+const width = 100
 
-var usualFlags = []string{"namespace", "context", "kubeconfig", "as", "system-namespace", "provisioners-namespace", "provisioner-name"}
+// usageLine is how the command is called. A long one goes on in a second line.
+func usageLine(c *cobra.Command) string {
+	lines := strings.Split(paragraphs(c.UseLine(), width-6), "\n")
+	return "  " + strings.Join(lines, "\n      ")
+}
 
-func usual(c *cobra.Command) *pflag.FlagSet {
-	set := pflag.NewFlagSet("usual", pflag.ContinueOnError)
-	set.SortFlags = false
-	c.Root().PersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if slices.Contains(usualFlags, f.Name) {
-			set.AddFlag(f)
+// paragraphs fills lines up to a width. An indented line stays as it is.
+func paragraphs(text string, width int) string {
+	var done []string
+	line := ""
+	flush := func() {
+		if line != "" {
+			done, line = append(done, line), ""
 		}
-	})
-	return set
+	}
+	for given := range strings.SplitSeq(text, "\n") {
+		if given == "" || given[0] == ' ' {
+			flush()
+			done = append(done, given)
+			continue
+		}
+		for word := range strings.FieldsSeq(given) {
+			if line != "" && len(line)+1+len(word) > width {
+				flush()
+			}
+			if line != "" {
+				line += " "
+			}
+			line += word
+		}
+	}
+	flush()
+	return strings.Join(done, "\n")
+}
+
+const optionsName = "options"
+
+// newOptions lists the flags that all commands have in common, as kubectl options does.
+func newOptions() *cobra.Command {
+	return &cobra.Command{
+		Use:   optionsName,
+		Short: "List the flags that all commands take",
+		Args:  args(0, 0, "none"),
+		RunE: func(c *cobra.Command, _ []string) error {
+			fmt.Fprintf(c.OutOrStdout(), "%s", c.Root().PersistentFlags().FlagUsagesWrapped(width))
+			return nil
+		},
+	}
 }
 
 // addOutput adds the flag -o.

@@ -7,9 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -133,24 +135,39 @@ func twoPods(w *world) {
 
 func held(w *world) { w.claim = nil; w.volume("released restored retain") }
 
-// TestHelpFits: the help of each command fits a screen.
+// TestHelpFits: the help of each command fits a screen of 40 lines and 100 columns, and so does the list of what all take.
 func TestHelpFits(t *testing.T) {
 	w := newWorld(t)
-	for _, name := range []string{"", "status", "why", "logs", "retry", "stop-deletes", "release", "render", "validate", "diff", "class", "class check", "new", "conformance", "audit", "adopt"} {
-		args := append(strings.Fields(name), "--help")
-		output, code := w.run("", args...)
-		most := 40
-		if name == "conformance" || name == "class" {
-			most = 55 // their flags are many
+	texts := map[string]string{}
+	var add func(c *cobra.Command, path ...string)
+	add = func(c *cobra.Command, path ...string) {
+		output, code := w.run("", append(path, "--help")...)
+		texts[strings.Join(path, " ")] = output
+		if code != 0 || !strings.Contains(output, c.Short) && c.Long == "" || !strings.Contains(output, "Usage:\n  kubectl flex") {
+			t.Errorf("%v --help: exit code %d:\n%s", path, code, output)
 		}
-		if lines := strings.Count(output, "\n"); code != 0 || lines > most || lines < 10 {
-			t.Errorf("%v: exit code %d, %d lines", args, code, lines)
+		for _, sub := range c.Commands() {
+			add(sub, append(slices.Clone(path), sub.Name())...)
 		}
-		for line := range strings.Lines(output) {
-			if len(line) > 121 {
-				t.Errorf("%v: a line of %d columns: %s", args, len(line), line)
+	}
+	add(newCommand("kubectl flex", genericiooptions.IOStreams{}))
+	list, code := w.run("", "options")
+	if code != 0 || !strings.Contains(list, "--kubeconfig string") || !strings.Contains(list, "--system-namespace string") {
+		t.Errorf("options: exit code %d:\n%s", code, list)
+	}
+	texts["(what options prints)"] = list
+	for name, text := range texts {
+		if lines := strings.Count(text, "\n"); lines > 40 {
+			t.Errorf("%s: %d lines", name, lines)
+		}
+		for line := range strings.Lines(text) {
+			if n := len(strings.TrimSuffix(line, "\n")); n > 100 {
+				t.Errorf("%s: a line of %d columns: %s", name, n, line)
 			}
 		}
+	}
+	if len(texts) < 18 {
+		t.Errorf("%d texts were looked at", len(texts))
 	}
 }
 

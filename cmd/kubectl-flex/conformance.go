@@ -39,7 +39,7 @@ func newConformance(o *options) *cobra.Command {
 		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
 is any program, and finds flexctl on its PATH. IMAGE is an archive of docker save, or a name that docker, podman or
 nerdctl knows. CONFIGMAP is a class's, as a file. It needs Linux, and root or user namespaces. With --cluster it tries a
-class that is installed, by claims in the namespace of -n or in one of its own. See docs/conformance.md.`,
+class that is installed, by claims in the namespace of -n or one of its own; --timeout is 5m then, and --kills 3.`,
 		Example: `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
   kubectl flex conformance --cluster --class silver`,
 		DisableFlagsInUseLine: true,
@@ -52,22 +52,22 @@ class that is installed, by claims in the namespace of -n or in one of its own. 
 }
 
 func (f *conformanceFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property of the class; may be repeated, as all that follow")
+	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property of the class; may be repeated")
 	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
 	flags.StringArrayVar(&f.secrets, "secret", nil, "NAME=DIRECTORY: a Secret, from a directory of files")
 	flags.StringArrayVar(&f.Storage, "storage", nil, "a path at which pods find a directory for their storage")
-	flags.StringArrayVar(&f.mounts, "mount", nil, "PATH=DIRECTORY: a directory of this machine that pods find at PATH, such as a socket's; used for real")
-	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage there is")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "PATH=DIRECTORY: a directory of this machine that pods find at PATH")
+	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage")
 	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
 	flags.BoolVar(&f.Expandable, "expandable", false, "volumes can be expanded, as the ConfigMap's key says")
 	flags.BoolVar(&f.Listable, "listable", false, "the operation list is known, as the ConfigMap's key says")
 	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
-	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long one pod may run; with --cluster: how long each thing is waited for, 5m if not given")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a pod may run; with --cluster: how long to wait")
 	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
-	flags.IntVar(&f.Kills, "kills", 20, "at how many moments of an operation it is killed; with --cluster: 3 if not given")
+	flags.IntVar(&f.Kills, "kills", 20, "how often each operation is killed")
 	flags.StringArrayVar(&f.Only, "check", nil, "run this check only; the others then count as skipped")
-	flags.StringVar(&f.flexctl, "flexctl", "", "the program flexctl for scripts (default: the one beside this program, else on the PATH)")
+	flags.StringVar(&f.flexctl, "flexctl", "", "the program for scripts (default: beside this one, or on PATH)")
 	flags.StringVar(&f.junit, "junit", "", "write the report to this file, as JUnit XML")
 	flags.StringVar(&f.json, "json", "", "write the report to this file, as JSON")
 }

@@ -25,8 +25,8 @@ func (f *conformanceFlags) addCluster(flags *pflag.FlagSet) {
 	o := &f.cluster
 	flags.BoolVar(&f.onCluster, "cluster", false, "try a class that is installed on a cluster")
 	flags.StringVar(&o.Class, "class", "", "with --cluster: the StorageClass to try")
-	flags.StringVar(&o.Size, "size", "", "with --cluster: what claims ask for (default: 1Gi, or the nearest that the class offers)")
-	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "with --cluster: the image of pods that use volumes; it has sh, cat, dd and sync")
+	flags.StringVar(&o.Size, "size", "", "with --cluster: what claims ask for (default: 1Gi, or the nearest)")
+	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "with --cluster: the image of consumers, with sh, cat, dd and sync")
 }
 
 // checkMode refuses flags that mean nothing in this mode.

@@ -23,14 +23,14 @@ const scriptImage = "registry.invalid/flex-provisioner/shell:dev"
 
 // grants are flags and the settings of the allow-list that they write.
 var grants = []struct{ flag, setting, help string }{
-	{"volume-types", "volumeTypes", "the types of volumes that its pods may make, such as nfs,csi (required)"},
+	{"volume-types", "volumeTypes", "the types of its volumes, such as nfs,csi (required)"},
 	{"nfs-exports", "nfsExports", "server:/directory that nfs volumes stay below"},
 	{"path-prefixes", "pathPrefixes", "directories that hostPath and local volumes stay below"},
 	{"csi-drivers", "csiDrivers", "drivers that csi volumes may have"},
 	{"secret-namespaces", "secretNamespaces", "namespaces of Secrets that volumes may refer to"},
 	{"mount-options", "mountOptions", "mount options that volumes may have"},
-	{"privileges", "privileges", "what its pods may have beyond level restricted, such as root,capability/SYS_ADMIN"},
-	{"host-paths", "hostPaths", "directories of nodes that its pods may mount, by the key host-path"},
+	{"privileges", "privileges", "what its pods may have, such as root,capability/SYS_ADMIN"},
+	{"host-paths", "hostPaths", "directories of nodes that its pods may mount"},
 }
 
 // classes is a client for what classes consist of.
@@ -73,12 +73,11 @@ type makeFlags struct {
 func newClass(o *options) *cobra.Command {
 	f := &makeFlags{o: o, scripts: map[string]*string{}, grants: map[string]*string{}}
 	cmd := &cobra.Command{
-		Use:   "class NAME --image IMAGE|--script-dir DIRECTORY|--provision FILE --delete FILE --volume-types TYPES",
+		Use:   "class NAME --volume-types TYPES --image IMAGE|--script-dir DIRECTORY|--provision FILE...",
 		Short: "Make a storage class, or change one, on the cluster of your kubeconfig",
-		Long: `Applies the StorageClass NAME, its ConfigMap, the ServiceAccount of its pods, and what that may create, in the ConfigMap
-flex-pv-policy. It owns the fields that it writes, as the field manager flexctl-class-NAME. It says what it granted, and
-what the ConfigMap asks for beyond that. docs/operations.md explains it.`,
-		Example:               `  kubectl flex class disks --image registry.example/disks:v1 --volume-types nfs --nfs-exports 10.0.0.1:/srv`,
+		Long: `Applies the StorageClass NAME, its ConfigMap, its pods' ServiceAccount, and what that may create, in the ConfigMap
+flex-pv-policy. It says what it granted, and what the ConfigMap asks for beyond.`,
+		Example:               `  kubectl flex class disks --image registry.example/disks:v1 --volume-types local --path-prefixes /d`,
 		DisableFlagsInUseLine: true,
 		Args:                  args(1, 1, "the name of the StorageClass and the ConfigMap"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -89,15 +88,15 @@ what the ConfigMap asks for beyond that. docs/operations.md explains it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.image, "image", "", "the image that does the work (default with scripts: "+scriptImage+")")
-	flags.StringVar(&f.scriptDir, "script-dir", "", "a directory with scripts provision, delete and perhaps expand, as NAME or NAME.sh")
+	flags.StringVar(&f.image, "image", "", "the image that does the work (default: one with a shell, for scripts)")
+	flags.StringVar(&f.scriptDir, "script-dir", "", "a directory with scripts provision, delete and perhaps expand")
 	for _, script := range []string{"provision", "delete", "expand"} {
 		f.scripts[script] = flags.String(script, "", "the file with the script that does it")
 	}
-	flags.StringVar(&f.export, "export", "", "SERVER:/DIRECTORY of NFS that its pods have at /export, by a volume and a claim NAME-export")
+	flags.StringVar(&f.export, "export", "", "SERVER:/DIRECTORY of NFS that its pods have at /export")
 	flags.StringVar(&f.account, "service-account", "", "the ServiceAccount of its pods (default: NAME)")
 	flags.StringArrayVar(&f.properties, "property", nil, "KEY=VALUE: a property; may be repeated, as the next two")
-	flags.StringArrayVar(&f.settings, "set", nil, "KEY=VALUE: another key of the ConfigMap, such as secrets=NAME or timeout=20m")
+	flags.StringArrayVar(&f.settings, "set", nil, "KEY=VALUE: another key of the ConfigMap, such as timeout=20m")
 	flags.StringArrayVar(&f.parameters, "parameter", nil, "KEY=VALUE: a parameter of the StorageClass")
 	for _, grant := range grants {
 		f.grants[grant.setting] = flags.String(grant.flag, "", grant.help)
@@ -105,7 +104,7 @@ what the ConfigMap asks for beyond that. docs/operations.md explains it.`,
 	flags.StringVar(&f.reclaimPolicy, "reclaim-policy", string(corev1.PersistentVolumeReclaimDelete), "Delete or Retain")
 	flags.BoolVar(&f.waitForConsumer, "wait-for-first-consumer", false, "make volumes once a pod uses their claims")
 	flags.BoolVar(&f.allowExpansion, "allow-expansion", false, "let users ask for larger claims")
-	flags.StringVar(&f.dryRun, "dry-run", "none", "none, server (the API server tries it) or client (no cluster is needed)")
+	flags.StringVar(&f.dryRun, "dry-run", "none", "none, server or client (without a cluster)")
 	flags.StringVarP(&f.output, "output", "o", "", "yaml: print the objects as they are applied, and nothing else")
 	cmd.AddCommand(newClassCheck(o))
 	return cmd

@@ -96,6 +96,10 @@ func (o *options) tell(story inspect.Story) {
 		say("Means", s.Means)
 		say("Do", s.Do)
 	}
+	for _, problem := range story.Class {
+		say("Class", string(problem.Reason)+": "+problem.Message)
+		say("Do", problem.Do)
+	}
 	if !s.NextAttempt.IsZero() {
 		next := "the next attempt is " + o.until(s.NextAttempt)
 		if !s.NextAttempt.After(o.now()) {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -31,6 +32,9 @@ type Options struct {
 	RecordKey       podspec.RecordKey
 	// Workers of each class.
 	Workers int
+	// FirstAudit is how long after Run the first audit follows; default 5 minutes. What came while no dispatcher ran has been acted on by
+	// then.
+	FirstAudit time.Duration
 
 	Client   kubernetes.Interface
 	Cache    *cache.Cache
@@ -98,7 +102,7 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	for _, kind := range auditKinds {
 		c.Recorder.Metrics.SetOrphans(string(kind), 0)
 	}
-	running.Go(func() { every(ctx, firstAudit, auditPeriod, func() { c.audit(c.Now()) }) })
+	running.Go(func() { every(ctx, cmp.Or(c.FirstAudit, firstAudit), auditPeriod, func() { c.audit(c.Now()) }) })
 	running.Go(func() { every(ctx, expirePeriod, expirePeriod, func() { c.expire(c.Now()) }) })
 	c.queue.Start(ctx)
 	running.Go(func() {

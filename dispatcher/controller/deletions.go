@@ -102,7 +102,7 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	c.endClass(class) // the volume may have been the first that was heard of a class that does not exist any more
 }
 
-// firstAudit is when the first audit follows the start. What came while no dispatcher ran has been acted on by then.
+// firstAudit is the default of Options.FirstAudit.
 const firstAudit = 5 * time.Minute
 
 // auditPeriod is how often the dispatcher audits what its caches hold. What it finds has been so for an hour at least.
