@@ -10,6 +10,7 @@
 #   PROCS=2           how many tests run at a time; of disruptive ones, one on each node
 #   TIMEOUT=4h        how long the tests may take that are no disruptive ones, and each class's disruptive ones
 # Everything is put back at the end: taints of spare nodes, the installation, the storage.
+# shellcheck disable=SC2317 # again runs functions
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 HERE=test/upstream OUT=$PWD/bin/upstream BIN=$PWD/.cluster/bin
@@ -206,15 +207,14 @@ nodes_by_ssh() {
 
 # lists says what tests there are, and which the suite has for the classes.
 lists() {
-	local c everything=()
+	local c everything=() drivers=()
 	rm -f "$OUT"/{ran,block,claim}.json "$OUT"/*/disruptive.json
 	for c in $CLASSES; do
 		sed "s/NAME/$c/" "$HERE/drivers/everything.yaml" > "$OUT/$c/everything.yaml"
-		everything+=("$OUT/$c/everything.yaml")
+		everything+=("$OUT/$c/everything.yaml") drivers+=("$PWD/$HERE/drivers/$c.yaml")
 	done
 	list "$OUT/all.json" "${everything[@]}"
-	# shellcheck disable=SC2086 # the classes are words
-	list "$OUT/defined.json" $(printf "$PWD/$HERE/drivers/%s.yaml\n" $CLASSES)
+	list "$OUT/defined.json" "${drivers[@]}"
 }
 
 # list REPORT DRIVER...
