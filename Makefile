@@ -84,7 +84,7 @@ test-attack: cluster-up images ## what attackers try, from six points of view
 test-upstream: export ISCSI = 1
 test-upstream: export NODES = 3
 test-upstream: export SPARE = 1
-test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes; ONLY=nfs-subdir, FOCUS=regexp
+test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes and the examples'; ONLY=nfs-subdir, FOCUS=regexp
 	test/upstream/run.sh
 
 test-upgrade: export ISCSI = 1

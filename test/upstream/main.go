@@ -26,8 +26,8 @@ const usage = `usage:
       prints results as the tables of docs/upstream.md`
 
 type settings struct {
-	class, all, defined, commit, results, table, exceptions, cannot, new string
-	whole, claim                                                         bool
+	class, all, defined, commit, results, table, exceptions, drivers, cannot, new string
+	whole, claim                                                                  bool
 }
 
 func main() {
@@ -42,6 +42,7 @@ func main() {
 	flag.StringVar(&s.commit, "commit", "", "the `commit` that was tested")
 	flag.StringVar(&s.results, "results", "bin/upstream.json", "`file` with the results of all classes")
 	flag.StringVar(&s.exceptions, "exceptions", "test/upstream/cannot.yaml", "`file` with the tests that cannot pass")
+	flag.StringVar(&s.drivers, "drivers", "test/upstream/drivers", "`folder` that says what the classes can do")
 	flag.StringVar(&s.table, "table", "", "results `file` to print")
 	flag.Usage = func() { fmt.Fprintln(os.Stderr, usage) }
 	flag.Parse()
@@ -52,7 +53,11 @@ func main() {
 }
 
 func (s *settings) run(ran []string) error {
-	exceptions, err := ReadExceptions(s.exceptions)
+	classes, err := ReadDrivers(s.drivers)
+	if err != nil {
+		return err
+	}
+	exceptions, err := ReadExceptions(s.exceptions, classes)
 	if err != nil {
 		return err
 	}

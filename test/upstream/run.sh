@@ -1,20 +1,22 @@
 #!/bin/bash
-# Runs Kubernetes' own storage tests against the shipped classes on the running cluster, and judges what comes out. Settings,
-# from the environment:
-#   ONLY=nfs-subdir   one class, or several with spaces between; the default is all of drivers/
+# Runs Kubernetes' own storage tests against the classes of drivers/ on the running cluster, and judges what comes out. Settings, from
+# the environment:
+#   ONLY=nfs-subdir   one class, or several with spaces between; the default is all
 #   FOCUS=REGEXP      of each class only the tests whose names match; the others keep their results
 #   NEW=1             only tests without a result, to come to an end in parts
 #   PART=ordinary     or disruptive: these tests alone
 #   CLAIM=1           only the tests that cannot pass, as if the classes could do everything: what the suite says of them is kept,
 #                     and held against cannot.yaml
-#   PROCS=2           how many tests run at a time; of disruptive ones, one of each class
-#   TIMEOUT=4h        how long the tests of a class may take, twice: the disruptive ones are run after the others
-# Everything is put back at the end: taints of spare nodes, the installation, the namespace's labels.
+#   PROCS=2           how many tests run at a time; of disruptive ones, one on each node
+#   TIMEOUT=4h        how long the tests may take that are no disruptive ones, and each class's disruptive ones
+# Everything is put back at the end: taints of spare nodes, the installation, the storage.
+# shellcheck disable=SC2317 # again runs functions
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 HERE=test/upstream OUT=$PWD/bin/upstream BIN=$PWD/.cluster/bin
 export KUBECONFIG=$PWD/.cluster/kubeconfig
-CLASSES=${ONLY:-nfs-subdir hostpath cinder-iscsi}
+all_classes() { for f in "$HERE"/drivers/*.yaml; do f=$(basename "$f" .yaml); [ ! -e "examples/$f" ] || echo "$f"; done; }
+CLASSES=${ONLY:-$(all_classes | xargs)}
 PROCS=${PROCS:-2}
 TIMEOUT=${TIMEOUT:-4h}
 FOCUS=${FOCUS:-}
@@ -23,47 +25,90 @@ CLAIM=${CLAIM:-}
 NEW=${NEW:-}
 SSH_PORT=16422
 SPARE=flex-provisioner.io/spare
+# The copies of a class are named after the tests' namespaces, and these after parts of the suite.
+COPIES='capacity-*, disruptive-*, ephemeral-*, fsgroupchangepolicy-*, multivolume-*, provisioning-*, pvc-deletion-performance-*,
+  read-write-once-pod-*, selinux-mount-*, stress-*, topology-*, volume-*, volumeio-*, volumelimits-*, volumemode-*'
 
 say() { echo "upstream: $*"; }
 die() { echo "upstream: $*" >&2; exit 1; }
 kubectl() { "$BIN/kubectl" "$@"; }
-wanted() { case " $CLASSES " in *" $1 "*) ;; *) return 1 ;; esac; }
+nodes() { kubectl get nodes -o 'jsonpath={.items[*].metadata.name}'; }
+
+# hook CLASS FUNCTION: what storage/ has for the class.
+hook() (
+	CLASS=$1 DIR=$OUT/$1
+	# shellcheck source=storage/lib.sh
+	. "$HERE/storage/lib.sh"
+	# shellcheck source=/dev/null
+	[ ! -e "$HERE/storage/$CLASS.sh" ] || . "$HERE/storage/$CLASS.sh"
+	"$2"
+)
 
 check() {
 	local c
 	[ -e "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
 	case $PART in '' | ordinary | disruptive) ;; *) die "PART=$PART: must be ordinary or disruptive" ;; esac
 	for c in $CLASSES; do
-		[[ -e examples/$c && -e $HERE/drivers/$c.yaml ]] || die "ONLY=$ONLY: must be of nfs-subdir, hostpath and cinder-iscsi"
+		[[ -e examples/$c && -e $HERE/drivers/$c.yaml ]] || die "ONLY=$ONLY: must be of $(all_classes | xargs)"
 	done
 }
 
-# images makes the images that the tests' pods name, and brings them and the project's to the nodes. Nobody else brings the tests'
-# images, so that they stay until a node boots.
+# images makes the images that the tests' pods name and those of the classes, and brings them and the project's to the nodes. Nobody
+# else brings the tests' images, so that they stay until a node boots.
 images() {
-	local i all=() c loaded
+	local i c recipe all=(bin/images/*.tar) loaded
 	for i in "$HERE"/images/*/; do
 		i=$(basename "$i")
 		bin/mkimage build -o "$OUT/images/$i.tar" "$HERE/images/$i/image.yaml"
 	done
 	loaded=$(cat "$OUT"/images/*.tar /run/flex-cluster/pids/node?.pid | sha256sum)
-	[ "$loaded" = "$(cat "$OUT/loaded" 2> /dev/null)" ] || all=("$OUT"/images/*.tar)
-	for c in flex-provisioner flexctl $CLASSES; do all+=("bin/images/$c.tar"); done
+	[ "$loaded" = "$(cat "$OUT/loaded" 2> /dev/null)" ] || all+=("$OUT"/images/*.tar)
+	for c in $CLASSES; do
+		mkdir -p "$OUT/$c"
+		recipe=$(hook "$c" recipe)
+		[ -z "$recipe" ] || { bin/mkimage build -o "$OUT/$c/image.tar" "$recipe" && all+=("$OUT/$c/image.tar"); }
+	done
 	test/cluster/load-image.sh "${all[@]}" > "$OUT/load.log" 2>&1 || die "see $OUT/load.log"
 	echo "$loaded" > "$OUT/loaded"
 }
 
 install() {
+	local c
 	say "installs the classes"
-	apply "$HERE/classes"
+	apply deploy/overlays/creator-stamp
+	command install -d -o 65532 -g 65532 /srv/nfs
+	for c in $CLASSES; do
+		say "prepares the storage of $c: log is $OUT/$c/up.log"
+		hook "$c" up > "$OUT/$c/up.log" 2>&1 # no || here, by which the hook would go on after an error
+		render "$c"
+		again server_side "$c" "$OUT/$c/class.yaml"
+	done
 	kubectl -n flex-system rollout restart deployment/flex-provisioner > /dev/null
 	kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=120s > /dev/null
-	command install -d -o 65532 -g 65532 /srv/nfs
-	if wanted cinder-iscsi; then
-		test/cinder/up.sh
-		(umask 077; test/cinder/cloud-conf.sh > "$OUT/cloud.conf")
-		kubectl -n flex-provisioners create secret generic cinder-cloud-config --from-file=cloud.conf="$OUT/cloud.conf" > /dev/null
-	fi
+}
+
+# render CLASS writes its example's manifests, without claim and consumer. Each test copies the StorageClass under a name of its own. So
+# the class names itself, for the copies to have its ConfigMap, and the allow-list has the names of the copies. The
+# VolumeAttributesClass is for CLAIM=1, which shows that claims with one are refused.
+render() {
+	local class=$1 dir=$OUT/$1
+	mkdir -p "$dir/class"
+	cat > "$dir/class/kustomization.yaml" <<-K
+	resources: [../../../../deploy/allow-list, attributes.yaml]
+	components: [../../../../examples/$class/class]
+	patches:
+	- patch: '{apiVersion: storage.k8s.io/v1, kind: StorageClass, metadata: {name: $class}, parameters: {flex-provisioner.io/config-from-class: $class}}'
+	K
+	cat > "$dir/class/attributes.yaml" <<-A
+	apiVersion: storage.k8s.io/v1
+	kind: VolumeAttributesClass
+	metadata: {name: $class}
+	driverName: flex-provisioner.io/dispatcher
+	parameters: {speed: high}
+	A
+	kubectl kustomize "$dir/class" | hook "$class" edit |
+		sed -E "s/^(  [a-z0-9-]+)\.storageClasses: (.*)/\1.storageClasses: \2, ${COPIES//$'\n'/}\n\1.mountOptions: noatime/" > "$dir/class.yaml"
+	awk 'BEGIN { RS = "---\n"; ORS = RS } !/\n  name: flex-pv-policy\n/' "$dir/class.yaml" > "$dir/own.yaml"
 }
 
 # clean_up removes what tests left that were cut off, while the classes are still there to remove its storage.
@@ -79,22 +124,12 @@ clean_up() {
 volumes() { kubectl get pv -o 'jsonpath={range .items[*]}{.spec.storageClassName}{"\n"}{end}'; }
 
 uninstall() {
-	local of
-	if wanted cinder-iscsi; then
-		kubectl -n flex-provisioners delete secret cinder-cloud-config --ignore-not-found
-		test/cinder/down.sh
-	fi
-	kubectl delete -f "$HERE/classes/storageclasses.yaml" --ignore-not-found
-	for of in nfs-subdir hostpath cinder-iscsi; do
-		kubectl delete storageclass "$of" --ignore-not-found
-		kubectl -n flex-provisioners delete configmap "$of" --ignore-not-found
+	local c
+	for c in $CLASSES; do
+		[ ! -e "$OUT/$c/own.yaml" ] || kubectl delete --ignore-not-found --timeout=120s -f "$OUT/$c/own.yaml"
+		kubectl apply --server-side --field-manager="$c" -k deploy/allow-list
+		hook "$c" down
 	done
-	for of in nfs-subdir hostpath cinder; do
-		kubectl -n flex-provisioners delete serviceaccount "$of" --ignore-not-found
-		kubectl delete clusterrolebinding "flex-provisioner-pod-$of" --ignore-not-found
-	done
-	kubectl delete --ignore-not-found -f examples/nfs-subdir/class/export.yaml
-	kubectl delete --ignore-not-found -f images/cinder-iscsi/rbac.yaml
 	apply deploy/overlays/creator-stamp
 }
 
@@ -103,24 +138,29 @@ uninstall() {
 # what is left of others goes. They must not be deleted first: once no policy has a ConfigMap as its parameters, the API server reads
 # no ConfigMap for policies any more, until it is restarted.
 apply() {
-	local i
 	kubectl kustomize "$1" > "$OUT/all.yaml"
 	awk 'BEGIN { RS = "---\n"; ORS = RS } /(^|\n)kind: (Validating|Mutating)AdmissionPolicy/' "$OUT/all.yaml" > "$OUT/policies.yaml"
+	again install_all
+}
+
+# again COMMAND...: until policies are in force, which may refuse what is applied.
+again() {
+	local i
 	for i in 1 2 3 4 5; do
-		! install_all > "$OUT/apply.log" 2>&1 || return 0
+		! "$@" > "$OUT/apply.log" 2>&1 || return 0
 		sleep 2
 	done
-	die "could not install $1: see $OUT/apply.log"
+	die "could not install: see $OUT/apply.log"
 }
 
 install_all() {
 	local ours
-	server_side "$OUT/policies.yaml" && kubectl replace -f "$OUT/policies.yaml" || return 1
+	server_side flex-upstream "$OUT/policies.yaml" && kubectl replace -f "$OUT/policies.yaml" || return 1
 	ours=$(kubectl get -f "$OUT/policies.yaml" -o name)
 	all_policies | { grep -vxF "$ours" || true; } | xargs -r "$BIN/kubectl" delete || return 1
-	server_side "$OUT/all.yaml"
+	server_side flex-upstream "$OUT/all.yaml"
 }
-server_side() { kubectl apply --server-side --force-conflicts --field-manager=flex-upstream -f "$1"; }
+server_side() { kubectl apply --server-side --force-conflicts --field-manager="$1" -f "$2"; }
 all_policies() {
 	kubectl get -l app.kubernetes.io/part-of=flex-provisioner -o name \
 		validatingadmissionpolicybindings,mutatingadmissionpolicybindings,validatingadmissionpolicies,mutatingadmissionpolicies
@@ -151,7 +191,7 @@ all_nodes() {
 # crictl brings an imitation of it to where the images' PATH has it, on each node.
 crictl() {
 	local node socket
-	for node in $(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}'); do
+	for node in $(nodes); do
 		socket=/run/flex-cluster/$node/containerd.sock
 		sed "s#@CTR@#$BIN/ctr -a $socket#" "$HERE/crictl" | test/cluster/enter.sh --node "$node" \
 			bash -c 'mkdir -p /var/lib/kubelet/upstream && cd /var/lib/kubelet/upstream && cat > crictl && chmod +x crictl'
@@ -165,57 +205,73 @@ nodes_by_ssh() {
 	export KUBE_SSH_BASTION=127.0.0.1:$SSH_PORT KUBE_SSH_KEY_PATH=$OUT/ssh.key KUBE_SSH_USER=root
 }
 
-# list CLASS DRIVER REPORT: the tests that the suite has for a driver.
-list() {
-	"$BIN/e2e.test" -storage.testdriver="$2" -ginkgo.dry-run -ginkgo.no-color -ginkgo.focus="Driver: $1\]" -ginkgo.json-report="$3" \
-		> "$3.log" 2>&1 || die "could not list the tests: see $3.log"
+# lists says what tests there are, and which the suite has for the classes.
+lists() {
+	local c everything=() drivers=()
+	rm -f "$OUT"/{ran,block,claim}.json "$OUT"/*/disruptive.json
+	for c in $CLASSES; do
+		sed "s/NAME/$c/" "$HERE/drivers/everything.yaml" > "$OUT/$c/everything.yaml"
+		everything+=("$OUT/$c/everything.yaml") drivers+=("$PWD/$HERE/drivers/$c.yaml")
+	done
+	list "$OUT/all.json" "${everything[@]}"
+	list "$OUT/defined.json" "${drivers[@]}"
 }
 
-# run DRIVER REPORT PROCS GINKGO-OPTION...: tests that fail are in the report, and no error here.
+# list REPORT DRIVER...
+list() {
+	local report=$1
+	shift
+	"$BIN/e2e.test" "${@/#/-storage.testdriver=}" -ginkgo.dry-run -ginkgo.no-color -ginkgo.focus='External Storage' -ginkgo.json-report="$report" \
+		> "$report.log" 2>&1 || die "could not list the tests: see $report.log"
+}
+
+# run REPORT PROCS GINKGO-OPTION... -- DRIVER...: tests that fail are in the report, and no error here.
 run() {
-	local driver=$1 report=$2 procs=$3
-	shift 3
+	local report=$1 procs=$2 options=()
+	shift 2
+	while [ "$1" != -- ]; do options+=("$1") && shift; done
+	shift
 	rm -f "$report"
-	"$BIN/ginkgo" run --procs="$procs" --no-color -v --timeout="$TIMEOUT" --output-dir="$(dirname "$report")" --json-report="$(basename "$report")" "$@" \
-		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -node-schedulable-timeout=1m -storage.testdriver="$driver" \
+	"$BIN/ginkgo" run --procs="$procs" --no-color -v --timeout="$TIMEOUT" --output-dir="$(dirname "$report")" --json-report="$(basename "$report")" "${options[@]}" \
+		"$BIN/e2e.test" -- -kubeconfig="$KUBECONFIG" -kubectl-path="$BIN/kubectl" -provider=local -node-schedulable-timeout=1m "${@/#/-storage.testdriver=}" \
 		> "${report%.json}.log" 2>&1 || true
 	[ -s "$report" ] || die "the tests did not run: see ${report%.json}.log"
 }
 
-# lists says what tests there are for a class.
-lists() {
-	local class=$1 dir=$OUT/$1
-	mkdir -p "$dir"
-	rm -f "$dir"/{ran,block,disruptive,claim}.json
-	sed "s/NAME/$class/; s/: everything$/: upstream-$class/" "$HERE/drivers/everything.yaml" > "$dir/everything.yaml"
-	list "$class" "$dir/everything.yaml" "$dir/all.json"
-	list "$class" "$PWD/$HERE/drivers/$class.yaml" "$dir/defined.json"
-}
-
 # ordinary runs what stops no kubelet. Raw devices may be able to do what file systems are not: then they have a file of their own.
 ordinary() {
-	local class=$1 dir=$OUT/$1 files=$PWD/$HERE/drivers skip=() focus
-	focuses "$class" || return 0
-	say "tests $class: log in $dir"
-	if [ -e "$files/$class-block.yaml" ]; then
-		skip=(--skip='block volmode')
-		run "$files/$class-block.yaml" "$dir/block.json" "$PROCS" "${focus[@]}" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]'
-	fi
-	run "$files/$class.yaml" "$dir/ran.json" "$PROCS" "${focus[@]}" --skip='\[Disruptive\]' "${skip[@]}"
-}
-
-# disruptive tests all classes at the same time, each on a node of its own: what is stopped there disturbs none of the others.
-disruptive() {
-	local c nodes tests=() focus
-	read -ra nodes <<< "$(kubectl get nodes -o 'jsonpath={.items[*].metadata.name}')"
+	local c files=$PWD/$HERE/drivers drivers=() blocks=() all=() focus skip=()
 	for c in $CLASSES; do
 		focuses "$c" || continue
-		say "tests $c on ${nodes[${#tests[@]}]}: log in $OUT/$c"
-		sed "\$a ClientNodeName: ${nodes[${#tests[@]}]}" "$HERE/drivers/$c.yaml" > "$OUT/$c/disruptive.yaml"
-		run "$OUT/$c/disruptive.yaml" "$OUT/$c/disruptive.json" 1 "${focus[@]}" --skip='\[Driver: [^]]*\] ([^D]|D[^i]|Di[^s])*$' &
-		tests+=($!)
+		all+=("${focus[@]}") drivers+=("$files/$c.yaml")
+		[ ! -e "$files/$c-block.yaml" ] || { blocks+=("$files/$c-block.yaml") && skip+=(--skip="Driver: $c\\] .*block volmode"); }
 	done
-	wait "${tests[@]}"
+	[ ${#drivers[@]} -gt 0 ] || return 0
+	say "tests: log is $OUT/ran.log"
+	[ ${#blocks[@]} = 0 ] ||
+		run "$OUT/block.json" "$PROCS" "${all[@]}" --skip='\[Disruptive\]' --skip='\[Testpattern: ([^]b]|b[^]l])*\]' -- "${blocks[@]}"
+	run "$OUT/ran.json" "$PROCS" "${all[@]}" --skip='\[Disruptive\]' "${skip[@]}" -- "${drivers[@]}"
+}
+
+# disruptive tests as many classes at the same time as there are nodes: what is stopped on one disturbs no test on another.
+disruptive() {
+	local c node nodes focus
+	local -A tested=()
+	read -ra nodes <<< "$(nodes)"
+	for c in $CLASSES; do
+		focuses "$c" || continue
+		node=$(hook "$c" node)
+		if [ -n "${tested[${node:-none}]:-}" ] || [ ${#tested[@]} = ${#nodes[@]} ]; then
+			wait "${tested[@]}"
+			tested=()
+		fi
+		[ -n "$node" ] || node=$(printf '%s\n' "${nodes[@]}" | grep -vxF "$(printf '%s\n' "${!tested[@]}")" | head -n 1)
+		say "tests $c on $node: log is $OUT/$c/disruptive.log"
+		sed "\$a ClientNodeName: $node" "$HERE/drivers/$c.yaml" > "$OUT/$c/disruptive.yaml"
+		run "$OUT/$c/disruptive.json" 1 "${focus[@]}" --skip='\[Driver: [^]]*\] ([^D]|D[^i]|Di[^s])*$' -- "$OUT/$c/disruptive.yaml" &
+		tested[$node]=$!
+	done
+	wait "${tested[@]}"
 }
 
 # focuses CLASS: the tests that are asked for, as Ginkgo's options, into the caller's variable focus.
@@ -226,24 +282,27 @@ focuses() {
 	[ ${#focus[@]} -gt 0 ]
 }
 
-# claim runs what cannot pass as if the class could do everything. Much of that waits for what never comes, and so waits less.
+# claim runs what cannot pass as if the classes could do everything. Much of that waits for what never comes, and so waits less.
 claim() {
-	local dir=$OUT/$1 focus
-	mapfile -t focus < <(judge "$1" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/')
-	[ ${#focus[@]} -gt 0 ] || die "no test of $1 that cannot pass matches FOCUS=$FOCUS"
-	say "tests $1 as if it could do everything: log in $dir"
-	run "$dir/everything.yaml" "$dir/claim.json" "$PROCS" "${focus[@]}"
+	local c drivers=() all=()
+	for c in $CLASSES; do
+		mapfile -t -O ${#all[@]} all < <(judge "$c" -cannot "${FOCUS:-.}" | sed 's/^/--focus=/')
+		drivers+=("$OUT/$c/everything.yaml")
+	done
+	[ ${#all[@]} -gt 0 ] || die "no test that cannot pass matches FOCUS=$FOCUS"
+	say "tests as if the classes could do everything: log is $OUT/claim.log"
+	run "$OUT/claim.json" "$PROCS" "${all[@]}" -- "${drivers[@]}"
 }
 
 # judge CLASS OPTION...
 judge() {
 	local class=$1
 	shift
-	go run "./$HERE" -class "$class" -all "$OUT/$class/all.json" -defined "$OUT/$class/defined.json" "$@"
+	"$OUT/judge" -class "$class" -all "$OUT/all.json" -defined "$OUT/defined.json" "$@"
 }
 
 verdict() {
-	local options=() ran=("$OUT/$1"/{ran,block,disruptive,claim}.json) i
+	local options=() ran=("$OUT"/{ran,block,claim}.json "$OUT/$1/disruptive.json") i
 	for i in "${!ran[@]}"; do [ -e "${ran[i]}" ] || unset "ran[i]"; done
 	[ -n "$FOCUS$PART$CLAIM$NEW" ] || options=(-whole)
 	[ ${#ran[@]} -gt 0 ] || return 0
@@ -252,13 +311,12 @@ verdict() {
 }
 
 tests() {
-	local c
-	for c in $CLASSES; do lists "$c"; done
+	lists
 	if [ -n "$CLAIM" ]; then
-		for c in $CLASSES; do claim "$c"; done
+		claim
 		return
 	fi
-	[ "$PART" = disruptive ] || for c in $CLASSES; do ordinary "$c"; done
+	[ "$PART" = disruptive ] || ordinary
 	[ "$PART" = ordinary ] || disruptive
 }
 
@@ -267,6 +325,7 @@ main() {
 	check
 	mkdir -p "$OUT/images"
 	test/cluster/build.sh upstream
+	go build -o "$OUT/judge" "./$HERE"
 	images
 	trap put_back EXIT
 	trap 'exit 130' INT TERM

@@ -12,62 +12,58 @@ import (
 // printTables writes the tables of docs/upstream.md.
 func printTables(w io.Writer, r Results, exceptions []Exception) {
 	fmt.Fprintf(w, "The tests of Kubernetes %s, at commit %s; the last of them ran on %s.\n\n", r.Kubernetes, r.Commit, r.Date)
-	head := func(first string) {
-		fmt.Fprintf(w, "| %s |", first)
-		for _, c := range r.Classes {
-			fmt.Fprintf(w, " %s |", c.Name)
-		}
+	fmt.Fprint(w, "| Class | Passed | By part of the suite | Cannot pass | Not run yet |\n|---|---:|---|---:|---:|\n")
+	for _, c := range r.Classes {
+		passed := c.count(func(_ string, state State) bool { return state == Passed })
+		notRun := c.count(func(_ string, state State) bool { return state == NotRun })
+		fmt.Fprintf(w, "| %s | %d | %s | %d | %d |\n", c.Name, passed, c.passedByPart(), len(c.Tests)-passed-notRun, notRun)
 	}
-	rule := "|---|" + strings.Repeat("---:|", len(r.Classes))
-	row := func(first string, of func(Class) int) {
-		fmt.Fprintf(w, "| %s |", first)
-		for _, c := range r.Classes {
-			fmt.Fprintf(w, " %s |", number(of(c)))
-		}
-	}
-	head("Passed, by part of the suite")
-	fmt.Fprintf(w, "\n%s\n", rule)
-	for _, part := range r.parts() {
-		row(part, func(c Class) int {
-			return c.count(func(name string, state State) bool { return state == Passed && partOf(name) == part })
-		})
-		fmt.Fprintln(w)
-	}
-	row("**all**", func(c Class) int { return c.count(func(_ string, state State) bool { return state == Passed }) })
-	fmt.Fprint(w, "\n\n")
-	head("Cannot pass: tests whose names match")
-	fmt.Fprintf(w, " Why |\n%s---|\n", rule)
+	fmt.Fprint(w, "\n| Cannot pass: tests whose names match | How many, of which classes | Why |\n|---|---|---|\n")
 	for i := range exceptions {
 		e := &exceptions[i]
-		row("`"+strings.ReplaceAll(e.Tests, "|", "\\|")+"`", func(c Class) int {
-			return c.count(func(name string, state State) bool {
-				if state == NotRun {
-					return false
-				}
-				return exceptionFor(exceptions, c.Name, name) == e
-			})
-		})
 		why := e.Reason
 		if classes := e.unseen(r, exceptions); len(classes) > 0 {
 			why += "; not seen in a run yet: " + strings.Join(classes, ", ")
 		}
-		fmt.Fprintf(w, " %s |\n", why)
-	}
-	row("**all**", func(c Class) int {
-		return c.count(func(_ string, state State) bool { return state != Passed && state != NotRun })
-	})
-	fmt.Fprintln(w, " |")
-	if notRun := func(_ string, state State) bool { return state == NotRun }; r.any(notRun) {
-		row("**not run yet**", func(c Class) int { return c.count(notRun) })
-		fmt.Fprintln(w, " |")
+		fmt.Fprintf(w, "| `%s` | %s | %s |\n", strings.ReplaceAll(e.Tests, "|", "\\|"), r.counts(func(c Class) int {
+			return c.count(func(name string, state State) bool {
+				return state != NotRun && exceptionFor(exceptions, c.Name, name) == e
+			})
+		}), why)
 	}
 }
 
-func number(n int) string {
-	if n == 0 {
-		return ""
+// passedByPart is how many tests of each part of the suite passed.
+func (c Class) passedByPart() string {
+	parts := map[string]int{}
+	for name, state := range c.Tests {
+		if state == Passed {
+			parts[partOf(name)]++
+		}
 	}
-	return fmt.Sprint(n)
+	var texts []string
+	for _, part := range slices.Sorted(maps.Keys(parts)) {
+		texts = append(texts, fmt.Sprintf("%s %d", part, parts[part]))
+	}
+	return strings.Join(texts, ", ")
+}
+
+// counts is a count of each class in words: the highest first, with the classes that have it.
+func (r *Results) counts(of func(Class) int) string {
+	classes := map[int][]string{}
+	for _, c := range r.Classes {
+		if n := of(c); n > 0 {
+			classes[n] = append(classes[n], c.Name)
+		}
+	}
+	var texts []string
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(classes))) {
+		if len(classes[n]) == len(r.Classes) {
+			return fmt.Sprintf("%d of each", n)
+		}
+		texts = append(texts, fmt.Sprintf("%d of %s", n, strings.Join(classes[n], ", ")))
+	}
+	return strings.Join(texts, "; ")
 }
 
 func (c Class) count(what func(name string, state State) bool) int {
@@ -78,23 +74,6 @@ func (c Class) count(what func(name string, state State) bool) int {
 		}
 	}
 	return n
-}
-
-func (r *Results) any(what func(name string, state State) bool) bool {
-	return slices.ContainsFunc(r.Classes, func(c Class) bool { return c.count(what) > 0 })
-}
-
-// parts are the parts of the suite of which some test passed.
-func (r *Results) parts() []string {
-	parts := map[string]bool{}
-	for _, c := range r.Classes {
-		for name, state := range c.Tests {
-			if state == Passed {
-				parts[partOf(name)] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(parts))
 }
 
 var partPattern = regexp.MustCompile(`^\[Testpattern: [^\]]*\] (?:\[[^\]]*\] )*(\S+)`)

@@ -29,18 +29,22 @@ const (
 type Exception struct {
 	// Tests is a regular expression that the tests' names have a match for.
 	Tests string `json:"tests"`
-	// Classes are the classes for which it holds; without them it holds for all.
+	// Classes, With and Without are for which classes it holds: for those of Classes, or all if there are none, that can do all of
+	// With and nothing of Without.
 	Classes []string `json:"classes,omitempty"`
+	With    []string `json:"with,omitempty"`
+	Without []string `json:"without,omitempty"`
 	// Says is a regular expression for what the suite says of each of these tests, by which another failure is told from theirs.
 	Says string `json:"says"`
 	// Reason is a sentence, without its full stop.
 	Reason string `json:"reason"`
 
 	pattern, says *regexp.Regexp
+	holds         map[string]bool // of a class
 }
 
-// ReadExceptions reads cannot.yaml.
-func ReadExceptions(file string) ([]Exception, error) {
+// ReadExceptions reads cannot.yaml, for the classes.
+func ReadExceptions(file string, classes []Driver) ([]Exception, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("read exceptions: %w", err)
@@ -60,6 +64,17 @@ func ReadExceptions(file string) ([]Exception, error) {
 		if e.Tests == "" || e.Says == "" || e.Reason == "" {
 			return nil, fmt.Errorf("%s: exception %d lacks tests, says or reason: write all three", file, i+1)
 		}
+		e.holds = map[string]bool{}
+		for _, c := range classes {
+			lacks := func(what string) bool { return !c.can[what] }
+			if (len(e.Classes) == 0 || slices.Contains(e.Classes, c.name)) &&
+				!slices.ContainsFunc(e.With, lacks) && !slices.ContainsFunc(e.Without, func(what string) bool { return c.can[what] }) {
+				e.holds[c.name] = true
+			}
+		}
+		if len(e.holds) == 0 {
+			return nil, fmt.Errorf("%s: the exception for %q holds for no class: take it out", file, e.Tests)
+		}
 	}
 	return all, nil
 }
@@ -68,7 +83,7 @@ func ReadExceptions(file string) ([]Exception, error) {
 func exceptionFor(all []Exception, class, test string) *Exception {
 	for i := range all {
 		e := &all[i]
-		if (len(e.Classes) == 0 || slices.Contains(e.Classes, class)) && e.pattern.MatchString(test) {
+		if e.holds[class] && e.pattern.MatchString(test) {
 			return e
 		}
 	}
@@ -117,7 +132,7 @@ func unused(results Results, exceptions []Exception) []string {
 	var out []string
 	for i := range exceptions {
 		e := &exceptions[i]
-		tested := func(c Class) bool { return len(e.Classes) == 0 || slices.Contains(e.Classes, c.Name) }
+		tested := func(c Class) bool { return e.holds[c.Name] }
 		if slices.ContainsFunc(results.Classes, tested) && !slices.ContainsFunc(results.Classes, func(c Class) bool {
 			for test := range c.Tests {
 				if exceptionFor(exceptions, c.Name, test) == e {

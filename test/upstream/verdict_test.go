@@ -16,6 +16,11 @@ const exceptionsText = `
   says: ^no b$
   classes: [disks]
   reason: disks have no b
+- tests: shared
+  says: one node
+  with: [exec]
+  without: [RWX]
+  reason: nodes cannot share it
 `
 
 func exceptions(t *testing.T) []Exception {
@@ -24,7 +29,11 @@ func exceptions(t *testing.T) []Exception {
 	if err := os.WriteFile(file, []byte(exceptionsText), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	all, err := ReadExceptions(file)
+	all, err := ReadExceptions(file, []Driver{
+		{name: "disks", can: map[string]bool{"exec": true}},
+		{name: "files", can: map[string]bool{"exec": true, "RWX": true}},
+		{name: "tapes"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,6 +60,9 @@ func TestVerdict(t *testing.T) {
 		"cannot, and passed":           {"disks", "b", Passed, "", "disks: passed, but cannot.yaml says that it cannot (disks have no b): b"},
 		"cannot, for another reason":   {"disks", "b", Skipped, "no node", "disks: skipped, but not as cannot.yaml says (^no b$): b: no node"},
 		"another class cannot":         {"files", "b", Failed, "no b", "files: failed: b: no b"},
+		"cannot, by its capabilities":  {"disks", "shared", Skipped, "one node", ""},
+		"can, by its capabilities":     {"files", "shared", Skipped, "one node", "files: skipped: shared: one node"},
+		"lacks what it is about":       {"tapes", "shared", Skipped, "one node", "tapes: skipped: shared: one node"},
 		"another class's that fails":   {"disks", "b", Failed, "no b", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +94,7 @@ func TestUnseen(t *testing.T) {
 func TestUnused(t *testing.T) {
 	for class, want := range map[string][]string{
 		"files": nil, // those of disks are not known
-		"disks": {`cannot.yaml: no test matches "^b": take it out`},
+		"disks": {`cannot.yaml: no test matches "^b": take it out`, `cannot.yaml: no test matches "shared": take it out`},
 	} {
 		r := Results{Classes: []Class{{Name: class, Tests: map[string]State{"a": Passed, "snapshottable": NotDefined}}}}
 		if got := unused(r, exceptions(t)); !reflect.DeepEqual(got, want) {
@@ -171,6 +183,48 @@ func TestOutcomeOf(t *testing.T) {
 	before.Failure.Message = "no node is ready"
 	if _, err := outcomeOf("disks", append(specs, before)); err == nil || err.Error() != "SynchronizedBeforeSuite failed: no node is ready" {
 		t.Errorf("of a suite that did not begin: %v", err)
+	}
+}
+
+// TestExceptionsOfNoClass: a capability that is misspelled is found.
+func TestExceptionsOfNoClass(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cannot.yaml")
+	if err := os.WriteFile(file, []byte("[{tests: a, says: b, reason: c, with: [blocks]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := ReadExceptions(file, []Driver{{name: "disks", can: map[string]bool{"block": true}}})
+	if want := file + `: the exception for "a" holds for no class: take it out`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestReadDrivers: every class of drivers/ is an example, and what it can do are its capabilities and its file systems.
+func TestReadDrivers(t *testing.T) {
+	classes, err := ReadDrivers("drivers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	can := map[string]map[string]bool{}
+	for _, c := range classes {
+		can[c.name] = c.can
+		if _, err := os.Stat("../../examples/" + c.name + "/class/kustomization.yaml"); err != nil {
+			t.Error(err)
+		}
+	}
+	if c := can["cinder-iscsi"]; !c["block"] || !c["xfs"] || c["offlineExpansion"] || c["RWX"] {
+		t.Errorf("cinder-iscsi can do %v", c)
+	}
+	if c := can["nfs-subdir"]; !c["RWX"] || c["block"] || c["xfs"] {
+		t.Errorf("nfs-subdir can do %v", c)
+	}
+}
+
+func TestCounts(t *testing.T) {
+	r := Results{Classes: []Class{{Name: "a"}, {Name: "b"}, {Name: "c"}}}
+	for want, counts := range map[string][]int{"": {0, 0, 0}, "2 of each": {2, 2, 2}, "3 of b; 1 of a, c": {1, 3, 1}} {
+		if got := r.counts(func(c Class) int { return counts[c.Name[0]-'a'] }); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
 	}
 }
 
