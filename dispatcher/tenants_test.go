@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
@@ -29,6 +30,8 @@ type tenants struct {
 	api http.RoundTripper
 	// log takes what dispatchers log, nil for nobody.
 	log logr.LogSink
+	// trace takes the spans of dispatchers, nil for nobody.
+	trace func([]tracing.Span)
 }
 
 func (p tenants) create(resource string, o apiserver.Object) {
@@ -152,6 +155,7 @@ func (p tenants) run(pod *corev1.Pod) {
 		}
 		pod.Spec.NodeName = "node1"
 		pod.Status.Phase = phase
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 			ExitCode: code, Reason: "Completed", Message: "", StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}}
 	})

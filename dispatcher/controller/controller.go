@@ -20,6 +20,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/queue"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -45,6 +46,8 @@ type Options struct {
 	Policies func() admission.Verdict
 	// Resync makes the library look at a claim again.
 	Resync func(claim *corev1.PersistentVolumeClaim)
+	// Trace takes spans, and returns at once. Nil is for no traces.
+	Trace func([]tracing.Span)
 }
 
 // Controller reconciles claims. Make it with New, call Listen before the caches fill, and Run once they have.

@@ -18,6 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -138,7 +139,9 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
 			err = c.writer.Reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
-			err = c.cleanUpPod(ctx, s.UID, a)
+			if err = c.cleanUpPod(ctx, s.UID, a); err == nil && c.Trace != nil && !podspec.Handled(a.Pod) {
+				c.Trace(tracing.Of(s, a.Pod))
+			}
 		case reconcile.SetWaits:
 			err = c.writer.SetWaits(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:

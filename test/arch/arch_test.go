@@ -38,6 +38,7 @@ var arrows = []arrow{
 	{"dispatcher/events", []string{"podspec", "contract"}},
 	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "contract"}},
 	{"dispatcher/reconcile", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
+	{"dispatcher/tracing", []string{"dispatcher/snapshot", "podspec", "contract"}},
 	{"dispatcher/queue", nil},
 	{"dispatcher/clock", nil},
 	{"dispatcher/library", nil},
@@ -45,9 +46,9 @@ var arrows = []arrow{
 	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "contract"}},
 	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "contract"}},
 	{"dispatcher/admission", []string{"podspec", "configmaps", "contract", "deploy/..."}},
-	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/writer",
+	{"dispatcher/controller", []string{"dispatcher/reconcile", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/tracing", "dispatcher/queue", "dispatcher/writer",
 		"dispatcher/cache", "dispatcher/admission", "audit", "podspec", "configmaps", "contract"}},
-	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
+	{"dispatcher", []string{"dispatcher/controller", "dispatcher/recorder", "dispatcher/tracing", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "contract", "version"}},
 	{"inspect", []string{"allowlist", "dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "contract"}},
 	{"cmd/kubectl-flex", []string{"inspect", "allowlist", "class", "audit", "conformance", "conformance/cluster", "dispatcher/admission", "podspec", "configmaps", "contract", "version"}},
@@ -165,7 +166,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/reconcile", "inspect"}
+var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/reconcile", "dispatcher/tracing", "inspect"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {
