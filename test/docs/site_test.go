@@ -104,3 +104,20 @@ func TestPackagesOfSite(t *testing.T) {
 		}
 	}
 }
+
+// TestInstallOn: each platform is in the table that says who tried it, and one that nobody tried says so where its commands are.
+func TestInstallOn(t *testing.T) {
+	const name = "docs/install-on.md"
+	var listed, sections []string
+	for _, row := range table(t, read(t, name)) {
+		platform := regexp.MustCompile(`^\[(.+)\]\(#`).FindStringSubmatch(row[0])[1]
+		listed = append(listed, platform)
+		if not := strings.HasPrefix(strings.TrimSpace(section(t, name, "## "+platform)), "Not tried"); not != strings.HasPrefix(row[1], "nobody") {
+			t.Errorf("%s says of %s that %s tried it, and its section says otherwise", name, platform, row[1])
+		}
+	}
+	for _, match := range regexp.MustCompile(`(?m)^## (.+)$`).FindAllStringSubmatch(read(t, name), -1) {
+		sections = append(sections, match[1])
+	}
+	same(t, name, listed, sections)
+}
