@@ -29,6 +29,10 @@ release: bin/mkimage bin/pushchart $(if $(KEY),bin/cosign) $(PROGRAMS:%=bin/lice
 	tools/release.sh build '$(VERSION)' '$(REGISTRY)'
 	tools/release.sh push '$(VERSION)' '$(REGISTRY)'
 
+site: ## the documentation as a website, into bin/site
+	@command -v npm > /dev/null || test/cluster/packages.sh nodejs npm
+	tools/site/build.sh
+
 lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the database can be reached, known vulnerabilities
 	@out=$$(gofmt -l $$($(FILES) '*.go')); [ -z "$$out" ] || { echo "gofmt -w $$out" >&2; exit 1; }
 	go vet ./...
