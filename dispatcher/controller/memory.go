@@ -46,6 +46,8 @@ type claimMemory struct {
 	repairedAt time.Time
 	// rescheduled is the pod after whose failure the scheduler was asked for another node.
 	rescheduled types.UID
+	// traced is the pod whose spans were sent last, which the cache may still show as it was before.
+	traced types.UID
 	// expected is a pod that was created and that the cache has not shown yet.
 	expected podID
 }

@@ -139,8 +139,8 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
 			err = c.writer.Reschedule(ctx, s.Claim)
 		case reconcile.CleanUpPod:
-			if err = c.cleanUpPod(ctx, s.UID, a); err == nil && c.Trace != nil && !podspec.Handled(a.Pod) {
-				c.Trace(tracing.Of(s, a.Pod))
+			if err = c.cleanUpPod(ctx, s.UID, a); err == nil {
+				c.trace(s, a.Pod)
 			}
 		case reconcile.SetWaits:
 			err = c.writer.SetWaits(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
@@ -152,6 +152,15 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		}
 	}
 	return created, nil
+}
+
+// trace sends the spans of a pod whose outcome has been acted on, once for all looks that follow.
+func (c *Controller) trace(s *snapshot.Snapshot, pod *corev1.Pod) {
+	if c.Trace == nil || podspec.Handled(pod) || c.memory.claim(s.UID).traced == pod.UID {
+		return
+	}
+	c.memory.change(s.UID, func(m *claimMemory) { m.traced = pod.UID })
+	c.Trace(tracing.Of(s, pod))
 }
 
 func subject(s *snapshot.Snapshot) recorder.Subject {

@@ -22,12 +22,18 @@ import (
 const (
 	// Provision is the root: from the claim's creation until it is bound.
 	Provision = "provision"
-	// Wait is until its first pod is created, and Bind from the volume's creation until it is bound.
-	Wait, Bind = "wait", "bind"
-	// Attempt is a pod, from its creation to its end. It consists of the others: until it has a node, until its container runs, and
-	// until that has ended.
-	Attempt              = "attempt"
-	Schedule, Start, Run = "schedule", "start", "run"
+	// Wait is until the claim's first pod is created.
+	Wait = "wait"
+	// Bind is from the volume's creation until it is bound.
+	Bind = "bind"
+	// Attempt is a pod, from its creation to its end. It consists of the three others.
+	Attempt = "attempt"
+	// Schedule is until the pod has a node.
+	Schedule = "schedule"
+	// Start is until its container runs.
+	Start = "start"
+	// Run is until the container has ended.
+	Run = "run"
 )
 
 // attemptKey has the number of the attempt. There is no convention for it.
@@ -49,8 +55,8 @@ type Span struct {
 	Attributes []attribute.KeyValue
 }
 
-// Of are the spans that are complete once the outcome of the pod has been acted on: those of its attempt and, where it is the newest
-// pod of a claim that is bound, those of the claim. Operations other than provision have none.
+// Of are the spans that are complete once the outcome of the pod has been acted on: those of its attempt, the wait before the first one
+// and, where it is the newest pod of a claim that is bound, those of the claim. Operations other than provision have none.
 func Of(s *snapshot.Snapshot, pod *corev1.Pod) []Span {
 	all := s.All()
 	i := slices.IndexFunc(all, func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID })
@@ -58,22 +64,19 @@ func Of(s *snapshot.Snapshot, pod *corev1.Pod) []Span {
 		return nil
 	}
 	spans := ofAttempt(s, all[i])
+	if all[i].Number == 0 && s.Claim != nil { // later the pod may be gone
+		spans = append(spans, rootOf(s).child(s.UID, Wait, s.Claim.CreationTimestamp.Time, pod.CreationTimestamp.Time))
+	}
 	if s.Newest(all[i]) && s.Claim != nil && s.Volume != nil && s.Claim.Spec.VolumeName == s.Volume.Name {
-		spans = append(spans, ofClaim(s, all)...)
+		spans = append(spans, ofClaim(s)...)
 	}
 	return spans
 }
 
-func ofClaim(s *snapshot.Snapshot, all []snapshot.Attempt) []Span {
-	created, volume, bound := s.Claim.CreationTimestamp.Time, s.Volume.CreationTimestamp.Time, boundAt(s)
-	first := bound
-	for _, a := range all {
-		if at := a.Pod.CreationTimestamp.Time; a.Op == contract.Provision && at.Before(first) {
-			first = at
-		}
-	}
+func ofClaim(s *snapshot.Snapshot) []Span {
+	bound := boundAt(s)
 	root := rootOf(s)
-	root.Start, root.End = created, bound
+	root.Start, root.End = s.Claim.CreationTimestamp.Time, bound
 	root.Attributes = []attribute.KeyValue{
 		semconv.K8SNamespaceName(s.Claim.Namespace),
 		semconv.K8SPersistentvolumeclaimName(s.Claim.Name),
@@ -81,7 +84,7 @@ func ofClaim(s *snapshot.Snapshot, all []snapshot.Attempt) []Span {
 		semconv.K8SStorageclassName(s.ClassName),
 		semconv.K8SPersistentvolumeName(s.Volume.Name),
 	}
-	return []Span{root, root.child(s.UID, Wait, created, first), root.child(s.UID, Bind, volume, bound)}
+	return []Span{root, root.child(s.UID, Bind, s.Volume.CreationTimestamp.Time, bound)}
 }
 
 // boundAt is when the volume was bound. Until the cache shows that of the volume, the claim says that it happened just now.

@@ -73,8 +73,6 @@ const ofClaim0 = "k8s.namespace.name=team-a k8s.persistentvolumeclaim.name=data 
 
 func TestOf(t *testing.T) {
 	done, failed := pod("prov-0 done", 1, 2, 4, 9), pod("prov-0 failed", 1, 2, 4, 9)
-	settled := pod("prov-0 failed", 1, 2, 4, 9)
-	settled.Annotations["flex-provisioner.io/settled"] = "true"
 	second := pod("prov-1 done", 20, 20, 21, 25)
 	hostile := pod("prov-0 failed", 1, 2, 4, 9)
 	hostile.Status.ContainerStatuses[0].State.Terminated.Message = "no\n\x1b[2J" + strings.Repeat("x", 5000)
@@ -90,35 +88,36 @@ func TestOf(t *testing.T) {
 			attempt/schedule 1-2
 			attempt/start 2-4
 			attempt/run 4-9
-			/provision 0-8 ` + ofClaim0 + `
 			provision/wait 0-1
+			/provision 0-8 ` + ofClaim0 + `
 			provision/bind 7-8`},
 		"the cache does not show yet that the volume is bound": {claim("bound"), volume("available", 7, 7), []*corev1.Pod{done}, done, `
 			provision/attempt 1-9 ` + ofPod0 + ` k8s.node.name=node1 process.exit.code=0
 			attempt/schedule 1-2
 			attempt/start 2-4
 			attempt/run 4-9
-			/provision 0-60 ` + ofClaim0 + `
 			provision/wait 0-1
+			/provision 0-60 ` + ofClaim0 + `
 			provision/bind 7-60`},
 		"failed, and the claim waits": {claim(""), nil, []*corev1.Pod{failed}, failed, `
 			provision/attempt 1-9 failed "the container exited with code 1 and left no message" ` + ofPod0 + ` k8s.node.name=node1 process.exit.code=1 error.type=ProvisionerFailed
 			attempt/schedule 1-2
 			attempt/start 2-4
-			attempt/run 4-9`},
-		"bound by its second pod, which tells of the claim": {claim("bound"), volume("bound", 24, 25), []*corev1.Pod{settled, second}, second, `
+			attempt/run 4-9
+			provision/wait 0-1`},
+		"bound by its second pod, which tells of the claim when the first is gone": {claim("bound"), volume("bound", 24, 25), []*corev1.Pod{second}, second, `
 			provision/attempt 20-25 k8s.namespace.name=ns k8s.pod.name=prov-` + dispatchertest.UID + `-1 k8s.pod.uid=prov-1 flex_provisioner.attempt=1 k8s.node.name=node1 process.exit.code=0
 			attempt/schedule 20-20
 			attempt/start 20-21
 			attempt/run 21-25
 			/provision 0-25 ` + ofClaim0 + `
-			provision/wait 0-1
 			provision/bind 24-25`},
-		"the first of two tells nothing of the claim": {claim("bound"), volume("bound", 24, 25), []*corev1.Pod{failed, second}, failed, `
+		"the first of two tells of the wait for it alone": {claim("bound"), volume("bound", 24, 25), []*corev1.Pod{failed, second}, failed, `
 			provision/attempt 1-9 failed "the container exited with code 1 and left no message" ` + ofPod0 + ` k8s.node.name=node1 process.exit.code=1 error.type=ProvisionerFailed
 			attempt/schedule 1-2
 			attempt/start 2-4
-			attempt/run 4-9`},
+			attempt/run 4-9
+			provision/wait 0-1`},
 		"ended before its container ran": {nil, nil, []*corev1.Pod{pod("prov-0 evicted", 1, 2, -1, 9)}, pod("prov-0 evicted", 1, 2, -1, 9), `
 			provision/attempt 1-9 failed "the node ended the pod: Evicted:" ` + ofPod0 + ` k8s.node.name=node1 process.exit.code=137 error.type=ProvisionerEvicted
 			attempt/schedule 1-2
