@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,11 +71,11 @@ type run struct {
 	ends   map[types.UID]end       // of pods that were started
 	due    map[types.UID]time.Time // when their end is
 	made   map[string]int          // claims of each class
-	done   map[string]bool         // what administrators did
+	acts   int                     // of administrators, that were done
 }
 
 // runWithFaults runs the dispatcher at an API server, with Prometheus, for -for. When it returns, Prometheus still runs.
-func runWithFaults(t *testing.T) prometheus {
+func runWithFaults(t *testing.T) (prometheus, time.Time) {
 	t.Helper()
 	dispatcher := apiserver.User{Name: "system:serviceaccount:" + contract.SystemNamespace + ":dispatcher",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + contract.SystemNamespace}}
@@ -84,7 +85,7 @@ func runWithFaults(t *testing.T) prometheus {
 	}
 	t.Cleanup(server.Stop)
 	r := &run{t: t, server: server, admin: server.Client(apiserver.Admin.Token()), ends: map[types.UID]end{}, due: map[types.UID]time.Time{},
-		made: map[string]int{}, done: map[string]bool{}}
+		made: map[string]int{}}
 	if _, err := server.StartControllers("persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,8 +95,7 @@ func runWithFaults(t *testing.T) prometheus {
 	for _, c := range classes {
 		r.makeClass(c)
 	}
-	address, p := r.startDispatcher(dispatcher), prometheus("")
-	p = startPrometheus(t, address)
+	p := startPrometheus(t, r.startDispatcher(dispatcher))
 	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for r.began = time.Now(); r.part() < 1; <-tick.C {
@@ -103,7 +103,7 @@ func runWithFaults(t *testing.T) prometheus {
 		r.playAdministrators()
 		r.playPods()
 	}
-	return p
+	return p, r.began
 }
 
 // part is how much of the run is over.
@@ -159,67 +159,99 @@ func (r *run) patchMap(namespace, name string, data map[string]string) {
 	r.ok(err)
 }
 
-// playUsers makes the claims of each class, and deletes the oldest of silver.
+// playUsers makes the claims of each class, and deletes those of silver that are bound, the oldest first.
 func (r *run) playUsers() {
 	r.t.Helper()
 	claims := r.admin.CoreV1().PersistentVolumeClaims("default")
 	for _, c := range classes {
 		for ; float64(r.made[c.name]) < r.part()*float64(c.claims); r.made[c.name]++ {
-			n := r.made[c.name]
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", c.name, n)}, Spec: corev1.PersistentVolumeClaimSpec{
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", c.name, r.made[c.name])}, Spec: corev1.PersistentVolumeClaimSpec{
 				StorageClassName: &c.name, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
-			if c.name == "silver" && n%10 == 9 {
+			if c.name == "silver" && r.made[c.name]%10 == 9 {
 				claim.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "fast"}} // which its user has to take off
 			}
 			_, err := claims.Create(r.t.Context(), claim, metav1.CreateOptions{})
 			r.ok(err)
-			if c.name == "silver" && n >= 8 {
-				r.ok(claims.Delete(r.t.Context(), fmt.Sprintf("silver-%d", n-8), metav1.DeleteOptions{}))
-			}
 		}
 	}
+	if bound := r.bound("silver"); len(bound) > 6 {
+		r.ok(claims.Delete(r.t.Context(), bound[0].Spec.ClaimRef.Name, metav1.DeleteOptions{}))
+	}
+}
+
+// bound are the volumes of a class whose claims are not being deleted, the oldest first.
+func (r *run) bound(class string) []corev1.PersistentVolume {
+	r.t.Helper()
+	claims, err := r.admin.CoreV1().PersistentVolumeClaims("default").List(r.t.Context(), metav1.ListOptions{})
+	r.ok(err)
+	lives := map[string]bool{}
+	for _, claim := range claims.Items {
+		lives[claim.Spec.VolumeName] = claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil
+	}
+	volumes, err := r.admin.CoreV1().PersistentVolumes().List(r.t.Context(), metav1.ListOptions{})
+	r.ok(err)
+	bound := slices.DeleteFunc(volumes.Items, func(v corev1.PersistentVolume) bool { return v.Spec.StorageClassName != class || !lives[v.Name] })
+	slices.SortStableFunc(bound, func(a, b corev1.PersistentVolume) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return bound
 }
 
 // playAdministrators does what administrators do, by mistake or in need.
 func (r *run) playAdministrators() {
 	r.t.Helper()
 	ctx := r.t.Context()
-	once := func(part float64, what string, do func()) {
-		if r.part() >= part && !r.done[what] {
-			r.done[what] = true
-			do()
+	bindings, maps := r.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings(), r.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+	for _, act := range []struct {
+		part float64
+		do   func() bool
+	}{
+		{0.4, func() bool { // a slip in a ConfigMap
+			r.patchMap(contract.ProvisionersNamespace, "silver", map[string]string{"timeout": "soon"})
+			return true
+		}},
+		{0.5, func() bool {
+			r.ok(bindings.Delete(ctx, "flex-pv-by-provisioner-pod", metav1.DeleteOptions{}))
+			return true
+		}},
+		{0.6, func() bool {
+			_, err := r.server.Kubectl(ctx, "apply", "-k", "deploy/policies")
+			r.ok(err)
+			return true
+		}},
+		{0.65, r.editVolume},
+		{0.65, r.editVolume},
+		{0.85, func() bool {
+			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes}, Data: map[string]string{"reason": "a backup is restored"}}, metav1.CreateOptions{})
+			r.ok(err)
+			return true
+		}},
+	}[r.acts:] {
+		if r.part() < act.part || !act.do() {
+			return
 		}
+		r.acts++
 	}
-	once(0.4, "somebody edits volumes", func() {
-		volumes, err := r.admin.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
-		r.ok(err)
-		for _, v := range volumes.Items {
-			if v.Spec.StorageClassName == "silver" && v.Status.Phase == corev1.VolumeBound {
-				v.Annotations[contract.AnnIdentity] = strings.ReplaceAll(v.Annotations[contract.AnnIdentity], "10.99.0.1", "10.99.0.2")
-				_, err := r.admin.CoreV1().PersistentVolumes().Update(ctx, &v, metav1.UpdateOptions{})
-				if !apierrors.IsConflict(err) {
-					r.ok(err)
-				}
-			}
+}
+
+// editVolume changes a volume's record, and deletes its claim. While the pods that made a volume are there, the dispatcher mends it.
+func (r *run) editVolume() bool {
+	r.t.Helper()
+	pods, err := r.admin.CoreV1().Pods(contract.ProvisionersNamespace).List(r.t.Context(), metav1.ListOptions{})
+	r.ok(err)
+	for _, v := range r.bound("nfs") {
+		made := func(pod corev1.Pod) bool {
+			return pod.Labels[contract.LabelClaimUID] == v.Annotations[contract.AnnClaimUID]
 		}
-	})
-	once(0.5, "somebody breaks a ConfigMap", func() {
-		r.patchMap(contract.ProvisionersNamespace, "silver", map[string]string{"timeout": "soon"})
-	})
-	bindings := r.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	once(0.6, "a policy is missing", func() {
-		r.ok(bindings.Delete(ctx, "flex-pv-by-provisioner-pod", metav1.DeleteOptions{}))
-	})
-	once(0.7, "the policy is back", func() {
-		_, err := r.server.Kubectl(ctx, "apply", "-k", "deploy/policies")
+		if slices.ContainsFunc(pods.Items, made) {
+			continue
+		}
+		v.Annotations[contract.AnnIdentity] = strings.ReplaceAll(v.Annotations[contract.AnnIdentity], "10.99.0.1", "10.99.0.2")
+		_, err := r.admin.CoreV1().PersistentVolumes().Update(r.t.Context(), &v, metav1.UpdateOptions{})
 		r.ok(err)
-	})
-	once(0.8, "deletions are stopped", func() {
-		_, err := r.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Create(ctx, &corev1.ConfigMap{
-			ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes}, Data: map[string]string{"reason": "a backup is restored"}}, metav1.CreateOptions{})
-		r.ok(err)
-	})
+		r.ok(r.admin.CoreV1().PersistentVolumeClaims(v.Spec.ClaimRef.Namespace).Delete(r.t.Context(), v.Spec.ClaimRef.Name, metav1.DeleteOptions{}))
+		return true
+	}
+	return false
 }
 
 // playPods does to pods what their nodes would.
@@ -243,7 +275,8 @@ func (r *run) playPods() {
 func (r *run) startPod(pod *corev1.Pod) {
 	r.t.Helper()
 	pods := r.admin.CoreV1().Pods(pod.Namespace)
-	r.ok(pods.Bind(r.t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}, metav1.CreateOptions{}))
+	err := pods.Bind(r.t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}, metav1.CreateOptions{})
+	r.ok(err)
 	for _, c := range classes {
 		if c.name != pod.Annotations[contract.AnnClass] {
 			continue
