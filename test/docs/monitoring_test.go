@@ -41,8 +41,8 @@ func TestMonitoredMetrics(t *testing.T) {
 	same(t, "docs/metrics.md", known, asked)
 }
 
-// TestDashboardLabels: queries of the dashboard select and group by labels that docs/metrics.md says the metric has, and panels have
-// their own place.
+// TestDashboardLabels: queries of the dashboard select and group by labels that docs/metrics.md says the metric has. Panels have their
+// own place, and runbooks name those that there are.
 func TestDashboardLabels(t *testing.T) {
 	labels := map[string][]string{}
 	for _, row := range table(t, read(t, "docs/metrics.md")) {
@@ -95,6 +95,11 @@ func TestDashboardLabels(t *testing.T) {
 			if len(used) == 0 || !slices.Contains(used, "namespace") {
 				t.Errorf("panel %s does not select its installation: %s", p.Title, target.Expr)
 			}
+		}
+	}
+	for _, match := range regexp.MustCompile(`panel "([^"]+)"`).FindAllStringSubmatch(read(t, "docs/runbooks.md"), -1) {
+		if !titles[match[1]] {
+			t.Errorf("docs/runbooks.md names the panel %q, which does not exist", match[1])
 		}
 	}
 }

@@ -3,9 +3,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"maps"
 	"os"
+	"slices"
 
 	"github.com/go-analyze/charts"
 )
@@ -15,7 +22,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: dashboard ANSWERS.json PICTURE.png")
 		os.Exit(2)
 	}
-	if err := draw(os.Args[1], os.Args[2]); err != nil {
+	if err := drawAll(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, "dashboard:", err)
 		os.Exit(1)
 	}
@@ -48,7 +55,8 @@ type fields struct {
 		Steps []step `json:"steps"`
 	} `json:"thresholds"`
 	Custom struct {
-		Stacking struct {
+		DrawStyle string `json:"drawStyle"`
+		Stacking  struct {
 			Mode string `json:"mode"`
 		} `json:"stacking"`
 	} `json:"custom"`
@@ -71,7 +79,7 @@ const (
 	columns                  = 24
 )
 
-func draw(answers, picture string) error {
+func drawAll(answers, picture string) error {
 	text, err := os.ReadFile(answers)
 	if err != nil {
 		return err
@@ -84,7 +92,6 @@ func draw(answers, picture string) error {
 	for _, p := range d.Panels {
 		rows = max(rows, p.GridPos.Y+p.GridPos.H)
 	}
-	theme := charts.GetTheme(charts.ThemeLight)
 	canvas := charts.NewPainter(charts.PainterOptions{OutputFormat: charts.ChartOutputPNG, Width: 2*margin + columns*column, Height: 2*margin + rows*row, Theme: theme})
 	canvas.FilledRect(0, 0, canvas.Width(), canvas.Height(), background, background, 0)
 	for _, p := range d.Panels {
@@ -94,9 +101,32 @@ func draw(answers, picture string) error {
 			return fmt.Errorf("panel %s: %w", p.Title, err)
 		}
 	}
-	png, err := canvas.Bytes()
+	raw, err := canvas.Bytes()
 	if err != nil {
-		return fmt.Errorf("encode the picture: %w", err)
+		return fmt.Errorf("draw: %w", err)
 	}
-	return os.WriteFile(picture, png, 0o644)
+	return compress(raw, picture)
+}
+
+// compress writes the picture with its 256 commonest colors, since it lies in the repository.
+func compress(raw []byte, name string) error {
+	picture, err := png.Decode(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("compress: %w", err)
+	}
+	count := map[color.Color]int{}
+	size := picture.Bounds()
+	for y := range size.Dy() {
+		for x := range size.Dx() {
+			count[picture.At(x, y)]++
+		}
+	}
+	palette := color.Palette(slices.SortedFunc(maps.Keys(count), func(a, b color.Color) int { return count[b] - count[a] }))
+	small := image.NewPaletted(size, palette[:min(256, len(palette))])
+	draw.Draw(small, size, picture, size.Min, draw.Src)
+	var file bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&file, small); err != nil {
+		return fmt.Errorf("compress: %w", err)
+	}
+	return os.WriteFile(name, file.Bytes(), 0o644)
 }

@@ -8,6 +8,7 @@ import (
 )
 
 var (
+	theme      = charts.GetTheme(charts.ThemeLight)
 	background = charts.ColorFromHex("#f4f5f5")
 	dark       = charts.ColorFromHex("#24292e")
 	gray       = charts.ColorFromHex("#6e7781")
@@ -22,14 +23,14 @@ const (
 
 func (d *dashboard) panel(p *charts.Painter, of panel) error {
 	p.FilledRect(0, 0, p.Width(), p.Height(), charts.ColorWhite, charts.ColorFromHex("#d8dee4"), 1)
-	p.Text(of.Title, 10, 19, 0, charts.FontStyle{FontSize: 11, FontColor: dark})
-	title := p.MeasureText(of.Title, 0, charts.FontStyle{FontSize: 11})
+	style := charts.FontStyle{FontSize: 11, FontColor: dark}
+	p.Text(of.Title, 10, 19, 0, style)
 	if of.Type == "stat" {
 		p.Text(of.Description, 10, p.Height()-10, 0, charts.FontStyle{FontSize: 8, FontColor: gray})
 		of.stat(p)
 		return nil
 	}
-	p.Text(of.Description, 22+title.Width(), 19, 0, charts.FontStyle{FontSize: 8, FontColor: gray})
+	p.Text(of.Description, 22+p.MeasureText(of.Title, 0, style).Width(), 19, 0, charts.FontStyle{FontSize: 8, FontColor: gray})
 	if len(of.Series) == 0 {
 		p.Text("No data", p.Width()/2-25, p.Height()/2, 0, charts.FontStyle{FontSize: 11, FontColor: gray})
 		return nil
@@ -76,19 +77,24 @@ func (d *dashboard) lines(p *charts.Painter, of panel) error {
 			high = max(high, point[1])
 		}
 	}
-	rows := legend(p.Child(), of.Series)
-	options := charts.NewLineChartOptionWithData(values)
-	options.Theme = charts.GetTheme(charts.ThemeLight)
-	options.Padding = charts.NewBox(0, 0, 0, 0)
-	options.Legend.Show, options.StackSeries = charts.Ptr(false), charts.Ptr(stacked)
-	options.LineStrokeWidth, options.Symbol = 1.5, charts.Symbol{Shape: charts.SymbolNone}
-	options.XAxis = charts.XAxisOption{Labels: labels, LabelCount: 10, BoundaryGap: charts.Ptr(false), LabelFontStyle: charts.FontStyle{FontSize: 8, FontColor: gray}}
-	options.YAxis = []charts.YAxisOption{{Min: charts.Ptr(0.0), LabelFontStyle: charts.FontStyle{FontSize: 8, FontColor: gray},
-		ValueFormatter: func(v float64) string { return format(of.FieldConfig.Defaults.Unit, v) }}}
-	if high == 0 {
-		options.YAxis[0].Max = charts.Ptr(1.0)
+	small := charts.FontStyle{FontSize: 8, FontColor: gray}
+	below := p.Child(charts.PainterPaddingOption(charts.NewBox(10, heading+6, 16, legend(p, of.Series)*line+8)))
+	x := charts.XAxisOption{Labels: labels, LabelCount: of.GridPos.W, BoundaryGap: charts.Ptr(false), LabelFontStyle: small}
+	y := charts.YAxisOption{Min: charts.Ptr(0.0), LabelFontStyle: small, ValueFormatter: func(v float64) string { return format(of.FieldConfig.Defaults.Unit, v) }}
+	if high <= 1 && of.FieldConfig.Defaults.Unit == "short" && !stacked {
+		y.Max, y.LabelCount = charts.Ptr(1.0), 2
 	}
-	return p.Child(charts.PainterPaddingOption(charts.NewBox(10, heading+6, 16, rows*line+8))).LineChart(options)
+	if of.FieldConfig.Defaults.Custom.DrawStyle == "bars" {
+		bars := charts.NewBarChartOptionWithData(values)
+		bars.Theme, bars.Padding, bars.Legend.Show = theme, charts.NewBox(0, 0, 0, 0), charts.Ptr(false)
+		bars.StackSeries, bars.CategoryAxis, bars.ValueAxis = charts.Ptr(stacked), x, []charts.YAxisOption{y}
+		return below.BarChart(bars)
+	}
+	lines := charts.NewLineChartOptionWithData(values)
+	lines.Theme, lines.Padding, lines.Legend.Show = theme, charts.NewBox(0, 0, 0, 0), charts.Ptr(false)
+	lines.StackSeries, lines.XAxis, lines.YAxis = charts.Ptr(stacked), x, []charts.YAxisOption{y}
+	lines.LineStrokeWidth, lines.Symbol = 1.5, charts.Symbol{Shape: charts.SymbolNone}
+	return below.LineChart(lines)
 }
 
 // legend writes as many lines as it needs, from the panel's lower edge, and returns their number.
@@ -106,7 +112,7 @@ func legend(p *charts.Painter, all []series) int {
 	}
 	for i, s := range all {
 		y := p.Height() - 8 - (rows-at[i].row)*line
-		color := charts.GetTheme(charts.ThemeLight).GetSeriesColor(i)
+		color := theme.GetSeriesColor(i)
 		p.FilledRect(at[i].x, y-5, at[i].x+12, y-2, color, color, 0)
 		p.Text(s.Legend, at[i].x+16, y, 0, style)
 	}
