@@ -77,10 +77,21 @@ func (d *dashboard) lines(p *charts.Painter, of panel) error {
 			high = max(high, point[1])
 		}
 	}
+	scale := 1.0 // so that marks of the axis are round numbers of seconds, minutes or hours
+	for of.FieldConfig.Defaults.Unit == "s" && high/scale > 120 && scale < 3600 {
+		scale *= 60
+	}
+	for i := range values {
+		for j, v := range values[i] {
+			if v != charts.GetNullValue() {
+				values[i][j] = v / scale
+			}
+		}
+	}
 	small := charts.FontStyle{FontSize: 8, FontColor: gray}
 	below := p.Child(charts.PainterPaddingOption(charts.NewBox(10, heading+6, 16, legend(p, of.Series)*line+8)))
 	x := charts.XAxisOption{Labels: labels, LabelCount: of.GridPos.W, BoundaryGap: charts.Ptr(false), LabelFontStyle: small}
-	y := charts.YAxisOption{Min: charts.Ptr(0.0), LabelFontStyle: small, ValueFormatter: func(v float64) string { return format(of.FieldConfig.Defaults.Unit, v) }}
+	y := charts.YAxisOption{Min: charts.Ptr(0.0), LabelFontStyle: small, ValueFormatter: func(v float64) string { return format(of.FieldConfig.Defaults.Unit, v*scale) }}
 	if high <= 1 && of.FieldConfig.Defaults.Unit == "short" && !stacked {
 		y.Max, y.LabelCount = charts.Ptr(1.0), 2
 	}
