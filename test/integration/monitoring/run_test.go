@@ -278,6 +278,9 @@ func (r *run) startPod(pod *corev1.Pod) {
 	r.t.Helper()
 	pods := r.admin.CoreV1().Pods(pod.Namespace)
 	err := pods.Bind(r.t.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}, metav1.CreateOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return // the dispatcher took it back
+	}
 	r.ok(err)
 	for _, c := range classes {
 		if c.name != pod.Annotations[contract.AnnClass] {
