@@ -23,7 +23,7 @@ var (
 	answers = flag.String("answers", "", "`file` for the dashboard with the series that Prometheus answered, for tools/dashboard")
 )
 
-// scrapes is Prometheus' interval. The run is short, so that it stands for the scraped of the ServiceMonitor.
+// scrapes is Prometheus' interval. The run is short, so that it stands for scraped, which is the ServiceMonitor's.
 const scrapes, scraped = time.Second, 30 * time.Second
 
 // dashboard is a dashboard of Grafana, as far as it is read here and by tools/dashboard.
