@@ -60,8 +60,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	if _, ok := snapshot.Unfinished(all.provisions); ok {
 		return
 	}
-	missed := func(a snapshot.Attempt) bool { return a.Outcome.MayHaveMade() && !newest.Undoes(a) }
-	if slices.ContainsFunc(all.provisions, missed) {
+	if newest.Misses(all.provisions) {
 		p.cleanUp(s, all.deletes...) // the attempt ran beside the undo, which may have come too early
 		return
 	}

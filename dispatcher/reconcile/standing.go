@@ -92,7 +92,7 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 		return Undo, deletes[0].Pod.CreationTimestamp.Time
 	case s.Pending():
 		return string(contract.Provision), wantedSince(s, provisions)
-	case v == nil && len(provisions) > 0:
+	case v == nil && len(provisions) > 0 && !undone(deletes, provisions):
 		return Undo, s.Ended(provisions[len(provisions)-1])
 	case claim != nil && claim.DeletionTimestamp != nil:
 		return string(contract.Delete), claim.DeletionTimestamp.Time
@@ -102,6 +102,12 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 		return string(contract.Expand), expandsSince(s)
 	}
 	return "", since
+}
+
+// undone says that the storage of all attempts is gone: their pods are records that are about to be removed.
+func undone(deletes, provisions []snapshot.Attempt) bool {
+	newest, ok := snapshot.Last(deletes)
+	return ok && newest.Outcome.Phase == podspec.Succeeded && !newest.Misses(provisions)
 }
 
 func succeeded(list []snapshot.Attempt) bool {

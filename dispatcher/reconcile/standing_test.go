@@ -46,6 +46,8 @@ func TestStanding(t *testing.T) {
 		{name: "another provisioner's volume has the name", claim: "none", volume: "fits foreign", want: "nothing"},
 		{name: "bound to another volume", claim: "elsewhere", want: "nothing"},
 		{name: "gone, its record not yet", claim: "none", pods: []string{"del-0 done"}, want: "nothing; came about: delete"},
+		{name: "gone, none of its records yet", claim: "none", pods: []string{"prov-0 done", "del-0 done"}, want: "nothing; came about: delete"},
+		{name: "undone too early", claim: "none", pods: []string{"prov-0 failed", "del-0 done early"}, want: "undo Waiting 1m50s; came about: delete"},
 		{name: "undoing", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "undo Failed 1m0s; came about: delete"},
 	} {
 		s := c.snapshot()

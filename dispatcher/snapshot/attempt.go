@@ -121,6 +121,11 @@ func (a Attempt) Undoes(other Attempt) bool {
 	return slices.Contains(strings.Split(a.Pod.Annotations[contract.AnnUndoes], ","), string(other.Pod.UID))
 }
 
+// Misses says that the attempt, a delete, may have come too early for what one of the others made.
+func (a Attempt) Misses(others []Attempt) bool {
+	return slices.ContainsFunc(others, func(other Attempt) bool { return other.Outcome.MayHaveMade() && !a.Undoes(other) })
+}
+
 // SizeUnclear says that an expansion may have enlarged the storage without saying so, or follows one that may have and did not
 // find out: a pod that refuses, or never starts, says nothing about the attempt before it.
 func (a Attempt) SizeUnclear() bool {

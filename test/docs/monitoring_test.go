@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -38,4 +39,67 @@ func TestMonitoredMetrics(t *testing.T) {
 		}
 	}
 	same(t, "docs/metrics.md", known, asked)
+}
+
+// TestDashboardLabels: queries of the dashboard select and group by labels that docs/metrics.md says the metric has. Panels have their
+// own place, and runbooks name those that there are.
+func TestDashboardLabels(t *testing.T) {
+	labels := map[string][]string{}
+	for _, row := range table(t, read(t, "docs/metrics.md")) {
+		labels[spans(row[0])[0]] = strings.Split(row[2], ", ")
+	}
+	var dashboard struct {
+		Panels []struct {
+			ID      int
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "deploy/monitoring/dashboard.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	selected, grouped := regexp.MustCompile(`(\w+)[!=]~?"`), regexp.MustCompile(`by \(([^)]*)\)`)
+	ids, titles, cells := map[int]bool{}, map[string]bool{}, map[[2]int]string{}
+	for _, p := range dashboard.Panels {
+		if ids[p.ID] || titles[p.Title] {
+			t.Errorf("panel %s: another has its id %d, or its title", p.Title, p.ID)
+		}
+		ids[p.ID], titles[p.Title] = true, true
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if other := cells[[2]int{x, y}]; other != "" || x >= 24 {
+					t.Fatalf("panel %s lies on %q, or beyond the 24 columns", p.Title, other)
+				}
+				cells[[2]int{x, y}] = p.Title
+			}
+		}
+		for _, target := range p.Targets {
+			metric := regexp.MustCompile(`flex_provisioner_\w+`).FindString(target.Expr)
+			allowed := append([]string{"namespace"}, labels[strings.TrimSuffix(metric, "_bucket")]...)
+			if strings.HasSuffix(metric, "_bucket") {
+				allowed = append(allowed, "le")
+			}
+			var used []string
+			for _, match := range selected.FindAllStringSubmatch(target.Expr, -1) {
+				used = append(used, match[1])
+			}
+			for _, match := range grouped.FindAllStringSubmatch(target.Expr, -1) {
+				used = append(used, strings.Split(match[1], ", ")...)
+			}
+			for _, label := range used {
+				if !slices.Contains(allowed, label) {
+					t.Errorf("panel %s: %s has no label %s", p.Title, metric, label)
+				}
+			}
+			if len(used) == 0 || !slices.Contains(used, "namespace") {
+				t.Errorf("panel %s does not select its installation: %s", p.Title, target.Expr)
+			}
+		}
+	}
+	for _, match := range regexp.MustCompile(`panel "([^"]+)"`).FindAllStringSubmatch(read(t, "docs/runbooks.md"), -1) {
+		if !titles[match[1]] {
+			t.Errorf("docs/runbooks.md names the panel %q, which does not exist", match[1])
+		}
+	}
 }

@@ -1,0 +1,279 @@
+//go:build integration
+
+package monitoring
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var (
+	length  = flag.Duration("for", 45*time.Second, "how long the run with faults of TestDashboard takes")
+	answers = flag.String("answers", "", "`file` for the dashboard with the series that Prometheus answered, for tools/dashboard")
+)
+
+// scrapes is Prometheus' interval. The run is short, so that it stands for scraped, which is the ServiceMonitor's.
+const scrapes, scraped = time.Second, 30 * time.Second
+
+// dashboard is a dashboard of Grafana, as far as it is read here and by tools/dashboard.
+type dashboard struct {
+	Title      string `json:"title"`
+	Templating struct {
+		List []struct {
+			Name     string          `json:"name"`
+			Type     string          `json:"type"`
+			Query    json.RawMessage `json:"query"`
+			AllValue string          `json:"allValue"`
+		} `json:"list"`
+	} `json:"templating"`
+	Panels   []panel  `json:"panels"`
+	Answered answered `json:"answered"` // not Grafana's
+}
+
+// answered is the grid on which Prometheus answered, in seconds.
+type answered struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	Step int64 `json:"step"`
+}
+
+type panel struct {
+	Type        string         `json:"type"`
+	Title       string         `json:"title"`
+	Description string         `json:"description"`
+	GridPos     map[string]int `json:"gridPos"`
+	FieldConfig struct {
+		Defaults struct {
+			Unit       string          `json:"unit"`
+			NoValue    string          `json:"noValue,omitempty"`
+			Thresholds json.RawMessage `json:"thresholds,omitempty"`
+			Custom     json.RawMessage `json:"custom,omitempty"`
+		} `json:"defaults"`
+	} `json:"fieldConfig"`
+	Targets []struct {
+		Expr         string `json:"expr"`
+		LegendFormat string `json:"legendFormat"`
+		Interval     string `json:"interval,omitempty"`
+	} `json:"targets"`
+	Series []series `json:"series"` // what Prometheus answered; not Grafana's
+}
+
+// series is a line of a panel. A point is a time in seconds and a value.
+type series struct {
+	Legend string       `json:"legend"`
+	Points [][2]float64 `json:"points"`
+}
+
+// seen is what the run with faults has to bring into each panel: lines that rise above 0. All other lines are 0.
+var seen = map[string][]string{
+	"Leaders":          {""},
+	"Policies missing": {""},
+	"Oldest claim":     {""},
+	"Claims that wait": {""},
+	"Deletions held":   {""},
+	"Old ConfigMaps":   {""},
+	"What waits": {"silver provision Blocked", "silver provision Waiting", "nfs provision Failed", "archive provision Waiting", "cinder provision Running",
+		"gold provision Starting", "silver delete Held", "nfs delete Held"},
+	"The oldest wait":      {"silver provision", "silver delete", "nfs provision", "archive provision", "cinder provision", "gold provision"},
+	"Attempts that ended":  {"silver provision Succeeded ", "silver delete Succeeded ", "nfs provision Failed ProvisionerFailed", "cinder provision Failed ProvisionerDeadlineExceeded"},
+	"Warnings":             {"silver ClaimRefused", "nfs ProvisionerFailed", "cinder ProvisionerDeadlineExceeded", "gold ProvisionerImagePullFailed"},
+	"Held by reason":       {"nfs VolumeRecordInvalid", "silver DeletionStopped", "all stopped"},
+	"From claim to bound":  {"silver 50 %", "silver 95 %", "archive 50 %", "nfs 95 %"},
+	"From release to gone": {"silver 50 %", "silver 95 %"},
+	"How long pods take":   {"provision Succeeded", "provision Failed", "delete Succeeded"},
+	"Attempts that began":  {"silver provision", "silver delete", "nfs provision", "archive provision", "cinder provision", "gold provision"},
+	"Pods":                 {"silver", "nfs", "archive", "cinder", "gold"},
+}
+
+// quiet are panels that the run leaves at 0, and why.
+var quiet = map[string]string{
+	"Orphans":     "the first audit comes five minutes after the start",
+	"Queue depth": "a scrape would have to meet one of the few claims on its way",
+}
+
+// TestDashboard lets a real Prometheus collect from the dispatcher's own program while storage fails and hangs, and asks each query of
+// each panel, as Grafana does.
+func TestDashboard(t *testing.T) {
+	var d dashboard
+	text, err := os.ReadFile(filepath.Join(root, "deploy/monitoring/dashboard.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, began := runWithFaults(t)
+	// Grafana takes as many steps as a panel has pixels, but none shorter than a scrape.
+	g := grafana{prometheus: p, from: began, to: time.Now(), step: max(scrapes, (time.Since(began) / 120).Round(time.Second))}
+	g.variables(t, d)
+	for i := range d.Panels {
+		t.Run(d.Panels[i].Title, func(t *testing.T) { g.look(t, &d.Panels[i]) })
+	}
+	for _, title := range slices.AppendSeq(slices.Collect(maps.Keys(seen)), maps.Keys(quiet)) {
+		if !slices.ContainsFunc(d.Panels, func(p panel) bool { return p.Title == title }) {
+			t.Errorf("%q is no panel", title)
+		}
+	}
+	if *answers == "" {
+		return
+	}
+	d.Answered = answered{From: g.from.Unix(), To: g.to.Unix(), Step: int64(g.step.Seconds())}
+	text, err = json.Marshal(d)
+	if err == nil {
+		err = os.WriteFile(*answers, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// grafana asks as Grafana does.
+type grafana struct {
+	prometheus prometheus
+	from, to   time.Time
+	step       time.Duration
+	values     *strings.Replacer
+}
+
+// variables puts "All" in the place of each variable, when its query has an answer.
+func (g *grafana) variables(t *testing.T, d dashboard) {
+	t.Helper()
+	var replace []string
+	want := map[string][]string{"namespace": {"flex-system"}, "class": {"archive", "cinder", "gold", "nfs", "silver"}}
+	for _, v := range d.Templating.List {
+		if v.Type != "query" {
+			continue
+		}
+		var q struct{ Query string }
+		if err := json.Unmarshal(v.Query, &q); err != nil {
+			t.Fatal(err)
+		}
+		query := strings.NewReplacer(replace...).Replace(q.Query)
+		parts := regexp.MustCompile(`^label_values\((.+), (\w+)\)$`).FindStringSubmatch(query)
+		if parts == nil {
+			t.Fatalf("variable %s: %q is no query that this test understands", v.Name, query)
+		}
+		got := g.prometheus.labelValues(t, parts[1], parts[2], g.from, g.to)
+		if !slices.Equal(got, want[v.Name]) {
+			t.Errorf("variable %s: %s has values %q, want %q", v.Name, query, got, want[v.Name])
+		}
+		replace = append(replace, "$"+v.Name, v.AllValue)
+	}
+	g.values = strings.NewReplacer(replace...)
+}
+
+// look asks the panel's queries, and compares what it shows with what has to be seen.
+func (g *grafana) look(t *testing.T, p *panel) {
+	legends := map[string]bool{}
+	for _, target := range p.Targets {
+		unit := "short"
+		if strings.Contains(target.Expr, "_seconds") {
+			unit = "s"
+		}
+		if p.FieldConfig.Defaults.Unit != unit {
+			t.Errorf("the unit is %q, want %s for %s", p.FieldConfig.Defaults.Unit, unit, target.Expr)
+		}
+		query := g.values.Replace(target.Expr)
+		if strings.Contains(query, "interval") {
+			query = g.intervals(t, target.Interval).Replace(query)
+		}
+		if strings.Contains(query, "$") {
+			t.Fatalf("a variable is left in %s", query)
+		}
+		result := g.prometheus.queryRange(t, query, g.from, g.to, g.step)
+		if len(result) == 0 {
+			t.Errorf("no series: %s", query)
+		}
+		for _, r := range result {
+			legend, labels := target.LegendFormat, 0
+			for name, value := range r.Metric {
+				if strings.Contains(legend, "{{"+name+"}}") {
+					labels++
+				}
+				legend = strings.ReplaceAll(legend, "{{"+name+"}}", value)
+			}
+			legend = regexp.MustCompile(`{{\w+}}`).ReplaceAllString(legend, "") // an empty label is none, to Prometheus
+			if labels != len(r.Metric) {
+				t.Errorf("the legend %q leaves out a label of %v", target.LegendFormat, r.Metric)
+			}
+			if legends[legend] {
+				t.Errorf("two lines have the legend %q", legend)
+			}
+			legends[legend] = true
+			p.Series = append(p.Series, series{Legend: legend, Points: r.points(t)})
+		}
+	}
+	slices.SortFunc(p.Series, func(a, b series) int { return strings.Compare(a.Legend, b.Legend) })
+	g.compare(t, p)
+}
+
+// intervals are Grafana's, by the query's "Min step": $__rate_interval is at least four times that, else four times what the data source
+// has as its scrape interval, which nobody sets.
+func (g *grafana) intervals(t *testing.T, minStep string) *strings.Replacer {
+	t.Helper()
+	least, err := time.ParseDuration(minStep)
+	if err != nil || least < scraped {
+		t.Fatalf("the interval is %q: want the ServiceMonitor's %s or more", minStep, scraped)
+	}
+	least /= scraped / scrapes
+	return strings.NewReplacer("$__interval", g.step.String(), "$__rate_interval", max(g.step+least, 4*least).String())
+}
+
+func (g *grafana) compare(t *testing.T, p *panel) {
+	t.Helper()
+	want, known := seen[p.Title]
+	if _, isQuiet := quiet[p.Title]; known == isQuiet {
+		t.Errorf("the panel has to be among those in which something is seen, or among the quiet ones")
+	}
+	var rise, points []string
+	for _, s := range p.Series {
+		high := 0.0
+		for _, point := range s.Points {
+			high = max(high, point[1])
+		}
+		if high > 0 {
+			rise = append(rise, s.Legend)
+		}
+		if len(s.Points) > 0 {
+			points = append(points, fmt.Sprintf("%q up to %.3g", s.Legend, high))
+		}
+	}
+	t.Logf("%d lines: %s", len(p.Series), strings.Join(points, ", "))
+	if len(points) == 0 {
+		t.Error("no line has a point")
+	}
+	for _, legend := range want {
+		if !slices.Contains(rise, legend) {
+			t.Errorf("no line %q is above 0", legend)
+		}
+	}
+}
+
+// points are without those that are no numbers, where Grafana leaves a gap.
+func (r result) points(t *testing.T) [][2]float64 {
+	t.Helper()
+	points := [][2]float64{}
+	for _, value := range r.Values {
+		at, isNumber := value[0].(float64)
+		text, isText := value[1].(string)
+		number, err := strconv.ParseFloat(text, 64)
+		if !isNumber || !isText || err != nil {
+			t.Fatalf("point %v: %v", value, err)
+		}
+		if !math.IsNaN(number) && !math.IsInf(number, 0) {
+			points = append(points, [2]float64{at, number})
+		}
+	}
+	return points
+}
