@@ -48,13 +48,8 @@ var targets = []target{
 		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
 	{Package: "sdk", Exclude: "^(apiserver|bare|sdktest)/"},
 	{Package: "sdk/bare", Later: []stage{{Package: "sdk"}}},
-	{Package: "images/cinder-iscsi/flow", Later: []stage{
-		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.skip=" + slowTests}},
-		{Package: "images/cinder-iscsi", Minutes: 5, Flags: []string{"-test.parallel=5", "-test.run=" + slowTests}}}},
+	{Package: "images/cinder-iscsi/flow"},
 }
-
-// slowTests come last: they run a provisioner once for each of its calls.
-const slowTests = "^(TestKilled|TestExpandStruck)"
 
 // least is the part of a package's mutants that has to be killed.
 const least = 0.9

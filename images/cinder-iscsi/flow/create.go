@@ -34,7 +34,7 @@ func (f *Flow) createOpts(ctx context.Context, zone string) (cinder.CreateOpts, 
 		}
 		opts.SourceVolID = source
 	}
-	if len(p.SameHost)+len(p.DifferentHost)+len(p.SchedulerQuery) == 0 {
+	if len(p.SameHost) == 0 && len(p.DifferentHost) == 0 && p.SchedulerQuery == "" {
 		return opts, nil, nil
 	}
 	return opts, &cinder.Hints{SameHost: p.SameHost, DifferentHost: p.DifferentHost, Query: p.SchedulerQuery}, nil

@@ -37,6 +37,7 @@ func TestCreateOpts(t *testing.T) {
 			`{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "metadata": ` + strings.Replace(metadata(""), "data", strings.Repeat("n", 248), 1) + `}}`},
 		"same host":      {map[string]string{"sameHost": other}, nil, hint(`{"same_host": ["` + other + `"]}`)},
 		"different host": {map[string]string{"differentHost": other}, nil, hint(`{"different_host": ["` + other + `"]}`)},
+		"both hosts":     {map[string]string{"sameHost": other, "differentHost": id}, nil, hint(`{"same_host": ["` + other + `"], "different_host": ["` + id + `"]}`)},
 		"query":          {map[string]string{"schedulerQuery": `[">=", "$free_capacity_gb", 100]`}, nil, hint(`{"query": "[\">=\", \"$free_capacity_gb\", 100]"}`)},
 	} {
 		t.Run(name, func(t *testing.T) {
