@@ -32,7 +32,8 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 
 // affinityOf sends the pod where the storage is or must be. Node-local storage comes to be where the pod runs, so that
 // its pod keeps to the class's allowedTopologies. The scheduler heeds them for claims that wait for their first consumer,
-// but the claim's author can write which node it selected.
+// but the claim's author can write which node it selected. Of network storage the consumer's node is a wish: the class may
+// let its pods run on other nodes alone, by its node-selector or by what they mount.
 func affinityOf(a Attempt) *corev1.Affinity {
 	provision := a.Request.Operation == contract.Provision
 	var terms []corev1.NodeSelectorTerm
@@ -43,6 +44,9 @@ func affinityOf(a Attempt) *corev1.Affinity {
 		for _, topology := range a.Request.AllowedTopologies {
 			terms = append(terms, termOf(topology, a.Node))
 		}
+	case provision && !a.Config.NodeLocal && a.Node != "":
+		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
+			{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: named(a.Node)}}}}}
 	case a.Node != "":
 		terms = []corev1.NodeSelectorTerm{{MatchFields: named(a.Node)}}
 	default:

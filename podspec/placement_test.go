@@ -27,6 +27,7 @@ func TestAllowedTopologies(t *testing.T) {
 	}{
 		{what: "any node", op: contract.Provision, want: "none"},
 		{what: "network storage", op: contract.Provision, network: true, allowed: zone, want: "none"},
+		{what: "network storage, and a node that was selected", op: contract.Provision, network: true, node: "node1", want: "prefers {" + name + "}"},
 		{what: "no node", op: contract.Provision, allowed: zone, want: `[{"matchExpressions":[{"key":"zone","operator":"In","values":["west"]}]}]`},
 		{what: "a node that was selected", op: contract.Provision, allowed: zone, node: "node1",
 			want: `[{"matchExpressions":[{"key":"zone","operator":"In","values":["west"]}],` + name + `}]`},
@@ -38,11 +39,18 @@ func TestAllowedTopologies(t *testing.T) {
 		affinity := affinityOf(Attempt{Config: &configmaps.Config{NodeLocal: !c.network}, Node: c.node, Volume: c.volume,
 			Request: contract.Request{Operation: c.op, AllowedTopologies: c.allowed}})
 		if affinity != nil {
-			data, err := json.Marshal(affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms)
+			required, preferred := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+			var terms any
+			if required != nil {
+				terms, got = required.NodeSelectorTerms, ""
+			} else {
+				terms, got = preferred[0].Preference, "prefers "
+			}
+			data, err := json.Marshal(terms)
 			if err != nil {
 				t.Fatal(err)
 			}
-			got = string(data)
+			got += string(data)
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)

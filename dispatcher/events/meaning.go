@@ -76,7 +76,7 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The container cannot be started: the program is missing or not executable, or a security setting prevents it.",
 		Do:    "correct the image, or `run-as-user`."},
 	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod is unschedulable. The message is the scheduler's. If the scheduler chose the claim's node and the pod cannot run there for 30 s, the scheduler chooses again.",
+		Means: "The pod is unschedulable. The message is the scheduler's. If the scheduler chose the claim's node and the pod does not run for 30 s, the scheduler chooses again.",
 		Do:    "correct `node-selector`, `tolerations`, `resources`, or the nodes."},
 	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod was deleted, by an administrator or because its node is not reachable, and the node does not say that it has ended. The pod may still run, so no other pod is created for the claim or volume, and the pod counts for `max-concurrent`.",

@@ -93,7 +93,7 @@ func (s *settings) judge(exceptions []Exception, files []string) error {
 		return printCannot(s.class, s.cannot, allTests, definedTests, exceptions)
 	}
 	if s.new != "" {
-		return s.printNew(definedTests)
+		return s.printNew(definedTests, exceptions)
 	}
 	ran := outcome{states: map[string]State{}, said: map[string]string{}}
 	var around error
@@ -165,8 +165,9 @@ func printCannot(class, matching string, all, defined []string, exceptions []Exc
 	return nil
 }
 
-// printNew prints regular expressions for the tests of the class without a result, or of which nothing was said why they have none.
-func (s *settings) printNew(defined []string) error {
+// printNew prints regular expressions for the tests of the class without a result, or of which nothing was said why they have none,
+// and for those that failed and have no exception.
+func (s *settings) printNew(defined []string, exceptions []Exception) error {
 	pattern, err := regexp.Compile(s.new)
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (s *settings) printNew(defined []string) error {
 	}
 	c := results.class(s.class)
 	for _, name := range defined {
-		if pattern.MatchString(name) && c.Tests[name] != Passed && c.Said[name] == "" {
+		if pattern.MatchString(name) && c.Tests[name] != Passed && (c.Said[name] == "" || exceptionFor(exceptions, s.class, name) == nil) {
 			fmt.Println("Driver: " + s.class + `\] ` + regexp.QuoteMeta(name) + "$")
 		}
 	}

@@ -3,7 +3,7 @@
 # the environment:
 #   ONLY=nfs-subdir   one class, or several with spaces between; the default is all
 #   FOCUS=REGEXP      of each class only the tests whose names match; the others keep their results
-#   NEW=1             only tests without a result, to come to an end in parts
+#   NEW=1             only tests without a result, and those that failed without a reason, to come to an end in parts
 #   PART=ordinary     or disruptive: these tests alone
 #   CLAIM=1           only the tests that cannot pass, as if the classes could do everything: what the suite says of them is kept,
 #                     and held against cannot.yaml
@@ -324,6 +324,7 @@ main() {
 	local c bad=()
 	check
 	mkdir -p "$OUT/images"
+	[ -e bin/upstream.json ] || cp docs/upstream.json bin/
 	test/cluster/build.sh upstream
 	go build -o "$OUT/judge" "./$HERE"
 	images

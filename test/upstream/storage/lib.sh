@@ -24,7 +24,7 @@ stop() {
 
 # golden_up puts on the NFS export what volumes of use case 2 begin with.
 golden_up() {
-	install -d -m 0777 /srv/nfs/golden /srv/nfs/golden/common
+	command install -d -m 0777 /srv/nfs/golden /srv/nfs/golden/common
 	echo "be careful" > /srv/nfs/golden/common/motd
 	echo welcome > /srv/nfs/golden/index.html
 	tar -czf /srv/nfs/golden/site.tar.gz -C /srv/nfs/golden index.html

@@ -4,8 +4,9 @@ up() {
 	local in
 	tgtd_up
 	golden_up
-	kubectl create namespace iscsi
+	[ -n "$(kubectl get namespace iscsi --ignore-not-found -o name)" ] || kubectl create namespace iscsi
 	for in in flex-provisioners iscsi; do
+		kubectl -n "$in" delete secret iscsi-chap --ignore-not-found
 		kubectl -n "$in" create secret generic iscsi-chap --type kubernetes.io/iscsi-chap \
 			--from-literal=node.session.auth.username=chap-user --from-literal=node.session.auth.password=chap-password-1
 	done
