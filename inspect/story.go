@@ -183,7 +183,7 @@ func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, 
 }
 
 // noise are events of Kubernetes that say what the steps say better.
-var noise = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning"}
+var noise = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning", "MissingClusterDNS"}
 
 // eventStep is an event as a step, unless an attempt's own step tells the same.
 func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
@@ -198,19 +198,22 @@ func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
 			}
 		}
 	}
-	by := "event"
-	switch {
-	case ofDispatcher(e):
-	case asDispatcher(e):
-		by = "event that is not the dispatcher's"
-	default:
-		by = "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController)), maxLine)
-	}
-	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", by, podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
+	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", origin(e), podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
 	if e.Count > 1 {
 		step.Count = e.Count
 	}
 	return step, true
+}
+
+// origin is whose event it is, as far as that is known.
+func origin(e *corev1.Event) string {
+	switch {
+	case ofDispatcher(e):
+		return "event"
+	case asDispatcher(e):
+		return "event that is not the dispatcher's"
+	}
+	return "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController, "somebody")), maxLine)
 }
 
 // WantsLogs are the pods whose logs a story shows: those that ended without a message of their own, the newest first, three at most.
