@@ -64,7 +64,11 @@ func (o *Objects) StoryOf(uid string) Story {
 	slices.SortFunc(attempts, func(a, b snapshot.Attempt) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
 	for _, a := range attempts {
 		story.Steps = append(story.Steps, o.attemptSteps(s, a)...)
-		told[a.Pod.Name+"/"+string(a.Outcome.Reason)] = true
+		reason := a.Outcome.Reason
+		if madeNone(s, a) {
+			reason = events.ReasonNoVolume
+		}
+		told[a.Pod.Name+"/"+string(reason)] = true
 	}
 	o.volumeSteps(s, add)
 	for _, e := range o.eventsAbout(s) {
@@ -120,6 +124,9 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 	switch a.Outcome.Phase {
 	case podspec.Succeeded:
 		end = "exit code 0"
+		if madeNone(s, a) {
+			end += ", " + string(events.ReasonNoVolume)
+		}
 	case podspec.Failed:
 		end = "failed"
 		if a.Outcome.ExitCode >= 0 {
@@ -144,6 +151,11 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 		step.What += "; an administrator asked for the next attempt"
 	}
 	return append(steps, step)
+}
+
+// madeNone says that a provisioner ended well, and that there is no volume.
+func madeNone(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil
 }
 
 // lines are the last lines of a log, each of printable characters.

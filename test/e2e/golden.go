@@ -31,6 +31,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\bnode\d\b`), "NODE"},
 	{regexp.MustCompile(`\b0/\d+ nodes are available: [^\n]*?( \(pod |\n)`), "0/N nodes are available: WHY$1"},
 	{regexp.MustCompile(`\bversion \d+`), "version N"},
+	{regexp.MustCompile(`; (it printed nothing|its log cannot be read)\n`), "; LOG\n"}, // its node may have removed it already
 	{regexp.MustCompile(`ValidatingAdmissionPolicy\S* \S+ is not as shipped: [^\n]*`), "ValidatingAdmissionPolicy POLICY is not as shipped: WHAT"},
 }
 

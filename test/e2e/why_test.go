@@ -66,10 +66,12 @@ var reasons = []struct {
 	as     telling
 	make   func(s *scope) situation
 }{
+	{podspec.ReasonEvicted, past, evicted},
+	{podspec.ReasonOutOfMemory, retried, failing("head -c 200m /dev/zero | tail\n", map[string]string{"resources": "{limits: {memory: 32Mi}}"})},
 	{events.ReasonNodeLost, cause, nodeLost},
 	{podspec.ReasonDeadline, retried, failing("while :; do sleep 0.1; done\n", map[string]string{"timeout": "10s"})},
 	{events.ReasonHeld, cause, heldVolume},
-	{events.ReasonOrphan, cause, orphan},
+	{events.ReasonOrphan, past, orphan},
 	{events.ReasonLimit, cause, overLimit},
 	{events.ReasonStopped, cause, deletionsStopped},
 	{events.ReasonPoliciesMissing, cause, policiesMissing},
@@ -79,7 +81,6 @@ var reasons = []struct {
 	{podspec.ReasonNotHere, retried, failing("flexctl fail --not-here 'this node has no fabric'\n", nil)},
 	{podspec.ReasonTryAgain, retried, failing("flexctl fail --try-again 'the array is rebuilding'\n", nil)},
 	{events.ReasonNoVolume, retried, failing("true\n", nil)},
-	{podspec.ReasonOutOfMemory, retried, failing("head -c 200m /dev/zero | tail\n", map[string]string{"resources": "{limits: {memory: 32Mi}}"})},
 	{podspec.ReasonRefused, retried, failing("flexctl fail --refuse 'pool gold is full'\n", nil)},
 	{podspec.ReasonStart, retried, notStarted},
 	{events.ReasonConcurrency, cause, concurrency},
@@ -90,7 +91,6 @@ var reasons = []struct {
 	{events.ReasonExpansionRefused, cause, expansionRefused},
 	{events.ReasonUndone, past, undone},
 	{events.ReasonUndo, past, undo},
-	{podspec.ReasonEvicted, past, evicted},
 	{events.ReasonVolumeMismatch, cause, misfit},
 	{events.ReasonVolumeMended, past, mended},
 	{events.ReasonLeft, cause, leftBehind},
@@ -143,22 +143,43 @@ func (s *scope) why(program, kubeconfig string, options []string, name string) s
 	return fmt.Sprintf("kubectl flex why %s\n%s$ echo $?\n%d\n", name, out, cmd.ProcessState.ExitCode())
 }
 
+// inForce makes a class, and waits until the dispatcher knows its ConfigMap, if it is valid. A claim that is there before is told that
+// there is none.
+func (s *scope) inForce(suffix string, want setting) *class {
+	s.Helper()
+	class := s.class(suffix, want)
+	if want.data["timeout"] == "soon" {
+		return class
+	}
+	s.wait(patient, "ConfigMap in force", func() string {
+		kept, err := shared.admin.AppsV1().ControllerRevisions(contract.ProvisionersNamespace).List(s.Context(), metav1.ListOptions{ResourceVersion: "0"})
+		s.ok(err)
+		for _, revision := range kept.Items {
+			if owner := metav1.GetControllerOf(&revision); owner != nil && owner.Name == class.id {
+				return ""
+			}
+		}
+		return "no version of it is kept"
+	})
+	return class
+}
+
 // failing is a claim of a class with such a script and such keys.
 func failing(provision string, data map[string]string) func(s *scope) situation {
 	return func(s *scope) situation {
 		s.Helper()
-		return of(s.class("silver", setting{provision: provision, data: data}).claim("data"))
+		return of(s.inForce("silver", setting{provision: provision, data: data}).claim("data"))
 	}
 }
 
 func succeeded(s *scope) situation {
-	c := s.class("silver", setting{}).claim("data")
+	c := s.inForce("silver", setting{}).claim("data")
 	c.told(patient, "ProvisioningSucceeded", "*")
 	return of(c)
 }
 
 func evicted(s *scope) situation {
-	class := s.class("silver", setting{provision: makeDir + gate + makeVolume})
+	class := s.inForce("silver", setting{provision: makeDir + gate + makeVolume})
 	c := class.claim("data")
 	s.wait(patient, "directory made", c.noDirectory)
 	name := podspec.Name(contract.Provision, string(c.UID), 0)
@@ -169,12 +190,12 @@ func evicted(s *scope) situation {
 
 // notStarted has an image without a shell.
 func notStarted(s *scope) situation {
-	class := s.class("silver", setting{data: map[string]string{"image": "registry.invalid/flex-provisioner/flexctl:dev"}})
+	class := s.inForce("silver", setting{data: map[string]string{"image": "registry.invalid/flex-provisioner/flexctl:dev"}})
 	return situation{name: class.claim("data").Name, after: func() { class.edit(map[string]string{"image": shellImage}) }}
 }
 
 func secretMissing(s *scope) situation {
-	return of(s.class("silver", setting{data: map[string]string{"secrets": s.name + "-password"}}).claim("data"))
+	return of(s.inForce("silver", setting{data: map[string]string{"secrets": s.name + "-password"}}).claim("data"))
 }
 
 // nodeLost has a node without a kubelet, which says of a pod what the test says.
@@ -183,7 +204,7 @@ func nodeLost(s *scope) situation {
 	ctx, stop := context.WithCancel(context.Background())
 	s.Cleanup(stop)
 	go node.beat(ctx)
-	class := s.class("silver", setting{data: node.on()})
+	class := s.inForce("silver", setting{data: node.on()})
 	c := class.claim("data")
 	var pod *corev1.Pod
 	s.wait(patient, "a pod on the node", func() string {
@@ -206,14 +227,14 @@ func nodeLost(s *scope) situation {
 }
 
 func startTimeout(s *scope) situation {
-	c := s.class("silver", setting{data: map[string]string{"node-selector": "e2e/nowhere=true", "start-timeout": "20s"}}).claim("data")
+	c := s.inForce("silver", setting{data: map[string]string{"node-selector": "e2e/nowhere=true", "start-timeout": "20s"}}).claim("data")
 	c.told(patient, "ProvisionerStartTimeout", "*")
 	return of(c)
 }
 
 // concurrency has a claim that takes the only place.
 func concurrency(s *scope) situation {
-	class := s.class("silver", setting{data: map[string]string{"max-concurrent": "1"}, provision: makeDir + gate + makeVolume})
+	class := s.inForce("silver", setting{data: map[string]string{"max-concurrent": "1"}, provision: makeDir + gate + makeVolume})
 	first := class.claim("first")
 	s.wait(patient, "directory made", first.noDirectory)
 	c := class.claim("data")
@@ -224,7 +245,7 @@ func concurrency(s *scope) situation {
 }
 
 func expanded(s *scope) situation {
-	c := s.class("silver", growing("true\n")).claim("data")
+	c := s.inForce("silver", growing("true\n")).claim("data")
 	c.bound(patient)
 	c.ask("128Mi")
 	c.has("128Mi")
@@ -232,7 +253,7 @@ func expanded(s *scope) situation {
 }
 
 func expansionRefused(s *scope) situation {
-	c := s.class("silver", growing("")).claim("data")
+	c := s.inForce("silver", growing("")).claim("data")
 	c.bound(patient)
 	c.ask("128Mi")
 	return of(c)
@@ -242,7 +263,7 @@ func expansionRefused(s *scope) situation {
 // one waits at a gate of its own.
 func moved(s *scope, remove string) *claim {
 	s.Helper()
-	class := s.class("silver", setting{data: map[string]string{"zone": "west"}, remove: remove,
+	class := s.inForce("silver", setting{data: map[string]string{"zone": "west"}, remove: remove,
 		provision: makeDir + gate + "[ \"$ZONE\" = east ] || flexctl fail 'the array is rebooting'\n" + strings.ReplaceAll(gate, "$FLEX_OPERATION", "second") + makeVolume})
 	c := class.claim("data")
 	s.wait(patient, "directory made", c.noDirectory)
@@ -274,7 +295,7 @@ func undone(s *scope) situation {
 
 // misfit has a volume that is too small, whose storage a pod is about to remove.
 func misfit(s *scope) situation {
-	class := s.class("silver", setting{provision: tooSmall, remove: gate + removeDir})
+	class := s.inForce("silver", setting{provision: tooSmall, remove: gate + removeDir})
 	c := class.claim("data")
 	s.wait(patient, "delete runs", func() string {
 		if runs := class.runs(); len(runs) != 2 {
@@ -287,7 +308,7 @@ func misfit(s *scope) situation {
 
 // mended has a volume without its finalizer.
 func mended(s *scope) situation {
-	c := s.class("silver", setting{provision: makeDir + `
+	c := s.inForce("silver", setting{provision: makeDir + `
 sed '/^  finalizers:/,+1d' /etc/flex-provisioner/volume.yaml > /tmp/volume.yaml
 printf '  nfs:\n    server: %s\n    path: %s\n' "$SERVER" "$EXPORT/$FOLDER/volumes/$FLEX_PV_NAME" >> /tmp/volume.yaml
 /export/kubectl create --validate=false -f /tmp/volume.yaml
@@ -298,20 +319,20 @@ printf '  nfs:\n    server: %s\n    path: %s\n' "$SERVER" "$EXPORT/$FOLDER/volum
 }
 
 func cloneWaits(s *scope) situation {
-	class := s.class("silver", setting{terms: storagev1.StorageClass{Parameters: map[string]string{contract.ParameterSmartClone: "true"}}})
+	class := s.inForce("silver", setting{terms: storagev1.StorageClass{Parameters: map[string]string{contract.ParameterSmartClone: "true"}}})
 	return of(class.claim("data", func(pvc *corev1.PersistentVolumeClaim) {
 		pvc.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "original"}
 	}))
 }
 
 func claimRefused(s *scope) situation {
-	return of(s.class("silver", setting{}).claim("data", func(pvc *corev1.PersistentVolumeClaim) {
+	return of(s.inForce("silver", setting{}).claim("data", func(pvc *corev1.PersistentVolumeClaim) {
 		pvc.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"disk": "ssd"}}
 	}))
 }
 
 func configMissing(s *scope) situation {
-	class := s.class("silver", setting{})
+	class := s.inForce("silver", setting{})
 	class.removeConfigMap(class.id)
 	return of(class.claim("data"))
 }
@@ -319,7 +340,7 @@ func configMissing(s *scope) situation {
 // Volumes.
 
 func heldVolume(s *scope) situation {
-	c := s.class("silver", setting{}).claim("data")
+	c := s.inForce("silver", setting{}).claim("data")
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy) // a volume that its pod has just created is not one of a backup
 	_, err := shared.admin.CoreV1().PersistentVolumes().Create(s.Context(), s.lose(c), metav1.CreateOptions{})
@@ -337,7 +358,7 @@ func (s *scope) annotate(volume string, annotations ...string) {
 }
 
 func recordInvalid(s *scope) situation {
-	c := s.class("silver", setting{}).claim("data")
+	c := s.inForce("silver", setting{}).claim("data")
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
 	s.annotate(c.volumeName(), contract.AnnIdentity+`={"properties":{"server":"10.0.0.9"}}`)
@@ -350,7 +371,7 @@ func recordInvalid(s *scope) situation {
 
 // strayDelete has a delete pod beside a bound volume, as a dispatcher might order it that had stalled.
 func strayDelete(s *scope) situation {
-	class := s.class("silver", setting{})
+	class := s.inForce("silver", setting{})
 	c := class.claim("data")
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
@@ -370,7 +391,7 @@ func strayDelete(s *scope) situation {
 }
 
 func leftBehind(s *scope) situation {
-	c := s.class("silver", setting{}).claim("data")
+	c := s.inForce("silver", setting{}).claim("data")
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
 	uid := c.volume().UID
@@ -404,7 +425,7 @@ func (s *scope) releasedVolume(name, provisioner, class string, annotations map[
 
 // notOurs has a volume that names the provisioner, and that no provisioner pod can have made.
 func notOurs(s *scope) situation {
-	class := s.class("silver", setting{})
+	class := s.inForce("silver", setting{})
 	v := s.releasedVolume(s.name+"-by-hand", contract.ProvisionerName, class.name, map[string]string{})
 	s.told(patient, v.UID, "VolumeNotOurs", "*")
 	return situation{name: v.Name, after: func() {
@@ -481,7 +502,7 @@ func orphan(s *scope) situation {
 // ConfigMaps: what is wrong with the claim's class.
 
 func configOutdated(s *scope) situation {
-	class := s.class("silver", setting{})
+	class := s.inForce("silver", setting{})
 	c := class.claim("data")
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
@@ -490,21 +511,21 @@ func configOutdated(s *scope) situation {
 }
 
 func configDuplicate(s *scope) situation {
-	class := s.class("silver", setting{data: map[string]string{"timeout": "soon"}}) // a faulty one is not yet in force
+	class := s.inForce("silver", setting{data: map[string]string{"timeout": "soon"}}) // a faulty one is not yet in force
 	s.told(patient, class.edit(nil), "ConfigInvalid", "*")
 	s.told(patient, class.makeConfigMap(class.id+"-second", class.data), "ConfigDuplicate", "*")
 	return of(class.claim("data"))
 }
 
 func classNotFound(s *scope) situation {
-	class := s.class("silver", setting{})
+	class := s.inForce("silver", setting{})
 	class.removeStorageClass()
 	s.told(patient, class.edit(nil), "ClassNotFound", "*")
 	return of(class.claim("data"))
 }
 
 func classOfAnother(s *scope) situation {
-	class := s.class("silver", setting{})
+	class := s.inForce("silver", setting{})
 	class.removeStorageClass()
 	_, err := shared.admin.StorageV1().StorageClasses().Create(s.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class.name}, Provisioner: "csi.example.com"}, metav1.CreateOptions{})
 	s.ok(err)
@@ -515,8 +536,8 @@ func classOfAnother(s *scope) situation {
 
 // configNotUsed has a class that has a ConfigMap, and uses that of the class gold.
 func configNotUsed(s *scope) situation {
-	gold := s.class("gold", setting{})
-	silver := s.class("silver", setting{terms: storagev1.StorageClass{Parameters: map[string]string{contract.ParameterConfigFromClass: gold.name}}})
+	gold := s.inForce("gold", setting{})
+	silver := s.inForce("silver", setting{terms: storagev1.StorageClass{Parameters: map[string]string{contract.ParameterConfigFromClass: gold.name}}})
 	s.ok(gold.patchAllowList(s.Context(), map[string]any{"storageClasses": gold.name + "," + silver.name}))
 	s.told(patient, silver.edit(nil), "ConfigNotUsed", "*")
 	c := silver.claim("data")
@@ -526,7 +547,7 @@ func configNotUsed(s *scope) situation {
 }
 
 func literalToken(s *scope) situation {
-	class := s.class("silver", setting{data: map[string]string{"service-token": "23092390532lksf90kwelklfw"}})
+	class := s.inForce("silver", setting{data: map[string]string{"service-token": "23092390532lksf90kwelklfw"}})
 	c := class.claim("data")
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
