@@ -56,7 +56,7 @@ func (o *Objects) StoryOf(uid string) Story {
 			add(claim.CreationTimestamp.Time, "Kubernetes asks provisioner %s for a volume%s", to, on)
 		}
 		if claim.DeletionTimestamp != nil {
-			add(claim.DeletionTimestamp.Time, "somebody deletes the claim")
+			add(claim.DeletionTimestamp.Time, "the claim is being deleted")
 		}
 	}
 	told := map[string]bool{}
@@ -190,7 +190,7 @@ func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, 
 		add(changed, "the claim is gone, and the volume is Released with reclaim policy %s", v.Spec.PersistentVolumeReclaimPolicy)
 	}
 	if v.DeletionTimestamp != nil {
-		add(v.DeletionTimestamp.Time, "somebody deletes the volume")
+		add(v.DeletionTimestamp.Time, "the volume is being deleted")
 	}
 }
 
