@@ -380,7 +380,8 @@ func strayDelete(s *scope) situation {
 		ObjectMeta: metav1.ObjectMeta{Name: podspec.Name(contract.Delete, string(c.UID), 0),
 			Labels:      map[string]string{contract.LabelOperation: string(contract.Delete), contract.LabelClaimUID: string(c.UID)},
 			Annotations: map[string]string{contract.AnnClass: class.name, contract.AnnClaim: s.name + "/" + c.Name}},
-		Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, ServiceAccountName: class.id,
+		// It has a node from the start: one that the dispatcher stops before has removed nothing.
+		Spec: corev1.PodSpec{NodeName: "node1", RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, ServiceAccountName: class.id,
 			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &user, RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 			Containers: []corev1.Container{{Name: podspec.ContainerName, Image: shellImage, Command: []string{"sleep", "600"},
 				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}}},
