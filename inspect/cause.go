@@ -216,7 +216,8 @@ func (o *Objects) quietByEvents(claim *corev1.PersistentVolumeClaim, op string) 
 		case e.Reason == string(reasonConsumer):
 			return explain(reasonConsumer, e.Message, false)
 		case e.Type == corev1.EventTypeWarning:
-			return Cause{Reason: podspec.Reason(podspec.Clean(e.Reason)), Message: podspec.Clean(e.Message), Warning: true}
+			return Cause{Reason: podspec.Reason(podspec.Clean(e.Reason)), Message: podspec.Clean(e.Message), Warning: true,
+				Means: "An " + origin(e) + " says so.", Do: "what the message asks for, or show it to an administrator of the cluster."}
 		}
 	}
 	switch {

@@ -56,7 +56,7 @@ func (o *Objects) StoryOf(uid string) Story {
 			add(claim.CreationTimestamp.Time, "Kubernetes asks provisioner %s for a volume%s", to, on)
 		}
 		if claim.DeletionTimestamp != nil {
-			add(claim.DeletionTimestamp.Time, "somebody deletes the claim")
+			add(claim.DeletionTimestamp.Time, "the claim is being deleted")
 		}
 	}
 	told := map[string]bool{}
@@ -64,7 +64,11 @@ func (o *Objects) StoryOf(uid string) Story {
 	slices.SortFunc(attempts, func(a, b snapshot.Attempt) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
 	for _, a := range attempts {
 		story.Steps = append(story.Steps, o.attemptSteps(s, a)...)
-		told[a.Pod.Name+"/"+string(a.Outcome.Reason)] = true
+		reason := a.Outcome.Reason
+		if madeNone(s, a) {
+			reason = events.ReasonNoVolume
+		}
+		told[a.Pod.Name+"/"+string(reason)] = true
 	}
 	o.volumeSteps(s, add)
 	for _, e := range o.eventsAbout(s) {
@@ -120,6 +124,9 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 	switch a.Outcome.Phase {
 	case podspec.Succeeded:
 		end = "exit code 0"
+		if madeNone(s, a) {
+			end += ", " + string(events.ReasonNoVolume)
+		}
 	case podspec.Failed:
 		end = "failed"
 		if a.Outcome.ExitCode >= 0 {
@@ -144,6 +151,11 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 		step.What += "; an administrator asked for the next attempt"
 	}
 	return append(steps, step)
+}
+
+// madeNone says that a provisioner ended well, and that there is no volume.
+func madeNone(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil
 }
 
 // lines are the last lines of a log, each of printable characters.
@@ -178,12 +190,12 @@ func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, 
 		add(changed, "the claim is gone, and the volume is Released with reclaim policy %s", v.Spec.PersistentVolumeReclaimPolicy)
 	}
 	if v.DeletionTimestamp != nil {
-		add(v.DeletionTimestamp.Time, "somebody deletes the volume")
+		add(v.DeletionTimestamp.Time, "the volume is being deleted")
 	}
 }
 
 // noise are events of Kubernetes that say what the steps say better.
-var noise = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning"}
+var noise = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning", "MissingClusterDNS"}
 
 // eventStep is an event as a step, unless an attempt's own step tells the same.
 func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
@@ -198,19 +210,22 @@ func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
 			}
 		}
 	}
-	by := "event"
-	switch {
-	case ofDispatcher(e):
-	case asDispatcher(e):
-		by = "event that is not the dispatcher's"
-	default:
-		by = "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController)), maxLine)
-	}
-	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", by, podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
+	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", origin(e), podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
 	if e.Count > 1 {
 		step.Count = e.Count
 	}
 	return step, true
+}
+
+// origin is whose event it is, as far as that is known.
+func origin(e *corev1.Event) string {
+	switch {
+	case ofDispatcher(e):
+		return "event"
+	case asDispatcher(e):
+		return "event that is not the dispatcher's"
+	}
+	return "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController, "somebody")), maxLine)
 }
 
 // WantsLogs are the pods whose logs a story shows: those that ended without a message of their own, the newest first, three at most.

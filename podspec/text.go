@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"bytes"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +28,12 @@ const (
 func LogOptions(container string) *corev1.PodLogOptions {
 	lines, size := int64(LogLines), int64(MaxLog)
 	return &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size}
+}
+
+// LogLost says that a log is what a kubelet answers, with success, where the container's log is gone: the container of a pod that was
+// evicted is removed at once.
+func LogLost(log []byte) bool {
+	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) || bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))
 }
 
 // LogEnd is the end of a log as one line of printable characters, of at most contract.MaxMessage bytes: where a program failed, its last

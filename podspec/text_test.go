@@ -34,6 +34,19 @@ func TestLogEnd(t *testing.T) {
 }
 
 // TestLogOptions: enough of a log is read to fill a message.
+func TestLogLost(t *testing.T) {
+	for log, want := range map[string]bool{
+		"unable to retrieve container logs for containerd://7d1b":                                          true,
+		"failed to try resolving symlinks in path \"/var/log/pods/x/0.log\": lstat /var/log/pods: no such": true,
+		"cannot reach 10.0.0.1: unable to retrieve container logs for x":                                   false,
+		"": false,
+	} {
+		if got := LogLost([]byte(log)); got != want {
+			t.Errorf("LogLost(%q) = %t", log, got)
+		}
+	}
+}
+
 func TestLogOptions(t *testing.T) {
 	if o := LogOptions("c"); o.Container != "c" || *o.TailLines != LogLines || *o.LimitBytes < contract.MaxMessage {
 		t.Errorf("%+v", o)

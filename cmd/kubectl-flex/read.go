@@ -237,7 +237,7 @@ func pointers[T any](items []T) []*T {
 // logOf is the end of a pod's log. Most errors are to be expected: its node may be gone.
 func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
 	text, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(podspec.ContainerName)).DoRaw(ctx)
-	if err != nil {
+	if err != nil || podspec.LogLost(text) {
 		return "", err
 	}
 	return string(text), nil

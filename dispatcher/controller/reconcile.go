@@ -202,6 +202,9 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 func (c *Controller) logEnd(ctx context.Context, pod *corev1.Pod) (string, error) {
 	container, _ := podspec.LogContainer(pod, podspec.OutcomeOf(pod))
 	text, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
+	if err == nil && podspec.LogLost(text) {
+		err = errors.New(string(text))
+	}
 	return podspec.LogEnd(text), err
 }
 

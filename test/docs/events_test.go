@@ -148,3 +148,38 @@ func itemOf(reason string, m events.Meaning) string {
 	}
 	return strings.Join(append(lines, line), "\n") + "\n"
 }
+
+// TestWhyIsShown: for each row of docs/events.md a golden file of test/e2e has what kubectl flex why says on a cluster, to an administrator
+// and to the claim's user, with nothing of the run in it. Nothing else lies there.
+func TestWhyIsShown(t *testing.T) {
+	const dir = "test/e2e/testdata/why/"
+	rows := eventItem.FindAllStringSubmatch(read(t, "docs/events.md"), -1)
+	var want []string
+	for _, row := range rows {
+		reason := row[1]
+		want = append(want, reason+".golden")
+		text := read(t, dir+reason+".golden")
+		admin, tom, both := strings.Cut(text, "\ntom$ kubectl flex why ")
+		if !both || !strings.HasPrefix(admin, "$ kubectl flex why ") || !strings.Contains(admin, reason) || strings.Count(tom, "\n$ echo $?\n") != 1 {
+			t.Errorf("%s%s.golden does not show the reason to an administrator, and what a user is told:\n%s", dir, reason, text)
+		}
+		if !strings.Contains(admin, "\nDo:    ") && !strings.Contains(admin, "\nNow:   bound, nothing is left to do\n") && !strings.Contains(admin, " Do: ") {
+			t.Errorf("%s%s.golden does not say what to do:\n%s", dir, reason, admin)
+		}
+		if found := ofOneRun.FindString(text); found != "" {
+			t.Errorf("%s%s.golden has %q, which is of one run", dir, reason, found)
+		}
+	}
+	var have []string
+	files, err := os.ReadDir(filepath.Join(root, dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		have = append(have, file.Name())
+	}
+	same(t, dir, have, want)
+}
+
+// ofOneRun is what a golden file must not have: a UID, a time, an age, a name of the tests.
+var ofOneRun = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-|\d\d:\d\d:\d\d|\be2e-|, for \d`)
