@@ -130,7 +130,8 @@ var reserved = []reservedKey{
 			corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)},
 	{name: "claim-sizes", meaning: "how much a claim may ask for", form: "`1Gi-10Ti`, or one bound alone: `1Gi-`, `-10Ti`",
 		absent: "no bound", parse: parseClaimSizes},
-	{name: "node-local", meaning: "the storage lives on the node that the pod ran on", form: "true or false",
+	{name: "node-local", meaning: "the storage lives on the node that the pod ran on. If the scheduler chose a node for the claim, the pod has to run there; " +
+		"pods of other classes do if they can", form: "true or false",
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.NodeLocal })},
 	{name: "show-logs", meaning: "the last log lines of a failed pod without a message go to the user's event", form: "true or false",
 		preset: "false", parse: boolean(func(c *Config) *bool { return &c.ShowLogs })},
