@@ -37,8 +37,6 @@ type situation struct {
 
 func of(c *claim) situation { return situation{name: c.Name} }
 
-func ofVolume(c *claim) situation { return situation{name: c.volumeName()} }
-
 // telling is how why tells an administrator a reason: as what holds the claim up now, as what is wrong with its class, or as what has
 // happened.
 type telling struct {
