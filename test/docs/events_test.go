@@ -166,6 +166,12 @@ func TestWhyIsShown(t *testing.T) {
 		if !strings.Contains(admin, "\nDo:    ") && !strings.Contains(admin, "\nNow:   bound, nothing is left to do\n") && !strings.Contains(admin, " Do: ") {
 			t.Errorf("%s%s.golden does not say what to do:\n%s", dir, reason, admin)
 		}
+		for _, told := range toldMeaning.FindAllStringSubmatch(text, -1) {
+			meaning, ours := events.MeaningOf(podspec.Reason(told[1]))
+			if want := events.Plain(meaning.Means); ours && told[2] != want {
+				t.Errorf("%s%s.golden gives %s the meaning %q, want %q", dir, reason, told[1], told[2], want)
+			}
+		}
 		if found := ofOneRun.FindString(text); found != "" {
 			t.Errorf("%s%s.golden has %q, which is of one run", dir, reason, found)
 		}
@@ -180,6 +186,9 @@ func TestWhyIsShown(t *testing.T) {
 	}
 	same(t, dir, have, want)
 }
+
+// toldMeaning is a cause with its meaning, which a golden file must have as the dispatcher has it today.
+var toldMeaning = regexp.MustCompile(`(?m)^Cause: (\w+).*\nMeans: (.*)$`)
 
 // ofOneRun is what a golden file must not have: a UID, a time, an age, a name of the tests.
 var ofOneRun = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-|\d\d:\d\d:\d\d|\be2e-|, for \d`)
