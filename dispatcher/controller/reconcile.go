@@ -203,7 +203,7 @@ func (c *Controller) logEnd(ctx context.Context, pod *corev1.Pod) (string, error
 	container, _ := podspec.LogContainer(pod, podspec.OutcomeOf(pod))
 	text, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
 	if err == nil && podspec.LogLost(text) {
-		err = errors.New(string(text))
+		err = errors.New("the kubelet does not have it any more") // not its words: an image can print the same, and more
 	}
 	return podspec.LogEnd(text), err
 }
