@@ -37,9 +37,11 @@ const (
 	reasonPodWorks   podspec.Reason = "PodWorks"
 	reasonBinding    podspec.Reason = "WaitsForBinding"
 	reasonKept       podspec.Reason = "VolumeRetained"
+	reasonClass      podspec.Reason = "ClassInvalid"
+	reasonNotGranted podspec.Reason = "NotGranted"
 )
 
-// others explains them, and what is wrong with classes and has no event. All are normal but those that say so.
+// others explains them. All are normal but those that say so.
 var others = map[podspec.Reason]events.Meaning{
 	reasonConsumer: {Means: "The class has volumeBindingMode WaitForFirstConsumer: the volume is made where the first pod runs that uses the claim.", Do: "create a pod that uses the claim."},
 	reasonNotHanded: {Means: "Kubernetes has not asked the provisioner for a volume yet. kube-controller-manager does so, within 15 seconds after the class exists.",
@@ -47,12 +49,12 @@ var others = map[podspec.Reason]events.Meaning{
 	reasonNoClass: {Warning: true, Means: "The claim names a StorageClass that does not exist, or none, so that nobody makes a volume for it.", Do: "create the class, or the claim again with another one."},
 	reasonDispatcher: {Means: "The dispatcher is about to take the next step.",
 		Do: "nothing; if it stays so for more than a few seconds, look at the dispatcher: kubectl flex status."},
-	reasonInUse:    {Means: "The claim is deleted once no pod uses it any more. Kubernetes waits for that.", Do: "delete the pods that use it."},
-	reasonPodWorks: {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing; its log: kubectl flex logs."},
-	reasonBinding:  {Means: "The volume exists, and Kubernetes binds it to the claim.", Do: "nothing."},
-	"ClassInvalid": {Warning: true, Means: "The StorageClass has a parameter that is not valid.", Do: "create the StorageClass again without it."},
-	"NotGranted":   {Warning: true, Means: "The allow-list does not let the class's ServiceAccount create what its ConfigMap asks for.", Do: "add the line to the ConfigMap, or let the class ask for less."},
-	reasonKept:     {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing, or give it up: kubectl flex release."},
+	reasonInUse:      {Means: "The claim is deleted once no pod uses it any more. Kubernetes waits for that.", Do: "delete the pods that use it."},
+	reasonPodWorks:   {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing; its log: kubectl flex logs."},
+	reasonBinding:    {Means: "The volume exists, and Kubernetes binds it to the claim.", Do: "nothing."},
+	reasonKept:       {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing, or give it up: kubectl flex release."},
+	reasonClass:      {Warning: true, Means: "The StorageClass has a parameter that is not valid.", Do: "create the StorageClass again without it."},
+	reasonNotGranted: {Warning: true, Means: "The allow-list does not let the class's ServiceAccount create what its ConfigMap asks for.", Do: "add the line to the ConfigMap, or let the class ask for less."},
 }
 
 func explain(reason podspec.Reason, message string, warning bool) Cause {

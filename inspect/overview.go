@@ -179,7 +179,7 @@ func (o *Objects) classProblems(name string) (problems []Cause, good *configmaps
 	j := o.judge(served)
 	switch {
 	case len(faults) > 0:
-		complain("ClassInvalid", faults.ToAggregate().Error())
+		complain(reasonClass, faults.ToAggregate().Error())
 	case !j.Present:
 		complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
 	}
@@ -193,7 +193,7 @@ func (o *Objects) classProblems(name string) (problems []Cause, good *configmaps
 	if j.Good != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
 		account := j.Good.ServiceAccountName
 		for _, lack := range o.grants(account).Lacks(name, j.Good) {
-			complain("NotGranted", fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
+			complain(reasonNotGranted, fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
 		}
 	}
 	return problems, j.Good
