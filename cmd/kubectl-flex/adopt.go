@@ -219,7 +219,7 @@ func (a *adoption) prove(ctx context.Context, client kubernetes.Interface, plan 
 	}
 	text := outcome.Message
 	if container, explains := podspec.LogContainer(pod, outcome); explains {
-		if log, err := pods.GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx); err == nil && podspec.LogEnd(log) != "" {
+		if log, err := pods.GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx); err == nil && !podspec.LogLost(log) && podspec.LogEnd(log) != "" {
 			text += "; its log ends with: " + podspec.LogEnd(log)
 		}
 	}

@@ -183,7 +183,7 @@ func (l looker) lastWords(ctx context.Context, pod *corev1.Pod, outcome podspec.
 	}
 	text, err := l.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
 	switch end := podspec.LogEnd(text); {
-	case err != nil:
+	case err != nil || podspec.LogLost(text):
 		return "; its log cannot be read"
 	case end == "":
 		return "; it printed nothing"
