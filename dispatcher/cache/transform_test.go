@@ -199,6 +199,9 @@ func TestPodProblem(t *testing.T) {
 		{"no event", func() error { return nil }, ""},
 		{"of something else", func() error { return store.Add(event("a", "pod", "MissingClusterDNS", "x", 0)) }, ""},
 		{"of a problem", func() error { return store.Add(event("b", "pod", "FailedMount", "secret \"login\"\nnot found", 0)) }, `FailedMount: secret "login" not found`},
+		{"of a kubelet that is behind", func() error {
+			return store.Add(event("e", "pod", "FailedMount", `MountVolume.SetUp failed for volume "secret-0" : failed to sync secret cache: timed out waiting for the condition`, time.Minute))
+		}, `FailedMount: secret "login" not found`},
 		{"of another pod", func() error { return store.Add(event("c", "other", "FailedMount", "x", time.Minute)) }, `FailedMount: secret "login" not found`},
 		{"of a later problem", func() error { return store.Add(event("d", "pod", "FailedMapVolume", "y", time.Second)) }, "FailedMapVolume: y"},
 		{"rewritten as another pod's", func() error { return store.Update(event("d", "third", "FailedMapVolume", "y", time.Second)) }, `FailedMount: secret "login" not found`},

@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -31,9 +32,15 @@ func Waits(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentVolumeClaimC
 // startProblems are the reasons of events that say why a pod does not start.
 var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
 
+// kubeletBehind matches what a kubelet says that has not read a new pod's Secrets or ConfigMaps yet, as on a busy node. It says nothing
+// of the pod, and the kubelet tries again within a second.
+var kubeletBehind = regexp.MustCompile(`failed to sync (secret|configmap) cache: `)
+
 // TellsOfStart says that the event, of the kubelet, tells why a pod does not start. That a Secret or a claim which the pod mounts is
 // missing shows nowhere in the pod's status.
-func TellsOfStart(e *corev1.Event) bool { return startProblems[e.Reason] }
+func TellsOfStart(e *corev1.Event) bool {
+	return startProblems[e.Reason] && !kubeletBehind.MatchString(e.Message)
+}
 
 // PodProblem is what the last of a pod's events says of its start, empty where none does.
 func PodProblem(events []*corev1.Event) string {
