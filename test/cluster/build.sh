@@ -1,6 +1,6 @@
 #!/bin/bash
-# build.sh SET: builds kubernetes, kubernetes-1.30, etcd, runtime, prometheus, kwok or upstream once a machine and links the binaries into
-# .cluster/bin.
+# build.sh SET: builds kubernetes, kubernetes-1.30, kubernetes-1.33, etcd, runtime, prometheus, kwok or upstream once a machine and links
+# the binaries into .cluster/bin.
 #
 # The cache is keyed by what goes into a build, so other runs and other checkouts share it. A build happens in a folder of
 # its own that gets its name when it is complete; of two builders the second waits and then finds it there.
@@ -20,12 +20,18 @@ kubernetes_build() { # without a version linked in the components call themselve
 	mv "$1/server" "$1/etcd"
 }
 
+# Older versions, under names of their own: the oldest that is supported, and one in between.
 kubernetes-1.30_inputs() { echo "$HERE"/kubernetes-1.30/*; }
-kubernetes-1.30_build() { # the oldest API server that is supported, under a name of its own
-	local v=k8s.io/component-base/version ld="-s -w"
-	ld+=" -X $v.gitVersion=v1.30.14 -X $v.gitMajor=1 -X $v.gitMinor=30"
-	cd "$HERE/kubernetes-1.30"
-	go build -ldflags "$ld" -o "$1/kube-apiserver-1.30" k8s.io/kubernetes/cmd/kube-apiserver
+kubernetes-1.30_build() { older "$1" 30 14; }
+kubernetes-1.33_inputs() { echo "$HERE"/kubernetes-1.33/*; }
+kubernetes-1.33_build() { older "$1" 33 13; }
+older() { # OUT MINOR PATCH
+	local v=k8s.io/component-base/version c=k8s.io/client-go/pkg/version ld="-s -w" f
+	ld+=" -X $v.gitVersion=v1.$2.$3 -X $v.gitMajor=1 -X $v.gitMinor=$2 -X $v.gitTreeState=clean"
+	ld+=" -X $c.gitVersion=v1.$2.$3 -X $c.gitMajor=1 -X $c.gitMinor=$2"
+	cd "$HERE/kubernetes-1.$2"
+	go build -ldflags "$ld" -o "$1/" tool
+	for f in "$1"/*; do mv "$f" "$f-1.$2"; done
 }
 
 etcd_inputs() { echo "$HERE"/etcd/go.*; }
@@ -68,20 +74,21 @@ upstream_build() { # Kubernetes' own e2e tests, what runs them, and the program 
 about() {
 	case $1 in
 	kubernetes) echo "Kubernetes v1.37.0 and etcd, about 7 minutes on two cores when Go's cache is empty" ;;
-	kubernetes-1.30) echo "the API server of Kubernetes v1.30.14, about 5 minutes on two cores when Go's cache is empty" ;;
+	kubernetes-1.30) echo "Kubernetes v1.30.14, about 7 minutes on two cores when Go's cache is empty" ;;
+	kubernetes-1.33) echo "Kubernetes v1.33.13, about 7 minutes on two cores when Go's cache is empty" ;;
 	etcd) echo "etcdctl and etcdutl 3.7.1, about 60 s when Go's cache is empty" ;;
 	runtime) echo "containerd, runc, CNI plugins and two images, about 90 s when Go's cache is empty" ;;
 	prometheus) echo "Prometheus and promtool v0.316.0, about 3 minutes when Go's cache is empty" ;;
 	kwok) echo "kwok v0.8.0, about 90 s when Go's cache is empty" ;;
 	upstream) echo "the e2e tests of Kubernetes v1.37.0, about 4 minutes on two cores after kubernetes" ;;
-	*) die "no such set: $1: one of kubernetes kubernetes-1.30 etcd runtime prometheus kwok upstream" ;;
+	*) die "no such set: $1: one of kubernetes kubernetes-1.30 kubernetes-1.33 etcd runtime prometheus kwok upstream" ;;
 	esac
 }
 
 key_of() { # SET: changes with anything that changes the binaries
 	local files
 	read -ra files <<< "$("$1_inputs")"
-	{ cd "$HERE/$1" && go env GOVERSION GOARCH && declare -f "$1_build" && cat "${files[@]}"; } | sha256sum | cut -c1-16
+	{ cd "$HERE/$1" && go env GOVERSION GOARCH && declare -f "$1_build" && { [[ $1 != kubernetes-1.* ]] || declare -f older; } && cat "${files[@]}"; } | sha256sum | cut -c1-16
 }
 
 main() {

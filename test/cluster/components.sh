@@ -26,6 +26,9 @@ on_node_of() {
 	esac
 }
 
+# kubernetes PROGRAM prints which program of Kubernetes it is, of the version of the cluster.
+kubernetes() { echo "$BIN/$1${KUBERNETES:+-$KUBERNETES}"; }
+
 etcd_command() {
 	# Without fsync: what a killed etcd wrote is still there, only a power cut would lose it.
 	CMD=("$BIN/etcd" --data-dir "$STATE/etcd" --unsafe-no-fsync --log-level warn
@@ -34,7 +37,7 @@ etcd_command() {
 }
 
 kube_apiserver_command() {
-	CMD=("$BIN/kube-apiserver" --etcd-servers=http://127.0.0.1:2379
+	CMD=("$(kubernetes kube-apiserver)" --etcd-servers=http://127.0.0.1:2379
 		--secure-port=6443 --bind-address=0.0.0.0 --advertise-address="$NODE1_IP" --service-cluster-ip-range=10.96.0.0/16
 		--authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --allow-privileged=true
 		--client-ca-file="$PKI/ca.crt" --tls-cert-file="$PKI/apiserver.crt" --tls-private-key-file="$PKI/apiserver.key"
@@ -53,7 +56,7 @@ kube_apiserver_command() {
 
 kube_controller_manager_command() {
 	# With the default client limits the first ServiceAccounts take ten seconds.
-	CMD=("$BIN/kube-controller-manager" --leader-elect=false --kube-api-qps=300 --kube-api-burst=500
+	CMD=("$(kubernetes kube-controller-manager)" --leader-elect=false --kube-api-qps=300 --kube-api-burst=500
 		--kubeconfig="$PKI/controller-manager.kubeconfig" --use-service-account-credentials
 		--authentication-kubeconfig="$PKI/controller-manager.kubeconfig"
 		--authorization-kubeconfig="$PKI/controller-manager.kubeconfig"
@@ -62,7 +65,7 @@ kube_controller_manager_command() {
 }
 
 kube_scheduler_command() {
-	CMD=("$BIN/kube-scheduler" --leader-elect=false --kubeconfig="$PKI/scheduler.kubeconfig"
+	CMD=("$(kubernetes kube-scheduler)" --leader-elect=false --kubeconfig="$PKI/scheduler.kubeconfig"
 		--authentication-kubeconfig="$PKI/scheduler.kubeconfig" --authorization-kubeconfig="$PKI/scheduler.kubeconfig")
 }
 
@@ -71,14 +74,14 @@ containerd_command() {
 }
 
 kubelet_command() {
-	CMD=(env NODE="$NODE" PATH="$(standins)$BIN:$PATH" "$BIN/kubelet" --config="$NODE_STATE/kubelet.yaml" --root-dir=/var/lib/kubelet
+	CMD=(env NODE="$NODE" PATH="$(standins)$BIN:$PATH" "$(kubernetes kubelet)" --config="$NODE_STATE/kubelet.yaml" --root-dir=/var/lib/kubelet
 		--kubeconfig="$PKI/$NODE.kubeconfig" --hostname-override="$NODE" --node-ip="$NODE_IP")
 	[ "$SPARE" = 0 ] || [ "$NODE" = node1 ] ||
 		CMD+=(--node-labels=flex-provisioner.io/spare=true --register-with-taints=flex-provisioner.io/spare=true:NoSchedule)
 }
 
 kube_proxy_command() {
-	CMD=("$BIN/kube-proxy" --config="$NODE_STATE/kube-proxy.yaml")
+	CMD=("$(kubernetes kube-proxy)" --config="$NODE_STATE/kube-proxy.yaml")
 }
 
 # standins prints the folders of imitated commands that the kubelet finds before the real ones.
@@ -189,6 +192,7 @@ write_configs() {
 	clusterCIDR: 10.244.0.0/16
 	hostnameOverride: $NODE
 	oomScoreAdj: 0
+	featureGates: {$([ "$KUBERNETES" != 1.30 ] || echo 'NFTablesProxyMode: true')}
 	conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
 	C
 }

@@ -5,6 +5,7 @@
 #   NODES=N                N nodes, 1 to 5; the default is 1
 #   SPARE=1                the nodes beside node1 have the label and the taint flex-provisioner.io/spare=true
 #   KWOK=N                 with N simulated nodes (kwok-up.sh)
+#   KUBERNETES=1.30|1.33   the whole cluster of an older version
 #   APISERVER_EXTRA=...    more flags for kube-apiserver, separated by spaces
 set -eu
 # shellcheck source=lib.sh
@@ -15,10 +16,11 @@ set -eu
 . "$HERE/nodes.sh"
 # shellcheck source=down.sh
 . "$HERE/down.sh"
-SETTINGS="NODES SPARE PLEG ISCSI APISERVER_EXTRA"
+SETTINGS="NODES SPARE PLEG ISCSI KUBERNETES APISERVER_EXTRA"
 
 check_settings() {
 	case ${PLEG:-default} in default | evented) ;; *) die "PLEG=$PLEG: must be default or evented" ;; esac
+	case ${KUBERNETES:-} in '' | 1.30 | 1.33) ;; *) die "KUBERNETES=$KUBERNETES: must be 1.30 or 1.33, or not set for the newest" ;; esac
 	case ${ISCSI:-0} in 0 | 1) ;; *) die "ISCSI=$ISCSI: must be 0 or 1" ;; esac
 	case ${NODES:-1} in [1-"$MAX_NODES"]) ;; *) die "NODES=$NODES: must be a number from 1 to $MAX_NODES" ;; esac
 	case ${SPARE:-0} in 0 | 1) ;; *) die "SPARE=$SPARE: must be 0 or 1" ;; esac
@@ -43,12 +45,13 @@ prepare() {
 	[ "${ISCSI:-0}" = 0 ] || p+=(tgt qemu-system-common qemu-block-extra e2fsprogs)
 	"$HERE/packages.sh" "${p[@]}"
 	"$HERE/build.sh" kubernetes
+	[ -z "${KUBERNETES:-}" ] || "$HERE/build.sh" "kubernetes-$KUBERNETES"
 	"$HERE/build.sh" runtime
 	"$HERE/pki.sh"
 }
 
 save_settings() {
-	NODES=${NODES:-1} SPARE=${SPARE:-0} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} APISERVER_EXTRA=${APISERVER_EXTRA:-}
+	NODES=${NODES:-1} SPARE=${SPARE:-0} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} KUBERNETES=${KUBERNETES:-} APISERVER_EXTRA=${APISERVER_EXTRA:-}
 	local v
 	for v in $SETTINGS; do printf '%s=%q\n' "$v" "${!v}"; done > "$STATE/settings"
 }
