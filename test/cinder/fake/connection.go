@@ -11,7 +11,6 @@ type Connection struct {
 	kind  string
 	needs []string // properties that the connector must have
 	data  func(v Volume, connector map[string]any) map[string]any
-	extra map[string]any // overrides and additions to data
 }
 
 // Raw connects with this driver_volume_type and data, whatever the connector is. Where data holds "volume_id" or others of
@@ -22,13 +21,12 @@ func Raw(kind string, data map[string]any) Connection {
 
 // With adds to the data, or replaces: With("target_lun", 300), With("encrypted", true).
 func (c Connection) With(key string, value any) Connection {
-	extra := map[string]any{key: value}
-	for other, v := range c.extra {
-		if other != key {
-			extra[other] = v
-		}
+	data := c.data
+	c.data = func(v Volume, connector map[string]any) map[string]any {
+		more := data(v, connector)
+		more[key] = value
+		return more
 	}
-	c.extra = extra
 	return c
 }
 
@@ -53,7 +51,6 @@ func (c Connection) check(connector map[string]any) answer {
 func (c Connection) info(v Volume, connector map[string]any) object {
 	data := object{"qos_specs": nil, "access_mode": "rw", "encrypted": v.Encrypted, "cacheable": false}
 	maps.Copy(data, c.data(v, connector))
-	maps.Copy(data, c.extra)
 	return object{"driver_volume_type": c.kind, "data": data}
 }
 

@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -72,42 +71,4 @@ func (f *Cinder) listMessages(q *request) answer {
 		})
 	}
 	return reply(200, object{"messages": all})
-}
-
-// defaultProject is the first identity's, or without Keystone the one of all ones.
-func (f *Cinder) defaultProject() string {
-	if f.keystone != nil {
-		return f.keystone.identities[0].ProjectID
-	}
-	return NoauthProject
-}
-
-// NoauthProject is a project's id that today's Cinder accepts in a URL, and the one of volumes that a test adds.
-const NoauthProject = "11111111111111111111111111111111"
-
-// used is what a project has.
-func (f *Cinder) used(project string) (u Quota) {
-	for _, v := range f.volumes {
-		if v.project == project {
-			u.Volumes, u.Gigabytes = u.Volumes+1, u.Gigabytes+max(v.size, v.next.size)
-		}
-	}
-	return u
-}
-
-// roomFor refuses what would go over the quota.
-func (f *Cinder) roomFor(project string, volumes, gigabytes int) answer {
-	limit, ok := f.quotas[project]
-	if !ok {
-		limit = f.settings.defaultLimits
-	}
-	used := f.used(project)
-	switch {
-	case used.Gigabytes+gigabytes > limit.Gigabytes:
-		return refuse(413, fmt.Sprintf("VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. "+
-			"Requested %dG, quota is %dG and %dG has been consumed.", gigabytes, limit.Gigabytes, used.Gigabytes))
-	case used.Volumes+volumes > limit.Volumes:
-		return refuse(413, fmt.Sprintf("VolumeLimitExceeded: Maximum number of volumes allowed (%d) exceeded for quota 'volumes'.", limit.Volumes))
-	}
-	return answer{}
 }

@@ -1,9 +1,6 @@
 package fake
 
-import (
-	"cmp"
-	"time"
-)
+import "time"
 
 // An Option changes how a fake begins. Most have a method of the same meaning for later.
 type Option func(*Cinder)
@@ -79,15 +76,4 @@ func WithType(t Type) Option { return func(f *Cinder) { f.addType(t) } }
 // WithMultiattachType adds a volume type of this name whose volumes may be attached more than once.
 func WithMultiattachType(name string) Option {
 	return WithType(Type{Name: name, ExtraSpecs: map[string]string{"multiattach": "<is> True", "volume_backend_name": Backend}})
-}
-
-// A Quota is what a project may have.
-type Quota struct{ Volumes, Gigabytes int }
-
-// WithQuota sets the quota of all projects that have none of their own; the default is 10 and 1000.
-func WithQuota(q Quota) Option { return func(f *Cinder) { f.settings.defaultLimits = q } }
-
-// SetQuota gives a project a quota of its own; "" is the default project.
-func (f *Cinder) SetQuota(project string, q Quota) {
-	f.locked(func() { f.quotas[cmp.Or(project, f.defaultProject())] = q })
 }

@@ -11,7 +11,7 @@ import (
 // watch returns the statuses that shows of the volume see, until it is in one that does not pass or is gone.
 func watch(t *testing.T, f *fake.Cinder, id string) (seen []string) {
 	t.Helper()
-	for {
+	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); {
 		code, answer, err := act(t.Context(), f, "GET", "/volumes/"+id, "")
 		if err != nil {
 			t.Fatal(err)
@@ -25,6 +25,8 @@ func watch(t *testing.T, f *fake.Cinder, id string) (seen []string) {
 			return seen
 		}
 	}
+	t.Fatalf("after 10 s it is still %s", seen[len(seen)-1])
+	return nil
 }
 
 // TestPace: how often a passing status is seen, and what it ends in.
