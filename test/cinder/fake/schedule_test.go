@@ -102,6 +102,29 @@ func TestSchedule(t *testing.T) {
 	})
 }
 
+// A member of a project does not see the volumes of others, nor the hosts of attachments, and nothing with a revoked token.
+func TestMember(t *testing.T) {
+	f := fake.New(t, fake.WithKeystone(fake.DefaultIdentity, fake.Identity{User: "other", Project: "other"}))
+	mine := f.AddVolume(fake.Volume{Status: "in-use"})
+	other := f.AddVolume(fake.Volume{Project: f.Identities()[1].ProjectID})
+	c := &client{endpoint: f.Endpoint(), token: f.Token()}
+	for _, s := range []step{
+		{path: "/volumes/" + mine.ID, status: 200, contains: `"host_name":null`},
+		{path: "/volumes/" + other.ID, status: 404},
+		{path: "/volumes", status: 200, contains: mine.ID},
+	} {
+		s.method = "GET"
+		status, answer, err := c.call(t.Context(), s)
+		if err != nil || status != s.status || !strings.Contains(answer, s.contains) || s.status == 200 && strings.Contains(answer, other.ID) {
+			t.Errorf("%s: %d %s %v, want %d %s", s.path, status, answer, err, s.status, s.contains)
+		}
+	}
+	f.RevokeTokens()
+	if status, answer, err := c.call(t.Context(), step{method: "GET", path: "/volumes"}); err != nil || status != 401 {
+		t.Errorf("with a revoked token: %d %s %v, want 401", status, answer, err)
+	}
+}
+
 // client calls a Cinder, real or not.
 type client struct {
 	endpoint, token string
