@@ -74,17 +74,14 @@ func (f *Cinder) initializeConnection(q *request, v *volume) answer {
 	return reply(200, object{"connection_info": info})
 }
 
-// connect makes the export and returns connection_info in its nested form. The connector is remembered once.
+// connect makes the export and returns connection_info in its nested form.
 func (f *Cinder) connect(v *volume, connector map[string]any) (object, answer) {
 	if a := f.settings.connection.check(connector); a.status != 0 {
 		return nil, a
 	}
 	f.chap(v)
 	v.exported = true
-	known := func(c map[string]any) bool { return reflect.DeepEqual(c, connector) }
-	if !slices.ContainsFunc(v.connectors, known) {
-		v.connectors = append(v.connectors, connector)
-	}
+	v.connectors = append(v.connectors, connector)
 	return f.settings.connection.info(f.export(v), connector), answer{}
 }
 

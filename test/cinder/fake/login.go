@@ -2,7 +2,6 @@ package fake
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 )
@@ -50,12 +49,11 @@ type login struct {
 }
 
 func (f *Cinder) authenticateUser(q *request) answer {
-	var body struct{ Auth *login }
-	if json.Unmarshal(q.body, &body) != nil || body.Auth == nil {
+	l := &login{}
+	if q.decode("auth", l).status != 0 {
 		return keystoneError(400, "Bad Request", "Expecting to find auth in request body. The server could not comply with the request since it is either "+
 			"malformed or otherwise incorrect. The client is assumed to be in error.")
 	}
-	l := body.Auth
 	t := &token{method: strings.Join(l.Identity.Methods, ",")}
 	var refused answer
 	if t.owner, refused = f.who(q, l); refused.status != 0 {

@@ -1,8 +1,6 @@
 package fake_test
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -116,16 +114,15 @@ func TestLikeness(t *testing.T) {
 
 func load(t *testing.T, name string) []exchange {
 	t.Helper()
-	b, err := os.ReadFile("../recordings/" + name + ".jsonl")
+	file, err := os.Open("../recordings/" + name + ".jsonl")
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer file.Close()
 	var all []exchange
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
+	for lines := json.NewDecoder(file); lines.More(); {
 		var x exchange
-		if err := json.Unmarshal(lines.Bytes(), &x); err != nil {
+		if err := lines.Decode(&x); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		all = append(all, x)

@@ -29,27 +29,29 @@ type request struct {
 	id      string // what {id} of the route stands for
 	action  string
 	body    []byte
-	minor   int // of the microversion
+	fields  map[string]json.RawMessage // of the body; nil where it is no object
+	minor   int                        // of the microversion
 	user    string
 	project string
 	admin   bool
 }
 
 func newRequest(r *http.Request) *request {
-	body, _ := io.ReadAll(r.Body)
-	return &request{http: r, host: "http://" + r.Host, body: body}
+	q := &request{http: r, host: "http://" + r.Host}
+	q.body, _ = io.ReadAll(r.Body)
+	_ = json.Unmarshal(q.body, &q.fields)
+	return q
 }
 
 func (q *request) get(name string) string { return q.http.URL.Query().Get(name) }
 
 // decode reads the body's field name into v. What does not parse is refused as Cinder does.
 func (q *request) decode(name string, v any) answer {
-	var whole map[string]json.RawMessage
-	if json.Unmarshal(q.body, &whole) != nil {
+	inner, ok := q.fields[name]
+	switch {
+	case q.fields == nil:
 		return refuse(400, "Malformed request body")
-	}
-	inner, ok := whole[name]
-	if !ok {
+	case !ok:
 		return refuse(400, fmt.Sprintf("'%s' is a required property", name))
 	}
 	if err := json.Unmarshal(inner, v); err != nil {
@@ -139,8 +141,9 @@ func (f *Cinder) understand(q *request) (op string, handle func() answer) {
 	}
 	q.id, op = id, found.op
 	if strings.HasSuffix(op, "/action") {
-		q.action = firstKey(q.body)
-		op = q.action
+		for name := range q.fields { // there is one
+			op, q.action = name, name
+		}
 	}
 	return op, func() answer {
 		return f.admit(q, urlProject, func() answer { return found.serve(f, q) })
@@ -215,13 +218,4 @@ func (f *Cinder) showVersion(q *request) answer {
 		},
 		"media-types": list{object{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}},
 	}}})
-}
-
-// firstKey is the name of an action: the first key of the body.
-func firstKey(body []byte) string {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	_, _ = d.Token()
-	key, _ := d.Token()
-	name, _ := key.(string)
-	return name
 }
