@@ -69,7 +69,7 @@ type client[T metav1.Object] interface {
 
 // until makes an object, and is the time from then to the first event that satisfies. Two minutes are enough.
 func until[T metav1.Object](ctx context.Context, objects client[T], object T, satisfied func(T) bool) (time.Duration, error) {
-	ctx, cancel := within(ctx, 2*time.Minute, "what it is to become")
+	ctx, cancel := within(ctx, 2*time.Minute, "what was waited for")
 	defer cancel()
 	w, err := objects.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()})
 	if err != nil {
