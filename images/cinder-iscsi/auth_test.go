@@ -55,7 +55,7 @@ func TestWaysToLogIn(t *testing.T) {
 				"clouds.yaml": fmt.Sprintf("clouds: {a: {auth: {auth_url: %q, username: %q, project_name: %q}, region_name: RegionOne}}", f.AuthURL(), i.User, i.Project),
 				"secure.yaml": fmt.Sprintf("clouds: {a: {auth: {password: %q}}}", i.Password)}
 		}},
-		{"region and interface", []fake.Option{fake.WithKeystone(), fake.WithRegion("west"), fake.WithInterface("internal", "")},
+		{"region and interface", []fake.Option{fake.WithKeystone(), fake.WithRegion("west"), fake.WithInterface("internal")},
 			func(f *fake.Cinder, i fake.Identity) files {
 				return ini("auth-url="+f.AuthURL(), "username="+i.User, "password="+i.Password, "tenant-name="+i.Project, "region=west", "os-endpoint-type=internal")
 			}},

@@ -77,7 +77,7 @@ func TestExpandFails(t *testing.T) {
 			message: "cinder volume " + id + " is in-use with 10 GiB, not 20: extend volume:Could not find any available weighted backend."},
 		{name: "an earlier run failed", status: "error_extending", code: 1,
 			message: "cinder volume " + id + " is error_extending with 10 GiB, not 20: cinder does not say why"},
-		{name: "over quota", status: "in-use", prepare: func(s *stage) { s.cinder.SetQuota(project, fake.Quota{Volumes: 10, Snapshots: 10, Gigabytes: 15}) }, code: 1,
+		{name: "over quota", status: "in-use", prepare: func(s *stage) { s.cinder.SetQuota(project, fake.Quota{Volumes: 10, Gigabytes: 15}) }, code: 1,
 			message: "extend " + id + ": VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. " +
 				"Requested 10G, quota is 15G and 10G has been consumed. (HTTP 413)"},
 		{name: "somebody deleted it", code: 75,

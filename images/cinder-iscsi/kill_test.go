@@ -190,7 +190,7 @@ func TestCinderKilledInAttach(t *testing.T) {
 			}
 			if c.code == 0 {
 				s.wantNothing()
-			} else if left := s.cinder.State().Attachments; len(left) != 1 || left[0].Instance != server {
+			} else if left := s.cinder.Volume(name).Attachments; len(left) != 1 || left[0].Instance != server {
 				t.Errorf("left: %+v", left)
 			}
 		})

@@ -246,7 +246,7 @@ func TestClassParametersReachCinder(t *testing.T) {
 // Quota errors are in words of Cinder.
 func TestQuotaInCindersWords(t *testing.T) {
 	t.Parallel()
-	s := newStage(t, fake.WithQuota(fake.Quota{Volumes: 10, Snapshots: 10, Gigabytes: 2}))
+	s := newStage(t, fake.WithQuota(fake.Quota{Volumes: 10, Gigabytes: 2}))
 	s.provision(t.Context()).want(t, 1, "create "+name+": VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. Requested 10G, quota is 2G and 0G has been consumed. (HTTP 413)")
 	s.wantNothing()
 }

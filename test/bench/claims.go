@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/workqueue"
 )
 
 var gibibyte = resource.MustParse("1Gi")
@@ -21,7 +21,7 @@ const concurrency = 16
 // makeClaims creates n claims of a class as fast as it can, and notes when each was there.
 func makeClaims(ctx context.Context, client kubernetes.Interface, o *observer, class string, n int) error {
 	claims := client.CoreV1().PersistentVolumeClaims(name)
-	return inParallel(n, concurrency, func(i int) error {
+	return inParallel(ctx, n, concurrency, func(i int) error {
 		claim, err := claims.Create(ctx, newClaim(fmt.Sprintf("%s-%d", class, i), class), metav1.CreateOptions{})
 		if err != nil {
 			return fmt.Errorf("create claim: %w", err)
@@ -39,7 +39,7 @@ func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 
 func deleteClaims(ctx context.Context, client kubernetes.Interface, class string, n int) error {
 	claims := client.CoreV1().PersistentVolumeClaims(name)
-	return inParallel(n, concurrency, func(i int) error {
+	return inParallel(ctx, n, concurrency, func(i int) error {
 		if err := claims.Delete(ctx, fmt.Sprintf("%s-%d", class, i), metav1.DeleteOptions{}); err != nil {
 			return fmt.Errorf("delete claim: %w", err)
 		}
@@ -48,33 +48,13 @@ func deleteClaims(ctx context.Context, client kubernetes.Interface, class string
 }
 
 // inParallel does n things, so many at a time, and stops at the first error.
-func inParallel(n, atATime int, do func(i int) error) error {
-	var (
-		mu    sync.Mutex
-		next  int
-		fault error
-		all   sync.WaitGroup
-	)
-	for range atATime {
-		all.Go(func() {
-			for {
-				mu.Lock()
-				i := next
-				next++
-				over := i >= n || fault != nil
-				mu.Unlock()
-				if over {
-					return
-				}
-				if err := do(i); err != nil {
-					mu.Lock()
-					fault = err
-					mu.Unlock()
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-	return fault
+func inParallel(ctx context.Context, n, atATime int, do func(i int) error) error {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	workqueue.ParallelizeUntil(ctx, atATime, n, func(i int) {
+		if err := do(i); err != nil {
+			stop(err)
+		}
+	})
+	return context.Cause(ctx)
 }

@@ -24,20 +24,20 @@ func (p *plane) put(ctx context.Context, n int, object func(i int) (string, runt
 	if err := p.write(ctx, n, 100, object); err != nil {
 		return err
 	}
-	for {
-		shown, err := count(ctx)
-		if err != nil {
-			return fmt.Errorf("count what is in etcd: %w", err)
-		}
-		if shown == n {
-			return nil
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: the API server shows %d of %d objects", context.Cause(ctx), shown, n)
-		}
+	return shown(ctx, n, count)
+}
+
+// shown waits until the API server shows n objects.
+func shown(ctx context.Context, n int, count func(context.Context) (int, error)) error {
+	last := 0
+	err := poll(ctx, 100*time.Millisecond, func(ctx context.Context) (done bool, err error) {
+		last, err = count(ctx)
+		return last == n, err
+	})
+	if err != nil {
+		return fmt.Errorf("the API server shows %d of %d objects: %w", last, n, err)
 	}
+	return nil
 }
 
 // cached lists what the API server has in its cache, which is what watches begin with.
@@ -62,7 +62,7 @@ func (p *plane) volumes(ctx context.Context) (int, error) {
 // write writes so many objects in each transaction.
 func (p *plane) write(ctx context.Context, n, each int, object func(i int) (string, runtime.Object)) error {
 	encoder := scheme.Codecs.EncoderForVersion(protobuf.NewSerializer(scheme.Scheme, scheme.Scheme), corev1.SchemeGroupVersion)
-	return inParallel((n+each-1)/each, 4, func(batch int) error {
+	return inParallel(ctx, (n+each-1)/each, 4, func(batch int) error {
 		type request struct {
 			Key   []byte `json:"key"`
 			Value []byte `json:"value"`

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,12 +24,11 @@ const bareThreads = 32
 // bareProgram makes a pod for each claim and deletes it when it has ended, and nothing else: it reads nothing before it
 // writes, keeps no record, verifies nothing and tells nobody. No provisioner with a pod for each claim can do with less.
 type bareProgram struct {
+	*workers
 	client kubernetes.Interface
 	config *configmaps.Config
-	queue  chan func(ctx context.Context) error
 	mu     sync.Mutex
 	made   map[string]bool
-	done   sync.WaitGroup
 }
 
 // startBareProgram serves the class until end.
@@ -39,27 +37,12 @@ func startBareProgram(ctx context.Context, p *plane, o *observer, c class) (*bar
 	if err != nil {
 		return nil, err
 	}
-	b := &bareProgram{client: kubernetes.NewForConfigOrDie(inProtobuf(p.server.Config(dispatcherUser.Token()))), config: config,
-		queue: make(chan func(context.Context) error, 1<<17), made: map[string]bool{}}
+	b := &bareProgram{workers: startWorkers(ctx, "bare program", bareThreads),
+		client: kubernetes.NewForConfigOrDie(inProtobuf(p.server.Config(dispatcherUser.Token()))), config: config, made: map[string]bool{}}
 	o.onClaim = append(o.onClaim, b.claim)
 	o.onPod = append(o.onPod, b.pod)
 	o.onVolume = append(o.onVolume, b.volume)
-	for range bareThreads {
-		b.done.Go(func() {
-			for do := range b.queue {
-				if err := do(ctx); err != nil && ctx.Err() == nil {
-					fmt.Fprintln(os.Stderr, "bench: bare program:", err)
-				}
-			}
-		})
-	}
 	return b, nil
-}
-
-// end is called when the observer has ended.
-func (b *bareProgram) end() {
-	close(b.queue)
-	b.done.Wait()
 }
 
 // claim makes the pod as soon as the claim is handed over by Kubernetes, as a provisioner has to.

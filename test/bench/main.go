@@ -124,23 +124,11 @@ func run(ctx context.Context, s settings) error {
 	}
 	r.Machine, r.Took = machine(), time.Since(began).Round(time.Second).String()
 	fmt.Printf("\n%s; took %s\n", r.Machine, r.Took)
-	if err := writeJSON(s.json, r); err != nil {
+	if err := r.write(s.json); err != nil {
 		return err
 	}
 	if missed := r.missed(); s.check && len(missed) > 0 {
 		return fmt.Errorf("short of the goals:\n  %s", strings.Join(missed, "\n  "))
 	}
 	return nil
-}
-
-func writeJSON(path string, r *report) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return fmt.Errorf("write figures: %w", err)
-	}
-	if err := r.json(file); err != nil {
-		file.Close()
-		return err
-	}
-	return file.Close()
 }

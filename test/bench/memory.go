@@ -24,7 +24,7 @@ const (
 	settled = 30 * time.Second
 )
 
-// runMemory is case 6. No controller runs, so that what is written stays as it is.
+// runMemory is case 6.
 func runMemory(ctx context.Context, _ settings, r *report) error {
 	ctx, cancel := within(ctx, 20*time.Minute, "memory")
 	defer cancel()
@@ -36,14 +36,11 @@ func runMemory(ctx context.Context, _ settings, r *report) error {
 
 // claimsInFlight lets the dispatcher make a pod for each of 10,000 claims, all of which hang, and restarts it.
 func claimsInFlight(ctx context.Context, r *report) error {
-	p, err := startPlane(ctx, noControllers)
+	p, err := startQuietPlane(ctx, hangsClass)
 	if err != nil {
 		return err
 	}
 	defer p.stop()
-	if err := addClass(ctx, p.admin, hangsClass); err != nil {
-		return err
-	}
 	if err := p.put(ctx, inFlight, waitingClaim, p.claims); err != nil {
 		return err
 	}
@@ -107,14 +104,11 @@ func podsMade(ctx context.Context, o *observer) error {
 
 // boundVolumes starts the dispatcher beside 50,000 volumes that are bound.
 func boundVolumes(ctx context.Context, r *report) error {
-	p, err := startPlane(ctx, noControllers)
+	p, err := startQuietPlane(ctx, hangsClass)
 	if err != nil {
 		return err
 	}
 	defer p.stop()
-	if err := addClass(ctx, p.admin, hangsClass); err != nil {
-		return err
-	}
 	if err := p.put(ctx, manyVolumes, boundClaim, p.claims); err != nil {
 		return err
 	}
@@ -136,10 +130,8 @@ func boundVolumes(ctx context.Context, r *report) error {
 }
 
 func addMemory(ctx context.Context, r *report, d *process, f figure) error {
-	select {
-	case <-time.After(settled):
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := pause(ctx, settled); err != nil {
+		return err
 	}
 	now, most, err := d.resident()
 	if err != nil {
@@ -155,33 +147,15 @@ func addMemory(ctx context.Context, r *report, d *process, f figure) error {
 // adopted waits until the dispatcher's own metrics count n pods of the class.
 func (d *process) adopted(ctx context.Context, class string, n int) error {
 	line := fmt.Sprintf("flex_provisioner_pods{class=%q} %d\n", class, n)
-	return d.await(ctx, fmt.Sprintf("%d pods adopted", n), func() bool {
-		text, err := d.get(ctx, "/metrics")
-		return err == nil && strings.Contains(text, line) // before it serves there is an error
-	})
+	return d.await(ctx, 2*time.Minute, fmt.Sprintf("%d pods adopted", n), d.says(ctx, "/metrics", line))
 }
 
 // logged waits for a text in the dispatcher's log.
 func (d *process) logged(ctx context.Context, text string) error {
-	return d.await(ctx, fmt.Sprintf("%q in the log", text), func() bool {
+	return d.await(ctx, 2*time.Minute, fmt.Sprintf("%q in the log", text), func() bool {
 		log, err := os.ReadFile(d.log)
 		return err == nil && strings.Contains(string(log), text)
 	})
-}
-
-func (d *process) await(ctx context.Context, what string, satisfied func() bool) error {
-	ctx, cancel := within(ctx, 2*time.Minute, what)
-	defer cancel()
-	for !satisfied() {
-		select {
-		case <-time.After(20 * time.Millisecond):
-		case <-d.exited:
-			return fmt.Errorf("the dispatcher ended: see %s", d.log)
-		case <-ctx.Done():
-			return fmt.Errorf("%w: see %s", context.Cause(ctx), d.log)
-		}
-	}
-	return nil
 }
 
 func uidOf(i int) string { return fmt.Sprintf("00000000-0000-4000-8000-%012d", i) }

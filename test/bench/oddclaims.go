@@ -24,14 +24,11 @@ var narrowSizes = class{name: "flex-bench-narrow", provisioner: oursClass.provis
 func runOdd(ctx context.Context, _ settings, r *report) error {
 	ctx, cancel := within(ctx, 15*time.Minute, "odd claims")
 	defer cancel()
-	p, err := startPlane(ctx, noControllers)
+	p, err := startQuietPlane(ctx, narrowSizes)
 	if err != nil {
 		return err
 	}
 	defer p.stop()
-	if err := addClass(ctx, p.admin, narrowSizes); err != nil {
-		return err
-	}
 	d, err := startDispatcher(ctx, p)
 	if err != nil {
 		return err
@@ -66,10 +63,7 @@ func (p *plane) comeAndGo(ctx context.Context, d *process, claim func(int) (stri
 		return 0, err
 	}
 	line := fmt.Sprintf("flex_provisioner_failures_total{class=%q,reason=\"ClaimRefused\"} %.0f\n", narrowSizes.name, refused)
-	if err := d.await(ctx, fmt.Sprintf("%.0f claims refused", refused), func() bool {
-		text, err := d.get(ctx, "/metrics")
-		return err == nil && strings.Contains(text, line)
-	}); err != nil {
+	if err := d.await(ctx, 2*time.Minute, fmt.Sprintf("%.0f claims refused", refused), d.says(ctx, "/metrics", line)); err != nil {
 		return 0, err
 	}
 	if err := p.removeClaims(ctx, claim); err != nil {
@@ -80,10 +74,8 @@ func (p *plane) comeAndGo(ctx context.Context, d *process, claim func(int) (stri
 		if _, err := d.get(ctx, "/debug/pprof/heap?gc=1"); err != nil {
 			return 0, err
 		}
-		select {
-		case <-time.After(settled):
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
+		if err := pause(ctx, settled); err != nil {
+			return 0, err
 		}
 	}
 	now, _, err := d.resident()
@@ -93,7 +85,7 @@ func (p *plane) comeAndGo(ctx context.Context, d *process, claim func(int) (stri
 // removeClaims deletes the claims straight from etcd, each for itself: objects that go in one request have one
 // resourceVersion, and a watch that breaks off in their midst goes on behind all of them.
 func (p *plane) removeClaims(ctx context.Context, claim func(int) (string, runtime.Object)) error {
-	if err := inParallel(oddClaims, 4, func(i int) error {
+	if err := inParallel(ctx, oddClaims, 4, func(i int) error {
 		key, _ := claim(i)
 		body, err := json.Marshal(map[string][]byte{"key": []byte("/registry/" + key)})
 		if err != nil {
@@ -103,17 +95,7 @@ func (p *plane) removeClaims(ctx context.Context, claim func(int) (string, runti
 	}); err != nil {
 		return err
 	}
-	for {
-		shown, err := p.claims(ctx)
-		if err != nil || shown == 0 {
-			return err
-		}
-		select {
-		case <-time.After(100 * time.Millisecond):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
+	return shown(ctx, 0, p.claims)
 }
 
 func plainClaim(i int) (string, runtime.Object) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
@@ -72,6 +71,19 @@ func startPlane(ctx context.Context, controllers apiserver.Limits) (_ *plane, er
 		return nil, fmt.Errorf("delete Deployment: %w", err)
 	}
 	if err := p.setUp(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// startQuietPlane starts one where no controller runs, so that what is written stays as it is, with a class.
+func startQuietPlane(ctx context.Context, c class) (*plane, error) {
+	p, err := startPlane(ctx, noControllers)
+	if err != nil {
+		return nil, err
+	}
+	if err := addClass(ctx, p.admin, c); err != nil {
+		p.stop()
 		return nil, err
 	}
 	return p, nil
@@ -205,9 +217,4 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 	add("watch", []string{"watch"}, []string{"*"})
 	add("other", []string{"*"}, []string{"*"}) // writes that nobody knows of are counted too
 	return list
-}
-
-// within bounds ctx, with an error that says what was waited for.
-func within(ctx context.Context, d time.Duration, what string) (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s: not after %s", what, d))
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"sync"
 	"time"
 
@@ -35,14 +34,13 @@ const (
 // player does at once what a node does to a pod: it creates the volume as the pod would, and writes the pod's status. The
 // bare program's pods and the dispatcher's are played alike.
 type player struct {
+	*workers
 	pods    kubernetes.Interface // as the kubelet
 	volumes kubernetes.Interface // as the pod
 	acts    map[string]act       // by class
 
 	mu     sync.Mutex
 	played map[types.UID]bool
-	queue  chan *corev1.Pod
-	done   sync.WaitGroup
 }
 
 // players is how many pods are played at a time.
@@ -51,24 +49,9 @@ const players = 16
 func startPlayer(ctx context.Context, p *plane, o *observer, acts map[string]act) *player {
 	asPods := inProtobuf(p.server.Config(apiserver.Admin.Token()))
 	asPods.Wrap(asPod)
-	pl := &player{pods: p.admin, volumes: kubernetes.NewForConfigOrDie(asPods), acts: acts, played: map[types.UID]bool{}, queue: make(chan *corev1.Pod, 1<<16)}
+	pl := &player{workers: startWorkers(ctx, "player", players), pods: p.admin, volumes: kubernetes.NewForConfigOrDie(asPods), acts: acts, played: map[types.UID]bool{}}
 	o.onPod = append(o.onPod, pl.see)
-	for range players {
-		pl.done.Go(func() {
-			for pod := range pl.queue {
-				if err := pl.play(ctx, pod); err != nil && ctx.Err() == nil {
-					fmt.Fprintln(os.Stderr, "bench: player:", err)
-				}
-			}
-		})
-	}
 	return pl
-}
-
-// end is called when the observer has ended.
-func (p *player) end() {
-	close(p.queue)
-	p.done.Wait()
 }
 
 func (p *player) see(pod *corev1.Pod, deleted bool) {
@@ -82,7 +65,7 @@ func (p *player) see(pod *corev1.Pod, deleted bool) {
 		return
 	}
 	p.played[pod.UID] = true
-	p.queue <- pod
+	p.queue <- func(ctx context.Context) error { return p.play(ctx, pod) }
 }
 
 func (p *player) play(ctx context.Context, pod *corev1.Pod) error {
@@ -159,15 +142,13 @@ func (p *player) policiesBite(ctx context.Context, c class) error {
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: podspec.VolumeName("none")}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: corev1.ResourceList{corev1.ResourceStorage: gibibyte}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "10.99.0.1", Path: "/"}}}}
-	for {
-		_, err := p.volumes.CoreV1().PersistentVolumes().Create(withPod(ctx, stranger), volume, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
-			return nil
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: the last answer was %v", context.Cause(ctx), err)
-		}
+	var last error
+	err := poll(ctx, 50*time.Millisecond, func(ctx context.Context) (bool, error) {
+		_, last = p.volumes.CoreV1().PersistentVolumes().Create(withPod(ctx, stranger), volume, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return apierrors.IsForbidden(last) || apierrors.IsInvalid(last), nil
+	})
+	if err != nil {
+		return fmt.Errorf("%w: the last answer was %w", err, last)
 	}
+	return nil
 }

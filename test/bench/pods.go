@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
@@ -23,22 +23,11 @@ type bench struct {
 // barePod makes a pod that does nothing, and is the time until it has Succeeded.
 func (b *bench) barePod(ctx context.Context, podName string) (time.Duration, error) {
 	pods := b.client.CoreV1().Pods(name)
-	w, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + podName})
-	if err != nil {
-		return 0, fmt.Errorf("watch pod %s: %w", podName, err)
-	}
-	defer w.Stop()
 	no := false
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: podName}, Spec: corev1.PodSpec{
 		RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, EnableServiceLinks: &no,
 		Containers: []corev1.Container{{Name: "c", Image: image, Command: []string{"/bin/true"}}}}}
-	start := time.Now()
-	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return 0, fmt.Errorf("create pod %s: %w", podName, err)
-	}
-	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
-		return o.(*corev1.Pod).Status.Phase == corev1.PodSucceeded
-	})
+	took, err := until(ctx, pods, pod, func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodSucceeded })
 	if err != nil {
 		return 0, fmt.Errorf("pod %s: %w", podName, err)
 	}
@@ -49,17 +38,8 @@ func (b *bench) barePod(ctx context.Context, podName string) (time.Duration, err
 // bound is the time from a claim's creation until it is bound.
 func (b *bench) bound(ctx context.Context, claimName string) (time.Duration, error) {
 	claims := b.client.CoreV1().PersistentVolumeClaims(name)
-	w, err := claims.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + claimName})
-	if err != nil {
-		return 0, fmt.Errorf("watch claim: %w", err)
-	}
-	defer w.Stop()
-	start := time.Now()
-	if _, err := claims.Create(ctx, newClaim(claimName, name), metav1.CreateOptions{}); err != nil {
-		return 0, fmt.Errorf("create claim: %w", err)
-	}
-	took, err := until(ctx, w, start, func(_ watch.EventType, o runtime.Object) bool {
-		return o.(*corev1.PersistentVolumeClaim).Status.Phase == corev1.ClaimBound
+	took, err := until(ctx, claims, newClaim(claimName, name), func(claim *corev1.PersistentVolumeClaim) bool {
+		return claim.Status.Phase == corev1.ClaimBound
 	})
 	if err != nil {
 		return 0, fmt.Errorf("claim %s: %w", claimName, err)
@@ -81,23 +61,32 @@ func (b *bench) release(ctx context.Context) error {
 	})
 }
 
-// until is the time from start to the first event that satisfies, or an error after two minutes.
-func until(ctx context.Context, w watch.Interface, start time.Time, satisfied func(watch.EventType, runtime.Object) bool) (time.Duration, error) {
-	limit := time.NewTimer(2 * time.Minute)
-	defer limit.Stop()
-	for {
-		select {
-		case event, ok := <-w.ResultChan():
-			if !ok {
-				return 0, fmt.Errorf("the watch ended")
-			}
-			if event.Type != watch.Error && satisfied(event.Type, event.Object) {
-				return time.Since(start), nil
-			}
-		case <-limit.C:
-			return 0, fmt.Errorf("not there after two minutes")
-		case <-ctx.Done():
-			return 0, ctx.Err()
+// client is that of a kind of objects in a namespace.
+type client[T metav1.Object] interface {
+	Create(ctx context.Context, object T, options metav1.CreateOptions) (T, error)
+	Watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+}
+
+// until makes an object, and is the time from then to the first event that satisfies. Two minutes are enough.
+func until[T metav1.Object](ctx context.Context, objects client[T], object T, satisfied func(T) bool) (time.Duration, error) {
+	ctx, cancel := within(ctx, 2*time.Minute, "what was waited for")
+	defer cancel()
+	w, err := objects.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + object.GetName()})
+	if err != nil {
+		return 0, fmt.Errorf("watch: %w", err)
+	}
+	defer w.Stop()
+	start := time.Now()
+	if _, err := objects.Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return 0, fmt.Errorf("create: %w", err)
+	}
+	for event := range w.ResultChan() {
+		if seen, ok := event.Object.(T); ok && satisfied(seen) {
+			return time.Since(start), nil
 		}
 	}
+	if err := context.Cause(ctx); err != nil {
+		return 0, err
+	}
+	return 0, errors.New("the watch ended")
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -31,21 +31,37 @@ func startDispatcher(ctx context.Context, p *plane) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := within(ctx, time.Minute, "dispatcher ready")
+	if err := d.await(ctx, time.Minute, "dispatcher ready", d.says(ctx, "/readyz", "leading")); err != nil {
+		d.stop()
+		return nil, err
+	}
+	return d, nil
+}
+
+// says is a condition: the answer to a path has a text. Before the dispatcher serves there is none.
+func (d *process) says(ctx context.Context, path, text string) func() bool {
+	return func() bool {
+		answer, err := d.get(ctx, path)
+		return err == nil && strings.Contains(answer, text)
+	}
+}
+
+// await waits for a condition, and no longer than the dispatcher runs.
+func (d *process) await(ctx context.Context, atMost time.Duration, what string, satisfied func() bool) error {
+	ctx, cancel := within(ctx, atMost, what)
 	defer cancel()
-	for {
-		if text, err := d.get(ctx, "/readyz"); err == nil && strings.Contains(text, "leading") {
-			return d, nil
-		}
+	err := poll(ctx, 20*time.Millisecond, func(context.Context) (bool, error) {
 		select {
 		case <-d.exited:
-			return nil, fmt.Errorf("the dispatcher ended: see %s", d.log)
-		case <-ctx.Done():
-			d.stop()
-			return nil, fmt.Errorf("%w: see %s", context.Cause(ctx), d.log)
-		case <-time.After(20 * time.Millisecond):
+			return false, errors.New("the dispatcher ended")
+		default:
+			return satisfied(), nil
 		}
+	})
+	if err != nil {
+		return fmt.Errorf("%w: see %s", err, d.log)
 	}
+	return nil
 }
 
 func launchDispatcher(p *plane) (*process, error) {
@@ -112,16 +128,10 @@ func (d *process) resident() (now, most int64, err error) {
 	if err != nil {
 		return 0, 0, fmt.Errorf("read the dispatcher's memory: %w", err)
 	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) == 3 && fields[0] == "VmRSS:":
-			now, err = strconv.ParseInt(fields[1], 10, 64)
-		case len(fields) == 3 && fields[0] == "VmHWM:":
-			most, err = strconv.ParseInt(fields[1], 10, 64)
-		}
-		if err != nil {
-			return 0, 0, fmt.Errorf("read the dispatcher's memory: %w", err)
+	for what, kilobytes := range map[string]*int64{"VmRSS:": &now, "VmHWM:": &most} {
+		_, value, _ := strings.Cut(string(text), what)
+		if _, err := fmt.Sscan(value, kilobytes); err != nil {
+			return 0, 0, fmt.Errorf("read the dispatcher's memory: %s %w", what, err)
 		}
 	}
 	return now << 10, most << 10, nil

@@ -24,12 +24,7 @@ func (b *bench) settle(ctx context.Context) error {
 	if err := b.quiet(ctx); err != nil {
 		return err
 	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(rand.N(1500 * time.Millisecond)):
-		return nil
-	}
+	return pause(ctx, rand.N(1500*time.Millisecond))
 }
 
 // quiet returns when the processors were idle for three quarters of half a second. On a machine with other work that may

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -131,16 +130,10 @@ func (b *bench) atOneTime(ctx context.Context, do func(i int) (time.Duration, er
 	if err := b.settle(ctx); err != nil {
 		return nil, err
 	}
-	var all sync.WaitGroup
-	took, faults := make(series, atOnce), make([]error, atOnce)
-	for i := range atOnce {
-		all.Go(func() { took[i], faults[i] = do(i) })
-	}
-	all.Wait()
-	for _, fault := range faults {
-		if fault != nil {
-			return nil, fault
-		}
-	}
-	return took, nil
+	took := make(series, atOnce)
+	err := inParallel(ctx, atOnce, atOnce, func(i int) (err error) {
+		took[i], err = do(i)
+		return err
+	})
+	return took, err
 }

@@ -12,5 +12,5 @@ run() { # AUTH CEPH TESTS
 }
 set -o pipefail
 run noauth 0 'TestReal|TestSchedule'
-run keystone 0 'TestRealCinder$'
+run keystone 0 'TestRealCinder$|TestSchedule'
 run noauth 1 TestRealCeph

@@ -42,7 +42,7 @@ const (
 	newPassword = "demo-password-2"
 )
 
-var plenty = fake.Quota{Volumes: 1000, Snapshots: 1000, Gigabytes: 100000}
+var plenty = fake.Quota{Volumes: 1000, Gigabytes: 100000}
 
 func newCinder(w *World, t testing.TB) *cinder {
 	user := fake.DefaultIdentity

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 )
 
 type (
@@ -19,7 +18,6 @@ type answer struct {
 	body        any
 	raw         []byte
 	header      [][2]string
-	unversioned bool
 }
 
 func (a answer) with(key, value string) answer {
@@ -31,7 +29,7 @@ func (a answer) with(key, value string) answer {
 func reply(status int, body any) answer { return answer{status: status, body: body} }
 
 // done answers without a body, as actions do.
-func done(status int) answer { return answer{status: status} }
+func done() answer { return answer{status: 202} }
 
 // accepted answers a DELETE.
 func accepted() answer { return answer{status: 202, contentType: "text/html; charset=UTF-8"} }
@@ -75,25 +73,19 @@ func broken() answer {
 	return refuse(500, "The server has either erred or is incapable of performing the requested operation.")
 }
 
-// noRoute is the answer to an unknown path or method: JSON of another form than Cinder's own errors to those who ask for
-// JSON, HTML to all others.
-func noRoute(r *http.Request) answer {
-	const text = "The resource could not be found."
-	if strings.Contains(r.Header.Get("Accept"), "json") {
-		a := reply(404, object{"message": text + "<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"})
-		a.unversioned = true
-		return a
-	}
-	html := "<html>\n <head>\n  <title>404 Not Found</title>\n </head>\n <body>\n  <h1>404 Not Found</h1>\n  " + text +
-		"<br /><br />\n\n\n\n </body>\n</html>"
-	return answer{status: 404, contentType: "text/html; charset=UTF-8", raw: []byte(html), unversioned: true}
+// noRoute is the answer to an unknown path or method, of another form than Cinder's own errors.
+func noRoute() answer {
+	return reply(404, object{"message": "The resource could not be found.<br /><br />\n\n\n", "code": "404 Not Found", "title": "Not Found"})
 }
 
-// unauthorized is the answer of Keystone, and of Cinder in its name.
-func unauthorized() answer {
-	a := reply(401, object{"error": object{"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}})
-	a.unversioned = true
-	return a
+// unauthorized is the answer of the Keystone at this URL, and of Cinder in its name.
+func unauthorized(keystone string) answer {
+	return keystoneError(401, "Unauthorized", "The request you have made requires authentication.").
+		with("Www-Authenticate", fmt.Sprintf("Keystone uri=%q", keystone+"/v3"))
+}
+
+func keystoneError(status int, title, message string) answer {
+	return reply(status, object{"error": object{"code": status, "title": title, "message": message}})
 }
 
 func (a answer) bytes() []byte {

@@ -1,7 +1,7 @@
 package fake
 
 import (
-	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -11,13 +11,12 @@ type Call struct {
 	Method   string
 	Path     string
 	ID       string // what {id} stands for
-	Body     string
-	Status   int  // of the answer that was due; 0 where there was none to give
-	Effect   bool // false where a fault kept Cinder from doing anything
-	Identity bool // a call to Keystone
+	Body     string // of a call to Cinder
+	Identity bool   // a call to Keystone
 }
 
-func (c Call) String() string { return fmt.Sprintf("%s %s %d", c.Op, c.ID, c.Status) }
+// of says that the call is of an operation; "*" is all calls to Cinder.
+func (c Call) of(op string) bool { return c.Op == op || op == "*" && !c.Identity }
 
 // Calls is a log of calls in the order in which they came.
 type Calls []Call
@@ -26,28 +25,18 @@ type Calls []Call
 func (f *Cinder) Calls() Calls {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append(Calls(nil), f.calls...)
+	return slices.Clone(f.calls)
 }
 
-// ForgetCalls empties the log. Calls that are under way are not logged.
-func (f *Cinder) ForgetCalls() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.calls = nil
-}
+// ForgetCalls empties the log.
+func (f *Cinder) ForgetCalls() { f.locked(func() { f.calls = nil }) }
 
 // Count is how many calls there were of an operation; "*" counts all calls to Cinder, none to Keystone.
 func (c Calls) Count(op string) int { return len(c.Of(op)) }
 
 // Of is the calls of an operation; "*" is all calls to Cinder.
 func (c Calls) Of(op string) Calls {
-	var of Calls
-	for _, call := range c {
-		if call.Op == op || op == "*" && !call.Identity {
-			of = append(of, call)
-		}
-	}
-	return of
+	return slices.DeleteFunc(slices.Clone(c), func(call Call) bool { return !call.of(op) })
 }
 
 // Ops is the operations in their order, without those on Keystone.
@@ -62,7 +51,7 @@ func (c Calls) Ops() []string {
 func (c Calls) String() string {
 	var lines []string
 	for _, call := range c {
-		lines = append(lines, call.String())
+		lines = append(lines, call.Op+" "+call.ID)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -1,8 +1,10 @@
 package fake
 
 import (
+	"cmp"
 	"crypto/rand"
 	"io"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,12 +17,9 @@ type Cinder struct {
 	url      string    // of the API, without the version
 	identity string    // URL of Keystone, empty without one
 
-	released chan struct{} // closed at the test's end: nothing may hang on
-
 	mu          sync.Mutex
 	settings    settings
 	volumes     []*volume // in the order of creation, as all below
-	snapshots   []*snapshot
 	attachments []*attachment
 	types       []*volumeType
 	messages    []message
@@ -47,12 +46,11 @@ func New(t testing.TB, options ...Option) *Cinder {
 }
 
 func prepare(t testing.TB, chance io.Reader, options []Option) *Cinder {
-	f := &Cinder{t: t, chance: chance, released: make(chan struct{}), settings: defaults(), quotas: map[string]Quota{}}
-	f.types = []*volumeType{{id: f.newID(), name: defaultType, description: "Default Volume Type", specs: map[string]string{}}}
+	f := &Cinder{t: t, chance: chance, settings: defaults(), quotas: map[string]Quota{}}
+	f.addType(Type{Name: defaultType, Description: "Default Volume Type"})
 	for _, option := range options {
 		option(f)
 	}
-	t.Cleanup(func() { close(f.released) })
 	return f
 }
 
@@ -61,9 +59,6 @@ func (f *Cinder) URL() string { return f.url }
 
 // Endpoint is the API's URL without a project: what a standalone user configures today, ".../v3".
 func (f *Cinder) Endpoint() string { return f.url + "/v3" }
-
-// ProjectEndpoint is the API's URL with a project in it, as in Keystone's catalog: ".../v3/PROJECT".
-func (f *Cinder) ProjectEndpoint(project string) string { return f.Endpoint() + "/" + project }
 
 // AuthURL is Keystone's URL, ".../v3". It fails the test where there is no Keystone.
 func (f *Cinder) AuthURL() string {
@@ -79,49 +74,39 @@ func (f *Cinder) AuthURL() string {
 func (f *Cinder) Settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for range 2 { // a cascade's volume goes after its snapshots
-		f.settle(func(*transition) bool { return true })
-	}
+	f.settle(func(*transition) bool { return true })
+}
+
+// locked changes the fake while it serves no call.
+func (f *Cinder) locked(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
 }
 
 // FailCreate lets the next volume that Cinder accepts end in status "error"; text is what /messages then says of it.
 // Without a text it is the scheduler's for a volume that no backend can take.
 func (f *Cinder) FailCreate(text string) {
-	if text == "" {
-		text = noValidHost
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failCreate = append(f.failCreate, text)
+	f.locked(func() { f.failCreate = append(f.failCreate, cmp.Or(text, noValidHost)) })
 }
 
 // FailDelete lets the next volume whose deletion Cinder accepts end in status "error_deleting".
-func (f *Cinder) FailDelete() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failDelete++
-}
+func (f *Cinder) FailDelete() { f.locked(func() { f.failDelete++ }) }
 
 // FailExtend lets the next volume whose extension Cinder accepts end in status "error_extending", as when the driver fails.
-func (f *Cinder) FailExtend() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.failExtend++
-}
+func (f *Cinder) FailExtend() { f.locked(func() { f.failExtend++ }) }
 
 // FullExtend lets the next volume whose extension Cinder accepts go back to its status and size, as when Cinder's scheduler
 // finds no room for it.
-func (f *Cinder) FullExtend() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fullExtend++
-}
+func (f *Cinder) FullExtend() { f.locked(func() { f.fullExtend++ }) }
 
 // Secrets lists all that must not show up in any output: passwords and secrets of the identities, tokens, CHAP secrets.
 func (f *Cinder) Secrets() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return append([]string(nil), f.secrets...)
+	return slices.Clone(f.secrets)
 }
 
-func (f *Cinder) now() string { return time.Now().UTC().Format("2006-01-02T15:04:05.000000") }
+const timeFormat = "2006-01-02T15:04:05.000000"
+
+func (f *Cinder) now() string { return time.Now().UTC().Format(timeFormat) }

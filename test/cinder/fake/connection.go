@@ -11,8 +11,6 @@ type Connection struct {
 	kind  string
 	needs []string // properties that the connector must have
 	data  func(v Volume, connector map[string]any) map[string]any
-	extra map[string]any // overrides and additions to data
-	outer map[string]any // fields beside data
 }
 
 // Raw connects with this driver_volume_type and data, whatever the connector is. Where data holds "volume_id" or others of
@@ -23,17 +21,14 @@ func Raw(kind string, data map[string]any) Connection {
 
 // With adds to the data, or replaces: With("target_lun", 300), With("encrypted", true).
 func (c Connection) With(key string, value any) Connection {
-	extra := maps.Clone(c.extra)
-	if extra == nil {
-		extra = map[string]any{}
+	data := c.data
+	c.data = func(v Volume, connector map[string]any) map[string]any {
+		more := data(v, connector)
+		more[key] = value
+		return more
 	}
-	extra[key] = value
-	c.extra = extra
 	return c
 }
-
-// As changes driver_volume_type: ISCSI().As("iSCSI").
-func (c Connection) As(kind string) Connection { c.kind = kind; return c }
 
 // Needs lets connectors without these properties be refused.
 func (c Connection) Needs(properties ...string) Connection { c.needs = properties; return c }
@@ -42,17 +37,8 @@ func (c Connection) Needs(properties ...string) Connection { c.needs = propertie
 func (c Connection) check(connector map[string]any) answer {
 	var missing []string
 	for _, name := range c.needs {
-		switch x := connector[name].(type) {
-		case nil:
+		if connector[name] == nil {
 			missing = append(missing, name)
-		case string:
-			if x == "" {
-				missing = append(missing, name)
-			}
-		case []any:
-			if len(x) == 0 {
-				missing = append(missing, name)
-			}
 		}
 	}
 	if len(missing) > 0 {
@@ -62,17 +48,10 @@ func (c Connection) check(connector map[string]any) answer {
 }
 
 // info is connection_info in its nested form, with what Cinder's manager adds for every backend.
-func (c Connection) info(v Volume, readOnly bool, connector map[string]any) object {
-	mode := "rw"
-	if readOnly {
-		mode = "ro"
-	}
-	data := object{"qos_specs": nil, "access_mode": mode, "encrypted": v.Encrypted, "cacheable": false}
+func (c Connection) info(v Volume, connector map[string]any) object {
+	data := object{"qos_specs": nil, "access_mode": "rw", "encrypted": v.Encrypted, "cacheable": false}
 	maps.Copy(data, c.data(v, connector))
-	maps.Copy(data, c.extra)
-	info := object{"driver_volume_type": c.kind, "data": data}
-	maps.Copy(info, c.outer)
-	return info
+	return object{"driver_volume_type": c.kind, "data": data}
 }
 
 // Portal is where ISCSI exports volumes.
@@ -98,23 +77,6 @@ func ISCSIMultipath(portals ...string) Connection {
 			data["target_portals"], data["target_iqns"], data["target_luns"] = all, iqns, luns
 		}
 		return data
-	}}
-}
-
-// ISCSIDiscoveryCHAP is ISCSI where discovery needs CHAP too.
-func ISCSIDiscoveryCHAP(user, password string) Connection {
-	return ISCSI().With("discovery_auth_method", "CHAP").With("discovery_auth_username", user).With("discovery_auth_password", password)
-}
-
-// ISCSIPluralOnly has the plural keys alone, as arrays of several portals with an IQN each do.
-func ISCSIPluralOnly(iqn string, lun int, portals ...string) Connection {
-	return Connection{kind: "iscsi", needs: []string{"initiator"}, data: func(v Volume, _ map[string]any) map[string]any {
-		var all, iqns, luns list
-		for _, p := range portals {
-			all, iqns, luns = append(all, p), append(iqns, iqn), append(luns, lun)
-		}
-		return map[string]any{"target_discovered": false, "discard": true, "addressing_mode": "SAM2", "volume_id": v.ID,
-			"target_portals": all, "target_iqns": iqns, "target_luns": luns}
 	}}
 }
 
@@ -153,15 +115,7 @@ func RBD() Connection {
 	}}
 }
 
-// NVMeOF is NVMe over TCP in the first form of connection_info.
-func NVMeOF() Connection {
-	return Connection{kind: "nvmeof", needs: []string{"nqn"}, data: func(v Volume, _ map[string]any) map[string]any {
-		return map[string]any{"target_portal": "127.0.0.1", "target_port": 4420, "nqn": "nqn.2010-10.org.openstack:volume-" + v.ID,
-			"transport_type": "tcp", "ns_id": 10, "volume_id": v.ID}
-	}}
-}
-
-// NVMeOF2 is NVMe over TCP in the second form, with portals and the namespace's UUID.
+// NVMeOF2 is NVMe over TCP in the second form of connection_info, with portals and the namespace's UUID.
 func NVMeOF2() Connection {
 	return Connection{kind: "nvmeof", needs: []string{"nqn"}, data: func(v Volume, _ map[string]any) map[string]any {
 		return map[string]any{"target_nqn": "nqn.2010-10.org.openstack:volume-" + v.ID, "vol_uuid": v.ID,
@@ -171,7 +125,7 @@ func NVMeOF2() Connection {
 
 // NFS is Cinder's nfs: a disk image on a share that holds those of all projects.
 func NFS() Connection {
-	return Connection{kind: "nfs", outer: map[string]any{"mount_point_base": "/var/lib/cinder/mnt"}, data: func(v Volume, _ map[string]any) map[string]any {
+	return Connection{kind: "nfs", data: func(v Volume, _ map[string]any) map[string]any {
 		return map[string]any{"export": "10.0.0.5:/vol", "name": "volume-" + v.ID, "options": nil, "format": "raw"}
 	}}
 }

@@ -58,8 +58,7 @@ func (f Fault) Close() Fault { f.how = closed; return f }
 // Truncate sends half of the answer and ends the connection. It implies AfterEffect.
 func (f Fault) Truncate() Fault { f.how, f.after = truncated, true; return f }
 
-// Hang gives no answer until Armed.Release is called. When the caller goes away first, nothing more happens: without
-// AfterEffect the call has none.
+// Hang gives no answer until the caller goes away. Without AfterEffect the call has no effect either.
 func (f Fault) Hang() Fault { f.how = hang; return f }
 
 // Refuse answers as Cinder does, in JSON: {"badRequest": {"code": 400, "message": message}} for 400, and so on.
@@ -82,62 +81,40 @@ func (f Fault) respond(a answer) Fault { f.how, f.answer = answered, a; return f
 
 // Armed is a fault in force.
 type Armed struct {
-	fault    Fault
-	f        *Cinder
-	seen     int
-	fired    int
-	removed  bool
-	reached  chan struct{}
-	released chan struct{}
+	fault   Fault
+	f       *Cinder
+	seen    int
+	fired   int
+	removed bool
 }
 
 // Fault puts a fault in force. Where several are on one call, the first of them that is not done acts.
 func (f *Cinder) Fault(fault Fault) *Armed {
-	a := &Armed{fault: fault, f: f, reached: make(chan struct{}), released: make(chan struct{})}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults = append(f.faults, a)
+	a := &Armed{fault: fault, f: f}
+	f.locked(func() { f.faults = append(f.faults, a) })
 	return a
 }
 
 // Fired is how many calls it was on so far.
-func (a *Armed) Fired() int {
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	return a.fired
+func (a *Armed) Fired() (fired int) {
+	a.f.locked(func() { fired = a.fired })
+	return fired
 }
 
-// Reached is closed when the first call came to the fault and its delay has passed; with AfterEffect, after the effect.
-func (a *Armed) Reached() <-chan struct{} { return a.reached }
-
-// Release lets hanging calls go on, and those that come later not hang at all.
-func (a *Armed) Release() {
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	if !isClosed(a.released) {
-		close(a.released)
-	}
-}
-
-// Remove ends the fault and releases what hangs.
-func (a *Armed) Remove() {
-	a.Release()
-	a.f.mu.Lock()
-	defer a.f.mu.Unlock()
-	a.removed = true
-}
+// Remove ends the fault for the calls from now on.
+func (a *Armed) Remove() { a.f.locked(func() { a.removed = true }) }
 
 // faultOn counts the call with all faults on its operation and returns the one that acts, or nil.
-func (f *Cinder) faultOn(op string, identity bool) *Armed {
-	var acting *Armed
+func (f *Cinder) faultOn(call Call) *Fault {
+	var acting *Fault
 	for _, a := range f.faults {
-		if a.removed || a.fault.op != op && (a.fault.op != "*" || identity) {
+		if a.removed || !call.of(a.fault.op) {
 			continue
 		}
 		a.seen++
 		due := a.seen == a.fault.nth || a.fault.always && a.seen > a.fault.nth
 		if due && acting == nil {
-			acting = a
+			acting = &a.fault
 			a.fired++
 		}
 	}
@@ -145,31 +122,20 @@ func (f *Cinder) faultOn(op string, identity bool) *Armed {
 }
 
 // act does what the fault says, at one of its two places. It returns true where the call ends with it.
-func (a *Armed) act(w http.ResponseWriter, r *http.Request, call Call, normal answer) bool {
-	if a.fault.delay > 0 {
+func (f Fault) act(w http.ResponseWriter, r *http.Request, call Call, normal answer) bool {
+	if f.delay > 0 {
 		select {
-		case <-time.After(a.fault.delay):
-		case <-a.f.released:
+		case <-time.After(f.delay):
 		case <-r.Context().Done():
 			panic(http.ErrAbortHandler)
 		}
 	}
-	a.f.mu.Lock()
-	if !isClosed(a.reached) {
-		close(a.reached)
+	if f.do != nil {
+		f.do(call)
 	}
-	a.f.mu.Unlock()
-	if a.fault.do != nil {
-		a.fault.do(call)
-	}
-	switch a.fault.how {
+	switch f.how {
 	case hang:
-		select {
-		case <-a.released:
-			return false
-		case <-a.f.released:
-		case <-r.Context().Done():
-		}
+		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case closed:
 		panic(http.ErrAbortHandler)
@@ -177,17 +143,8 @@ func (a *Armed) act(w http.ResponseWriter, r *http.Request, call Call, normal an
 		normal.writeHalf(w)
 		panic(http.ErrAbortHandler)
 	case answered:
-		a.fault.answer.write(w)
+		f.answer.write(w)
 		return true
 	}
 	return false
-}
-
-func isClosed(c chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }

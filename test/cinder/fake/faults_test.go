@@ -3,8 +3,6 @@ package fake_test
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -13,21 +11,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
-// call makes a request without authentication and returns what came back; an error is one of the connection.
-func call(ctx context.Context, f *fake.Cinder, method, path, body string) (status int, answer string, err error) {
-	r, err := http.NewRequestWithContext(ctx, method, f.Endpoint()+path, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
-	r.Header.Set("X-Auth-Token", "admin:"+fake.NoauthProject)
-	r.Header.Set("Accept", "application/json")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	b, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(b), err
+// act makes a call about a volume without authentication and returns what came back; an error is one of the connection.
+func act(ctx context.Context, f *fake.Cinder, method, path, body string) (status int, answer string, err error) {
+	c := &client{endpoint: f.Endpoint(), token: noauth}
+	return c.call(ctx, step{method: method, path: path, body: body})
 }
 
 const reserve = `{"os-reserve": null}`
@@ -61,7 +48,7 @@ func TestFaults(t *testing.T) {
 			f := fake.New(t)
 			id := f.AddVolume(fake.Volume{Name: "v"}).ID
 			f.Fault(c.fault)
-			status, answer, err := call(t.Context(), f, "POST", "/volumes/"+id+"/action", reserve)
+			status, answer, err := act(t.Context(), f, "POST", "/volumes/"+id+"/action", reserve)
 			got := result{status: status, answer: c.want.answer, volume: f.Volume("v").Status}
 			if !strings.Contains(answer, c.want.answer) {
 				got.answer = answer
@@ -85,14 +72,14 @@ func TestFaultsInTurn(t *testing.T) {
 	always := f.Fault(fake.On("GET /volumes/{id}").Nth(4).Always().Refuse(404, "from the fourth"))
 	var got []int
 	for range 5 {
-		status, _, err := call(t.Context(), f, "GET", "/volumes/"+id, "")
+		status, _, err := act(t.Context(), f, "GET", "/volumes/"+id, "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, status)
 	}
 	always.Remove()
-	status, _, _ := call(t.Context(), f, "GET", "/volumes/"+id, "")
+	status, _, _ := act(t.Context(), f, "GET", "/volumes/"+id, "")
 	got = append(got, status)
 	if want := []int{200, 500, 200, 404, 404, 200}; !reflect.DeepEqual(got, want) {
 		t.Errorf("statuses %v, want %v", got, want)
@@ -102,40 +89,17 @@ func TestFaultsInTurn(t *testing.T) {
 	}
 }
 
-func TestHangReleased(t *testing.T) {
-	f := fake.New(t)
-	id := f.AddVolume(fake.Volume{Name: "v"}).ID
-	hang := f.Fault(fake.On("os-reserve").Hang())
-	answered := make(chan int)
-	go func() {
-		status, _, _ := call(t.Context(), f, "POST", "/volumes/"+id+"/action", reserve)
-		answered <- status
-	}()
-	<-hang.Reached()
-	if got := f.Volume("v").Status; got != "available" {
-		t.Errorf("while the call hangs the volume is %s, want available", got)
-	}
-	hang.Release()
-	if got := <-answered; got != 202 {
-		t.Errorf("status %d after the release, want 202", got)
-	}
-}
-
 // A caller that goes away leaves the effect undone, or done where the hang comes after it.
-func TestHangAbandoned(t *testing.T) {
+func TestHang(t *testing.T) {
 	for want, fault := range map[string]fake.Fault{
 		"available": fake.On("os-reserve").Hang(),
 		"attaching": fake.On("os-reserve").AfterEffect().Hang(),
 	} {
 		f := fake.New(t)
 		id := f.AddVolume(fake.Volume{Name: "v"}).ID
-		hang := f.Fault(fault)
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() {
-			<-hang.Reached()
-			cancel()
-		}()
-		if _, _, err := call(ctx, f, "POST", "/volumes/"+id+"/action", reserve); !errors.Is(err, context.Canceled) {
+		f.Fault(fault.Do(func(fake.Call) { cancel() }))
+		if _, _, err := act(ctx, f, "POST", "/volumes/"+id+"/action", reserve); !errors.Is(err, context.Canceled) {
 			t.Errorf("error %v, want that the context was canceled", err)
 		}
 		if got := f.Volume("v").Status; got != want {
@@ -152,7 +116,7 @@ func TestDo(t *testing.T) {
 	f.Fault(fake.On("os-reserve").Do(note))
 	f.Fault(fake.On("os-unreserve").AfterEffect().Do(note))
 	for _, action := range []string{reserve, `{"os-unreserve": null}`} {
-		if _, _, err := call(t.Context(), f, "POST", "/volumes/"+id+"/action", action); err != nil {
+		if _, _, err := act(t.Context(), f, "POST", "/volumes/"+id+"/action", action); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -162,20 +126,4 @@ func TestDo(t *testing.T) {
 	if want := []string{"os-reserve", "os-unreserve"}; !reflect.DeepEqual(f.Calls().Ops(), want) {
 		t.Errorf("calls %q, want %q", f.Calls().Ops(), want)
 	}
-}
-
-func withToken(t *testing.T, f *fake.Cinder, token, method, path, body string) (int, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, f.Endpoint()+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("X-Auth-Token", token)
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	b, _ := io.ReadAll(response.Body)
-	return response.StatusCode, string(b)
 }

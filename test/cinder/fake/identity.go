@@ -1,6 +1,8 @@
 package fake
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -27,8 +29,7 @@ var DefaultIdentity = Identity{User: "demo", Password: "demo-password-1", Domain
 func WithKeystone(identities ...Identity) Option {
 	return func(f *Cinder) {
 		f.keystone = &keystone{
-			tokens: map[string]*token{}, ttl: time.Hour, region: "RegionOne", types: []string{"volumev3", "block-storage"},
-			interfaces: []iface{{"public", ""}},
+			tokens: map[string]*token{}, region: "RegionOne", types: []string{"volumev3", "block-storage"}, interfaces: []string{"public"},
 		}
 		if len(identities) == 0 {
 			identities = []Identity{DefaultIdentity}
@@ -39,15 +40,12 @@ func WithKeystone(identities ...Identity) Option {
 	}
 }
 
-// WithTokenLife sets how long tokens are valid; the default is an hour. It comes after WithKeystone, as the next two do.
-func WithTokenLife(d time.Duration) Option { return func(f *Cinder) { f.keystone.ttl = d } }
-
-// WithRegion sets the catalog's region; the default is RegionOne.
+// WithRegion sets the catalog's region; the default is RegionOne. It comes after WithKeystone, as the next two do.
 func WithRegion(name string) Option { return func(f *Cinder) { f.keystone.region = name } }
 
-// WithInterface adds an interface ("internal", "admin") to the catalog, at this URL, or the fake's own where it is empty.
-func WithInterface(name, url string) Option {
-	return func(f *Cinder) { f.keystone.interfaces = append(f.keystone.interfaces, iface{name, url}) }
+// WithInterface adds an interface ("internal", "admin") to the catalog.
+func WithInterface(name string) Option {
+	return func(f *Cinder) { f.keystone.interfaces = append(f.keystone.interfaces, name) }
 }
 
 // WithServiceTypes sets under which types the catalog has Cinder; the default is volumev3 and block-storage.
@@ -55,15 +53,12 @@ func WithServiceTypes(types ...string) Option { return func(f *Cinder) { f.keyst
 
 func (f *Cinder) addIdentity(i Identity) {
 	hex := func() string { return strings.ReplaceAll(f.newID(), "-", "") }
-	i.Domain, i.ProjectID, i.AppCredID = or(i.Domain, "Default"), or(i.ProjectID, hex()), or(i.AppCredID, hex())
-	i.AppCredName, i.AppCredSecret, i.TrustID = or(i.AppCredName, "provisioner"), or(i.AppCredSecret, f.random(40)), or(i.TrustID, hex())
+	i.Domain, i.ProjectID, i.AppCredID = cmp.Or(i.Domain, "Default"), cmp.Or(i.ProjectID, hex()), cmp.Or(i.AppCredID, hex())
+	i.AppCredName, i.AppCredSecret, i.TrustID = cmp.Or(i.AppCredName, "provisioner"), cmp.Or(i.AppCredSecret, f.random(40)), cmp.Or(i.TrustID, hex())
 	if i.Roles == nil {
 		i.Roles = []string{"reader", "member"}
 	}
 	i.userID = hex()
-	if same := f.keystone.find(func(o *Identity) bool { return o.User == i.User && o.Domain == i.Domain }); same != nil {
-		i.userID = same.userID // one user, with several projects
-	}
 	f.secrets = append(f.secrets, i.Password, i.AppCredSecret)
 	f.keystone.identities = append(f.keystone.identities, &i)
 }
@@ -89,34 +84,20 @@ func (f *Cinder) Identities() []Identity {
 // UserID is the id of the user.
 func (i Identity) UserID() string { return i.userID }
 
-// DomainID is the id of the domain.
-func (i Identity) DomainID() string { return strings.ToLower(i.Domain) }
+func (i Identity) domainID() string { return strings.ToLower(i.Domain) }
+
+func (i Identity) admin() bool { return slices.Contains(i.Roles, "admin") }
 
 // RevokeTokens ends all tokens given out so far: the next call with one gets 401.
-func (f *Cinder) RevokeTokens() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, t := range f.keystone.tokens {
-		t.revoked = true
-	}
-}
-
-// DeleteAppCreds deletes all application credentials: Keystone says 404 to their users, not 401.
-func (f *Cinder) DeleteAppCreds() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, i := range f.keystone.identities {
-		i.AppCredID = ""
-	}
-}
+func (f *Cinder) RevokeTokens() { f.locked(func() { clear(f.keystone.tokens) }) }
 
 // ChangePassword gives the first identity another password. As in Keystone, its tokens end with that.
 func (f *Cinder) ChangePassword(to string) {
 	f.RevokeTokens()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keystone.identities[0].Password = to
-	f.secrets = append(f.secrets, to)
+	f.locked(func() {
+		f.keystone.identities[0].Password = to
+		f.secrets = append(f.secrets, to)
+	})
 }
 
 // Token gives out a token of the first identity, scoped to its project.
@@ -129,7 +110,7 @@ func (f *Cinder) Token() string {
 
 func (f *Cinder) issue(t *token) string {
 	t.issued = time.Now()
-	t.expires = t.issued.Add(f.keystone.ttl)
+	t.expires = t.issued.Add(time.Hour)
 	id := "gAAAAA" + f.random(60)
 	f.keystone.tokens[id] = t
 	f.secrets = append(f.secrets, id)

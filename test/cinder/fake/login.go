@@ -1,7 +1,8 @@
 package fake
 
 import (
-	"encoding/json"
+	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -19,7 +20,7 @@ func (n named) is(id, name string, i *Identity) bool {
 	if n.ID != "" {
 		return n.ID == id
 	}
-	return n.Name == name && (n.Domain.ID == i.DomainID() || n.Domain.ID == "" && strings.EqualFold(n.Domain.Name, i.Domain))
+	return n.Name == name && (n.Domain.ID == i.domainID() || n.Domain.ID == "" && strings.EqualFold(n.Domain.Name, i.Domain))
 }
 
 // login is the body of POST /auth/tokens.
@@ -38,9 +39,6 @@ type login struct {
 			Secret string `json:"secret"`
 			User   named  `json:"user"`
 		} `json:"application_credential"`
-		Token struct {
-			ID string `json:"id"`
-		} `json:"token"`
 	} `json:"identity"`
 	Scope *struct {
 		Project *named `json:"project"`
@@ -51,12 +49,11 @@ type login struct {
 }
 
 func (f *Cinder) authenticateUser(q *request) answer {
-	var body struct{ Auth *login }
-	if json.Unmarshal(q.body, &body) != nil || body.Auth == nil {
+	l := &login{}
+	if q.decode("auth", l).status != 0 {
 		return keystoneError(400, "Bad Request", "Expecting to find auth in request body. The server could not comply with the request since it is either "+
 			"malformed or otherwise incorrect. The client is assumed to be in error.")
 	}
-	l := body.Auth
 	t := &token{method: strings.Join(l.Identity.Methods, ",")}
 	var refused answer
 	if t.owner, refused = f.who(q, l); refused.status != 0 {
@@ -66,6 +63,7 @@ func (f *Cinder) authenticateUser(q *request) answer {
 	case t.method == "application_credential":
 		t.projectID = t.owner.ProjectID
 	case l.Scope == nil:
+		return unauthorized(q.host)
 	case l.Scope.Trust != nil:
 		// The trustee, who logged in, gets the trustor's project.
 		trustor := f.keystone.find(func(i *Identity) bool { return i.TrustID == l.Scope.Trust.ID })
@@ -73,15 +71,10 @@ func (f *Cinder) authenticateUser(q *request) answer {
 			return keystoneError(404, "Not Found", "Could not find Trust: "+l.Scope.Trust.ID+".")
 		}
 		t.projectID = trustor.ProjectID
-	case l.Scope.Project != nil:
-		owner := t.owner
-		project := f.keystone.find(func(i *Identity) bool {
-			return i.User == owner.User && l.Scope.Project.is(i.ProjectID, i.Project, i)
-		})
-		if project == nil {
-			return f.rejected(q)
-		}
-		t.owner, t.projectID = project, project.ProjectID
+	case l.Scope.Project == nil || !l.Scope.Project.is(t.owner.ProjectID, t.owner.Project, t.owner):
+		return unauthorized(q.host)
+	default:
+		t.projectID = t.owner.ProjectID
 	}
 	id := f.issue(t)
 	return reply(201, object{"token": f.tokenView(q, t)}).with("X-Subject-Token", id)
@@ -97,30 +90,24 @@ func (f *Cinder) who(q *request, l *login) (*Identity, answer) {
 	case "application_credential":
 		c := l.Identity.AppCred
 		found = f.keystone.find(func(i *Identity) bool {
-			return i.AppCredID != "" && (c.ID == i.AppCredID || c.ID == "" && c.Name == i.AppCredName && c.User.is(i.userID, i.User, i))
+			return c.ID == i.AppCredID || c.ID == "" && c.Name == i.AppCredName && c.User.is(i.userID, i.User, i)
 		})
 		if found == nil {
-			return nil, keystoneError(404, "Not Found", "Could not find Application Credential: "+or(c.ID, c.Name)+".")
+			return nil, keystoneError(404, "Not Found", "Could not find Application Credential: "+cmp.Or(c.ID, c.Name)+".")
 		}
 		if c.Secret != found.AppCredSecret {
 			found = nil
 		}
-	case "token":
-		if t := f.keystone.valid(l.Identity.Token.ID); t != nil {
-			found = t.owner
-		}
 	}
 	if found == nil {
-		return nil, f.rejected(q)
+		return nil, unauthorized(q.host)
 	}
 	return found, answer{}
 }
 
 func (k *keystone) find(is func(*Identity) bool) *Identity {
-	for _, i := range k.identities {
-		if is(i) {
-			return i
-		}
+	if i := slices.IndexFunc(k.identities, is); i >= 0 {
+		return k.identities[i]
 	}
 	return nil
 }

@@ -1,9 +1,6 @@
 package fake
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // An Option changes how a fake begins. Most have a method of the same meaning for later.
 type Option func(*Cinder)
@@ -14,7 +11,6 @@ type settings struct {
 	maxMinor      int
 	zones         []string
 	anyProject    bool // Cinder before 20.0.0
-	tracebacks    bool
 	defaultLimits Quota
 }
 
@@ -24,11 +20,11 @@ func defaults() settings {
 		connection:    ISCSI(),
 		maxMinor:      70,
 		zones:         []string{"nova"},
-		defaultLimits: Quota{Volumes: 10, Snapshots: 10, Gigabytes: 1000},
+		defaultLimits: Quota{Volumes: 10, Gigabytes: 1000},
 	}
 }
 
-// Pace is how long a volume or snapshot stays in a passing status: creating, extending, deleting.
+// Pace is how long a volume stays in a passing status: creating, extending, deleting.
 type Pace struct {
 	reads int
 	wait  time.Duration
@@ -44,30 +40,13 @@ func After(d time.Duration) Pace { return Pace{wait: d} }
 func WithPace(p Pace) Option { return func(f *Cinder) { f.settings.pace = p } }
 
 // SetPace is WithPace for what happens from now on.
-func (f *Cinder) SetPace(p Pace) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settings.pace = p
-}
+func (f *Cinder) SetPace(p Pace) { f.locked(func() { f.settings.pace = p }) }
 
 // WithConnection sets what os-initialize_connection answers; the default is ISCSI().
 func WithConnection(c Connection) Option { return func(f *Cinder) { f.settings.connection = c } }
 
 // SetConnection is WithConnection for the calls from now on.
-func (f *Cinder) SetConnection(c Connection) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settings.connection = c
-}
-
-// WithMaxMicroversion sets the newest microversion, "3.N"; the default is 3.70 (Zed).
-func WithMaxMicroversion(version string) Option {
-	return func(f *Cinder) {
-		if _, err := fmt.Sscanf(version, "3.%d", &f.settings.maxMinor); err != nil {
-			f.t.Fatalf("microversion %q: must be 3.N", version)
-		}
-	}
-}
+func (f *Cinder) SetConnection(c Connection) { f.locked(func() { f.settings.connection = c }) }
 
 // WithZones sets the availability zones; the first is the default one. Without it there is one, "nova".
 func WithZones(zones ...string) Option { return func(f *Cinder) { f.settings.zones = zones } }
@@ -79,10 +58,6 @@ func BeforeYoga() Option {
 		f.settings.maxMinor = 66
 	}
 }
-
-// WithTracebacks appends a Python traceback to the message where a Cinder with a message broker does so (os-attach of an
-// attached volume).
-func WithTracebacks() Option { return func(f *Cinder) { f.settings.tracebacks = true } }
 
 // A Type is a volume type. Extra specs that mean something: multiattach "<is> True"; volume_backend_name, which makes
 // volumes of the type end in error unless it is Backend.
@@ -102,9 +77,3 @@ func WithType(t Type) Option { return func(f *Cinder) { f.addType(t) } }
 func WithMultiattachType(name string) Option {
 	return WithType(Type{Name: name, ExtraSpecs: map[string]string{"multiattach": "<is> True", "volume_backend_name": Backend}})
 }
-
-// A Quota is what a project may have; -1 is unlimited. Gigabytes counts volumes and snapshots.
-type Quota struct{ Volumes, Snapshots, Gigabytes int }
-
-// WithQuota sets the quota of all projects that have none of their own; the default is 10, 10 and 1000.
-func WithQuota(q Quota) Option { return func(f *Cinder) { f.settings.defaultLimits = q } }

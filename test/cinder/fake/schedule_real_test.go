@@ -3,12 +3,12 @@
 package fake_test
 
 import (
-	"bytes"
-	"encoding/json"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/gophercloud/gophercloud/v2"
+	"github.com/gophercloud/gophercloud/v2/openstack"
 )
 
 // TestScheduleReal runs the schedule on the Cinder that make cinder-up started.
@@ -39,33 +39,20 @@ func environment(t *testing.T) map[string]string {
 // login gets a token by password, and checks that the application credential gets one too.
 func login(t *testing.T, env map[string]string) string {
 	t.Helper()
-	domain := map[string]any{"name": env["OS_USER_DOMAIN_NAME"]}
-	token(t, env["OS_AUTH_URL"], map[string]any{"identity": map[string]any{"methods": []string{"application_credential"},
-		"application_credential": map[string]any{"id": env["APPCRED_ID"], "secret": env["APPCRED_SECRET"]}}})
-	return token(t, env["OS_AUTH_URL"], map[string]any{
-		"identity": map[string]any{"methods": []string{"password"}, "password": map[string]any{"user": map[string]any{
-			"name": env["OS_USERNAME"], "domain": domain, "password": env["OS_PASSWORD"]}}},
-		"scope": map[string]any{"project": map[string]any{"name": env["OS_PROJECT_NAME"], "domain": domain}}})
+	at := gophercloud.AuthOptions{IdentityEndpoint: env["OS_AUTH_URL"]}
+	byCredential, byPassword := at, at
+	byCredential.ApplicationCredentialID, byCredential.ApplicationCredentialSecret = env["APPCRED_ID"], env["APPCRED_SECRET"]
+	byPassword.Username, byPassword.Password, byPassword.DomainName = env["OS_USERNAME"], env["OS_PASSWORD"], env["OS_USER_DOMAIN_NAME"]
+	byPassword.TenantName = env["OS_PROJECT_NAME"]
+	token(t, byCredential)
+	return token(t, byPassword)
 }
 
-func token(t *testing.T, url string, auth map[string]any) string {
+func token(t *testing.T, options gophercloud.AuthOptions) string {
 	t.Helper()
-	b, err := json.Marshal(map[string]any{"auth": auth})
+	client, err := openstack.AuthenticatedClient(t.Context(), options)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+"/auth/tokens", bytes.NewReader(b))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusCreated {
-		t.Fatalf("no token: %s", response.Status)
-	}
-	return response.Header.Get("X-Subject-Token")
+	return client.Token()
 }

@@ -1,8 +1,10 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -14,8 +16,6 @@ type Volume struct {
 	Type, Zone, Project   string
 	Metadata              map[string]string
 	SourceVolume          string // id
-	Snapshot              string // id
-	Multiattach           bool
 	Encrypted             bool
 	Exported              bool // an export exists, made by os-initialize_connection
 	CHAPUser              string
@@ -26,26 +26,15 @@ type Volume struct {
 
 // Attachment is one attachment of a volume.
 type Attachment struct {
-	ID, VolumeID string
+	ID           string
 	Status       string // "reserved", "attaching", "attached"
 	Host, Device string
 	Mode         string
 	Instance     string // a Nova server's id: a standalone user must never send one
 }
 
-// Snapshot is a snapshot of a volume.
-type Snapshot struct {
-	ID, Name, Status, VolumeID string
-	Size                       int // GiB
-}
-
 // State is all that exists.
-type State struct {
-	Volumes     []Volume
-	Snapshots   []Snapshot
-	Attachments []Attachment
-	Exports     []string // ids of volumes that are exported
-}
+type State struct{ Volumes []Volume }
 
 // State returns what exists now. What is due by time is done first; reading it is not a read in the sense of Reads.
 func (f *Cinder) State() State {
@@ -54,36 +43,20 @@ func (f *Cinder) State() State {
 	f.settle((*transition).due)
 	var s State
 	for _, v := range f.volumes {
-		out := f.export(v)
-		s.Volumes = append(s.Volumes, out)
-		s.Attachments = append(s.Attachments, out.Attachments...)
-		if v.exported {
-			s.Exports = append(s.Exports, v.id)
-		}
-	}
-	for _, n := range f.snapshots {
-		s.Snapshots = append(s.Snapshots, Snapshot{ID: n.id, Name: n.name, Status: n.status, VolumeID: n.volume, Size: n.size})
+		s.Volumes = append(s.Volumes, f.export(v))
 	}
 	return s
 }
 
 // Empty says that nothing exists.
-func (s State) Empty() bool {
-	return len(s.Volumes)+len(s.Snapshots)+len(s.Attachments)+len(s.Exports) == 0
-}
+func (s State) Empty() bool { return len(s.Volumes) == 0 }
 
 func (s State) String() string {
 	var b strings.Builder
 	for _, v := range s.Volumes {
 		fmt.Fprintf(&b, "volume %s %q %s %dGiB exported=%t attachments=%d connectors=%d\n", v.ID, v.Name, v.Status, v.Size, v.Exported, len(v.Attachments), len(v.Connectors))
 	}
-	for _, n := range s.Snapshots {
-		fmt.Fprintf(&b, "snapshot %s %q %s of %s\n", n.ID, n.Name, n.Status, n.VolumeID)
-	}
-	if b.Len() == 0 {
-		return "nothing\n"
-	}
-	return b.String()
+	return cmp.Or(b.String(), "nothing\n")
 }
 
 // Volumes lists all volumes.
@@ -93,16 +66,22 @@ func (f *Cinder) Volumes() []Volume { return f.State().Volumes }
 func (f *Cinder) Volume(name string) Volume {
 	f.t.Helper()
 	s := f.State()
-	var found []Volume
-	for _, v := range s.Volumes {
-		if v.Name == name || v.ID == name {
-			found = append(found, v)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(s.Volumes), func(v Volume) bool { return v.Name != name && v.ID != name })
 	if len(found) != 1 {
 		f.t.Fatalf("%d volumes are called %q, not one; there is:\n%s", len(found), name, s)
 	}
 	return found[0]
+}
+
+// change does something to the volume of this name or id. It fails the test unless there is exactly one.
+func (f *Cinder) change(name string, do func(*volume)) {
+	f.t.Helper()
+	id := f.Volume(name).ID
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if v := f.volume(id); v != nil {
+		do(v)
+	}
 }
 
 // AddVolume puts a volume there as if it had been made before. Empty fields get what a plain one of 1 GiB has; with status
@@ -110,72 +89,53 @@ func (f *Cinder) Volume(name string) Volume {
 func (f *Cinder) AddVolume(in Volume) Volume {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	v := &volume{
-		id: or(in.ID, f.newID()), name: in.Name, description: in.Description, status: or(in.Status, "available"), size: max(in.Size, 1),
-		typ: or(in.Type, defaultType), zone: or(in.Zone, f.settings.zones[0]), project: or(in.Project, f.defaultProject()), user: "admin",
-		metadata: maps.Clone(in.Metadata), admin: map[string]string{}, source: in.SourceVolume, snapshot: in.Snapshot,
-		multiattach: in.Multiattach, encrypted: in.Encrypted, exported: in.Exported, connectors: in.Connectors,
-		created: f.now(),
-	}
-	if v.metadata == nil {
-		v.metadata = map[string]string{}
-	}
-	if v.exported {
-		f.chap(v)
-	}
+	in.Size = max(in.Size, 1)
+	v := f.newVolume(in)
+	v.status, v.encrypted = cmp.Or(in.Status, "available"), in.Encrypted
 	f.volumes = append(f.volumes, v)
 	if v.status == "in-use" && len(in.Attachments) == 0 {
-		in.Attachments = []Attachment{{Status: "attached", Host: "node-1", Device: "/dev/vdb", Mode: "rw"}}
+		in.Attachments = []Attachment{{Host: "node-1", Device: "/dev/vdb"}}
 	}
 	for _, a := range in.Attachments {
 		f.attachments = append(f.attachments, &attachment{
-			id: or(a.ID, f.newID()), volume: v.id, status: or(a.Status, "attached"), host: a.Host, device: a.Device,
-			mode: or(a.Mode, "rw"), instance: a.Instance, attached: f.now(),
+			id: cmp.Or(a.ID, f.newID()), volume: v.id, status: cmp.Or(a.Status, "attached"), host: a.Host, device: a.Device,
+			mode: cmp.Or(a.Mode, "rw"), instance: a.Instance, attached: f.now(),
 		})
 	}
 	return f.export(v)
 }
 
 // BeginAttach leaves of a volume, by name or id, what a Cinder leaves that was killed in os-attach: an attachment that it
-// began, which knows no host yet. It fails the test unless there is exactly one such volume.
+// began, which knows no host yet.
 func (f *Cinder) BeginAttach(name string) {
 	f.t.Helper()
-	id := f.Volume(name).ID
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.attachments = append(f.attachments, &attachment{id: f.newID(), volume: id, status: "attaching", mode: "rw"})
+	f.change(name, func(v *volume) {
+		f.attachments = append(f.attachments, &attachment{id: f.newID(), volume: v.id, status: "attaching", mode: "rw"})
+	})
 }
 
-// SetStatus changes a volume's status, by name or id, as an administrator would. It fails the test unless there is exactly
-// one such volume.
+// AddSnapshot gives a volume, by name or id, a snapshot, with which Cinder does not delete it.
+func (f *Cinder) AddSnapshot(name string) {
+	f.t.Helper()
+	f.change(name, func(v *volume) { v.snapshots = true })
+}
+
+// SetStatus changes a volume's status, by name or id, as an administrator would.
 func (f *Cinder) SetStatus(name, status string) {
 	f.t.Helper()
-	id := f.Volume(name).ID
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if v := f.volume(id); v != nil {
-		v.status, v.next = status, transition{}
-	}
+	f.change(name, func(v *volume) { v.status, v.next = status, transition{} })
 }
 
 func (f *Cinder) export(v *volume) Volume {
 	out := Volume{
 		ID: v.id, Name: v.name, Description: v.description, Status: v.status, Size: v.size, Type: v.typ, Zone: v.zone, Project: v.project,
-		Metadata: maps.Clone(v.metadata), SourceVolume: v.source, Snapshot: v.snapshot, Multiattach: v.multiattach,
-		Encrypted: v.encrypted, Exported: v.exported, CHAPUser: v.chapUser, CHAPPassword: v.chapPassword,
-		Connectors: append([]map[string]any(nil), v.connectors...),
+		Metadata: maps.Clone(v.metadata), SourceVolume: v.source, Encrypted: v.encrypted, Exported: v.exported,
+		CHAPUser: v.chapUser, CHAPPassword: v.chapPassword, Connectors: slices.Clone(v.connectors),
 	}
 	for _, a := range f.attachmentsOf(v) {
 		out.Attachments = append(out.Attachments, Attachment{
-			ID: a.id, VolumeID: a.volume, Status: a.status, Host: a.host, Device: a.device, Mode: a.mode, Instance: a.instance,
+			ID: a.id, Status: a.status, Host: a.host, Device: a.device, Mode: a.mode, Instance: a.instance,
 		})
 	}
 	return out
-}
-
-func or(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

@@ -1,9 +1,11 @@
 package fake
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -23,9 +25,9 @@ type volume struct {
 	typ, zone              string
 	project, user          string
 	metadata, admin        map[string]string // a user's; Cinder's own, shown to administrators with the others
-	source, snapshot       string
+	source                 string
 	multiattach, encrypted bool
-	bootable               bool
+	snapshots              bool // somebody made some
 	exported               bool
 	hostless               bool   // the scheduler found no backend for it
 	chapUser, chapPassword string // made with the first export, kept for the volume's life
@@ -33,7 +35,7 @@ type volume struct {
 	created, updated       string
 }
 
-// transition is what becomes of a volume or snapshot that is in a passing status.
+// transition is what becomes of a volume that is in a passing status.
 type transition struct {
 	to    string // the status it ends in; "gone"; empty where there is nothing to come
 	text  string // for /messages, with "error"
@@ -51,17 +53,7 @@ func (f *Cinder) transition(to, text string) transition {
 
 // settle ends the transitions that are ready.
 func (f *Cinder) settle(ready func(*transition) bool) {
-	for _, n := range append([]*snapshot(nil), f.snapshots...) {
-		if n.next.to == "" || !ready(&n.next) {
-			continue
-		}
-		if n.next.to == gone {
-			f.snapshots = without(f.snapshots, n)
-			continue
-		}
-		n.status, n.next, n.updated = n.next.to, transition{}, f.now()
-	}
-	for _, v := range append([]*volume(nil), f.volumes...) {
+	for _, v := range slices.Clone(f.volumes) {
 		if v.next.to == "" || !ready(&v.next) {
 			continue
 		}
@@ -83,10 +75,19 @@ const gone = "gone"
 
 // forget removes a volume with its export and its attachments.
 func (f *Cinder) forget(v *volume) {
-	for _, a := range f.attachmentsOf(v) {
-		f.attachments = without(f.attachments, a)
+	f.attachments = slices.DeleteFunc(f.attachments, func(a *attachment) bool { return a.volume == v.id })
+	f.volumes = slices.DeleteFunc(f.volumes, func(other *volume) bool { return other == v })
+}
+
+// newVolume is a volume that Cinder has nothing of yet. Empty fields get what a plain one has.
+func (f *Cinder) newVolume(in Volume) *volume {
+	v := &volume{
+		id: cmp.Or(in.ID, f.newID()), name: in.Name, description: in.Description, size: in.Size, typ: cmp.Or(in.Type, defaultType),
+		zone: cmp.Or(in.Zone, f.settings.zones[0]), project: cmp.Or(in.Project, f.defaultProject()), user: "admin",
+		metadata: map[string]string{}, admin: map[string]string{}, source: in.SourceVolume, created: f.now(),
 	}
-	f.volumes = without(f.volumes, v)
+	maps.Copy(v.metadata, in.Metadata)
+	return v
 }
 
 func (f *Cinder) volume(id string) *volume {
@@ -100,7 +101,7 @@ func (f *Cinder) volume(id string) *volume {
 
 // visible is the volume if the caller may see it: administrators see those of all projects.
 func (f *Cinder) visible(q *request, id string) *volume {
-	if v := f.volume(id); v != nil && (q.admin() || v.project == q.project) {
+	if v := f.volume(id); v != nil && (q.admin || v.project == q.project) {
 		return v
 	}
 	return nil
@@ -114,13 +115,13 @@ func (f *Cinder) chap(v *volume) {
 	}
 }
 
-// view is the volume in JSON, as this caller gets it in this microversion.
+// view is the volume in JSON, as this caller gets it.
 func (f *Cinder) view(q *request, v *volume) object {
 	attachments := list{}
 	for _, a := range f.attachmentsOf(v) {
 		if a.status == "attached" {
 			host := null(a.host)
-			if !q.admin() {
+			if !q.admin {
 				host = nil
 			}
 			attachments = append(attachments, object{
@@ -130,50 +131,28 @@ func (f *Cinder) view(q *request, v *volume) object {
 		}
 	}
 	metadata := maps.Clone(v.metadata)
-	if q.admin() {
+	if q.admin {
 		maps.Copy(metadata, v.admin)
 	}
 	o := object{
 		"id": v.id, "status": v.status, "size": v.size, "availability_zone": v.zone, "created_at": v.created, "updated_at": null(v.updated),
-		"name": null(v.name), "description": null(v.description), "volume_type": v.typ, "snapshot_id": null(v.snapshot),
+		"name": null(v.name), "description": null(v.description), "volume_type": v.typ, "snapshot_id": nil,
 		"source_volid": null(v.source), "metadata": metadata, "links": links(q, "volumes", v.id), "user_id": v.user,
-		"bootable": fmt.Sprint(v.bootable), "encrypted": v.encrypted, "replication_status": nil, "consistencygroup_id": nil,
+		"bootable": "false", "encrypted": v.encrypted, "replication_status": nil, "consistencygroup_id": nil,
 		"multiattach": v.multiattach, "attachments": attachments,
 	}
-	if q.admin() {
+	if q.admin {
 		o["migration_status"] = nil
 	}
-	f.addNewer(q, v, o)
 	return o
 }
 
-// addNewer adds what microversions brought.
-func (f *Cinder) addNewer(q *request, v *volume, o object) {
-	for _, field := range []struct {
-		since int
-		admin bool
-		name  string
-		value any
-	}{
-		{13, false, "group_id", nil},
-		{21, true, "provider_id", nil},
-		{48, false, "shared_targets", false},
-		{48, false, "service_uuid", "21f5ae9e-091e-4416-b112-154081d019ec"},
-		{61, true, "cluster_name", nil},
-		{63, false, "volume_type_id", f.typeNamed(v.typ).id},
-		{65, false, "consumes_quota", true},
-	} {
-		if q.minor >= field.since && (q.admin() || !field.admin) {
-			o[field.name] = field.value
-		}
-	}
-}
-
-// fullView is view with what show and the detailed list add to the answer of a create.
+// fullView is view with what show and the detailed list add to the answer of a create. It is a read in the sense of Reads.
 func (f *Cinder) fullView(q *request, v *volume) object {
 	o := f.view(q, v)
+	v.next.reads--
 	o["os-vol-tenant-attr:tenant_id"] = v.project
-	if q.admin() {
+	if q.admin {
 		o["os-vol-mig-status-attr:migstat"] = nil
 		o["os-vol-mig-status-attr:name_id"] = nil
 		o["os-vol-host-attr:host"] = "node@" + Backend + "#" + Backend
@@ -196,16 +175,6 @@ func null(s string) any {
 		return nil
 	}
 	return s
-}
-
-func without[T comparable](all []T, one T) []T {
-	var rest []T
-	for _, x := range all {
-		if x != one {
-			rest = append(rest, x)
-		}
-	}
-	return rest
 }
 
 func (f *Cinder) newID() string {

@@ -1,0 +1,74 @@
+package fake
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+type volumeType struct {
+	id, name, description string
+	specs                 map[string]string
+}
+
+func (t *volumeType) multiattach() bool { return t.specs["multiattach"] == "<is> True" }
+
+func (t *volumeType) backend() string { return t.specs["volume_backend_name"] }
+
+func (f *Cinder) addType(t Type) {
+	specs := map[string]string{}
+	maps.Copy(specs, t.ExtraSpecs)
+	f.types = append(f.types, &volumeType{id: f.newID(), name: t.Name, description: t.Description, specs: specs})
+}
+
+// typeFor finds a type by name or id, or nil.
+func (f *Cinder) typeFor(name string) *volumeType {
+	for _, t := range f.types {
+		if t.name == name || t.id == name {
+			return t
+		}
+	}
+	return nil
+}
+
+func (t *volumeType) view(q *request) object {
+	o := object{"id": t.id, "name": t.name, "is_public": true, "description": null(t.description)}
+	if q.admin {
+		o["extra_specs"], o["qos_specs_id"] = t.specs, nil
+	}
+	return o
+}
+
+func (f *Cinder) listTypes(q *request) answer {
+	all := list{}
+	for _, t := range slices.Backward(f.types) {
+		o := t.view(q)
+		o["os-volume-type-access:is_public"] = true
+		all = append(all, o)
+	}
+	return reply(200, object{"volume_types": all})
+}
+
+func (f *Cinder) showDefaultType(q *request) answer {
+	return reply(200, object{"volume_type": f.typeFor(defaultType).view(q)})
+}
+
+type message struct{ id, resource, text, created string }
+
+func (f *Cinder) listMessages(q *request) answer {
+	if a := old(q, 3); a.status != 0 {
+		return a
+	}
+	all := list{}
+	for _, m := range slices.Backward(f.messages) {
+		if m.resource != q.get("resource_uuid") {
+			continue
+		}
+		all = append(all, object{
+			"id": m.id, "event_id": "VOLUME_VOLUME_001_003", "user_message": m.text, "message_level": "ERROR", "created_at": m.created,
+			"guaranteed_until": time.Now().Add(30 * 24 * time.Hour).UTC().Format(timeFormat),
+			"request_id":       "req-" + m.id, "links": links(q, "messages", m.id), "resource_type": "VOLUME", "resource_uuid": m.resource,
+		})
+	}
+	return reply(200, object{"messages": all})
+}
