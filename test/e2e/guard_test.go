@@ -182,18 +182,3 @@ func (s *scope) forget(c *claim) {
 	_, err := volumes.Patch(s.Context(), c.volumeName(), types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
 	s.ok(err)
 }
-
-// TestStorageLeftBehind: a volume whose finalizer somebody took off goes without its storage, and an event says so.
-func TestStorageLeftBehind(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	c := s.class("a", setting{}).claim("data")
-	c.bound(soon)
-	uid := c.volume().UID
-	s.forget(c)
-	s.told(soon, uid, "StorageLeftBehind", "the volume is gone, but no pod removed its storage*look for "+c.volumeName()+" on the storage*")
-	if !exists(c.directory()) {
-		t.Error("its storage is gone")
-	}
-	s.ok(os.RemoveAll(c.directory()))
-}

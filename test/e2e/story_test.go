@@ -7,10 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -114,31 +112,6 @@ func (s *scope) checkVolume(c *claim) {
 	made := slices.ContainsFunc(v.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return strings.HasPrefix(f.Manager, "flexctl") })
 	if !made {
 		s.Errorf("volume %s was not made by flexctl: %v", v.Name, v.ManagedFields)
-	}
-}
-
-// TestForgedCreator lets tom say that somebody else makes the claim.
-func TestForgedCreator(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	s.letTom()
-	class := s.class("a", setting{})
-	c := class.claimBy(shared.tom, "forged", func(pvc *corev1.PersistentVolumeClaim) {
-		pvc.Annotations = map[string]string{contract.AnnCreatedBy: "root", contract.AnnCreatedByGroups: "system:masters", contract.AnnCreatedByUID: "0"}
-	})
-	// A change afterwards has no effect either, whether it is refused or undone.
-	_, err := shared.tom.CoreV1().PersistentVolumeClaims(s.name).Patch(t.Context(), c.Name, types.MergePatchType,
-		[]byte(`{"metadata":{"annotations":{"`+contract.AnnCreatedBy+`":"root"}}}`), metav1.PatchOptions{})
-	t.Logf("tom's change afterwards: %v", err)
-	c.bound(soon)
-	now, err := shared.admin.CoreV1().PersistentVolumeClaims(s.name).Get(t.Context(), c.Name, metav1.GetOptions{})
-	s.ok(err)
-	if got := now.Annotations[contract.AnnCreatedBy]; got != "tom" {
-		t.Errorf("the claim says that %q made it, want tom", got)
-	}
-	env := class.env(contract.Provision, c.volumeName())
-	if env["FLEX_USERNAME"] != "tom" || env["FLEX_GROUPS"] != "team-a,system:authenticated" {
-		t.Errorf("the pod saw user %q of groups %q, want tom of team-a,system:authenticated", env["FLEX_USERNAME"], env["FLEX_GROUPS"])
 	}
 }
 

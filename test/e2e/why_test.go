@@ -14,7 +14,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -180,9 +179,7 @@ func evicted(s *scope) situation {
 	class := s.inForce("silver", setting{provision: makeDir + gate + makeVolume})
 	c := class.claim("data")
 	s.wait(patient, "directory made", c.noDirectory)
-	name := podspec.Name(contract.Provision, string(c.UID), 0)
-	s.ok(shared.admin.PolicyV1().Evictions(contract.ProvisionersNamespace).Evict(s.Context(),
-		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: name}}))
+	c.evict()
 	return situation{name: c.Name, after: func() { class.open(contract.Provision, c.volumeName()) }}
 }
 
@@ -398,6 +395,9 @@ func leftBehind(s *scope) situation {
 	s.told(patient, uid, "StorageLeftBehind", "*")
 	c.delete()
 	s.wait(patient, "claim gone", c.present)
+	if !exists(c.directory()) {
+		s.Error("its storage is gone")
+	}
 	return situation{name: c.volumeName(), after: func() { s.ok(os.RemoveAll(c.directory())) }}
 }
 
