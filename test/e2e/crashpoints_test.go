@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -147,28 +146,6 @@ func TestVolumeDeletedInUse(t *testing.T) {
 	s.ok(os.Remove(class.dir() + "/gates/fail"))
 	policy("Delete")
 	retained.gone(patient)
-}
-
-// TestNodeLost takes the node of a running pod away. The next attempt starts when Kubernetes knows that the pod has ended,
-// and not before.
-func TestNodeLost(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	west, east := s.nodes()
-	class := s.class("a", setting{data: map[string]string{"node-selector": east, "sim-duration": "1h",
-		"tolerations": `[{key: flex-provisioner.io/simulated, operator: Exists}]`}})
-	c := class.claim("claim")
-	s.running(contract.Provision, []*claim{c})
-	class.edit(map[string]string{"node-selector": west})
-	s.loseNode()
-	took := c.told(2*patient, "ProvisionerEvicted", "*")
-	c.bound(patient)
-	c.ran(contract.Provision, 2)
-	pods := shared.ran(contract.Provision, c.UID)
-	if len(pods) == 2 && (!strings.HasSuffix(pods[0].Name, "-0") || pods[0].Status.Phase != corev1.PodFailed) {
-		t.Errorf("pod %s is %s", pods[0].Name, pods[0].Status.Phase)
-	}
-	t.Logf("known to have ended %.0f s after its node went", took.Seconds())
 }
 
 // TestNodeLocalLost takes the node away that has a class's storage, or may have some. The next attempt, the undo and the

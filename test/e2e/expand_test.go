@@ -102,41 +102,6 @@ func TestExpandRefused(t *testing.T) {
 	data.has("128Mi")
 }
 
-// Nobody would grow the file system of an iSCSI volume, so its storage is not touched.
-func TestExpandFileSystemOnDevice(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	want := growing("exit 1\n")
-	want.provision = makeDir + "echo 'iscsi: {targetPortal: 127.0.0.1:3260, iqn: \"iqn.2026-01.io.flex-provisioner:none\", lun: 1}' | flexctl create-pv\n"
-	c := s.class("iscsi", want)
-	c.allowMore(map[string]any{"volumeTypes": "iscsi"})
-	data := c.claim("data", func(pvc *corev1.PersistentVolumeClaim) {
-		pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	})
-	data.bound(soon)
-	data.ask("128Mi")
-	data.told(soon, "ExpansionRefused", "volume {volume} is iscsi with a file system, which neither Kubernetes nor a provisioner pod can grow: "+
-		"use volumeMode Block, or copy the data to a larger claim")
-	data.marked(corev1.PersistentVolumeClaimControllerResizeInfeasible, "64Mi", "ControllerResizeError: volume "+data.volumeName()+" is iscsi *")
-}
-
-// Of volumes of the kind local the kubelet does the last step, when a pod uses them.
-func TestExpandLocal(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	want := growing(noteSizes)
-	want.provision = makeDir + "echo \"local: {path: $EXPORT/$FOLDER/volumes/$FLEX_PV_NAME}\" | flexctl create-pv --node-affinity self\n"
-	c := s.class("local", want)
-	c.allowMore(map[string]any{"volumeTypes": "local", "pathPrefixes": c.dir()})
-	data := c.claim("data")
-	data.bound(soon)
-	data.ask("128Mi")
-	data.told(soon, "ExpansionSucceeded", "pod * expanded volume {volume} to 128Mi; its node finishes it once a pod uses the claim")
-	data.marked(corev1.PersistentVolumeClaimNodeResizePending, "128Mi", "FileSystemResizePending: Waiting for user to (re-)start a pod *")
-	data.consume(shared.admin)
-	data.has("128Mi")
-}
-
 // A pod that has the device sees it grow.
 func TestExpandBlock(t *testing.T) {
 	t.Parallel()
@@ -170,22 +135,6 @@ func TestExpandBlock(t *testing.T) {
 	c.open(contract.Expand, data.volumeName())
 	data.has("128Mi")
 	s.finished(pod, "67108864\n134217728\n")
-}
-
-// The pod is the record: it is found again, and nothing runs twice.
-func TestExpandDispatcherKilled(t *testing.T) {
-	s := begin(t)
-	c := s.class("killed", growing(noteSizes+gate))
-	data := c.claim("data")
-	data.bound(soon)
-	data.ask("128Mi")
-	s.wait(soon, "pod", func() string { return s.lines(c, "sizes", "64 128") })
-	s.ok(killed(t.Context(), s.leader()))
-	c.open(contract.Expand, data.volumeName())
-	data.has("128Mi")
-	if lack := s.lines(c, "sizes", "64 128"); lack != "" {
-		t.Error(lack)
-	}
 }
 
 // The storage of a claim that goes meanwhile is removed, but not beside the pod that expands it.
