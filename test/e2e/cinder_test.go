@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -42,7 +41,7 @@ func TestCinder(t *testing.T) {
 				s.moves(class)
 			}
 			if way.name == "password" { // the one with a secret that somebody could show
-				s.conforms("cinder-iscsi", "--namespace", s.name, "--timeout", "90s")
+				s.conforms("cinder-iscsi", nil, "--namespace", s.name, "--timeout", "90s")
 			}
 			s.deleteClaims(t.Context())
 			cinder.nothingLeft()
@@ -55,17 +54,11 @@ func (s *scope) cinderClass(login map[string]string) *class {
 	s.Helper()
 	example := example{name: "cinder-iscsi", configMap: "cinder-iscsi", account: "cinder"}
 	s.later(example.removeClass)
-	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
-	remove := func(ctx context.Context) error {
-		return secrets.Delete(ctx, "cinder-cloud-config", metav1.DeleteOptions{})
-	}
-	if err := remove(s.Context()); !apierrors.IsNotFound(err) {
+	if err := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace).Delete(s.Context(), "cinder-cloud-config", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 		s.ok(err)
 	}
-	_, err := secrets.Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cinder-cloud-config"}, StringData: login}, metav1.CreateOptions{})
-	s.ok(err)
-	s.later(remove)
-	_, err = kubectl(s.Context(), "apply", "--server-side", "--field-manager=cinder-iscsi", "-k", "examples/cinder-iscsi")
+	s.secret("cinder-cloud-config", login)
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager=cinder-iscsi", "-k", "examples/cinder-iscsi")
 	s.ok(err)
 	s.exampleBound("cinder-iscsi")
 	s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cinder-iscsi"}}, "hello from cinder-iscsi\n")

@@ -95,9 +95,7 @@ func (c *class) install() {
 	c.s.Helper()
 	c.allow()
 	c.makeAccount()
-	remove, err := makeMarkedSecret(c.s.Context(), c.id)
-	c.s.ok(err)
-	c.s.later(remove)
+	c.s.secret(c.id, password)
 	c.makeConfigMap(c.id, c.data)
 	c.makeStorageClass()
 }

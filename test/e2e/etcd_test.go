@@ -21,7 +21,7 @@ import (
 // Then the test restores the etcd that it found, for the tests after it, and its claims are what they were.
 func TestEtcdLost(t *testing.T) {
 	s := begin(t)
-	program, backups := buildProgram(s.T, "kubectl-flex"), s.backups()
+	backups := s.backups()
 	class := s.listable("a")
 	gated := s.class("b", setting{provision: makeDir + gate + makeVolume})
 	known, unfinished := class.used("known")["known"], gated.claim("unfinished")
@@ -34,7 +34,7 @@ func TestEtcdLost(t *testing.T) {
 		s.forgets()
 		s.installedAnew()
 		made := class.used("made-since")["made-since"]
-		lines, code := s.audit(program, known.volumeName(), made.volumeName())
+		lines, code := s.audit(known.volumeName(), made.volumeName())
 		if want := class.orphan(known.volumeName()); lines != want || code != 4 {
 			t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
 		}
@@ -84,7 +84,7 @@ func (s *scope) installedAnew() {
 // made, removed and saved from deletion. Nobody's data goes, whether the cluster knows too little of it or too much.
 func TestEtcdRestored(t *testing.T) {
 	s := begin(t)
-	program, backups := buildProgram(s.T, "kubectl-flex"), s.backups()
+	backups := s.backups()
 	class := s.listable("a")
 	gated := s.class("b", setting{provision: makeDir + gate + makeVolume})
 	claims := class.used("kept", "removed", "saved")
@@ -120,7 +120,7 @@ func TestEtcdRestored(t *testing.T) {
 	names := []string{kept.volumeName(), removed.volumeName(), saved.volumeName(), late.volumeName()}
 	forget := fmt.Sprintf("kubectl -n %s delete pvc %s", s.name, removed.Name)
 	want := class.orphan(late.volumeName()) + fmt.Sprintf("empty-volume %s: class %s does not have its storage\n    %s\n", removed.volumeName(), class.name, forget)
-	if lines, code := s.audit(program, names...); lines != want || code != 4 {
+	if lines, code := s.audit(names...); lines != want || code != 4 {
 		t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
 	}
 	remove := s.broughtBack(late)
@@ -138,7 +138,7 @@ func TestEtcdRestored(t *testing.T) {
 	for _, c := range []*claim{kept, saved, late, unfinished} {
 		c.holds()
 	}
-	if lines, _ := s.audit(program, names...); lines != "" {
+	if lines, _ := s.audit(names...); lines != "" {
 		t.Errorf("found, although all was mended:\n%s", lines)
 	}
 	remove()

@@ -3,11 +3,9 @@
 package e2e
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -132,10 +130,7 @@ func TestMissingSecret(t *testing.T) {
 	c := class.claim("claim")
 	took := c.told(10*time.Second, "ProvisionerPodConfigError", "FailedMount: *secret \""+name+"\" not found (pod {pod})")
 	other := s.class("healthy", setting{}).claim("other").bound(soon)
-	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
-	_, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"password": "$(HOME)"}}, metav1.CreateOptions{})
-	s.ok(err)
-	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) })
+	s.secret(name, map[string]string{"password": "$(HOME)"})
 	c.bound(patient)
 	if got := class.seen("password"); got != "$(HOME)" {
 		t.Errorf("the pod read %q from the Secret, want $(HOME)", got)

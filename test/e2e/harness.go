@@ -41,6 +41,9 @@ const installation = "deploy/overlays/creator-stamp"
 // repository is the checkout; tests run in their package's directory.
 var repository = filepath.Join("..", "..")
 
+// tomsKubeconfig is that of tom, an ordinary user.
+var tomsKubeconfig = filepath.Join(repository, ".cluster", "tom.kubeconfig")
+
 // run tells the objects of this run from those that an earlier one may have left.
 var run = strconv.FormatInt(time.Now().Unix(), 36)
 
@@ -67,13 +70,16 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 	if shared.admin, err = client(kubeconfig()); err != nil {
 		return nil, err
 	}
-	if shared.tom, err = client(filepath.Join(repository, ".cluster", "tom.kubeconfig")); err != nil {
+	if shared.tom, err = client(tomsKubeconfig); err != nil {
 		return nil, err
 	}
 	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
 		if err := install(ctx, repository); err != nil {
 			return nil, err
 		}
+	}
+	if err := step("build programs", func() error { return buildPrograms(ctx) }); err != nil {
+		return nil, err
 	}
 	if err := step("wait until claims are stamped", func() error { return stamped(ctx) }); err != nil {
 		return nil, err
@@ -82,6 +88,15 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 		return nil, err
 	}
 	return func() { removeExport(); shared.unwatch() }, makeExport(ctx)
+}
+
+// buildPrograms builds the programs of cmd/, all into one folder: kubectl-flex runs the flexctl that is beside it.
+func buildPrograms(ctx context.Context) (err error) {
+	if programs, err = os.MkdirTemp("", "flex-e2e-"); err != nil {
+		return err
+	}
+	_, err = command(ctx, "go", "build", "-o", programs, "./cmd/...")
+	return err
 }
 
 // watchAnew replaces the watches. An etcd that begins again with small revisions tells the old ones nothing.
@@ -200,6 +215,7 @@ func removeExport() {
 		"claim":     shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Delete(ctx, export, metav1.DeleteOptions{}),
 		"volume":    shared.admin.CoreV1().PersistentVolumes().Delete(ctx, export, metav1.DeleteOptions{}),
 		"directory": os.RemoveAll(exportDir),
+		"programs":  os.RemoveAll(programs),
 	} {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "e2e: remove the export's %s: %v\n", what, err)

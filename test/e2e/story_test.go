@@ -115,8 +115,8 @@ func (s *scope) checkVolume(c *claim) {
 	}
 }
 
-// letTom gives tom what users have in their own namespaces.
-func (s *scope) letTom() {
+// letTom gives the user tom what users have in their own namespaces, and returns his kubeconfig.
+func (s *scope) letTom() (kubeconfig string) {
 	s.Helper()
 	_, err := shared.admin.RbacV1().RoleBindings(s.name).Create(s.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "tom"},
@@ -133,4 +133,5 @@ func (s *scope) letTom() {
 		}
 		return ""
 	})
+	return tomsKubeconfig
 }

@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -111,16 +109,15 @@ var reasons = []struct {
 // TestWhy: in a state of each reason, what an administrator and the claim's user are told by kubectl flex why, whole.
 func TestWhy(t *testing.T) {
 	t.Parallel()
-	program := buildProgram(t, "kubectl-flex")
 	for _, r := range reasons {
 		t.Run(string(r.reason), func(t *testing.T) {
 			t.Parallel()
 			s := begin(t)
-			tom := s.tomEdits()
+			tom := s.letTom()
 			in := r.make(s)
 			willDo := func(text string) bool { return r.as.told(r.reason, text) }
 			s.shows(filepath.Join("why", string(r.reason)+".golden"), willDo, func() string {
-				return "$ " + s.why(program, s.kubeconfig(), in.options, in.name) + "\ntom$ " + s.why(program, tom, in.options, in.name)
+				return "$ " + s.why(s.kubeconfig(), in.options, in.name) + "\ntom$ " + s.why(tom, in.options, in.name)
 			})
 			if in.after != nil {
 				in.after()
@@ -130,14 +127,10 @@ func TestWhy(t *testing.T) {
 }
 
 // why is the command and what it prints, with its exit code.
-func (s *scope) why(program, kubeconfig string, options []string, name string) string {
+func (s *scope) why(kubeconfig string, options []string, name string) string {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), program, append(options, "why", name, "--kubeconfig", kubeconfig, "-n", s.name)...)
-	out, err := cmd.CombinedOutput()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		s.Fatal(err)
-	}
-	return fmt.Sprintf("kubectl flex why %s\n%s$ echo $?\n%d\n", name, out, cmd.ProcessState.ExitCode())
+	out, code := s.flex(kubeconfig, append(options, "why", name, "-n", s.name)...)
+	return fmt.Sprintf("kubectl flex why %s\n%s$ echo $?\n%d\n", name, out, code)
 }
 
 // inForce makes a class, and waits until the dispatcher knows its ConfigMap, if it is valid. A claim that is there before is told that
