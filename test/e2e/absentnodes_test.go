@@ -151,11 +151,7 @@ func kubeletRestarts(s *scope) {
 // TestStorageOfNodes: a volume is where its first consumer is, and where its class's allowedTopologies want it. Its storage waits for
 // a node that is lost.
 func TestStorageOfNodes(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	s := begin(t)
 	s.needSpareNodes()
 	hostpath := s.spareExample("hostpath")

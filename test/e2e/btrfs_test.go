@@ -15,11 +15,7 @@ import (
 
 // TestLocalSizes has nodes with btrfs disks of different sizes: what is promised holds, and a claim goes where there is room.
 func TestLocalSizes(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	s := begin(t)
 	s.needSpareNodes()
 	s.btrfsDisk("node2", "256M")

@@ -20,10 +20,8 @@ import (
 // cinderStops undoes what a test with a Cinder does to the installation, and stops the Cinder.
 func cinderStops(t *testing.T) {
 	t.Helper()
+	installedAfter(t)
 	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
 		if _, err := command(context.Background(), "test/cinder/down.sh"); err != nil {
 			t.Error(err)
 		}

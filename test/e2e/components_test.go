@@ -143,13 +143,38 @@ func (c *class) once() {
 	}
 }
 
-// TestDispatcherCutOff cuts the leading dispatcher off from the API server, while two pods run and until another one leads.
-// The one that was cut off makes nothing meanwhile or afterwards that would be made twice.
-func TestDispatcherCutOff(t *testing.T) {
+// TestTwoDispatchers installs a second dispatcher. The other one takes over when the leading one is cut off from the API server, and when
+// it is killed.
+func TestTwoDispatchers(t *testing.T) {
 	s := begin(t)
-	class := s.class("a", setting{provision: gate + "mkdir \"$dir\"\nchmod 0777 \"$dir\"\n" + makeVolume, remove: "rmdir \"$dir\"\n"})
-	s.twoDispatchers()
+	gated := s.class("a", setting{provision: gate + "mkdir \"$dir\"\nchmod 0777 \"$dir\"\n" + makeVolume, remove: "rmdir \"$dir\"\n"})
+	plain := s.class("b", setting{})
+	_, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
+	s.ok(err)
+	s.later(oneDispatcher)
 	s.later(newDispatcher)
+	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
+	s.ok(err)
+	s.twoReady()
+	s.cutOff(gated)
+	s.twoReady()
+	s.takenOver(plain)
+}
+
+func (s *scope) twoReady() {
+	s.Helper()
+	s.wait(patient, "two dispatchers", func() string {
+		if n := len(dispatchers()); n != 2 {
+			return fmt.Sprintf("%d are ready", n)
+		}
+		return ""
+	})
+}
+
+// cutOff cuts the leading dispatcher off from the API server, while two pods run and until another one leads. The one that was cut off
+// makes nothing meanwhile or afterwards that would be made twice.
+func (s *scope) cutOff(class *class) {
+	s.Helper()
 	claims := []*claim{class.claim("claim-0"), class.claim("claim-1")}
 	s.running(contract.Provision, claims)
 	cut, was := s.leader(), holder()
@@ -158,7 +183,7 @@ func TestDispatcherCutOff(t *testing.T) {
 		_, _ = command(context.Background(), "test/cluster/enter.sh", "ip", "route", "del", "blackhole", address)
 	}
 	s.Cleanup(mend)
-	_, err := command(t.Context(), "test/cluster/enter.sh", "ip", "route", "add", "blackhole", address)
+	_, err := command(s.Context(), "test/cluster/enter.sh", "ip", "route", "add", "blackhole", address)
 	s.ok(err)
 	later := class.claim("meanwhile")
 	class.open(contract.Provision, claims[0].volumeName())
@@ -168,7 +193,7 @@ func TestDispatcherCutOff(t *testing.T) {
 		}
 		return ""
 	})
-	t.Logf("another led %.1f s after the cut", took.Seconds())
+	s.Logf("another led %.1f s after the cut", took.Seconds())
 	s.running(contract.Provision, []*claim{later})
 	mend()
 	class.open(contract.Provision, claims[1].volumeName())
@@ -187,20 +212,24 @@ func TestDispatcherCutOff(t *testing.T) {
 	class.once()
 }
 
-// twoDispatchers installs the overlay for high availability until the test ends.
-func (s *scope) twoDispatchers() {
+// takenOver kills the dispatcher that leads, until another one does.
+func (s *scope) takenOver(class *class) {
 	s.Helper()
-	_, err := kubectl(s.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
-	s.ok(err)
-	s.later(oneDispatcher)
-	_, err = kubectl(s.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
-	s.ok(err)
-	s.wait(patient, "two dispatchers", func() string {
-		if n := len(dispatchers()); n != 2 {
-			return fmt.Sprintf("%d are ready", n)
+	leader := s.leader()
+	// Killed once, its container is back before the Lease ends and may win it. Each time the kubelet waits longer.
+	for range 3 {
+		was := holder()
+		s.ok(killed(s.Context(), s.leader()))
+		took := s.newLeader(was)
+		s.Logf("%s led after %.1f s", holder(), took.Seconds())
+		if s.leader().UID != leader.UID {
+			break
 		}
-		return ""
-	})
+	}
+	if s.leader().UID == leader.UID {
+		s.Errorf("%s still leads", leader.Name)
+	}
+	class.claim("the-other-leads").bound(patient)
 }
 
 // uninstalled are the commands of docs/operations.md that make volumes deletable when there is no dispatcher any more.

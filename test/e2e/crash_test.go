@@ -98,37 +98,3 @@ func (c *claim) busy() string {
 	}
 	return ""
 }
-
-// TestStandbyTakesOver runs two dispatchers and kills the one that leads.
-func TestStandbyTakesOver(t *testing.T) {
-	s := begin(t)
-	class := s.class("a", setting{})
-	_, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
-	s.ok(err)
-	s.later(oneDispatcher)
-	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
-	s.ok(err)
-	s.wait(patient, "two dispatchers", func() string {
-		if n := len(dispatchers()); n != 2 {
-			return fmt.Sprintf("%d are ready", n)
-		}
-		return ""
-	})
-	class.claim("one-leads").bound(soon)
-
-	leader := s.leader()
-	// Killed once, its container is back before the Lease ends and may win it. Each time the kubelet waits longer.
-	for range 3 {
-		was := holder()
-		s.ok(killed(t.Context(), s.leader()))
-		took := s.newLeader(was)
-		t.Logf("%s led after %.1f s", holder(), took.Seconds())
-		if s.leader().UID != leader.UID {
-			break
-		}
-	}
-	if s.leader().UID == leader.UID {
-		t.Errorf("%s still leads", leader.Name)
-	}
-	class.claim("the-other-leads").bound(soon)
-}

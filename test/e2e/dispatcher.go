@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -103,6 +104,16 @@ func oneDispatcher(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// installedAfter goes back to the installation when a test and its subtests have ended, which apply the base with an example.
+func installedAfter(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := oneDispatcher(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // dispatchers are those that are ready.

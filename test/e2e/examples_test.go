@@ -36,11 +36,7 @@ var examples = []example{
 // TestExamples applies each example as its README says, in the namespace default, and cleans up as examples/README.md says. The
 // conformance kit finds nothing wrong with the classes, and leaves nothing.
 func TestExamples(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	for _, e := range examples {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()

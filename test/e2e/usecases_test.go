@@ -23,11 +23,7 @@ import (
 // TestUseCases shows each use case of the design by its folder of examples/. See TestIsolatedNodes for use case 10,
 // and TestFilledISCSI for another one of use case 2.
 func TestUseCases(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	for _, c := range []struct {
 		folder string
 		show   func(*scope, string)
