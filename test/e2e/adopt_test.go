@@ -15,7 +15,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -77,9 +76,7 @@ func (p *peer) theirs(names ...string) []*claim {
 	p.s.classes = append(p.s.classes, class)
 	var claims []*claim
 	for _, name := range names {
-		c := class.claim(name, func(pvc *corev1.PersistentVolumeClaim) {
-			pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-		})
+		c := class.claim(name, readWriteOnce)
 		claims = append(claims, c)
 		p.s.finished(c.consumerOf(shared.admin, "echo of "+name+" > /data/note; cat /data/note", onFirst), "of "+name+"\n")
 	}
@@ -182,9 +179,7 @@ func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back 
 	_, err = kubectl(s.Context(), "patch", "storageclass", p.class, "-p", `{"allowVolumeExpansion": true}`)
 	s.ok(err)
 	for _, c := range claims[1:] {
-		patch := []byte(`{"spec": {"resources": {"requests": {"storage": "2Gi"}}}}`)
-		_, err := shared.admin.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(s.Context(), c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		s.ok(err)
+		c.ask("2Gi")
 		s.wait(patient, "claim "+c.Name+" expanded", func() string {
 			size := c.now().Status.Capacity[corev1.ResourceStorage]
 			if size.Cmp(resource.MustParse("2Gi")) < 0 {

@@ -87,9 +87,9 @@ func (s *scope) firstLife(cinder *cinder, class *class) *corev1.PersistentVolume
 		s.Errorf("volume %s has %s, cinder makes 1Gi of 64Mi", v.Name, size.String())
 	}
 	cinder.until(v.Name, "in-use")
-	s.finished(s.cinderPod("data", `echo "written by $(hostname)" > /data/file && sync && cat /data/file | wc -l`), "1\n")
+	s.finished(c.consumerOf(shared.admin, `echo "written by $(hostname)" > /data/file && sync && cat /data/file | wc -l`, ownsFiles), "1\n")
 	s.wait(patient, "node logged out", func() string { return s.sessions(source.IQN) })
-	s.finished(s.cinderPod("data", `sed 's/ by .*//' /data/file`), "written\n")
+	s.finished(c.consumerOf(shared.admin, `sed 's/ by .*//' /data/file`, ownsFiles), "written\n")
 	return v
 }
 
@@ -101,7 +101,7 @@ func (s *scope) moves(class *class) {
 	c.bound(patient)
 	iqn := c.volume().Spec.ISCSI.IQN
 	for i, node := range []string{"node2", "node3", "node1", "node2"} {
-		s.finished(s.cinderPod(c.Name, `echo "$(hostname)" >> /data/pods && sync && cat /data/pods | wc -l`, onSpare(node)), fmt.Sprintln(i+1))
+		s.finished(c.consumerOf(shared.admin, `echo "$(hostname)" >> /data/pods && sync && cat /data/pods | wc -l`, ownsFiles, onSpare(node)), fmt.Sprintln(i+1))
 		s.wait(patient, node+" logged out", func() string { return s.sessionsOn(node, iqn) })
 	}
 }
@@ -145,7 +145,7 @@ func (s *scope) clones(cinder *cinder, class *class) {
 	s.Helper()
 	original := class.claim("original", readWriteOnce)
 	original.bound(patient)
-	s.finished(s.cinderPod("original", `echo "from the original" > /data/file && sync && echo done`), "done\n")
+	s.finished(original.consumerOf(shared.admin, `echo "from the original" > /data/file && sync && echo done`, ownsFiles), "done\n")
 	for name, ask := range map[string]func(*corev1.PersistentVolumeClaim){
 		"by-annotation": func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations = map[string]string{contract.AnnCloneRequest: s.name + "/original"}
@@ -156,13 +156,12 @@ func (s *scope) clones(cinder *cinder, class *class) {
 	} {
 		c := class.claim(name, readWriteOnce, atLeast1Gi, ask)
 		c.bound(patient)
-		s.finished(s.cinderPod(name, `cat /data/file`), "from the original\n")
+		s.finished(c.consumerOf(shared.admin, `cat /data/file`, ownsFiles), "from the original\n")
 		if made := cinder.volume(c.volumeName()); made.SourceVolid != cinder.volume(original.volumeName()).ID {
 			s.Errorf("cinder says that %s was made of %q", made.Name, made.SourceVolid)
 		}
 		s.wait(soon, "answer on the claim", func() string {
-			obj, _, _ := shared.claims.GetByKey(s.name + "/" + name)
-			return strings.TrimPrefix(obj.(*corev1.PersistentVolumeClaim).Annotations[contract.AnnCloneOf], s.name+"/original")
+			return strings.TrimPrefix(c.now().Annotations[contract.AnnCloneOf], s.name+"/original")
 		})
 	}
 	small := class.claim("too-small", readWriteOnce, func(c *corev1.PersistentVolumeClaim) {
@@ -189,7 +188,7 @@ func (s *scope) rawBlock(class *class) {
 		{`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`, "done\n"},
 		{`dd if=/dev/data bs=9 count=1 2> /dev/null && echo`, "raw bytes\n"},
 	} {
-		s.finished(c.device(step.script), step.says)
+		s.finished(c.consumerOf(shared.admin, step.script, withDevice), step.says)
 	}
 }
 
@@ -199,7 +198,7 @@ func (s *scope) expands(cinder *cinder, class *class) {
 	c := class.claim("growing", readWriteOnce, atLeast1Gi, rawDevice)
 	c.bound(patient)
 	iqn := c.volume().Spec.ISCSI.IQN
-	s.finished(c.device(`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`), "done\n")
+	s.finished(c.consumerOf(shared.admin, `echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`, withDevice), "done\n")
 	s.wait(patient, "node logged out", func() string { return s.sessions(iqn) })
 	c.ask("2Gi")
 	c.has("2Gi")
@@ -207,7 +206,7 @@ func (s *scope) expands(cinder *cinder, class *class) {
 	if now := cinder.volume(c.volumeName()); now.Size != 2 || now.Status != "in-use" {
 		s.Errorf("cinder has volume %s with %d GiB, %s; want 2, in-use", c.volumeName(), now.Size, now.Status)
 	}
-	s.finished(c.device(`dd if=/dev/data bs=9 count=1 2> /dev/null && echo && dd if=/dev/data bs=1M skip=2047 2> /dev/null | wc -c`), "raw bytes\n1048576\n")
+	s.finished(c.consumerOf(shared.admin, `dd if=/dev/data bs=9 count=1 2> /dev/null && echo && dd if=/dev/data bs=1M skip=2047 2> /dev/null | wc -c`, withDevice), "raw bytes\n1048576\n")
 	files := class.claim("files", readWriteOnce, atLeast1Gi)
 	files.bound(patient)
 	files.ask("2Gi")
@@ -230,34 +229,6 @@ func readWriteOnce(c *corev1.PersistentVolumeClaim) {
 
 func atLeast1Gi(c *corev1.PersistentVolumeClaim) {
 	c.Spec.Resources.Requests = newClaim("", "", "", "1Gi").Spec.Resources.Requests
-}
-
-// cinderPod starts a pod that runs the script with the claim's volume at /data, as an ordinary user.
-func (s *scope) cinderPod(claim, script string, changes ...func(*corev1.Pod)) *corev1.Pod {
-	s.Helper()
-	pod := s.cinderPodSpec(claim, script)
-	for _, change := range changes {
-		change(pod)
-	}
-	pod, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{})
-	s.ok(err)
-	return pod
-}
-
-func (s *scope) cinderPodSpec(claim, script string) *corev1.Pod {
-	no, yes, none, uid := false, true, int64(0), int64(65532)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: claim + "-"},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
-			// A new file system belongs to root; fsGroup lets others write to it.
-			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &uid, RunAsNonRoot: &yes, FSGroup: &uid},
-			Containers: []corev1.Container{{Name: "consumer", Image: shellImage, Command: []string{"/bin/sh", "-c", script},
-				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
-		},
-	}
 }
 
 // chapSecrets names the Secrets with CHAP passwords of volumes.

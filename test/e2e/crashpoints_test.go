@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -122,8 +121,7 @@ func TestVolumeDeletedInUse(t *testing.T) {
 		c.bound(soon)
 	}
 	class.open(contract.Delete, inUse.volumeName())
-	volumes := shared.admin.CoreV1().PersistentVolumes()
-	s.ok(volumes.Delete(t.Context(), inUse.volumeName(), metav1.DeleteOptions{}))
+	s.ok(shared.admin.CoreV1().PersistentVolumes().Delete(t.Context(), inUse.volumeName(), metav1.DeleteOptions{}))
 	inUse.consume(shared.admin)
 	inUse.delete()
 	inUse.gone(patient)
@@ -131,11 +129,7 @@ func TestVolumeDeletedInUse(t *testing.T) {
 
 	retained.delete()
 	s.running(contract.Delete, []*claim{retained})
-	policy := func(name string) {
-		_, err := volumes.Patch(t.Context(), retained.volumeName(), types.MergePatchType, []byte(`{"spec":{"persistentVolumeReclaimPolicy":"`+name+`"}}`), metav1.PatchOptions{})
-		s.ok(err)
-	}
-	policy("Retain")
+	s.reclaim(retained, corev1.PersistentVolumeReclaimRetain)
 	s.ok(os.WriteFile(class.dir()+"/gates/fail", nil, 0o644))
 	class.open(contract.Delete, retained.volumeName())
 	s.wait(patient, "pods acted on", retained.busy)
@@ -144,7 +138,7 @@ func TestVolumeDeletedInUse(t *testing.T) {
 	}
 	retained.ran(contract.Delete, 1)
 	s.ok(os.Remove(class.dir() + "/gates/fail"))
-	policy("Delete")
+	s.reclaim(retained, corev1.PersistentVolumeReclaimDelete)
 	retained.gone(patient)
 }
 
@@ -189,9 +183,7 @@ func TestNodeLocalLost(t *testing.T) {
 // livesOn says of the claim's volume that its storage is on the node.
 func (s *scope) livesOn(c *claim, node string) {
 	s.Helper()
-	patch := fmt.Sprintf(`{"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[%q]}]}]}}}}`, node)
-	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(s.Context(), c.volumeName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	s.ok(err)
+	s.patchVolume(c.volumeName(), fmt.Sprintf(`{"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[%q]}]}]}}}}`, node))
 }
 
 // waitsForNode waits until a pod of the operation that ran nowhere yet may run on no node but the test's simulated one.

@@ -178,13 +178,5 @@ func (c *class) runStorageControlPlane() {
 		},
 	}, metav1.CreateOptions{})
 	s.ok(err)
-	s.wait(patient, "storage control plane runs", func() string {
-		if obj, ok, _ := shared.pods.GetByKey(s.name + "/" + made.Name); ok {
-			made = obj.(*corev1.Pod)
-		}
-		if made.Status.Phase != corev1.PodRunning {
-			return "the pod is " + string(made.Status.Phase)
-		}
-		return ""
-	})
+	s.podRuns(made)
 }

@@ -20,14 +20,11 @@ import (
 
 // holder is the identity in the dispatchers' Lease, "pod_UUID", empty if there is none. Each process has its own.
 func holder() string {
-	obj, ok, _ := shared.leases.GetByKey(contract.SystemNamespace + "/flex-provisioner")
-	if !ok {
+	lease := get[coordinationv1.Lease](shared.leases, contract.SystemNamespace+"/flex-provisioner")
+	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
-	if holder := obj.(*coordinationv1.Lease).Spec.HolderIdentity; holder != nil {
-		return *holder
-	}
-	return ""
+	return *lease.Spec.HolderIdentity
 }
 
 // leader waits for a dispatcher that holds the Lease, and returns its pod.
@@ -36,11 +33,10 @@ func (s *scope) leader() *corev1.Pod {
 	var pod *corev1.Pod
 	s.wait(patient, "leader", func() string {
 		name, _, _ := strings.Cut(holder(), "_")
-		obj, ok, _ := shared.pods.GetByKey(contract.SystemNamespace + "/" + name)
-		if !ok {
+		switch pod = get[corev1.Pod](shared.pods, contract.SystemNamespace+"/"+name); {
+		case pod == nil:
 			return "the Lease is held by " + holder()
-		}
-		if pod = obj.(*corev1.Pod); pod.DeletionTimestamp != nil {
+		case pod.DeletionTimestamp != nil:
 			return "the leader is being deleted"
 		}
 		return ""

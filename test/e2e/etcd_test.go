@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -149,9 +148,7 @@ func TestEtcdRestored(t *testing.T) {
 // reclaim changes what becomes of the storage of the claim's volume.
 func (s *scope) reclaim(c *claim, policy corev1.PersistentVolumeReclaimPolicy) {
 	s.Helper()
-	patch := fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
-	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(s.Context(), c.volumeName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	s.ok(err)
+	s.patchVolume(c.volumeName(), fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy))
 }
 
 // broughtBack makes the volume and the claim that the cluster has forgotten by hand, and returns what takes them away

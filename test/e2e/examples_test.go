@@ -77,23 +77,24 @@ func TestExamples(t *testing.T) {
 // leaveClosed is what a pod of root's leaves of volumes: directories that nobody else may enter, and others' files in these.
 const leaveClosed = `cd /data && mkdir -m 0700 closed closed/deep theirs && echo x > closed/deep/file && chown 1234:1234 closed/deep/file theirs && chmod 0700 theirs`
 
-// asRoot is a consumer as most images are.
-func asRoot(pod *corev1.Pod) {
-	root := int64(0)
-	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root}
+// exampleClaim is the example's claim.
+func (s *scope) exampleClaim(name string) *claim {
+	s.Helper()
+	c := &claim{s: s}
+	s.wait(soon, "claim "+name, func() string {
+		if c.PersistentVolumeClaim = get[corev1.PersistentVolumeClaim](shared.claims, "default/"+name); c.PersistentVolumeClaim == nil {
+			return "it is not there"
+		}
+		return ""
+	})
+	return c
 }
 
 // exampleBound waits until the example's claim is bound, and returns it.
-func (s *scope) exampleBound(name string) (c *claim) {
+func (s *scope) exampleBound(name string) *claim {
 	s.Helper()
-	s.wait(patient, "claim "+name+" bound", func() string {
-		obj, ok, _ := shared.claims.GetByKey("default/" + name)
-		if !ok {
-			return "it is not there"
-		}
-		c = &claim{PersistentVolumeClaim: obj.(*corev1.PersistentVolumeClaim), s: s}
-		return c.unbound()
-	})
+	c := s.exampleClaim(name)
+	s.wait(patient, "claim "+name+" bound", c.unbound)
 	return c
 }
 

@@ -5,9 +5,6 @@ package e2e
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
@@ -45,9 +42,7 @@ func TestExpandDispatcherDead(t *testing.T) {
 	s.wait(soon, "pod runs", func() string { return s.lines(c, "sizes", "64 128") })
 	s.ok(killed(t.Context(), s.leader()))
 	c.open(contract.Expand, runs.volumeName())
-	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(t.Context(), grown.volumeName(), types.MergePatchType,
-		[]byte(`{"spec":{"capacity":{"storage":"128Mi"}}}`), metav1.PatchOptions{})
-	s.ok(err)
+	s.patchVolume(grown.volumeName(), `{"spec":{"capacity":{"storage":"128Mi"}}}`)
 	c.open(contract.Expand, asks.volumeName())
 	asks.ask("128Mi")
 	grown.ask("128Mi")

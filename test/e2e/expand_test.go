@@ -116,13 +116,8 @@ func TestExpandBlock(t *testing.T) {
 	c.allowMore(map[string]any{"volumeTypes": "local", "pathPrefixes": "/dev"})
 	data := c.claim("data", rawDevice)
 	data.bound(soon)
-	pod := data.device("size() { wc -c < /dev/data; }; size; until [ $(size) = 134217728 ]; do sleep 0.2; done; size")
-	s.wait(patient, "consumer runs", func() string {
-		if obj, ok, _ := shared.pods.GetByKey(pod.Namespace + "/" + pod.Name); !ok || obj.(*corev1.Pod).Status.Phase != corev1.PodRunning {
-			return "not yet" + showEvents(eventsOn(pod.UID))
-		}
-		return ""
-	})
+	pod := data.consumerOf(shared.admin, "size() { wc -c < /dev/data; }; size; until [ $(size) = 134217728 ]; do sleep 0.2; done; size", withDevice)
+	s.podRuns(pod)
 	data.ask("128Mi")
 	s.wait(soon, "the storage has grown", func() string {
 		if info, err := os.Stat(c.dir() + "/disk"); err != nil || info.Size() != 128<<20 {
@@ -242,23 +237,4 @@ func (s *scope) loopDevice(file string) string {
 		return err
 	})
 	return device
-}
-
-// device starts a pod with the claim as the device /dev/data. It runs as root: nobody else may open it.
-func (c *claim) device(script string) *corev1.Pod {
-	c.s.Helper()
-	no, none, root := false, int64(0), int64(0)
-	pod, err := shared.admin.CoreV1().Pods(c.Namespace).Create(c.s.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "consumer-"},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
-			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &root},
-			Containers: []corev1.Container{{Name: "consumer", Image: shellImage, Command: []string{"/bin/sh", "-c", script},
-				VolumeDevices: []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}}},
-		},
-	}, metav1.CreateOptions{})
-	c.s.ok(err)
-	return pod
 }

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -151,20 +152,17 @@ func install(ctx context.Context, checkout string) error {
 
 // stamped waits until the policies that name a claim's creator are in force; a dry run shows it.
 func stamped(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	probe := newClaim("default", export+"-probe", "", "1Mi")
-	for {
-		made, err := shared.admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil && made.Annotations[contract.AnnCreatedBy] != "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("claims are not stamped with their creator: %w", errors.Join(err, ctx.Err()))
-		case <-time.After(glance):
-		}
+	var err error
+	late := wait.PollUntilContextTimeout(ctx, glance, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var made *corev1.PersistentVolumeClaim
+		made, err = shared.admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && made.Annotations[contract.AnnCreatedBy] != "", nil
+	})
+	if late != nil {
+		return fmt.Errorf("claims are not stamped with their creator: %w", errors.Join(err, late))
 	}
+	return nil
 }
 
 // makeExport makes the directory that all classes of this run share, and the static volume and claim by which

@@ -196,11 +196,9 @@ func nodeLost(s *scope) situation {
 	c := class.claim("data")
 	var pod *corev1.Pod
 	s.wait(patient, "a pod on the node", func() string {
-		obj, found, _ := shared.pods.GetByKey(c.pod(contract.Provision, 0))
-		if !found || obj.(*corev1.Pod).Spec.NodeName != node.name {
+		if pod = get[corev1.Pod](shared.pods, c.pod(contract.Provision, 0)); pod == nil || pod.Spec.NodeName != node.name {
 			return "there is none" + showEvents(eventsOn(c.UID))
 		}
-		pod = obj.(*corev1.Pod)
 		return ""
 	})
 	began := metav1.Now()
@@ -384,7 +382,7 @@ func leftBehind(s *scope) situation {
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
 	uid := c.volume().UID
-	s.forget(c)
+	s.forget(c.volumeName())
 	s.told(patient, uid, "StorageLeftBehind", "*")
 	c.delete()
 	s.wait(patient, "claim gone", c.present)
@@ -420,12 +418,7 @@ func notOurs(s *scope) situation {
 	class := s.inForce("silver", setting{})
 	v := s.releasedVolume(s.name+"-by-hand", contract.ProvisionerName, class.name, map[string]string{})
 	s.told(patient, v.UID, "VolumeNotOurs", "*")
-	return situation{name: v.Name, after: func() {
-		volumes := shared.admin.CoreV1().PersistentVolumes()
-		s.ok(volumes.Delete(s.Context(), v.Name, metav1.DeleteOptions{}))
-		_, err := volumes.Patch(s.Context(), v.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		s.ok(err)
-	}}
+	return situation{name: v.Name, after: func() { s.forget(v.Name) }}
 }
 
 // Dispatchers of the test's own.
