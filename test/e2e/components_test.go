@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -245,14 +244,6 @@ func (s *scope) uninstalled() string {
 	return block
 }
 
-// kubeconfig is the absolute path of the admin's.
-func (s *scope) kubeconfig() string {
-	s.Helper()
-	file, err := filepath.Abs(kubeconfig())
-	s.ok(err)
-	return file
-}
-
 // TestUninstalled: without a dispatcher volumes cannot be deleted, until the commands of docs/operations.md have been run;
 // their storage stays.
 func TestUninstalled(t *testing.T) {
@@ -287,7 +278,7 @@ func TestUninstalled(t *testing.T) {
 		t.Fatalf("the volume does not wait for a dispatcher: %v", v)
 	}
 	script := s.uninstalled()
-	_, err = command(t.Context(), "bash", "-c", "set -eu -o pipefail; export KUBECONFIG="+s.kubeconfig()+" PATH=$PWD/.cluster/bin:$PATH; "+script)
+	_, err = command(t.Context(), "bash", "-c", "set -eu -o pipefail; export KUBECONFIG="+kubeconfig()+" PATH=$PWD/.cluster/bin:$PATH; "+script)
 	s.ok(err)
 	s.wait(patient, "volume gone", c.left)
 	if !exists(c.directory()) {

@@ -61,7 +61,7 @@ func unsaid(printed string, ended, code int, texts []string) string {
 // audit returns what the audit printed about the names, and its exit code, which is 4 if something was found.
 func (s *scope) audit(names ...string) (lines string, code int) {
 	s.Helper()
-	printed, code := s.flex(s.kubeconfig(), "audit")
+	printed, code := s.flex(kubeconfig(), "audit")
 	s.Logf("audit: exit code %d\n%s", code, printed)
 	all := strings.Split(printed, "\n")
 	for i := 0; i+1 < len(all); i++ {

@@ -6,12 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 // Images that every run loads. There is no registry: they are on the node, or nowhere.
@@ -36,11 +33,19 @@ const (
 	nfsRoot   = "/srv/nfs"
 )
 
-// installation is what is installed: the base, with the stamp that says who made a claim.
-const installation = "deploy/overlays/creator-stamp"
+// What the tests do with the cluster at every turn.
+const (
+	repository   = cluster.Repository
+	installation = cluster.Installation
+)
 
-// repository is the checkout; tests run in their package's directory.
-var repository = filepath.Join("..", "..")
+var (
+	command    = cluster.Command
+	kubectl    = cluster.Kubectl
+	kubeconfig = cluster.Kubeconfig
+	openDir    = cluster.OpenDir
+	exists     = cluster.Exists
+)
 
 // tomsKubeconfig is that of tom, an ordinary user.
 var tomsKubeconfig = filepath.Join(repository, ".cluster", "tom.kubeconfig")
@@ -54,8 +59,8 @@ var (
 	exportDir = nfsRoot + "/" + export
 )
 
-// cluster is what all tests share.
-type cluster struct {
+// everything is what all tests share.
+type everything struct {
 	// admin may do everything; tom is an ordinary user, of group team-a, who may do what a test lets him.
 	admin, tom kubernetes.Interface
 	*watched
@@ -63,11 +68,11 @@ type cluster struct {
 }
 
 // shared is set before the first test.
-var shared *cluster
+var shared *everything
 
 // setUp installs the project, unless FLEX_E2E_SKIP_INSTALL=1, and returns what takes down what it made for the tests.
 func setUp(ctx context.Context) (takeDown func(), err error) {
-	shared = &cluster{}
+	shared = &everything{}
 	if shared.admin, err = client(kubeconfig()); err != nil {
 		return nil, err
 	}
@@ -101,7 +106,7 @@ func buildPrograms(ctx context.Context) (err error) {
 }
 
 // watchAnew replaces the watches. An etcd that begins again with small revisions tells the old ones nothing.
-func (c *cluster) watchAnew(ctx context.Context) (err error) {
+func (c *everything) watchAnew(ctx context.Context) (err error) {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
@@ -109,45 +114,12 @@ func (c *cluster) watchAnew(ctx context.Context) (err error) {
 	return err
 }
 
-// loadImages brings the images of a checkout to all nodes, or with the option --node to one.
-func loadImages(ctx context.Context, checkout string, options ...string) error {
-	images, err := filepath.Glob(filepath.Join(checkout, "bin", "images", "*.tar"))
-	if err != nil || len(images) == 0 {
-		return fmt.Errorf("no images in bin/images of %s: make images", checkout)
-	}
-	args := append([]string{"test/cluster/load-image.sh"}, options...)
-	for _, image := range images {
-		image, err := filepath.Abs(image)
-		if err != nil {
-			return err
-		}
-		args = append(args, image)
-	}
-	_, err = command(ctx, args...)
-	return err
-}
-
 // install installs the version of a checkout in place of the one that there is.
 func install(ctx context.Context, checkout string) error {
-	if err := step("load images", func() error { return loadImages(ctx, checkout) }); err != nil {
+	if err := step("load images", func() error { return cluster.LoadImages(ctx, checkout, "*") }); err != nil {
 		return err
 	}
-	manifests, err := filepath.Abs(filepath.Join(checkout, installation))
-	if err != nil {
-		return err
-	}
-	return step("install "+installation, func() error {
-		for _, args := range [][]string{
-			{"apply", "--server-side", "--force-conflicts", "-k", manifests},
-			{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
-			{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
-		} {
-			if _, err := kubectl(ctx, args...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return step("install "+installation, func() error { return cluster.Install(ctx, checkout) })
 }
 
 // stamped waits until the policies that name a claim's creator are in force; a dry run shows it.
@@ -221,58 +193,12 @@ func removeExport() {
 	}
 }
 
-// openDir makes a directory into which every user may write, as a server that maps all users to one would let them.
-func openDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o777) // whatever the umask says
-}
-
-// exists says whether there is anything at a path of the node.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-func kubeconfig() string {
-	if file := os.Getenv("KUBECONFIG"); file != "" {
-		return file
-	}
-	return filepath.Join(repository, ".cluster", "kubeconfig")
-}
-
 func client(kubeconfig string) (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := cluster.Config(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("no cluster (make cluster-up): %w", err)
+		return nil, err
 	}
-	config.QPS, config.Burst = 200, 400
 	return kubernetes.NewForConfig(config)
-}
-
-// kubectl runs kubectl in the repository, as the admin.
-func kubectl(ctx context.Context, args ...string) (string, error) {
-	program := filepath.Join(".cluster", "bin", "kubectl")
-	if _, err := os.Stat(filepath.Join(repository, program)); err != nil {
-		program = "kubectl"
-	}
-	file, err := filepath.Abs(kubeconfig())
-	if err != nil {
-		return "", err
-	}
-	return command(ctx, append([]string{program, "--kubeconfig", file}, args...)...)
-}
-
-// command runs a command in the repository; what it printed is part of the error.
-func command(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = repository
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
 }
 
 // step says what takes its time.

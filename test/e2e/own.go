@@ -105,7 +105,7 @@ func letGo(ctx context.Context, namespace string) error {
 // startOwn starts the dispatcher that has the namespace. It is killed when the test ends.
 func (s *scope) startOwn(namespace string, flags ...string) {
 	s.Helper()
-	s.startProcess(exec.CommandContext(s.Context(), programs+"/flex-provisioner", append(flags, "--kubeconfig", s.kubeconfig(), "--namespace", namespace,
+	s.startProcess(exec.CommandContext(s.Context(), programs+"/flex-provisioner", append(flags, "--kubeconfig", kubeconfig(), "--namespace", namespace,
 		"--provisioner-name", ownProvisioner(namespace), "--leader-elect=false", "--http-address=127.0.0.1:0", "--pod-kube-api=https://10.96.0.1:443")...))
 }
 

@@ -20,7 +20,7 @@ import (
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
-	admin, tom := s.kubeconfig(), s.letTom()
+	admin, tom := kubeconfig(), s.letTom()
 	bound := s.class("bound", setting{})
 	bound.claim("bound").bound(patient)
 	s.says(tom, 0, []string{"bound"}, "status", "bound")

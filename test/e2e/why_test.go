@@ -117,7 +117,7 @@ func TestWhy(t *testing.T) {
 			in := r.make(s)
 			willDo := func(text string) bool { return r.as.told(r.reason, text) }
 			s.shows(filepath.Join("why", string(r.reason)+".golden"), willDo, func() string {
-				return "$ " + s.why(s.kubeconfig(), in.options, in.name) + "\ntom$ " + s.why(tom, in.options, in.name)
+				return "$ " + s.why(kubeconfig(), in.options, in.name) + "\ntom$ " + s.why(tom, in.options, in.name)
 			})
 			if in.after != nil {
 				in.after()
