@@ -3,6 +3,7 @@ package docs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,7 +40,7 @@ func TestFiles(t *testing.T) {
 	constants := contractConstants(t)
 	for _, path := range constants {
 		isParent := func(other string) bool { return strings.HasPrefix(other, path+"/") }
-		if strings.HasPrefix(path, "/") && !slices.ContainsFunc(values(constants), isParent) {
+		if strings.HasPrefix(path, "/") && !slices.ContainsFunc(slices.Collect(maps.Values(constants)), isParent) {
 			code = append(code, path)
 		}
 	}
@@ -93,12 +94,9 @@ func TestConfigMapOfReadme(t *testing.T) {
 
 // TestScriptOfAuthors: the guide's first example is the one that the tests run.
 func TestScriptOfAuthors(t *testing.T) {
-	example, err := os.ReadFile(filepath.Join(root, "examples/inline/class/configmap.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := fenced(t, section(t, author, "## The smallest one"), "yaml"); !strings.Contains(string(example), text) {
-		t.Errorf("examples/inline/class/configmap.yaml does not hold the example of %s:\n%s", author, text)
+	const example = "examples/inline/class/configmap.yaml"
+	if text := fenced(t, section(t, author, "## The smallest one"), "yaml"); !strings.Contains(read(t, example), text) {
+		t.Errorf("%s does not hold the example of %s:\n%s", example, author, text)
 	}
 }
 
@@ -145,12 +143,4 @@ func fenced(t *testing.T, text, language string) string {
 	}
 	text, _, _ = strings.Cut(text, "```")
 	return text
-}
-
-func values(m map[string]string) []string {
-	var list []string
-	for _, value := range m {
-		list = append(list, value)
-	}
-	return list
 }
