@@ -48,6 +48,14 @@ func newDispatcher(ctx context.Context) error {
 	return nil
 }
 
+// freshDispatcher replaces the dispatcher before it is killed: with each kill of a container the kubelet waits longer until it starts it
+// again.
+func (s *scope) freshDispatcher() {
+	s.Helper()
+	s.ok(newDispatcher(s.Context()))
+	s.rolledOut()
+}
+
 // TestComponentsKilled kills parts of Kubernetes by SIGKILL while two pods provision and two delete, lets these go on
 // meanwhile, and starts the parts again. Everything comes to its end, and nothing runs twice.
 func TestComponentsKilled(t *testing.T) {

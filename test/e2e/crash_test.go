@@ -42,6 +42,7 @@ func TestDispatcherKilled(t *testing.T) {
 // before, and so does the next dispatcher, which says that it does.
 func TestBrokenConfigOutlivesDispatcher(t *testing.T) {
 	s := begin(t)
+	s.freshDispatcher()
 	class := s.class("a", setting{data: map[string]string{"zone": "west"}})
 	class.claim("before").bound(soon)
 	served := func(name, zone string) {

@@ -60,6 +60,7 @@ func TestPodKilled(t *testing.T) {
 // served, and one that was deleted while its pod ran leaves nothing, whether the pod made the volume or failed.
 func TestDispatcherDead(t *testing.T) {
 	s := begin(t)
+	s.freshDispatcher()
 	makes := s.class("a", setting{provision: makeDir + gate + makeVolume})
 	fails := s.class("b", setting{provision: makeDir + gate + "exit 1\n"})
 	deleted := []*claim{makes.claim("deleted-a"), fails.claim("deleted-b")}

@@ -32,6 +32,7 @@ func TestExpandPodKilled(t *testing.T) {
 // dispatcher died before it told the claim. The next dispatcher finds the pod, expands the second, and only tells the third.
 func TestExpandDispatcherDead(t *testing.T) {
 	s := begin(t)
+	s.freshDispatcher()
 	c := s.class("a", growing(noteSizes+gate))
 	runs, asks, grown := c.claim("runs"), c.claim("asks"), c.claim("grown")
 	all := []*claim{runs, asks, grown}

@@ -6,11 +6,7 @@ import (
 	"testing"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // countRuns is the number of runs for the volume so far, this one included, as $run.
@@ -128,36 +124,11 @@ func TestMissingSecret(t *testing.T) {
 	class := s.class("a", setting{data: map[string]string{"secrets": name},
 		provision: "cp /var/run/secrets/flex-provisioner/" + name + "/password \"$home/seen/password\"\n" + makeDir + makeVolume})
 	c := class.claim("claim")
-	took := c.told(10*time.Second, "ProvisionerPodConfigError", "FailedMount: *secret \""+name+"\" not found (pod {pod})")
-	other := s.class("healthy", setting{}).claim("other").bound(soon)
+	c.told(10*time.Second, "ProvisionerPodConfigError", "FailedMount: *secret \""+name+"\" not found (pod {pod})")
 	s.secret(name, map[string]string{"password": "$(HOME)"})
 	c.bound(patient)
 	if got := class.seen("password"); got != "$(HOME)" {
 		t.Errorf("the pod read %q from the Secret, want $(HOME)", got)
 	}
 	c.ran(contract.Provision, 1)
-	t.Logf("told after %.1f s, a claim of another class bound in %.1f s", took.Seconds(), other.Seconds())
-}
-
-// TestEvicted evicts a provisioner pod while it runs, as a drain of its node does.
-func TestEvicted(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	class := s.class("a", setting{provision: makeDir + gate + makeVolume})
-	c := class.claim("claim")
-	s.wait(soon, "directory made", c.noDirectory)
-	c.evict()
-	took := c.told(20*time.Second, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting (pod {pod})*")
-	other := s.class("healthy", setting{}).claim("other").bound(soon)
-	class.open(contract.Provision, c.volumeName())
-	c.bound(patient)
-	c.ran(contract.Provision, 2)
-	t.Logf("told after %.1f s, a claim of another class bound in %.1f s", took.Seconds(), other.Seconds())
-}
-
-// evict evicts the claim's first provision pod.
-func (c *claim) evict() {
-	c.s.Helper()
-	pod := metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: podspec.Name(contract.Provision, string(c.UID), 0)}
-	c.s.ok(shared.admin.PolicyV1().Evictions(pod.Namespace).Evict(c.s.Context(), &policyv1.Eviction{ObjectMeta: pod}))
 }

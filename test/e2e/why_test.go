@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -172,7 +173,8 @@ func evicted(s *scope) situation {
 	class := s.inForce("silver", setting{provision: makeDir + gate + makeVolume})
 	c := class.claim("data")
 	s.wait(patient, "directory made", c.noDirectory)
-	c.evict()
+	pod := metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: podspec.Name(contract.Provision, string(c.UID), 0)}
+	s.ok(shared.admin.PolicyV1().Evictions(pod.Namespace).Evict(s.Context(), &policyv1.Eviction{ObjectMeta: pod}))
 	return situation{name: c.Name, after: func() { class.open(contract.Provision, c.volumeName()) }}
 }
 
