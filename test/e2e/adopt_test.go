@@ -24,32 +24,16 @@ type peer struct {
 	s *scope
 	// class is its StorageClass.
 	class string
-	stop  func() error
+	stop  func()
 }
 
-// start runs the program until it is stopped, or the test ends.
+// start runs the program until it is stopped, or the test's claims are gone.
 func (p *peer) start(env []string, command ...string) {
 	p.s.Helper()
-	var log strings.Builder
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	p.s.ok(cmd.Start())
-	stopped := false
-	p.stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
-		cancel()
-		_ = cmd.Wait() // it was killed
-		if p.s.Failed() {
-			p.s.Logf("%s:\n%s", command[0], log.String())
-		}
-		return nil
-	}
-	p.s.later(func(context.Context) error { return p.stop() })
+	p.stop = p.s.startProcess(cmd)
+	p.s.later(func(context.Context) error { p.stop(); return nil })
 }
 
 // onFirst keeps a pod on the node whose directories the test can look at.
@@ -190,7 +174,7 @@ func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back 
 		s.finished(c.consumerOf(shared.admin, "cat /data/note", onFirst), "of "+c.Name+"\n")
 	}
 	p.release(claims[1], volumes, there)
-	s.ok(p.stop())
+	p.stop()
 	p.release(claims[2], volumes, there)
 }
 

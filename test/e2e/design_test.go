@@ -96,8 +96,8 @@ func TestFirstDesign(t *testing.T) {
 	class.makeStorageClass()
 	class.runStorageControlPlane()
 	entry := s.file("iscsi-provision.sh", designEntry)
-	s.load(s.image(s.file("image.yaml", "base: "+strings.Repeat("../", 8)+imagePath(s, "images/shell/image.yaml")+"\nnames: ["+designImage+"]\n"+
-		"entrypoint: [/usr/bin/iscsi-provision.sh]\nfiles: [{path: /usr/bin/iscsi-provision.sh, from: "+entry+", mode: \"0755\"}]\n")), designImage)
+	s.load(s.imageOn("images/shell/image.yaml", "names: ["+designImage+"]\n"+
+		"entrypoint: [/usr/bin/iscsi-provision.sh]\nfiles: [{path: /usr/bin/iscsi-provision.sh, from: "+entry+", mode: \"0755\"}]\n"), designImage)
 	s.pullsNothing()
 	claim := class.claim("claim")
 
@@ -149,14 +149,6 @@ func (s *scope) pullsNothing() {
 		}
 		return ""
 	})
-}
-
-// imagePath is a file of the repository from the root of the file system, without its first slash.
-func imagePath(s *scope, name string) string {
-	s.Helper()
-	full, err := filepath.Abs(filepath.Join(repository, name))
-	s.ok(err)
-	return full[1:]
 }
 
 // runStorageControlPlane serves the address of the design's example: it makes and removes directories of the class's export.

@@ -82,26 +82,6 @@ func TestExpandFails(t *testing.T) {
 	data.has("1Gi")
 }
 
-// What cannot be is refused before a pod, and goes on once the class is mended.
-func TestExpandRefused(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	c := s.class("stiff", growing(""))
-	data := c.claim("data")
-	data.bound(soon)
-	data.ask("128Mi")
-	text := fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" nor expandable: \"true\"", c.name, c.id)
-	data.told(soon, "ExpansionRefused", text)
-	data.marked(corev1.PersistentVolumeClaimControllerResizeInfeasible, "64Mi", "ControllerResizeError: "+text)
-	c.edit(map[string]string{"expand": prologue + noteSizes, "claim-sizes": "-100Mi"})
-	data.told(soon, "ExpansionRefused", "spec.resources.requests.storage is 128Mi: class "+c.name+" offers 100Mi at most")
-	if pods := shared.ran(contract.Expand, data.UID); len(pods) > 0 {
-		t.Errorf("there was pod %s", pods[0].Name)
-	}
-	c.edit(map[string]string{"claim-sizes": "-128Mi"})
-	data.has("128Mi")
-}
-
 // A pod that has the device sees it grow.
 func TestExpandBlock(t *testing.T) {
 	t.Parallel()

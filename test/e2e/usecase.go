@@ -129,13 +129,13 @@ func (s *scope) image(recipe string) (archive string) {
 	return archive
 }
 
-// imageOn builds the image of a recipe of the repository with one more file.
-func (s *scope) imageOn(base, file string) (archive string) {
+// imageOn builds an image on that of a recipe of the repository; more is the rest of the new recipe.
+func (s *scope) imageOn(base, more string) (archive string) {
 	s.Helper()
 	full, err := filepath.Abs(filepath.Join(repository, base))
 	s.ok(err)
 	up := strings.Repeat("../", 8) // from wherever the temporary file is, to the root
-	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\nnames: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: ["+file+"]\n"))
+	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\n"+more))
 }
 
 // load brings an image to the node, for the time of the test.

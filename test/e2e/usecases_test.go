@@ -133,7 +133,7 @@ func (s *scope) listener() *corev1.Pod {
 func closedImage(s *scope, folder string) {
 	vendor := s.registry("customer-7:opensesame")
 	// No other image may be the same: the kubelet lets nobody have a pulled image without the Secret, whatever its name.
-	image := vendor.push(s.imageOn("images/nfs-subdir/image.yaml", "{path: /licence, text: "+run+"}"), "closed/provisioner:7.0")
+	image := vendor.push(s.imageOn("images/nfs-subdir/image.yaml", "names: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: [{path: /licence, text: "+run+"}]\n"), "closed/provisioner:7.0")
 	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
 	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, folder, metav1.DeleteOptions{}) })
 	login := func(password string) {
