@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -100,23 +98,10 @@ func TestScriptOfAuthors(t *testing.T) {
 	}
 }
 
-// TestWholeExample: the guide ends with the very script that kubectl flex new writes. -update puts it there.
+// TestWholeExample: the guide has the very script that kubectl flex new writes. -update puts it there.
 func TestWholeExample(t *testing.T) {
-	template := strings.ReplaceAll(read(t, "cmd/kubectl-flex/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
-	// Not section, which would take the script's comments for headings.
-	before, part, _ := strings.Cut(read(t, author), "\n## The whole example\n")
-	had := fenced(t, part, "sh")
-	if had == template {
-		return
-	}
-	if !*update {
-		t.Errorf("%s does not end with the template; -update puts it there:\n%s", author, template)
-		return
-	}
-	text := before + "\n## The whole example\n" + strings.Replace(part, had, template, 1)
-	if err := os.WriteFile(filepath.Join(root, author), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	script := strings.ReplaceAll(read(t, "cmd/kubectl-flex/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
+	embedded(t, author, "whole example", "```sh\n"+script+"```\n")
 }
 
 // TestExitCodesOfGo: the page for Go authors has every exit code with a name.

@@ -221,7 +221,7 @@ func (s *scope) spareExample(name string) *class {
 	c := &class{s: s, id: name, name: name}
 	// What a test writes itself is no line of the example's field manager.
 	s.later(func(ctx context.Context) error {
-		return c.patchAllowList(ctx, map[string]any{"storageClasses": nil, "hostPaths": nil})
+		return c.patchAllowList(ctx, map[string]any{"storageClasses": nil})
 	})
 	c.edit(map[string]string{"tolerations": toleration})
 	s.classes = append(s.classes, c)

@@ -93,7 +93,7 @@ func TestExpandBlock(t *testing.T) {
 	c := s.class("block", want)
 	disk := s.loopDevice(c.dir() + "/disk")
 	c.edit(map[string]string{"disk": disk})
-	c.allowMore(map[string]any{"volumeTypes": "local", "pathPrefixes": "/dev"})
+	c.grant(map[string]string{"volumeTypes": "local", "pathPrefixes": "/dev"})
 	data := c.claim("data", rawDevice)
 	data.bound(soon)
 	pod := data.consumerOf(shared.admin, "size() { wc -c < /dev/data; }; size; until [ $(size) = 134217728 ]; do sleep 0.2; done; size", withDevice)
@@ -192,15 +192,6 @@ func (s *scope) lines(c *class, file string, want ...string) string {
 		return fmt.Sprintf("%s has %q, want %q", file, text, want)
 	}
 	return ""
-}
-
-// allowMore changes what the class's ServiceAccount may make.
-func (c *class) allowMore(rights map[string]any) {
-	c.s.Helper()
-	c.s.ok(c.patchAllowList(c.s.Context(), rights))
-	c.s.later(func(ctx context.Context) error {
-		return c.patchAllowList(ctx, map[string]any{"pathPrefixes": nil})
-	})
 }
 
 // loopDevice is a block device of the node on a new file of 64 MiB.

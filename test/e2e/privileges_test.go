@@ -143,17 +143,6 @@ func (c *class) filled(text string) string {
 	return strings.NewReplacer("{id}", c.id, "{dir}", nodeDir(c.id)).Replace(text)
 }
 
-// grant writes settings of the class's ServiceAccount into the allow-list, until the test ends.
-func (c *class) grant(settings map[string]string) {
-	c.s.Helper()
-	lines, gone := map[string]any{}, map[string]any{}
-	for setting, value := range settings {
-		lines[setting], gone[setting] = c.filled(value), nil
-	}
-	c.s.ok(c.patchAllowList(c.s.Context(), lines))
-	c.s.later(func(ctx context.Context) error { return c.patchAllowList(ctx, gone) })
-}
-
 // found compares what the class's pod found. Of the network it may be in one of its own, of which nobody knows the number.
 func (c *class) found(want []string) {
 	c.s.Helper()
