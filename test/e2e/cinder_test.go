@@ -173,7 +173,8 @@ func (s *scope) clones(cinder *cinder, class *class) {
 	other.delete()
 }
 
-// expands writes to a raw device, without a file system, and asks for more of it, which a pod then finds. A file system is refused, and Cinder is not asked.
+// expands writes to a raw device, without a file system, and asks for more of it, which a pod then finds. A file system is refused, and
+// Cinder is not asked.
 func (s *scope) expands(cinder *cinder, class *class) {
 	s.Helper()
 	c := class.claim("growing", readWriteOnce, atLeast1Gi, rawDevice)

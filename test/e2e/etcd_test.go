@@ -15,41 +15,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// TestEtcdLost kills etcd, which comes back without its data while everything else goes on. Nobody removes the storage of
-// volumes that the new cluster does not know, the audit names it once the class is there again, and new claims are served.
-// Then the test restores the etcd that it found, for the tests after it, and its claims are what they were.
-func TestEtcdLost(t *testing.T) {
-	s := begin(t)
-	backups := s.backups()
-	class := s.listable("a")
-	gated := s.class("b", setting{provision: makeDir + gate + makeVolume})
-	known, unfinished := class.used("known")["known"], gated.claim("unfinished")
-	s.running(contract.Provision, []*claim{unfinished})
-	s.wait(soon, "storage made", unfinished.noDirectory)
-
-	backups.follow("etcdctl snapshot save /backup/etcd.db")
-	func() {
-		defer backups.restored(s.commands("docs/restore.md", "## Restore etcd")) // whatever comes to pass
-		s.forgets()
-		s.installedAnew()
-		made := class.used("made-since")["made-since"]
-		lines, code := s.audit(known.volumeName(), made.volumeName())
-		if want := class.orphan(known.volumeName()); lines != want || code != 4 {
-			t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
-		}
-		made.delete()
-		made.gone(patient)
-		known.holds()
-		if lack := unfinished.noDirectory(); lack != "" {
-			t.Error(lack)
-		}
-	}()
-	known.bound(patient)
-	known.holds()
-	gated.open(contract.Provision, unfinished.volumeName())
-	unfinished.bound(patient)
-}
-
 // forgets takes its data from etcd, and waits until the API server, which goes on with its caches, shows that.
 func (s *scope) forgets() {
 	s.Helper()
@@ -79,8 +44,9 @@ func (s *scope) installedAnew() {
 	s.makeNamespace()
 }
 
-// TestEtcdRestored follows docs/restore.md, block by block: a snapshot with the switch in it is restored after volumes were
-// made, removed and saved from deletion. Nobody's data goes, whether the cluster knows too little of it or too much.
+// TestEtcdRestored follows docs/restore.md, block by block. A snapshot with the switch in it is made. Volumes are made, removed and saved
+// from deletion. Then etcd is lost, and the snapshot restored. Nobody's data goes, whether the cluster knows nothing of it, too little, or
+// too much.
 func TestEtcdRestored(t *testing.T) {
 	s := begin(t)
 	backups := s.backups()
@@ -88,8 +54,9 @@ func TestEtcdRestored(t *testing.T) {
 	gated := s.class("b", setting{provision: makeDir + gate + makeVolume})
 	claims := class.used("kept", "removed", "saved")
 	kept, removed, saved := claims["kept"], claims["removed"], claims["saved"]
-	unfinished := gated.claim("unfinished")
-	s.running(contract.Provision, []*claim{unfinished})
+	unfinished, waiting := gated.claim("unfinished"), gated.claim("waiting")
+	s.running(contract.Provision, []*claim{unfinished, waiting})
+	s.wait(soon, "storage made", waiting.noDirectory)
 
 	save := strings.Split(s.commands("docs/restore.md", "## Back up etcd while deletions are stopped")[0], "\n")
 	if len(save) != 3 {
@@ -110,12 +77,17 @@ func TestEtcdRestored(t *testing.T) {
 	unfinished.consume(shared.admin)
 
 	steps := s.commands("docs/restore.md", "## Restore etcd")
-	backups.restored(steps)
+	func() {
+		defer backups.restored(steps) // whatever comes to pass
+		s.etcdLost(class, kept, waiting)
+	}()
 	if out := backups.follow(steps[2]); !strings.Contains(out, contract.StopDeletes) {
 		t.Errorf("the snapshot has no switch: %s", out)
 	}
 	unfinished.bound(patient)
 	unfinished.holds()
+	gated.open(contract.Provision, waiting.volumeName())
+	waiting.bound(patient)
 	names := []string{kept.volumeName(), removed.volumeName(), saved.volumeName(), late.volumeName()}
 	forget := fmt.Sprintf("kubectl -n %s delete pvc %s", s.name, removed.Name)
 	want := class.orphan(late.volumeName()) + fmt.Sprintf("empty-volume %s: class %s does not have its storage\n    %s\n", removed.volumeName(), class.name, forget)
@@ -143,6 +115,25 @@ func TestEtcdRestored(t *testing.T) {
 	remove()
 	s.reclaim(saved, corev1.PersistentVolumeReclaimDelete)
 	saved.gone(patient)
+}
+
+// etcdLost kills etcd, which comes back without its data while everything else goes on. Nobody removes the storage of volumes that the new
+// cluster does not know, the audit names it once the class is there again, and new claims are served.
+func (s *scope) etcdLost(class *class, known, waiting *claim) {
+	s.Helper()
+	s.forgets()
+	s.installedAnew()
+	made := class.used("made-since")["made-since"]
+	lines, code := s.audit(known.volumeName(), made.volumeName())
+	if want := class.orphan(known.volumeName()); lines != want || code != 4 {
+		s.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
+	}
+	made.delete()
+	made.gone(patient)
+	known.holds()
+	if lack := waiting.noDirectory(); lack != "" {
+		s.Error(lack)
+	}
 }
 
 // reclaim changes what becomes of the storage of the claim's volume.
