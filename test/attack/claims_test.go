@@ -15,9 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 // Limits of waits. They are generous, since two cores run everything, and a wait that succeeds does not use them up.
@@ -29,21 +31,15 @@ const (
 
 // wait looks until nothing is lacking. The error says what was lacking last.
 func (w *world) wait(ctx context.Context, limit time.Duration, lacking func() string) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(glance)
-	defer tick.Stop()
-	for {
-		lack := lacking()
-		if lack == "" {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return errors.New(lack)
-		}
+	lack := ""
+	err := wait.PollUntilContextTimeout(ctx, glance, limit, true, func(context.Context) (bool, error) {
+		lack = lacking()
+		return lack == "", nil
+	})
+	if err != nil {
+		return errors.New(lack)
 	}
+	return nil
 }
 
 // claim makes a claim of 64Mi of the class attack.
@@ -143,7 +139,7 @@ func (w *world) gone(ctx context.Context, claim *corev1.PersistentVolumeClaim) s
 	if volume != nil {
 		return fmt.Sprintf("volume %s is %s: %s", volume.Name, volume.Status.Phase, w.events(ctx, volume.UID))
 	}
-	if exists(directory(claim)) {
+	if cluster.Exists(directory(claim)) {
 		return "directory " + directory(claim) + " is there"
 	}
 	return ""
@@ -185,10 +181,4 @@ func (w *world) force(ctx context.Context) {
 			}
 		}
 	}
-}
-
-// exists says whether there is anything at a path of the node.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
@@ -94,7 +95,7 @@ func (s *story) judgeDelete(claim *corev1.PersistentVolumeClaim) {
 			s.Errorf("went through: pod %s saw what was forged:\n%s", filepath.Base(file), env)
 		}
 	}
-	if !exists(directory(s.data)) {
+	if !cluster.Exists(directory(s.data)) {
 		s.Errorf("went through: the victim's data %s are gone", directory(s.data))
 		s.ok(os.MkdirAll(directory(s.data), 0o777)) // for the other cases
 	}
@@ -152,10 +153,10 @@ func changedVolume(s *story) {
 	})
 	s.remove(claim)
 	s.told(volume.UID)
-	if !exists(directory(claim)) {
+	if !cluster.Exists(directory(claim)) {
 		s.Error("went through: its storage is gone")
 	}
-	if !exists(directory(s.data)) {
+	if !cluster.Exists(directory(s.data)) {
 		s.Errorf("went through: the victim's data %s are gone", directory(s.data))
 		s.ok(os.MkdirAll(directory(s.data), 0o777))
 	}

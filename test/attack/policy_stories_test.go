@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -62,43 +63,34 @@ func (s *story) change(policy, binding string) (restore func()) {
 	s.Helper()
 	patch, err := json.Marshal(s.a.With["patch"])
 	s.ok(err)
-	if policy != "" {
-		policies := s.admin.AdmissionregistrationV1().ValidatingAdmissionPolicies()
-		was, err := policies.Get(s.ctx, policy, metav1.GetOptions{})
-		s.ok(err)
-		_, err = policies.Patch(s.ctx, policy, types.JSONPatchType, patch, metav1.PatchOptions{})
-		s.ok(err)
-		return func() {
-			s.again(func(ctx context.Context) error {
-				now, err := policies.Get(ctx, policy, metav1.GetOptions{})
-				if err == nil {
-					now.Spec = was.Spec
-					_, err = policies.Update(ctx, now, metav1.UpdateOptions{})
-				}
-				return err
-			})
-		}
+	client, err := dynamic.NewForConfig(s.config)
+	s.ok(err)
+	resource, name := "validatingadmissionpolicies", policy
+	if policy == "" {
+		resource, name = "validatingadmissionpolicybindings", binding
 	}
-	bindings := s.admin.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	was, err := bindings.Get(s.ctx, binding, metav1.GetOptions{})
+	objects := client.Resource(admissionv1.SchemeGroupVersion.WithResource(resource))
+	was, err := objects.Get(s.ctx, name, metav1.GetOptions{})
 	s.ok(err)
 	if len(s.a.With) == 1 { // nothing but its name: it is deleted
-		s.ok(bindings.Delete(s.ctx, binding, metav1.DeleteOptions{}))
+		s.ok(objects.Delete(s.ctx, name, metav1.DeleteOptions{}))
+		was.SetResourceVersion("")
+		was.SetUID("")
 		return func() {
 			s.again(func(ctx context.Context) error {
-				_, err := bindings.Create(ctx, &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: binding}, Spec: was.Spec}, metav1.CreateOptions{})
+				_, err := objects.Create(ctx, was, metav1.CreateOptions{})
 				return err
 			})
 		}
 	}
-	_, err = bindings.Patch(s.ctx, binding, types.JSONPatchType, patch, metav1.PatchOptions{})
+	_, err = objects.Patch(s.ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{})
 	s.ok(err)
 	return func() {
 		s.again(func(ctx context.Context) error {
-			now, err := bindings.Get(ctx, binding, metav1.GetOptions{})
+			now, err := objects.Get(ctx, name, metav1.GetOptions{})
 			if err == nil {
-				now.Spec = was.Spec
-				_, err = bindings.Update(ctx, now, metav1.UpdateOptions{})
+				now.Object["spec"] = was.Object["spec"]
+				_, err = objects.Update(ctx, now, metav1.UpdateOptions{})
 			}
 			return err
 		})

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
@@ -120,11 +121,11 @@ func poisonedCache(s *story) {
 		{"delete", "--ignore-not-found", "validatingadmissionpolicybinding", "flex-require-claim-creator"},
 		{"delete", "--ignore-not-found", "mutatingadmissionpolicybinding", "flex-stamp-claim-creator"},
 	} {
-		_, err := s.kubectl(s.ctx, "", args...)
+		_, err := cluster.Kubectl(s.ctx, args...)
 		s.ok(err)
 	}
 	s.Cleanup(func() {
-		if _, err := s.kubectl(context.Background(), "", "apply", "--server-side", "--force-conflicts", "-k", installation); err != nil {
+		if _, err := cluster.Kubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-k", cluster.Installation); err != nil {
 			s.Error(err)
 		}
 	})

@@ -8,10 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,23 +18,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 const (
-	// installation is what is attacked: the base, with the stamp that says who made a claim.
-	installation = "deploy/overlays/creator-stamp"
 	// exportDir is the directory of the node that stands in for a storage; setup.yaml has the script.
 	exportDir = "/srv/nfs/attack"
 	className = "attack"
 )
-
-// repository is the checkout; tests run in their package's directory.
-var repository = filepath.Join("..", "..")
 
 // world is what the cases share.
 type world struct {
@@ -55,61 +48,34 @@ func setUp(ctx context.Context) (*world, error) {
 	run := strconv.FormatInt(time.Now().Unix(), 36)
 	w := &world{clients: map[string]kubernetes.Interface{}, tenant: "attack-tenant-" + run, victim: "attack-victim-" + run}
 	w.names = map[string]string{"tenant": w.tenant, "victim": w.victim, "export": exportDir}
-	file := os.Getenv("KUBECONFIG")
-	if file == "" {
-		file = filepath.Join(repository, ".cluster", "kubeconfig")
-	}
 	var err error
-	if w.config, err = clientcmd.BuildConfigFromFlags("", file); err != nil {
-		return nil, fmt.Errorf("no cluster (make cluster-up): %w", err)
+	if w.config, err = cluster.Config(cluster.Kubeconfig()); err != nil {
+		return nil, err
 	}
-	w.config.QPS, w.config.Burst = 200, 400
 	if w.admin, err = kubernetes.NewForConfig(w.config); err != nil {
 		return nil, err
 	}
 	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
-		if err := w.install(ctx); err != nil {
+		for _, image := range []string{"flex-provisioner", "shell"} {
+			if err := cluster.LoadImages(ctx, cluster.Repository, image); err != nil {
+				return nil, err
+			}
+		}
+		if err := cluster.Install(ctx, cluster.Repository); err != nil {
 			return nil, err
 		}
 	}
 	return w, w.prepare(ctx)
 }
 
-func (w *world) install(ctx context.Context) error {
-	images, err := filepath.Glob(filepath.Join(repository, "bin", "images", "*.tar"))
-	if err != nil || len(images) == 0 {
-		return errors.New("no images in bin/images: make images")
-	}
-	load := []string{"test/cluster/load-image.sh"}
-	for _, image := range images {
-		switch filepath.Base(image) {
-		case "flex-provisioner.tar", "shell.tar":
-			load = append(load, strings.TrimPrefix(image, repository+"/"))
-		}
-	}
-	if _, err := command(ctx, load...); err != nil {
-		return err
-	}
-	for _, args := range [][]string{
-		{"apply", "--server-side", "--force-conflicts", "-k", installation},
-		{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
-		{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
-	} {
-		if _, err := w.kubectl(ctx, "", args...); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // prepare makes what the tables need, and waits until it can be used.
 func (w *world) prepare(ctx context.Context) error {
 	for _, dir := range []string{"/srv/nfs", exportDir, exportDir + "/volumes", exportDir + "/gates", exportDir + "/seen"} {
-		if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil {
+		if err := cluster.OpenDir(dir); err != nil {
 			return err
 		}
 	}
-	if _, err := w.kubectl(ctx, w.setup(), "apply", "-f", "-"); err != nil {
+	if _, err := cluster.KubectlWith(ctx, w.setup(), "apply", "-f", "-"); err != nil {
 		return err
 	}
 	if err := w.allow(ctx, "attack-granted", map[string]any{"privileges": "root, host-network"}); err != nil {
@@ -229,37 +195,8 @@ func (w *world) takeDown() {
 	for _, setting := range []string{"storageClasses", "volumeTypes", "nfsExports", "pathPrefixes", "csiDrivers", "mountOptions", "secretNamespaces"} {
 		gone[setting] = nil
 	}
-	_, err := w.kubectl(ctx, w.setup(), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
+	_, err := cluster.KubectlWith(ctx, w.setup(), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
 	if err := errors.Join(err, w.allow(ctx, "attack-image", gone), w.allow(ctx, "attack-granted", map[string]any{"privileges": nil}), os.RemoveAll(exportDir)); err != nil {
 		fmt.Fprintln(os.Stderr, "attack: clean up:", err)
 	}
-}
-
-func (w *world) kubectl(ctx context.Context, stdin string, args ...string) (string, error) {
-	program := filepath.Join(".cluster", "bin", "kubectl")
-	if _, err := os.Stat(filepath.Join(repository, program)); err != nil {
-		program = "kubectl"
-	}
-	file := os.Getenv("KUBECONFIG")
-	if file == "" {
-		file = filepath.Join(".cluster", "kubeconfig")
-	}
-	cmd := exec.CommandContext(ctx, program, append([]string{"--kubeconfig", file}, args...)...)
-	cmd.Dir, cmd.Stdin = repository, strings.NewReader(stdin)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
-}
-
-// command runs a command in the repository; what it printed is part of the error.
-func command(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = repository
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
 }

@@ -3,8 +3,7 @@ package docs
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -39,7 +38,7 @@ func TestFiles(t *testing.T) {
 	constants := contractConstants(t)
 	for _, path := range constants {
 		isParent := func(other string) bool { return strings.HasPrefix(other, path+"/") }
-		if strings.HasPrefix(path, "/") && !slices.ContainsFunc(values(constants), isParent) {
+		if strings.HasPrefix(path, "/") && !slices.ContainsFunc(slices.Collect(maps.Values(constants)), isParent) {
 			code = append(code, path)
 		}
 	}
@@ -93,32 +92,16 @@ func TestConfigMapOfReadme(t *testing.T) {
 
 // TestScriptOfAuthors: the guide's first example is the one that the tests run.
 func TestScriptOfAuthors(t *testing.T) {
-	example, err := os.ReadFile(filepath.Join(root, "examples/inline/class/configmap.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if text := fenced(t, section(t, author, "## The smallest one"), "yaml"); !strings.Contains(string(example), text) {
-		t.Errorf("examples/inline/class/configmap.yaml does not hold the example of %s:\n%s", author, text)
+	const example = "examples/inline/class/configmap.yaml"
+	if text := fenced(t, section(t, author, "## The smallest one"), "yaml"); !strings.Contains(read(t, example), text) {
+		t.Errorf("%s does not hold the example of %s:\n%s", example, author, text)
 	}
 }
 
-// TestWholeExample: the guide ends with the very script that kubectl flex new writes. -update puts it there.
+// TestWholeExample: the guide has the very script that kubectl flex new writes. -update puts it there.
 func TestWholeExample(t *testing.T) {
-	template := strings.ReplaceAll(read(t, "cmd/kubectl-flex/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
-	// Not section, which would take the script's comments for headings.
-	before, part, _ := strings.Cut(read(t, author), "\n## The whole example\n")
-	had := fenced(t, part, "sh")
-	if had == template {
-		return
-	}
-	if !*update {
-		t.Errorf("%s does not end with the template; -update puts it there:\n%s", author, template)
-		return
-	}
-	text := before + "\n## The whole example\n" + strings.Replace(part, had, template, 1)
-	if err := os.WriteFile(filepath.Join(root, author), []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	script := strings.ReplaceAll(read(t, "cmd/kubectl-flex/templates/shell/provisioner.sh"), "{{.Name}}", "disks")
+	embedded(t, author, "whole example", "```sh\n"+script+"```\n")
 }
 
 // TestExitCodesOfGo: the page for Go authors has every exit code with a name.
@@ -145,12 +128,4 @@ func fenced(t *testing.T, text, language string) string {
 	}
 	text, _, _ = strings.Cut(text, "```")
 	return text
-}
-
-func values(m map[string]string) []string {
-	var list []string
-	for _, value := range m {
-		list = append(list, value)
-	}
-	return list
 }

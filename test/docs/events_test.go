@@ -15,6 +15,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
+func allReasons(t *testing.T) []string {
+	t.Helper()
+	return append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...)
+}
+
 // reasons are the values of a package's constants of type podspec.Reason.
 func reasons(t *testing.T, dir string) []string {
 	t.Helper()
@@ -67,12 +72,12 @@ func TestEvents(t *testing.T) {
 	for _, match := range eventItem.FindAllStringSubmatch(read(t, "docs/events.md"), -1) {
 		documented = append(documented, match[1])
 	}
-	same(t, "docs/events.md", documented, append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...))
+	same(t, "docs/events.md", documented, allReasons(t))
 }
 
 // TestTroubleshooting: every reason that a pod can give a claim is in the README, and none that does not exist.
 func TestTroubleshooting(t *testing.T) {
-	all := append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...)
+	all := allReasons(t)
 	var documented []string
 	for _, name := range column(table(t, section(t, "README.md", "## Troubleshooting")), 0) {
 		documented = append(documented, name)
@@ -89,7 +94,7 @@ func TestTroubleshooting(t *testing.T) {
 
 // TestEventsInDocuments: what looks like one of our reasons anywhere in the documents is one.
 func TestEventsInDocuments(t *testing.T) {
-	all := append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...)
+	all := allReasons(t)
 	for _, name := range markdown(t) {
 		for _, word := range spans(read(t, name)) {
 			if regexp.MustCompile(`^Provision(er|ing)[A-Z][A-Za-z]+$`).MatchString(word) && !slices.Contains(all, word) {
@@ -112,7 +117,7 @@ func TestEventsAsMeant(t *testing.T) {
 		}
 		return itemOf(reason, m)
 	})
-	for _, reason := range append(reasons(t, "podspec"), reasons(t, "dispatcher/events")...) {
+	for _, reason := range allReasons(t) {
 		if m, ok := events.MeaningOf(podspec.Reason(reason)); !ok || m.Means == "" || m.Do == "" || m.On == "" {
 			t.Errorf("dispatcher/events/meaning.go does not explain %s: %+v", reason, m)
 		}

@@ -116,6 +116,7 @@ func powerNeverComesBack(s *scope) {
 	if on := c.ranOn(contract.Provision); on != "node2 node3" {
 		s.Errorf("the pods ran on %s", on)
 	}
+	c.ran(contract.Provision, 2)
 
 	s.powered("node2")
 	c.class.once()
@@ -150,11 +151,7 @@ func kubeletRestarts(s *scope) {
 // TestStorageOfNodes: a volume is where its first consumer is, and where its class's allowedTopologies want it. Its storage waits for
 // a node that is lost.
 func TestStorageOfNodes(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	s := begin(t)
 	s.needSpareNodes()
 	hostpath := s.spareExample("hostpath")
@@ -164,7 +161,6 @@ func TestStorageOfNodes(t *testing.T) {
 		c.storedOn(node)
 	}
 	s.topology(hostpath)
-	s.ungranted(hostpath)
 
 	lost := hostpath.claim("lost", readWriteOnce)
 	s.finished(lost.consumer(shared.admin, onSpare("node2")), "hello from lost\n")
@@ -197,23 +193,6 @@ func (s *scope) topology(of *class) {
 	c.storedOn("node3")
 }
 
-// ungranted takes the class's directory out of the allow-list for a while.
-func (s *scope) ungranted(hostpath *class) {
-	s.Helper()
-	grant := func(paths any) {
-		s.Helper()
-		s.ok(hostpath.patchAllowList(s.Context(), map[string]any{"hostPaths": paths}))
-	}
-	grant(nil)
-	c := hostpath.claim("ungranted", readWriteOnce)
-	consumer := c.consumer(shared.admin, onSpare("node2"))
-	c.told(patient, "ProvisionerPodRefused", "no pod is created: ServiceAccount hostpath is not granted /var/lib/flex-hostpath of the node: "+
-		`to grant it, write into ConfigMap flex-system/flex-pv-policy hostpath.hostPaths: "/var/lib/flex-hostpath"`)
-	c.ran(contract.Provision, 0)
-	grant("/var/lib/flex-hostpath")
-	s.finished(consumer, "hello from ungranted\n")
-}
-
 // storedOn fails unless the claim's storage of the class hostpath is on that spare node alone, and its provisioner ran there.
 func (c *claim) storedOn(want string) {
 	c.s.Helper()
@@ -242,7 +221,7 @@ func (s *scope) spareExample(name string) *class {
 	c := &class{s: s, id: name, name: name}
 	// What a test writes itself is no line of the example's field manager.
 	s.later(func(ctx context.Context) error {
-		return c.patchAllowList(ctx, map[string]any{"storageClasses": nil, "hostPaths": nil})
+		return c.patchAllowList(ctx, map[string]any{"storageClasses": nil})
 	})
 	c.edit(map[string]string{"tolerations": toleration})
 	s.classes = append(s.classes, c)

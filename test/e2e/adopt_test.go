@@ -4,20 +4,17 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -27,32 +24,16 @@ type peer struct {
 	s *scope
 	// class is its StorageClass.
 	class string
-	stop  func() error
+	stop  func()
 }
 
-// start runs the program until it is stopped, or the test ends.
+// start runs the program until it is stopped, or the test's claims are gone.
 func (p *peer) start(env []string, command ...string) {
 	p.s.Helper()
-	var log strings.Builder
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	p.s.ok(cmd.Start())
-	stopped := false
-	p.stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
-		cancel()
-		_ = cmd.Wait() // it was killed
-		if p.s.Failed() {
-			p.s.Logf("%s:\n%s", command[0], log.String())
-		}
-		return nil
-	}
-	p.s.later(func(context.Context) error { return p.stop() })
+	p.stop = p.s.startProcess(cmd)
+	p.s.later(func(context.Context) error { p.stop(); return nil })
 }
 
 // onFirst keeps a pod on the node whose directories the test can look at.
@@ -79,9 +60,7 @@ func (p *peer) theirs(names ...string) []*claim {
 	p.s.classes = append(p.s.classes, class)
 	var claims []*claim
 	for _, name := range names {
-		c := class.claim(name, func(pvc *corev1.PersistentVolumeClaim) {
-			pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-		})
+		c := class.claim(name, readWriteOnce)
 		claims = append(claims, c)
 		p.s.finished(c.consumerOf(shared.admin, "echo of "+name+" > /data/note; cat /data/note", onFirst), "of "+name+"\n")
 	}
@@ -119,25 +98,13 @@ func (s *scope) guide(page string, replace ...string) *class {
 	return c
 }
 
-// flex runs the plugin, and wants the exit code and texts in what it prints.
-func (s *scope) flex(plugin string, code int, texts []string, args ...string) {
+// adopt runs kubectl flex adopt, and wants the exit code and texts in what it prints.
+func (s *scope) adopt(code int, texts []string, args ...string) {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), plugin, append([]string{"--kubeconfig", kubeconfig()}, args...)...)
-	out, err := cmd.CombinedOutput()
-	got := 0
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		s.ok(err)
-	}
-	s.Logf("kubectl flex %s: %d\n%s", strings.Join(args, " "), got, out)
-	for _, text := range texts {
-		if !strings.Contains(string(out), text) {
-			s.Errorf("kubectl flex %s prints\n%s\nwant %q", strings.Join(args, " "), out, text)
-		}
-	}
-	if got != code {
-		s.Fatalf("kubectl flex %s ends with %d, want %d", strings.Join(args, " "), got, code)
+	out, ended := s.flex(kubeconfig(), append([]string{"adopt"}, args...)...)
+	s.Logf("kubectl flex adopt %s: %d\n%s", strings.Join(args, " "), ended, out)
+	if lack := unsaid(out, ended, code, texts); lack != "" {
+		s.Fatalf("kubectl flex adopt %s: %s", strings.Join(args, " "), lack)
 	}
 }
 
@@ -146,40 +113,34 @@ func (s *scope) flex(plugin string, code int, texts []string, args ...string) {
 func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back bool), there func(*corev1.PersistentVolume) bool) {
 	s := p.s
 	s.Helper()
-	plugin := buildProgram(s.T, "kubectl-flex")
-	granted := time.Now()
-	for { // until the API server has seen the grants
-		out, err := exec.CommandContext(s.Context(), plugin, "--kubeconfig", kubeconfig(), "validate", ours.name).CombinedOutput()
-		if err == nil {
-			s.Logf("class %s is granted what it asks for after %s", ours.name, time.Since(granted))
-			break
+	took := s.wait(patient, "the API server has seen the grants", func() string {
+		if out, code := s.flex(kubeconfig(), "validate", ours.name); code != 0 {
+			return out
 		}
-		if time.Since(granted) > patient {
-			s.Fatalf("class %s lacks something: %v\n%s", ours.name, err, out)
-		}
-		time.Sleep(time.Second / 2)
-	}
+		return ""
+	})
+	s.Logf("class %s is granted what it asks for after %s", ours.name, took)
 	volumes := map[string]*corev1.PersistentVolume{}
 	for _, c := range claims {
 		volumes[c.Name] = c.volume()
 	}
 	by := volumes[claims[0].Name].Annotations[contract.ProvisionedBy]
-	s.flex(plugin, 0, []string{claims[0].volumeName() + " of claim " + s.name + "/" + claims[0].Name + ": from provisioner " + by, "dry run"},
-		"adopt", "--all", "--from", p.class, "--class", ours.name)
+	s.adopt(0, []string{claims[0].volumeName() + " of claim " + s.name + "/" + claims[0].Name + ": from provisioner " + by, "dry run"},
+		"--all", "--from", p.class, "--class", ours.name)
 	if got := claims[0].volume(); got.ResourceVersion != volumes[claims[0].Name].ResourceVersion {
 		s.Error("a dry run changed the volume")
 	}
 
 	// The image does not find what is not there, and nothing is adopted then.
 	spoil(claims[0], false)
-	s.flex(plugin, 4, []string{"the image does not find its storage: "}, "adopt", claims[0].volumeName(), "--class", ours.name, "--yes")
+	s.adopt(4, []string{"the image does not find its storage: "}, claims[0].volumeName(), "--class", ours.name, "--yes")
 	if got := claims[0].volume(); got.ResourceVersion != volumes[claims[0].Name].ResourceVersion {
 		s.Error("an adoption that failed changed the volume")
 	}
 	spoil(claims[0], true)
 
-	s.flex(plugin, 0, []string{claims[0].volumeName(), claims[1].volumeName(), claims[2].volumeName()}, "adopt", "--all", "--from", p.class, "--class", ours.name, "--yes")
-	s.flex(plugin, 0, []string{"No volume of StorageClass"}, "adopt", "--all", "--from", p.class, "--class", ours.name)
+	s.adopt(0, []string{claims[0].volumeName(), claims[1].volumeName(), claims[2].volumeName()}, "--all", "--from", p.class, "--class", ours.name, "--yes")
+	s.adopt(0, []string{"No volume of StorageClass"}, "--all", "--from", p.class, "--class", ours.name)
 	pods, err := shared.admin.CoreV1().Pods(contract.ProvisionersNamespace).List(s.Context(), metav1.ListOptions{LabelSelector: contract.LabelOperation + "=expand"})
 	s.ok(err)
 	for _, pod := range pods.Items {
@@ -190,7 +151,7 @@ func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back 
 		}
 	}
 
-	s.flex(plugin, 0, []string{"given back to provisioner " + by}, "adopt", claims[0].volumeName(), "--undo", "--yes")
+	s.adopt(0, []string{"given back to provisioner " + by}, claims[0].volumeName(), "--undo", "--yes")
 	back, err := shared.admin.CoreV1().PersistentVolumes().Get(s.Context(), claims[0].volumeName(), metav1.GetOptions{})
 	s.ok(err)
 	if back.Spec.StorageClassName != p.class || fmt.Sprint(back.Annotations, back.Finalizers) != fmt.Sprint(volumes[claims[0].Name].Annotations, volumes[claims[0].Name].Finalizers) {
@@ -202,9 +163,7 @@ func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back 
 	_, err = kubectl(s.Context(), "patch", "storageclass", p.class, "-p", `{"allowVolumeExpansion": true}`)
 	s.ok(err)
 	for _, c := range claims[1:] {
-		patch := []byte(`{"spec": {"resources": {"requests": {"storage": "2Gi"}}}}`)
-		_, err := shared.admin.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(s.Context(), c.Name, types.MergePatchType, patch, metav1.PatchOptions{})
-		s.ok(err)
+		c.ask("2Gi")
 		s.wait(patient, "claim "+c.Name+" expanded", func() string {
 			size := c.now().Status.Capacity[corev1.ResourceStorage]
 			if size.Cmp(resource.MustParse("2Gi")) < 0 {
@@ -215,7 +174,7 @@ func (p *peer) takeOver(ours *class, claims []*claim, spoil func(c *claim, back 
 		s.finished(c.consumerOf(shared.admin, "cat /data/note", onFirst), "of "+c.Name+"\n")
 	}
 	p.release(claims[1], volumes, there)
-	s.ok(p.stop())
+	p.stop()
 	p.release(claims[2], volumes, there)
 }
 

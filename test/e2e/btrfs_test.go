@@ -15,11 +15,7 @@ import (
 
 // TestLocalSizes has nodes with btrfs disks of different sizes: what is promised holds, and a claim goes where there is room.
 func TestLocalSizes(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	s := begin(t)
 	s.needSpareNodes()
 	s.btrfsDisk("node2", "256M")
@@ -31,13 +27,10 @@ func TestLocalSizes(t *testing.T) {
 		`mib=$(du -m /data | tail -n 1 | cut -f 1); [ "$mib" -gt %d ] && [ "$mib" -le %d ] && echo full || echo "$mib MiB"`
 	s.finished(c.consumerOf(shared.admin, fmt.Sprintf(fill, 60, 64), onSpare("node3")), "full\n")
 	c.ask("96Mi")
-	s.wait(patient, "the volume has 96Mi", func() string {
-		if has := c.volume().Spec.Capacity[corev1.ResourceStorage]; has.String() != "96Mi" {
-			return "it has " + has.String() + showEvents(eventsOn(c.UID))
-		}
-		return ""
-	})
+	c.told(patient, "ExpansionSucceeded", "pod * expanded volume {volume} to 96Mi; its node finishes it once a pod uses the claim")
+	c.marked(corev1.PersistentVolumeClaimNodeResizePending, "96Mi", "FileSystemResizePending: Waiting for user to (re-)start a pod *")
 	s.finished(c.consumerOf(shared.admin, fmt.Sprintf(fill, 92, 96), onSpare("node3")), "full\n")
+	c.has("96Mi")
 	c.delete()
 	c.gone(patient)
 	if out, err := command(t.Context(), "test/cluster/enter.sh", "--node", "node3", "ls", "/var/lib/flex-btrfs"); err != nil || out != "" {

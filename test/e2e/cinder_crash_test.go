@@ -20,10 +20,8 @@ import (
 // cinderStops undoes what a test with a Cinder does to the installation, and stops the Cinder.
 func cinderStops(t *testing.T) {
 	t.Helper()
+	installedAfter(t)
 	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
 		if _, err := command(context.Background(), "test/cinder/down.sh"); err != nil {
 			t.Error(err)
 		}
@@ -192,7 +190,7 @@ func TestTargetKilled(t *testing.T) {
 	class := s.cinderClass(cinder.standalone())
 	used := class.claim("used", readWriteOnce)
 	used.bound(patient)
-	pod := s.cinderPod("used", `i=0; while :; do i=$((i + 1)); echo $i | dd of=/data/count conv=fsync 2> /dev/null && echo $i; sleep 0.2; done`)
+	pod := used.consumerOf(shared.admin, `i=0; while :; do i=$((i + 1)); echo $i | dd of=/data/count conv=fsync 2> /dev/null && echo $i; sleep 0.2; done`, ownsFiles)
 	s.wrote(pod, 0)
 
 	cinder.ctl("kill", "tgtd")
@@ -206,7 +204,7 @@ func TestTargetKilled(t *testing.T) {
 	if all := cinder.volumes(); len(all) != 2 {
 		t.Errorf("cinder has %d volumes for 2 claims: %+v", len(all), all)
 	}
-	s.finished(s.cinderPod("meanwhile", `echo works > /data/file && sync && cat /data/file`), "works\n")
+	s.finished(meanwhile.consumerOf(shared.admin, `echo works > /data/file && sync && cat /data/file`, ownsFiles), "works\n")
 	s.deleteClaims(t.Context())
 	cinder.nothingLeft()
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -32,17 +31,14 @@ func TestCinder(t *testing.T) {
 			cinder := s.cinder(way.auth)
 			class := s.cinderClass(way.login(cinder))
 			volume := s.firstLife(cinder, class)
-			if way.name != "application credential" {
+			switch way.name {
+			case "noauth": // no login changes what follows
 				cinder.used(volume)
 				s.clones(cinder, class)
-				s.rawBlock(class)
 				s.expands(cinder, class)
-			}
-			if way.name == "noauth" {
 				s.moves(class)
-			}
-			if way.name == "password" { // the one with a secret that somebody could show
-				s.conforms("cinder-iscsi", "--namespace", s.name, "--timeout", "90s")
+			case "password": // the one with a secret that somebody could show
+				s.conforms("cinder-iscsi", nil, "--namespace", s.name, "--timeout", "90s")
 			}
 			s.deleteClaims(t.Context())
 			cinder.nothingLeft()
@@ -55,17 +51,11 @@ func (s *scope) cinderClass(login map[string]string) *class {
 	s.Helper()
 	example := example{name: "cinder-iscsi", configMap: "cinder-iscsi", account: "cinder"}
 	s.later(example.removeClass)
-	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
-	remove := func(ctx context.Context) error {
-		return secrets.Delete(ctx, "cinder-cloud-config", metav1.DeleteOptions{})
-	}
-	if err := remove(s.Context()); !apierrors.IsNotFound(err) {
+	if err := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace).Delete(s.Context(), "cinder-cloud-config", metav1.DeleteOptions{}); !apierrors.IsNotFound(err) {
 		s.ok(err)
 	}
-	_, err := secrets.Create(s.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "cinder-cloud-config"}, StringData: login}, metav1.CreateOptions{})
-	s.ok(err)
-	s.later(remove)
-	_, err = kubectl(s.Context(), "apply", "--server-side", "--field-manager=cinder-iscsi", "-k", "examples/cinder-iscsi")
+	s.secret("cinder-cloud-config", login)
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--field-manager=cinder-iscsi", "-k", "examples/cinder-iscsi")
 	s.ok(err)
 	s.exampleBound("cinder-iscsi")
 	s.finished(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "cinder-iscsi"}}, "hello from cinder-iscsi\n")
@@ -94,9 +84,9 @@ func (s *scope) firstLife(cinder *cinder, class *class) *corev1.PersistentVolume
 		s.Errorf("volume %s has %s, cinder makes 1Gi of 64Mi", v.Name, size.String())
 	}
 	cinder.until(v.Name, "in-use")
-	s.finished(s.cinderPod("data", `echo "written by $(hostname)" > /data/file && sync && cat /data/file | wc -l`), "1\n")
+	s.finished(c.consumerOf(shared.admin, `echo "written by $(hostname)" > /data/file && sync && cat /data/file | wc -l`, ownsFiles), "1\n")
 	s.wait(patient, "node logged out", func() string { return s.sessions(source.IQN) })
-	s.finished(s.cinderPod("data", `sed 's/ by .*//' /data/file`), "written\n")
+	s.finished(c.consumerOf(shared.admin, `sed 's/ by .*//' /data/file`, ownsFiles), "written\n")
 	return v
 }
 
@@ -108,7 +98,7 @@ func (s *scope) moves(class *class) {
 	c.bound(patient)
 	iqn := c.volume().Spec.ISCSI.IQN
 	for i, node := range []string{"node2", "node3", "node1", "node2"} {
-		s.finished(s.cinderPod(c.Name, `echo "$(hostname)" >> /data/pods && sync && cat /data/pods | wc -l`, onSpare(node)), fmt.Sprintln(i+1))
+		s.finished(c.consumerOf(shared.admin, `echo "$(hostname)" >> /data/pods && sync && cat /data/pods | wc -l`, ownsFiles, onSpare(node)), fmt.Sprintln(i+1))
 		s.wait(patient, node+" logged out", func() string { return s.sessionsOn(node, iqn) })
 	}
 }
@@ -152,7 +142,7 @@ func (s *scope) clones(cinder *cinder, class *class) {
 	s.Helper()
 	original := class.claim("original", readWriteOnce)
 	original.bound(patient)
-	s.finished(s.cinderPod("original", `echo "from the original" > /data/file && sync && echo done`), "done\n")
+	s.finished(original.consumerOf(shared.admin, `echo "from the original" > /data/file && sync && echo done`, ownsFiles), "done\n")
 	for name, ask := range map[string]func(*corev1.PersistentVolumeClaim){
 		"by-annotation": func(c *corev1.PersistentVolumeClaim) {
 			c.Annotations = map[string]string{contract.AnnCloneRequest: s.name + "/original"}
@@ -163,13 +153,12 @@ func (s *scope) clones(cinder *cinder, class *class) {
 	} {
 		c := class.claim(name, readWriteOnce, atLeast1Gi, ask)
 		c.bound(patient)
-		s.finished(s.cinderPod(name, `cat /data/file`), "from the original\n")
+		s.finished(c.consumerOf(shared.admin, `cat /data/file`, ownsFiles), "from the original\n")
 		if made := cinder.volume(c.volumeName()); made.SourceVolid != cinder.volume(original.volumeName()).ID {
 			s.Errorf("cinder says that %s was made of %q", made.Name, made.SourceVolid)
 		}
 		s.wait(soon, "answer on the claim", func() string {
-			obj, _, _ := shared.claims.GetByKey(s.name + "/" + name)
-			return strings.TrimPrefix(obj.(*corev1.PersistentVolumeClaim).Annotations[contract.AnnCloneOf], s.name+"/original")
+			return strings.TrimPrefix(c.now().Annotations[contract.AnnCloneOf], s.name+"/original")
 		})
 	}
 	small := class.claim("too-small", readWriteOnce, func(c *corev1.PersistentVolumeClaim) {
@@ -184,37 +173,25 @@ func (s *scope) clones(cinder *cinder, class *class) {
 	other.delete()
 }
 
-// rawBlock uses a volume without a file system.
-func (s *scope) rawBlock(class *class) {
-	s.Helper()
-	c := class.claim("block", readWriteOnce, rawDevice)
-	c.bound(patient)
-	if source := c.volume().Spec.ISCSI; source.FSType != "" {
-		s.Errorf("volume %s is a raw device and has the file system %s", c.volumeName(), source.FSType)
-	}
-	for _, step := range []struct{ script, says string }{
-		{`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`, "done\n"},
-		{`dd if=/dev/data bs=9 count=1 2> /dev/null && echo`, "raw bytes\n"},
-	} {
-		s.finished(c.device(step.script), step.says)
-	}
-}
-
-// expands asks for more of a raw device, which a pod then finds. A file system is refused, and Cinder is not asked.
+// expands writes to a raw device, without a file system, and asks for more of it, which a pod then finds. A file system is refused, and
+// Cinder is not asked.
 func (s *scope) expands(cinder *cinder, class *class) {
 	s.Helper()
 	c := class.claim("growing", readWriteOnce, atLeast1Gi, rawDevice)
 	c.bound(patient)
-	iqn := c.volume().Spec.ISCSI.IQN
-	s.finished(c.device(`echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`), "done\n")
-	s.wait(patient, "node logged out", func() string { return s.sessions(iqn) })
+	source := c.volume().Spec.ISCSI
+	if source.FSType != "" {
+		s.Errorf("volume %s is a raw device and has the file system %s", c.volumeName(), source.FSType)
+	}
+	s.finished(c.consumerOf(shared.admin, `echo "raw bytes" | dd of=/dev/data bs=512 count=1 conv=sync,fsync 2> /dev/null && echo done`, withDevice), "done\n")
+	s.wait(patient, "node logged out", func() string { return s.sessions(source.IQN) })
 	c.ask("2Gi")
 	c.has("2Gi")
 	c.told(soon, "ExpansionSucceeded", "pod * expanded volume {volume} to 2Gi")
 	if now := cinder.volume(c.volumeName()); now.Size != 2 || now.Status != "in-use" {
 		s.Errorf("cinder has volume %s with %d GiB, %s; want 2, in-use", c.volumeName(), now.Size, now.Status)
 	}
-	s.finished(c.device(`dd if=/dev/data bs=9 count=1 2> /dev/null && echo && dd if=/dev/data bs=1M skip=2047 2> /dev/null | wc -c`), "raw bytes\n1048576\n")
+	s.finished(c.consumerOf(shared.admin, `dd if=/dev/data bs=9 count=1 2> /dev/null && echo && dd if=/dev/data bs=1M skip=2047 2> /dev/null | wc -c`, withDevice), "raw bytes\n1048576\n")
 	files := class.claim("files", readWriteOnce, atLeast1Gi)
 	files.bound(patient)
 	files.ask("2Gi")
@@ -237,34 +214,6 @@ func readWriteOnce(c *corev1.PersistentVolumeClaim) {
 
 func atLeast1Gi(c *corev1.PersistentVolumeClaim) {
 	c.Spec.Resources.Requests = newClaim("", "", "", "1Gi").Spec.Resources.Requests
-}
-
-// cinderPod starts a pod that runs the script with the claim's volume at /data, as an ordinary user.
-func (s *scope) cinderPod(claim, script string, changes ...func(*corev1.Pod)) *corev1.Pod {
-	s.Helper()
-	pod := s.cinderPodSpec(claim, script)
-	for _, change := range changes {
-		change(pod)
-	}
-	pod, err := shared.admin.CoreV1().Pods(s.name).Create(s.Context(), pod, metav1.CreateOptions{})
-	s.ok(err)
-	return pod
-}
-
-func (s *scope) cinderPodSpec(claim, script string) *corev1.Pod {
-	no, yes, none, uid := false, true, int64(0), int64(65532)
-	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: claim + "-"},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
-			// A new file system belongs to root; fsGroup lets others write to it.
-			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &uid, RunAsNonRoot: &yes, FSGroup: &uid},
-			Containers: []corev1.Container{{Name: "consumer", Image: shellImage, Command: []string{"/bin/sh", "-c", script},
-				VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
-		},
-	}
 }
 
 // chapSecrets names the Secrets with CHAP passwords of volumes.

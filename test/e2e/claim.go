@@ -62,20 +62,12 @@ func (c *claim) pod(operation contract.Operation, attempt int) string {
 }
 
 func (c *claim) volume() *corev1.PersistentVolume {
-	obj, ok, _ := shared.volumes.GetByKey(c.volumeName())
-	if !ok {
-		return nil
-	}
-	return obj.(*corev1.PersistentVolume)
+	return get[corev1.PersistentVolume](shared.volumes, c.volumeName())
 }
 
 // now is the claim as the watch has it, nil where it is gone.
 func (c *claim) now() *corev1.PersistentVolumeClaim {
-	obj, ok, _ := shared.claims.GetByKey(c.Namespace + "/" + c.Name)
-	if !ok {
-		return nil
-	}
-	return obj.(*corev1.PersistentVolumeClaim)
+	return get[corev1.PersistentVolumeClaim](shared.claims, c.Namespace+"/"+c.Name)
 }
 
 func (c *claim) isBound() bool {
@@ -198,8 +190,19 @@ func (c *claim) consumer(user kubernetes.Interface, changes ...func(*corev1.Pod)
 // consumerOf makes a pod that runs a script with the claim's volume at /data. The changes, if any, are made to it before.
 func (c *claim) consumerOf(user kubernetes.Interface, script string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	c.s.Helper()
+	pod := consumerPod(c.Name, script)
+	for _, change := range changes {
+		change(pod)
+	}
+	pod, err := user.CoreV1().Pods(c.Namespace).Create(c.s.Context(), pod, metav1.CreateOptions{})
+	c.s.ok(err)
+	return pod
+}
+
+// consumerPod is a pod of an ordinary user.
+func consumerPod(claim, script string) *corev1.Pod {
 	no, yes, none, uid := false, true, int64(0), int64(65532)
-	pod := &corev1.Pod{
+	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "consumer-"},
 		Spec: corev1.PodSpec{
 			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
@@ -209,15 +212,43 @@ func (c *claim) consumerOf(user kubernetes.Interface, script string, changes ...
 				Command: []string{"/bin/sh", "-c", script},
 			}},
 			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}}},
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
 		},
 	}
-	for _, change := range changes {
-		change(pod)
-	}
-	pod, err := user.CoreV1().Pods(c.Namespace).Create(c.s.Context(), pod, metav1.CreateOptions{})
-	c.s.ok(err)
-	return pod
+}
+
+// asRoot makes a consumer what most images are.
+func asRoot(pod *corev1.Pod) {
+	root := int64(0)
+	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsUser: &root}
+}
+
+// ownsFiles lets a consumer write to a new file system, which belongs to root.
+func ownsFiles(pod *corev1.Pod) {
+	pod.Spec.SecurityContext.FSGroup = pod.Spec.SecurityContext.RunAsUser
+}
+
+// withDevice gives a consumer the volume as the device /dev/data. It runs as root: nobody else may open it.
+func withDevice(pod *corev1.Pod) {
+	asRoot(pod)
+	consumer := &pod.Spec.Containers[0]
+	consumer.VolumeMounts, consumer.VolumeDevices = nil, []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}
+}
+
+// podRuns waits until the pod runs, and returns it as it is then.
+func (s *scope) podRuns(pod *corev1.Pod) *corev1.Pod {
+	s.Helper()
+	var now *corev1.Pod
+	s.wait(patient, "pod "+pod.Name+" runs", func() string {
+		switch now = get[corev1.Pod](shared.pods, pod.Namespace+"/"+pod.Name); {
+		case now == nil:
+			return "it is not there"
+		case now.Status.Phase != corev1.PodRunning || now.Status.PodIP == "":
+			return "it is " + string(now.Status.Phase) + showEvents(eventsOn(pod.UID))
+		}
+		return ""
+	})
+	return now
 }
 
 // finished waits until the pod has succeeded, fails unless it printed the text, and deletes it.
@@ -225,11 +256,10 @@ func (s *scope) finished(pod *corev1.Pod, text string) {
 	s.Helper()
 	pods := shared.admin.CoreV1().Pods(pod.Namespace)
 	s.wait(patient, "consumer succeeded", func() string {
-		obj, ok, _ := shared.pods.GetByKey(pod.Namespace + "/" + pod.Name)
-		if !ok {
+		switch now := get[corev1.Pod](shared.pods, pod.Namespace+"/"+pod.Name); {
+		case now == nil:
 			return "pod " + pod.Name + " is not there"
-		}
-		if now := obj.(*corev1.Pod); now.Status.Phase != corev1.PodSucceeded {
+		case now.Status.Phase != corev1.PodSucceeded:
 			return fmt.Sprintf("pod %s is %s%s", now.Name, now.Status.Phase, showEvents(eventsOn(now.UID)))
 		}
 		return ""

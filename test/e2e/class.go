@@ -95,9 +95,7 @@ func (c *class) install() {
 	c.s.Helper()
 	c.allow()
 	c.makeAccount()
-	remove, err := makeMarkedSecret(c.s.Context(), c.id)
-	c.s.ok(err)
-	c.s.later(remove)
+	c.s.secret(c.id, password)
 	c.makeConfigMap(c.id, c.data)
 	c.makeStorageClass()
 }
@@ -121,19 +119,24 @@ func merge(data, changes map[string]string) {
 
 func (c *class) dir() string { return exportDir + "/" + c.id }
 
-// allow lets the class's ServiceAccount make volumes. Merge patches of keys of one's own never conflict.
+// allow lets the class's ServiceAccount make volumes.
 func (c *class) allow() {
 	c.s.Helper()
-	rights := map[string]any{"storageClasses": c.name, "volumeTypes": "nfs", "nfsExports": nfsServer + ":" + c.dir()}
-	c.s.ok(c.patchAllowList(c.s.Context(), rights))
-	c.s.later(func(ctx context.Context) error {
-		for key := range rights {
-			rights[key] = nil
-		}
-		return c.patchAllowList(ctx, rights)
-	})
+	c.grant(map[string]string{"storageClasses": c.name, "volumeTypes": "nfs", "nfsExports": nfsServer + ":" + c.dir()})
 }
 
+// grant writes settings of the class's ServiceAccount into the allow-list, until the test ends.
+func (c *class) grant(settings map[string]string) {
+	c.s.Helper()
+	lines, gone := map[string]any{}, map[string]any{}
+	for setting, value := range settings {
+		lines[setting], gone[setting] = c.filled(value), nil
+	}
+	c.s.ok(c.patchAllowList(c.s.Context(), lines))
+	c.s.later(func(ctx context.Context) error { return c.patchAllowList(ctx, gone) })
+}
+
+// patchAllowList changes lines of the class's ServiceAccount. Merge patches of keys of one's own never conflict.
 func (c *class) patchAllowList(ctx context.Context, rights map[string]any) error {
 	data := map[string]any{}
 	for key, value := range rights {

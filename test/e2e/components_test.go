@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +46,14 @@ func newDispatcher(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// freshDispatcher replaces the dispatcher before it is killed: with each kill of a container the kubelet waits longer until it starts it
+// again.
+func (s *scope) freshDispatcher() {
+	s.Helper()
+	s.ok(newDispatcher(s.Context()))
+	s.rolledOut()
 }
 
 // TestComponentsKilled kills parts of Kubernetes by SIGKILL while two pods provision and two delete, lets these go on
@@ -143,13 +150,38 @@ func (c *class) once() {
 	}
 }
 
-// TestDispatcherCutOff cuts the leading dispatcher off from the API server, while two pods run and until another one leads.
-// The one that was cut off makes nothing meanwhile or afterwards that would be made twice.
-func TestDispatcherCutOff(t *testing.T) {
+// TestTwoDispatchers installs a second dispatcher. The other one takes over when the leading one is cut off from the API server, and when
+// it is killed.
+func TestTwoDispatchers(t *testing.T) {
 	s := begin(t)
-	class := s.class("a", setting{provision: gate + "mkdir \"$dir\"\nchmod 0777 \"$dir\"\n" + makeVolume, remove: "rmdir \"$dir\"\n"})
-	s.twoDispatchers()
+	gated := s.class("a", setting{provision: gate + "mkdir \"$dir\"\nchmod 0777 \"$dir\"\n" + makeVolume, remove: "rmdir \"$dir\"\n"})
+	plain := s.class("b", setting{})
+	_, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
+	s.ok(err)
+	s.later(oneDispatcher)
 	s.later(newDispatcher)
+	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
+	s.ok(err)
+	s.twoReady()
+	s.cutOff(gated)
+	s.twoReady()
+	s.takenOver(plain)
+}
+
+func (s *scope) twoReady() {
+	s.Helper()
+	s.wait(patient, "two dispatchers", func() string {
+		if n := len(dispatchers()); n != 2 {
+			return fmt.Sprintf("%d are ready", n)
+		}
+		return ""
+	})
+}
+
+// cutOff cuts the leading dispatcher off from the API server, while two pods run and until another one leads. The one that was cut off
+// makes nothing meanwhile or afterwards that would be made twice.
+func (s *scope) cutOff(class *class) {
+	s.Helper()
 	claims := []*claim{class.claim("claim-0"), class.claim("claim-1")}
 	s.running(contract.Provision, claims)
 	cut, was := s.leader(), holder()
@@ -158,7 +190,7 @@ func TestDispatcherCutOff(t *testing.T) {
 		_, _ = command(context.Background(), "test/cluster/enter.sh", "ip", "route", "del", "blackhole", address)
 	}
 	s.Cleanup(mend)
-	_, err := command(t.Context(), "test/cluster/enter.sh", "ip", "route", "add", "blackhole", address)
+	_, err := command(s.Context(), "test/cluster/enter.sh", "ip", "route", "add", "blackhole", address)
 	s.ok(err)
 	later := class.claim("meanwhile")
 	class.open(contract.Provision, claims[0].volumeName())
@@ -168,7 +200,7 @@ func TestDispatcherCutOff(t *testing.T) {
 		}
 		return ""
 	})
-	t.Logf("another led %.1f s after the cut", took.Seconds())
+	s.Logf("another led %.1f s after the cut", took.Seconds())
 	s.running(contract.Provision, []*claim{later})
 	mend()
 	class.open(contract.Provision, claims[1].volumeName())
@@ -187,41 +219,24 @@ func TestDispatcherCutOff(t *testing.T) {
 	class.once()
 }
 
-// twoDispatchers installs the overlay for high availability until the test ends.
-func (s *scope) twoDispatchers() {
+// takenOver kills the dispatcher that leads, until another one does.
+func (s *scope) takenOver(class *class) {
 	s.Helper()
-	_, err := kubectl(s.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
-	s.ok(err)
-	s.later(oneDispatcher)
-	_, err = kubectl(s.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
-	s.ok(err)
-	s.wait(patient, "two dispatchers", func() string {
-		if n := len(dispatchers()); n != 2 {
-			return fmt.Sprintf("%d are ready", n)
+	leader := s.leader()
+	// Killed once, its container is back before the Lease ends and may win it. Each time the kubelet waits longer.
+	for range 3 {
+		was := holder()
+		s.ok(killed(s.Context(), s.leader()))
+		took := s.newLeader(was)
+		s.Logf("%s led after %.1f s", holder(), took.Seconds())
+		if s.leader().UID != leader.UID {
+			break
 		}
-		return ""
-	})
-}
-
-// uninstalled are the commands of docs/operations.md that make volumes deletable when there is no dispatcher any more.
-func (s *scope) uninstalled() string {
-	s.Helper()
-	text, err := os.ReadFile(repository + "/docs/operations.md")
-	s.ok(err)
-	_, section, found := strings.Cut(string(text), "could not be deleted later. Take it\noff:\n\n")
-	block, _, ended := strings.Cut(section, "\n\n")
-	if !found || !ended || !strings.HasPrefix(block, "    kubectl get pv ") {
-		s.Fatalf("docs/operations.md does not say how to take the finalizer off volumes, but %q", block)
 	}
-	return block
-}
-
-// kubeconfig is the absolute path of the admin's.
-func (s *scope) kubeconfig() string {
-	s.Helper()
-	file, err := filepath.Abs(kubeconfig())
-	s.ok(err)
-	return file
+	if s.leader().UID == leader.UID {
+		s.Errorf("%s still leads", leader.Name)
+	}
+	class.claim("the-other-leads").bound(patient)
 }
 
 // TestUninstalled: without a dispatcher volumes cannot be deleted, until the commands of docs/operations.md have been run;
@@ -257,9 +272,7 @@ func TestUninstalled(t *testing.T) {
 	if v := c.volume(); v == nil || !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
 		t.Fatalf("the volume does not wait for a dispatcher: %v", v)
 	}
-	script := s.uninstalled()
-	_, err = command(t.Context(), "bash", "-c", "set -eu -o pipefail; export KUBECONFIG="+s.kubeconfig()+" PATH=$PWD/.cluster/bin:$PATH; "+script)
-	s.ok(err)
+	s.follow(s.commands("docs/operations.md", "## Removing it")[0])
 	s.wait(patient, "volume gone", c.left)
 	if !exists(c.directory()) {
 		t.Error("its storage is gone")

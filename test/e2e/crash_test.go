@@ -38,34 +38,42 @@ func TestDispatcherKilled(t *testing.T) {
 	}
 }
 
-// TestBrokenConfigOutlivesDispatcher breaks a ConfigMap and kills the dispatcher. The next one goes on with what the ConfigMap said
-// before, and says that it does.
+// TestBrokenConfigOutlivesDispatcher breaks a ConfigMap and kills the dispatcher. Claims and deletions go on with what the ConfigMap said
+// before, and so does the next dispatcher, which says that it does.
 func TestBrokenConfigOutlivesDispatcher(t *testing.T) {
 	s := begin(t)
+	s.freshDispatcher()
 	class := s.class("a", setting{data: map[string]string{"zone": "west"}})
 	class.claim("before").bound(soon)
+	served := func(name, zone string) {
+		s.Helper()
+		c := class.claim(name)
+		c.bound(patient)
+		if got := class.env(contract.Provision, c.volumeName())["ZONE"]; got != zone {
+			t.Errorf("the pod of claim %s saw zone %q, want %s", name, got, zone)
+		}
+		c.delete()
+		c.gone(patient)
+	}
+	outdated := fmt.Sprintf("flex_provisioner_config_outdated{class=%q}", class.name)
 	uid := class.edit(map[string]string{"zone": "east", "timeout": "never"})
 	s.told(soon, uid, "ConfigOutdated", fmt.Sprintf("class %q runs on version * of ConfigMap %s, the last valid one; version * has no effect until what is wrong is corrected", class.name, class.id))
+	served("broken", "west")
 	was := holder()
 	s.ok(killed(t.Context(), s.leader()))
 	s.newLeader(was)
-	c := class.claim("after")
-	c.bound(patient)
-	if got := class.env(contract.Provision, c.volumeName())["ZONE"]; got != "west" {
-		t.Errorf("the pod saw zone %q, want that of the last good ConfigMap, west", got)
-	}
-	if got := s.metric(fmt.Sprintf("flex_provisioner_config_outdated{class=%q}", class.name)); got != "1" {
+	served("after", "west")
+	if got := s.metric(outdated); got != "1" {
 		t.Errorf("the metric of the class is %q", got)
 	}
-	c.delete()
-	c.gone(patient)
 	class.edit(map[string]string{"timeout": ""})
 	s.wait(soon, "the ConfigMap in force", func() string {
-		if got := s.metric(fmt.Sprintf("flex_provisioner_config_outdated{class=%q}", class.name)); got != "0" {
+		if got := s.metric(outdated); got != "0" {
 			return "the metric is " + got
 		}
 		return ""
 	})
+	served("mended", "east")
 }
 
 // killWhile kills the dispatcher while a pod of every claim waits at its gate.
@@ -90,38 +98,4 @@ func (c *claim) busy() string {
 		return fmt.Sprintf("pod %s is %s", p.Name, p.Status.Phase)
 	}
 	return ""
-}
-
-// TestStandbyTakesOver runs two dispatchers and kills the one that leads.
-func TestStandbyTakesOver(t *testing.T) {
-	s := begin(t)
-	class := s.class("a", setting{})
-	_, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-k", "deploy/overlays/ha")
-	s.ok(err)
-	s.later(oneDispatcher)
-	_, err = kubectl(t.Context(), "-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=90s")
-	s.ok(err)
-	s.wait(patient, "two dispatchers", func() string {
-		if n := len(dispatchers()); n != 2 {
-			return fmt.Sprintf("%d are ready", n)
-		}
-		return ""
-	})
-	class.claim("one-leads").bound(soon)
-
-	leader := s.leader()
-	// Killed once, its container is back before the Lease ends and may win it. Each time the kubelet waits longer.
-	for range 3 {
-		was := holder()
-		s.ok(killed(t.Context(), s.leader()))
-		took := s.newLeader(was)
-		t.Logf("%s led after %.1f s", holder(), took.Seconds())
-		if s.leader().UID != leader.UID {
-			break
-		}
-	}
-	if s.leader().UID == leader.UID {
-		t.Errorf("%s still leads", leader.Name)
-	}
-	class.claim("the-other-leads").bound(soon)
 }

@@ -5,12 +5,10 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -62,6 +60,7 @@ func TestPodKilled(t *testing.T) {
 // served, and one that was deleted while its pod ran leaves nothing, whether the pod made the volume or failed.
 func TestDispatcherDead(t *testing.T) {
 	s := begin(t)
+	s.freshDispatcher()
 	makes := s.class("a", setting{provision: makeDir + gate + makeVolume})
 	fails := s.class("b", setting{provision: makeDir + gate + "exit 1\n"})
 	deleted := []*claim{makes.claim("deleted-a"), fails.claim("deleted-b")}
@@ -123,8 +122,7 @@ func TestVolumeDeletedInUse(t *testing.T) {
 		c.bound(soon)
 	}
 	class.open(contract.Delete, inUse.volumeName())
-	volumes := shared.admin.CoreV1().PersistentVolumes()
-	s.ok(volumes.Delete(t.Context(), inUse.volumeName(), metav1.DeleteOptions{}))
+	s.ok(shared.admin.CoreV1().PersistentVolumes().Delete(t.Context(), inUse.volumeName(), metav1.DeleteOptions{}))
 	inUse.consume(shared.admin)
 	inUse.delete()
 	inUse.gone(patient)
@@ -132,11 +130,7 @@ func TestVolumeDeletedInUse(t *testing.T) {
 
 	retained.delete()
 	s.running(contract.Delete, []*claim{retained})
-	policy := func(name string) {
-		_, err := volumes.Patch(t.Context(), retained.volumeName(), types.MergePatchType, []byte(`{"spec":{"persistentVolumeReclaimPolicy":"`+name+`"}}`), metav1.PatchOptions{})
-		s.ok(err)
-	}
-	policy("Retain")
+	s.reclaim(retained, corev1.PersistentVolumeReclaimRetain)
 	s.ok(os.WriteFile(class.dir()+"/gates/fail", nil, 0o644))
 	class.open(contract.Delete, retained.volumeName())
 	s.wait(patient, "pods acted on", retained.busy)
@@ -145,30 +139,8 @@ func TestVolumeDeletedInUse(t *testing.T) {
 	}
 	retained.ran(contract.Delete, 1)
 	s.ok(os.Remove(class.dir() + "/gates/fail"))
-	policy("Delete")
+	s.reclaim(retained, corev1.PersistentVolumeReclaimDelete)
 	retained.gone(patient)
-}
-
-// TestNodeLost takes the node of a running pod away. The next attempt starts when Kubernetes knows that the pod has ended,
-// and not before.
-func TestNodeLost(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	west, east := s.nodes()
-	class := s.class("a", setting{data: map[string]string{"node-selector": east, "sim-duration": "1h",
-		"tolerations": `[{key: flex-provisioner.io/simulated, operator: Exists}]`}})
-	c := class.claim("claim")
-	s.running(contract.Provision, []*claim{c})
-	class.edit(map[string]string{"node-selector": west})
-	s.loseNode()
-	took := c.told(2*patient, "ProvisionerEvicted", "*")
-	c.bound(patient)
-	c.ran(contract.Provision, 2)
-	pods := shared.ran(contract.Provision, c.UID)
-	if len(pods) == 2 && (!strings.HasSuffix(pods[0].Name, "-0") || pods[0].Status.Phase != corev1.PodFailed) {
-		t.Errorf("pod %s is %s", pods[0].Name, pods[0].Status.Phase)
-	}
-	t.Logf("known to have ended %.0f s after its node went", took.Seconds())
 }
 
 // TestNodeLocalLost takes the node away that has a class's storage, or may have some. The next attempt, the undo and the
@@ -212,9 +184,7 @@ func TestNodeLocalLost(t *testing.T) {
 // livesOn says of the claim's volume that its storage is on the node.
 func (s *scope) livesOn(c *claim, node string) {
 	s.Helper()
-	patch := fmt.Sprintf(`{"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[%q]}]}]}}}}`, node)
-	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(s.Context(), c.volumeName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	s.ok(err)
+	s.patchVolume(c.volumeName(), fmt.Sprintf(`{"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[%q]}]}]}}}}`, node))
 }
 
 // waitsForNode waits until a pod of the operation that ran nowhere yet may run on no node but the test's simulated one.

@@ -82,9 +82,9 @@ func TestFirstDesign(t *testing.T) {
 	if _, err := kubectl(s.Context(), "apply", "-f", s.file("printed.yaml", printed)); err == nil || !strings.Contains(err.Error(), "error converting YAML to JSON: yaml: line 14") {
 		t.Errorf("as it was printed: %v, want an error that names the line", err)
 	}
-	if _, err := command(s.Context(), buildProgram(s.T, "kubectl-flex", "flexctl"), "conformance", s.file("printed.yaml", printed)); err == nil ||
-		!strings.Contains(err.Error(), `printed.yaml line 14: is no YAML: could not find expected ':'; line 13: write a space after "service-token:"`) {
-		t.Errorf("as it was printed: %v, want an error that names the line and the remedy", err)
+	if said, code := s.flex(kubeconfig(), "conformance", s.file("printed.yaml", printed)); code == 0 ||
+		!strings.Contains(said, `printed.yaml line 14: is no YAML: could not find expected ':'; line 13: write a space after "service-token:"`) {
+		t.Errorf("as it was printed: %s, want an error that names the line and the remedy", said)
 	}
 
 	class := &class{s: s, id: "foo", name: "silver"}
@@ -96,8 +96,8 @@ func TestFirstDesign(t *testing.T) {
 	class.makeStorageClass()
 	class.runStorageControlPlane()
 	entry := s.file("iscsi-provision.sh", designEntry)
-	s.load(s.image(s.file("image.yaml", "base: "+strings.Repeat("../", 8)+imagePath(s, "images/shell/image.yaml")+"\nnames: ["+designImage+"]\n"+
-		"entrypoint: [/usr/bin/iscsi-provision.sh]\nfiles: [{path: /usr/bin/iscsi-provision.sh, from: "+entry+", mode: \"0755\"}]\n")), designImage)
+	s.load(s.imageOn("images/shell/image.yaml", "names: ["+designImage+"]\n"+
+		"entrypoint: [/usr/bin/iscsi-provision.sh]\nfiles: [{path: /usr/bin/iscsi-provision.sh, from: "+entry+", mode: \"0755\"}]\n"), designImage)
 	s.pullsNothing()
 	claim := class.claim("claim")
 
@@ -151,14 +151,6 @@ func (s *scope) pullsNothing() {
 	})
 }
 
-// imagePath is a file of the repository from the root of the file system, without its first slash.
-func imagePath(s *scope, name string) string {
-	s.Helper()
-	full, err := filepath.Abs(filepath.Join(repository, name))
-	s.ok(err)
-	return full[1:]
-}
-
 // runStorageControlPlane serves the address of the design's example: it makes and removes directories of the class's export.
 func (c *class) runStorageControlPlane() {
 	s := c.s
@@ -178,13 +170,5 @@ func (c *class) runStorageControlPlane() {
 		},
 	}, metav1.CreateOptions{})
 	s.ok(err)
-	s.wait(patient, "storage control plane runs", func() string {
-		if obj, ok, _ := shared.pods.GetByKey(s.name + "/" + made.Name); ok {
-			made = obj.(*corev1.Pod)
-		}
-		if made.Status.Phase != corev1.PodRunning {
-			return "the pod is " + string(made.Status.Phase)
-		}
-		return ""
-	})
+	s.podRuns(made)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -15,18 +16,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 // holder is the identity in the dispatchers' Lease, "pod_UUID", empty if there is none. Each process has its own.
 func holder() string {
-	obj, ok, _ := shared.leases.GetByKey(contract.SystemNamespace + "/flex-provisioner")
-	if !ok {
+	lease := get[coordinationv1.Lease](shared.leases, contract.SystemNamespace+"/flex-provisioner")
+	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return ""
 	}
-	if holder := obj.(*coordinationv1.Lease).Spec.HolderIdentity; holder != nil {
-		return *holder
-	}
-	return ""
+	return *lease.Spec.HolderIdentity
 }
 
 // leader waits for a dispatcher that holds the Lease, and returns its pod.
@@ -35,11 +34,10 @@ func (s *scope) leader() *corev1.Pod {
 	var pod *corev1.Pod
 	s.wait(patient, "leader", func() string {
 		name, _, _ := strings.Cut(holder(), "_")
-		obj, ok, _ := shared.pods.GetByKey(contract.SystemNamespace + "/" + name)
-		if !ok {
+		switch pod = get[corev1.Pod](shared.pods, contract.SystemNamespace+"/"+name); {
+		case pod == nil:
 			return "the Lease is held by " + holder()
-		}
-		if pod = obj.(*corev1.Pod); pod.DeletionTimestamp != nil {
+		case pod.DeletionTimestamp != nil:
 			return "the leader is being deleted"
 		}
 		return ""
@@ -95,7 +93,7 @@ func oneDispatcher(ctx context.Context) error {
 		return err
 	}
 	for _, args := range [][]string{
-		{"apply", "--server-side", "--force-conflicts", "-k", installation},
+		{"apply", "--server-side", "--force-conflicts", "-k", cluster.Installation},
 		{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
 	} {
 		if _, err := kubectl(ctx, args...); err != nil {
@@ -103,6 +101,16 @@ func oneDispatcher(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// installedAfter goes back to the installation when a test and its subtests have ended, which apply the base with an example.
+func installedAfter(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := oneDispatcher(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // dispatchers are those that are ready.

@@ -86,12 +86,14 @@ func (s *scope) rolledOut() {
 	})
 }
 
-// listable is a class of the image nfs-subdir, whose storage the audit can see.
+// listable is a class of the image nfs-subdir, whose export is the class's own directory, and whose storage the audit can see.
 func (s *scope) listable(suffix string) *class {
 	s.Helper()
-	class := s.subdirClass(suffix, "false")
-	class.data["listable"] = "true"
-	class.edit(class.data)
+	volumes := s.name + "-" + suffix + "/volumes"
+	class := s.class(suffix, setting{data: map[string]string{
+		"image": nfsSubdirImage, "provision": "", "delete": "", "folder": "", "listable": "true",
+		"export": exportDir + "/" + volumes, "mount": "/export/" + volumes, "archive-on-delete": "false",
+	}})
 	s.later(func(context.Context) error { return os.RemoveAll(class.dir() + "/volumes/.flex-provisioner") }) // the image's marks
 	return class
 }

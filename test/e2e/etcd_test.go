@@ -11,45 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
-
-// TestEtcdLost kills etcd, which comes back without its data while everything else goes on. Nobody removes the storage of
-// volumes that the new cluster does not know, the audit names it once the class is there again, and new claims are served.
-// Then the test restores the etcd that it found, for the tests after it, and its claims are what they were.
-func TestEtcdLost(t *testing.T) {
-	s := begin(t)
-	program, backups := buildProgram(s.T, "kubectl-flex"), s.backups()
-	class := s.listable("a")
-	gated := s.class("b", setting{provision: makeDir + gate + makeVolume})
-	known, unfinished := class.used("known")["known"], gated.claim("unfinished")
-	s.running(contract.Provision, []*claim{unfinished})
-	s.wait(soon, "storage made", unfinished.noDirectory)
-
-	backups.follow("etcdctl snapshot save /backup/etcd.db")
-	func() {
-		defer backups.restored(s.commands("docs/restore.md", "## Restore etcd")) // whatever comes to pass
-		s.forgets()
-		s.installedAnew()
-		made := class.used("made-since")["made-since"]
-		lines, code := s.audit(program, known.volumeName(), made.volumeName())
-		if want := class.orphan(known.volumeName()); lines != want || code != 4 {
-			t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
-		}
-		made.delete()
-		made.gone(patient)
-		known.holds()
-		if lack := unfinished.noDirectory(); lack != "" {
-			t.Error(lack)
-		}
-	}()
-	known.bound(patient)
-	known.holds()
-	gated.open(contract.Provision, unfinished.volumeName())
-	unfinished.bound(patient)
-}
 
 // forgets takes its data from etcd, and waits until the API server, which goes on with its caches, shows that.
 func (s *scope) forgets() {
@@ -69,7 +34,7 @@ func (s *scope) forgets() {
 func (s *scope) installedAnew() {
 	s.Helper()
 	s.restartAll()
-	_, err := kubectl(s.Context(), "apply", "--server-side", "--force-conflicts", "-k", installation)
+	_, err := kubectl(s.Context(), "apply", "--server-side", "--force-conflicts", "-k", cluster.Installation)
 	s.ok(err)
 	s.rolledOut()
 	s.ok(stamped(s.Context()))
@@ -80,17 +45,19 @@ func (s *scope) installedAnew() {
 	s.makeNamespace()
 }
 
-// TestEtcdRestored follows docs/restore.md, block by block: a snapshot with the switch in it is restored after volumes were
-// made, removed and saved from deletion. Nobody's data goes, whether the cluster knows too little of it or too much.
+// TestEtcdRestored follows docs/restore.md, block by block. A snapshot with the switch in it is made. Volumes are made, removed and saved
+// from deletion. Then etcd is lost, and the snapshot restored. Nobody's data goes, whether the cluster knows nothing of it, too little, or
+// too much.
 func TestEtcdRestored(t *testing.T) {
 	s := begin(t)
-	program, backups := buildProgram(s.T, "kubectl-flex"), s.backups()
+	backups := s.backups()
 	class := s.listable("a")
 	gated := s.class("b", setting{provision: makeDir + gate + makeVolume})
 	claims := class.used("kept", "removed", "saved")
 	kept, removed, saved := claims["kept"], claims["removed"], claims["saved"]
-	unfinished := gated.claim("unfinished")
-	s.running(contract.Provision, []*claim{unfinished})
+	unfinished, waiting := gated.claim("unfinished"), gated.claim("waiting")
+	s.running(contract.Provision, []*claim{unfinished, waiting})
+	s.wait(soon, "storage made", waiting.noDirectory)
 
 	save := strings.Split(s.commands("docs/restore.md", "## Back up etcd while deletions are stopped")[0], "\n")
 	if len(save) != 3 {
@@ -111,16 +78,21 @@ func TestEtcdRestored(t *testing.T) {
 	unfinished.consume(shared.admin)
 
 	steps := s.commands("docs/restore.md", "## Restore etcd")
-	backups.restored(steps)
+	func() {
+		defer backups.restored(steps) // whatever comes to pass
+		s.etcdLost(class, kept, waiting)
+	}()
 	if out := backups.follow(steps[2]); !strings.Contains(out, contract.StopDeletes) {
 		t.Errorf("the snapshot has no switch: %s", out)
 	}
 	unfinished.bound(patient)
 	unfinished.holds()
+	gated.open(contract.Provision, waiting.volumeName())
+	waiting.bound(patient)
 	names := []string{kept.volumeName(), removed.volumeName(), saved.volumeName(), late.volumeName()}
 	forget := fmt.Sprintf("kubectl -n %s delete pvc %s", s.name, removed.Name)
 	want := class.orphan(late.volumeName()) + fmt.Sprintf("empty-volume %s: class %s does not have its storage\n    %s\n", removed.volumeName(), class.name, forget)
-	if lines, code := s.audit(program, names...); lines != want || code != 4 {
+	if lines, code := s.audit(names...); lines != want || code != 4 {
 		t.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
 	}
 	remove := s.broughtBack(late)
@@ -138,7 +110,7 @@ func TestEtcdRestored(t *testing.T) {
 	for _, c := range []*claim{kept, saved, late, unfinished} {
 		c.holds()
 	}
-	if lines, _ := s.audit(program, names...); lines != "" {
+	if lines, _ := s.audit(names...); lines != "" {
 		t.Errorf("found, although all was mended:\n%s", lines)
 	}
 	remove()
@@ -146,12 +118,29 @@ func TestEtcdRestored(t *testing.T) {
 	saved.gone(patient)
 }
 
+// etcdLost kills etcd, which comes back without its data while everything else goes on. Nobody removes the storage of volumes that the new
+// cluster does not know, the audit names it once the class is there again, and new claims are served.
+func (s *scope) etcdLost(class *class, known, waiting *claim) {
+	s.Helper()
+	s.forgets()
+	s.installedAnew()
+	made := class.used("made-since")["made-since"]
+	lines, code := s.audit(known.volumeName(), made.volumeName())
+	if want := class.orphan(known.volumeName()); lines != want || code != 4 {
+		s.Errorf("exit code %d, found\n%swant\n%s", code, lines, want)
+	}
+	made.delete()
+	made.gone(patient)
+	known.holds()
+	if lack := waiting.noDirectory(); lack != "" {
+		s.Error(lack)
+	}
+}
+
 // reclaim changes what becomes of the storage of the claim's volume.
 func (s *scope) reclaim(c *claim, policy corev1.PersistentVolumeReclaimPolicy) {
 	s.Helper()
-	patch := fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy)
-	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(s.Context(), c.volumeName(), types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	s.ok(err)
+	s.patchVolume(c.volumeName(), fmt.Sprintf(`{"spec":{"persistentVolumeReclaimPolicy":%q}}`, policy))
 }
 
 // broughtBack makes the volume and the claim that the cluster has forgotten by hand, and returns what takes them away

@@ -5,9 +5,6 @@ package e2e
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
@@ -31,29 +28,32 @@ func TestExpandPodKilled(t *testing.T) {
 	}
 }
 
-// While no dispatcher works, one claim asks for more, and another's volume is left as one is whose dispatcher died before it
-// told the claim. The next one expands the first, and only tells the second.
+// While no dispatcher works, the pod of one claim runs on, another claim asks for more, and the volume of a third is left as one is whose
+// dispatcher died before it told the claim. The next dispatcher finds the pod, expands the second, and only tells the third.
 func TestExpandDispatcherDead(t *testing.T) {
 	s := begin(t)
-	c := s.class("a", growing(noteSizes))
-	asks, grown := c.claim("asks"), c.claim("grown")
-	for _, data := range []*claim{asks, grown} {
+	s.freshDispatcher()
+	c := s.class("a", growing(noteSizes+gate))
+	runs, asks, grown := c.claim("runs"), c.claim("asks"), c.claim("grown")
+	all := []*claim{runs, asks, grown}
+	for _, data := range all {
 		data.bound(soon)
 	}
+	runs.ask("128Mi")
+	s.wait(soon, "pod runs", func() string { return s.lines(c, "sizes", "64 128") })
 	s.ok(killed(t.Context(), s.leader()))
-	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(t.Context(), grown.volumeName(), types.MergePatchType,
-		[]byte(`{"spec":{"capacity":{"storage":"128Mi"}}}`), metav1.PatchOptions{})
-	s.ok(err)
-	for _, data := range []*claim{asks, grown} {
-		data.ask("128Mi")
-	}
-	for _, data := range []*claim{asks, grown} {
+	c.open(contract.Expand, runs.volumeName())
+	s.patchVolume(grown.volumeName(), `{"spec":{"capacity":{"storage":"128Mi"}}}`)
+	c.open(contract.Expand, asks.volumeName())
+	asks.ask("128Mi")
+	grown.ask("128Mi")
+	for _, data := range all {
 		data.has("128Mi")
 	}
 	if pods := shared.ran(contract.Expand, grown.UID); len(pods) > 0 {
 		t.Errorf("pod %s ran for storage that was as large already", pods[0].Name)
 	}
-	if lack := s.lines(c, "sizes", "64 128"); lack != "" {
+	if lack := s.lines(c, "sizes", "64 128", "64 128"); lack != "" {
 		t.Error(lack)
 	}
 }

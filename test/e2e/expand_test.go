@@ -82,61 +82,6 @@ func TestExpandFails(t *testing.T) {
 	data.has("1Gi")
 }
 
-// What cannot be is refused before a pod, and goes on once the class is mended.
-func TestExpandRefused(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	c := s.class("stiff", growing(""))
-	data := c.claim("data")
-	data.bound(soon)
-	data.ask("128Mi")
-	text := fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" nor expandable: \"true\"", c.name, c.id)
-	data.told(soon, "ExpansionRefused", text)
-	data.marked(corev1.PersistentVolumeClaimControllerResizeInfeasible, "64Mi", "ControllerResizeError: "+text)
-	c.edit(map[string]string{"expand": prologue + noteSizes, "claim-sizes": "-100Mi"})
-	data.told(soon, "ExpansionRefused", "spec.resources.requests.storage is 128Mi: class "+c.name+" offers 100Mi at most")
-	if pods := shared.ran(contract.Expand, data.UID); len(pods) > 0 {
-		t.Errorf("there was pod %s", pods[0].Name)
-	}
-	c.edit(map[string]string{"claim-sizes": "-128Mi"})
-	data.has("128Mi")
-}
-
-// Nobody would grow the file system of an iSCSI volume, so its storage is not touched.
-func TestExpandFileSystemOnDevice(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	want := growing("exit 1\n")
-	want.provision = makeDir + "echo 'iscsi: {targetPortal: 127.0.0.1:3260, iqn: \"iqn.2026-01.io.flex-provisioner:none\", lun: 1}' | flexctl create-pv\n"
-	c := s.class("iscsi", want)
-	c.allowMore(map[string]any{"volumeTypes": "iscsi"})
-	data := c.claim("data", func(pvc *corev1.PersistentVolumeClaim) {
-		pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	})
-	data.bound(soon)
-	data.ask("128Mi")
-	data.told(soon, "ExpansionRefused", "volume {volume} is iscsi with a file system, which neither Kubernetes nor a provisioner pod can grow: "+
-		"use volumeMode Block, or copy the data to a larger claim")
-	data.marked(corev1.PersistentVolumeClaimControllerResizeInfeasible, "64Mi", "ControllerResizeError: volume "+data.volumeName()+" is iscsi *")
-}
-
-// Of volumes of the kind local the kubelet does the last step, when a pod uses them.
-func TestExpandLocal(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	want := growing(noteSizes)
-	want.provision = makeDir + "echo \"local: {path: $EXPORT/$FOLDER/volumes/$FLEX_PV_NAME}\" | flexctl create-pv --node-affinity self\n"
-	c := s.class("local", want)
-	c.allowMore(map[string]any{"volumeTypes": "local", "pathPrefixes": c.dir()})
-	data := c.claim("data")
-	data.bound(soon)
-	data.ask("128Mi")
-	data.told(soon, "ExpansionSucceeded", "pod * expanded volume {volume} to 128Mi; its node finishes it once a pod uses the claim")
-	data.marked(corev1.PersistentVolumeClaimNodeResizePending, "128Mi", "FileSystemResizePending: Waiting for user to (re-)start a pod *")
-	data.consume(shared.admin)
-	data.has("128Mi")
-}
-
 // A pod that has the device sees it grow.
 func TestExpandBlock(t *testing.T) {
 	t.Parallel()
@@ -148,16 +93,11 @@ func TestExpandBlock(t *testing.T) {
 	c := s.class("block", want)
 	disk := s.loopDevice(c.dir() + "/disk")
 	c.edit(map[string]string{"disk": disk})
-	c.allowMore(map[string]any{"volumeTypes": "local", "pathPrefixes": "/dev"})
+	c.grant(map[string]string{"volumeTypes": "local", "pathPrefixes": "/dev"})
 	data := c.claim("data", rawDevice)
 	data.bound(soon)
-	pod := data.device("size() { wc -c < /dev/data; }; size; until [ $(size) = 134217728 ]; do sleep 0.2; done; size")
-	s.wait(patient, "consumer runs", func() string {
-		if obj, ok, _ := shared.pods.GetByKey(pod.Namespace + "/" + pod.Name); !ok || obj.(*corev1.Pod).Status.Phase != corev1.PodRunning {
-			return "not yet" + showEvents(eventsOn(pod.UID))
-		}
-		return ""
-	})
+	pod := data.consumerOf(shared.admin, "size() { wc -c < /dev/data; }; size; until [ $(size) = 134217728 ]; do sleep 0.2; done; size", withDevice)
+	s.podRuns(pod)
 	data.ask("128Mi")
 	s.wait(soon, "the storage has grown", func() string {
 		if info, err := os.Stat(c.dir() + "/disk"); err != nil || info.Size() != 128<<20 {
@@ -170,22 +110,6 @@ func TestExpandBlock(t *testing.T) {
 	c.open(contract.Expand, data.volumeName())
 	data.has("128Mi")
 	s.finished(pod, "67108864\n134217728\n")
-}
-
-// The pod is the record: it is found again, and nothing runs twice.
-func TestExpandDispatcherKilled(t *testing.T) {
-	s := begin(t)
-	c := s.class("killed", growing(noteSizes+gate))
-	data := c.claim("data")
-	data.bound(soon)
-	data.ask("128Mi")
-	s.wait(soon, "pod", func() string { return s.lines(c, "sizes", "64 128") })
-	s.ok(killed(t.Context(), s.leader()))
-	c.open(contract.Expand, data.volumeName())
-	data.has("128Mi")
-	if lack := s.lines(c, "sizes", "64 128"); lack != "" {
-		t.Error(lack)
-	}
 }
 
 // The storage of a claim that goes meanwhile is removed, but not beside the pod that expands it.
@@ -270,15 +194,6 @@ func (s *scope) lines(c *class, file string, want ...string) string {
 	return ""
 }
 
-// allowMore changes what the class's ServiceAccount may make.
-func (c *class) allowMore(rights map[string]any) {
-	c.s.Helper()
-	c.s.ok(c.patchAllowList(c.s.Context(), rights))
-	c.s.later(func(ctx context.Context) error {
-		return c.patchAllowList(ctx, map[string]any{"pathPrefixes": nil})
-	})
-}
-
 // loopDevice is a block device of the node on a new file of 64 MiB.
 func (s *scope) loopDevice(file string) string {
 	s.Helper()
@@ -293,23 +208,4 @@ func (s *scope) loopDevice(file string) string {
 		return err
 	})
 	return device
-}
-
-// device starts a pod with the claim as the device /dev/data. It runs as root: nobody else may open it.
-func (c *claim) device(script string) *corev1.Pod {
-	c.s.Helper()
-	no, none, root := false, int64(0), int64(0)
-	pod, err := shared.admin.CoreV1().Pods(c.Namespace).Create(c.s.Context(), &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "consumer-"},
-		Spec: corev1.PodSpec{
-			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no, TerminationGracePeriodSeconds: &none,
-			SecurityContext: &corev1.PodSecurityContext{RunAsUser: &root},
-			Containers: []corev1.Container{{Name: "consumer", Image: shellImage, Command: []string{"/bin/sh", "-c", script},
-				VolumeDevices: []corev1.VolumeDevice{{Name: "data", DevicePath: "/dev/data"}}}},
-			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
-				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: c.Name}}}},
-		},
-	}, metav1.CreateOptions{})
-	c.s.ok(err)
-	return pod
 }

@@ -3,15 +3,8 @@
 package e2e
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -52,10 +45,6 @@ var failures = []failure{
 		within:    10 * time.Second, reason: "ProvisionerFailed", text: "the backend is at lunch (pod {pod})", attempts: 3,
 	},
 	{
-		name: "hangs", data: map[string]string{"timeout": "10s"}, provision: makeDir + "while true; do sleep 0.1; done\n",
-		within: 25 * time.Second, reason: "ProvisionerDeadlineExceeded", text: "the pod ran into its deadline of 10s (pod {pod})*", mend: works, meanwhile: true, attempts: 2,
-	},
-	{
 		name: "hangs and heeds no signal", data: map[string]string{"timeout": "10s"}, provision: "trap '' TERM\necho 'no answer from the array'\n" + makeDir + "sleep 3600\n",
 		within: 25 * time.Second, reason: "ProvisionerDeadlineExceeded",
 		text: "the pod ran into its deadline of 10s (pod {pod}); administrators find the end of its log in the events of ConfigMap flex-provisioners/*", mend: works, meanwhile: true, attempts: 2,
@@ -67,26 +56,9 @@ var failures = []failure{
 		mend: map[string]string{"image": shellImage},
 	},
 	{
-		name: "image may not be pulled", data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:2", "image-pull-policy": "Never"},
-		within: 10 * time.Second, reason: "ProvisionerImagePullFailed",
-		text: "image registry.invalid/flex-provisioner/no-such-image:2 cannot be had: ErrImageNeverPull: *(pod {pod})",
-		mend: map[string]string{"image": shellImage},
-	},
-	{
-		name: "volume too small", provision: tooSmall,
-		within: 10 * time.Second, reason: "VolumeDoesNotFit",
-		text: "volume {volume} does not fit the claim: spec.capacity.storage is 1Mi, less than the 64Mi that the claim asks for",
-		mend: works,
-	},
-	{
 		name: "makes no volume", provision: makeDir,
 		within: 10 * time.Second, reason: "ProvisionerMadeNoVolume",
 		text: "the container exited with code 0, but volume {volume} does not exist (pod {pod}); it printed nothing", mend: works,
-	},
-	{
-		name: "no node fits", data: map[string]string{"node-selector": "e2e/nowhere=true"},
-		within: 10 * time.Second, reason: "ProvisionerUnschedulable", text: "no node takes the pod: 0/* nodes are available: *(pod {pod})",
-		mend: map[string]string{"node-selector": ""},
 	},
 	{
 		name: "no room on any node", data: map[string]string{"resources": "{requests: {memory: 900Gi}, limits: {memory: 900Gi}}"},
@@ -99,31 +71,10 @@ var failures = []failure{
 		mend: works, attempts: 2,
 	},
 	{
-		name: "not here", provision: countRuns + "[ $run -gt 1 ] || flexctl fail --not-here 'no fabric on node1'\n" + makeDir + makeVolume,
-		within: 10 * time.Second, reason: "ProvisionerNotHere", text: "no fabric on node1 (pod {pod})", attempts: 2,
-	},
-	{
-		name: "busy", provision: countRuns + "[ $run -gt 1 ] || flexctl fail --try-again 'the array is rebuilding'\n" + makeDir + makeVolume,
-		within: 10 * time.Second, reason: "ProvisionerBusy", text: "the array is rebuilding (pod {pod})", attempts: 2,
-	},
-	{
-		name: "own message", provision: countRuns + "[ $run -gt 1 ] || { printf 'two\\nlines,\\ta tab and $(FLEX_PV_NAME)' > /dev/termination-log; exit 3; }\n" + makeDir + makeVolume,
-		within: 10 * time.Second, reason: "ProvisionerFailed", text: "two lines, a tab and $(FLEX_PV_NAME) (pod {pod})", attempts: 2,
-	},
-	{
-		name: "no message", provision: countRuns + "[ $run -gt 1 ] || exit 7\n" + makeDir + makeVolume,
-		within: 10 * time.Second, reason: "ProvisionerFailed", text: "the container exited with code 7 and left no message (pod {pod}); it printed nothing", attempts: 2,
-	},
-	{
 		name: "shows its log", data: map[string]string{"show-logs": "true"},
 		provision: countRuns + "[ $run -gt 1 ] || { echo first >&2; echo 'no route to array' >&2; exit 7; }\n" + makeDir + makeVolume,
 		within:    10 * time.Second, reason: "ProvisionerFailed", attempts: 2,
 		text: "the container exited with code 7 and left no message (pod {pod}); its log ends with: first no route to array",
-	},
-	{
-		name: "out of memory", data: map[string]string{"resources": "{limits: {memory: 32Mi}}"}, provision: "head -c 200m /dev/zero | tail\n",
-		within: 20 * time.Second, reason: "ProvisionerOutOfMemory", text: "the container was killed for want of memory; raise the ConfigMap's resources (pod {pod})*",
-		mend: works,
 	},
 	{
 		name: "may not make such volumes", provision: makeDir + "echo 'nfs: {server: 10.99.0.1, path: /etc}' | flexctl create-pv\n",
@@ -165,22 +116,6 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestLogForAdministrator: a script's log may hold anything, so that it goes to the ConfigMap, not to the claim.
-func TestLogForAdministrator(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	class := s.class("a", setting{provision: "echo 'no route to 10.0.0.7'\nexit 7\n"})
-	c := class.claim("claim")
-	uid := class.edit(nil)
-	s.told(soon, uid, "ProvisionerLog", fmt.Sprintf("pod *-0 for claim %s/claim: no route to 10.0.0.7", s.name))
-	c.told(soon, "ProvisionerFailed", "the container exited with code 7 and left no message (pod {pod}); administrators find the end of its log in the events of ConfigMap flex-provisioners/*")
-	for _, event := range eventsOn(c.UID) {
-		if strings.Contains(event.Message, "10.0.0.7") {
-			t.Errorf("the claim's user was told the log: %s", event.Message)
-		}
-	}
-}
-
 // TestMissingSecret names a Secret that is made later.
 func TestMissingSecret(t *testing.T) {
 	t.Parallel()
@@ -189,34 +124,11 @@ func TestMissingSecret(t *testing.T) {
 	class := s.class("a", setting{data: map[string]string{"secrets": name},
 		provision: "cp /var/run/secrets/flex-provisioner/" + name + "/password \"$home/seen/password\"\n" + makeDir + makeVolume})
 	c := class.claim("claim")
-	took := c.told(10*time.Second, "ProvisionerPodConfigError", "FailedMount: *secret \""+name+"\" not found (pod {pod})")
-	other := s.class("healthy", setting{}).claim("other").bound(soon)
-	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
-	_, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"password": "$(HOME)"}}, metav1.CreateOptions{})
-	s.ok(err)
-	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) })
+	c.told(10*time.Second, "ProvisionerPodConfigError", "FailedMount: *secret \""+name+"\" not found (pod {pod})")
+	s.secret(name, map[string]string{"password": "$(HOME)"})
 	c.bound(patient)
 	if got := class.seen("password"); got != "$(HOME)" {
 		t.Errorf("the pod read %q from the Secret, want $(HOME)", got)
 	}
 	c.ran(contract.Provision, 1)
-	t.Logf("told after %.1f s, a claim of another class bound in %.1f s", took.Seconds(), other.Seconds())
-}
-
-// TestEvicted evicts a provisioner pod while it runs, as a drain of its node does.
-func TestEvicted(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	class := s.class("a", setting{provision: makeDir + gate + makeVolume})
-	c := class.claim("claim")
-	s.wait(soon, "directory made", c.noDirectory)
-	name := strings.TrimPrefix(c.pod(contract.Provision, 0), contract.ProvisionersNamespace+"/")
-	s.ok(shared.admin.PolicyV1().Evictions(contract.ProvisionersNamespace).Evict(t.Context(),
-		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: name}}))
-	took := c.told(20*time.Second, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting (pod {pod})*")
-	other := s.class("healthy", setting{}).claim("other").bound(soon)
-	class.open(contract.Provision, c.volumeName())
-	c.bound(patient)
-	c.ran(contract.Provision, 2)
-	t.Logf("told after %.1f s, a claim of another class bound in %.1f s", took.Seconds(), other.Seconds())
 }

@@ -6,23 +6,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 // Images that every run loads. There is no registry: they are on the node, or nowhere.
@@ -37,11 +35,19 @@ const (
 	nfsRoot   = "/srv/nfs"
 )
 
-// installation is what is installed: the base, with the stamp that says who made a claim where the API server has it.
-var installation = "deploy/overlays/creator-stamp"
+// What the tests do with the cluster at every turn.
+const repository = cluster.Repository
 
-// repository is the checkout; tests run in their package's directory.
-var repository = filepath.Join("..", "..")
+var (
+	command    = cluster.Command
+	kubectl    = cluster.Kubectl
+	kubeconfig = cluster.Kubeconfig
+	openDir    = cluster.OpenDir
+	exists     = cluster.Exists
+)
+
+// tomsKubeconfig is that of tom, an ordinary user.
+var tomsKubeconfig = filepath.Join(repository, ".cluster", "tom.kubeconfig")
 
 // run tells the objects of this run from those that an earlier one may have left.
 var run = strconv.FormatInt(time.Now().Unix(), 36)
@@ -52,8 +58,8 @@ var (
 	exportDir = nfsRoot + "/" + export
 )
 
-// cluster is what all tests share.
-type cluster struct {
+// everything is what all tests share.
+type everything struct {
 	// admin may do everything; tom is an ordinary user, of group team-a, who may do what a test lets him.
 	admin, tom kubernetes.Interface
 	*watched
@@ -61,15 +67,15 @@ type cluster struct {
 }
 
 // shared is set before the first test.
-var shared *cluster
+var shared *everything
 
 // setUp installs the project, unless FLEX_E2E_SKIP_INSTALL=1, and returns what takes down what it made for the tests.
 func setUp(ctx context.Context) (takeDown func(), err error) {
-	shared = &cluster{}
+	shared = &everything{}
 	if shared.admin, err = client(kubeconfig()); err != nil {
 		return nil, err
 	}
-	if shared.tom, err = client(filepath.Join(repository, ".cluster", "tom.kubeconfig")); err != nil {
+	if shared.tom, err = client(tomsKubeconfig); err != nil {
 		return nil, err
 	}
 	stamps, err := canStamp()
@@ -77,12 +83,15 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 		return nil, err
 	}
 	if !stamps {
-		installation = "deploy/base"
+		cluster.Installation = "deploy/base"
 	}
 	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
 		if err := install(ctx, repository); err != nil {
 			return nil, err
 		}
+	}
+	if err := step("build programs", func() error { return buildPrograms(ctx) }); err != nil {
+		return nil, err
 	}
 	if stamps {
 		if err := step("wait until claims are stamped", func() error { return stamped(ctx) }); err != nil {
@@ -95,8 +104,17 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 	return func() { removeExport(); shared.unwatch() }, makeExport(ctx)
 }
 
+// buildPrograms builds the programs of cmd/, all into one folder: kubectl-flex runs the flexctl that is beside it.
+func buildPrograms(ctx context.Context) (err error) {
+	if programs, err = os.MkdirTemp("", "flex-e2e-"); err != nil {
+		return err
+	}
+	_, err = command(ctx, "go", "build", "-o", programs, "./cmd/...")
+	return err
+}
+
 // watchAnew replaces the watches. An etcd that begins again with small revisions tells the old ones nothing.
-func (c *cluster) watchAnew(ctx context.Context) (err error) {
+func (c *everything) watchAnew(ctx context.Context) (err error) {
 	if c.unwatch != nil {
 		c.unwatch()
 	}
@@ -104,45 +122,12 @@ func (c *cluster) watchAnew(ctx context.Context) (err error) {
 	return err
 }
 
-// loadImages brings the images of a checkout to all nodes, or with the option --node to one.
-func loadImages(ctx context.Context, checkout string, options ...string) error {
-	images, err := filepath.Glob(filepath.Join(checkout, "bin", "images", "*.tar"))
-	if err != nil || len(images) == 0 {
-		return fmt.Errorf("no images in bin/images of %s: make images", checkout)
-	}
-	args := append([]string{"test/cluster/load-image.sh"}, options...)
-	for _, image := range images {
-		image, err := filepath.Abs(image)
-		if err != nil {
-			return err
-		}
-		args = append(args, image)
-	}
-	_, err = command(ctx, args...)
-	return err
-}
-
 // install installs the version of a checkout in place of the one that there is.
 func install(ctx context.Context, checkout string) error {
-	if err := step("load images", func() error { return loadImages(ctx, checkout) }); err != nil {
+	if err := step("load images", func() error { return cluster.LoadImages(ctx, checkout, "*") }); err != nil {
 		return err
 	}
-	manifests, err := filepath.Abs(filepath.Join(checkout, installation))
-	if err != nil {
-		return err
-	}
-	return step("install "+installation, func() error {
-		for _, args := range [][]string{
-			{"apply", "--server-side", "--force-conflicts", "-k", manifests},
-			{"-n", contract.SystemNamespace, "rollout", "restart", "deployment/flex-provisioner"}, // the image may be new
-			{"-n", contract.SystemNamespace, "rollout", "status", "deployment/flex-provisioner", "--timeout=120s"},
-		} {
-			if _, err := kubectl(ctx, args...); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return step("install "+cluster.Installation, func() error { return cluster.Install(ctx, checkout) })
 }
 
 // canStamp says whether the API server serves MutatingAdmissionPolicy, which is stable since Kubernetes 1.36.
@@ -156,20 +141,17 @@ func canStamp() (bool, error) {
 
 // stamped waits until the policies that name a claim's creator are in force; a dry run shows it.
 func stamped(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	probe := newClaim("default", export+"-probe", "", "1Mi")
-	for {
-		made, err := shared.admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil && made.Annotations[contract.AnnCreatedBy] != "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("claims are not stamped with their creator: %w", errors.Join(err, ctx.Err()))
-		case <-time.After(glance):
-		}
+	var err error
+	late := wait.PollUntilContextTimeout(ctx, glance, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var made *corev1.PersistentVolumeClaim
+		made, err = shared.admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && made.Annotations[contract.AnnCreatedBy] != "", nil
+	})
+	if late != nil {
+		return fmt.Errorf("claims are not stamped with their creator: %w", errors.Join(err, late))
 	}
+	return nil
 }
 
 // makeExport makes the directory that all classes of this run share, and the static volume and claim by which
@@ -220,6 +202,7 @@ func removeExport() {
 		"claim":     shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Delete(ctx, export, metav1.DeleteOptions{}),
 		"volume":    shared.admin.CoreV1().PersistentVolumes().Delete(ctx, export, metav1.DeleteOptions{}),
 		"directory": os.RemoveAll(exportDir),
+		"programs":  os.RemoveAll(programs),
 	} {
 		if err != nil {
 			fmt.Fprintf(os.Stderr, "e2e: remove the export's %s: %v\n", what, err)
@@ -227,58 +210,12 @@ func removeExport() {
 	}
 }
 
-// openDir makes a directory into which every user may write, as a server that maps all users to one would let them.
-func openDir(dir string) error {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return err
-	}
-	return os.Chmod(dir, 0o777) // whatever the umask says
-}
-
-// exists says whether there is anything at a path of the node.
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
-func kubeconfig() string {
-	if file := os.Getenv("KUBECONFIG"); file != "" {
-		return file
-	}
-	return filepath.Join(repository, ".cluster", "kubeconfig")
-}
-
 func client(kubeconfig string) (kubernetes.Interface, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	config, err := cluster.Config(kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("no cluster (make cluster-up): %w", err)
+		return nil, err
 	}
-	config.QPS, config.Burst = 200, 400
 	return kubernetes.NewForConfig(config)
-}
-
-// kubectl runs kubectl in the repository, as the admin.
-func kubectl(ctx context.Context, args ...string) (string, error) {
-	program := filepath.Join(".cluster", "bin", "kubectl")
-	if _, err := os.Stat(filepath.Join(repository, program)); err != nil {
-		program = "kubectl"
-	}
-	file, err := filepath.Abs(kubeconfig())
-	if err != nil {
-		return "", err
-	}
-	return command(ctx, append([]string{program, "--kubeconfig", file}, args...)...)
-}
-
-// command runs a command in the repository; what it printed is part of the error.
-func command(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir = repository
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return string(out), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, out)
-	}
-	return string(out), nil
 }
 
 // step says what takes its time.

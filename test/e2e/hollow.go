@@ -136,11 +136,11 @@ func (h *hollow) live(ctx, work context.Context, pod *corev1.Pod) {
 // letGo deletes a pod that somebody has deleted, as a kubelet does when its containers have ended.
 func (h *hollow) letGo(ctx context.Context, pod *corev1.Pod) {
 	for ; ctx.Err() == nil; sleep(ctx, glance) {
-		obj, ok, _ := shared.pods.GetByKey(pod.Namespace + "/" + pod.Name)
-		if !ok || obj.(*corev1.Pod).UID != pod.UID {
+		now := get[corev1.Pod](shared.pods, pod.Namespace+"/"+pod.Name)
+		if now == nil || now.UID != pod.UID {
 			return
 		}
-		if obj.(*corev1.Pod).DeletionTimestamp != nil {
+		if now.DeletionTimestamp != nil {
 			_ = deleteNow(ctx, pod)
 			return
 		}

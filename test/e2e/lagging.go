@@ -49,7 +49,7 @@ func (s *scope) lagging() *lagging {
 	s.Cleanup(way.Close)
 	file := filepath.Join(s.TempDir(), "kubeconfig")
 	s.ok(os.WriteFile(file, fmt.Appendf(nil, "{apiVersion: v1, kind: Config, current-context: c, clusters: [{name: c, cluster: {server: %q}}], contexts: [{name: c, context: {cluster: c}}]}", way.URL), 0o600))
-	cmd := exec.Command(buildProgram(s.T, "flex-provisioner"), "--kubeconfig", file, "--leader-elect=false", "--http-address=127.0.0.1:0", "--pod-kube-api=https://10.96.0.1:443")
+	cmd := exec.Command(programs+"/flex-provisioner", "--kubeconfig", file, "--leader-elect=false", "--http-address=127.0.0.1:0", "--pod-kube-api=https://10.96.0.1:443")
 	cmd.Stdout, cmd.Stderr = l, l
 	s.ok(cmd.Start())
 	l.stop = sync.OnceFunc(func() {

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -105,20 +106,21 @@ func letGo(ctx context.Context, namespace string) error {
 // startOwn starts the dispatcher that has the namespace. It is killed when the test ends.
 func (s *scope) startOwn(namespace string, flags ...string) {
 	s.Helper()
-	s.startProcess(exec.CommandContext(s.Context(), buildProgram(s.T, "flex-provisioner"), append(flags, "--kubeconfig", s.kubeconfig(), "--namespace", namespace,
-		"--provisioner-name", ownProvisioner(namespace), "--leader-elect=false", "--http-address=127.0.0.1:0", "--pod-kube-api=https://10.96.0.1:443")...))
+	s.Cleanup(s.startProcess(exec.CommandContext(s.Context(), programs+"/flex-provisioner", append(flags, "--kubeconfig", kubeconfig(), "--namespace", namespace,
+		"--provisioner-name", ownProvisioner(namespace), "--leader-elect=false", "--http-address=127.0.0.1:0", "--pod-kube-api=https://10.96.0.1:443")...)))
 }
 
-func (s *scope) startProcess(cmd *exec.Cmd) {
+// startProcess starts a program of this machine, and returns what kills it. What it said is shown if the test has failed by then.
+func (s *scope) startProcess(cmd *exec.Cmd) (kill func()) {
 	s.Helper()
 	var log strings.Builder
 	cmd.Stdout, cmd.Stderr = &log, &log
 	s.ok(cmd.Start())
-	s.Cleanup(func() {
+	return sync.OnceFunc(func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if s.Failed() {
-			s.Logf("the test's own dispatcher:\n%s", log.String())
+			s.Logf("%s:\n%s", cmd.Path, log.String())
 		}
 	})
 }
@@ -134,7 +136,7 @@ func (s *scope) startAhead(namespace string, firstAudit time.Duration) {
 	s.ok(err)
 	cmd := exec.CommandContext(s.Context(), program)
 	cmd.Env = append(os.Environ(), aheadOf+"="+namespace, auditAfter+"="+strconv.Itoa(int(firstAudit.Seconds())))
-	s.startProcess(cmd)
+	s.Cleanup(s.startProcess(cmd))
 }
 
 // runAhead is that dispatcher.

@@ -12,11 +12,7 @@ import (
 
 // TestAuthorPages does what each page for authors says, word for word, from nothing to a bound claim and back.
 func TestAuthorPages(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	for _, language := range []string{"shell", "go", "python"} {
 		t.Run(language, func(t *testing.T) {
 			s := begin(t)

@@ -21,8 +21,8 @@ import (
 type privilege struct {
 	name string
 	ask  map[string]string
-	// grant are the settings of the allow-list, and without those that some other privilege is enough for.
-	grant, without map[string]string
+	// without are settings of the allow-list that grant all else that is asked for.
+	without map[string]string
 	// line is what the event tells to add where the privilege alone is missing, and lacks what is not granted.
 	line, lacks string
 	// shows are lines that look prints with the privilege and not without it.
@@ -50,35 +50,34 @@ var root = map[string]string{"run-as-user": "0"}
 // privileges are all there are. A privileged container has every capability that the node has.
 func privileges(network, capabilities string) []privilege {
 	return []privilege{
-		{name: "root", ask: root, grant: map[string]string{"privileges": "root"}, lacks: "root", line: `privileges: "root"`,
+		{name: "root", ask: root, lacks: "root", line: `privileges: "root"`,
 			shows: []string{"user 0", "capabilities b"}},
 		{name: "capability", ask: with(root, "capabilities", "SYS_ADMIN"), without: map[string]string{"privileges": "root"},
-			grant: map[string]string{"privileges": "root, capability/SYS_ADMIN"}, lacks: "capability/SYS_ADMIN", line: `privileges: "root, capability/SYS_ADMIN"`,
+			lacks: "capability/SYS_ADMIN", line: `privileges: "root, capability/SYS_ADMIN"`,
 			shows: []string{"user 0", "capabilities 20000b"}},
-		{name: "directory", ask: map[string]string{"host-path": "{dir}"}, grant: map[string]string{"hostPaths": "{dir}"},
+		{name: "directory", ask: map[string]string{"host-path": "{dir}"},
 			lacks: "{dir} of the node", line: `hostPaths: "{dir}"`, first: nodeDirectory,
 			shows: []string{"user 65532", "capabilities ", "directory of the node", "directory written"}},
-		{name: "directory to read", ask: map[string]string{"host-path": "{dir}:ro"}, grant: map[string]string{"hostPaths": "{dir}:ro"},
+		{name: "directory to read", ask: map[string]string{"host-path": "{dir}:ro"},
 			lacks: "{dir}:ro of the node", line: `hostPaths: "{dir}:ro"`, first: nodeDirectory,
 			shows: []string{"user 65532", "capabilities ", "directory of the node"}},
 		{name: "device", ask: with(root, "devices", "{id}-disk:/dev/disk"), without: map[string]string{"privileges": "root"},
-			grant: map[string]string{"privileges": "root, device/{id}-disk"}, lacks: "device/{id}-disk", line: `privileges: "root, device/{id}-disk"`,
+			lacks: "device/{id}-disk", line: `privileges: "root, device/{id}-disk"`,
 			first: deviceClaim, shows: []string{"user 0", "capabilities b", "device disk!"}},
-		{name: "network", ask: map[string]string{"host-network": "true"}, grant: map[string]string{"privileges": "host-network"},
+		{name: "network", ask: map[string]string{"host-network": "true"},
 			lacks: "host-network", line: `privileges: "host-network"`, shows: []string{"user 65532", "capabilities ", "network " + network}},
 		// Root alone cannot open a device by a directory of the node that has one: the container's cgroup keeps it out.
-		{name: "device by a directory", ask: with(root, "host-path", "{dir}"), grant: map[string]string{"privileges": "root", "hostPaths": "{dir}"},
+		{name: "device by a directory", ask: with(root, "host-path", "{dir}"),
 			without: map[string]string{"privileges": "root"}, lacks: "{dir} of the node", line: `hostPaths: "{dir}"`, first: deviceNode,
 			shows: []string{"user 0", "capabilities b", "directory of the node", "directory written", "node of a device: Operation not permitted"}},
 		{name: "privileged", ask: with(with(root, "privileged", "true"), "host-path", "{dir}"), without: map[string]string{"privileges": "root", "hostPaths": "{dir}"},
-			grant: map[string]string{"privileges": "root, privileged", "hostPaths": "{dir}"}, lacks: "privileged", line: `privileges: "root, privileged"`,
+			lacks: "privileged", line: `privileges: "root, privileged"`,
 			first: deviceNode, shows: []string{"user 0", "capabilities " + capabilities, "directory of the node", "directory written", "node of a device: disk!"}},
 	}
 }
 
-// TestPrivileges takes every privilege through real pods: asked for and granted, it opens its own thing and nothing else; asked
-// for by a class whose own ServiceAccount is not granted it, no pod is made, and events name the line, which is then enough;
-// granted and not asked for, it changes nothing.
+// TestPrivileges takes every privilege through real pods: asked for by a class whose own ServiceAccount is not granted it, no pod is made,
+// and events name the line, which is then enough, and opens its own thing and nothing else; granted and not asked for, it changes nothing.
 func TestPrivileges(t *testing.T) {
 	out, err := command(t.Context(), "test/cluster/enter.sh", "sh", "-c", `readlink /proc/self/ns/net; sed -n 's/^CapBnd:\t0*//p' /proc/self/status`)
 	if err != nil {
@@ -89,30 +88,26 @@ func TestPrivileges(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			s := begin(t)
-			granted := s.asking("granted", p.ask, p.grant, p.first)
-			granted.found(p.shows)
-
-			other := s.asking("other", p.ask, p.without, p.first)
-			c := other.claim("data")
-			said := other.filled("no pod is created: ServiceAccount {id} is not granted " + p.lacks +
+			class := s.asking("a", p.ask, p.without, p.first)
+			c := class.claim("data")
+			said := class.filled("no pod is created: ServiceAccount {id} is not granted " + p.lacks +
 				": to grant it, write into ConfigMap flex-system/flex-pv-policy {id}." + p.line)
 			c.told(patient, "ProvisionerPodRefused", said)
-			cm, err := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Get(t.Context(), other.id, metav1.GetOptions{})
-			s.ok(err)
-			s.told(patient, cm.UID, "ProvisionerPodRefused", said)
+			s.told(patient, class.edit(nil), "ProvisionerPodRefused", said)
 			c.ran(contract.Provision, 0)
 			setting, value, _ := strings.Cut(p.line, ": ")
-			other.grant(map[string]string{setting: strings.Trim(value, `"`)})
+			class.grant(map[string]string{setting: strings.Trim(value, `"`)})
 			c.bound(2 * patient)
-			other.foundBy(c, p.shows)
+			class.found(p.shows)
 		})
 	}
 	t.Run("granted and not asked for", func(t *testing.T) {
 		t.Parallel()
 		s := begin(t)
-		c := s.asking("plain", nil, map[string]string{"privileges": "root, privileged, host-network, capability/SYS_ADMIN, device/{id}-disk", "hostPaths": "{dir}"}, nodeDirectory)
-		c.found([]string{"user 65532", "capabilities "})
-		for _, line := range c.lines() {
+		class := s.asking("plain", nil, map[string]string{"privileges": "root, privileged, host-network, capability/SYS_ADMIN, device/{id}-disk", "hostPaths": "{dir}"}, nodeDirectory)
+		class.claim("data").bound(patient)
+		class.found([]string{"user 65532", "capabilities "})
+		for _, line := range class.lines() {
 			if line == "network "+network {
 				t.Error("the pod is in its node's network")
 			}
@@ -148,27 +143,8 @@ func (c *class) filled(text string) string {
 	return strings.NewReplacer("{id}", c.id, "{dir}", nodeDir(c.id)).Replace(text)
 }
 
-// grant writes settings of the class's ServiceAccount into the allow-list, until the test ends.
-func (c *class) grant(settings map[string]string) {
-	c.s.Helper()
-	lines, gone := map[string]any{}, map[string]any{}
-	for setting, value := range settings {
-		lines[setting], gone[setting] = c.filled(value), nil
-	}
-	c.s.ok(c.patchAllowList(c.s.Context(), lines))
-	c.s.later(func(ctx context.Context) error { return c.patchAllowList(ctx, gone) })
-}
-
-// found takes a claim of the class through, and compares what its pod found.
+// found compares what the class's pod found. Of the network it may be in one of its own, of which nobody knows the number.
 func (c *class) found(want []string) {
-	c.s.Helper()
-	claim := c.claim("data-" + strings.TrimPrefix(c.id, c.s.name+"-"))
-	claim.bound(patient)
-	c.foundBy(claim, want)
-}
-
-// foundBy compares what the claim's pod found. Of the network it may be in one of its own, of which nobody knows the number.
-func (c *class) foundBy(claim *claim, want []string) {
 	c.s.Helper()
 	named := strings.Contains(strings.Join(want, "\n"), "network ")
 	var got []string
@@ -178,7 +154,7 @@ func (c *class) foundBy(claim *claim, want []string) {
 		}
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		c.s.Errorf("the pod of claim %s found\n%s\nwant\n%s", claim.Name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		c.s.Errorf("the pod of class %s found\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -23,6 +23,9 @@ import (
 // marked is the password in a Secret that every provisioner pod of the tests mounts and reads. Nobody may ever say it.
 var marked = "marked-" + rand.Text()
 
+// password is what a Secret with it has.
+var password = map[string]string{"password": marked}
+
 // marks are the forms in which it could be said: as text, and as the data of a Secret.
 var marks = []string{marked, base64.StdEncoding.EncodeToString([]byte(marked))}
 
@@ -50,19 +53,26 @@ func listenTo(obj any) {
 	}
 }
 
-// makeMarkedSecret makes a Secret with the password, and returns what removes it.
-func makeMarkedSecret(ctx context.Context, name string) (remove func(context.Context) error, err error) {
+// makeSecret makes a Secret for provisioner pods, and returns what removes it.
+func makeSecret(ctx context.Context, name string, data map[string]string) (remove func(context.Context) error, err error) {
 	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
-	_, err = secrets.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: map[string]string{"password": marked}}, metav1.CreateOptions{})
+	_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, StringData: data}, metav1.CreateOptions{})
 	return func(ctx context.Context) error { return secrets.Delete(ctx, name, metav1.DeleteOptions{}) }, err
+}
+
+// secret makes a Secret for provisioner pods, which goes with the test.
+func (s *scope) secret(name string, data map[string]string) {
+	s.Helper()
+	remove, err := makeSecret(s.Context(), name, data)
+	s.ok(err)
+	s.later(remove)
 }
 
 // secretsStaySecret searches, after all tests, what the watches told all the while, every object that the API server has,
 // every log that is left, and the dispatchers' metrics. The one place where it has to be found is a Secret: a search that
 // does not find it there would find it nowhere.
 func secretsStaySecret(ctx context.Context) (err error) {
-	remove, err := makeMarkedSecret(ctx, export)
+	remove, err := makeSecret(ctx, export, password)
 	if err != nil {
 		return err
 	}

@@ -229,7 +229,8 @@ func (k *soak) consume(ctx context.Context, l *life) {
 
 // runPod runs a script with the claim's volume at /data until it has succeeded, and fails where it exits with 3.
 func (k *soak) runPod(ctx context.Context, l *life, prefix, script string) error {
-	pod := k.cinderPodSpec(l.name, script)
+	pod := consumerPod(l.name, script)
+	ownsFiles(pod)
 	pod.GenerateName, pod.Name = "", prefix+l.name
 	pod.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "CLAIM", Value: string(l.claim.UID)}}
@@ -242,11 +243,10 @@ func (k *soak) runPod(ctx context.Context, l *life, prefix, script string) error
 	}
 	var outcome error
 	l.until(ctx, func() bool {
-		obj, ok, _ := shared.pods.GetByKey(k.name + "/" + pod.Name)
-		if !ok {
+		now := get[corev1.Pod](shared.pods, k.name+"/"+pod.Name)
+		if now == nil {
 			return false
 		}
-		now := obj.(*corev1.Pod)
 		for _, c := range now.Status.ContainerStatuses {
 			for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 				if ended != nil && ended.ExitCode == 3 {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 // fault is done to the cluster, and undone before it returns.
@@ -201,7 +202,7 @@ func (k *soak) loseSpareNode(ctx context.Context) error {
 	if _, err := command(context.Background(), append(start, "--empty")...); err != nil {
 		return err
 	}
-	return loadImages(context.Background(), repository, "--node", node)
+	return cluster.LoadImages(context.Background(), repository, "*", "--node", node)
 }
 
 // oneClass draws a class.

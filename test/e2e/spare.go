@@ -6,15 +6,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 // spareNodes are the nodes beside node1. They have a label and a taint, both called spare, so that they run nothing that does not ask
@@ -92,7 +91,7 @@ func (s *scope) powered(node string, options ...string) {
 	s.Helper()
 	s.ctl(append([]string{"start", node}, options...)...)
 	if len(options) > 0 {
-		s.ok(loadImages(s.Context(), repository, "--node", node))
+		s.ok(cluster.LoadImages(s.Context(), repository, "*", "--node", node))
 	}
 	s.wait(patient, node+" is ready", func() string { return s.notReady(node) })
 }
@@ -107,15 +106,7 @@ func (s *scope) listenOn(node, address string) {
 		_, err := command(ctx, append([]string{"test/cluster/enter.sh"}, append(inside, "ip", "addr", "del", address+"/32", "dev", "lo")...)...)
 		return err
 	})
-	cmd := exec.Command("test/cluster/enter.sh", append(inside, "socat", "TCP-LISTEN:7000,fork,reuseaddr,bind="+address, "SYSTEM:echo storage")...)
-	cmd.Dir = repository
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	s.ok(cmd.Start())
-	s.later(func(context.Context) error {
-		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-		_ = cmd.Wait() // it was killed
-		return err
-	})
+	s.runsOnNode(append(inside, "socat", "TCP-LISTEN:7000,fork,reuseaddr,bind="+address, "SYSTEM:echo storage")...)
 }
 
 // ranOn are the nodes on which there were pods of the claim and the operation, each once. A pod that waits for its node counts for none.

@@ -48,7 +48,7 @@ func update(s *scope, folder string) {
 	const recipe = "examples/use-case-3-and-4-public-image/image/image.yaml"
 	registry := s.registry("")
 	old := registry.push(s.image(recipe), "disks:1.0.0")
-	newer := registry.push(s.imageOn(recipe, "{path: /version, text: \"1.1.0\\n\"}"), "disks:1.1.0")
+	newer := registry.push(s.imageOn(recipe, "names: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: [{path: /version, text: \"1.1.0\\n\"}]\n"), "disks:1.1.0")
 	class := s.example(folder, "registry.storage.example/disks:1.0.0", old)[0]
 	s.exampleBound(folder)
 	use := func(image string) {

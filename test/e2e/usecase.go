@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,13 +129,13 @@ func (s *scope) image(recipe string) (archive string) {
 	return archive
 }
 
-// imageOn builds the image of a recipe of the repository with one more file.
-func (s *scope) imageOn(base, file string) (archive string) {
+// imageOn builds an image on that of a recipe of the repository; more is the rest of the new recipe.
+func (s *scope) imageOn(base, more string) (archive string) {
 	s.Helper()
 	full, err := filepath.Abs(filepath.Join(repository, base))
 	s.ok(err)
 	up := strings.Repeat("../", 8) // from wherever the temporary file is, to the root
-	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\nnames: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: ["+file+"]\n"))
+	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\n"+more))
 }
 
 // load brings an image to the node, for the time of the test.
@@ -172,19 +173,7 @@ func (s *scope) registry(credentials string) registry {
 	if credentials != "" {
 		args = append(args, "-credentials", s.file("credentials", credentials+"\n"))
 	}
-	cmd := exec.Command("test/cluster/enter.sh", args...)
-	cmd.Dir = repository
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := cmd.StdoutPipe()
-	s.ok(err)
-	s.ok(cmd.Start())
-	// To the group, since the registry is the child of what entered the node's namespaces.
-	s.later(func(context.Context) error {
-		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		_ = cmd.Wait() // ended by the signal
-		return err
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
+	line, err := bufio.NewReader(s.runsOnNode(args...)).ReadString('\n')
 	s.ok(err)
 	r := registry{s: s, address: strings.TrimSpace(strings.TrimPrefix(line, "serving "))}
 	name, password, _ := strings.Cut(credentials, ":")
@@ -193,6 +182,25 @@ func (s *scope) registry(credentials string) registry {
 	r.login = filepath.Dir(s.file("config.json", string(config)))
 	s.later(func(ctx context.Context) error { return removeImages(ctx, "name~=^"+r.address+"/") })
 	return r
+}
+
+// runsOnNode starts a program in the namespaces of a node, the first unless --node says otherwise, and ends it with the test. It returns
+// what the program prints.
+func (s *scope) runsOnNode(args ...string) io.Reader {
+	s.Helper()
+	cmd := exec.Command("test/cluster/enter.sh", args...)
+	cmd.Dir = repository
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	out, err := cmd.StdoutPipe()
+	s.ok(err)
+	s.ok(cmd.Start())
+	// To the group, since the program is the child of what entered the node's namespaces.
+	s.later(func(context.Context) error {
+		err := syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		_ = cmd.Wait() // ended by the signal
+		return err
+	})
+	return out
 }
 
 // push copies an image to the registry and returns its reference there, by digest.

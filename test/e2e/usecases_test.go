@@ -17,17 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // TestUseCases shows each use case of the design by its folder of examples/. See TestIsolatedNodes for use case 10,
 // and TestFilledISCSI for another one of use case 2.
 func TestUseCases(t *testing.T) {
-	t.Cleanup(func() {
-		if err := oneDispatcher(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	installedAfter(t)
 	for _, c := range []struct {
 		folder string
 		show   func(*scope, string)
@@ -99,8 +94,8 @@ func extraSteps(s *scope, folder string) {
 	// A step that fails is what the user reads, and the claim waits.
 	claim := s.exampleClaim(folder)
 	s.told(soon, claim.UID, "ProvisionerFailed", "archive site.tar.gz cannot be unpacked (pod *)")
-	if claim := s.exampleClaim(folder); claim.Spec.VolumeName != "" || exists(nfsRoot+"/"+podspec.VolumeName(string(claim.UID))) {
-		s.Errorf("the claim has volume %q before its steps are done", claim.Spec.VolumeName)
+	if now := claim.now(); now.Spec.VolumeName != "" || exists(nfsRoot+"/"+claim.volumeName()) {
+		s.Errorf("the claim has volume %q before its steps are done", now.Spec.VolumeName)
 	}
 	_, err := command(s.Context(), "sh", "-euc", `cd "$1"; echo welcome > index.html; tar -czf new index.html; rm index.html; mv new site.tar.gz`, "-", golden)
 	s.ok(err)
@@ -132,37 +127,13 @@ func (s *scope) listener() *corev1.Pod {
 			Name: "webhook", Image: shellImage, Command: []string{"/bin/sh", "-c", listener}}}},
 	}, metav1.CreateOptions{})
 	s.ok(err)
-	s.wait(patient, "webhook listens", func() string {
-		if obj, ok, _ := shared.pods.GetByKey(s.name + "/" + made.Name); ok {
-			made = obj.(*corev1.Pod)
-		}
-		if made.Status.PodIP == "" || made.Status.Phase != corev1.PodRunning {
-			return "the pod is " + string(made.Status.Phase)
-		}
-		return ""
-	})
-	return made
-}
-
-// exampleClaim is the example's claim as it is now.
-func (s *scope) exampleClaim(name string) *corev1.PersistentVolumeClaim {
-	s.Helper()
-	var claim *corev1.PersistentVolumeClaim
-	s.wait(soon, "claim "+name, func() string {
-		obj, ok, _ := shared.claims.GetByKey("default/" + name)
-		if !ok {
-			return "it is not there"
-		}
-		claim = obj.(*corev1.PersistentVolumeClaim)
-		return ""
-	})
-	return claim
+	return s.podRuns(made)
 }
 
 func closedImage(s *scope, folder string) {
 	vendor := s.registry("customer-7:opensesame")
 	// No other image may be the same: the kubelet lets nobody have a pulled image without the Secret, whatever its name.
-	image := vendor.push(s.imageOn("images/nfs-subdir/image.yaml", "{path: /licence, text: "+run+"}"), "closed/provisioner:7.0")
+	image := vendor.push(s.imageOn("images/nfs-subdir/image.yaml", "names: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: [{path: /licence, text: "+run+"}]\n"), "closed/provisioner:7.0")
 	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
 	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, folder, metav1.DeleteOptions{}) })
 	login := func(password string) {
@@ -298,9 +269,8 @@ func TestIsolatedNodes(t *testing.T) {
 	v := s.volumeOf(folder)
 	s.on(v.Spec.ClaimRef.UID, contract.Provision, "node2")
 	s.wait(patient, "consumer on the open node", func() string {
-		obj, ok, _ := shared.pods.GetByKey("default/" + folder)
-		if !ok || obj.(*corev1.Pod).Spec.NodeName != "node1" {
-			return fmt.Sprintf("it is %v", obj)
+		if pod := get[corev1.Pod](shared.pods, "default/"+folder); pod == nil || pod.Spec.NodeName != "node1" {
+			return fmt.Sprintf("it is %v", pod)
 		}
 		return ""
 	})

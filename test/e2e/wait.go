@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -147,6 +148,15 @@ func all[T metav1.Object](store cache.Store, pick func(T) bool) []T {
 	return list
 }
 
+// get is what a store has by the key, nil for nothing.
+func get[T any](store cache.Store, key string) *T {
+	obj, ok, _ := store.GetByKey(key)
+	if !ok {
+		return nil
+	}
+	return obj.(*T)
+}
+
 var errLate = errors.New("too late")
 
 // await looks at every change in the cluster, until nothing is lacking or the limit has passed, and returns what was
@@ -182,22 +192,7 @@ func (s *scope) wait(limit time.Duration, what string, lacking func() string) ti
 
 // like says whether the text is the pattern, in which each * stands for any text.
 func like(pattern, text string) bool {
-	parts := strings.Split(pattern, "*")
-	if !strings.HasPrefix(text, parts[0]) {
-		return false
-	}
-	text = text[len(parts[0]):]
-	if len(parts) == 1 {
-		return text == ""
-	}
-	for _, part := range parts[1 : len(parts)-1] {
-		_, after, found := strings.Cut(text, part)
-		if !found {
-			return false
-		}
-		text = after
-	}
-	return strings.HasSuffix(text, parts[len(parts)-1])
+	return regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(pattern), `\*`, ".*") + "$").MatchString(text)
 }
 
 // told waits until an event on the object with the UID has the reason and a message like the pattern.

@@ -4,10 +4,8 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -112,16 +110,15 @@ var reasons = []struct {
 // TestWhy: in a state of each reason, what an administrator and the claim's user are told by kubectl flex why, whole.
 func TestWhy(t *testing.T) {
 	t.Parallel()
-	program := buildProgram(t, "kubectl-flex")
 	for _, r := range reasons {
 		t.Run(string(r.reason), func(t *testing.T) {
 			t.Parallel()
 			s := begin(t)
-			tom := s.tomEdits()
+			tom := s.letTom()
 			in := r.make(s)
 			willDo := func(text string) bool { return r.as.told(r.reason, text) }
 			s.shows(filepath.Join("why", string(r.reason)+".golden"), willDo, func() string {
-				return "$ " + s.why(program, s.kubeconfig(), in.options, in.name) + "\ntom$ " + s.why(program, tom, in.options, in.name)
+				return "$ " + s.why(kubeconfig(), in.options, in.name) + "\ntom$ " + s.why(tom, in.options, in.name)
 			})
 			if in.after != nil {
 				in.after()
@@ -131,14 +128,10 @@ func TestWhy(t *testing.T) {
 }
 
 // why is the command and what it prints, with its exit code.
-func (s *scope) why(program, kubeconfig string, options []string, name string) string {
+func (s *scope) why(kubeconfig string, options []string, name string) string {
 	s.Helper()
-	cmd := exec.CommandContext(s.Context(), program, append(options, "why", name, "--kubeconfig", kubeconfig, "-n", s.name)...)
-	out, err := cmd.CombinedOutput()
-	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
-		s.Fatal(err)
-	}
-	return fmt.Sprintf("kubectl flex why %s\n%s$ echo $?\n%d\n", name, out, cmd.ProcessState.ExitCode())
+	out, code := s.flex(kubeconfig, append(options, "why", name, "-n", s.name)...)
+	return fmt.Sprintf("kubectl flex why %s\n%s$ echo $?\n%d\n", name, out, code)
 }
 
 // inForce makes a class, and waits until the dispatcher knows its ConfigMap, if it is valid. A claim that is there before is told that
@@ -180,9 +173,8 @@ func evicted(s *scope) situation {
 	class := s.inForce("silver", setting{provision: makeDir + gate + makeVolume})
 	c := class.claim("data")
 	s.wait(patient, "directory made", c.noDirectory)
-	name := podspec.Name(contract.Provision, string(c.UID), 0)
-	s.ok(shared.admin.PolicyV1().Evictions(contract.ProvisionersNamespace).Evict(s.Context(),
-		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: name}}))
+	pod := metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: podspec.Name(contract.Provision, string(c.UID), 0)}
+	s.ok(shared.admin.PolicyV1().Evictions(pod.Namespace).Evict(s.Context(), &policyv1.Eviction{ObjectMeta: pod}))
 	return situation{name: c.Name, after: func() { class.open(contract.Provision, c.volumeName()) }}
 }
 
@@ -206,11 +198,9 @@ func nodeLost(s *scope) situation {
 	c := class.claim("data")
 	var pod *corev1.Pod
 	s.wait(patient, "a pod on the node", func() string {
-		obj, found, _ := shared.pods.GetByKey(c.pod(contract.Provision, 0))
-		if !found || obj.(*corev1.Pod).Spec.NodeName != node.name {
+		if pod = get[corev1.Pod](shared.pods, c.pod(contract.Provision, 0)); pod == nil || pod.Spec.NodeName != node.name {
 			return "there is none" + showEvents(eventsOn(c.UID))
 		}
-		pod = obj.(*corev1.Pod)
 		return ""
 	})
 	began := metav1.Now()
@@ -394,10 +384,13 @@ func leftBehind(s *scope) situation {
 	c.bound(patient)
 	s.wait(patient, "pods acted on", c.busy)
 	uid := c.volume().UID
-	s.forget(c)
+	s.forget(c.volumeName())
 	s.told(patient, uid, "StorageLeftBehind", "*")
 	c.delete()
 	s.wait(patient, "claim gone", c.present)
+	if !exists(c.directory()) {
+		s.Error("its storage is gone")
+	}
 	return situation{name: c.volumeName(), after: func() { s.ok(os.RemoveAll(c.directory())) }}
 }
 
@@ -427,12 +420,7 @@ func notOurs(s *scope) situation {
 	class := s.inForce("silver", setting{})
 	v := s.releasedVolume(s.name+"-by-hand", contract.ProvisionerName, class.name, map[string]string{})
 	s.told(patient, v.UID, "VolumeNotOurs", "*")
-	return situation{name: v.Name, after: func() {
-		volumes := shared.admin.CoreV1().PersistentVolumes()
-		s.ok(volumes.Delete(s.Context(), v.Name, metav1.DeleteOptions{}))
-		_, err := volumes.Patch(s.Context(), v.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
-		s.ok(err)
-	}}
+	return situation{name: v.Name, after: func() { s.forget(v.Name) }}
 }
 
 // Dispatchers of the test's own.

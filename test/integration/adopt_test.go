@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -26,10 +25,7 @@ import (
 func TestAdoption(t *testing.T) {
 	admin := server.Client(apiserver.Admin.Token())
 	ctx, class, theirs := t.Context(), "adopt-ours", "adopt-theirs"
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "adopt"},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &theirs, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
-	claim, err := admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
+	claim, err := admin.CoreV1().PersistentVolumeClaims("default").Create(ctx, newClaim("adopt", theirs), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,20 +59,12 @@ func TestAdoption(t *testing.T) {
 	if _, err := admin.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType, []byte(`{"data": {"adopt.privileges": "root"}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	for {
-		_, err := admin.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err == nil {
-			t.Logf("the grant was in force after %s", time.Since(began))
-			break
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("the pod that looks for the storage is refused: %v", err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	eventually(t, func() error {
+		_, err := admin.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, dryRun)
+		return err
+	})
 	tom := server.Client(users[0].Token())
-	if _, err := tom.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+	if _, err := tom.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, a.Pod, dryRun); !apierrors.IsForbidden(err) {
 		t.Errorf("tom may make the pod: %v", err)
 	}
 	shown := func(v *corev1.PersistentVolume) string {

@@ -18,11 +18,7 @@ import (
 
 // Without the allow-list nothing is allowed: an installation that lost it stands still and does not stand open.
 func TestNoVolumesWithoutAllowList(t *testing.T) {
-	var data struct {
-		Volumes map[string]map[string]any `json:"volumes"`
-		Cases   []volumeCase              `json:"cases"`
-	}
-	readData(t, "volumes.yaml", &data)
+	data := readVolumes(t)
 	pod := provisionerPod(t, holders["foo"].pod, "foo")
 	foo := token(t, contract.ProvisionersNamespace, "foo", pod)
 	eventually(t, func() error { return judge(createVolume(t, foo, data.Volumes["silver"]), "") })
@@ -66,26 +62,9 @@ func TestNoVolumesWithoutAllowList(t *testing.T) {
 
 // The policy on volumes reads the allow-list as its form has it, also where something else was written while that policy was missing.
 func TestPatternsOfClasses(t *testing.T) {
-	var data struct {
-		Volumes map[string]map[string]any `json:"volumes"`
-		Cases   []volumeCase              `json:"cases"`
-	}
-	readData(t, "volumes.yaml", &data)
+	data := readVolumes(t)
 	client := server.Client(apiserver.Admin.Token())
-	bindings := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	binding, err := bindings.Get(t.Context(), "flex-allow-list", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		binding.ResourceVersion, binding.UID = "", ""
-		if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer unbind(t, "flex-allow-list")()
 	write := func(list any) error {
 		patch, err := json.Marshal(map[string]any{"data": map[string]any{"unlisted.storageClasses": list, "unlisted.volumeTypes": "nfs"}})
 		if err != nil {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
@@ -19,10 +18,8 @@ import (
 // TestConditions: the API server takes the condition by which a claim says why it waits, from the dispatcher. It changes and goes without
 // those of others. That of another claim of the name stays as it is.
 func TestConditions(t *testing.T) {
-	admin, class := server.Client(apiserver.Admin.Token()).CoreV1().PersistentVolumeClaims("default"), "none"
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "waits"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class,
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
-	claim, err := admin.Create(t.Context(), claim, metav1.CreateOptions{})
+	admin := server.Client(apiserver.Admin.Token()).CoreV1().PersistentVolumeClaims("default")
+	claim, err := admin.Create(t.Context(), newClaim("waits", "none"), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

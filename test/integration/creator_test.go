@@ -46,12 +46,12 @@ var forgeries = []struct {
 func TestCreatorGuard(t *testing.T) {
 	tom := toms(t)
 	eventually(t, func() error {
-		_, err := tom.Create(t.Context(), claim(t, forgeries[0].annotations), dryRun)
+		_, err := tom.Create(t.Context(), claim(forgeries[0].annotations), dryRun)
 		return judge(err, forged)
 	})
 	for _, c := range forgeries {
 		t.Run("refuses "+c.name, func(t *testing.T) {
-			_, err := tom.Create(t.Context(), claim(t, c.annotations), dryRun)
+			_, err := tom.Create(t.Context(), claim(c.annotations), dryRun)
 			if err := judge(err, forged); err != nil {
 				t.Error(err)
 			}
@@ -137,7 +137,7 @@ func checkRequired(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		_, err := toms(t).Create(t.Context(), claim(t, nil), dryRun)
+		_, err := toms(t).Create(t.Context(), claim(nil), dryRun)
 		return judge(err, "annotation flex-provisioner.io/created-by is missing: is MutatingAdmissionPolicy flex-stamp-claim-creator in force?")
 	})
 }
@@ -149,11 +149,10 @@ func toms(t *testing.T) clientcorev1.PersistentVolumeClaimInterface {
 	return server.Client(tokenOf(t, "tom")).CoreV1().PersistentVolumeClaims("default")
 }
 
-func claim(t *testing.T, annotations map[string]string) *corev1.PersistentVolumeClaim {
-	t.Helper()
-	class := "silver"
+// newClaim asks for 1Gi.
+func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "test-", Annotations: annotations, Finalizers: []string{"example.com/hold"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &class,
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
@@ -162,10 +161,17 @@ func claim(t *testing.T, annotations map[string]string) *corev1.PersistentVolume
 	}
 }
 
+// claim is one of class silver that says something of its creator.
+func claim(annotations map[string]string) *corev1.PersistentVolumeClaim {
+	c := newClaim("", "silver")
+	c.GenerateName, c.Annotations, c.Finalizers = "test-", annotations, []string{"example.com/hold"}
+	return c
+}
+
 // create makes a claim and removes it with the test.
 func create(t *testing.T, claims clientcorev1.PersistentVolumeClaimInterface, annotations map[string]string) *corev1.PersistentVolumeClaim {
 	t.Helper()
-	made, err := claims.Create(t.Context(), claim(t, annotations), metav1.CreateOptions{})
+	made, err := claims.Create(t.Context(), claim(annotations), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatalf("create claim: %v", err)
 	}
@@ -193,7 +199,7 @@ func subresources(name string) []string {
 // checkStamp makes a claim as tom, saying what he says.
 func checkStamp(t *testing.T, said, want map[string]string) {
 	t.Helper()
-	made, err := toms(t).Create(t.Context(), claim(t, said), dryRun)
+	made, err := toms(t).Create(t.Context(), claim(said), dryRun)
 	if err != nil {
 		t.Fatalf("create claim: %v", err)
 	}
@@ -254,7 +260,7 @@ func installStamp(t *testing.T) {
 			t.Error(err)
 		}
 		eventually(t, func() error { // for the tests that come after
-			made, err := toms(t).Create(context.Background(), claim(t, nil), dryRun)
+			made, err := toms(t).Create(context.Background(), claim(nil), dryRun)
 			if err == nil && made.Annotations[contract.AnnCreatedBy] != "" {
 				err = fmt.Errorf("claim is still stamped")
 			}
@@ -265,7 +271,7 @@ func installStamp(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, func() error {
-		made, err := toms(t).Create(t.Context(), claim(t, nil), dryRun)
+		made, err := toms(t).Create(t.Context(), claim(nil), dryRun)
 		if err == nil && made.Annotations[contract.AnnCreatedBy] != "tom" {
 			err = fmt.Errorf("claim is not stamped")
 		}
@@ -284,7 +290,7 @@ func TestGroupsWithCommasAreLeftOut(t *testing.T) {
 		"team-a,system:masters,system:masters,system:authenticated": forged,
 	} {
 		eventually(t, func() error {
-			_, err := eve.Create(t.Context(), claim(t, map[string]string{contract.AnnCreatedByGroups: groups}), dryRun)
+			_, err := eve.Create(t.Context(), claim(map[string]string{contract.AnnCreatedByGroups: groups}), dryRun)
 			return judge(err, want)
 		})
 	}

@@ -17,14 +17,7 @@ import (
 // A ConfigMap with faults that is older than the policy is annotated and deleted like any other. Its data and labels have to be good.
 func TestFaultyConfigMapFromBefore(t *testing.T) {
 	client := server.Client(apiserver.Admin.Token())
-	bindings := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	binding, err := bindings.Get(t.Context(), "flex-provisioner-namespace", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := bindings.Delete(t.Context(), binding.Name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	bindAgain := unbind(t, "flex-provisioner-namespace")
 	maps := client.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
 	eventually(t, func() error {
 		_, err := maps.Create(t.Context(), &corev1.ConfigMap{
@@ -33,10 +26,7 @@ func TestFaultyConfigMapFromBefore(t *testing.T) {
 		}, metav1.CreateOptions{})
 		return err
 	})
-	binding.ResourceVersion, binding.UID = "", ""
-	if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	bindAgain()
 	patch := func(body string) error {
 		_, err := maps.Patch(t.Context(), "from-before", types.MergePatchType, []byte(body), metav1.PatchOptions{})
 		return err

@@ -9,13 +9,14 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
 // server has deploy/base and all the examples installed, without the creator stamp, and testdata/setup.yaml.
 var server *apiserver.Server
+
+var eventually = apiserver.Eventually
 
 var users = []apiserver.User{
 	{Name: "tom", Groups: []string{"team-a"}},
@@ -58,21 +59,4 @@ func run(ctx context.Context, m *testing.M) (int, error) {
 		}
 	}
 	return m.Run(), nil
-}
-
-// eventually asks until there is no error, and fails with the last one. Policies and controllers act on what they watch,
-// a moment after it was written.
-func eventually(t *testing.T, ask func() error) {
-	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }

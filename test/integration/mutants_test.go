@@ -29,7 +29,7 @@ func TestEveryRuleMatters(t *testing.T) {
 		if !strings.HasPrefix(policy.Name, "flex-") || policy.Name == "flex-misplaced-configmaps" { // which warns, and refuses nothing
 			continue
 		}
-		t.Run(policy.Name, func(t *testing.T) { checkBinding(t, client, policy.Name, all) })
+		t.Run(policy.Name, func(t *testing.T) { checkBinding(t, policy.Name, all) })
 		for i := range policy.Spec.Validations {
 			rules++
 			t.Run(fmt.Sprintf("%s/%d", policy.Name, i), func(t *testing.T) { checkRule(t, client, policy.Name, i, all) })
@@ -41,20 +41,11 @@ func TestEveryRuleMatters(t *testing.T) {
 }
 
 // checkBinding takes a whole policy away.
-func checkBinding(t *testing.T, client clientadmissionv1.AdmissionregistrationV1Interface, name string, all []trial) {
+func checkBinding(t *testing.T, name string, all []trial) {
 	t.Helper()
-	binding, err := client.ValidatingAdmissionPolicyBindings().Get(t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := client.ValidatingAdmissionPolicyBindings().Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	bindAgain := unbind(t, name)
 	defer func() {
-		binding.ResourceVersion, binding.UID = "", ""
-		if _, err := client.ValidatingAdmissionPolicyBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		bindAgain()
 		awaitAll(t, all)
 	}()
 	checkAccepted(t, all)

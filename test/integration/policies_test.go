@@ -4,6 +4,10 @@ package integration
 
 import (
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
 // Every hostile request of the tables is refused with the right words, and every good one is accepted.
@@ -41,5 +45,25 @@ func awaitPolicies(t *testing.T, all []trial) {
 	}
 	if waited != 8 {
 		t.Fatalf("%d of the requests that show the policies in force are in the tables, want 8", waited)
+	}
+}
+
+// unbind takes the binding of a policy away, until the returned function is called.
+func unbind(t *testing.T, name string) (bindAgain func()) {
+	t.Helper()
+	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
+	binding, err := bindings.Get(t.Context(), name, metav1.GetOptions{})
+	if err == nil {
+		err = bindings.Delete(t.Context(), name, metav1.DeleteOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		binding.ResourceVersion, binding.UID = "", ""
+		if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -70,12 +70,7 @@ func TestStolenTokenEndsWithThePod(t *testing.T) {
 // ownVolume is the volume of testdata/volumes.yaml called silver, for the pod's claim.
 func ownVolume(t *testing.T, pod string) map[string]any {
 	t.Helper()
-	var data struct {
-		Volumes map[string]map[string]any `json:"volumes"`
-		Cases   []volumeCase              `json:"cases"`
-	}
-	readData(t, "volumes.yaml", &data)
 	uid := pod[len("prov-") : len("prov-")+36]
-	return request.Merged(data.Volumes["silver"], map[string]any{
+	return request.Merged(readVolumes(t).Volumes["silver"], map[string]any{
 		"metadata": map[string]any{"name": "pvc-" + uid, "annotations": map[string]any{contract.AnnClaimUID: uid}}, "spec": map[string]any{"claimRef": map[string]any{"uid": uid}}})
 }

@@ -109,11 +109,7 @@ func ensurePod(t *testing.T, name, account string) *corev1.Pod {
 
 func volumeTrials(t *testing.T, tokens map[string]string) []trial {
 	t.Helper()
-	var data struct {
-		Volumes map[string]map[string]any `json:"volumes"`
-		Cases   []volumeCase              `json:"cases"`
-	}
-	readData(t, "volumes.yaml", &data)
+	data := readVolumes(t)
 	var all []trial
 	for _, c := range data.Cases {
 		volume, known := data.Volumes[c.Volume]

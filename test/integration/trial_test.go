@@ -25,20 +25,10 @@ func TestDispatcherMissesPolicies(t *testing.T) {
 	awaitPolicies(t, suite(t))
 	d := runDispatcher(t, server, theFirst)
 	lacks(t, d, "")
-	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	for _, name := range required(t) {
-		binding, err := bindings.Get(t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := bindings.Delete(t.Context(), name, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		bindAgain := unbind(t, name)
 		lacks(t, d, "ValidatingAdmissionPolicyBinding "+name+" does not exist"+remedy)
-		binding.UID, binding.ResourceVersion = "", ""
-		if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		bindAgain()
 		lacks(t, d, "")
 	}
 	awaitPolicies(t, suite(t))
@@ -100,18 +90,11 @@ func TestDispatcherNoticesNarrowedPolicies(t *testing.T) {
 func TestProbes(t *testing.T) {
 	awaitPolicies(t, suite(t))
 	d := newDispatcher(t, server, theFirst)
-	bindings := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	for i, tried := range d.ProbePolicies(t.Context()) {
 		if tried.RefusedBy != tried.Policy || tried.Missing != "" {
 			t.Errorf("the probe of %s is refused by %q, lacks %q", tried.Policy, tried.RefusedBy, tried.Missing)
 		}
-		binding, err := bindings.Get(t.Context(), tried.Policy, metav1.GetOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := bindings.Delete(t.Context(), tried.Policy, metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		bindAgain := unbind(t, tried.Policy)
 		want := "ValidatingAdmissionPolicy " + tried.Policy + " is not in force: a dry run that creates "
 		eventually(t, func() error {
 			if now := d.ProbePolicies(t.Context())[i]; !strings.HasPrefix(now.Missing, want) {
@@ -119,10 +102,7 @@ func TestProbes(t *testing.T) {
 			}
 			return nil
 		})
-		binding.UID, binding.ResourceVersion = "", ""
-		if _, err := bindings.Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		bindAgain()
 	}
 	awaitPolicies(t, suite(t))
 }

@@ -121,7 +121,7 @@ func freeAddress(t *testing.T) string {
 
 func awaitReady(t *testing.T, url string) {
 	t.Helper()
-	eventually(t, func() error {
+	apiserver.Eventually(t, func() error {
 		response, err := http.Get(url)
 		if err != nil {
 			return err
@@ -132,19 +132,4 @@ func awaitReady(t *testing.T, url string) {
 		}
 		return nil
 	})
-}
-
-func eventually(t *testing.T, ask func() error) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute)
-	for {
-		err := ask()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
 }

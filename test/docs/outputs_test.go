@@ -1,0 +1,21 @@
+package docs
+
+import "testing"
+
+// What programs print is in the documents word for word. -update puts it there.
+
+// TestHelp: docs/operations.md has the dispatcher's --help.
+func TestHelp(t *testing.T) {
+	embedded(t, "docs/operations.md", "help", "```text\n"+output(t, ".", "go", "run", "./cmd/flex-provisioner", "--help")+"```\n")
+}
+
+// TestPerformance: docs/performance.md has the figures of docs/performance.json, which make bench wrote.
+func TestPerformance(t *testing.T) {
+	embedded(t, "docs/performance.md", "figures", output(t, ".", "go", "run", "./test/bench", "-table", "docs/performance.json"))
+}
+
+// TestUpstream: docs/upstream.md has the tables of docs/upstream.json, which make test-upstream wrote, and no test in there failed or was
+// left out without a reason in test/upstream/cannot.yaml.
+func TestUpstream(t *testing.T) {
+	embedded(t, "docs/upstream.md", "results", output(t, ".", "go", "run", "./test/upstream", "-table", "docs/upstream.json"))
+}
