@@ -282,7 +282,7 @@ func (o *Objects) judgeAnew(class string) classes.Judgement {
 // provisionerOf is whose claim it is: the class's provisioner, else what Kubernetes wrote when it handed the claim over. It is empty
 // where neither is known.
 func (o *Objects) provisionerOf(claim *corev1.PersistentVolumeClaim) string {
-	if class := o.class(classOf(claim)); class != nil {
+	if class := o.class(podspec.ClassOfClaim(claim)); class != nil {
 		return class.Provisioner
 	}
 	return handedTo(claim)
@@ -296,13 +296,6 @@ func handedTo(claim *corev1.PersistentVolumeClaim) string {
 		}
 	}
 	return ""
-}
-
-func classOf(claim *corev1.PersistentVolumeClaim) string {
-	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
-		return class
-	}
-	return *claim.Spec.StorageClassName
 }
 
 // ownVolume says that the dispatcher answers for the volume's storage.

@@ -28,7 +28,7 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	case s.Claim != nil && s.Volume != nil && podspec.Bound(s.Claim, s.Volume): // an adopted volume may have another class than its claim
 		s.ClassName = podspec.ClassOf(s.Volume)
 	case s.Claim != nil:
-		s.ClassName = classOf(s.Claim)
+		s.ClassName = podspec.ClassOfClaim(s.Claim)
 	case volume != nil:
 		s.ClassName = podspec.ClassOf(volume)
 	case len(pods) > 0:

@@ -93,7 +93,7 @@ func (o *Objects) StateOf(uid string) State {
 func (s *State) identify(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, pods []*corev1.Pod) {
 	switch {
 	case claim != nil:
-		s.Namespace, s.Claim, s.Class, s.Since = claim.Namespace, claim.Name, classOf(claim), claim.CreationTimestamp.Time
+		s.Namespace, s.Claim, s.Class, s.Since = claim.Namespace, claim.Name, podspec.ClassOfClaim(claim), claim.CreationTimestamp.Time
 	case volume != nil:
 		s.Class, s.Since = podspec.ClassOf(volume), volume.CreationTimestamp.Time
 		if ref := volume.Spec.ClaimRef; ref != nil {
@@ -134,7 +134,7 @@ func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.Pers
 	switch by := o.provisionerOf(claim); {
 	case by == o.Dispatcher.Provisioner:
 		return ""
-	case by == "" && (o.class(classOf(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0 || o.judge(classOf(claim)).Present):
+	case by == "" && (o.class(podspec.ClassOfClaim(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0 || o.judge(podspec.ClassOfClaim(claim)).Present):
 		return ""
 	case by == "":
 		return Nobody

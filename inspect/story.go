@@ -47,7 +47,7 @@ func (o *Objects) StoryOf(uid string) Story {
 	}
 	if claim := s.Claim; claim != nil {
 		size := snapshot.Requested(claim)
-		add(claim.CreationTimestamp.Time, "claim %s/%s asks for %s of class %s", claim.Namespace, claim.Name, size.String(), quoted(classOf(claim)))
+		add(claim.CreationTimestamp.Time, "claim %s/%s asks for %s of class %s", claim.Namespace, claim.Name, size.String(), quoted(podspec.ClassOfClaim(claim)))
 		if to := handedTo(claim); to != "" {
 			on := ""
 			if node := claim.Annotations[snapshot.AnnSelectedNode]; node != "" {

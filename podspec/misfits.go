@@ -20,7 +20,7 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 		say("spec.claimRef is %s/%s with UID %q, not %s/%s with UID %q", ref.Namespace, ref.Name, ref.UID, claim.Namespace, claim.Name, claim.UID)
 	}
 	// The claim of a volume that an administrator gave to another class keeps its own, which cannot be changed.
-	if class := claimClass(claim); ClassOf(v) != class && (v.Annotations[contract.AnnAdoptedFrom] == "" || !Bound(claim, v)) {
+	if class := ClassOfClaim(claim); ClassOf(v) != class && (v.Annotations[contract.AnnAdoptedFrom] == "" || !Bound(claim, v)) {
 		say("spec.storageClassName is %q, not %q", ClassOf(v), class)
 	}
 	// A bound claim may ask for more since: that is an expansion.
@@ -56,8 +56,8 @@ func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	return *mode
 }
 
-// claimClass knows the annotation that Kubernetes' volume binder still prefers.
-func claimClass(claim *corev1.PersistentVolumeClaim) string {
+// ClassOfClaim is the StorageClass of a claim, empty for none. The annotation is the one that Kubernetes' volume binder still prefers.
+func ClassOfClaim(claim *corev1.PersistentVolumeClaim) string {
 	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
 		return class
 	}

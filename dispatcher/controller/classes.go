@@ -13,6 +13,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
@@ -80,11 +81,24 @@ func (c *Controller) usesOf(name string) classes.Uses {
 	return u
 }
 
-// classChanged has the ConfigMaps judged that serve a class.
-func (c *Controller) classChanged(class *storagev1.StorageClass, _ bool) {
+// classChanged has the ConfigMaps judged that serve a class, and its claims handed over that wait.
+func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	c.judging.Add(class.Name)
 	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
 		c.judging.Add(served)
+	}
+	if !deleted && c.ours(class) {
+		c.resyncClaims(class.Name)
+	}
+}
+
+// resyncClaims has the library look again at a class's claims without a volume. It drops a claim for good when it reads the class as
+// another provisioner's, which a class that changes hands may still be in the cache.
+func (c *Controller) resyncClaims(class string) {
+	for _, claim := range cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims) {
+		if claim.Spec.VolumeName == "" && podspec.ClassOfClaim(claim) == class {
+			c.Resync(claim)
+		}
 	}
 }
 

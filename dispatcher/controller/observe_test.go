@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -170,4 +172,38 @@ func TestConfigOfGoneClass(t *testing.T) {
 
 func copied(provisioner, of string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: provisioner, Parameters: map[string]string{contract.ParameterConfigFromClass: of}}
+}
+
+// TestClassChanged: claims that wait are handed over once their class is ours. The library forgets a claim whose class it reads as
+// another's.
+func TestClassChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		provisioner string
+		deleted     bool
+		want        []string
+	}{
+		"becomes ours":      {provisioner: "p", want: []string{"beta", "waits"}},
+		"is another's":      {provisioner: "q"},
+		"ours, and deleted": {provisioner: "p", deleted: true},
+	} {
+		ctl, _ := idle(t)
+		var got []string
+		ctl.Resync = func(claim *corev1.PersistentVolumeClaim) { got = append(got, claim.Name) }
+		for name, spec := range map[string]corev1.PersistentVolumeClaimSpec{
+			"waits": {StorageClassName: new("silver")}, "beta": {}, "bound": {StorageClassName: new("silver"), VolumeName: "pvc-1"}, "gold": {StorageClassName: new("gold")},
+		} {
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)}, Spec: spec}
+			if name == "beta" {
+				claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "silver"}
+			}
+			if err := ctl.Cache.Claims.GetStore().Add(claim); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctl.classChanged(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "silver"}, Provisioner: c.provisioner}, c.deleted)
+		slices.Sort(got)
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: handed over are %v, want %v", name, got, c.want)
+		}
+	}
 }
