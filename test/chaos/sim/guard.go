@@ -109,10 +109,11 @@ func (w *World) allowHeld() {
 
 func old(v *corev1.PersistentVolume) bool { return time.Since(v.CreationTimestamp.Time) > 24*time.Hour }
 
-// age makes all volumes older by more than a day that nothing happens to.
+// age makes all volumes older by more than a day that nothing happens to. The deletion of a released one may have been decided while it
+// was young.
 func (w *World) age() {
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
-		if old(v) || podspec.Restored(v) || len(w.podsOf(uidOf(v.Name))) > 0 {
+		if old(v) || podspec.Restored(v) || v.Status.Phase == corev1.VolumeReleased || len(w.podsOf(uidOf(v.Name))) > 0 {
 			continue
 		}
 		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
