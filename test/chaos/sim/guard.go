@@ -73,10 +73,14 @@ func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
 	w.countOld(dispatcher, v)
 }
 
-// countOld counts the deletes of old volumes that one dispatcher orders within an hour.
+// countOld counts the deletes of old volumes that one dispatcher orders within an hour. A volume that has just grown old may have been
+// read before.
 func (w *World) countOld(dispatcher string, v *corev1.PersistentVolume) {
 	limit := w.plan.class(v.Spec.StorageClassName).DeleteLimit
-	if limit == 0 || !old(v) {
+	w.mu.Lock()
+	aged := w.aged[v.Name]
+	w.mu.Unlock()
+	if limit == 0 || !old(v) || time.Since(aged) < decided {
 		return
 	}
 	key, within := dispatcher+" "+v.Spec.StorageClassName, 0
@@ -119,6 +123,7 @@ func (w *World) age() {
 		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 			o.SetCreationTimestamp(metav1.NewTime(o.GetCreationTimestamp().Add(-25 * time.Hour)))
 		})
+		w.set(func() { w.aged[v.Name] = time.Now() })
 	}
 }
 
