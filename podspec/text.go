@@ -18,6 +18,12 @@ func OneLine(text string) string { return contract.OneLine(text) }
 // Clip is contract.Clip.
 func Clip(text string, limit int) string { return contract.Clip(text, limit) }
 
+// MaxEvent bounds in bytes an event's message, and other text that says the same, as the newer API for events does.
+const MaxEvent = 1024
+
+// EventMessage is the text as one line of printable characters, of at most MaxEvent bytes.
+func EventMessage(text string) string { return Clip(OneLine(text), MaxEvent) }
+
 // What is read of a log for its end: so many lines, of so many bytes together.
 const (
 	LogLines = 10
