@@ -166,11 +166,11 @@ func lines(log string) []string {
 			list = append(list, line)
 		}
 	}
-	return list[max(0, len(list)-podspec.LogLines):]
+	return list[max(0, len(list)-maxLines):]
 }
 
-// maxLine bounds a line of a log in bytes.
-const maxLine = 200
+// What is shown of a log: so many lines, of so many bytes each.
+const maxLines, maxLine = 10, 200
 
 func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, ...any)) {
 	v := s.Volume
