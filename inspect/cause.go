@@ -58,7 +58,7 @@ var others = map[podspec.Reason]events.Meaning{
 }
 
 func explain(reason podspec.Reason, message string, warning bool) Cause {
-	c := Cause{Reason: podspec.Reason(podspec.Clean(string(reason))), Message: podspec.Clip(podspec.OneLine(message), maxMessage), Warning: warning}
+	c := Cause{Reason: podspec.Reason(podspec.Clean(string(reason))), Message: podspec.EventMessage(message), Warning: warning}
 	m, ok := events.MeaningOf(reason)
 	if !ok {
 		m = others[reason]
@@ -67,9 +67,6 @@ func explain(reason podspec.Reason, message string, warning bool) Cause {
 	c.Means, c.Do = events.Plain(m.Means), events.Plain(m.Do)
 	return c
 }
-
-// maxMessage bounds a message in bytes, as an event's is.
-const maxMessage = 1024
 
 // toldOnly are reasons that the objects do not show: only the dispatcher's events tell them.
 var toldOnly = []podspec.Reason{

@@ -210,7 +210,7 @@ func objectName(kind, namespace, name string) string {
 
 // fault is one about a field of an object, with its line where the object is of a file.
 func (m *Manifest) fault(object any, name, path, message string) Fault {
-	f := Fault{Object: name, Message: podspec.Clip(podspec.OneLine(message), maxMessage)}
+	f := Fault{Object: name, Message: podspec.EventMessage(message)}
 	if at, ok := m.nodes[object]; ok {
 		f.File, f.Line = at.file, lineOf(at.node, path)
 	}

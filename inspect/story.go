@@ -43,7 +43,7 @@ func (o *Objects) StoryOf(uid string) Story {
 	story := Story{State: o.StateOf(uid), Unread: o.Unread}
 	s := o.snapshot(uid)
 	add := func(at time.Time, format string, args ...any) {
-		story.Steps = append(story.Steps, Step{At: at, What: podspec.Clip(podspec.OneLine(fmt.Sprintf(format, args...)), maxMessage)})
+		story.Steps = append(story.Steps, Step{At: at, What: podspec.EventMessage(fmt.Sprintf(format, args...))})
 	}
 	if claim := s.Claim; claim != nil {
 		size := snapshot.Requested(claim)
@@ -104,7 +104,7 @@ func (o *Objects) problemsOfClass(class string, s State) []Cause {
 }
 
 func quoted(name string) string {
-	return fmt.Sprintf("%q", podspec.Clip(podspec.OneLine(name), maxMessage/4))
+	return fmt.Sprintf("%q", podspec.Clip(podspec.OneLine(name), podspec.MaxEvent/4))
 }
 
 // words are what a pod of each operation is for.
@@ -166,11 +166,11 @@ func lines(log string) []string {
 			list = append(list, line)
 		}
 	}
-	return list[max(0, len(list)-podspec.LogLines):]
+	return list[max(0, len(list)-maxLines):]
 }
 
-// maxLine bounds a line of a log in bytes.
-const maxLine = 200
+// What is shown of a log: so many lines, of so many bytes each.
+const maxLines, maxLine = 10, 200
 
 func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, ...any)) {
 	v := s.Volume
@@ -210,7 +210,7 @@ func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
 			}
 		}
 	}
-	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", origin(e), podspec.Clean(e.Reason), podspec.Clip(podspec.OneLine(e.Message), maxMessage))}
+	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", origin(e), podspec.Clean(e.Reason), podspec.EventMessage(e.Message))}
 	if e.Count > 1 {
 		step.Count = e.Count
 	}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -37,6 +38,18 @@ type Cluster struct {
 	// ImageVolumes says that nodes can mount an image as a volume (Kubernetes 1.35 and containerd 2.1 or newer). An init
 	// container that copies flexctl does the same elsewhere, for a second or so more each pod.
 	ImageVolumes bool
+}
+
+// FlexctlImage is Cluster.FlexctlImage where nobody names another one, as the images of a checkout are named.
+const FlexctlImage = "registry.invalid/flex-provisioner/flexctl:dev"
+
+// ImageVolumes says for Cluster.ImageVolumes whether an API server's version, as "v1.35.2", knows volumes that are images.
+func ImageVolumes(serverVersion string) (bool, error) {
+	parsed, err := version.ParseGeneric(serverVersion)
+	if err != nil {
+		return false, fmt.Errorf("read the API server's version %q: %w", serverVersion, err)
+	}
+	return parsed.AtLeast(version.MajorMinor(1, 35)), nil
 }
 
 // maxAnnotations is the API server's limit on the size of all annotations of an object.

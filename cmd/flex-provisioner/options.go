@@ -15,6 +15,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // options are the command line as it was typed.
@@ -52,7 +53,7 @@ func defaults() *options {
 	return &options{
 		provisionerName: contract.ProvisionerName,
 		namespace:       contract.ProvisionersNamespace,
-		flexctlImage:    "registry.invalid/flex-provisioner/flexctl:dev",
+		flexctlImage:    podspec.FlexctlImage,
 		flexctlMount:    mountAuto,
 		qps:             1000,
 		burst:           2000,

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	utilversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -127,11 +126,9 @@ func (o *options) cluster(client kubernetes.Interface, config *rest.Config) (pod
 		if err != nil {
 			return c, fmt.Errorf("ask the API server for its version: %w", err)
 		}
-		parsed, err := utilversion.ParseGeneric(server.GitVersion)
-		if err != nil {
-			return c, fmt.Errorf("read the API server's version %q: %w", server.GitVersion, err)
+		if c.ImageVolumes, err = podspec.ImageVolumes(server.GitVersion); err != nil {
+			return c, err
 		}
-		c.ImageVolumes = parsed.AtLeast(utilversion.MajorMinor(1, 35))
 	}
 	return c, nil
 }

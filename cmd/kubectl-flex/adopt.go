@@ -17,6 +17,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -218,9 +219,9 @@ func (a *adoption) prove(ctx context.Context, client kubernetes.Interface, plan 
 		return nil
 	}
 	text := outcome.Message
-	if container, explains := podspec.LogContainer(pod, outcome); explains {
-		if log, err := pods.GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx); err == nil && !podspec.LogLost(log) && podspec.LogEnd(log) != "" {
-			text += "; its log ends with: " + podspec.LogEnd(log)
+	if _, explains := podspec.LogContainer(pod, outcome); explains {
+		if end, err := podlog.EndOf(ctx, client, pod); err == nil && end != "" {
+			text += "; " + podlog.Says(end, nil)
 		}
 	}
 	return errors.New(text)

@@ -19,6 +19,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/audit"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -177,17 +178,8 @@ func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters m
 
 // lastWords is what a pod that left no message printed last. The pod is removed, and its log with it.
 func (l looker) lastWords(ctx context.Context, pod *corev1.Pod, outcome podspec.Outcome) string {
-	container, explains := podspec.LogContainer(pod, outcome)
-	if !explains {
+	if _, explains := podspec.LogContainer(pod, outcome); !explains {
 		return ""
 	}
-	text, err := l.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
-	switch end := podspec.LogEnd(text); {
-	case err != nil || podspec.LogLost(text):
-		return "; its log cannot be read"
-	case end == "":
-		return "; it printed nothing"
-	default:
-		return "; its log ends with: " + end
-	}
+	return "; " + podlog.Says(podlog.EndOf(ctx, l.client, pod))
 }

@@ -9,10 +9,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilversion "k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // dispatcher reads who the dispatcher is, and what it was started with.
@@ -110,16 +110,14 @@ func (r reader) podCluster(ctx context.Context) error {
 		}
 	}
 	if c.FlexctlImage == "" {
-		c.FlexctlImage = "registry.invalid/flex-provisioner/flexctl:dev"
+		c.FlexctlImage = podspec.FlexctlImage
 	}
 	if !c.ImageVolumes {
 		server, err := r.client.Discovery().ServerVersion()
 		if err != nil {
 			return fmt.Errorf("ask the API server for its version: %w", err)
 		}
-		if parsed, err := utilversion.ParseGeneric(server.GitVersion); err == nil {
-			c.ImageVolumes = parsed.AtLeast(utilversion.MajorMinor(1, 35))
-		}
+		c.ImageVolumes, _ = podspec.ImageVolumes(server.GitVersion) // render shows an init container where nobody knows
 	}
 	return nil
 }

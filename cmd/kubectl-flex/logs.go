@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -67,7 +68,7 @@ func (o *options) logs(ctx context.Context, namespace, name string, attempt int,
 
 // copyLines copies a log without what a terminal would obey.
 func copyLines(out io.Writer, log io.Reader) error {
-	reader := bufio.NewReaderSize(log, podspec.MaxLog)
+	reader := bufio.NewReaderSize(log, podlog.MaxBytes)
 	for {
 		line, err := reader.ReadSlice('\n')
 		if len(line) > 0 {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -232,15 +231,6 @@ func pointers[T any](items []T) []*T {
 		list[i] = &items[i]
 	}
 	return list
-}
-
-// logOf is the end of a pod's log. Most errors are to be expected: its node may be gone.
-func logOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
-	text, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(podspec.ContainerName)).DoRaw(ctx)
-	if err != nil || podspec.LogLost(text) {
-		return "", err
-	}
-	return string(text), nil
 }
 
 // provisioners is the namespace of ConfigMaps and pods, as the flag or the dispatcher's Deployment says.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -52,7 +53,7 @@ func (o *options) why(ctx context.Context, namespace, name string) error {
 	}
 	objects.Logs = map[types.UID]string{}
 	for _, pod := range objects.WantsLogs(uid) {
-		text, err := logOf(ctx, client, pod)
+		text, err := podlog.Tail(ctx, client, pod, podspec.ContainerName)
 		if apierrors.IsForbidden(err) {
 			objects.Unread = append(objects.Unread, inspect.Unread{Kind: inspect.Logs, Right: "get pods/log in namespace " + pod.Namespace, Why: podspec.Clean(err.Error())})
 			break

@@ -46,14 +46,11 @@ func (t *transformer) transform(obj any) (any, error) {
 	return obj, nil
 }
 
-// maxMessage bounds in bytes what is kept of an event's message.
-const maxMessage = 1024
-
 // event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their pods.
 func (t *transformer) event(e *corev1.Event) {
 	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
 	if snapshot.TellsOfStart(e) {
-		kept.Reason, kept.Message, kept.LastTimestamp = text(e.Reason), podspec.Clip(e.Message, maxMessage), e.LastTimestamp
+		kept.Reason, kept.Message, kept.LastTimestamp = text(e.Reason), podspec.Clip(e.Message, podspec.MaxEvent), e.LastTimestamp
 		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
 	}
 	*e = kept

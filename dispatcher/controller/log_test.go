@@ -19,24 +19,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
-
-// TestInitLog: of a pod whose init container failed, the log is that container's.
-func TestInitLog(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write([]byte(r.URL.Query().Get("container") + ": no space left"))
-	}))
-	defer server.Close()
-	controller, _ := idle(t)
-	controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
-	pod := dispatchertest.Pod("del-0 failed", dispatchertest.Noon, dispatchertest.Noon)
-	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
-	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flexctl", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
-	if end, err := controller.logEnd(t.Context(), pod); end != "flexctl: no space left" || err != nil {
-		t.Errorf("%q, %v", end, err)
-	}
-}
 
 // TestSayLog: who reads what of the log of a pod that left no message.
 func TestSayLog(t *testing.T) {
@@ -74,7 +59,7 @@ func TestSayLog(t *testing.T) {
 		"a node that is gone": {on: events.OnVolume, answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 			config: &configmaps.Config{Name: "cm"}, want: []string{failed + "; its log cannot be read"}},
 		"a hostile log": {on: events.OnVolume, answer: log(strings.Repeat("a\x1b[2J\u202e\n", 20_000) + denied), config: &configmaps.Config{Name: "cm"},
-			want: []string{failed + "; its log ends with: " + podspec.LogEnd([]byte(strings.Repeat("a [2J ", 1000)+denied))}},
+			want: []string{failed + "; its log ends with: " + podlog.End(strings.Repeat("a [2J ", 1000)+denied)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(c.answer))

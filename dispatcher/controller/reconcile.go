@@ -20,6 +20,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
+	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -174,15 +175,12 @@ func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.
 // sayLog is what an event about a pod that left no message says of its log. A log may hold anything. So administrators read its end, on
 // volumes, pods and ConfigMaps, and whoever reads a claim's events only where the class says so.
 func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.Event) string {
-	end, err := c.logEnd(ctx, e.Pod)
-	switch {
-	case err != nil:
+	end, err := podlog.EndOf(ctx, c.Client, e.Pod)
+	if err != nil {
 		klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, subject(s).Keys(e.Pod)...)...)
-		return "its log cannot be read"
-	case end == "":
-		return "it printed nothing"
-	case e.On != events.OnClaim:
-		return "its log ends with: " + end
+	}
+	if end == "" || e.On != events.OnClaim {
+		return podlog.Says(end, err)
 	}
 	var about runtime.Object = e.Pod
 	where := fmt.Sprintf("Pod %s/%s", e.Pod.Namespace, e.Pod.Name)
@@ -193,19 +191,9 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 	}
 	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), subject(s).Keys(e.Pod)...)
 	if s.Config != nil && s.Config.ShowLogs {
-		return "its log ends with: " + end
+		return podlog.Says(end, nil)
 	}
 	return "administrators find the end of its log in the events of " + where
-}
-
-// logEnd is the end of a provisioner's log. A node that is gone has none to give.
-func (c *Controller) logEnd(ctx context.Context, pod *corev1.Pod) (string, error) {
-	container, _ := podspec.LogContainer(pod, podspec.OutcomeOf(pod))
-	text, err := c.Client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, podspec.LogOptions(container)).DoRaw(ctx)
-	if err == nil && podspec.LogLost(text) {
-		err = errors.New("the kubelet does not have it any more") // not its words: an image can print the same, and more
-	}
-	return podspec.LogEnd(text), err
 }
 
 // createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and watches the

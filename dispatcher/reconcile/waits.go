@@ -8,9 +8,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// maxMessage bounds a condition's message in bytes, as an event's is.
-const maxMessage = 1024
-
 // restWaits is for how long a condition stays as it was written. Each write asks for another look at once. What an API server or a webhook
 // answers may have another text each time, so that without a rest the look, the request and the write follow each other for ever.
 const restWaits = time.Minute
@@ -28,7 +25,7 @@ func (p *Plan) Waits(s *snapshot.Snapshot, operation string) {
 	_, created := Find[CreatePod](*p)
 	switch {
 	case operation != "" && waits:
-		now := SetWaits{Reason: e.Reason, Message: podspec.Clip(podspec.OneLine(e.Message), maxMessage)}
+		now := SetWaits{Reason: e.Reason, Message: podspec.EventMessage(e.Message)}
 		if told && had.Reason == string(now.Reason) && had.Message == now.Message {
 			return
 		}

@@ -91,7 +91,7 @@ func TestWaitsIsBounded(t *testing.T) {
 	s := scene{}.snapshot()
 	p := Plan{Events: []events.Event{events.ClaimWaits(events.ReasonConfigMissing, strings.Repeat("a\x1b[2J\n", 1000))}}
 	p.Waits(s, "provision")
-	if a, _ := Find[SetWaits](p); a.Message == "" || len(a.Message) > maxMessage || strings.ContainsAny(a.Message, "\x1b\n") {
+	if a, _ := Find[SetWaits](p); a.Message == "" || len(a.Message) > podspec.MaxEvent || strings.ContainsAny(a.Message, "\x1b\n") {
 		t.Errorf("%d bytes: %.100q", len(a.Message), a.Message)
 	}
 }

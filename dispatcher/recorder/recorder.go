@@ -56,8 +56,6 @@ type protection struct {
 const (
 	// maxSaid is how many keys of an object are remembered. Of an object whose author keeps changing it, something may be said twice.
 	maxSaid = 100
-	// maxMessage bounds an event's message in bytes, as the newer API for events does.
-	maxMessage = 1024
 	// correlated is how many events client-go remembers, to count repetitions instead of writing them. Its default of 4096 costs
 	// 5 MB, and the dispatcher says nothing twice.
 	correlated = 512
@@ -151,7 +149,7 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 		r.Metrics.Failed(about.Label, e.Reason)
 	}
 	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
-	e.Message = podspec.Clip(podspec.OneLine(e.Message), maxMessage)
+	e.Message = podspec.EventMessage(e.Message)
 	r.recorder.Event(object, kind, string(e.Reason), e.Message)
 	r.log.Info("Reported", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
 }
@@ -270,7 +268,7 @@ func (r *Recorder) due(uid string, e events.Event) bool {
 // due says whether the key has to be said, since it was not said before or, where it stands, long ago. Of a key counts as much as an
 // event shows of its message.
 func (s *said) due(key string, now time.Time, stands bool) bool {
-	key = podspec.Clip(key, maxMessage)
+	key = podspec.Clip(key, podspec.MaxEvent)
 	if last, found := s.keys[key]; found && (!stands || now.Sub(last) < RemindAfter) {
 		return false
 	}
@@ -283,7 +281,7 @@ func (s *said) due(key string, now time.Time, stands bool) bool {
 
 // again is when the key is due again if it stands, and whether it was said.
 func (s *said) again(key string) (at time.Time, told bool) {
-	last, told := s.keys[podspec.Clip(key, maxMessage)]
+	last, told := s.keys[podspec.Clip(key, podspec.MaxEvent)]
 	return last.Add(RemindAfter), told
 }
 

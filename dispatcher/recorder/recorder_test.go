@@ -34,8 +34,8 @@ func TestEventsAreBounded(t *testing.T) {
 	r.Record(Subject{UID: "u", Claim: claim}, events.VolumeDoesNotFit(volume, podspec.Misfits(volume, claim)), nil)
 	got := <-recorded.Events
 	want := "Warning VolumeDoesNotFit volume does not fit the claim: spec.claimRef is a [2J b/ää"
-	if !strings.HasPrefix(got, want) || len(got) > len("Warning VolumeDoesNotFit ")+maxMessage || !strings.HasSuffix(got, "ä...") {
-		t.Errorf("event of %d bytes: %.100q…, want %q… and at most %d bytes", len(got), got, want, maxMessage)
+	if !strings.HasPrefix(got, want) || len(got) > len("Warning VolumeDoesNotFit ")+podspec.MaxEvent || !strings.HasSuffix(got, "ä...") {
+		t.Errorf("event of %d bytes: %.100q…, want %q… and at most %d bytes", len(got), got, want, podspec.MaxEvent)
 	}
 }
 
@@ -43,7 +43,7 @@ func TestEventsAreBounded(t *testing.T) {
 func TestSaidIsBounded(t *testing.T) {
 	var s said
 	for i := range 10 * maxSaid {
-		if key := fmt.Sprint(i, strings.Repeat("x", 2*maxMessage)); !s.due(key, dispatchertest.Noon, true) || s.due(key, dispatchertest.Noon, true) {
+		if key := fmt.Sprint(i, strings.Repeat("x", 2*podspec.MaxEvent)); !s.due(key, dispatchertest.Noon, true) || s.due(key, dispatchertest.Noon, true) {
 			t.Fatalf("key %d is not said once", i)
 		}
 		if len(s.keys) > maxSaid {
@@ -51,7 +51,7 @@ func TestSaidIsBounded(t *testing.T) {
 		}
 	}
 	for key := range s.keys {
-		if len(key) > maxMessage {
+		if len(key) > podspec.MaxEvent {
 			t.Fatalf("a key of %d bytes is remembered", len(key))
 		}
 	}

@@ -39,9 +39,6 @@ const (
 // attemptKey has the number of the attempt. There is no convention for it.
 const attemptKey = attribute.Key("flex_provisioner.attempt")
 
-// maxMessage bounds in bytes what a span says of a failure, as an event does.
-const maxMessage = 1024
-
 // Span is one step on the way of a claim. Times are those of the objects, which have whole seconds.
 type Span struct {
 	Trace trace.TraceID
@@ -113,7 +110,7 @@ func ofAttempt(s *snapshot.Snapshot, a snapshot.Attempt) []Span {
 	}
 	if span.Failed = a.Outcome.Phase == podspec.Failed; span.Failed {
 		span.Attributes = append(span.Attributes, semconv.ErrorTypeKey.String(string(a.Outcome.Reason)))
-		span.Message = podspec.Clip(podspec.OneLine(a.Outcome.Message), maxMessage)
+		span.Message = podspec.EventMessage(a.Outcome.Message)
 	}
 	spans, at := []Span{span}, created
 	for _, step := range []struct {

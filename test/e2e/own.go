@@ -151,7 +151,7 @@ func runAhead(ctx context.Context, namespace string) error {
 	}
 	d, err := dispatcher.New(ctx, admin, dispatcher.Options{
 		ProvisionerName: ownProvisioner(namespace), SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
-		Pods:      podspec.Cluster{Namespace: namespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: "registry.invalid/flex-provisioner/flexctl:dev", ImageVolumes: true},
+		Pods:      podspec.Cluster{Namespace: namespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: podspec.FlexctlImage, ImageVolumes: true},
 		RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(),
 		FirstAudit: time.Duration(seconds) * time.Second, Now: func() time.Time { return time.Now().Add(25 * time.Hour) },
 	})

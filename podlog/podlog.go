@@ -1,0 +1,75 @@
+package podlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// What is read of a log: so many lines, of so many bytes together.
+const (
+	Lines    = 10
+	MaxBytes = 64 << 10
+)
+
+// ErrLost says that the log is gone. It has none of the kubelet's words: an image can print the same, and more.
+var ErrLost = errors.New("the kubelet does not have it any more")
+
+// Tail is the last lines of the log of a pod's container. Errors are to be expected: its node may be gone.
+func Tail(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string) (string, error) {
+	lines, size := int64(Lines), int64(MaxBytes)
+	log, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size}).DoRaw(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case lost(log):
+		return "", ErrLost
+	}
+	return string(log), nil
+}
+
+// lost says that a log is what a kubelet answers, with success, where the container's log is gone: the container of a pod that was
+// evicted is removed at once.
+func lost(log []byte) bool {
+	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) || bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))
+}
+
+// EndOf is the End of the log that says why a pod failed.
+func EndOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
+	container, _ := podspec.LogContainer(pod, podspec.OutcomeOf(pod))
+	tail, err := Tail(ctx, client, pod, container)
+	return End(tail), err
+}
+
+// End is the end of a log as one line of printable characters, of at most contract.MaxMessage bytes: where a program failed, its last
+// words say why.
+func End(log string) string {
+	const more = "..."
+	end := podspec.OneLine(log)
+	if len(end) <= contract.MaxMessage {
+		return end
+	}
+	cut := len(end) - contract.MaxMessage + len(more)
+	for !utf8.RuneStart(end[cut]) {
+		cut++
+	}
+	return more + end[cut:]
+}
+
+// Says is what a message says of a log, by what EndOf came to.
+func Says(end string, err error) string {
+	switch {
+	case err != nil:
+		return "its log cannot be read"
+	case end == "":
+		return "it printed nothing"
+	}
+	return "its log ends with: " + end
+}
