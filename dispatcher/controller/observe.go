@@ -34,6 +34,9 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	policies := c.Policies()
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
 	c.observeMemory(s)
+	if cm := c.Cache.StopDeletes(); cm != nil {
+		s.DeletionsStopped = snapshot.StoppedBy(cm)
+	}
 	c.observeDeletions(s)
 	return s
 }
@@ -151,6 +154,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	c.observeConfig(s) // the volume may have another record by now
 	c.observeSource(s)
 	c.observeMemory(s)
+	c.observeDeletions(s)
 	return errors.Join(faults[:]...)
 }
 

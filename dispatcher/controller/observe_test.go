@@ -23,18 +23,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
-// A pod of a former leader, which the cache does not show, keeps a delete back.
+// A pod of a former leader, which the cache does not show, keeps a delete back, and so do deletions that began since the first look.
 func TestConfirmDelete(t *testing.T) {
 	volume := dispatchertest.Volume("fits released")
 	volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+	volume.CreationTimestamp.Time = dispatchertest.Noon.Add(-48 * time.Hour)
 	for name, c := range map[string]struct {
-		live []string
-		want bool
+		live  []string
+		began int // deletions of the class's old volumes
+		want  bool
 	}{
-		"no pod":               {nil, true},
-		"an expansion runs":    {[]string{"exp-3 running"}, false},
-		"a provision runs":     {[]string{"prov-0 running"}, false},
-		"an expansion is over": {[]string{"exp-3 done"}, true},
+		"no pod":                          {nil, 0, true},
+		"an expansion runs":               {[]string{"exp-3 running"}, 0, false},
+		"a provision runs":                {[]string{"prov-0 running"}, 0, false},
+		"an expansion is over":            {[]string{"exp-3 done"}, 0, true},
+		"two other deletions began":       {nil, 2, true},
+		"as many began as the limit says": {nil, 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
@@ -67,6 +71,9 @@ func TestConfirmDelete(t *testing.T) {
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")
+			}
+			for i := range c.began {
+				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon)
 			}
 			if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
 				t.Fatal(err)
