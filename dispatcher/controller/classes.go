@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -80,8 +81,16 @@ func (c *Controller) usesOf(name string) classes.Uses {
 	return u
 }
 
-// classChanged has the ConfigMaps judged that serve a class.
-func (c *Controller) classChanged(class *storagev1.StorageClass, _ bool) {
+// classChanged has the ConfigMaps judged that serve a class, and the claims looked at that wait for it. The library drops a claim whose
+// class is another provisioner's as far as the cache shows, and hears of no class.
+func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
+	if !deleted && c.ours(class) {
+		for _, claim := range cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims) {
+			if claim.Spec.VolumeName == "" && util.GetPersistentVolumeClaimClass(claim) == class.Name {
+				c.Resync(claim)
+			}
+		}
+	}
 	c.judging.Add(class.Name)
 	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
 		c.judging.Add(served)
