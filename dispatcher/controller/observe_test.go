@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -82,6 +83,60 @@ func TestConfirmDelete(t *testing.T) {
 				t.Errorf("a delete is ordered: %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// What an attempt may have made is not undone by the word of a cache that shows the class as it was, and is undone by that of the API server.
+func TestConfirmClass(t *testing.T) {
+	name := "silver"
+	claim := &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &name}}
+	pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon.Add(-time.Hour), dispatchertest.Noon.Add(-time.Minute))
+	for _, c := range []struct {
+		cached, live string
+		want         contract.Operation
+	}{{"csi.example.com", "p", contract.Provision}, {"csi.example.com", "csi.example.com", contract.Delete}, {"p", "csi.example.com", contract.Delete}, {"p", "p", contract.Provision}} {
+		class := func(provisioner string) *storagev1.StorageClass {
+			return &storagev1.StorageClass{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner}
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			var answer any
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/storageclasses/silver"):
+				answer = class(c.live)
+			case strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/data"):
+				answer = claim
+			case strings.HasSuffix(r.URL.Path, "/pods"):
+				answer = &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
+			default:
+				w.WriteHeader(http.StatusNotFound)
+				answer = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+			}
+			if err := json.NewEncoder(w).Encode(answer); err != nil {
+				t.Error(err)
+			}
+		}))
+		controller, _ := idle(t)
+		controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+		controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.wanted = true }, func() {})
+		config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: name, StartTimeout: time.Minute, Properties: map[string]string{"zone": "west"},
+			VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
+		controller.memory.setConfig(name, classes.Judgement{Present: true, Good: config}, nil, nil)
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: name, Provisioner: "p", Class: class(c.cached), Claim: claim, Config: config, Wanted: true}
+		s.Add(snapshot.NewAttempt(pod, ""))
+		create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
+		if cached := map[string]contract.Operation{"p": contract.Provision, "csi.example.com": contract.Delete}[c.cached]; !ok || create.Op != cached {
+			t.Errorf("class of %s: the cache alone leads to %q, want %s", c.cached, create.Op, cached)
+		}
+		if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		if create, _ := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s)); create.Op != c.want {
+			t.Errorf("class of %s, which the cache shows as of %s: %q is ordered, want %s", c.live, c.cached, create.Op, c.want)
+		}
 	}
 }
 
