@@ -19,11 +19,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// observeDeletions adds what may protect storage from deletion.
+// observeDeletions adds what may protect the volume's storage from deletion. It is called again once the volume was read from the API
+// server: other deletions may have begun meanwhile, and the volume may be old by then.
 func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
-	if cm := c.Cache.StopDeletes(); cm != nil {
-		s.DeletionsStopped = snapshot.StoppedBy(cm)
-	}
+	s.Successor, s.DeleteLimit, s.RecentDeletions = nil, 0, 0
 	if s.Volume == nil || !s.Released {
 		return
 	}

@@ -34,6 +34,9 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	policies := c.Policies()
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
 	c.observeMemory(s)
+	if cm := c.Cache.StopDeletes(); cm != nil {
+		s.DeletionsStopped = snapshot.StoppedBy(cm)
+	}
 	c.observeDeletions(s)
 	return s
 }
@@ -108,6 +111,9 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 // stays, also after its volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays
 // after an expansion, so that for the next one, and for a delete, they are always read.
 //
+// The class decides whether what an attempt may have made is made use of by the next one, or is undone. So it is read where there are
+// attempts and no volume: of two leaders, of which one knows the class as another provisioner's, one would undo beside the other's retry.
+//
 // One of the reads may take long, because the client tried it again, and the others be old by then. They are all made again, but not
 // for ever, since the API server may be slow throughout.
 func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
@@ -129,11 +135,14 @@ const (
 )
 
 func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
-	var faults [4]error
+	var faults [5]error
 	var all sync.WaitGroup
 	claim := claimRef(s)
 	deletes := order != nil && order.Op == contract.Delete
 	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Expandable()
+	if known && s.Volume == nil && claim != nil && s.ClassName != "" {
+		all.Go(func() { faults[4] = c.confirmClass(ctx, s) })
+	}
 	if claim != nil {
 		all.Go(func() { claim, faults[1] = c.liveClaim(ctx, claim) })
 	}
@@ -151,6 +160,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	c.observeConfig(s) // the volume may have another record by now
 	c.observeSource(s)
 	c.observeMemory(s)
+	c.observeDeletions(s)
 	return errors.Join(faults[:]...)
 }
 
@@ -182,6 +192,19 @@ func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) er
 		c.RecordKey.Mark(volume)
 		volume.Spec.AccessModes = cache.DistinctModes(volume.Spec.AccessModes)
 		s.SetVolume(volume)
+	}
+	return nil
+}
+
+func (c *Controller) confirmClass(ctx context.Context, s *snapshot.Snapshot) error {
+	class, err := c.Client.StorageV1().StorageClasses().Get(ctx, s.ClassName, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		s.Class = nil
+	case err != nil:
+		return fmt.Errorf("get StorageClass %s: %w", s.ClassName, err)
+	default:
+		s.Class = class
 	}
 	return nil
 }

@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -25,18 +24,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
-// A pod of a former leader, which the cache does not show, keeps a delete back.
+// A pod of a former leader, which the cache does not show, keeps a delete back, and so do deletions that began since the first look.
 func TestConfirmDelete(t *testing.T) {
 	volume := dispatchertest.Volume("fits released")
 	volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+	volume.CreationTimestamp.Time = dispatchertest.Noon.Add(-48 * time.Hour)
 	for name, c := range map[string]struct {
-		live []string
-		want bool
+		live  []string
+		began int // deletions of the class's old volumes
+		want  bool
 	}{
-		"no pod":               {nil, true},
-		"an expansion runs":    {[]string{"exp-3 running"}, false},
-		"a provision runs":     {[]string{"prov-0 running"}, false},
-		"an expansion is over": {[]string{"exp-3 done"}, true},
+		"no pod":                          {nil, 0, true},
+		"an expansion runs":               {[]string{"exp-3 running"}, 0, false},
+		"a provision runs":                {[]string{"prov-0 running"}, 0, false},
+		"an expansion is over":            {[]string{"exp-3 done"}, 0, true},
+		"two other deletions began":       {nil, 2, true},
+		"as many began as the limit says": {nil, 3, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pods := corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
@@ -70,6 +73,9 @@ func TestConfirmDelete(t *testing.T) {
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")
 			}
+			for i := range c.began {
+				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon)
+			}
 			if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
 				t.Fatal(err)
 			}
@@ -77,6 +83,60 @@ func TestConfirmDelete(t *testing.T) {
 				t.Errorf("a delete is ordered: %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// What an attempt may have made is not undone by the word of a cache that shows the class as it was, and is undone by that of the API server.
+func TestConfirmClass(t *testing.T) {
+	name := "silver"
+	claim := &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &name}}
+	pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon.Add(-time.Hour), dispatchertest.Noon.Add(-time.Minute))
+	for _, c := range []struct {
+		cached, live string
+		want         contract.Operation
+	}{{"csi.example.com", "p", contract.Provision}, {"csi.example.com", "csi.example.com", contract.Delete}, {"p", "csi.example.com", contract.Delete}, {"p", "p", contract.Provision}} {
+		class := func(provisioner string) *storagev1.StorageClass {
+			return &storagev1.StorageClass{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner}
+		}
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			var answer any
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/storageclasses/silver"):
+				answer = class(c.live)
+			case strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/data"):
+				answer = claim
+			case strings.HasSuffix(r.URL.Path, "/pods"):
+				answer = &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
+			default:
+				w.WriteHeader(http.StatusNotFound)
+				answer = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+			}
+			if err := json.NewEncoder(w).Encode(answer); err != nil {
+				t.Error(err)
+			}
+		}))
+		controller, _ := idle(t)
+		controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+		controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.wanted = true }, func() {})
+		config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: name, StartTimeout: time.Minute, Properties: map[string]string{"zone": "west"},
+			VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
+		controller.memory.setConfig(name, classes.Judgement{Present: true, Good: config}, nil, nil)
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: name, Provisioner: "p", Class: class(c.cached), Claim: claim, Config: config, Wanted: true}
+		s.Add(snapshot.NewAttempt(pod, ""))
+		create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
+		if cached := map[string]contract.Operation{"p": contract.Provision, "csi.example.com": contract.Delete}[c.cached]; !ok || create.Op != cached {
+			t.Errorf("class of %s: the cache alone leads to %q, want %s", c.cached, create.Op, cached)
+		}
+		if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		if create, _ := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s)); create.Op != c.want {
+			t.Errorf("class of %s, which the cache shows as of %s: %q is ordered, want %s", c.live, c.cached, create.Op, c.want)
+		}
 	}
 }
 
@@ -172,38 +232,4 @@ func TestConfigOfGoneClass(t *testing.T) {
 
 func copied(provisioner, of string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: provisioner, Parameters: map[string]string{contract.ParameterConfigFromClass: of}}
-}
-
-// TestClassChanged: claims that wait are handed over once their class is ours. The library forgets a claim whose class it reads as
-// another's.
-func TestClassChanged(t *testing.T) {
-	for name, c := range map[string]struct {
-		provisioner string
-		deleted     bool
-		want        []string
-	}{
-		"becomes ours":      {provisioner: "p", want: []string{"beta", "waits"}},
-		"is another's":      {provisioner: "q"},
-		"ours, and deleted": {provisioner: "p", deleted: true},
-	} {
-		ctl, _ := idle(t)
-		var got []string
-		ctl.Resync = func(claim *corev1.PersistentVolumeClaim) { got = append(got, claim.Name) }
-		for name, spec := range map[string]corev1.PersistentVolumeClaimSpec{
-			"waits": {StorageClassName: new("silver")}, "beta": {}, "bound": {StorageClassName: new("silver"), VolumeName: "pvc-1"}, "gold": {StorageClassName: new("gold")},
-		} {
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name)}, Spec: spec}
-			if name == "beta" {
-				claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: "silver"}
-			}
-			if err := ctl.Cache.Claims.GetStore().Add(claim); err != nil {
-				t.Fatal(err)
-			}
-		}
-		ctl.classChanged(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "silver"}, Provisioner: c.provisioner}, c.deleted)
-		slices.Sort(got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: handed over are %v, want %v", name, got, c.want)
-		}
-	}
 }

@@ -46,7 +46,7 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (again t
 	if place != "" && !created {
 		// A pod that was found, and has not ended, has the place.
 		if cached := c.Cache.Pod(place); cached == nil || podspec.OutcomeOf(cached).Final() {
-			c.queue.Release(s.ClassName, place)
+			c.queue.Release(place)
 		}
 	}
 	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
@@ -84,7 +84,7 @@ func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcil
 		if create, ok := reconcile.Find[reconcile.CreatePod](p); ok {
 			order = &create.Order
 			if pod := order.PodName(s.UID); pod != place {
-				c.queue.Release(s.ClassName, place)
+				c.queue.Release(place)
 				place = pod
 			}
 			if used, tellAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent, s.Now); !ok {

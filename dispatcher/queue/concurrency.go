@@ -31,12 +31,12 @@ func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used 
 	c := q.note(class, "", uid, false)
 	it := q.items[uid]
 	c.limit = limit
-	if _, has := c.pods[pod]; !has && limit > 0 && !c.isNext(it, uid, now) {
+	if q.placed[pod] == nil && limit > 0 && !c.isNext(it, uid, now) {
 		it.asked = true
 		defer q.mu.Unlock()
 		return len(c.pods), it.tellAt, false
 	}
-	c.take(it, pod)
+	q.take(c, it, pod)
 	q.requeueNextAndUnlock(c)
 	return 0, time.Time{}, true
 }
@@ -61,8 +61,10 @@ func (c *concurrency) next() (uid string) {
 	return first.uid
 }
 
-func (c *concurrency) take(it *item, pod string) {
-	if _, has := c.pods[pod]; !has {
+// take is called with mu held. A pod has one place, also where another dispatcher made it for another class.
+func (q *Queue) take(c *class, it *item, pod string) {
+	if q.placed[pod] == nil {
+		q.placed[pod] = c
 		c.pods[pod] = it.namespace
 		c.places[it.namespace]++
 	}
@@ -91,11 +93,11 @@ func (q *Queue) requeueNextAndUnlock(c *class) {
 // has ended, or is gone, gives its place back. released says whether it had one.
 func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (released bool) {
 	if ended {
-		released = q.Release(class, pod)
+		released = q.Release(pod)
 	} else {
 		q.mu.Lock()
 		c := q.note(class, namespace, uid, true)
-		c.take(q.items[uid], pod)
+		q.take(c, q.items[uid], pod)
 		q.requeueNextAndUnlock(c)
 	}
 	q.Add(class, namespace, uid)
@@ -103,16 +105,14 @@ func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (relea
 }
 
 // Release gives a pod's place back. It says whether the pod had one.
-func (q *Queue) Release(class, pod string) (had bool) {
+func (q *Queue) Release(pod string) (had bool) {
 	q.mu.Lock()
-	c, ok := q.classes[class]
-	if ok {
-		_, had = c.pods[pod]
-	}
-	if !had {
+	c := q.placed[pod]
+	if c == nil {
 		q.mu.Unlock()
 		return false
 	}
+	delete(q.placed, pod)
 	namespace := c.pods[pod]
 	delete(c.pods, pod)
 	if c.places[namespace]--; c.places[namespace] == 0 {

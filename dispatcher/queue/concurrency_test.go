@@ -50,13 +50,13 @@ func TestConcurrency(t *testing.T) {
 			for _, n := range "123456" {
 				for _, namespace := range []string{"", "a", "b"} {
 					q.Forget(string(n)+namespace, false)
-					q.Release("a", "pod-"+string(n)+namespace)
+					q.Release("pod-" + string(n) + namespace)
 				}
 			}
 			if a := q.classes["a"]; len(a.line.waiting)+len(a.line.order)+a.line.length+len(a.places) > 0 {
 				t.Errorf("of what is over there is left: %+v", a)
 			}
-			if !q.EndClass("a") || len(q.classes)+len(q.items) != 0 {
+			if !q.EndClass("a") || len(q.classes)+len(q.items)+len(q.placed) != 0 {
 				t.Errorf("of what is over there is left: %+v %+v", q.classes["a"], q.items)
 			}
 		})
@@ -70,7 +70,7 @@ func doStep(q *Queue, words []string) (waits bool) {
 		q.know("a", uid[1:], uid)
 		return !acquire(q, "a", uid, 2)
 	case "free":
-		q.Release("a", "pod-"+uid)
+		q.Release("pod-" + uid)
 	case "looked":
 		q.begin("a", uid)
 		q.end(uid)
@@ -120,6 +120,25 @@ func TestPodChanged(t *testing.T) {
 	}
 	if !q.PodChanged("a", "team", "1", "pod-1", true) || q.PodChanged("a", "team", "1", "pod-1", true) {
 		t.Error("the place is not given back once")
+	}
+}
+
+// An image may write another class into its volume, by which a dispatcher that has restarted knows the claim, and so may another one order
+// its pods. A pod has one place, of the class that the claim came with, and gives that one back.
+func TestPodOfAnotherClass(t *testing.T) {
+	q := New(1, nil)
+	q.know("a", "team", "1")
+	for range 2 {
+		q.PodChanged("b", "team", "1", "pod-1", false)
+		if a, b := q.Pods("a"), q.Pods("b"); a != 1 || b != 0 {
+			t.Errorf("%d places of class a and %d of class b are taken, want 1 and 0", a, b)
+		}
+	}
+	if !q.PodChanged("b", "team", "1", "pod-1", true) || q.Pods("a") != 0 {
+		t.Error("the place is not given back")
+	}
+	if !acquire(q, "a", "2", 1) {
+		t.Error("nobody else gets the place")
 	}
 }
 

@@ -140,7 +140,7 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		e.LogOnly = s.Quiet && all.provisions[0].Number == 0 && !slices.ContainsFunc(p.Events, func(e events.Event) bool { return e.Warning })
 		p.say(e)
 	}
-	if s.Pending() {
+	if s.Pending() || len(all.provisions) > 0 && undecided(s.Volume) {
 		return // until the claim is bound, the first pod's name says that it was served
 	}
 	if !p.awaitLate(s, all.provisions) { // until then they hold up a delete
@@ -159,6 +159,12 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 	}
 	p.cleanUp(s, deletes...)
 	p.Forget = len(s.Attempts) == 0
+}
+
+// undecided says that the volume is about to be bound or released. Until then it may turn out unfit, by a claim that the cache does not show
+// yet, or because somebody deletes it, and only the pods of its attempts say that it may be removed.
+func undecided(v *corev1.PersistentVolume) bool {
+	return v.Status.Phase != corev1.VolumeBound && v.Status.Phase != corev1.VolumeReleased
 }
 
 // forVolume separates the attempts for this volume from those for an earlier one of its name.

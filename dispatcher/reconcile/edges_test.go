@@ -26,7 +26,7 @@ func TestDecideEdges(t *testing.T) {
 		{name: "a retained pod goes beside one that made the volume", claim: "bound", volume: "fits bound", pods: []string{"prov-1 failed kept", "prov-2 done"},
 			want: "tell claim ProvisioningSucceeded, clean up prov-2, clean up prov-1"},
 		{name: "a retained pod is replaced once", also: "new-config", pods: []string{"prov-1 failed kept", "prov-2 refused"}, want: "tell claim ProvisionerRefused, create provision 3, clean up prov-2, clean up prov-1, (confirm)"},
-		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits available", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
+		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits available", pods: []string{"prov-0 done"}, want: ""},
 		{name: "misfit half removed, in a restored cluster", claim: "none", volume: "small available restored", also: "new-config", pods: []string{"del-0 failed misfit"},
 			want: "tell volume ProvisionerFailed, retract volume, create delete 1, keep the name of del-0, (confirm)"},
 	} {

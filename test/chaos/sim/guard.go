@@ -70,20 +70,21 @@ func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
 	if podspec.Restored(v) {
 		w.violate("%s creates %s, whose volume was restored from a backup, and nobody allowed that", dispatcher, pod.Name)
 	}
-	w.countOld(dispatcher, v)
+	w.countOld(dispatcher, pod.Annotations[contract.AnnClass], v)
 }
 
 // countOld counts the deletes of old volumes that one dispatcher orders within an hour. A volume that has just grown old may have been
-// read before.
-func (w *World) countOld(dispatcher string, v *corev1.PersistentVolume) {
-	limit := w.plan.class(v.Spec.StorageClassName).DeleteLimit
+// read before. class
+// is the one that the dispatcher knows the claim by, which a volume whose image wrote another one does not change.
+func (w *World) countOld(dispatcher, class string, v *corev1.PersistentVolume) {
+	limit := w.plan.class(class).DeleteLimit
 	w.mu.Lock()
 	aged := w.aged[v.Name]
 	w.mu.Unlock()
 	if limit == 0 || !old(v) || time.Since(aged) < decided {
 		return
 	}
-	key, within := dispatcher+" "+v.Spec.StorageClassName, 0
+	key, within := dispatcher+" "+class, 0
 	w.set(func() {
 		if w.oldDeletes[key] == nil {
 			w.oldDeletes[key] = map[string]time.Time{}
@@ -96,7 +97,7 @@ func (w *World) countOld(dispatcher string, v *corev1.PersistentVolume) {
 		}
 	})
 	if within > limit {
-		w.violate("%s orders the deletion of %s, old volume number %d of class %s within an hour, whose limit is %d", dispatcher, v.Name, within, v.Spec.StorageClassName, limit)
+		w.violate("%s orders the deletion of %s, old volume number %d of class %s within an hour, whose limit is %d", dispatcher, v.Name, within, class, limit)
 	}
 }
 
@@ -113,11 +114,10 @@ func (w *World) allowHeld() {
 
 func old(v *corev1.PersistentVolume) bool { return time.Since(v.CreationTimestamp.Time) > 24*time.Hour }
 
-// age makes all volumes older by more than a day that nothing happens to. The deletion of a released one may have been decided while it
-// was young.
+// age makes all volumes older by more than a day that nothing happens to.
 func (w *World) age() {
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
-		if old(v) || podspec.Restored(v) || v.Status.Phase == corev1.VolumeReleased || len(w.podsOf(uidOf(v.Name))) > 0 {
+		if old(v) || podspec.Restored(v) || len(w.podsOf(uidOf(v.Name))) > 0 {
 			continue
 		}
 		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {

@@ -221,8 +221,9 @@ func (w *World) touchVolume(a Action) {
 		return
 	}
 	if a.Do == "volume-delete" {
-		if w.givenBack[v.Name] && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
-			w.set(func() { w.kept[v.Name] = true }) // nobody had put it back yet, so the storage stays behind: crash point 20
+		if back := w.givenBack[v.Name]; !back.IsZero() && (!slices.Contains(v.Finalizers, contract.VolumeFinalizer) || time.Since(back) < decided) {
+			// Nobody had put it back yet, or the library takes it off yet by what it knew before, so the storage stays behind: crash point 20.
+			w.set(func() { w.kept[v.Name] = true })
 		}
 		w.remove("admin", apiserver.Volumes, "", v.Name)
 		return
@@ -232,7 +233,7 @@ func (w *World) touchVolume(a Action) {
 			return // too late: nobody can put the finalizer back that a retained volume does not have (crash point 20)
 		}
 		w.trace.add("admin", "no longer retain %s", v.Name)
-		w.set(func() { delete(w.kept, v.Name); w.givenBack[v.Name] = true })
+		w.set(func() { delete(w.kept, v.Name); w.givenBack[v.Name] = time.Now() })
 		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 			o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 		})

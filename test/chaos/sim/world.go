@@ -53,7 +53,7 @@ type World struct {
 	late         map[string]bool                 // volumes whose storage was asked for by a container that was killed
 	refuses      map[string]bool                 // what admission refuses: "create pods", "patch pods"
 	everBound    map[string]bool                 // volumes that may hold data, by name
-	givenBack    map[string]bool                 // volumes that an administrator no longer retains, by name
+	givenBack    map[string]time.Time            // since when an administrator no longer retains volumes, by name
 	kept         map[string]bool                 // storage whose volume an administrator keeps or dropped, by name
 	withdrawn    map[types.UID]bool              // claims that asked for less again
 
@@ -66,7 +66,7 @@ type World struct {
 func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
-		retained: map[string]time.Time{}, aged: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, everBound: map[string]bool{}, givenBack: map[string]bool{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
+		retained: map[string]time.Time{}, aged: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, everBound: map[string]bool{}, givenBack: map[string]time.Time{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm, w.turns = newBackend(w), make(chan struct{}), newTurns(w)
 	w.server.Calm = w.calm
