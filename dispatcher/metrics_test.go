@@ -33,7 +33,7 @@ func values(t *testing.T, registry *prometheus.Registry, name string) string {
 			}
 			value := fmt.Sprint(m.GetGauge().GetValue() + m.GetCounter().GetValue())
 			if h := m.Histogram; h != nil {
-				value = fmt.Sprintf("%d of %.0fs", h.GetSampleCount(), h.GetSampleSum()/float64(h.GetSampleCount()))
+				value = fmt.Sprintf("%d of %ds", h.GetSampleCount(), int(h.GetSampleSum()/float64(h.GetSampleCount())))
 			}
 			all = append(all, strings.Join(append(words, value), " "))
 		}
@@ -83,7 +83,7 @@ func TestMetricsOfClaims(t *testing.T) {
 		p.play(time.Minute)
 		expect("after two are deleted", map[string]string{
 			"waiting":        " provision Waiting 1, a.hangs provision Starting 1",
-			"served_seconds": "a.good delete 1 of 1s, a.good provision 1 of 1s",
+			"served_seconds": "a.good delete 1 of 2s, a.good provision 1 of 1s",
 		})
 		stop()
 		expect("stopped", map[string]string{"leader": "0"})

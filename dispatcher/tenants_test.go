@@ -173,7 +173,10 @@ func (p tenants) bind(v *corev1.PersistentVolume) {
 	if v.Status.Phase == phase {
 		return
 	}
-	p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) { o.(*corev1.PersistentVolume).Status.Phase = phase })
+	p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
+		now, status := metav1.Now(), &o.(*corev1.PersistentVolume).Status
+		status.Phase, status.LastPhaseTransitionTime = phase, &now // the API server writes the time
+	})
 	if ok {
 		p.server.Mutate(apiserver.Claims, claim.Namespace, claim.Name, func(o apiserver.Object) {
 			c := o.(*corev1.PersistentVolumeClaim)

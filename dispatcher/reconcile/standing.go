@@ -94,7 +94,7 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 		return string(contract.Provision), wantedSince(s, provisions)
 	case v == nil && len(provisions) > 0 && !undone(deletes, provisions):
 		return Undo, s.Ended(provisions[len(provisions)-1])
-	case claim != nil && claim.DeletionTimestamp != nil:
+	case v != nil && claim != nil && claim.DeletionTimestamp != nil:
 		return string(contract.Delete), claim.DeletionTimestamp.Time
 	case v != nil && s.ClaimLives() && !podspec.Bound(claim, v) && s.Claim.Spec.VolumeName == "":
 		return string(contract.Provision), wantedSince(s, provisions)

@@ -44,6 +44,7 @@ func TestStanding(t *testing.T) {
 		{name: "deleted by an administrator", claim: "none", volume: "fits available deleting", want: "delete Waiting 0s"},
 		{name: "deleted by an administrator, and still bound", claim: "bound", volume: "fits bound deleting", want: "nothing; came about: provision expand"},
 		{name: "another provisioner's volume has the name", claim: "none", volume: "fits foreign", want: "nothing"},
+		{name: "its claim is going", claim: "deleting", want: "nothing"},
 		{name: "bound to another volume", claim: "elsewhere", want: "nothing"},
 		{name: "gone, its record not yet", claim: "none", pods: []string{"del-0 done"}, want: "nothing; came about: delete"},
 		{name: "gone, none of its records yet", claim: "none", pods: []string{"prov-0 done", "del-0 done"}, want: "nothing; came about: delete"},
