@@ -7,10 +7,16 @@ import "time"
 // places goes first. Among equals namespaces take turns, and within a namespace it is first come, first served. A claim leaves the
 // line when it gets a place, or when a look at it asks for none. Queue.mu guards it.
 type concurrency struct {
-	limit  int               // as it was asked for last; 0 for none
-	pods   map[string]string // namespaces of pods that have not ended, by the pods' names
-	places map[string]int    // places by namespace
+	limit  int            // as it was asked for last; 0 for none
+	used   int            // places in all
+	places map[string]int // places by namespace
 	line   turns
+}
+
+// place is where a pod's place counts, also where another dispatcher made the pod for another class.
+type place struct {
+	class     *class
+	namespace string
 }
 
 // A user is told of the wait after tellWaitAfter, and later for each claim that goes first. So of a class no more than ten events
@@ -21,7 +27,7 @@ const (
 )
 
 func newConcurrency() concurrency {
-	return concurrency{pods: map[string]string{}, places: map[string]int{}}
+	return concurrency{places: map[string]int{}}
 }
 
 // Acquire takes a place for the claim's pod, or says that there is none: then used are the places, and the user is told at tellAt.
@@ -31,10 +37,10 @@ func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used 
 	c := q.note(class, "", uid, false)
 	it := q.items[uid]
 	c.limit = limit
-	if q.placed[pod] == nil && limit > 0 && !c.isNext(it, uid, now) {
+	if _, has := q.pods[pod]; !has && limit > 0 && !c.isNext(it, uid, now) {
 		it.asked = true
 		defer q.mu.Unlock()
-		return len(c.pods), it.tellAt, false
+		return c.used, it.tellAt, false
 	}
 	q.take(c, it, pod)
 	q.requeueNextAndUnlock(c)
@@ -54,18 +60,18 @@ func (c *concurrency) isNext(it *item, uid string, now time.Time) bool {
 
 // next is the claim that a free place is for, empty where no place is free or nobody waits.
 func (c *concurrency) next() (uid string) {
-	if c.limit > 0 && len(c.pods) >= c.limit {
+	if c.limit > 0 && c.used >= c.limit {
 		return ""
 	}
 	_, first, _ := c.line.first(func(namespace string) int { return c.places[namespace] })
 	return first.uid
 }
 
-// take is called with mu held. A pod has one place, also where another dispatcher made it for another class.
+// take is called with mu held.
 func (q *Queue) take(c *class, it *item, pod string) {
-	if q.placed[pod] == nil {
-		q.placed[pod] = c
-		c.pods[pod] = it.namespace
+	if _, has := q.pods[pod]; !has {
+		q.pods[pod] = place{c, it.namespace}
+		c.used++
 		c.places[it.namespace]++
 	}
 	c.leave(it, true)
@@ -107,16 +113,16 @@ func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (relea
 // Release gives a pod's place back. It says whether the pod had one.
 func (q *Queue) Release(pod string) (had bool) {
 	q.mu.Lock()
-	c := q.placed[pod]
-	if c == nil {
+	p, had := q.pods[pod]
+	if !had {
 		q.mu.Unlock()
 		return false
 	}
-	delete(q.placed, pod)
-	namespace := c.pods[pod]
-	delete(c.pods, pod)
-	if c.places[namespace]--; c.places[namespace] == 0 {
-		delete(c.places, namespace)
+	delete(q.pods, pod)
+	c := p.class
+	c.used--
+	if c.places[p.namespace]--; c.places[p.namespace] == 0 {
+		delete(c.places, p.namespace)
 	}
 	q.requeueNextAndUnlock(c)
 	return true
@@ -127,7 +133,7 @@ func (q *Queue) Pods(class string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if c, ok := q.classes[class]; ok {
-		return len(c.pods)
+		return c.used
 	}
 	return 0
 }

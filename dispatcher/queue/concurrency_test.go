@@ -56,7 +56,7 @@ func TestConcurrency(t *testing.T) {
 			if a := q.classes["a"]; len(a.line.waiting)+len(a.line.order)+a.line.length+len(a.places) > 0 {
 				t.Errorf("of what is over there is left: %+v", a)
 			}
-			if !q.EndClass("a") || len(q.classes)+len(q.items)+len(q.placed) != 0 {
+			if !q.EndClass("a") || len(q.classes)+len(q.items)+len(q.pods) != 0 {
 				t.Errorf("of what is over there is left: %+v %+v", q.classes["a"], q.items)
 			}
 		})

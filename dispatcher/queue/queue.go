@@ -26,9 +26,9 @@ type Queue struct {
 	ctx      context.Context // set by Run
 	items    map[string]*item
 	classes  map[string]*class
-	placed   map[string]*class // classes of whose places pods have one, by the pods' names
-	deferred int               // items whose cleanup is deferred
-	ended    map[string]int    // the pods of deferred cleanups, by node
+	pods     map[string]place // of pods that have not ended, by their names
+	deferred int              // items whose cleanup is deferred
+	ended    map[string]int   // the pods of deferred cleanups, by node
 }
 
 // item is a claim of which anything is going on.
@@ -59,7 +59,7 @@ type class struct {
 
 // New makes a queue whose classes have so many workers each.
 func New(workers int, reconcile Reconcile) *Queue {
-	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}, placed: map[string]*class{}, ended: map[string]int{}}
+	return &Queue{reconcile: reconcile, workers: workers, items: map[string]*item{}, classes: map[string]*class{}, pods: map[string]place{}, ended: map[string]int{}}
 }
 
 // Start lets the workers run until ctx ends. What was added before waits until then.
@@ -209,7 +209,7 @@ func (q *Queue) requeueEach(uids []string) {
 func (q *Queue) EndClass(name string) (ended bool) {
 	q.mu.Lock()
 	c, ok := q.classes[name]
-	if ok && c.active+len(c.pods) > 0 {
+	if ok && c.active+c.used > 0 {
 		q.mu.Unlock()
 		return false
 	}
