@@ -25,6 +25,7 @@ const (
 	byDueClass = "due-for-deletion"
 	byClaimUID = "claim-uid"
 	bySource   = "clone-source"
+	byWaiting  = "class-of-waiting"
 	byPodUID   = "pod-uid"
 	byUID      = "uid"
 )
@@ -72,6 +73,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		keys func(obj any) string
 	}{
 		{c.Claims, bySource, sourceOf},
+		{c.Claims, byWaiting, waitingFor},
 		{c.Pods, byClaimUID, func(obj any) string { return obj.(*corev1.Pod).Labels[contract.LabelClaimUID] }},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
@@ -101,6 +103,15 @@ func sourceOf(obj any) string {
 	return ""
 }
 
+// waitingFor is the class of a claim without a volume.
+func waitingFor(obj any) string {
+	claim := obj.(*corev1.PersistentVolumeClaim)
+	if claim.Spec.VolumeName != "" {
+		return ""
+	}
+	return podspec.ClassOfClaim(claim)
+}
+
 // dueClass is the class of a volume whose deletion counts for the limit.
 func (c *Cache) dueClass(obj any) string {
 	v := obj.(*corev1.PersistentVolume)
@@ -128,6 +139,11 @@ func (c *Cache) ClaimNamed(namespace, name string) *corev1.PersistentVolumeClaim
 // ClonesOf are the claims without a volume that ask to be clones of the claim.
 func (c *Cache) ClonesOf(namespace, name string) []*corev1.PersistentVolumeClaim {
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, bySource, namespace+"/"+name)
+}
+
+// Waiting are the claims of a class that have no volume.
+func (c *Cache) Waiting(class string) []*corev1.PersistentVolumeClaim {
+	return indexed[*corev1.PersistentVolumeClaim](c.Claims, byWaiting, class)
 }
 
 // Due is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners, and its size

@@ -13,7 +13,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
@@ -81,24 +80,18 @@ func (c *Controller) usesOf(name string) classes.Uses {
 	return u
 }
 
-// classChanged has the ConfigMaps judged that serve a class, and its claims handed over that wait.
+// classChanged judges the ConfigMaps that serve a class again, and hands over the class's claims that have no volume.
 func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	c.judging.Add(class.Name)
 	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
 		c.judging.Add(served)
 	}
-	if !deleted && c.ours(class) {
-		c.resyncClaims(class.Name)
+	if deleted || !c.ours(class) {
+		return
 	}
-}
-
-// resyncClaims has the library look again at a class's claims without a volume. It drops a claim for good when it reads the class as
-// another provisioner's, which a class that changes hands may still be in the cache.
-func (c *Controller) resyncClaims(class string) {
-	for _, claim := range cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims) {
-		if claim.Spec.VolumeName == "" && podspec.ClassOfClaim(claim) == class {
-			c.Resync(claim)
-		}
+	// The library drops a claim for good while the cache has its class as another provisioner's.
+	for _, claim := range c.Cache.Waiting(class.Name) {
+		c.Resync(claim)
 	}
 }
 
