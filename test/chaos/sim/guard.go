@@ -73,9 +73,8 @@ func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
 	w.countOld(dispatcher, pod.Annotations[contract.AnnClass], v)
 }
 
-// countOld counts the deletes of old volumes that one dispatcher orders within an hour. A volume that has just grown old may have been
-// read before. class
-// is the one that the dispatcher knows the claim by, which a volume whose image wrote another one does not change.
+// countOld counts the deletes of old volumes that one dispatcher orders within an hour. class is the one that the dispatcher knows the
+// claim by: an image may have written another one into the volume. A volume that has just grown old may have been read before.
 func (w *World) countOld(dispatcher, class string, v *corev1.PersistentVolume) {
 	limit := w.plan.class(class).DeleteLimit
 	w.mu.Lock()
