@@ -194,6 +194,7 @@ func nodeLost(s *scope) situation {
 	ctx, stop := context.WithCancel(context.Background())
 	s.Cleanup(stop)
 	go node.beat(ctx)
+	node.ready()
 	class := s.inForce("silver", setting{data: node.on()})
 	c := class.claim("data")
 	var pod *corev1.Pod
