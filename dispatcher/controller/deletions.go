@@ -13,7 +13,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -35,7 +35,7 @@ func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
 	if s.Config != nil && s.Config.DeleteLimit != nil {
 		s.DeleteLimit = *s.Config.DeleteLimit
 	}
-	if s.DeleteLimit > 0 && reconcile.Old(s.Volume, s.Now) {
+	if s.DeleteLimit > 0 && obstacles.Old(s.Volume, s.Now) {
 		s.RecentDeletions = c.countDeletions(s)
 	}
 }
@@ -50,7 +50,7 @@ func (c *Controller) countDeletions(s *snapshot.Snapshot) int {
 		if count > s.DeleteLimit {
 			break
 		}
-		if uid, ok := podspec.ClaimUIDOf(v.Name); ok && uid != s.UID && !recent[uid] && reconcile.Old(v, s.Now) && !c.hasPod(uid, isDelete) {
+		if uid, ok := podspec.ClaimUIDOf(v.Name); ok && uid != s.UID && !recent[uid] && obstacles.Old(v, s.Now) && !c.hasPod(uid, isDelete) {
 			count++
 		}
 	}

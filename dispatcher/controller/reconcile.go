@@ -15,6 +15,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
@@ -208,7 +209,7 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	}
 	log := klog.FromContext(ctx)
 	c.memory.expect(s.UID, pod)
-	if order.Op == contract.Delete && s.Released && reconcile.Old(s.Volume, s.Now) {
+	if order.Op == contract.Delete && s.Released && obstacles.Old(s.Volume, s.Now) {
 		c.memory.deletionBegan(s.ClassName, s.UID, s.Now) // the answer may be lost
 	}
 	now, err := c.writer.CreatePod(ctx, pod)

@@ -43,6 +43,16 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	return s.Ended(a).Add(delay)
 }
 
+// delayed puts the attempt after a failed one off, as long as its time is to come.
+func (p *Plan) delayed(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
+	at := retryAt(s, failed)
+	if !p.waitsUntil(s, at) {
+		return false
+	}
+	p.NextAttempt = at
+	return true
+}
+
 // outdated says that the ConfigMap changed since the attempt was ordered.
 func outdated(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest)
@@ -75,11 +85,10 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 		p.sayProblem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why")))
 	case a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && s.SelectedNode() != "":
 		patience := a.Pod.CreationTimestamp.Add(unschedulableGrace)
-		if !s.Now.Before(patience) {
+		if !p.waitsUntil(s, patience) {
 			p.stop(a)
 			return
 		}
-		p.requeueAt(patience)
 	}
 	p.stopIfLate(s, a)
 }
@@ -89,8 +98,7 @@ func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Pod.DeletionTimestamp == nil || a.Pod.Spec.NodeName == "" {
 		return
 	}
-	if late := a.Pod.DeletionTimestamp.Add(nodeGrace); s.Now.Before(late) { // it includes the pod's grace period
-		p.requeueAt(late)
+	if p.waitsUntil(s, a.Pod.DeletionTimestamp.Add(nodeGrace)) { // it includes the pod's grace period
 		return
 	}
 	p.sayProblem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
@@ -105,8 +113,7 @@ func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 		return
 	}
 	seconds := *a.Pod.Spec.ActiveDeadlineSeconds
-	if end := started.Add(time.Duration(seconds) * time.Second); s.Now.Before(end) {
-		p.requeueAt(end)
+	if p.waitsUntil(s, started.Add(time.Duration(seconds)*time.Second)) {
 		return
 	}
 	e := problem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
@@ -116,14 +123,9 @@ func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 
 // stopIfLate stops a pod that does not run by the time at which it must have started.
 func (p *Plan) stopIfLate(s *snapshot.Snapshot, a snapshot.Attempt) {
-	if a.Outcome.Phase != podspec.Starting || a.Pod.DeletionTimestamp != nil || s.Config == nil {
-		return
+	if a.Outcome.Phase == podspec.Starting && a.Pod.DeletionTimestamp == nil && s.Config != nil && !p.waitsUntil(s, startDeadline(s, a)) {
+		p.stop(a)
 	}
-	if deadline := startDeadline(s, a); s.Now.Before(deadline) {
-		p.requeueAt(deadline)
-		return
-	}
-	p.stop(a)
 }
 
 func startDeadline(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {

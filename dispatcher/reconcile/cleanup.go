@@ -45,8 +45,7 @@ func (p *Plan) cleanUpRetained(s *snapshot.Snapshot) {
 			continue
 		}
 		until := s.Ended(a).Add(keepFor(s, a.Pod))
-		if s.Now.Before(until) {
-			p.requeueAt(until)
+		if p.waitsUntil(s, until) {
 			p.do(CleanUpPod{Pod: a.Pod, Keep: until.Sub(s.Now)})
 		} else {
 			p.do(CleanUpPod{Pod: a.Pod})
@@ -94,8 +93,7 @@ func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
 func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int, tellAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
 	p.cleanUpRetained(s)
-	if s.Now.Before(tellAt) {
-		p.requeueAt(tellAt)
+	if p.waitsUntil(s, tellAt) {
 		return
 	}
 	p.say(events.ConcurrencyLimitReached(events.For(order.Op, s.Claim, s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
@@ -104,5 +102,5 @@ func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int
 // Defer puts the plan's actions off.
 func (p *Plan) Defer(until time.Time) {
 	p.Actions, p.Confirm, p.Forget = nil, Nothing, false
-	p.requeueAt(until)
+	p.LookAt(until)
 }

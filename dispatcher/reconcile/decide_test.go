@@ -2,137 +2,32 @@ package reconcile
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 )
 
 const uid = dispatchertest.UID
 
 var noon = dispatchertest.Noon
 
-// a scene is a cluster in a few words.
+// a scene is a row of a test: snapshottest.Scene, a name and what is wanted.
 type scene struct {
-	name string
-	// claim: waiting, bound (to ours), elsewhere, deleting or none. Default waiting.
-	claim string
-	// volume: "" for none, else words of dispatchertest.Volume, and pods of dispatchertest.Pod, oldest first.
-	volume string
-	pods   []string
-	// also: unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
-	// stopped (all deletions), limited (three old volumes are to go, and two may), heir (another claim asks for the volume).
-	also string
-	want string
+	name          string
+	claim, volume string
+	pods          []string
+	also          string
+	want          string
 }
-
-var (
-	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
-	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
-		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled"}
-)
-
-func (s scene) has(word string) bool { return dispatchertest.Has(s.also, word, alsoWords) }
 
 func (s scene) snapshot() *snapshot.Snapshot {
-	f := &snapshot.Snapshot{Now: noon, UID: uid, ClassName: "silver", Wanted: !s.has("unwanted"), Provisioner: "p", Class: &storagev1.StorageClass{Provisioner: "p"},
-		Config: &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: 5 * time.Minute, NodeLocal: s.has("node-local"),
-			Properties:  map[string]string{"zone": "west"},
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}}
-	if s.has("no-config") {
-		f.Config, f.ConfigProblem = nil, "no ConfigMap"
-	}
-	if s.has("new-parameters") {
-		f.Class.Parameters = map[string]string{"pool": "b"}
-	}
-	if s.has("other-provisioner") {
-		f.Class.Provisioner = "csi.example.com"
-	}
-	if s.has("uncontained") {
-		f.PoliciesMissing = "a policy is missing"
-	}
-	if s.has("new-config") || s.has("new-properties") {
-		f.Config.Digest = "d2"
-	}
-	if s.has("new-properties") {
-		f.Config.Properties = map[string]string{"zone": "east"}
-	}
-	if s.has("stopped") {
-		f.DeletionsStopped = "ConfigMap ns/stop-deletes stops all deletions"
-	}
-	if s.has("limited") {
-		f.DeleteLimit, f.RecentDeletions = 2, 3
-	}
-	f.Claim = s.makeClaim()
-	if s.has("selected") {
-		wait := storagev1.VolumeBindingWaitForFirstConsumer
-		f.Class.VolumeBindingMode = &wait
-	}
-	if s.volume != "" {
-		f.SetVolume(dispatchertest.Volume(s.volume))
-	}
-	if s.has("heir") {
-		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
-			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-" + uid}}
-	}
-	f.Released = s.has("asked") && f.Volume != nil && snapshot.AwaitsDeletion(f.Volume)
-	for i, words := range s.pods {
-		created, ended := noon.Add(time.Duration(i-len(s.pods))*time.Minute), noon.Add(-500*time.Millisecond)
-		if i < len(s.pods)-1 {
-			ended = created.Add(10 * time.Second)
-		}
-		pod := dispatchertest.Pod(words, created, ended)
-		if a := snapshot.NewAttempt(pod, ""); slices.Contains(strings.Fields(words), "kept") {
-			f.Retained = append(f.Retained, a)
-		} else {
-			f.Attempts = append(f.Attempts, a)
-		}
-	}
-	if s.has("rescheduled") {
-		f.Rescheduled = f.Attempts[len(f.Attempts)-1].Pod.UID
-	}
-	f.Sort()
-	return f
-}
-
-func (s scene) makeClaim() *corev1.PersistentVolumeClaim {
-	class := "silver"
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid, Annotations: map[string]string{}},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
-	}
-	if s.has("selected") || s.has("selected-early") {
-		claim.Annotations[snapshot.AnnSelectedNode] = "node1"
-	}
-	if s.has("selector") {
-		claim.Spec.Selector = &metav1.LabelSelector{}
-	}
-	if s.has("attributes") {
-		name := "fast"
-		claim.Spec.VolumeAttributesClassName = &name
-	}
-	dispatchertest.Has(s.claim, "", claimWords)
-	switch s.claim {
-	case "none":
-		return nil
-	case "bound":
-		claim.Spec.VolumeName = "pvc-" + uid
-	case "elsewhere":
-		claim.Spec.VolumeName = "another"
-	case "deleting":
-		claim.DeletionTimestamp = &metav1.Time{Time: noon}
-	}
-	return claim
+	return snapshottest.Scene{Claim: s.claim, Volume: s.volume, Pods: s.pods, Also: s.also}.Snapshot()
 }
 
 // TestRepairsAreSpaced: a volume whose repair somebody undoes each time is not written to without end, and its pods stay as long.

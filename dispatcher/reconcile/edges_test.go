@@ -99,14 +99,6 @@ func TestQuietSuccess(t *testing.T) {
 	}
 }
 
-// TestOld: a volume counts for the limit of deletions once it is more than a day old.
-func TestOld(t *testing.T) {
-	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: noon.Add(-24 * time.Hour)}}}
-	if Old(v, noon) || !Old(v, noon.Add(time.Second)) {
-		t.Error("a day is not the bound")
-	}
-}
-
 // TestDeleteLimit: the limit itself may be reached, and 0 is none.
 func TestDeleteLimit(t *testing.T) {
 	for _, c := range []struct{ limit, recent int }{{0, 1000}, {2, 2}} {

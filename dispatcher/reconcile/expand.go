@@ -1,14 +1,13 @@
 package reconcile
 
 import (
-	"fmt"
-
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -76,21 +75,14 @@ func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool
 
 // startExpansion starts the next attempt, or says why there is none.
 func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, target resource.Quantity) {
-	switch {
-	case s.PoliciesMissing != "":
-		p.say(events.ExpansionWaits(events.ReasonPoliciesMissing, s.PoliciesMissing))
-		return
-	case s.Config == nil:
-		p.say(events.ExpansionWaits(events.ReasonConfigMissing, s.ConfigProblem))
-		return
-	}
-	if _, doubt := s.VolumeIdentity(); doubt != "" {
-		p.say(events.ExpansionWaits(events.ReasonRecord, doubt))
-		return
-	}
-	if why := refusedExpansion(s, target); why != "" {
+	switch reason, why := obstacles.ToExpand(s, target); reason {
+	case podspec.ReasonNone:
+	case events.ReasonExpansionRefused:
 		p.say(events.ExpansionRefused(why))
 		p.setResizeStatus(resize.Infeasible(s.Claim, why))
+		return
+	default:
+		p.say(events.ExpansionWaits(reason, why))
 		return
 	}
 	status := resize.InProgress(s.Claim, target)
@@ -102,11 +94,10 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 		}
 		if newest.Size == target.Value() {
 			failing := resize.Failing(s.Claim, target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
-			if at := retryAt(s, newest); s.Now.Before(at) {
+			if p.delayed(s, newest) {
 				if told {
 					p.setResizeStatus(failing)
 				}
-				p.delay(at)
 				return
 			}
 			if told && failing != nil {
@@ -124,29 +115,13 @@ func (p *Plan) setResizeStatus(status *resize.Status) {
 	}
 }
 
-// refusedExpansion says why no pod is asked to expand the volume to the size, empty where one is.
-func refusedExpansion(s *snapshot.Snapshot, target resource.Quantity) string {
-	refused := refusedSize(target, s.ClassName, s.Config)
-	switch {
-	case !s.Config.Expandable:
-		return fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" nor expandable: \"true\"", s.ClassName, s.Config.Name)
-	case refused != "":
-		return refused
-	case resize.LastStepOf(s.Volume) == resize.Nobody:
-		return fmt.Sprintf("volume %s is %s with a file system, which neither Kubernetes nor a provisioner pod can grow: use volumeMode Block, "+
-			"or copy the data to a larger claim", s.Volume.Name, resize.SourceOf(s.Volume))
-	}
-	return ""
-}
-
 // awaitExpansion is for an expansion that has not ended. Nothing else starts beside it. One that nobody needs any more is stopped,
 // if it certainly does not run.
 func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 	idle := a.Pod.Spec.NodeName == "" || a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
 	wanted := s.Expandable()
-	withdrawn := wanted && a.Size > requestedBytes(s)
 	switch {
-	case idle && (!wanted || withdrawn):
+	case idle && (!wanted || withdrawn(s, a)):
 		p.stop(a)
 	case !wanted:
 		p.stopIfLate(s, a)
@@ -155,7 +130,8 @@ func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 	}
 }
 
-func requestedBytes(s *snapshot.Snapshot) int64 {
+// withdrawn says that the claim asks for less by now than the expansion is to reach.
+func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	asked := snapshot.Requested(s.Claim)
-	return asked.Value()
+	return a.Size > asked.Value()
 }

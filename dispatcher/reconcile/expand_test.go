@@ -2,127 +2,30 @@ package reconcile
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// a growth is a bound claim in a few words. Sizes are quantities. The volume has 1Gi unless it says otherwise.
+// a growth is a row of a test: snapshottest.Growth, a name and what is wanted.
 type growth struct {
-	name string
-	// asked is the claim's request, has its status.capacity (default 1Gi), made the volume's capacity (default has).
-	asked, has, made string
-	// status is "", or progress, infeasible, pending, node or broken, and the allocated size.
-	status string
-	// volume: nfs unless it names another source; block; foreign.
-	volume string
-	// pods as in dispatchertest.Pod, with the size after a colon: "exp-0:2Gi failed".
-	pods []string
-	// also: as in scene, and unable, limited (to 3Gi), deleting, unbound, gone (volume and claim), no-volume.
-	also string
-	want string
+	name                     string
+	asked, has, made, status string
+	volume                   string
+	pods                     []string
+	also                     string
+	want                     string
 }
 
 func (g growth) snapshot() *snapshot.Snapshot {
-	s := scene{claim: "bound", volume: "fits bound", also: g.also}
-	if s.has("deleting") {
-		s.claim = "deleting"
-	}
-	f := s.snapshot()
-	if f.Config != nil {
-		f.Config.Expandable = !s.has("unable")
-	}
-	if s.has("limited") {
-		f.Config.MaxSize = 3 << 30
-	}
-	g.setClaim(f.Claim)
-	if s.has("unbound") {
-		f.Claim.Status.Phase = corev1.ClaimPending
-	}
-	f.Volume.Spec.Capacity = sizes(or(g.made, or(g.has, "1Gi")))
-	setVolume(f.Volume, g.volume)
-	f.Claim.Spec.VolumeMode = f.Volume.Spec.VolumeMode
-	if s.has("released") {
-		f.Claim, f.Volume.Status.Phase, f.Released = nil, corev1.VolumeReleased, true
-	}
-	if s.has("no-volume") {
-		f.Claim, f.Volume = nil, nil
-	}
-	for i, words := range g.pods {
-		name, rest, _ := strings.Cut(words, " ")
-		name, size, sized := strings.Cut(name, ":")
-		pod := dispatchertest.Pod(name+" "+rest, noon.Add(time.Duration(i-len(g.pods))*time.Minute), noon.Add(-500*time.Millisecond))
-		if sized {
-			quantity := resource.MustParse(size)
-			pod.Annotations[contract.AnnRequest] = fmt.Sprintf(`{"sizeBytes":%d}`, quantity.Value())
-		}
-		f.Attempts = append(f.Attempts, snapshot.NewAttempt(pod, ""))
-	}
-	return f
-}
-
-func (g growth) setClaim(claim *corev1.PersistentVolumeClaim) {
-	claim.Spec.Resources.Requests, claim.Spec.VolumeName = sizes(g.asked), "pvc-"+uid
-	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: sizes(or(g.has, "1Gi"))}
-	word, allocated, _ := strings.Cut(g.status, " ")
-	if allocated != "" {
-		claim.Status.AllocatedResources = sizes(allocated)
-	}
-	status, ok := map[string]corev1.ClaimResourceStatus{
-		"progress": corev1.PersistentVolumeClaimControllerResizeInProgress, "infeasible": corev1.PersistentVolumeClaimControllerResizeInfeasible,
-		"pending": corev1.PersistentVolumeClaimNodeResizePending, "node": corev1.PersistentVolumeClaimNodeResizeInProgress,
-		"broken": corev1.PersistentVolumeClaimNodeResizeInfeasible}[word]
-	if ok {
-		claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: status}
-	}
-	if word == "progress" {
-		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue}}
-	}
-}
-
-func setVolume(v *corev1.PersistentVolume, words string) {
-	v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{}}
-	for word := range strings.FieldsSeq(words) {
-		switch word {
-		case "block":
-			mode := corev1.PersistentVolumeBlock
-			v.Spec.VolumeMode = &mode
-		case "forged":
-			v.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"mine"}}`
-			delete(v.Annotations, podspec.Verified)
-		case "foreign":
-			v.Annotations[contract.ProvisionedBy] = "another"
-		case "local":
-			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{}}
-		case "iscsi":
-			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}
-		case "csi":
-			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{}}
-		default:
-			panic("no such volume: " + word)
-		}
-	}
-}
-
-func sizes(size string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-}
-
-func or(text, otherwise string) string {
-	if text == "" {
-		return otherwise
-	}
-	return text
+	return snapshottest.Growth{Asked: g.asked, Has: g.has, Made: g.made, Status: g.status, Volume: g.volume, Pods: g.pods, Also: g.also}.Snapshot()
 }
 
 // Each row is a moment at which a dispatcher may have just started, knowing nothing else. The plain course is told in the

@@ -115,19 +115,20 @@ func (p *Plan) do(actions ...Action) {
 
 func (p *Plan) say(e events.Event) { p.Events = append(p.Events, e) }
 
-func (p *Plan) requeueAt(at time.Time) {
+// LookAt asks for another look at a time at the latest.
+func (p *Plan) LookAt(at time.Time) {
 	if p.RequeueAt.IsZero() || at.Before(p.RequeueAt) {
 		p.RequeueAt = at
 	}
 }
 
-// LookAt asks for another look at a time at the latest.
-func (p *Plan) LookAt(at time.Time) { p.requeueAt(at) }
-
-// delay puts the next attempt off.
-func (p *Plan) delay(until time.Time) {
-	p.NextAttempt = until
-	p.requeueAt(until)
+// waitsUntil says that a time is still to come, and asks for another look then.
+func (p *Plan) waitsUntil(s *snapshot.Snapshot, until time.Time) bool {
+	if !s.Now.Before(until) {
+		return false
+	}
+	p.LookAt(until)
+	return true
 }
 
 // Find is the plan's action of a kind.

@@ -31,7 +31,7 @@ func (p *Plan) Waits(s *snapshot.Snapshot, operation string) {
 		}
 		written := had.LastProbeTime.Time
 		if again := written.Add(restWaits); told && s.Now.Before(again) && !written.After(s.Now) {
-			p.requeueAt(again)
+			p.LookAt(again)
 			return
 		}
 		p.do(now)

@@ -44,6 +44,7 @@ func (s stage) patience() string { return fmt.Sprintf("%dm", max(s.Minutes, 1)) 
 var targets = []target{
 	{Package: "podspec", Later: []stage{{Package: "dispatcher/reconcile"}}},
 	{Package: "configmaps"},
+	{Package: "dispatcher/obstacles", Later: []stage{{Package: "dispatcher/reconcile"}}},
 	{Package: "dispatcher/reconcile", Later: []stage{{Package: "test/chaos", Minutes: 15, Flags: []string{"-seeds=60", "-shrink=false",
 		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
 	{Package: "sdk", Exclude: "^(apiserver|bare|sdktest)/"},
