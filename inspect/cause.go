@@ -12,6 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -203,7 +204,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 	for word := range strings.FieldsFuncSeq(newest.Message, func(r rune) bool { return strings.ContainsRune(" ()/,;:", r) }) {
 		if _, uid, number, ok := podspec.ParseName(word); ok && uid == string(claim.UID) {
 			s.Pod, s.Attempt = word, number
-			s.Phase = reconcile.Failed
+			s.Phase = standing.Failed
 		}
 	}
 	return s

@@ -14,9 +14,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -165,7 +165,7 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 		}
 	}
 	for _, s := range claims {
-		if s.Class == c.Name && slices.Contains([]reconcile.Phase{reconcile.Waiting, reconcile.Blocked, reconcile.Failed, reconcile.Held}, s.Phase) {
+		if s.Class == c.Name && slices.Contains([]standing.Phase{standing.Waiting, standing.Blocked, standing.Failed, standing.Held}, s.Phase) {
 			c.Waiting++
 		}
 	}

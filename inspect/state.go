@@ -8,11 +8,12 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // Phase is how far the operation on a claim has come: one of package reconcile, or of those below.
-type Phase = reconcile.Phase
+type Phase = standing.Phase
 
 // Phases of claims for which nothing is to be done.
 const (
@@ -59,7 +60,7 @@ func (s State) Done() bool { return s.Phase == Bound || s.Phase == Released || s
 func (o *Objects) StateOf(uid string) State {
 	claim := o.claim(uid)
 	volume := o.VolumeNamed(podspec.VolumeName(uid))
-	s := State{UID: uid, Attempt: -1, Phase: reconcile.Waiting}
+	s := State{UID: uid, Attempt: -1, Phase: standing.Waiting}
 	s.identify(claim, volume, o.podsOf(uid))
 	if other := o.other(claim, volume, len(o.podsOf(uid)) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
@@ -71,13 +72,13 @@ func (o *Objects) StateOf(uid string) State {
 	}
 	snap := o.snapshot(uid)
 	plan := reconcile.Decide(snap)
-	standing := reconcile.StandingOf(snap, plan)
-	s.Operation = standing.Operation
-	if s.Since = standing.Since; standing.Tried {
-		s.Attempt, s.Pod, s.Node = standing.Attempt.Number, standing.Attempt.Pod.Name, standing.Attempt.Node()
+	st := standing.Of(snap, plan)
+	s.Operation = st.Operation
+	if s.Since = st.Since; st.Tried {
+		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
 	}
 	s.Cause = o.cause(snap, plan, s.Operation)
-	s.Phase, s.NextAttempt = standing.Phase, plan.NextAttempt
+	s.Phase, s.NextAttempt = st.Phase, plan.NextAttempt
 	switch {
 	case s.Operation != "":
 	case claim == nil && volume == nil:
@@ -152,7 +153,7 @@ func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {
 	if claim != nil && claim.Status.Phase != corev1.ClaimBound {
-		return reconcile.Waiting
+		return standing.Waiting
 	}
 	return Bound
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podlog"
@@ -62,10 +63,10 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (again t
 // finish keeps the metrics of what waits, and completes the plan by what the claim's status is to say of that.
 func (c *Controller) finish(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
-	now := reconcile.StandingOf(s, *p)
-	p.Waits(s, now.Operation)
+	now := standing.Of(s, *p)
+	standing.Tell(s, p, now.Operation)
 	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
-	if now.Operation != before.Operation && reconcile.Served(s, before.Operation) {
+	if now.Operation != before.Operation && standing.Served(s, before.Operation) {
 		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
 	}
 }
@@ -231,7 +232,7 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
 	told := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
 	if lasts(err) {
-		told.Waits(s, string(order.Op))
+		standing.Tell(s, &told, string(order.Op))
 	}
 	if _, fault := c.apply(ctx, s, told); fault != nil {
 		err = errors.Join(err, fault)

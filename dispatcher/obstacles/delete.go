@@ -12,13 +12,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// OldVolume is the age from which volumes count for the limit on deletions. Tests and builds make and remove younger ones in any
+// oldVolume is the age from which volumes count for the limit on deletions. Tests and builds make and remove younger ones in any
 // number, and nobody has kept anything in them for long.
-const OldVolume = 24 * time.Hour
+const oldVolume = 24 * time.Hour
 
 // Old says that a volume counts for the limit.
 func Old(v *corev1.PersistentVolume, now time.Time) bool {
-	return now.Sub(v.CreationTimestamp.Time) > OldVolume
+	return now.Sub(v.CreationTimestamp.Time) > oldVolume
 }
 
 // Protection says why storage must not be removed now, although everything else says that it has to be. What is removed is gone for

@@ -1,4 +1,4 @@
-package reconcile
+package standing
 
 import (
 	"maps"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
@@ -13,7 +14,8 @@ import (
 // contract.AnnRetry on its pod the next attempt starts at once. ok is false where the next attempt waits for something else, where none
 // is needed, and where one runs.
 func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok bool) {
-	if _, due := Find[CreatePod](Decide(s)); due {
+	until = reconcile.Decide(s).NextAttempt
+	if until.IsZero() {
 		return failed, until, false
 	}
 	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision} {
@@ -23,8 +25,8 @@ func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok
 		}
 		asked := *s
 		asked.Attempts, asked.Retained = asking(s.Attempts, latest), asking(s.Retained, latest)
-		if _, due := Find[CreatePod](Decide(&asked)); due {
-			return latest, retryAt(s, latest), true
+		if _, due := reconcile.Find[reconcile.CreatePod](reconcile.Decide(&asked)); due {
+			return latest, until, true
 		}
 	}
 	return failed, until, false

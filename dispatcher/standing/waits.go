@@ -1,9 +1,10 @@
-package reconcile
+package standing
 
 import (
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -12,20 +13,20 @@ import (
 // answers may have another text each time, so that without a rest the look, the request and the write follow each other for ever.
 const restWaits = time.Minute
 
-// Waits says in the claim's status why the claim waits, by the events of the plan, since events end after an hour. It comes last: a
+// Tell has the claim's status say why the claim waits, by the events of the plan, since events end after an hour. It comes last: a
 // plan that is put off says other things. Nothing is written for a claim that is served without trouble, and what was written goes once
 // nothing is to be done, or the next attempt is made of what kept the claim waiting. While an attempt runs, the status says why the
 // last one failed.
-func (p *Plan) Waits(s *snapshot.Snapshot, operation string) {
+func Tell(s *snapshot.Snapshot, p *reconcile.Plan, operation string) {
 	if !s.ClaimLives() {
 		return
 	}
 	had, told := snapshot.Waits(s.Claim)
 	e, waits := waitsFor(p.Events)
-	_, created := Find[CreatePod](*p)
+	_, created := reconcile.Find[reconcile.CreatePod](*p)
 	switch {
 	case operation != "" && waits:
-		now := SetWaits{Reason: e.Reason, Message: podspec.EventMessage(e.Message)}
+		now := reconcile.SetWaits{Reason: e.Reason, Message: podspec.EventMessage(e.Message)}
 		if told && had.Reason == string(now.Reason) && had.Message == now.Message {
 			return
 		}
@@ -34,9 +35,9 @@ func (p *Plan) Waits(s *snapshot.Snapshot, operation string) {
 			p.LookAt(again)
 			return
 		}
-		p.do(now)
+		p.Actions = append(p.Actions, now)
 	case told && (operation == "" || created):
-		p.do(SetWaits{})
+		p.Actions = append(p.Actions, reconcile.SetWaits{})
 	}
 }
 

@@ -1,9 +1,12 @@
-package reconcile
+package standing
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 )
 
 func TestDelayed(t *testing.T) {
@@ -32,8 +35,8 @@ func TestDelayed(t *testing.T) {
 			if got != s.want {
 				t.Errorf("got %s, want %s", got, s.want)
 			}
-			if again := describe(Decide(snap)); again != describe(Decide(s.snapshot())) {
-				t.Errorf("the snapshot was changed: %s", again)
+			if again := reconcile.Decide(snap); !reflect.DeepEqual(again, reconcile.Decide(s.snapshot())) {
+				t.Errorf("the snapshot was changed: %+v", again)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package reconcile
+package standing
 
 import (
 	"fmt"
@@ -8,7 +8,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 )
 
 // TestStanding: operation and phase of a claim, for how long it waits, and which of the operations has come about.
@@ -53,7 +55,7 @@ func TestStanding(t *testing.T) {
 	} {
 		s := c.snapshot()
 		early(s)
-		st := StandingOf(s, Decide(s))
+		st := Of(s, reconcile.Decide(s))
 		got := fmt.Sprint(st.Operation, " ", st.Phase, " ", s.Now.Sub(st.Since))
 		if st.Operation == "" {
 			got = "nothing"
@@ -81,28 +83,30 @@ func TestStandingOfExpansion(t *testing.T) {
 	}
 	const resizing, failing, pending = corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimFileSystemResizePending
 	for _, c := range []struct {
-		growth
+		name string
+		snapshottest.Growth
+		want       string
 		conditions []corev1.PersistentVolumeClaimCondition
 		since      time.Duration // 0 for unknown
 	}{
-		{growth: growth{name: "as large as asked", asked: "1Gi", want: "nothing, came about: true"}},
-		{growth: growth{name: "larger than asked", asked: "512Mi", want: "nothing, came about: true"}},
-		{growth: growth{name: "asked", asked: "2Gi", want: "expand Waiting, came about: false"}},
-		{growth: growth{name: "marked, withdrawn", asked: "1Gi", status: "infeasible", want: "expand Waiting, came about: false"}},
-		{growth: growth{name: "a pod is left, withdrawn", asked: "1Gi", pods: []string{"exp-0:2Gi failed"}, want: "expand Waiting, came about: false"}},
-		{growth: growth{name: "running", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi running"}, want: "expand Running, came about: false"},
+		{name: "as large as asked", Growth: snapshottest.Growth{Asked: "1Gi"}, want: "nothing, came about: true"},
+		{name: "larger than asked", Growth: snapshottest.Growth{Asked: "512Mi"}, want: "nothing, came about: true"},
+		{name: "asked", Growth: snapshottest.Growth{Asked: "2Gi"}, want: "expand Waiting, came about: false"},
+		{name: "marked, withdrawn", Growth: snapshottest.Growth{Asked: "1Gi", Status: "infeasible"}, want: "expand Waiting, came about: false"},
+		{name: "a pod is left, withdrawn", Growth: snapshottest.Growth{Asked: "1Gi", Pods: []string{"exp-0:2Gi failed"}}, want: "expand Waiting, came about: false"},
+		{name: "running", Growth: snapshottest.Growth{Asked: "2Gi", Status: "progress 2Gi", Pods: []string{"exp-0:2Gi running"}}, want: "expand Running, came about: false",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(resizing, time.Minute)}, since: time.Minute},
-		{growth: growth{name: "failed", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, want: "expand Failed, came about: false"},
+		{name: "failed", Growth: snapshottest.Growth{Asked: "2Gi", Status: "progress 2Gi", Pods: []string{"exp-0:2Gi failed"}}, want: "expand Failed, came about: false",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(pending, 4*time.Minute), condition(failing, time.Minute), condition(resizing, 3*time.Minute), condition(resizing, 2*time.Minute)}, since: 3 * time.Minute},
-		{growth: growth{name: "refused before a pod", asked: "2Gi", status: "infeasible", also: "unable", want: "expand Waiting, came about: false"},
+		{name: "refused before a pod", Growth: snapshottest.Growth{Asked: "2Gi", Status: "infeasible", Also: "unable"}, want: "expand Waiting, came about: false",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(failing, time.Minute)}, since: time.Minute},
-		{growth: growth{name: "the node's turn", asked: "2Gi", made: "2Gi", status: "pending 2Gi", volume: "local", want: "nothing, came about: true"},
+		{name: "the node's turn", Growth: snapshottest.Growth{Asked: "2Gi", Made: "2Gi", Status: "pending 2Gi", Volume: "local"}, want: "nothing, came about: true",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(pending, time.Minute)}},
-		{growth: growth{name: "another provisioner's volume", asked: "2Gi", volume: "foreign", want: "nothing, came about: false"}},
+		{name: "another provisioner's volume", Growth: snapshottest.Growth{Asked: "2Gi", Volume: "foreign"}, want: "nothing, came about: false"},
 	} {
-		s := c.snapshot()
+		s := c.Snapshot()
 		s.Claim.Status.Conditions = c.conditions
-		st := StandingOf(s, Decide(s))
+		st := Of(s, reconcile.Decide(s))
 		got := fmt.Sprint(st.Operation, " ", st.Phase)
 		if st.Operation == "" {
 			got = "nothing"

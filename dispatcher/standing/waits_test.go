@@ -1,4 +1,4 @@
-package reconcile
+package standing
 
 import (
 	"strings"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -44,16 +45,16 @@ func TestWaits(t *testing.T) {
 			s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: corev1.ConditionTrue}, {Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
 				LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)), Reason: reason, Message: message}}
 		}
-		p := Decide(s)
-		p.Waits(s, StandingOf(s, p).Operation)
+		p := reconcile.Decide(s)
+		Tell(s, &p, Of(s, p).Operation)
 		got := "nothing"
-		if a, ok := Find[SetWaits](p); ok {
+		if a, ok := reconcile.Find[reconcile.SetWaits](p); ok {
 			got = strings.TrimSpace(string(a.Reason) + " " + a.Message)
 			if a.Reason == podspec.ReasonNone {
 				got = "taken away"
 			}
-			if _, last := p.Actions[len(p.Actions)-1].(SetWaits); !last {
-				t.Errorf("%s: it does not come last: %s", c.name, describe(p))
+			if _, last := p.Actions[len(p.Actions)-1].(reconcile.SetWaits); !last {
+				t.Errorf("%s: it does not come last: %v", c.name, p.Actions)
 			}
 		}
 		if got != c.want {
@@ -77,9 +78,9 @@ func TestWaitsRests(t *testing.T) {
 		s := scene{also: "selector"}.snapshot()
 		s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
 			LastProbeTime: metav1.NewTime(s.Now.Add(-c.written)), Reason: "ClaimRefused", Message: "used 1"}}
-		p := Plan{Events: []events.Event{events.ClaimWaits("ClaimRefused", "used 2")}}
-		p.Waits(s, "provision")
-		_, written := Find[SetWaits](p)
+		p := reconcile.Plan{Events: []events.Event{events.ClaimWaits("ClaimRefused", "used 2")}}
+		Tell(s, &p, "provision")
+		_, written := reconcile.Find[reconcile.SetWaits](p)
 		if written != (c.want == 0) || c.want > 0 && !p.RequeueAt.Equal(s.Now.Add(c.want)) {
 			t.Errorf("%s: written %t, looked at again at %s; want %s after %s", c.name, written, p.RequeueAt, c.want, s.Now)
 		}
@@ -89,9 +90,9 @@ func TestWaitsRests(t *testing.T) {
 // What a condition says is one bounded line, whatever an image said.
 func TestWaitsIsBounded(t *testing.T) {
 	s := scene{}.snapshot()
-	p := Plan{Events: []events.Event{events.ClaimWaits(events.ReasonConfigMissing, strings.Repeat("a\x1b[2J\n", 1000))}}
-	p.Waits(s, "provision")
-	if a, _ := Find[SetWaits](p); a.Message == "" || len(a.Message) > podspec.MaxEvent || strings.ContainsAny(a.Message, "\x1b\n") {
+	p := reconcile.Plan{Events: []events.Event{events.ClaimWaits(events.ReasonConfigMissing, strings.Repeat("a\x1b[2J\n", 1000))}}
+	Tell(s, &p, "provision")
+	if a, _ := reconcile.Find[reconcile.SetWaits](p); a.Message == "" || len(a.Message) > podspec.MaxEvent || strings.ContainsAny(a.Message, "\x1b\n") {
 		t.Errorf("%d bytes: %.100q", len(a.Message), a.Message)
 	}
 }

@@ -1,4 +1,4 @@
-package reconcile
+package standing
 
 import (
 	"time"
@@ -7,6 +7,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -45,8 +46,8 @@ const (
 // Undo is the removal of what attempts may have made that came to no volume.
 const Undo = "undo"
 
-// StandingOf is how the claim stands by a plan that was made of the snapshot.
-func StandingOf(s *snapshot.Snapshot, p Plan) (st Standing) {
+// Of is how the claim stands by a plan that was made of the snapshot.
+func Of(s *snapshot.Snapshot, p reconcile.Plan) (st Standing) {
 	st.Operation, st.Since = operation(s)
 	st.Attempt, st.Tried = AttemptOf(s, st.Operation)
 	switch {
