@@ -62,7 +62,7 @@ func outdated(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 // ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
 func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
-		p.sayProblem(s, a, a.Outcome.Reason, a.Outcome.Message)
+		p.say(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
 	}
 	p.awaitNode(s, a)
 	if a.Outcome.Phase == podspec.Running {
@@ -82,7 +82,7 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 		p.stop(a)
 		return
 	case !s.Now.Before(startDeadline(s, a)):
-		p.sayProblem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why")))
+		p.say(problem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why"))))
 	case a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && s.SelectedNode() != "":
 		patience := a.Pod.CreationTimestamp.Add(unschedulableGrace)
 		if !p.waitsUntil(s, patience) {
@@ -101,8 +101,8 @@ func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if p.waitsUntil(s, a.Pod.DeletionTimestamp.Add(nodeGrace)) { // it includes the pod's grace period
 		return
 	}
-	p.sayProblem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
-		"bring the node back, or if it never comes back: kubectl delete node %[1]s", a.Pod.Spec.NodeName))
+	p.say(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
+		"bring the node back, or if it never comes back: kubectl delete node %[1]s", a.Pod.Spec.NodeName)))
 }
 
 // awaitDeadline tells of a pod's deadline when it passes. The kubelet says so only after the container has ended, for which a shell
@@ -157,10 +157,6 @@ func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool)
 	e = problem(s, a, reason, message)
 	_, e.WithPodLog = podspec.LogContainer(a.Pod, a.Outcome)
 	return e, true
-}
-
-func (p *Plan) sayProblem(s *snapshot.Snapshot, a snapshot.Attempt, reason podspec.Reason, message string) {
-	p.say(problem(s, a, reason, message))
 }
 
 func problem(s *snapshot.Snapshot, a snapshot.Attempt, reason podspec.Reason, message string) events.Event {

@@ -125,10 +125,15 @@ func AwaitsDeletion(v *corev1.PersistentVolume) bool {
 // claim's author can write the annotation too. Elsewhere it means nothing, and here the pod still passes the scheduler with
 // the class's node selector, so that it cannot reach a node where the class has nothing to do.
 func (s *Snapshot) SelectedNode() string {
-	if s.Claim == nil || s.Class == nil || s.Class.VolumeBindingMode == nil || *s.Class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+	if s.Claim == nil || !s.WaitsForConsumer() {
 		return ""
 	}
 	return s.Claim.Annotations[AnnSelectedNode]
+}
+
+// WaitsForConsumer says that claims of the class wait for a pod that uses them.
+func (s *Snapshot) WaitsForConsumer() bool {
+	return s.Class != nil && s.Class.VolumeBindingMode != nil && *s.Class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // AnnSelectedNode is where the scheduler writes its choice.

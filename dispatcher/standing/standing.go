@@ -4,7 +4,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
@@ -86,18 +85,20 @@ func Served(s *snapshot.Snapshot, op string) bool {
 func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 	claim, v := s.Claim, s.Volume
 	deletes, provisions := s.Of(contract.Delete), s.Of(contract.Provision)
+	newest, deleted := snapshot.Last(deletes)
+	done := deleted && newest.Outcome.Phase == podspec.Succeeded
 	switch {
 	case v != nil && (s.Released || v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound):
 		return string(contract.Delete), releasedAt(v)
-	case v == nil && len(deletes) > 0 && !succeeded(deletes): // else they are records
+	case v == nil && deleted && !done: // else they are records
 		return Undo, deletes[0].Pod.CreationTimestamp.Time
 	case s.Pending():
 		return string(contract.Provision), wantedSince(s, provisions)
-	case v == nil && len(provisions) > 0 && !undone(deletes, provisions):
+	case v == nil && len(provisions) > 0 && (!done || newest.Misses(provisions)): // else their storage is gone, and they are records too
 		return Undo, s.Ended(provisions[len(provisions)-1])
 	case v != nil && claim != nil && claim.DeletionTimestamp != nil:
 		return string(contract.Delete), claim.DeletionTimestamp.Time
-	case v != nil && s.ClaimLives() && !podspec.Bound(claim, v) && s.Claim.Spec.VolumeName == "":
+	case v != nil && s.ClaimLives() && !podspec.Bound(claim, v) && claim.Spec.VolumeName == "":
 		return string(contract.Provision), wantedSince(s, provisions)
 	case s.Expandable() && expands(s):
 		return string(contract.Expand), expandsSince(s)
@@ -105,21 +106,10 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 	return "", since
 }
 
-// undone says that the storage of all attempts is gone: their pods are records that are about to be removed.
-func undone(deletes, provisions []snapshot.Attempt) bool {
-	newest, ok := snapshot.Last(deletes)
-	return ok && newest.Outcome.Phase == podspec.Succeeded && !newest.Misses(provisions)
-}
-
-func succeeded(list []snapshot.Attempt) bool {
-	newest, _ := snapshot.Last(list)
-	return newest.Outcome.Phase == podspec.Succeeded
-}
-
 // wantedSince is when the claim was made. A claim of a class that waits for the first consumer may have waited for that before: there
 // it is when the dispatcher was first seen to know of it.
 func wantedSince(s *snapshot.Snapshot, provisions []snapshot.Attempt) time.Time {
-	if s.Class == nil || s.Class.VolumeBindingMode == nil || *s.Class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+	if !s.WaitsForConsumer() {
 		return s.Claim.CreationTimestamp.Time
 	}
 	since := s.WantedSince
