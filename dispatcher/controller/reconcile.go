@@ -65,6 +65,10 @@ func (c *Controller) finish(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
 	now := standing.Of(s, *p)
 	standing.Tell(s, p, now.Operation)
+	if now.Operation == "" && !s.Confirmed.IsZero() && !p.Forget {
+		// Live reads are ahead of the caches, to which the next look goes back: it would begin the wait again, and end it a second time.
+		return
+	}
 	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
 	if now.Operation != before.Operation && standing.Served(s, before.Operation) {
 		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
