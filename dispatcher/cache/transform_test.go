@@ -202,6 +202,10 @@ func TestPodProblem(t *testing.T) {
 		{"of a kubelet that is behind", func() error {
 			return store.Add(event("e", "pod", "FailedMount", `MountVolume.SetUp failed for volume "secret-0" : failed to sync secret cache: timed out waiting for the condition`, time.Minute))
 		}, `FailedMount: secret "login" not found`},
+		{"of an API server that is behind", func() error {
+			return store.Add(event("f", "pod", "FailedMount", `MountVolume.SetUp failed for volume "identity" : failed to fetch token: serviceaccounts "silver" is forbidden: `+
+				`User "system:node:node3" cannot create resource "serviceaccounts/token" in API group "" in the namespace "ns": node: no relationship found between node 'node3' and this object`, time.Minute))
+		}, `FailedMount: secret "login" not found`},
 		{"of another pod", func() error { return store.Add(event("c", "other", "FailedMount", "x", time.Minute)) }, `FailedMount: secret "login" not found`},
 		{"of a later problem", func() error { return store.Add(event("d", "pod", "FailedMapVolume", "y", time.Second)) }, "FailedMapVolume: y"},
 		{"rewritten as another pod's", func() error { return store.Update(event("d", "third", "FailedMapVolume", "y", time.Second)) }, `FailedMount: secret "login" not found`},

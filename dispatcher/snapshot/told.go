@@ -32,14 +32,15 @@ func Waits(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentVolumeClaimC
 // startProblems are the reasons of events that say why a pod does not start.
 var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
 
-// kubeletBehind matches what a kubelet says that has not read a new pod's Secrets or ConfigMaps yet, as on a busy node. It says nothing
-// of the pod, and the kubelet tries again within a second.
-var kubeletBehind = regexp.MustCompile(`failed to sync (secret|configmap) cache: `)
+// behind matches what a kubelet says that has not read a new pod's Secrets or ConfigMaps yet, and one whose API server does not know yet
+// that the pod is on the node and may have its token. Busy machines cause both. They say nothing of the pod, and the kubelet tries again
+// within a second.
+var behind = regexp.MustCompile(`failed to sync (secret|configmap) cache: |: no relationship found between node '`)
 
 // TellsOfStart says that the event, of the kubelet, tells why a pod does not start. That a Secret or a claim which the pod mounts is
 // missing shows nowhere in the pod's status.
 func TellsOfStart(e *corev1.Event) bool {
-	return startProblems[e.Reason] && !kubeletBehind.MatchString(e.Message)
+	return startProblems[e.Reason] && !behind.MatchString(e.Message)
 }
 
 // PodProblem is what the last of a pod's events says of its start, empty where none does.
