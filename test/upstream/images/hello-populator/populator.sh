@@ -53,7 +53,7 @@ make_pod() {
 
 give() {
 	volume=$(ours get pvc "prime-$uid" -o 'jsonpath={.spec.volumeName}')
-	kubectl patch pv "$volume" --type merge -p '{"spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+	kubectl patch pv "$volume" --type merge -p '{"metadata": {"annotations": {"hello.example.com/populated-from": "'"$of/$hello"'"}}, "spec": {"claimRef": {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
 		"namespace": "'"$of"'", "name": "'"$name"'", "uid": "'"$uid"'", "resourceVersion": null}}}'
 }
 
