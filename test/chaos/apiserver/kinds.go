@@ -38,6 +38,9 @@ type kind struct {
 	status  func(to, from Object)
 	created func(Object)
 	fields  func(Object) fields.Set
+	// same says that the object of a name that is taken is the one that has it; without it each is. Another one gets a name of its own.
+	// Clients name an event by its object and the nanosecond: here, unlike in reality, all that happens in an instant has the same one.
+	same func(a, b Object) bool
 
 	objects map[string]*entry
 	log     []change
@@ -107,6 +110,7 @@ func kinds() map[string]*kind {
 		e := o.(*corev1.Event)
 		return fields.Set{"involvedObject.kind": e.InvolvedObject.Kind, "type": e.Type, "metadata.name": e.Name}
 	}
+	events.same = func(a, b Object) bool { return a.(*corev1.Event).Message == b.(*corev1.Event).Message }
 	table := map[string]*kind{}
 	for _, k := range []*kind{pods, claims, volumes, events,
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),

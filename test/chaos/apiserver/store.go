@@ -78,11 +78,14 @@ func (s *Server) Create(resource string, object Object) (Object, error) {
 		// The storage looks at this before it looks for the name.
 		return nil, apierrors.NewInternalError(fmt.Errorf("resourceVersion should not be set on objects to be created"))
 	}
-	at := key(object.GetNamespace(), object.GetName())
-	if k.objects[at] != nil {
-		return nil, apierrors.NewAlreadyExists(k.group4errors(), object.GetName())
-	}
 	object = object.DeepCopyObject().(Object)
+	at := key(object.GetNamespace(), object.GetName())
+	for ; k.objects[at] != nil; at = key(object.GetNamespace(), object.GetName()) {
+		if k.same == nil || k.same(k.objects[at].object, object) {
+			return nil, apierrors.NewAlreadyExists(k.group4errors(), object.GetName())
+		}
+		object.SetName(object.GetName() + "-")
+	}
 	// Each kind counts for itself: which event came first must not decide what the next claim is called.
 	k.uids++
 	object.SetUID(types.UID(fmt.Sprintf("%08x-%04x-4000-8000-%012x", k.uids, len(k.resource), k.uids)))
