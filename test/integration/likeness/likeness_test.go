@@ -32,6 +32,7 @@ var schedules = []struct {
 	do   func(*play)
 }{
 	{"served-and-deleted", func(p *play) {
+		p.asks()
 		p.serve(0)
 		p.podsGo()
 		p.givesUp()
@@ -41,6 +42,7 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"fails-once", func(p *play) {
+		p.asks()
 		first := p.awaits(contract.Provision, 0)
 		p.runs(first)
 		p.ends(first, 1)
@@ -48,6 +50,7 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"given-up-while-it-runs", func(p *play) {
+		p.asks()
 		pod := p.awaits(contract.Provision, 0)
 		p.runs(pod)
 		p.givesUp()
@@ -56,11 +59,13 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"given-up-before-it-has-a-node", func(p *play) {
+		p.asks()
 		p.awaits(contract.Provision, 0)
 		p.givesUp()
 		p.podsGo()
 	}},
 	{"too-small", func(p *play) {
+		p.asks()
 		pod := p.awaits(contract.Provision, 0)
 		p.runs(pod)
 		p.makes(pod, "1Mi")
@@ -71,6 +76,7 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"grows", func(p *play) {
+		p.asks()
 		p.serve(0)
 		p.podsGo()
 		p.grows("2Gi")
@@ -85,6 +91,7 @@ var schedules = []struct {
 	}},
 	{"answers-are-lost", func(p *play) {
 		p.fails("create pods", fault{code: 504, after: true})
+		p.asks()
 		pod := p.awaits(contract.Provision, 0)
 		p.runs(pod)
 		p.fails("patch pods", fault{code: 500, after: true})
@@ -95,6 +102,7 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"calls-fail", func(p *play) {
+		p.asks()
 		first := p.awaits(contract.Provision, 0)
 		p.fails("get persistentvolumes", fault{code: 500})
 		p.fails("list pods", fault{code: 503})
@@ -106,6 +114,7 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"watches-are-cut-and-history-is-gone", func(p *play) {
+		p.asks()
 		first := p.awaits(contract.Provision, 0)
 		p.runs(first)
 		p.forgets()
@@ -114,6 +123,7 @@ var schedules = []struct {
 		p.podsGo()
 	}},
 	{"deleted-by-hand", func(p *play) {
+		p.asks()
 		pod := p.awaits(contract.Provision, 0)
 		p.runs(pod)
 		p.must("delete pod", p.client.CoreV1().Pods(pod.Namespace).Delete(p.t.Context(), pod.Name, metav1.DeleteOptions{}))
@@ -183,8 +193,7 @@ func TestLikeness(t *testing.T) {
 		t.Run(s.name, func(t *testing.T) {
 			plays := map[string]*play{}
 			for name, stage := range stages {
-				plays[name] = &play{stage: stage, t: t}
-				plays[name].asks(s.name)
+				plays[name] = &play{stage: stage, t: t, name: s.name}
 				s.do(plays[name])
 			}
 			real, double := plays["real"], plays["double"]

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
@@ -36,6 +37,7 @@ const class, tenants = "class-0", "team"
 type play struct {
 	*stage
 	t     *testing.T
+	name  string // of the claim
 	claim *corev1.PersistentVolumeClaim
 }
 
@@ -91,16 +93,23 @@ func (s *stage) setUpClass(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: class, Labels: map[string]string{"storage-class": class, "type": "provisioner-config"}},
 		Data:       map[string]string{"plugin-name": contract.ProvisionerName, "image": "example.com/image", "service-account-name": "provisioner", "zone": "a", "expandable": "true"},
 	}, metav1.CreateOptions{})
-	return err
+	if err != nil {
+		return err
+	}
+	// The dispatcher keeps a version of the ConfigMap once it is in force. A claim that it sees before is told that there is none.
+	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
+		kept, err := s.client.AppsV1().ControllerRevisions(contract.ProvisionersNamespace).List(ctx, metav1.ListOptions{})
+		return err == nil && len(kept.Items) > 0, err
+	})
 }
 
 // asks creates the claim, as a user, and hands it over, as the volume controller.
-func (p *play) asks(name string) {
+func (p *play) asks() {
 	p.t.Helper()
 	class := class
 	claims := p.client.CoreV1().PersistentVolumeClaims(tenants)
 	made, err := claims.Create(p.t.Context(), &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": contract.ProvisionerName}},
+		ObjectMeta: metav1.ObjectMeta{Name: p.name, Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": contract.ProvisionerName}},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			VolumeMode: new(corev1.PersistentVolumeFilesystem),
 			Resources:  corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
