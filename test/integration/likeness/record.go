@@ -144,8 +144,8 @@ func (r *record) cutWatches() {
 
 // of is what was done about a claim: what was read before anything was created; what was created, in that order; and which
 // writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, whether
-// somebody writes to what is gone, and whether a write is sent again that took effect although its answer was lost, is a matter of when
-// watches arrive.
+// somebody writes to what is gone or has changed, and whether a write is sent again that took effect although its answer was lost, is a
+// matter of when watches arrive.
 func (r *record) of(claim, uid string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -158,7 +158,7 @@ func (r *record) of(claim, uid string) string {
 		object := c.resource + " " + strings.ReplaceAll(c.name, uid, claim)
 		reads := c.verb == "get" || c.verb == "list"
 		switch {
-		case reads && len(created) > 0, !reads && c.code == http.StatusNotFound:
+		case reads && len(created) > 0, !reads && c.code == http.StatusNotFound, c.reason == string(metav1.StatusReasonConflict):
 			continue
 		case c.verb == "patch" && c.code == http.StatusOK && lost[object+c.body]:
 			continue
