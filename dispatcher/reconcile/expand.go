@@ -130,8 +130,9 @@ func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 	}
 }
 
-// withdrawn says that the claim asks for less by now than the expansion is to reach.
+// withdrawn says that the claim asks for less by now than the expansion is to reach. One that follows an attempt which may have reached
+// the size is wanted all the same, as targetSize has it: without it nobody knows the size.
 func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	asked := snapshot.Requested(s.Claim)
-	return a.Size > asked.Value()
+	return a.Size > asked.Value() && a.Pod.Annotations[contract.AnnSuspect] == ""
 }

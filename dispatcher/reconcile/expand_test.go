@@ -103,6 +103,8 @@ func TestGrowing(t *testing.T) {
 			want: "tell claim ExpansionSucceeded, status allocated 3Gi ControllerResizeInProgress Resizing, create expand 1 of 3Gi, clean up exp-0, (confirm)"},
 		{name: "image cannot be pulled", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pulling"}, want: "tell claim ProvisionerImagePullFailed, look in 4m0s"},
 		{name: "image cannot be pulled, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pulling"}, want: "stop exp-0"},
+		{name: "image cannot be pulled after one that was killed, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-1:2Gi pulling suspect"},
+			want: "tell claim ProvisionerImagePullFailed, look in 4m0s"},
 		{name: "pod runs, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi running"}, want: ""},
 		{name: "pod hangs", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi hanging"}, want: "tell claim ProvisionerDeadlineExceeded"},
 
