@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -147,8 +148,14 @@ func TestExpandDeleted(t *testing.T) {
 func (c *claim) ask(size string) {
 	c.s.Helper()
 	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
-	_, err := shared.admin.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(c.s.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-	c.s.ok(err)
+	c.s.wait(soon, "expansion admitted", func() string {
+		_, err := shared.admin.CoreV1().PersistentVolumeClaims(c.Namespace).Patch(c.s.Context(), c.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+		if apierrors.IsForbidden(err) {
+			return err.Error() // the API server has not seen yet that the class allows it
+		}
+		c.s.ok(err)
+		return ""
+	})
 }
 
 // has waits until claim and volume have the size, and nothing tells of an expansion any more.
