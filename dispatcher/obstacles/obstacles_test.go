@@ -12,7 +12,36 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 )
+
+// What keeps every pod away is said before what is wrong with the class or the claim.
+func TestToProvision(t *testing.T) {
+	for _, c := range []struct {
+		name, also string
+		noClass    bool
+		want       string
+	}{
+		{name: "nothing", want: ""},
+		{name: "no policies", also: "uncontained", want: "AdmissionPoliciesMissing: a policy is missing"},
+		{name: "no policies, and no class", also: "uncontained", noClass: true, want: "AdmissionPoliciesMissing: a policy is missing"},
+		{name: "no class", noClass: true, want: `ProvisionerConfigMissing: StorageClass "silver" does not exist`},
+		{name: "no class, and no ConfigMap", also: "no-config", noClass: true, want: `ProvisionerConfigMissing: StorageClass "silver" does not exist`},
+		{name: "no ConfigMap", also: "no-config", want: "ProvisionerConfigMissing: no ConfigMap"},
+	} {
+		s := snapshottest.Scene{Also: c.also}.Snapshot()
+		if c.noClass {
+			s.Class = nil
+		}
+		got := ""
+		if reason, why, blocked := ToProvision(s); reason != "" || blocked {
+			got = fmt.Sprintf("%s: %s", reason, why)
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+}
 
 // The claim's author writes these, and the API server takes them all.
 func TestRefusedSizesAndNodes(t *testing.T) {

@@ -249,6 +249,7 @@ func TestDecide(t *testing.T) {
 		{name: "misfit undone, the next attempt waits", pods: []string{"prov-5 done kept"}, want: "look in 31.5s"},
 		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, clean up prov-5, (confirm)"},
 		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
+		{name: "all done, and the volume does not say yet that it is bound", volume: "fits", claim: "bound", want: "forget"},
 		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
 		{name: "volume too small, pod running", volume: "small", pods: []string{"prov-0 running"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume too small, pod done", volume: "small", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},

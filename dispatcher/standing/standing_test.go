@@ -45,6 +45,8 @@ func TestStanding(t *testing.T) {
 		{name: "deleting", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 running"}, want: "delete Running 2h0m0s"},
 		{name: "deleted by an administrator", claim: "none", volume: "fits available deleting", want: "delete Waiting 0s"},
 		{name: "deleted by an administrator, and still bound", claim: "bound", volume: "fits bound deleting", want: "nothing; came about: provision expand"},
+		{name: "its claim is going, and the volume will be", claim: "deleting", volume: "fits bound", want: "delete Waiting 0s"},
+		{name: "its claim is gone, and the volume does not say so yet", claim: "none", volume: "fits bound", want: "nothing"},
 		{name: "another provisioner's volume has the name", claim: "none", volume: "fits foreign", want: "nothing"},
 		{name: "its claim is going", claim: "deleting", want: "nothing"},
 		{name: "bound to another volume", claim: "elsewhere", want: "nothing"},
