@@ -106,7 +106,7 @@ func (s *stage) redact(text string) string { return Redact(text, s.tokens) }
 
 func (t *trial) checkMessages() {
 	for _, r := range t.runs {
-		if r.ok() || r.Signaled || r.Struck || strings.TrimSpace(r.Message) != "" {
+		if r.ok() || r.Signaled || r.Struck || r.Raced || strings.TrimSpace(r.Message) != "" {
 			continue
 		}
 		t.fail(r, "a message of one line in "+contract.TerminationFile, r.said(), "fail by flexctl fail MESSAGE: without one the claim's owner sees the code only")

@@ -112,6 +112,7 @@ func (t *trial) both(op contract.Operation, c *claim, volume *corev1.PersistentV
 	for _, p := range pods {
 		r, err := p.wait(t.ctx)
 		t.must(err)
+		r.Raced = true
 		runs = append(runs, r)
 	}
 	return runs

@@ -72,6 +72,8 @@ type run struct {
 	TimedOut bool
 	// Struck says that the kit killed it or asked it to end.
 	Struck bool
+	// Raced says that the same operation for the same claim ran beside it.
+	Raced bool
 	// Fell says that the run made the canary in its /tmp.
 	Fell bool
 	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.

@@ -149,6 +149,23 @@ func TestDeleteAtOnce(t *testing.T) {
 	c.checkGone(t)
 }
 
+// An rm fails when another one removed the directory first. What is gone is gone.
+func TestDeleteAfterAnother(t *testing.T) {
+	c := newClass(t)
+	c.fill(t)
+	abs, err := filepath.Abs(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raced := filepath.Join(t.TempDir(), script)
+	text := `rm() { command rm "$@"; echo "rm: can't remove '$3': No such file or directory" >&2; return 1; }` + "\n. " + abs + "\n"
+	if err := os.WriteFile(raced, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sdktest.RunScript(t, raced, c.delete(t, sdktest.Node), 0).Expect(t, 0, "can't remove")
+	c.checkGone(t)
+}
+
 func TestDeleteKilled(t *testing.T) {
 	for at, ended := 1, false; !ended; at++ {
 		c := newClass(t)

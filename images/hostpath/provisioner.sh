@@ -53,8 +53,9 @@ delete)
 	fi
 	[ -d "$ROOT" ] || flexctl fail --try-again "node $FLEX_NODE has no directory $ROOT; is its disk mounted?"
 	if [ -d "$mark" ]; then
-		rm -rf -- "$dir"
-		rm -rf -- "$mark"
+		# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
+		rm -rf -- "$dir" || [ ! -e "$dir" ]
+		rm -rf -- "$mark" || [ ! -e "$mark" ]
 	elif [ -n "$volume" ]; then # an undo may come before the first mark, and leaves what is not ours alone
 		[ -d "$marks" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
 		[ ! -e "$dir" ] || flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"

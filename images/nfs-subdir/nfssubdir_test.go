@@ -196,6 +196,23 @@ func TestDeleteAtOnce(t *testing.T) {
 	}
 }
 
+// An rm fails when another one removed the directory first. What is gone is gone.
+func TestDeleteAfterAnother(t *testing.T) {
+	c := newClass(t, nil)
+	c.fill(t)
+	abs, err := filepath.Abs(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raced := filepath.Join(t.TempDir(), script)
+	text := `rm() { command rm "$@"; echo "rm: can't remove '$3': No such file or directory" >&2; return 1; }` + "\n. " + abs + "\n"
+	if err := os.WriteFile(raced, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sdktest.RunScript(t, raced, c.delete(t), 0).Expect(t, 0, "can't remove")
+	c.checkGone(t)
+}
+
 func TestDeleteKilled(t *testing.T) {
 	for _, more := range []map[string]string{nil, archive} {
 		for at, ended := 1, false; !ended; at++ {

@@ -62,8 +62,9 @@ delete)
 			mv -T -- "$dir" "$MOUNT/archived-$FLEX_PV_NAME" || [ ! -e "$dir" ] ||
 				flexctl fail "$EXPORT/archived-$FLEX_PV_NAME on $SERVER is in the way; rename it"
 		fi
-		rm -rf -- "$dir"
-		rm -rf -- "$mark"
+		# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
+		rm -rf -- "$dir" || [ ! -e "$dir" ]
+		rm -rf -- "$mark" || [ ! -e "$mark" ]
 	elif [ -n "$volume" ]; then # an undo may come before the first mark, and leaves what is not ours alone
 		[ -d "$marks" ] || flexctl fail --try-again "$marks is not there; is the export $EXPORT of $SERVER mounted at $MOUNT?"
 		[ ! -e "$dir" ] || flexctl fail "$EXPORT/$FLEX_PV_NAME on $SERVER has no mark, so it is not removed; remove it by hand"
