@@ -176,6 +176,15 @@ func (o *Objects) configMap(name string) *corev1.ConfigMap {
 	return first(o.ConfigMaps, func(cm *corev1.ConfigMap) bool { return cm.Name == name })
 }
 
+func (o *Objects) configMapsOf(class string) (list []*corev1.ConfigMap) {
+	for _, cm := range o.ConfigMaps {
+		if configmaps.ClassName(cm) == class {
+			list = append(list, cm)
+		}
+	}
+	return list
+}
+
 func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid] }
 
 // eventsOn are the events about a claim or a pod, oldest first.
@@ -242,39 +251,13 @@ func (o *Objects) judge(class string) classes.Judgement {
 	known := o.indexed().judgements
 	j, ok := known[class]
 	if !ok {
-		j = o.judgeAnew(class)
+		j, _ = classes.Judge(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Class: o.class,
+			Classes:      func() []*storagev1.StorageClass { return o.Classes },
+			ConfigMapsOf: o.configMapsOf,
+			RevisionsOf: func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
+				return configmaps.RevisionsOf(o.Revisions, cm)
+			}})
 		known[class] = j
-	}
-	return j
-}
-
-func (o *Objects) judgeAnew(class string) classes.Judgement {
-	var list []*corev1.ConfigMap
-	for _, cm := range o.ConfigMaps {
-		if configmaps.ClassName(cm) == class && classes.Concerns(cm, o.Dispatcher.Provisioner) {
-			list = append(list, cm)
-		}
-	}
-	u := classes.Uses{Class: o.class(class)}
-	if served, _ := classes.ServedAs(class, u.Class, o.Dispatcher.Provisioner); served != class {
-		u.Other = served
-	}
-	for _, other := range o.Classes {
-		served, _ := classes.ServedAs(other.Name, other, o.Dispatcher.Provisioner)
-		u.Named = u.Named || served == class && other.Name != class
-	}
-	j, _ := classes.Judge(class, list, u, o.Dispatcher.Provisioner, o.Now)
-	if j.Good == nil && j.Present {
-		revisions := func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
-			return configmaps.RevisionsOf(o.Revisions, cm)
-		}
-		inForce, _ := classes.Kept(class, list, revisions)
-		if complaint, old := classes.Outdated(class, list, j, inForce); old {
-			j.Complaints = append(j.Complaints, complaint)
-		}
-		if j.Good = inForce; inForce != nil {
-			j.Problem = ""
-		}
 	}
 	return j
 }

@@ -85,7 +85,7 @@ func (o *Objects) observeSource(s *snapshot.Snapshot) {
 // inForce is the class's configuration. A dispatcher that knew an earlier, valid version goes on with that.
 func (o *Objects) inForce(class string) (*configmaps.Config, string) {
 	j := o.judge(class)
-	return j.Good, j.Problem
+	return j.InForce, j.Problem
 }
 
 // waitsForConsumer says that Kubernetes hands the claim over only once a pod that uses it has a node.

@@ -173,7 +173,7 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 }
 
 // classProblems are what is wrong with a class, and the configuration in force for it, nil where there is none.
-func (o *Objects) classProblems(name string) (problems []Cause, good *configmaps.Config) {
+func (o *Objects) classProblems(name string) (problems []Cause, inForce *configmaps.Config) {
 	complain := func(reason podspec.Reason, text string) { problems = append(problems, explain(reason, text, true)) }
 	served, faults := classes.ServedAs(name, o.class(name), o.Dispatcher.Provisioner)
 	j := o.judge(served)
@@ -190,13 +190,13 @@ func (o *Objects) classProblems(name string) (problems []Cause, good *configmaps
 	for _, complaint := range complaints {
 		complain(complaint.Reason, "ConfigMap "+complaint.About.Name+": "+complaint.Text)
 	}
-	if j.Good != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
-		account := j.Good.ServiceAccountName
-		for _, lack := range o.grants(account).Lacks(name, j.Good) {
+	if j.InForce != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
+		account := j.InForce.ServiceAccountName
+		for _, lack := range o.grants(account).Lacks(name, j.InForce) {
 			complain(reasonNotGranted, fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
 		}
 	}
-	return problems, j.Good
+	return problems, j.InForce
 }
 
 // grants are the allow-list's lines of a ServiceAccount.

@@ -34,13 +34,7 @@ func (o *Objects) Needs(list []*corev1.ConfigMap) []Ref {
 // ConfigMapsFor are the ConfigMaps that serve the class, one unless something is wrong.
 func (o *Objects) ConfigMapsFor(class string) []*corev1.ConfigMap {
 	served, _ := classes.ServedAs(class, o.class(class), o.Dispatcher.Provisioner)
-	var list []*corev1.ConfigMap
-	for _, cm := range o.ConfigMaps {
-		if configmaps.ClassName(cm) == served && classes.Concerns(cm, o.Dispatcher.Provisioner) {
-			list = append(list, cm)
-		}
-	}
-	return list
+	return slices.DeleteFunc(o.configMapsOf(served), func(cm *corev1.ConfigMap) bool { return !classes.Concerns(cm, o.Dispatcher.Provisioner) })
 }
 
 // Validate says everything that is wrong with the ConfigMaps and the StorageClasses of a manifest, which Overlay put in place, or of

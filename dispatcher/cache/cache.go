@@ -178,6 +178,11 @@ func (c *Cache) Class(name string) *storagev1.StorageClass {
 	return get[*storagev1.StorageClass](c.Classes, name)
 }
 
+// AllClasses are all StorageClasses.
+func (c *Cache) AllClasses() []*storagev1.StorageClass {
+	return All[*storagev1.StorageClass](c.Classes)
+}
+
 // PodsOf are the provisioner pods of the claim with the UID.
 func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 	return indexed[*corev1.Pod](c.Pods, byClaimUID, uid)

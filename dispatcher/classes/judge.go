@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -25,9 +26,15 @@ type Judgement struct {
 	// Good is what the ConfigMap Of says, where it is the only one and without faults.
 	Good *configmaps.Config
 	Of   *corev1.ConfigMap
-	// Problem is for users, Complaints are for the administrators who look at the ConfigMaps.
+	// InForce is what the class goes by: Good, or the last good version of a ConfigMap that exists, or nil.
+	InForce *configmaps.Config
+	// Outdated says that InForce is older than its ConfigMap.
+	Outdated bool
+	// Problem is for users and empty where something is in force. Complaints are for the administrators who look at the ConfigMaps.
 	Problem    string
 	Complaints []Complaint
+	// PassedOver says of kept versions why they do not count.
+	PassedOver []error
 }
 
 // Complaint is a warning on a ConfigMap.
@@ -37,23 +44,50 @@ type Complaint struct {
 	Text   string
 }
 
-// Uses are the StorageClasses that a class's ConfigMap is for.
-type Uses struct {
-	// Class is the one of its name, or nil.
-	Class *storagev1.StorageClass
-	// Other is the class whose ConfigMap serves Class, empty for its own.
-	Other string
-	// Named says that another StorageClass names this one as the class whose ConfigMap serves it.
-	Named bool
+// Objects are what a judgement is made of.
+type Objects struct {
+	// Provisioner is the name that the dispatcher serves.
+	Provisioner string
+	// Class is the StorageClass of a name, nil where there is none, and Classes are all.
+	Class   func(name string) *storagev1.StorageClass
+	Classes func() []*storagev1.StorageClass
+	// ConfigMapsOf are the provisioner ConfigMaps that a class's name is written on.
+	ConfigMapsOf func(class string) []*corev1.ConfigMap
+	// RevisionsOf are the kept versions of a ConfigMap, the latest first.
+	RevisionsOf func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision
 }
 
-// Judge judges all ConfigMaps for one class, in any order, and what they are for. again is after which time to judge again.
-func Judge(name string, maps []*corev1.ConfigMap, u Uses, provisioner string, now time.Time) (j Judgement, again time.Duration) {
+// named says that another StorageClass names this one as the class whose ConfigMap serves it.
+func (o Objects) named(name string) bool {
+	return slices.ContainsFunc(o.Classes(), func(class *storagev1.StorageClass) bool {
+		served, _ := ServedAs(class.Name, class, o.Provisioner)
+		return served == name && class.Name != name
+	})
+}
+
+// Judge judges all ConfigMaps for one class, with what they are for. before was in force until now, nil for nothing. again is after
+// which time to judge again.
+func Judge(name string, before *configmaps.Config, now time.Time, o Objects) (j Judgement, again time.Duration) {
+	maps := slices.DeleteFunc(o.ConfigMapsOf(name), func(cm *corev1.ConfigMap) bool { return !Concerns(cm, o.Provisioner) })
+	slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	j, again = judge(name, maps, o, now)
+	if j.InForce = j.Good; j.Good == nil && j.Present {
+		j.InForce, j.PassedOver = lastGood(name, maps, before, o.RevisionsOf)
+	}
+	if j.InForce != nil {
+		j.Problem = ""
+	}
+	if complaint, outdated := outdated(name, maps, j); outdated {
+		j.Outdated, j.Complaints = true, append(j.Complaints, complaint)
+	}
+	return j, again
+}
+
+func judge(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j Judgement, again time.Duration) {
 	j.Present = len(maps) > 0
 	if len(maps) > 1 {
-		slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
-			return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
-		})
 		j.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
 		for _, cm := range maps {
 			j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigDuplicate, j.Problem})
@@ -75,20 +109,22 @@ func Judge(name string, maps []*corev1.ConfigMap, u Uses, provisioner string, no
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonLiteralToken,
 			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
 	}
-	switch age, class := now.Sub(cm.CreationTimestamp.Time), u.Class; {
-	case u.Named:
+	age, class := now.Sub(cm.CreationTimestamp.Time), o.Class(name)
+	served, _ := ServedAs(name, class, o.Provisioner)
+	switch {
+	case o.named(name):
 	case class == nil && age < grace:
 		return j, grace - age
 	case class == nil:
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonClassNotFound,
-			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, provisioner)})
-	case class.Provisioner != provisioner:
+			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, o.Provisioner)})
+	case class.Provisioner != o.Provisioner:
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonClassMismatch,
-			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, provisioner)})
-	case u.Other != "":
+			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, o.Provisioner)})
+	case served != name && served != "":
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigUnused,
 			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, or create the StorageClass again without the parameter",
-				name, contract.ParameterConfigFromClass, u.Other)})
+				name, contract.ParameterConfigFromClass, served)})
 	}
 	return j, 0
 }

@@ -2,6 +2,7 @@ package classes
 
 import (
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -10,9 +11,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 )
 
-// Kept is the version that is kept of the first of a class's ConfigMaps that has one, or nil. What is kept for another class, or has
-// faults by the rules of this program, counts as none. The latter is in passedOver.
-func Kept(class string, maps []*corev1.ConfigMap, revisionsOf func(*corev1.ConfigMap) []*appsv1.ControllerRevision) (config *configmaps.Config, passedOver []error) {
+// lastGood is the last good version of one of a class's ConfigMaps, or nil: what was in force before, else, after a restart, what is
+// kept. A ConfigMap that has the name of one that is gone is another one. A kept version of another class counts as none, and so does
+// one that has faults by the rules of this program, which is in passedOver.
+func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisionsOf func(*corev1.ConfigMap) []*appsv1.ControllerRevision) (config *configmaps.Config, passedOver []error) {
+	if before != nil && slices.ContainsFunc(maps, func(cm *corev1.ConfigMap) bool { return cm.UID == before.UID }) {
+		return before, nil
+	}
 	for _, cm := range maps {
 		for _, revision := range revisionsOf(cm) {
 			config, err := configmaps.ParseRevision(revision, cm)
@@ -26,9 +31,10 @@ func Kept(class string, maps []*corev1.ConfigMap, revisionsOf func(*corev1.Confi
 	return nil, passedOver
 }
 
-// Outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
+// outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
 // stays in force.
-func Outdated(class string, maps []*corev1.ConfigMap, j Judgement, inForce *configmaps.Config) (c Complaint, outdated bool) {
+func outdated(class string, maps []*corev1.ConfigMap, j Judgement) (c Complaint, outdated bool) {
+	inForce := j.InForce
 	if j.Good != nil || inForce == nil {
 		return c, false
 	}

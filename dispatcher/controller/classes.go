@@ -2,16 +2,12 @@ package controller
 
 import (
 	"context"
-	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 )
 
@@ -33,17 +29,16 @@ func (c *Controller) judgeNext(ctx context.Context) bool {
 }
 
 func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.Duration) {
-	maps := slices.DeleteFunc(c.Cache.ConfigMapsOf(class), func(cm *corev1.ConfigMap) bool { return !c.concerns(cm) })
 	now := c.Now()
-	j, again = classes.Judge(class, maps, c.usesOf(class), c.ProvisionerName, now)
-	inForce := c.memory.setConfig(class, j, maps, func() *configmaps.Config { return c.lastKept(class, maps) })
-	reminder, old := classes.Outdated(class, maps, j, inForce)
-	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, old)
-	complaints := j.Complaints
-	if old {
-		complaints = append([]classes.Complaint{reminder}, complaints...)
+	before, _ := c.memory.config(class)
+	j, again = classes.Judge(class, before, now, classes.Objects{Provisioner: c.ProvisionerName, Class: c.Cache.Class, Classes: c.Cache.AllClasses,
+		ConfigMapsOf: c.Cache.ConfigMapsOf, RevisionsOf: c.Cache.RevisionsOf})
+	for _, err := range j.PassedOver {
+		c.Recorder.Log("Passed over a kept version", "err", err)
 	}
-	for _, complaint := range complaints {
+	c.memory.setConfig(class, j.InForce, j.Problem)
+	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, j.Outdated)
+	for _, complaint := range j.Complaints {
 		if later := c.Recorder.RecordConfigMap(complaint.About, complaint.Reason, complaint.Text).Sub(now); again == 0 || later < again {
 			again = max(later, time.Millisecond)
 		}
@@ -51,7 +46,7 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 	c.keepConfigMaps()
 	c.queue.RequeueClasses(func(name string) bool {
 		of := c.Cache.Class(name)
-		served, _ := c.servedAs(name, of)
+		served, _ := classes.ServedAs(name, of, c.ProvisionerName)
 		return name == class || served == class || !c.ours(of) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
@@ -61,23 +56,6 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 // ours says that the StorageClass exists and is this dispatcher's. Another provisioner's parameters say nothing here.
 func (c *Controller) ours(class *storagev1.StorageClass) bool {
 	return class != nil && class.Provisioner == c.ProvisionerName
-}
-
-// servedAs is the class whose ConfigMap serves the class of the name, which may be gone.
-func (c *Controller) servedAs(name string, class *storagev1.StorageClass) (string, field.ErrorList) {
-	return classes.ServedAs(name, class, c.ProvisionerName)
-}
-
-func (c *Controller) usesOf(name string) classes.Uses {
-	u := classes.Uses{Class: c.Cache.Class(name)}
-	if served, _ := c.servedAs(name, u.Class); served != name {
-		u.Other = served
-	}
-	for _, class := range cache.All[*storagev1.StorageClass](c.Cache.Classes) {
-		served, _ := c.servedAs(class.Name, class)
-		u.Named = u.Named || served == name && class.Name != name
-	}
-	return u
 }
 
 // classChanged judges the ConfigMaps that serve a class again, and hands over the class's claims that have no volume.
@@ -101,8 +79,4 @@ func (c *Controller) keepConfigMaps() {
 	c.Recorder.KeepConfigMaps(func(name string) bool {
 		return c.Cache.ConfigMap(name) != nil || name == contract.StopDeletes && c.Cache.StopDeletes() != nil
 	})
-}
-
-func (c *Controller) concerns(cm *corev1.ConfigMap) bool {
-	return classes.Concerns(cm, c.ProvisionerName)
 }

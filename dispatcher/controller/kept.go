@@ -27,15 +27,6 @@ const (
 	keepAgain = 30 * time.Second
 )
 
-// lastKept is the version that is kept of the first of a class's ConfigMaps that has one, or nil.
-func (c *Controller) lastKept(class string, of []*corev1.ConfigMap) *configmaps.Config {
-	config, passedOver := classes.Kept(class, of, c.Cache.RevisionsOf)
-	for _, err := range passedOver {
-		c.Recorder.Log("Passed over a kept version", "err", err)
-	}
-	return config
-}
-
 // keep keeps a version that was judged good, and nothing else of its ConfigMap.
 func (c *Controller) keep(ctx context.Context, cm *corev1.ConfigMap, config *configmaps.Config) error {
 	name, known := configmaps.RevisionName(cm, config), c.Cache.RevisionsOf(cm)

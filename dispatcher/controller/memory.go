@@ -2,7 +2,6 @@ package controller
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 )
 
 // memory is what a controller remembers beside its caches. It survives no restart, and need not: the library hands everything over
@@ -59,7 +57,7 @@ type podID struct {
 }
 
 type classConfig struct {
-	good    *configmaps.Config
+	inForce *configmaps.Config
 	problem string
 }
 
@@ -216,31 +214,14 @@ func (m *memory) expire(now time.Time) {
 func (m *memory) config(class string) (*configmaps.Config, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := m.configs[class]
-	if c.good != nil {
-		c.problem = ""
-	}
-	return c.good, c.problem
+	return m.configs[class].inForce, m.configs[class].problem
 }
 
-// setConfig puts what the class's ConfigMaps come to in force, and returns it. What was good stays good while its ConfigMap is broken,
-// and kept is asked for it after a restart. It goes when the ConfigMap does, also where another one has its name by now.
-func (m *memory) setConfig(class string, j classes.Judgement, of []*corev1.ConfigMap, kept func() *configmaps.Config) (inForce *configmaps.Config) {
+// setConfig puts a class's configuration in force, or what is wrong with its ConfigMaps.
+func (m *memory) setConfig(class string, inForce *configmaps.Config, problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	c := classConfig{good: j.Good, problem: j.Problem}
-	if c.good == nil && j.Present {
-		good := m.configs[class].good
-		if good != nil && slices.ContainsFunc(of, func(cm *corev1.ConfigMap) bool { return cm.UID == good.UID }) {
-			c.good = good
-		} else {
-			c.good = kept()
-		}
-	}
-	if c == (classConfig{}) {
+	if m.configs[class] = (classConfig{inForce, problem}); m.configs[class] == (classConfig{}) {
 		delete(m.configs, class)
-		return nil
 	}
-	m.configs[class] = c
-	return c.good
 }

@@ -6,11 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
@@ -44,24 +41,6 @@ func TestClaimRef(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: claim %q, want %q", name, got, c.want)
-		}
-	}
-}
-
-// What was good of a ConfigMap is good for no other one of its name, also where nobody saw that there was none in between.
-func TestGoodOfAnotherConfigMap(t *testing.T) {
-	good := &configmaps.Config{Name: "one", UID: "u1"}
-	broken := func(uid types.UID) []*corev1.ConfigMap {
-		return []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: uid}}}
-	}
-	m, nothing := newMemory(), func() *configmaps.Config { return nil }
-	m.setConfig("silver", classes.Judgement{Present: true, Good: good}, broken("u1"), nothing)
-	for _, c := range []struct {
-		uid  types.UID
-		want *configmaps.Config
-	}{{"u1", good}, {"u2", nil}, {"u1", nil}} {
-		if got := m.setConfig("silver", classes.Judgement{Present: true, Problem: "broken"}, broken(c.uid), nothing); got != c.want {
-			t.Errorf("with faults in %s: in force is %v, want %v", c.uid, got, c.want)
 		}
 	}
 }

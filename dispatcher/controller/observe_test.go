@@ -18,7 +18,6 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
@@ -67,7 +66,7 @@ func TestConfirmDelete(t *testing.T) {
 			controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 			controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.released = volume.UID }, func() {})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
-			controller.memory.setConfig("silver", classes.Judgement{Present: true, Good: config}, nil, nil)
+			controller.memory.setConfig("silver", config, "")
 			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Released: true, Config: config}
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
@@ -122,7 +121,7 @@ func TestConfirmClass(t *testing.T) {
 		controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.wanted = true }, func() {})
 		config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: name, StartTimeout: time.Minute, Properties: map[string]string{"zone": "west"},
 			VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
-		controller.memory.setConfig(name, classes.Judgement{Present: true, Good: config}, nil, nil)
+		controller.memory.setConfig(name, config, "")
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: name, Provisioner: "p", Class: class(c.cached), Claim: claim, Config: config, Wanted: true}
 		s.Add(snapshot.NewAttempt(pod, ""))
@@ -201,10 +200,10 @@ func TestConfigOfGoneClass(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		controller.memory.setConfig("silver", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "custom"}}, nil, nil)
-		controller.memory.setConfig("gold", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "others"}}, nil, nil)
+		controller.memory.setConfig("silver", &configmaps.Config{Name: "custom"}, "")
+		controller.memory.setConfig("gold", &configmaps.Config{Name: "others"}, "")
 		if c.own {
-			controller.memory.setConfig("copy", classes.Judgement{Present: true, Good: &configmaps.Config{Name: "own"}}, nil, nil)
+			controller.memory.setConfig("copy", &configmaps.Config{Name: "own"}, "")
 		}
 		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Class: c.class, Provisioner: "p"}
 		if c.volume != "" {
