@@ -17,6 +17,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/controller"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/library"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/orphans"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -34,7 +35,8 @@ type Options struct {
 	// DeleteLimit is how many volumes of a class that are older than a day may be deleted within an hour before the rest waits for an
 	// administrator, where the class's ConfigMap says nothing. Default 0, no limit.
 	DeleteLimit int
-	// FirstAudit is how long after Run the first audit of what nobody needs follows; default 5 minutes.
+	// FirstAudit is how long after Run the first audit of what nobody needs follows; default 5 minutes. What came while no dispatcher ran
+	// has been acted on by then.
 	FirstAudit time.Duration
 	// RecordKey signs the records on volumes. It has podspec.MinRecordKey bytes or more, and is the same after a restart.
 	RecordKey podspec.RecordKey
@@ -74,6 +76,9 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	if o.Threads == 0 {
 		o.Threads = 32
 	}
+	if o.FirstAudit == 0 {
+		o.FirstAudit = 5 * time.Minute
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -97,7 +102,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 		return nil, err
 	}
 	d.controller = controller.New(controller.Options{
-		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, FirstAudit: o.FirstAudit, RecordKey: o.RecordKey,
+		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
 		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now, Trace: o.Trace,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
@@ -137,6 +142,8 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}()
 	d.controller.JudgeAll()
 	d.controller.Run(ctx, &running)
+	auditor := orphans.Auditor{Provisioner: d.options.ProvisionerName, Cache: d.cache, Recorder: d.recorder, Now: d.options.Now}
+	running.Go(func() { auditor.Run(ctx, d.options.FirstAudit) })
 	klog.FromContext(ctx).Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.options.Pods.Namespace)
 	d.library.Run(ctx, &running)
 	return nil

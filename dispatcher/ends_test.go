@@ -20,6 +20,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reader"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
@@ -58,7 +59,7 @@ func remembered(v reflect.Value, at string, visited map[uintptr]bool) []string {
 		}
 		var found []string
 		for i := range v.NumField() {
-			if v.Type().Field(i).Name == "Options" { // what it was made with
+			if f := v.Type().Field(i); f.Name == "Options" || f.Type == reflect.TypeFor[reader.Reader]() { // what it was made with
 				continue
 			}
 			found = append(found, remembered(v.Field(i), at+"."+v.Type().Field(i).Name, visited)...)

@@ -165,7 +165,7 @@ func (o *Objects) quiet(s *snapshot.Snapshot, op string) Cause {
 		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(s.Claim.Finalizers, ", "), false)
 	case s.Pending() && s.Class == nil && !s.Wanted:
 		return explain(reasonNoClass, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), true)
-	case s.Pending() && waitsForConsumer(s.Claim, s.Class):
+	case s.Pending() && s.WaitsForNode():
 		return explain(reasonConsumer, "no pod that uses the claim has a node yet", false)
 	case s.Pending() && !s.Wanted:
 		return explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)

@@ -1,10 +1,7 @@
 package inspect
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -35,27 +32,16 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 		s.ClassName = pods[0].Annotations[contract.AnnClass]
 	}
 	s.Class = o.class(s.ClassName)
-	for _, pod := range pods {
-		s.Add(snapshot.NewAttempt(pod, snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID))))
-	}
-	s.Sort()
-	o.observeSource(s)
+	s.SetPods(pods, func(pod *corev1.Pod) string { return snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
+	s.SetSource(o.ClaimNamed, o.VolumeNamed)
 	classes.Observe(s, o.Dispatcher.Namespace, classes.Known{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
 	if !o.Dispatcher.Insecure && len(o.Lacks) > 0 {
 		s.PoliciesMissing = o.Lacks[0]
 	}
-	if o.Stop != nil {
-		s.DeletionsStopped = snapshot.StoppedBy(o.Stop)
-	}
-	s.Wanted = s.Claim != nil && !waitsForConsumer(s.Claim, s.Class) && handedTo(s.Claim) != ""
-	if v := s.Volume; v != nil {
-		s.Released = snapshot.AwaitsDeletion(v)
-		if ref := v.Spec.ClaimRef; ref != nil && s.Released {
-			if claim := o.ClaimNamed(ref.Namespace, ref.Name); claim != nil && claim.UID != ref.UID {
-				s.Successor = claim
-			}
-		}
-	}
+	s.DeletionsStopped = snapshot.StoppedBy(o.Stop)
+	s.Wanted = s.Claim != nil && !s.WaitsForNode() && handedTo(s.Claim) != ""
+	s.Released = s.Volume != nil && snapshot.AwaitsDeletion(s.Volume)
+	s.SetSuccessor(o.ClaimNamed)
 	return s
 }
 
@@ -69,27 +55,8 @@ func believed(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return v
 }
 
-func (o *Objects) observeSource(s *snapshot.Snapshot) {
-	if s.Claim == nil {
-		return
-	}
-	name, _ := snapshot.CloneOf(s.Claim)
-	if name == "" {
-		return
-	}
-	if s.Source.Claim = o.ClaimNamed(s.Claim.Namespace, name); s.Source.Claim != nil {
-		s.Source.Volume = o.VolumeNamed(s.Source.Claim.Spec.VolumeName)
-	}
-}
-
 // inForce is the class's configuration. A dispatcher that knew an earlier, valid version goes on with that.
 func (o *Objects) inForce(class string) (*configmaps.Config, string) {
 	j := o.judge(class)
 	return j.InForce, j.Problem
-}
-
-// waitsForConsumer says that Kubernetes hands the claim over only once a pod that uses it has a node.
-func waitsForConsumer(claim *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) bool {
-	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer &&
-		strings.TrimSpace(claim.Annotations[snapshot.AnnSelectedNode]) == ""
 }

@@ -4,11 +4,15 @@ import (
 	"context"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/versions"
 )
 
 // judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
@@ -79,4 +83,29 @@ func (c *Controller) keepConfigMaps() {
 	c.Recorder.KeepConfigMaps(func(name string) bool {
 		return c.Cache.ConfigMap(name) != nil || name == contract.StopDeletes && c.Cache.StopDeletes() != nil
 	})
+}
+
+// keepAgain is when the last good version is kept again after an error.
+const keepAgain = 30 * time.Second
+
+// keepGood keeps what was judged good last of a class's ConfigMap.
+func (c *Controller) keepGood(ctx context.Context, class string, j classes.Judgement) (again time.Duration) {
+	if j.Good == nil {
+		return 0
+	}
+	keeper := versions.Keeper{Reader: c.reader, Writer: c.writer}
+	if err := keeper.Keep(ctx, j.Of, j.Good, c.Cache.RevisionsOf(j.Of)); err != nil {
+		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "class", class)
+		return keepAgain
+	}
+	return 0
+}
+
+// revisionChanged has the ConfigMap judged again that a kept version is of, so that one that somebody deletes is kept anew.
+func (c *Controller) revisionChanged(revision *appsv1.ControllerRevision, _ bool) {
+	if owner := metav1.GetControllerOf(revision); owner != nil {
+		if cm := c.Cache.ConfigMap(owner.Name); cm != nil {
+			c.judging.Add(configmaps.ClassName(cm))
+		}
+	}
 }

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -9,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	clientcache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +19,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/queue"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reader"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
@@ -33,9 +34,6 @@ type Options struct {
 	RecordKey       podspec.RecordKey
 	// Workers of each class.
 	Workers int
-	// FirstAudit is how long after Run the first audit follows; default 5 minutes. What came while no dispatcher ran has been acted on by
-	// then.
-	FirstAudit time.Duration
 
 	Client   kubernetes.Interface
 	Cache    *cache.Cache
@@ -53,6 +51,7 @@ type Options struct {
 // Controller reconciles claims. Make it with New, call Listen before the caches fill, and Run once they have.
 type Controller struct {
 	Options
+	reader  reader.Reader
 	writer  writer.Writer
 	queue   *queue.Queue
 	memory  *memory
@@ -61,7 +60,8 @@ type Controller struct {
 
 // New makes a controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, writer: writer.Writer{Client: o.Client}, memory: newMemory(), judging: workqueue.NewTypedDelayingQueue[string]()}
+	c := &Controller{Options: o, reader: reader.Reader{Client: o.Client, Namespace: o.Pods.Namespace, RecordKey: o.RecordKey}, writer: writer.Writer{Client: o.Client},
+		memory: newMemory(), judging: workqueue.NewTypedDelayingQueue[string]()}
 	c.queue = queue.New(o.Workers, c.reconcile)
 	return c
 }
@@ -102,30 +102,12 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 		for c.judgeNext(ctx) {
 		}
 	})
-	for _, kind := range auditKinds {
-		c.Recorder.Metrics.SetOrphans(string(kind), 0)
-	}
-	running.Go(func() { every(ctx, cmp.Or(c.FirstAudit, firstAudit), auditPeriod, func() { c.audit(c.Now()) }) })
-	running.Go(func() { every(ctx, expirePeriod, expirePeriod, func() { c.expire(c.Now()) }) })
+	running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.expire(c.Now()) }, expirePeriod) })
 	c.queue.Start(ctx)
 	running.Go(func() {
 		<-ctx.Done()
 		c.queue.Wait()
 	})
-}
-
-func every(ctx context.Context, first, period time.Duration, do func()) {
-	ticker := time.NewTicker(first)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			do()
-			ticker.Reset(period)
-		}
-	}
 }
 
 // Listen makes every change that concerns a claim lead to a look at it. Nothing polls.
@@ -243,14 +225,10 @@ func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
 func (c *Controller) Release(v *corev1.PersistentVolume, class string) {
 	uid, ok := podspec.ClaimUIDOf(v.Name)
 	if !ok {
-		c.notOurs(v)
+		c.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 		return
 	}
 	c.memory.handOver(uid, func(m *claimMemory) { m.released = v.UID }, func() { c.queue.Add(class, claimNamespace(v), uid) })
-}
-
-func (c *Controller) notOurs(v *corev1.PersistentVolume) {
-	c.Recorder.Warn(v, events.ReasonNotOurs, "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume", "volume", v.Name)
 }
 
 // forget ends what is about a claim, unless something was handed over since the snapshot was taken.

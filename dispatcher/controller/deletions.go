@@ -4,14 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/flex-provisioner/flex-provisioner/audit"
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
@@ -22,14 +18,10 @@ import (
 // observeDeletions adds what may protect the volume's storage from deletion. It is called again once the volume was read from the API
 // server: other deletions may have begun meanwhile, and the volume may be old by then.
 func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
-	s.Successor, s.DeleteLimit, s.RecentDeletions = nil, 0, 0
+	s.SetSuccessor(c.Cache.ClaimNamed)
+	s.DeleteLimit, s.RecentDeletions = 0, 0
 	if s.Volume == nil || !s.Released {
 		return
-	}
-	if ref := s.Volume.Spec.ClaimRef; ref != nil {
-		if claim := c.Cache.ClaimNamed(ref.Namespace, ref.Name); claim != nil && claim.UID != ref.UID {
-			s.Successor = claim
-		}
 	}
 	s.DeleteLimit = c.DeleteLimit
 	if s.Config != nil && s.Config.DeleteLimit != nil {
@@ -99,50 +91,6 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
 		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), recorder.Subject{UID: uid, Class: class, Volume: v}.Keys(nil)...)
 	c.endClass(class) // the volume may have been the first that was heard of a class that does not exist any more
-}
-
-// firstAudit is the default of Options.FirstAudit.
-const firstAudit = 5 * time.Minute
-
-// auditPeriod is how often the dispatcher audits what its caches hold. What it finds has been so for an hour at least.
-const auditPeriod = time.Hour
-
-// auditKinds are what can be found without Secrets and the storage.
-var auditKinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
-
-// subjectOf are the keys of a log line about a volume or a pod.
-func subjectOf(object runtime.Object) []any {
-	switch o := object.(type) {
-	case *corev1.PersistentVolume:
-		uid, _ := podspec.ClaimUIDOf(o.Name)
-		return recorder.Subject{UID: uid, Class: podspec.ClassOf(o), Volume: o}.Keys(nil)
-	case *corev1.Pod:
-		_, uid, _, _ := podspec.ParseName(o.Name)
-		return recorder.Subject{UID: uid, Class: classOf(o)}.Keys(o)
-	}
-	return recorder.Subject{}.Keys(nil)
-}
-
-// audit sets the metric to what is found. It tells of each finding, and of each released volume that no provisioner pod can remove.
-// Unlike the command of that name it sees neither Secrets nor the storage.
-func (c *Controller) audit(now time.Time) {
-	counts := map[audit.Kind]int{}
-	for _, f := range audit.Compare(audit.State{Now: now, Provisioner: c.ProvisionerName, Objects: audit.Objects{
-		Claims:  cache.All[*corev1.PersistentVolumeClaim](c.Cache.Claims),
-		Volumes: cache.All[*corev1.PersistentVolume](c.Cache.Volumes),
-		Pods:    cache.All[*corev1.Pod](c.Cache.Pods),
-	}}) {
-		counts[f.Kind]++
-		c.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), append([]any{"kind", f.Kind, "name", f.Name}, subjectOf(f.About)...)...)
-	}
-	for _, v := range cache.All[*corev1.PersistentVolume](c.Cache.Volumes) {
-		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == c.ProvisionerName && snapshot.AwaitsDeletion(v) {
-			c.notOurs(v)
-		}
-	}
-	for _, kind := range auditKinds {
-		c.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
-	}
 }
 
 // namespaceOf is the namespace of the claim that a provisioner pod works for.

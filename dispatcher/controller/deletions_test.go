@@ -2,13 +2,11 @@ package controller
 
 import (
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -153,50 +151,5 @@ func TestVolumeDeleted(t *testing.T) {
 				t.Errorf("told %q, want %q", got, c.want)
 			}
 		})
-	}
-}
-
-// TestStoppedBy: the switch's own words reach those who wait, cleaned.
-func TestStoppedBy(t *testing.T) {
-	for reason, want := range map[string]string{
-		"":                     "ConfigMap ns/stop-deletes stops all deletions",
-		"restoring\nlast week": "ConfigMap ns/stop-deletes stops all deletions: restoring last week",
-	} {
-		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: contract.StopDeletes}, Data: map[string]string{"reason": reason}}
-		if got := snapshot.StoppedBy(cm); got != want {
-			t.Errorf("reason %q: %q, want %q", reason, got, want)
-		}
-	}
-}
-
-// TestAudit: each finding is told by every audit, and the metric says how many there are.
-func TestAudit(t *testing.T) {
-	d, registry := idle(t)
-	recorded := record.NewFakeRecorder(10)
-	d.Recorder.StartWith(recorded, klog.New(nil))
-	for i := range 2 {
-		v := volumeOf(i)
-		v.Status.LastPhaseTransitionTime = &metav1.Time{Time: dispatchertest.Noon.Add(-2 * time.Hour)}
-		if i == 1 {
-			v.Finalizers = nil
-		}
-		add(t, d.Cache.Volumes.GetIndexer().Add(v))
-	}
-	d.audit(dispatchertest.Noon)
-	if got, want := dispatchertest.Gauges(t, registry, "flex_provisioner_orphans"), "pod 0, released-volume 2, unprotected-volume 1"; got != want {
-		t.Errorf("the metric says %s, want %s", got, want)
-	}
-	close(recorded.Events)
-	var got []string
-	for e := range recorded.Events {
-		got = append(got, e)
-	}
-	if len(got) != 3 || !strings.HasPrefix(got[0], "Warning OrphanFound its storage was to be removed more than an hour ago") ||
-		!strings.HasSuffix(got[0], fmt.Sprintf("kubectl annotate pv %s flex-provisioner.io/allow-delete=true", volumeOf(0).Name)) {
-		t.Errorf("told:\n%s", strings.Join(got, "\n"))
-	}
-	recorded.Events = make(chan string, 10)
-	if d.audit(dispatchertest.Noon.Add(time.Hour)); len(recorded.Events) != 3 {
-		t.Errorf("an hour later %d are told again, want all 3", len(recorded.Events))
 	}
 }

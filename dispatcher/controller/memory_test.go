@@ -4,46 +4,8 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
-
-// A claim that the cache does not show is known by what its newest pod was asked for.
-func TestClaimRef(t *testing.T) {
-	pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon, dispatchertest.Noon)
-	pod.Annotations[contract.AnnRequest] = `{"claim":{"namespace":"team-a","name":"data","uid":"` + dispatchertest.UID + `"}}`
-	other := pod.DeepCopy()
-	other.Annotations[contract.AnnRequest] = `{"claim":{"namespace":"team-b","name":"data","uid":"another"}}`
-	cached := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}}
-	for name, c := range map[string]struct {
-		claim *corev1.PersistentVolumeClaim
-		pod   *corev1.Pod
-		want  string
-	}{
-		"in the cache":                {cached, other, "team-a/data"},
-		"not in the cache":            {nil, pod, "team-a/data"},
-		"a record of another claim's": {nil, other, ""},
-		"no pods":                     {nil, nil, ""},
-	} {
-		s, got := &snapshot.Snapshot{UID: dispatchertest.UID, Claim: c.claim}, ""
-		if c.pod != nil {
-			s.Add(snapshot.NewAttempt(c.pod, ""))
-		}
-		if claim := claimRef(s); claim != nil {
-			got = claim.Namespace + "/" + claim.Name
-			if claim.UID != dispatchertest.UID {
-				t.Errorf("%s: it has the UID %s", name, claim.UID)
-			}
-		}
-		if got != c.want {
-			t.Errorf("%s: claim %q, want %q", name, got, c.want)
-		}
-	}
-}
 
 // Deletions count for an hour, with a limit and without one.
 func TestMemoryExpires(t *testing.T) {

@@ -3,18 +3,13 @@ package controller
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -28,15 +23,13 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 		Claim: c.Cache.Claim(uid), Class: c.Cache.Class(class)}
 	s.SetVolume(c.Cache.Volume(podspec.VolumeName(uid)))
 	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1
-	c.observeSource(s)
-	c.addPods(s, c.Cache.PodsOf(uid))
+	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
+	c.setPods(s, c.Cache.PodsOf(uid))
 	c.observeConfig(s)
 	policies := c.Policies()
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
 	c.observeMemory(s)
-	if cm := c.Cache.StopDeletes(); cm != nil {
-		s.DeletionsStopped = snapshot.StoppedBy(cm)
-	}
+	s.DeletionsStopped = snapshot.StoppedBy(c.Cache.StopDeletes())
 	c.observeDeletions(s)
 	return s
 }
@@ -46,29 +39,11 @@ func (c *Controller) observeConfig(s *snapshot.Snapshot) {
 	classes.Observe(s, c.Pods.Namespace, classes.Known{Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config})
 }
 
-func (c *Controller) addPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
-	s.Attempts, s.Retained = nil, nil
+func (c *Controller) setPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
 	for _, pod := range pods {
-		if _, _, _, ok := podspec.ParseName(pod.Name); ok {
-			c.memory.arrived(s.UID, pod)
-			s.Add(snapshot.NewAttempt(pod, c.Cache.PodProblem(pod.UID)))
-		}
+		c.memory.arrived(s.UID, pod)
 	}
-	s.Sort()
-}
-
-func (c *Controller) observeSource(s *snapshot.Snapshot) {
-	s.Source = snapshot.CloneSource{}
-	if s.Claim == nil {
-		return
-	}
-	name, _ := snapshot.CloneOf(s.Claim)
-	if name == "" {
-		return
-	}
-	if s.Source.Claim = c.Cache.ClaimNamed(s.Claim.Namespace, name); s.Source.Claim != nil {
-		s.Source.Volume = c.Cache.Volume(s.Source.Claim.Spec.VolumeName)
-	}
+	s.SetPods(pods, func(pod *corev1.Pod) string { return c.Cache.PodProblem(pod.UID) })
 }
 
 func (c *Controller) observeMemory(s *snapshot.Snapshot) {
@@ -91,13 +66,9 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 	if name == "" {
 		return false, nil
 	}
-	pod, err := c.Client.CoreV1().Pods(c.Pods.Namespace).Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		s.PodMissed = true
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("get pod %s/%s: %w", c.Pods.Namespace, name, err)
+	pod, err := c.reader.Pod(ctx, name)
+	if s.PodMissed = pod == nil && err == nil; pod == nil {
+		return false, err
 	}
 	c.memory.expect(s.UID, pod) // what was not answered when it was created
 	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil
@@ -137,115 +108,72 @@ const (
 func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
 	var faults [5]error
 	var all sync.WaitGroup
-	claim := claimRef(s)
+	claim := s.ClaimRef()
 	deletes := order != nil && order.Op == contract.Delete
 	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Expandable()
 	if known && s.Volume == nil && claim != nil && s.ClassName != "" {
-		all.Go(func() { faults[4] = c.confirmClass(ctx, s) })
+		all.Go(func() { faults[0] = c.confirmClass(ctx, s) })
 	}
 	if claim != nil {
-		all.Go(func() { claim, faults[1] = c.liveClaim(ctx, claim) })
+		all.Go(func() { faults[1] = c.confirmClaim(ctx, s, claim) })
 	}
 	if known || order == nil || order.Op != contract.Provision {
-		all.Go(func() { faults[0] = c.confirmVolume(ctx, s) })
+		all.Go(func() { faults[2] = c.confirmVolume(ctx, s) })
 	}
 	if known {
-		all.Go(func() { faults[2] = c.confirmPods(ctx, s) })
+		all.Go(func() { faults[3] = c.confirmPods(ctx, s) })
 	}
 	if deletes {
-		all.Go(func() { faults[3] = c.confirmStop(ctx, s) })
+		// A backup of etcd that was taken while deletions were stopped may be restored under a dispatcher whose cache is of the time before.
+		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
 	}
 	all.Wait()
-	s.Claim = claim
+	if err := errors.Join(faults[:]...); err != nil {
+		return err
+	}
 	c.observeConfig(s) // the volume may have another record by now
-	c.observeSource(s)
+	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	c.observeMemory(s)
 	c.observeDeletions(s)
-	return errors.Join(faults[:]...)
-}
-
-// claimRef is the claim, or where the cache shows none its name and UID as the newest pod has them; nil where none has.
-func claimRef(s *snapshot.Snapshot) *corev1.PersistentVolumeClaim {
-	if s.Claim != nil {
-		return s.Claim
-	}
-	newest, ok := snapshot.Last(s.Attempts)
-	if !ok {
-		return nil
-	}
-	request, err := podspec.RequestOf(newest.Pod)
-	if err != nil || request.Claim.UID != s.UID {
-		return nil
-	}
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(s.UID)}}
-}
-
-func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) error {
-	name := podspec.VolumeName(s.UID)
-	volume, err := c.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		s.SetVolume(nil)
-	case err != nil:
-		return fmt.Errorf("get volume %s: %w", name, err)
-	default:
-		c.RecordKey.Mark(volume)
-		volume.Spec.AccessModes = cache.DistinctModes(volume.Spec.AccessModes)
-		s.SetVolume(volume)
-	}
 	return nil
 }
 
 func (c *Controller) confirmClass(ctx context.Context, s *snapshot.Snapshot) error {
-	class, err := c.Client.StorageV1().StorageClasses().Get(ctx, s.ClassName, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		s.Class = nil
-	case err != nil:
-		return fmt.Errorf("get StorageClass %s: %w", s.ClassName, err)
-	default:
+	class, err := c.reader.Class(ctx, s.ClassName)
+	if err == nil {
 		s.Class = class
 	}
-	return nil
+	return err
 }
 
-// liveClaim is the claim as it is now, nil where it is gone or another one has its name.
-func (c *Controller) liveClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-	now, err := c.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && now.UID != claim.UID:
-		return nil, nil
-	case err != nil:
-		return claim, fmt.Errorf("get claim %s/%s: %w", claim.Namespace, claim.Name, err)
+func (c *Controller) confirmClaim(ctx context.Context, s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim) error {
+	claim, err := c.reader.Claim(ctx, claim)
+	if err == nil {
+		s.Claim = claim
 	}
-	now.Spec.AccessModes = cache.DistinctModes(now.Spec.AccessModes)
-	return now, nil
+	return err
+}
+
+func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) error {
+	v, err := c.reader.Volume(ctx, s.UID)
+	if err == nil {
+		s.SetVolume(v)
+	}
+	return err
 }
 
 func (c *Controller) confirmPods(ctx context.Context, s *snapshot.Snapshot) error {
-	list, err := c.Client.CoreV1().Pods(c.Pods.Namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + s.UID})
-	if err != nil {
-		return fmt.Errorf("list pods of claim %s: %w", s.UID, err)
+	pods, err := c.reader.PodsOf(ctx, s.UID)
+	if err == nil {
+		c.setPods(s, pods)
 	}
-	pods := make([]*corev1.Pod, len(list.Items))
-	for i := range list.Items {
-		pods[i] = &list.Items[i]
-	}
-	c.addPods(s, pods)
-	return nil
+	return err
 }
 
-// confirmStop asks the API server itself. A backup of etcd that was taken while deletions were stopped may be restored under a
-// dispatcher whose cache is of the time before.
 func (c *Controller) confirmStop(ctx context.Context, s *snapshot.Snapshot) error {
-	cm, err := c.Client.CoreV1().ConfigMaps(c.Pods.Namespace).Get(ctx, contract.StopDeletes, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		s.DeletionsStopped = ""
-	case err != nil:
-		return fmt.Errorf("get configmap %s/%s: %w", c.Pods.Namespace, contract.StopDeletes, err)
-	default:
+	cm, err := c.reader.ConfigMap(ctx, contract.StopDeletes)
+	if err == nil {
 		s.DeletionsStopped = snapshot.StoppedBy(cm)
 	}
-	return nil
+	return err
 }

@@ -63,7 +63,7 @@ func TestConfirmDelete(t *testing.T) {
 			}))
 			defer server.Close()
 			controller, _ := idle(t)
-			controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+			controller.reader.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 			controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.released = volume.UID }, func() {})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
 			controller.memory.setConfig("silver", config, "")
@@ -117,7 +117,7 @@ func TestConfirmClass(t *testing.T) {
 			}
 		}))
 		controller, _ := idle(t)
-		controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+		controller.reader.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 		controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.wanted = true }, func() {})
 		config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: name, StartTimeout: time.Minute, Properties: map[string]string{"zone": "west"},
 			VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}

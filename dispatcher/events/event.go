@@ -77,6 +77,9 @@ const (
 	ReasonUndone           podspec.Reason = "ProvisionerUndone"
 )
 
+// NotOurs is the message of ReasonNotOurs.
+const NotOurs = "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume"
+
 // Reasons of events about provisioner ConfigMaps.
 const (
 	ReasonConfigInvalid   podspec.Reason = "ConfigInvalid"

@@ -39,6 +39,17 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 	return a
 }
 
+// SetPods takes in the claim's pods. problem is what events say of the start of one, empty for nothing.
+func (s *Snapshot) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) string) {
+	s.Attempts, s.Retained = nil, nil
+	for _, pod := range pods {
+		if _, _, _, ok := podspec.ParseName(pod.Name); ok {
+			s.Add(NewAttempt(pod, problem(pod)))
+		}
+	}
+	s.Sort()
+}
+
 // Add adds a pod's attempt, to Retained if its outcome has been acted on. Sort follows.
 func (s *Snapshot) Add(a Attempt) {
 	if podspec.Handled(a.Pod) && a.Outcome.Final() {

@@ -23,6 +23,19 @@ func (c CloneSource) Bound() bool {
 		c.Volume != nil && c.Volume.Spec.ClaimRef != nil && c.Volume.Spec.ClaimRef.UID == c.Claim.UID
 }
 
+// SetSource finds the claim that this one asks to be a clone of, and its volume.
+func (s *Snapshot) SetSource(claim func(namespace, name string) *corev1.PersistentVolumeClaim, volume func(name string) *corev1.PersistentVolume) {
+	s.Source = CloneSource{}
+	if s.Claim == nil {
+		return
+	}
+	if name, _ := CloneOf(s.Claim); name == "" {
+		return
+	} else if s.Source.Claim = claim(s.Claim.Namespace, name); s.Source.Claim != nil {
+		s.Source.Volume = volume(s.Source.Claim.Spec.VolumeName)
+	}
+}
+
 // requestSource is what the request says of the clone's source, nil for an empty volume.
 func (s *Snapshot) requestSource() *contract.Source {
 	if name, _ := CloneOf(s.Claim); name == "" || !s.Source.Bound() {

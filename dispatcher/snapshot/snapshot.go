@@ -1,11 +1,13 @@
 package snapshot
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -90,6 +92,34 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 	}
 }
 
+// SetSuccessor finds the claim that took the name in the released volume's claimRef.
+func (s *Snapshot) SetSuccessor(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
+	s.Successor = nil
+	if s.Volume == nil || !s.Released || s.Volume.Spec.ClaimRef == nil {
+		return
+	}
+	ref := s.Volume.Spec.ClaimRef
+	if other := claim(ref.Namespace, ref.Name); other != nil && other.UID != ref.UID {
+		s.Successor = other
+	}
+}
+
+// ClaimRef is the claim, or where the cache shows none its name and UID as the newest pod has them; nil where none has.
+func (s *Snapshot) ClaimRef() *corev1.PersistentVolumeClaim {
+	if s.Claim != nil {
+		return s.Claim
+	}
+	newest, ok := Last(s.Attempts)
+	if !ok {
+		return nil
+	}
+	request, err := podspec.RequestOf(newest.Pod)
+	if err != nil || request.Claim.UID != s.UID {
+		return nil
+	}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(s.UID)}}
+}
+
 // KnownClass is the class's name, empty where the claim alone says that there is one: its author may write anything. Volumes and pods
 // name none but those that an administrator made.
 func (s *Snapshot) KnownClass() string {
@@ -134,6 +164,11 @@ func (s *Snapshot) SelectedNode() string {
 // WaitsForConsumer says that claims of the class wait for a pod that uses them.
 func (s *Snapshot) WaitsForConsumer() bool {
 	return s.Class != nil && s.Class.VolumeBindingMode != nil && *s.Class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+}
+
+// WaitsForNode says that Kubernetes hands the claim over only once a pod that uses it has a node.
+func (s *Snapshot) WaitsForNode() bool {
+	return s.WaitsForConsumer() && strings.TrimSpace(s.Claim.Annotations[AnnSelectedNode]) == ""
 }
 
 // AnnSelectedNode is where the scheduler writes its choice.

@@ -10,8 +10,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// StoppedBy says, for DeletionsStopped, that the ConfigMap stops all deletions, with the reason that it gives.
+// StoppedBy says, for DeletionsStopped, that the ConfigMap stops all deletions, with the reason that it gives. Without one nothing stops
+// them.
 func StoppedBy(cm *corev1.ConfigMap) string {
+	if cm == nil {
+		return ""
+	}
 	why := fmt.Sprintf("ConfigMap %s/%s stops all deletions", cm.Namespace, cm.Name)
 	if reason := podspec.Clean(cm.Data["reason"]); reason != "" {
 		why += ": " + reason

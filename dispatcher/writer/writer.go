@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
@@ -36,16 +37,9 @@ func (w Writer) patch(ctx context.Context, kind types.PatchType, resource string
 		err = answer.Into(into)
 	}
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("patch %s %s: %w", resource, nameOf(object), err)
+		return fmt.Errorf("patch %s %s: %w", resource, cache.MetaObjectToName(object), err)
 	}
 	return nil
-}
-
-func nameOf(object metav1.Object) string {
-	if object.GetNamespace() == "" {
-		return object.GetName()
-	}
-	return object.GetNamespace() + "/" + object.GetName()
 }
 
 func metadata(fields map[string]any) map[string]any { return map[string]any{"metadata": fields} }

@@ -1,0 +1,87 @@
+package orphans
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/flex-provisioner/flex-provisioner/audit"
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// period is how often an auditor looks. What it finds has been so for an hour at least.
+const period = time.Hour
+
+// kinds are what can be found without Secrets and the storage.
+var kinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
+
+// Auditor looks through the caches.
+type Auditor struct {
+	// Provisioner is the name that the dispatcher serves.
+	Provisioner string
+	Cache       *cache.Cache
+	Recorder    *recorder.Recorder
+	// Now is the API server's time.
+	Now func() time.Time
+}
+
+// Run audits after a while, and then every hour, until ctx ends.
+func (a Auditor) Run(ctx context.Context, first time.Duration) {
+	for _, kind := range kinds {
+		a.Recorder.Metrics.SetOrphans(string(kind), 0)
+	}
+	timer := time.NewTimer(first)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			a.audit()
+			timer.Reset(period)
+		}
+	}
+}
+
+// audit sets the metric to what is found. It tells of each finding, and of each released volume that no provisioner pod can remove.
+// Unlike the command of that name it sees neither Secrets nor the storage.
+func (a Auditor) audit() {
+	counts := map[audit.Kind]int{}
+	for _, f := range audit.Compare(audit.State{Now: a.Now(), Provisioner: a.Provisioner, Objects: audit.Objects{
+		Claims:  cache.All[*corev1.PersistentVolumeClaim](a.Cache.Claims),
+		Volumes: cache.All[*corev1.PersistentVolume](a.Cache.Volumes),
+		Pods:    cache.All[*corev1.Pod](a.Cache.Pods),
+	}}) {
+		counts[f.Kind]++
+		a.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), append([]any{"kind", f.Kind, "name", f.Name}, keys(f.About)...)...)
+	}
+	for _, v := range cache.All[*corev1.PersistentVolume](a.Cache.Volumes) {
+		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == a.Provisioner && snapshot.AwaitsDeletion(v) {
+			a.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
+		}
+	}
+	for _, kind := range kinds {
+		a.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
+	}
+}
+
+// keys are those of a log line about a volume or a pod.
+func keys(object runtime.Object) []any {
+	switch o := object.(type) {
+	case *corev1.PersistentVolume:
+		uid, _ := podspec.ClaimUIDOf(o.Name)
+		return recorder.Subject{UID: uid, Class: podspec.ClassOf(o), Volume: o}.Keys(nil)
+	case *corev1.Pod:
+		_, uid, _, _ := podspec.ParseName(o.Name)
+		return recorder.Subject{UID: uid, Class: o.Annotations[contract.AnnClass]}.Keys(o)
+	}
+	return recorder.Subject{}.Keys(nil)
+}

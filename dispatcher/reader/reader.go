@@ -1,0 +1,89 @@
+package reader
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// Reader reads by a client. Errors name the object. An object that does not exist is nil without an error.
+type Reader struct {
+	Client kubernetes.Interface
+	// Namespace has the provisioner pods and ConfigMaps.
+	Namespace string
+	// RecordKey is what the records of volumes are verified with.
+	RecordKey podspec.RecordKey
+}
+
+// found is an object that was asked for.
+func found[T any](object *T, err error, kind, name string) (*T, error) {
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s %s: %w", kind, name, err)
+	}
+	return object, nil
+}
+
+// Claim is the claim as it is now. Another one that has its name is not it.
+func (r Reader) Claim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
+	now, err := r.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
+	if now, err = found(now, err, "claim", claim.Namespace+"/"+claim.Name); now == nil || now.UID != claim.UID {
+		return nil, err
+	}
+	now.Spec.AccessModes = cache.DistinctModes(now.Spec.AccessModes)
+	return now, nil
+}
+
+// Volume is the volume of a claim, with the verdict on its record.
+func (r Reader) Volume(ctx context.Context, claimUID string) (*corev1.PersistentVolume, error) {
+	name := podspec.VolumeName(claimUID)
+	v, err := r.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	if v, err = found(v, err, "volume", name); v == nil {
+		return nil, err
+	}
+	r.RecordKey.Mark(v)
+	v.Spec.AccessModes = cache.DistinctModes(v.Spec.AccessModes)
+	return v, nil
+}
+
+// Class is the StorageClass of a name.
+func (r Reader) Class(ctx context.Context, name string) (*storagev1.StorageClass, error) {
+	class, err := r.Client.StorageV1().StorageClasses().Get(ctx, name, metav1.GetOptions{})
+	return found(class, err, "StorageClass", name)
+}
+
+// Pod is the provisioner pod of a name.
+func (r Reader) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	pod, err := r.Client.CoreV1().Pods(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+	return found(pod, err, "pod", r.Namespace+"/"+name)
+}
+
+// PodsOf are the provisioner pods of a claim.
+func (r Reader) PodsOf(ctx context.Context, claimUID string) ([]*corev1.Pod, error) {
+	list, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + claimUID})
+	if err != nil {
+		return nil, fmt.Errorf("list pods of claim %s: %w", claimUID, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// ConfigMap is the ConfigMap of a name in the provisioners' namespace.
+func (r Reader) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	cm, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+	return found(cm, err, "configmap", r.Namespace+"/"+name)
+}

@@ -1,0 +1,57 @@
+package snapshot
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+)
+
+// TestStoppedBy: the switch's own words reach those who wait, cleaned.
+func TestStoppedBy(t *testing.T) {
+	for reason, want := range map[string]string{
+		"":                     "ConfigMap ns/stop-deletes stops all deletions",
+		"restoring\nlast week": "ConfigMap ns/stop-deletes stops all deletions: restoring last week",
+	} {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: contract.StopDeletes}, Data: map[string]string{"reason": reason}}
+		if got := StoppedBy(cm); got != want {
+			t.Errorf("reason %q: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// A claim that the cache does not show is known by what its newest pod was asked for.
+func TestClaimRef(t *testing.T) {
+	pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon, dispatchertest.Noon)
+	pod.Annotations[contract.AnnRequest] = `{"claim":{"namespace":"team-a","name":"data","uid":"` + dispatchertest.UID + `"}}`
+	other := pod.DeepCopy()
+	other.Annotations[contract.AnnRequest] = `{"claim":{"namespace":"team-b","name":"data","uid":"another"}}`
+	cached := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}}
+	for name, c := range map[string]struct {
+		claim *corev1.PersistentVolumeClaim
+		pod   *corev1.Pod
+		want  string
+	}{
+		"in the cache":                {cached, other, "team-a/data"},
+		"not in the cache":            {nil, pod, "team-a/data"},
+		"a record of another claim's": {nil, other, ""},
+		"no pods":                     {nil, nil, ""},
+	} {
+		s, got := &Snapshot{UID: dispatchertest.UID, Claim: c.claim}, ""
+		if c.pod != nil {
+			s.Add(NewAttempt(c.pod, ""))
+		}
+		if claim := s.ClaimRef(); claim != nil {
+			got = claim.Namespace + "/" + claim.Name
+			if claim.UID != dispatchertest.UID {
+				t.Errorf("%s: it has the UID %s", name, claim.UID)
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: claim %q, want %q", name, got, c.want)
+		}
+	}
+}
