@@ -43,11 +43,11 @@ type Informers struct{ Claims, Volumes, Classes cache.SharedIndexInformer }
 // Its own events say only that the provisioner was called. So it gets a context that has ended, which stops its writer of events, and
 // a logger that does not complain of each: the writer would remember thousands of claims that are gone. It runs, and logs, with the
 // context of Run.
-func New(ctx context.Context, client kubernetes.Interface, provisioner string, intake Intake, informers Informers, counts metrics.Metrics) *Library {
+func New(ctx context.Context, api kubernetes.Interface, provisioner string, intake Intake, informers Informers, counts metrics.Metrics) *Library {
 	ended, end := context.WithCancel(klog.NewContext(ctx, klog.New(nil)))
 	end()
 	l := &Library{}
-	l.controller = controller.NewProvisionController(ended, client, provisioner, adapter{intake},
+	l.controller = controller.NewProvisionController(ended, client{api, informers.Volumes.GetStore()}, provisioner, adapter{intake},
 		controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
