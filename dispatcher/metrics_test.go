@@ -61,7 +61,7 @@ func TestMetricsOfClaims(t *testing.T) {
 		p.play(5 * time.Second)
 		p.create(apiserver.Classes, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "gone"}, Provisioner: "p"})
 		p.claim("gone", "gone")
-		time.Sleep(time.Second)
+		time.Sleep(3 * time.Second)             // by then it has been told that there is no ConfigMap
 		p.remove(apiserver.Classes, "", "gone") // from now on the claim alone says that there is one
 		p.claim("good", "a.good")
 		p.claim("fails", "a.fails")
@@ -69,7 +69,7 @@ func TestMetricsOfClaims(t *testing.T) {
 		p.play(time.Minute)
 		expect("after a minute", map[string]string{
 			"waiting":              " provision Waiting 1, a.fails provision Failed 1, a.hangs provision Starting 1",
-			"oldest_wait_seconds":  " provision Waiting 61, a.fails provision Failed 60, a.hangs provision Starting 60",
+			"oldest_wait_seconds":  " provision Waiting 63, a.fails provision Failed 60, a.hangs provision Starting 60",
 			"attempts_ended_total": "a.fails provision Failed ProvisionerFailed 6, a.good provision Succeeded  1",
 			"served_seconds":       "a.good provision 1 of 1s",
 			"failures_total":       " ProvisionerConfigMissing 1, a.fails ProvisionerFailed 6, a.hangs ProvisionerPodConfigError 1, gone ProvisionerConfigMissing 1",

@@ -63,7 +63,7 @@ func TestReasonsStay(t *testing.T) {
 		p.claim("waits", "c.good")
 		p.claim("fails", "b.fails")
 		const two = `class "c.good" has 2 provisioner ConfigMaps, c.good among them: an administrator has to remove all but one`
-		p.play(10 * time.Minute)
+		p.play(10*time.Minute + 2*time.Second) // a missing ConfigMap is told after two seconds
 		if got := p.waits("waits"); got != "ProvisionerConfigMissing 10m0s "+two {
 			t.Errorf("the claim that waits says %q", got)
 		}

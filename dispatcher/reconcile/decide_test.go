@@ -147,6 +147,7 @@ func TestDecide(t *testing.T) {
 		{name: "new claim", want: "create provision 0, (confirm)"},
 		{name: "claim not handed over yet", also: "unwanted", want: "resync, forget"},
 		{name: "no ConfigMap", also: "no-config", want: "tell claim ProvisionerConfigMissing"},
+		{name: "a ConfigMap that may be on its way to the cache", also: "no-config just-wanted", want: "look in 1s"},
 		{name: "no admission policies", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
 		{name: "released, no admission policies", claim: "none", volume: "fits released", also: "asked uncontained", want: "tell volume AdmissionPoliciesMissing"},
 		{name: "claim asks for what the class lacks", also: "selector", want: "tell claim ClaimRefused"},

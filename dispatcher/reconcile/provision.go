@@ -1,6 +1,8 @@
 package reconcile
 
 import (
+	"time"
+
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
@@ -35,6 +37,10 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		return
 	}
 	if reason, why, blocked := obstacles.ToProvision(s); reason != podspec.ReasonNone {
+		if until := s.WantedSince.Add(configGrace); reason == events.ReasonConfigMissing && s.Now.Before(until) {
+			p.LookAt(until)
+			return
+		}
 		p.Blocked = blocked
 		p.say(events.ClaimWaits(reason, why))
 		return
@@ -59,6 +65,10 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	}
 	p.create(s, order)
 }
+
+// configGrace is how long a claim may wait for its class's ConfigMap without a word: of objects that are applied together, the claim's
+// watch may be the first.
+const configGrace = 2 * time.Second
 
 // create orders the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.
 func (p *Plan) create(s *snapshot.Snapshot, order snapshot.Order) {

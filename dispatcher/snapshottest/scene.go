@@ -24,14 +24,15 @@ type Scene struct {
 	Volume string
 	Pods   []string
 	// Also is unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
-	// stopped (all deletions), limited (three old volumes are to go, and two may), heir (another claim asks for the volume).
+	// stopped (all deletions), limited (three old volumes are to go, and two may), heir (another claim asks for the volume),
+	// just-wanted (for a second).
 	Also string
 }
 
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
-		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled"}
+		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted"}
 )
 
 func (s Scene) has(word string) bool { return dispatchertest.Has(s.Also, word, alsoWords) }
@@ -44,6 +45,9 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}}
 	if s.has("no-config") {
 		f.Config, f.ConfigProblem = nil, "no ConfigMap"
+	}
+	if s.has("just-wanted") {
+		f.WantedSince = dispatchertest.Noon.Add(-time.Second)
 	}
 	if s.has("new-parameters") {
 		f.Class.Parameters = map[string]string{"pool": "b"}
