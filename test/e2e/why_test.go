@@ -63,7 +63,7 @@ var reasons = []struct {
 	make   func(s *scope) situation
 }{
 	{podspec.ReasonEvicted, past, evicted},
-	{podspec.ReasonOutOfMemory, retried, failing("head -c 200m /dev/zero | tail\n", map[string]string{"resources": "{limits: {memory: 32Mi}}"})},
+	{podspec.ReasonOutOfMemory, retried, failing("echo sorting\nexec tail /dev/zero\n", map[string]string{"resources": "{limits: {memory: 32Mi}}"})},
 	{events.ReasonNodeLost, cause, nodeLost},
 	{podspec.ReasonDeadline, retried, failing("while :; do sleep 0.1; done\n", map[string]string{"timeout": "10s"})},
 	{events.ReasonHeld, cause, heldVolume},

@@ -110,7 +110,10 @@ func kinds() map[string]*kind {
 		e := o.(*corev1.Event)
 		return fields.Set{"involvedObject.kind": e.InvolvedObject.Kind, "type": e.Type, "metadata.name": e.Name}
 	}
-	events.same = func(a, b Object) bool { return a.(*corev1.Event).Message == b.(*corev1.Event).Message }
+	events.same = func(a, b Object) bool {
+		one, other := a.(*corev1.Event), b.(*corev1.Event)
+		return one.InvolvedObject.UID == other.InvolvedObject.UID && one.Message == other.Message
+	}
 	table := map[string]*kind{}
 	for _, k := range []*kind{pods, claims, volumes, events,
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
