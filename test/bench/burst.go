@@ -80,9 +80,11 @@ func (s *stage) close() {
 
 // result of one burst.
 type result struct {
-	rate        float64 // claims a second, from the first create to the last Bound
-	rateCleared float64 // until the last pod is gone
-	releaseRate float64 // from the first delete to the last volume gone
+	rate float64 // claims a second, from the first create to the last Bound
+	// rateCleared is until the last pod is gone, and rateOver until the last claim is Bound as well: the floor deletes pods whose claims
+	// are not bound yet.
+	rateCleared, rateOver float64
+	releaseRate           float64 // from the first delete to the last volume gone
 	// releaseRateCleared is until the last pod is gone.
 	releaseRateCleared float64
 	share, finish      series // annotation to pod, pod ended to pod gone
@@ -145,6 +147,7 @@ func (s *stage) make(ctx context.Context, c class, n int, r *result) error {
 		return err
 	}
 	r.rateCleared = float64(n) / s.observer.latest(c.name, podGone).Sub(start).Seconds()
+	r.rateOver = min(r.rate, r.rateCleared)
 	r.share, r.finish = s.observer.spans(c.name, annotated, podMade), s.observer.spans(c.name, podFinal, podGone)
 	return nil
 }

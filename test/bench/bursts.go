@@ -45,6 +45,7 @@ func runBurst(ctx context.Context, r *report, n, i int) error {
 	r.add(figure{Case: c, What: "ours: bound", Unit: "1/s"}, ours.rate)
 	r.add(figure{Case: c, What: "ours : floor", Unit: "ratio", AtLeast: 0.9}, ours.rate/floor.rate)
 	r.add(figure{Case: c, What: "ours : floor, until the last pod is gone", Unit: "ratio"}, ours.rateCleared/floor.rateCleared)
+	r.add(figure{Case: c, What: "ours : floor, until the last claim is bound and the last pod gone", Unit: "ratio"}, ours.rateOver/floor.rateOver)
 	r.add(figure{Case: c, What: "writes of the dispatcher for a claim", Unit: "count", AtMost: 3, Note: ours.made.requests.per(n)}, round(writes(ours.made.requests)/float64(n)))
 	r.add(figure{Case: c, What: "floor: processor time for a claim, of everything", Unit: "ms", Note: floor.made.used.per(n)}, floor.made.used.all()/float64(n))
 	r.add(figure{Case: c, What: "ours: processor time for a claim, of everything", Unit: "ms", Note: ours.made.used.per(n)}, ours.made.used.all()/float64(n))
