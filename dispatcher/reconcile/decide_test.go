@@ -336,7 +336,7 @@ func TestDecide(t *testing.T) {
 		{name: "made by a late pod", volume: "fits restored", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
 		{name: "given to another claim, which is gone", claim: "none", volume: "stray released", also: "asked", want: "tell volume DeletionHeld"},
 		{name: "given by a populator to the claim that it filled it for, which is gone", claim: "none", volume: "stray populated released", also: "asked", want: "create delete 0, (confirm)"},
-		{name: "restored claim asks for its released volume", claim: "none", volume: "fits released", also: "asked heir", want: "tell volume DeletionHeld"},
+		{name: "restored claim asks for its released volume", claim: "none", volume: "fits released", also: "asked successor", want: "tell volume DeletionHeld"},
 		{name: "many old volumes released", claim: "none", volume: "fits released old", also: "asked limited", want: "tell volume DeletionLimit, look in 5m0s"},
 		{name: "many old volumes released, and allowed", claim: "none", volume: "fits released old allowed", also: "asked limited", want: "create delete 0, (confirm)"},
 		{name: "a young volume beside many old ones", claim: "none", volume: "fits released", also: "asked limited", want: "create delete 0, (confirm)"},

@@ -24,7 +24,7 @@ type Scene struct {
 	Volume string
 	Pods   []string
 	// Also is unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
-	// stopped (all deletions), limited (three old volumes are to go, and two may), heir (another claim asks for the volume),
+	// stopped (all deletions), limited (three old volumes are to go, and two may), successor (another claim asks for the volume),
 	// just-wanted (for a second).
 	Also string
 }
@@ -32,7 +32,7 @@ type Scene struct {
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
-		"stopped", "limited", "heir", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted"}
+		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted"}
 )
 
 func (s Scene) has(word string) bool { return dispatchertest.Has(s.Also, word, alsoWords) }
@@ -78,7 +78,7 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 	if s.Volume != "" {
 		f.SetVolume(dispatchertest.Volume(s.Volume))
 	}
-	if s.has("heir") {
+	if s.has("successor") {
 		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
 			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-" + dispatchertest.UID}}
 	}
