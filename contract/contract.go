@@ -1,5 +1,7 @@
 package contract
 
+import "strings"
+
 // Names of the project's fixed objects.
 const (
 	// ProvisionerName is the StorageClass's provisioner, the ConfigMap's plugin-name and the value of
@@ -14,6 +16,15 @@ const (
 	// key reason, if there is one, is shown to all who wait.
 	StopDeletes = "stop-deletes"
 )
+
+// LeaseName is the name of the Lease that dispatchers of a provisioner name share. Those of other names live beside them. The Lease of
+// ProvisionerName has a short one.
+func LeaseName(provisioner string) string {
+	if provisioner == ProvisionerName {
+		return "flex-provisioner"
+	}
+	return "flex-provisioner-" + strings.NewReplacer("/", "-", ".", "-").Replace(provisioner)
+}
 
 // Prefix begins every label and annotation of the project.
 const Prefix = "flex-provisioner.io/"

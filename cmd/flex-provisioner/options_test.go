@@ -60,14 +60,3 @@ func TestPositionalArgumentsAreRefused(t *testing.T) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 }
-
-func TestLeaseName(t *testing.T) {
-	for name, want := range map[string]string{
-		"flex-provisioner.io/dispatcher": "flex-provisioner",
-		"storage.example.com/arrays":     "flex-provisioner-storage-example-com-arrays",
-	} {
-		if got := leaseName(name); got != want {
-			t.Errorf("leaseName(%q) = %q, want %q", name, got, want)
-		}
-	}
-}

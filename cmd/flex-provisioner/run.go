@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -78,7 +77,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	state := newReadiness(client, permissions(o.namespace, o.leaseNamespace, leaseName(o.provisionerName)))
+	state := newReadiness(client, permissions(o.namespace, o.leaseNamespace, contract.LeaseName(o.provisionerName)))
 	stopServing, err := serve(ctx, o, registry, state)
 	if err != nil {
 		return err
@@ -145,7 +144,7 @@ func lead(ctx context.Context, o *options, config *rest.Config, state *readiness
 		return fmt.Errorf("find own name: %w", err)
 	}
 	lock := &resourcelock.LeaseLock{
-		LeaseMeta:  metav1.ObjectMeta{Namespace: o.leaseNamespace, Name: leaseName(o.provisionerName)},
+		LeaseMeta:  metav1.ObjectMeta{Namespace: o.leaseNamespace, Name: contract.LeaseName(o.provisionerName)},
 		Client:     client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: hostname + "_" + string(uuid.NewUUID())},
 	}
@@ -193,12 +192,4 @@ func lead(ctx context.Context, o *options, config *rest.Config, state *readiness
 		err = fmt.Errorf("lost the Lease %s/%s", o.leaseNamespace, lock.LeaseMeta.Name)
 	}
 	return err
-}
-
-// leaseName lets dispatchers of different provisioner names live side by side. The default name's Lease is short.
-func leaseName(provisioner string) string {
-	if provisioner == contract.ProvisionerName {
-		return "flex-provisioner"
-	}
-	return "flex-provisioner-" + strings.NewReplacer("/", "-", ".", "-").Replace(provisioner)
 }

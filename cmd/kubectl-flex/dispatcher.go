@@ -36,7 +36,7 @@ func (r reader) dispatcher(ctx context.Context, _ string) error {
 		d.Provisioner = r.provisioner
 	}
 	d.Cluster.Namespace = d.Namespace
-	lease, err := r.client.CoordinationV1().Leases(d.LeaseNamespace).Get(ctx, leaseOf(d.Provisioner), metav1.GetOptions{})
+	lease, err := r.client.CoordinationV1().Leases(d.LeaseNamespace).Get(ctx, contract.LeaseName(d.Provisioner), metav1.GetOptions{})
 	if err == nil && lease.Spec.HolderIdentity != nil {
 		r.o.Leader = *lease.Spec.HolderIdentity
 		if lease.Spec.AcquireTime != nil {
@@ -51,14 +51,6 @@ func (r reader) dispatcher(ctx context.Context, _ string) error {
 		return nil
 	}
 	return r.may(inspect.Lease, "get leases in namespace "+d.LeaseNamespace, err)
-}
-
-// leaseOf is the name of the Lease of a dispatcher, by its provisioner name.
-func leaseOf(provisioner string) string {
-	if provisioner == contract.ProvisionerName {
-		return leaseName
-	}
-	return leaseName + "-" + strings.NewReplacer("/", "-", ".", "-").Replace(provisioner)
 }
 
 // ofDeployment reads the dispatcher's options off its command line.

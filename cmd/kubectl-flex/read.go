@@ -18,11 +18,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Names of the installation's objects, in the dispatcher's namespace.
-const (
-	deploymentName = "flex-provisioner"
-	leaseName      = "flex-provisioner"
-)
+// deploymentName is the name of the dispatcher's Deployment, in its namespace.
+const deploymentName = "flex-provisioner"
 
 // clientset is the client for what the flags name.
 func (o *options) clientset() (kubernetes.Interface, error) {
