@@ -1,6 +1,7 @@
 package library
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,8 +47,10 @@ func (v volumes) Patch(ctx context.Context, name string, kind types.PatchType, d
 	var patch struct {
 		Metadata map[string]any `json:"metadata"`
 	}
-	if err := json.Unmarshal(data, &patch); err != nil || patch.Metadata == nil {
-		return nil, fmt.Errorf("patch volume %s: the library patches more than metadata: %s", name, data)
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.DisallowUnknownFields() // nothing of the patch is dropped
+	if err := decoder.Decode(&patch); err != nil || patch.Metadata == nil {
+		return nil, fmt.Errorf("patch volume %s: the library patches more than metadata: %.300s", name, data)
 	}
 	volume := object.(*corev1.PersistentVolume)
 	patch.Metadata["uid"], patch.Metadata["resourceVersion"] = volume.UID, volume.ResourceVersion

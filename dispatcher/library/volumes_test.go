@@ -43,6 +43,7 @@ func TestPatchOfTheCachedVersion(t *testing.T) {
 			`PATCH /api/v1/persistentvolumes/pvc-1 {"metadata":{"$deleteFromPrimitiveList/finalizers":["f"],"resourceVersion":"7","uid":"u"}}`},
 		{"pvc-2", `{"metadata":{"finalizers":null}}`, "nothing, patch volume pvc-2: the cache does not have it any more"},
 		{"pvc-1", `{"spec":{}}`, `nothing, patch volume pvc-1: the library patches more than metadata: {"spec":{}}`},
+		{"pvc-1", `{"metadata":{"finalizers":null},"spec":{}}`, `nothing, patch volume pvc-1: the library patches more than metadata: {"metadata":{"finalizers":null},"spec":{}}`},
 	} {
 		if got := patch(c.name, c.data); got != c.want {
 			t.Errorf("%s\ngot  %s\nwant %s", c.data, got, c.want)
