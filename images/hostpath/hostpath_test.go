@@ -153,16 +153,7 @@ func TestDeleteAtOnce(t *testing.T) {
 func TestDeleteAfterAnother(t *testing.T) {
 	c := newClass(t)
 	c.fill(t)
-	abs, err := filepath.Abs(script)
-	if err != nil {
-		t.Fatal(err)
-	}
-	raced := filepath.Join(t.TempDir(), script)
-	text := `rm() { command rm "$@"; echo "rm: can't remove '$3': No such file or directory" >&2; return 1; }` + "\n. " + abs + "\n"
-	if err := os.WriteFile(raced, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	sdktest.RunScript(t, raced, c.delete(t, sdktest.Node), 0).Expect(t, 0, "can't remove")
+	sdktest.RunScript(t, "../testdata/delete-after-another.sh", c.delete(t, sdktest.Node), 0).Expect(t, 0, "can't remove")
 	c.checkGone(t)
 }
 
