@@ -221,7 +221,9 @@ func (m *memory) config(class string) (*configmaps.Config, string) {
 func (m *memory) setConfig(class string, inForce *configmaps.Config, problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.configs[class] = (classConfig{inForce, problem}); m.configs[class] == (classConfig{}) {
+	if inForce == nil && problem == "" {
 		delete(m.configs, class)
+		return
 	}
+	m.configs[class] = classConfig{inForce, problem}
 }

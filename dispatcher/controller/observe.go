@@ -67,8 +67,12 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 		return false, nil
 	}
 	pod, err := c.reader.Pod(ctx, name)
-	if s.PodMissed = pod == nil && err == nil; pod == nil {
+	if err != nil {
 		return false, err
+	}
+	if pod == nil {
+		s.PodMissed = true
+		return false, nil
 	}
 	c.memory.expect(s.UID, pod) // what was not answered when it was created
 	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil

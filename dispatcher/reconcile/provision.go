@@ -66,8 +66,8 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	p.create(s, order)
 }
 
-// configGrace is how long a claim may wait for its class's ConfigMap without a word: of objects that are applied together, the claim's
-// watch may be the first.
+// configGrace is how long a claim waits for its class's ConfigMap before it is told. Both may be applied together, and the claim may reach
+// its cache first.
 const configGrace = 2 * time.Second
 
 // create orders the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.

@@ -29,9 +29,11 @@ func (s *Snapshot) SetSource(claim func(namespace, name string) *corev1.Persiste
 	if s.Claim == nil {
 		return
 	}
-	if name, _ := CloneOf(s.Claim); name == "" {
+	name, _ := CloneOf(s.Claim)
+	if name == "" {
 		return
-	} else if s.Source.Claim = claim(s.Claim.Namespace, name); s.Source.Claim != nil {
+	}
+	if s.Source.Claim = claim(s.Claim.Namespace, name); s.Source.Claim != nil {
 		s.Source.Volume = volume(s.Source.Claim.Spec.VolumeName)
 	}
 }

@@ -168,7 +168,7 @@ func (s *Snapshot) WaitsForConsumer() bool {
 
 // WaitsForNode says that Kubernetes hands the claim over only once a pod that uses it has a node.
 func (s *Snapshot) WaitsForNode() bool {
-	return s.WaitsForConsumer() && strings.TrimSpace(s.Claim.Annotations[AnnSelectedNode]) == ""
+	return s.WaitsForConsumer() && strings.TrimSpace(s.SelectedNode()) == ""
 }
 
 // AnnSelectedNode is where the scheduler writes its choice.
