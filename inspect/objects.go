@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
@@ -176,15 +175,6 @@ func (o *Objects) configMap(name string) *corev1.ConfigMap {
 	return first(o.ConfigMaps, func(cm *corev1.ConfigMap) bool { return cm.Name == name })
 }
 
-func (o *Objects) configMapsOf(class string) (list []*corev1.ConfigMap) {
-	for _, cm := range o.ConfigMaps {
-		if configmaps.ClassName(cm) == class {
-			list = append(list, cm)
-		}
-	}
-	return list
-}
-
 func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid] }
 
 // eventsOn are the events about a claim or a pod, oldest first.
@@ -251,12 +241,7 @@ func (o *Objects) judge(class string) classes.Judgement {
 	known := o.indexed().judgements
 	j, ok := known[class]
 	if !ok {
-		j, _ = classes.Judge(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Class: o.class,
-			Classes:      func() []*storagev1.StorageClass { return o.Classes },
-			ConfigMapsOf: o.configMapsOf,
-			RevisionsOf: func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
-				return configmaps.RevisionsOf(o.Revisions, cm)
-			}})
+		j, _ = classes.Judge(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Classes: o.Classes, ConfigMaps: o.ConfigMaps, Revisions: o.Revisions})
 		known[class] = j
 	}
 	return j

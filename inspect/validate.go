@@ -34,7 +34,7 @@ func (o *Objects) Needs(list []*corev1.ConfigMap) []Ref {
 // ConfigMapsFor are the ConfigMaps that serve the class, one unless something is wrong.
 func (o *Objects) ConfigMapsFor(class string) []*corev1.ConfigMap {
 	served, _ := classes.ServedAs(class, o.class(class), o.Dispatcher.Provisioner)
-	return slices.DeleteFunc(o.configMapsOf(served), func(cm *corev1.ConfigMap) bool { return !classes.Concerns(cm, o.Dispatcher.Provisioner) })
+	return classes.ConfigMapsOf(served, o.ConfigMaps, o.Dispatcher.Provisioner)
 }
 
 // Validate says everything that is wrong with the ConfigMaps and the StorageClasses of a manifest, which Overlay put in place, or of

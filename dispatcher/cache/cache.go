@@ -178,11 +178,6 @@ func (c *Cache) Class(name string) *storagev1.StorageClass {
 	return get[*storagev1.StorageClass](c.Classes, name)
 }
 
-// AllClasses are all StorageClasses.
-func (c *Cache) AllClasses() []*storagev1.StorageClass {
-	return All[*storagev1.StorageClass](c.Classes)
-}
-
 // PodsOf are the provisioner pods of the claim with the UID.
 func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 	return indexed[*corev1.Pod](c.Pods, byClaimUID, uid)
@@ -199,17 +194,6 @@ func (c *Cache) PodProblem(pod types.UID) string {
 // ConfigMap is the provisioner ConfigMap of the name, or nil.
 func (c *Cache) ConfigMap(name string) *corev1.ConfigMap {
 	return get[*corev1.ConfigMap](c.ConfigMaps, c.namespace+"/"+name)
-}
-
-// ConfigMapsOf are the class's provisioner ConfigMaps.
-func (c *Cache) ConfigMapsOf(class string) []*corev1.ConfigMap {
-	var list []*corev1.ConfigMap
-	for _, cm := range All[*corev1.ConfigMap](c.ConfigMaps) {
-		if configmaps.ClassName(cm) == class {
-			list = append(list, cm)
-		}
-	}
-	return list
 }
 
 // RevisionsOf are the kept versions of a ConfigMap, the latest first.

@@ -48,18 +48,23 @@ type Complaint struct {
 type Objects struct {
 	// Provisioner is the name that the dispatcher serves.
 	Provisioner string
-	// Class is the StorageClass of a name, nil where there is none, and Classes are all.
-	Class   func(name string) *storagev1.StorageClass
-	Classes func() []*storagev1.StorageClass
-	// ConfigMapsOf are the provisioner ConfigMaps that a class's name is written on.
-	ConfigMapsOf func(class string) []*corev1.ConfigMap
-	// RevisionsOf are the kept versions of a ConfigMap, the latest first.
-	RevisionsOf func(cm *corev1.ConfigMap) []*appsv1.ControllerRevision
+	Classes     []*storagev1.StorageClass
+	// ConfigMaps are the provisioner ConfigMaps of all classes, and Revisions the kept versions of them.
+	ConfigMaps []*corev1.ConfigMap
+	Revisions  []*appsv1.ControllerRevision
+}
+
+// class is the StorageClass of a name, nil where there is none.
+func (o Objects) class(name string) *storagev1.StorageClass {
+	if i := slices.IndexFunc(o.Classes, func(class *storagev1.StorageClass) bool { return class.Name == name }); i >= 0 {
+		return o.Classes[i]
+	}
+	return nil
 }
 
 // named says that another StorageClass names this one as the class whose ConfigMap serves it.
 func (o Objects) named(name string) bool {
-	return slices.ContainsFunc(o.Classes(), func(class *storagev1.StorageClass) bool {
+	return slices.ContainsFunc(o.Classes, func(class *storagev1.StorageClass) bool {
 		served, _ := ServedAs(class.Name, class, o.Provisioner)
 		return served == name && class.Name != name
 	})
@@ -68,18 +73,18 @@ func (o Objects) named(name string) bool {
 // Judge judges all ConfigMaps for one class, with what they are for. before was in force until now, nil for nothing. again is after
 // which time to judge again.
 func Judge(name string, before *configmaps.Config, now time.Time, o Objects) (j Judgement, again time.Duration) {
-	maps := slices.DeleteFunc(o.ConfigMapsOf(name), func(cm *corev1.ConfigMap) bool { return !Concerns(cm, o.Provisioner) })
+	maps := ConfigMapsOf(name, o.ConfigMaps, o.Provisioner)
 	slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
 	j, again = judge(name, maps, o, now)
 	if j.InForce = j.Good; j.Good == nil && j.Present {
-		j.InForce, j.PassedOver = lastGood(name, maps, before, o.RevisionsOf)
+		j.InForce, j.PassedOver = lastGood(name, maps, before, o.Revisions)
 	}
 	if j.InForce != nil {
 		j.Problem = ""
 	}
-	if complaint, outdated := outdated(name, maps, j); outdated {
+	if complaint, old := outdated(name, maps, j); old {
 		j.Outdated, j.Complaints = true, append(j.Complaints, complaint)
 	}
 	return j, again
@@ -109,7 +114,7 @@ func judge(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j J
 		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonLiteralToken,
 			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
 	}
-	age, class := now.Sub(cm.CreationTimestamp.Time), o.Class(name)
+	age, class := now.Sub(cm.CreationTimestamp.Time), o.class(name)
 	served, _ := ServedAs(name, class, o.Provisioner)
 	switch {
 	case o.named(name):
@@ -127,6 +132,16 @@ func judge(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j J
 				name, contract.ParameterConfigFromClass, served)})
 	}
 	return j, 0
+}
+
+// ConfigMapsOf are those of the ConfigMaps that are for the class and concern the provisioner's dispatcher.
+func ConfigMapsOf(class string, all []*corev1.ConfigMap, provisioner string) (maps []*corev1.ConfigMap) {
+	for _, cm := range all {
+		if configmaps.ClassName(cm) == class && Concerns(cm, provisioner) {
+			maps = append(maps, cm)
+		}
+	}
+	return maps
 }
 
 // Concerns leaves the ConfigMaps of other dispatchers alone. One whose plugin-name can be nobody's is everybody's.

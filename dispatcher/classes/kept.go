@@ -14,12 +14,12 @@ import (
 // lastGood is the last good version of one of a class's ConfigMaps, or nil: what was in force before, else, after a restart, what is
 // kept. A ConfigMap that has the name of one that is gone is another one. A kept version of another class counts as none, and so does
 // one that has faults by the rules of this program, which is in passedOver.
-func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisionsOf func(*corev1.ConfigMap) []*appsv1.ControllerRevision) (config *configmaps.Config, passedOver []error) {
+func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisions []*appsv1.ControllerRevision) (config *configmaps.Config, passedOver []error) {
 	if before != nil && slices.ContainsFunc(maps, func(cm *corev1.ConfigMap) bool { return cm.UID == before.UID }) {
 		return before, nil
 	}
 	for _, cm := range maps {
-		for _, revision := range revisionsOf(cm) {
+		for _, revision := range configmaps.RevisionsOf(revisions, cm) {
 			config, err := configmaps.ParseRevision(revision, cm)
 			if err != nil {
 				passedOver = append(passedOver, err)

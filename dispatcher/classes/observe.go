@@ -40,7 +40,7 @@ func Observe(s *snapshot.Snapshot, namespace string, k Known) {
 		if further, _ := ServedAs(served, k.Class(served), s.Provisioner); further != served && further != "" {
 			s.ConfigProblem += fmt.Sprintf("; that class has the ConfigMap of class %q: create StorageClass %q again, and name that one", further, s.ClassName)
 		}
-	case !ours(s.Class, s.Provisioner):
+	case !Ours(s.Class, s.Provisioner):
 		if cm := k.ConfigMap(s.RecordedConfig()); cm != nil && Concerns(cm, s.Provisioner) {
 			s.Config, _ = k.InForce(configmaps.ClassName(cm))
 		}
@@ -50,14 +50,14 @@ func Observe(s *snapshot.Snapshot, namespace string, k Known) {
 	}
 }
 
-// ours says that the StorageClass exists and is of the provisioner. Another one's parameters say nothing here.
-func ours(class *storagev1.StorageClass, provisioner string) bool {
+// Ours says that the StorageClass exists and is of the provisioner. Another one's parameters say nothing here.
+func Ours(class *storagev1.StorageClass, provisioner string) bool {
 	return class != nil && class.Provisioner == provisioner
 }
 
 // ServedAs is the class whose ConfigMap serves the class of the name, which may be gone.
 func ServedAs(name string, class *storagev1.StorageClass, provisioner string) (string, field.ErrorList) {
-	if !ours(class, provisioner) {
+	if !Ours(class, provisioner) {
 		return name, nil
 	}
 	return configmaps.ServedAs(name, class.Parameters)

@@ -5,12 +5,14 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/versions"
 )
@@ -35,8 +37,10 @@ func (c *Controller) judgeNext(ctx context.Context) bool {
 func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.Duration) {
 	now := c.Now()
 	before, _ := c.memory.config(class)
-	j, again = classes.Judge(class, before, now, classes.Objects{Provisioner: c.ProvisionerName, Class: c.Cache.Class, Classes: c.Cache.AllClasses,
-		ConfigMapsOf: c.Cache.ConfigMapsOf, RevisionsOf: c.Cache.RevisionsOf})
+	j, again = classes.Judge(class, before, now, classes.Objects{Provisioner: c.ProvisionerName,
+		Classes:    cache.All[*storagev1.StorageClass](c.Cache.Classes),
+		ConfigMaps: cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps),
+		Revisions:  cache.All[*appsv1.ControllerRevision](c.Cache.Revisions)})
 	for _, err := range j.PassedOver {
 		c.Recorder.Log("Passed over a kept version", "err", err)
 	}
@@ -51,15 +55,10 @@ func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.D
 	c.queue.RequeueClasses(func(name string) bool {
 		of := c.Cache.Class(name)
 		served, _ := classes.ServedAs(name, of, c.ProvisionerName)
-		return name == class || served == class || !c.ours(of) // that goes by the ConfigMaps of its volumes
+		return name == class || served == class || !classes.Ours(of, c.ProvisionerName) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
 	return j, again
-}
-
-// ours says that the StorageClass exists and is this dispatcher's. Another provisioner's parameters say nothing here.
-func (c *Controller) ours(class *storagev1.StorageClass) bool {
-	return class != nil && class.Provisioner == c.ProvisionerName
 }
 
 // classChanged judges the ConfigMaps that serve a class again, and hands over the class's claims that have no volume.
@@ -68,7 +67,7 @@ func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
 		c.judging.Add(served)
 	}
-	if deleted || !c.ours(class) {
+	if deleted || !classes.Ours(class, c.ProvisionerName) {
 		return
 	}
 	// The library drops a claim for good while the cache has its class as another provisioner's.
