@@ -74,7 +74,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 	}{
 		{c.Claims, bySource, sourceOf},
 		{c.Claims, byWaiting, waitingFor},
-		{c.Pods, byClaimUID, func(obj any) string { return obj.(*corev1.Pod).Labels[contract.LabelClaimUID] }},
+		{c.Pods, byClaimUID, claimUIDOf},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
 	} {
@@ -89,6 +89,12 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		}
 	}
 	return c, nil
+}
+
+// claimUIDOf is the UID of the claim that a provisioner pod works for.
+func claimUIDOf(obj any) string {
+	_, uid, _, _ := podspec.ParseName(obj.(*corev1.Pod).Name)
+	return uid
 }
 
 // sourceOf is the claim that a claim without a volume asks to be a clone of.

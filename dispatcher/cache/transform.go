@@ -56,11 +56,13 @@ func (t *transformer) event(e *corev1.Event) {
 	*e = kept
 }
 
-// pod keeps the record and the outcome. Request and config of the attempt are read from its annotations, the rest of the
-// spec is the kubelet's business.
+// pod keeps the record and the outcome. The name says what the labels say. Request and config of the attempt are read from its
+// annotations, the rest of the spec is the kubelet's business.
 func (t *transformer) pod(pod *corev1.Pod) {
-	delete(pod.Annotations, contract.AnnVolume)
-	delete(pod.Annotations, contract.AnnScript)
+	pod.Labels = nil
+	pod.Annotations = without(pod.Annotations, func(key string) bool {
+		return !strings.HasPrefix(key, contract.Prefix) || key == contract.AnnVolume || key == contract.AnnScript
+	})
 	for _, key := range []string{contract.AnnClass, contract.AnnConfig} {
 		if value, ok := pod.Annotations[key]; ok {
 			pod.Annotations[key] = text(value)
@@ -169,16 +171,16 @@ func tail[UID ~string](volumeName string, uid UID) UID {
 	return uid
 }
 
-// without is what is left of the annotations, nil for none. They are not changed: a reflector that streams its list
-// transforms objects twice, the second time with what they share by then.
-func without(annotations map[string]string, drop func(key string) bool) map[string]string {
+// without is what is left of labels or annotations, nil for none. Its keys are shared. The map is not changed: a reflector that
+// streams its list transforms objects twice, the second time with what they share by then.
+func without(all map[string]string, drop func(key string) bool) map[string]string {
 	var rest map[string]string
-	for key, value := range annotations {
+	for key, value := range all {
 		if !drop(key) {
 			if rest == nil {
-				rest = make(map[string]string, len(annotations))
+				rest = make(map[string]string)
 			}
-			rest[key] = value
+			rest[text(key)] = value
 		}
 	}
 	return rest

@@ -114,8 +114,8 @@ func TestPod(t *testing.T) {
 	}
 	delete(want.Pod.Annotations, contract.AnnVolume)
 	delete(want.Pod.Annotations, contract.AnnScript)
-	if !reflect.DeepEqual(got.Pod.Annotations, want.Pod.Annotations) || !reflect.DeepEqual(got.Pod.Labels, want.Pod.Labels) || !reflect.DeepEqual(got.Pod.Finalizers, want.Pod.Finalizers) {
-		t.Errorf("got %v %v %v", got.Pod.Annotations, got.Pod.Labels, got.Pod.Finalizers)
+	if !reflect.DeepEqual(got.Pod.Annotations, want.Pod.Annotations) || !reflect.DeepEqual(got.Pod.Finalizers, want.Pod.Finalizers) {
+		t.Errorf("got %v %v", got.Pod.Annotations, got.Pod.Finalizers)
 	}
 	if got.Pod.Spec.Containers != nil {
 		t.Error("containers are kept")

@@ -50,7 +50,8 @@ func (c *Controller) countDeletions(s *snapshot.Snapshot) int {
 }
 
 func isDelete(pod *corev1.Pod) bool {
-	return pod.Labels[contract.LabelOperation] == string(contract.Delete)
+	op, _, _, _ := podspec.ParseName(pod.Name)
+	return op == contract.Delete
 }
 
 func (c *Controller) hasPod(uid string, is func(pod *corev1.Pod) bool) bool {

@@ -45,7 +45,6 @@ func volumeOf(i int) *corev1.PersistentVolume {
 func deletePod(i int, state string) *corev1.Pod {
 	pod := dispatchertest.Pod("del-0 "+state, dispatchertest.Noon.Add(-time.Minute), dispatchertest.Noon)
 	pod.Name, pod.UID, pod.Annotations[contract.AnnVolumeUID] = podspec.Name(contract.Delete, uidOf(i), 0), types.UID(fmt.Sprint("pod ", i)), fmt.Sprint(i)
-	pod.Labels = map[string]string{contract.LabelClaimUID: uidOf(i), contract.LabelOperation: string(contract.Delete)}
 	return pod
 }
 
