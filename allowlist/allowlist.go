@@ -33,7 +33,7 @@ func (l Lines) items(setting string) []string {
 	return slices.DeleteFunc(strings.Split(strings.ReplaceAll(l[setting], " ", ""), ","), func(item string) bool { return item == "" })
 }
 
-// Covers says that the account may make volumes of the class.
+// Covers reports whether the account may make volumes of the class.
 func (l Lines) Covers(class string) bool {
 	return slices.ContainsFunc(l.items("storageClasses"), func(entry string) bool { return covers(entry, class) })
 }

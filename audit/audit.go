@@ -72,7 +72,7 @@ type Listing struct {
 	Began time.Time
 	// Storage by its name.
 	Storage map[string]contract.Storage
-	// Complete says that all places were looked at, so that what is not there is nowhere.
+	// Complete reports whether all places were looked at, so that what is not there is nowhere.
 	Complete bool
 }
 
@@ -217,7 +217,7 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 	return found
 }
 
-// belongs says that the volume was there when the storage was listed, and lies where the listing looked.
+// belongs reports whether the volume was there when the storage was listed, and lies where the listing looked.
 func (s State) belongs(v *corev1.PersistentVolume, l Listing) bool {
 	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || !slices.Contains(l.Classes, v.Spec.StorageClassName) ||
 		v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased || !v.CreationTimestamp.Time.Before(l.Began) {

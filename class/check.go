@@ -54,7 +54,7 @@ func (k *check) lacks(format string, args ...any) {
 	k.report.Missing = append(k.report.Missing, fmt.Sprintf(format, args...))
 }
 
-// read says that an object was read. One that is not there, and one that the caller may not see, is noted.
+// read reports whether an object was read. One that is not there, and one that the caller may not see, is noted.
 func (k *check) read(what, path, remedy string, into any) bool {
 	there, err := k.get(k.ctx, path, "", into)
 	switch {

@@ -35,7 +35,7 @@ type Config struct {
 	Image string
 	// ServiceAccountName is the ServiceAccount of the provisioner pods, in the ConfigMap's namespace.
 	ServiceAccountName string
-	// LiteralToken says that the ConfigMap holds a service-token. Nobody uses it: the admission policies let only tokens that are
+	// LiteralToken reports whether the ConfigMap holds a service-token. Nobody uses it: the admission policies let only tokens that are
 	// bound to a provisioner pod create volumes.
 	LiteralToken bool
 	// Properties are all keys that are not reserved, by the names they have in the ConfigMap. Their environment names are
@@ -65,7 +65,7 @@ type Config struct {
 	Resources corev1.ResourceRequirements
 	// RunAsUser is the pod's user; 0 means root and nil the default, 65532.
 	RunAsUser *int64
-	// UserOfNamespace says that the pod states no user: the cluster chooses one, by the pod's namespace, or else the image.
+	// UserOfNamespace reports whether the pod states no user: the cluster chooses one, by the pod's namespace, or else the image.
 	// RunAsUser is nil then.
 	UserOfNamespace bool
 	// Capabilities are Linux capabilities of the container, without CAP_, beside those that root has. Only root has any.
@@ -89,12 +89,12 @@ type Config struct {
 	PodLabels, PodAnnotations map[string]string
 	// Provision and Delete are inline scripts: both are set or neither. Expand needs both.
 	Provision, Delete, Expand string
-	// Expandable says that the class's provisioner can expand volumes: it has the inline script Expand, or an image that
+	// Expandable reports whether the class's provisioner can expand volumes: it has the inline script Expand, or an image that
 	// knows the operation. Default false.
 	Expandable bool
-	// Listable says that the image knows the operation list, by which the audit compares the storage. Default false.
+	// Listable reports whether the image knows the operation list, by which the audit compares the storage. Default false.
 	Listable bool
-	// FlexctlInImage says that the image has flexctl, or that the scripts need none: none is put into the pod. Default false.
+	// FlexctlInImage reports whether the image has flexctl, or that the scripts need none: none is put into the pod. Default false.
 	FlexctlInImage bool
 	// AccessModes that claims of the class may ask for. Default: all four.
 	AccessModes []corev1.PersistentVolumeAccessMode
@@ -102,7 +102,7 @@ type Config struct {
 	VolumeModes []corev1.PersistentVolumeMode
 	// MinSize and MaxSize bound in bytes what claims of the class may ask for; 0 means no bound.
 	MinSize, MaxSize int64
-	// NodeLocal says that the storage lives on the node that the provision pod ran on.
+	// NodeLocal reports whether the storage lives on the node that the provision pod ran on.
 	NodeLocal bool
 	// ShowLogs lets users see the last log lines of a failed pod that left no message.
 	ShowLogs bool

@@ -48,7 +48,7 @@ func (c *Config) Privileges() (asked []string) {
 	return asked
 }
 
-// Root says that the pod runs as root.
+// Root reports whether the pod runs as root.
 func (c *Config) Root() bool { return c.RunAsUser != nil && *c.RunAsUser == 0 }
 
 // knownCapabilities are those of Linux 7.0, in the order of their numbers; none has been added since 5.9.

@@ -41,9 +41,9 @@ type Options struct {
 	Inspect func(context.Context, *corev1.PersistentVolume) error
 	// Rights are those of the class's ServiceAccount beyond creating the volume: "get secrets".
 	Rights []string
-	// Expandable says that volumes can be expanded, as the class's key does.
+	// Expandable reports whether volumes can be expanded, as the class's key does.
 	Expandable bool
-	// Listable says that the operation list is known, as the class's key does.
+	// Listable reports whether the operation list is known, as the class's key does.
 	Listable bool
 	// RunAsUser is the pods' user, nil for the class's own.
 	RunAsUser *int64

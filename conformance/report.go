@@ -26,7 +26,7 @@ const (
 type Report struct {
 	// Subject says what was tried.
 	Subject string `json:"subject"`
-	// Passed says that all that is required passed.
+	// Passed reports whether all that is required passed.
 	Passed bool `json:"passed"`
 	// Runs is how many pods were run.
 	Runs    int      `json:"runs"`

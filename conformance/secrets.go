@@ -11,7 +11,7 @@ const shortest = 8
 
 var guarded = regexp.MustCompile(`(?i)passw|secret|token|key`)
 
-// Guarded says that nobody should see the value of a setting of that name.
+// Guarded reports whether nobody should see the value of a setting of that name.
 func Guarded(key string) bool { return guarded.MatchString(key) }
 
 // SecretWords are the lines of a Secret's file that nobody should see. Of settings, KEY=value, only those with a name that
@@ -31,7 +31,7 @@ func SecretWords(data string) []string {
 	return words
 }
 
-// Shows says that a text has the secret in it, plain or in base64.
+// Shows reports whether a text has the secret in it, plain or in base64.
 func Shows(text, secret string) bool {
 	return strings.Contains(text, secret) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(secret)))
 }

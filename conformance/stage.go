@@ -42,7 +42,7 @@ type stage struct {
 	level level
 	// source is the kind of the volumes that it makes.
 	source string
-	// misfit says that its volumes never fit, which one check tells and the others need not repeat.
+	// misfit reports whether its volumes never fit, which one check tells and the others need not repeat.
 	misfit bool
 
 	mutex  sync.Mutex
@@ -70,11 +70,11 @@ type run struct {
 	Output   string
 	Message  string
 	TimedOut bool
-	// Struck says that the kit killed it or asked it to end.
+	// Struck reports whether the kit killed it or asked it to end.
 	Struck bool
-	// Raced says that the same operation for the same claim ran beside it.
+	// Raced reports whether the same operation for the same claim ran beside it.
 	Raced bool
-	// Fell says that the run made the canary in its /tmp.
+	// Fell reports whether the run made the canary in its /tmp.
 	Fell bool
 	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.
 	volume []byte
@@ -366,7 +366,7 @@ func (s *stage) remove(ctx context.Context, c *claim) (*run, error) {
 	return r, err
 }
 
-// sees says that the kit can see the storage.
+// sees reports whether the kit can see the storage.
 func (s *stage) sees() bool { return len(s.storage) > 0 || s.options.List != nil }
 
 // look lists all storage there is: the files and directories, or what the command prints.

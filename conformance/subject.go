@@ -28,7 +28,7 @@ type subject struct {
 	script []byte
 }
 
-// onlyInline says that the dispatcher chooses the script, so that the script never sees an operation it does not know.
+// onlyInline reports whether the dispatcher chooses the script, so that the script never sees an operation it does not know.
 func (s *subject) onlyInline() bool { return s.config.Provision != "" }
 
 // load finds out what is to be tried, and unpacks it below dir.

@@ -169,7 +169,7 @@ type struck struct {
 	*run
 	// hit is false where the pod ended before.
 	hit bool
-	// overdue says that it did not end within its grace period.
+	// overdue reports whether it did not end within its grace period.
 	overdue bool
 }
 

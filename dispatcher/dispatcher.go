@@ -115,7 +115,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 
 // Run works until ctx ends, and returns when nothing of it runs any more.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	defer d.recorder.Start(ctx, d.options.Events, d.controller.SayAgain)()
+	defer d.recorder.Start(ctx, d.options.Events, d.controller.EventLost)()
 	if err := d.controller.Listen(); err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	if !clientcache.WaitForCacheSync(ctx.Done(), synced...) {
 		return fmt.Errorf("caches did not fill: %w", context.Cause(ctx))
 	}
-	// Policies and ConfigMaps are judged before claims come in: an early claim would be told that something is missing.
+	// Policies are compared and classes synced before claims come in: an early claim would get an event that something is missing.
 	d.gate.Compare()
 	d.gate.ProbeOnce(ctx)
 	running.Go(func() { d.gate.Run(ctx) })
@@ -140,7 +140,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		d.leads.Store(false)
 		d.recorder.Metrics.SetLeading(false)
 	}()
-	d.controller.JudgeAll()
+	d.controller.SyncClasses()
 	d.controller.Run(ctx, &running)
 	auditor := orphans.Auditor{Provisioner: d.options.ProvisionerName, Cache: d.cache, Recorder: d.recorder, Now: d.options.Now}
 	running.Go(func() { auditor.Run(ctx, d.options.FirstAudit) })

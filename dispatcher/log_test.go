@@ -68,7 +68,7 @@ func TestLogKeys(t *testing.T) {
 		p.remove(apiserver.Volumes, "", p.objects(apiserver.Volumes)[0].GetName())
 		p.play(time.Minute)
 		stop()
-		for _, message := range []string{"Created provisioner pod", "Reported", "Will look again"} {
+		for _, message := range []string{"Created provisioner pod", "Reported", "Could not reconcile, will retry"} {
 			if seen[message] == "" {
 				t.Errorf("nothing was logged as %q: %v", message, seen)
 			}

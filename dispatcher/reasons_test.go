@@ -21,7 +21,7 @@ func (p tenants) waits(name string) string {
 	if claim == nil {
 		return "no claim"
 	}
-	c, ok := snapshot.Waits(claim)
+	c, ok := snapshot.WaitingCondition(claim)
 	if !ok {
 		return ""
 	}

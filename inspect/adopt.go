@@ -25,7 +25,7 @@ type AdoptedFrom struct {
 	Provisioner *string `json:"provisioner,omitempty"`
 	// StorageClass is the volume's.
 	StorageClass string `json:"storageClass"`
-	// Finalizer says that the volume had the dispatcher's finalizer already.
+	// Finalizer reports whether the volume had the dispatcher's finalizer already.
 	Finalizer bool `json:"finalizer,omitempty"`
 }
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -21,7 +21,7 @@ type Cause struct {
 	// Reason is that of an event of docs/events.md, or one of this package.
 	Reason  podspec.Reason `json:"reason,omitempty"`
 	Message string         `json:"message,omitempty"`
-	// Warning says that something is wrong.
+	// Warning reports whether something is wrong.
 	Warning bool `json:"warning,omitempty"`
 	// Means and Do explain the reason.
 	Means string `json:"means,omitempty"`
@@ -204,7 +204,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 	for word := range strings.FieldsFuncSeq(newest.Message, func(r rune) bool { return strings.ContainsRune(" ()/,;:", r) }) {
 		if _, uid, number, ok := podspec.ParseName(word); ok && uid == string(claim.UID) {
 			s.Pod, s.Attempt = word, number
-			s.Phase = standing.Failed
+			s.Phase = progress.Failed
 		}
 	}
 	return s

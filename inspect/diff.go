@@ -32,7 +32,7 @@ type Diff struct {
 	Volumes int      `json:"volumes"`
 	Waiting int      `json:"waiting"`
 	Changes []Change `json:"changes"`
-	// New says that the cluster has no ConfigMap of the name.
+	// New reports whether the cluster has no ConfigMap of the name.
 	New bool `json:"new,omitempty"`
 	// Undone are waiting claims whose earlier attempts may have made storage, which is removed first.
 	Undone int `json:"undone,omitempty"`

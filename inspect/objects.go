@@ -89,7 +89,7 @@ type index struct {
 	pods          map[string][]*corev1.Pod // by the claim's UID
 	events        map[eventKey][]*corev1.Event
 	volumeEvents  map[string][]*corev1.Event // by the volume's name
-	judgements    map[string]classes.Judgement
+	judgements    map[string]classes.Resolution
 	configMapLogs []*corev1.Event
 }
 
@@ -104,7 +104,7 @@ func (o *Objects) indexed() *index {
 		return o.index
 	}
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
-		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, judgements: map[string]classes.Judgement{}}
+		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, judgements: map[string]classes.Resolution{}}
 	for _, claim := range o.Claims {
 		x.claims[string(claim.UID)], x.claimsByName[claim.Namespace+"/"+claim.Name] = claim, claim
 	}
@@ -137,19 +137,19 @@ type DispatcherOptions struct {
 	Provisioner, Namespace, System string
 	// LeaseNamespace holds the Lease.
 	LeaseNamespace string
-	// Found says that the dispatcher's Deployment was read.
+	// Found reports whether the dispatcher's Deployment was read.
 	Found bool
 	// Image of the dispatcher, empty where it is not known.
 	Image string
 	// Replicas that are ready, and that are wanted.
 	Ready, Wanted int32
-	// Insecure says that it works without the admission policies.
+	// Insecure reports whether it works without the admission policies.
 	Insecure bool
 	// Cluster is what its pods have in common.
 	Cluster podspec.Cluster
 }
 
-// reads says that the kind was read.
+// reads reports whether the kind was read.
 func (o *Objects) reads(kinds ...Kind) bool {
 	return !slices.ContainsFunc(o.Unread, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
 }
@@ -188,7 +188,7 @@ func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
 // gone that said so.
 func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	list := o.eventsOn(claim.Namespace, claim.UID)
-	c, waits := snapshot.Waits(claim)
+	c, waits := snapshot.WaitingCondition(claim)
 	said := func(e *corev1.Event) bool { return e.Reason == c.Reason && strings.HasPrefix(e.Message, c.Message) }
 	if !waits || slices.ContainsFunc(list, said) {
 		return list
@@ -210,12 +210,12 @@ func (o *Objects) eventsOnVolume(name string) []*corev1.Event { return o.indexed
 // source is the component of the dispatcher's events.
 const source = "flex-provisioner"
 
-// asDispatcher says that an event names the dispatcher as its source. Whoever may write events can write such ones.
+// asDispatcher reports whether an event names the dispatcher as its source. Whoever may write events can write such ones.
 func asDispatcher(e *corev1.Event) bool {
 	return e.Source.Component == source || e.ReportingController == source
 }
 
-// ofDispatcher says that the dispatcher may have written an event: it names the dispatcher, and the dispatcher writes its reason on
+// ofDispatcher reports whether the dispatcher may have written an event: it names the dispatcher, and the dispatcher writes its reason on
 // objects of that kind. So a tenant cannot tell by an event on a claim what the dispatcher tells on volumes alone.
 func ofDispatcher(e *corev1.Event) bool {
 	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap"}
@@ -237,11 +237,11 @@ func at(e *corev1.Event) time.Time {
 }
 
 // judge is what the ConfigMaps of a class come to.
-func (o *Objects) judge(class string) classes.Judgement {
+func (o *Objects) judge(class string) classes.Resolution {
 	known := o.indexed().judgements
 	j, ok := known[class]
 	if !ok {
-		j, _ = classes.Judge(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Classes: o.Classes, ConfigMaps: o.ConfigMaps, Revisions: o.Revisions})
+		j, _ = classes.Resolve(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Classes: o.Classes, ConfigMaps: o.ConfigMaps, Revisions: o.Revisions})
 		known[class] = j
 	}
 	return j
@@ -266,7 +266,7 @@ func handedTo(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// ownVolume says that the dispatcher answers for the volume's storage.
+// ownVolume reports whether the dispatcher answers for the volume's storage.
 func (o *Objects) ownVolume(v *corev1.PersistentVolume) bool {
 	if by, found := v.Annotations[contract.ProvisionedBy]; found {
 		return by == o.Dispatcher.Provisioner

@@ -34,7 +34,7 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	s.Class = o.class(s.ClassName)
 	s.SetPods(pods, func(pod *corev1.Pod) string { return snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
 	s.SetSource(o.ClaimNamed, o.VolumeNamed)
-	classes.Observe(s, o.Dispatcher.Namespace, classes.Known{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
+	classes.Observe(s, o.Dispatcher.Namespace, classes.Listers{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
 	if !o.Dispatcher.Insecure && len(o.Lacks) > 0 {
 		s.PoliciesMissing = o.Lacks[0]
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -26,13 +26,13 @@ type Overview struct {
 	Classes []ClassState `json:"classes,omitempty"`
 	// Dispatcher is nil where nothing of it could be read.
 	Dispatcher *DispatcherState `json:"dispatcher,omitempty"`
-	// EventsOnly says that the claims' states were read off the claims and their events alone.
+	// EventsOnly reports whether the claims' states were read off the claims and their events alone.
 	EventsOnly bool `json:"eventsOnly,omitempty"`
 	// Unread is what could not be read, and which right it takes.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
-// Reads says that the kind was read.
+// Reads reports whether the kind was read.
 func (v Overview) Reads(kind Kind) bool {
 	return !slices.ContainsFunc(v.Unread, func(u Unread) bool { return u.Kind == kind })
 }
@@ -62,7 +62,7 @@ type DispatcherState struct {
 	LeaderSince time.Time `json:"leaderSince,omitzero"`
 	// LeaderLost is when the leader last renewed the Lease, where that is longer ago than the Lease lasts.
 	LeaderLost time.Time `json:"leaderLost,omitzero"`
-	// LeaderUnknown says that the Lease may not be read.
+	// LeaderUnknown reports whether the Lease may not be read.
 	LeaderUnknown bool   `json:"leaderUnknown,omitempty"`
 	Image         string `json:"image,omitempty"`
 	Ready         int32  `json:"ready"`
@@ -97,7 +97,7 @@ func (o *Objects) uids() []string {
 	return slices.Sorted(maps.Keys(uids))
 }
 
-// settled says that nothing is to be done for the claim, as far as it alone tells.
+// settled reports whether nothing is to be done for the claim, as far as it alone tells.
 func settled(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil && asked.Cmp(has) <= 0 && !resize.Marked(claim)
@@ -165,7 +165,7 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 		}
 	}
 	for _, s := range claims {
-		if s.Class == c.Name && slices.Contains([]standing.Phase{standing.Waiting, standing.Blocked, standing.Failed, standing.Held}, s.Phase) {
+		if s.Class == c.Name && slices.Contains([]progress.Phase{progress.Waiting, progress.Blocked, progress.Failed, progress.Held}, s.Phase) {
 			c.Waiting++
 		}
 	}
@@ -183,12 +183,12 @@ func (o *Objects) classProblems(name string) (problems []Cause, inForce *configm
 	case !j.Present:
 		complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
 	}
-	complaints := j.Complaints
+	warnings := j.Warnings
 	if served != name {
-		complaints = append(complaints, o.judge(name).Complaints...) // on a ConfigMap that nobody uses
+		warnings = append(warnings, o.judge(name).Warnings...) // on a ConfigMap that nobody uses
 	}
-	for _, complaint := range complaints {
-		complain(complaint.Reason, "ConfigMap "+complaint.About.Name+": "+complaint.Text)
+	for _, warning := range warnings {
+		complain(warning.Reason, "ConfigMap "+warning.About.Name+": "+warning.Text)
 	}
 	if j.InForce != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
 		account := j.InForce.ServiceAccountName

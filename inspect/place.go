@@ -25,7 +25,7 @@ func (o *Objects) overlap(v *corev1.PersistentVolume, roots []string) error {
 	return nil
 }
 
-// shared says that two volumes have storage in common, for all that their sources say.
+// shared reports whether two volumes have storage in common, for all that their sources say.
 func shared(a, b *corev1.PersistentVolume) bool {
 	one, other := a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource
 	nested := within(pathOf(a), pathOf(b)) || within(pathOf(b), pathOf(a))
@@ -43,7 +43,7 @@ func shared(a, b *corev1.PersistentVolume) bool {
 	return false
 }
 
-// within says that a directory is the other or lies below it.
+// within reports whether a directory is the other or lies below it.
 func within(dir, other string) bool {
 	if dir == "" || other == "" {
 		return false
@@ -67,7 +67,7 @@ func common(a, b []string) bool {
 	})
 }
 
-// apart says that no node has both volumes: each names its nodes, by the same key.
+// apart reports whether no node has both volumes: each names its nodes, by the same key.
 func apart(a, b *corev1.PersistentVolume) bool {
 	for _, key := range []string{corev1.LabelHostname, "metadata.name"} {
 		one, known := nodes(a, key)

@@ -7,8 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -17,10 +17,10 @@ import (
 func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	state := o.StateOf(uid)
 	s := o.snapshot(uid)
-	if failed, until, ok := standing.Delayed(s); ok {
+	if failed, until, ok := progress.Delayed(s); ok {
 		return failed.Pod, until, nil
 	}
-	if latest, ok := standing.AttemptOf(s, state.Operation); ok && latest.Outcome.Final() && latest.Pod.Annotations[contract.AnnRetry] == "true" {
+	if latest, ok := progress.AttemptOf(s, state.Operation); ok && latest.Outcome.Final() && latest.Pod.Annotations[contract.AnnRetry] == "true" {
 		return nil, by, fmt.Errorf("the next attempt was asked for on pod %s already", latest.Pod.Name)
 	}
 	if running, ok := snapshot.Unfinished(s.Attempts); ok {

@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // Phase is how far the operation on a claim has come: one of package reconcile, or of those below.
-type Phase = standing.Phase
+type Phase = progress.Phase
 
 // Phases of claims for which nothing is to be done.
 const (
@@ -44,23 +44,23 @@ type State struct {
 	// NextAttempt is when the next one follows, zero where it waits for something else than time.
 	NextAttempt time.Time `json:"nextAttempt,omitzero"`
 	Cause
-	// EventsOnly says that the state was read off the claim and its events alone.
+	// EventsOnly reports whether the state was read off the claim and its events alone.
 	EventsOnly bool `json:"eventsOnly,omitempty"`
 	// NotOurs is the provisioner whose claim it is, where it is another one.
 	NotOurs string `json:"provisioner,omitempty"`
 }
 
-// Troubled says that something is wrong.
+// Troubled reports whether something is wrong.
 func (s State) Troubled() bool { return s.Warning }
 
-// Done says that nothing is left to do.
+// Done reports whether nothing is left to do.
 func (s State) Done() bool { return s.Phase == Bound || s.Phase == Released || s.Phase == Gone }
 
 // StateOf is how the claim with a UID stands.
 func (o *Objects) StateOf(uid string) State {
 	claim := o.claim(uid)
 	volume := o.VolumeNamed(podspec.VolumeName(uid))
-	s := State{UID: uid, Attempt: -1, Phase: standing.Waiting}
+	s := State{UID: uid, Attempt: -1, Phase: progress.Waiting}
 	s.identify(claim, volume, o.podsOf(uid))
 	if other := o.other(claim, volume, len(o.podsOf(uid)) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
@@ -72,7 +72,7 @@ func (o *Objects) StateOf(uid string) State {
 	}
 	snap := o.snapshot(uid)
 	plan := reconcile.Decide(snap)
-	st := standing.Of(snap, plan)
+	st := progress.Of(snap, plan)
 	s.Operation = st.Operation
 	if s.Since = st.Since; st.Tried {
 		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
@@ -153,7 +153,7 @@ func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {
 	if claim != nil && claim.Status.Phase != corev1.ClaimBound {
-		return standing.Waiting
+		return progress.Waiting
 	}
 	return Bound
 }

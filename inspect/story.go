@@ -11,8 +11,8 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -79,7 +79,7 @@ func (o *Objects) StoryOf(uid string) Story {
 	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
 	story.Class = o.problemsOfClass(s.ClassName, story.State)
 	if o.complete() {
-		if failed, _, ok := standing.Delayed(s); ok && story.State.NotOurs == "" {
+		if failed, _, ok := progress.Delayed(s); ok && story.State.NotOurs == "" {
 			switch {
 			case s.Claim != nil:
 				story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
@@ -153,7 +153,7 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 	return append(steps, step)
 }
 
-// madeNone says that a provisioner ended well, and that there is no volume.
+// madeNone reports whether a provisioner ended well, and that there is no volume.
 func madeNone(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil
 }

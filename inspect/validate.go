@@ -89,12 +89,12 @@ func (o *Objects) validateConfigMap(m *Manifest, cm *corev1.ConfigMap) []Fault {
 		say(err.Field, "%s", err.Error())
 	}
 	class := configmaps.ClassName(cm)
-	for _, complaint := range o.judge(class).Complaints {
+	for _, warning := range o.judge(class).Warnings {
 		switch {
-		case len(wrong) > 0 && complaint.Reason == "ConfigInvalid":
-		case complaint.Reason == "ClassNotFound" && !o.reads(Classes):
-		case complaint.About.Name == cm.Name:
-			say("metadata.labels[storage-class]", "%s", complaint.Text)
+		case len(wrong) > 0 && warning.Reason == "ConfigInvalid":
+		case warning.Reason == "ClassNotFound" && !o.reads(Classes):
+		case warning.About.Name == cm.Name:
+			say("metadata.labels[storage-class]", "%s", warning.Text)
 		}
 	}
 	if config == nil {

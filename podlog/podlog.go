@@ -35,7 +35,7 @@ func Tail(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, con
 	return string(log), nil
 }
 
-// lost says that a log is what a kubelet answers, with success, where the container's log is gone: the container of a pod that was
+// lost reports whether a log is what a kubelet answers, with success, where the container's log is gone: the container of a pod that was
 // evicted is removed at once.
 func lost(log []byte) bool {
 	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) || bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))

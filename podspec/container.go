@@ -17,7 +17,7 @@ const defaultUser = int64(65532)
 
 func inline(a Attempt) bool { return a.Config.Provision != "" }
 
-// needsFlexctl says that flexctl has to be put into the pod.
+// needsFlexctl reports whether flexctl has to be put into the pod.
 func needsFlexctl(a Attempt) bool { return inline(a) && !a.Config.FlexctlInImage }
 
 func script(a Attempt) string {

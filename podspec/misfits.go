@@ -42,7 +42,7 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 	return faults
 }
 
-// Bound says that Kubernetes has bound the two to each other.
+// Bound reports whether Kubernetes has bound the two to each other.
 func Bound(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	return claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName == v.Name &&
 		v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID

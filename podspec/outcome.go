@@ -52,7 +52,7 @@ type Outcome struct {
 	Reason Reason
 	// Message is one clean line for users, empty where Reason is.
 	Message string
-	// OwnWords says that Message is the container's own.
+	// OwnWords reports whether Message is the container's own.
 	OwnWords bool
 	// ExitCode is the container's, -1 where it has none.
 	ExitCode int32
@@ -66,31 +66,31 @@ type Outcome struct {
 	Finished time.Time
 }
 
-// Final says that no container of the pod runs or ever will.
+// Final reports whether no container of the pod runs or ever will.
 func (o Outcome) Final() bool { return o.Phase == Succeeded || o.Phase == Failed }
 
-// MayHaveMade says that storage may exist because of this attempt. A container that refused or sent the claim elsewhere
+// MayHaveMade reports whether storage may exist because of this attempt. A container that refused or sent the claim elsewhere
 // promised that it made nothing.
 func (o Outcome) MayHaveMade() bool {
 	return o.MayHaveRun && o.Reason != ReasonRefused && o.Reason != ReasonNotHere
 }
 
-// Unclear says that the container was ended from outside, or asks for more time: what it was about may have been done.
+// Unclear reports whether the container was ended from outside, or asks for more time: what it was about may have been done.
 func (o Outcome) Unclear() bool {
 	return o.Killed() || o.Reason == ReasonTryAgain
 }
 
-// Killed says that the container was ended from outside, or that its node does not know how it ended. What it had asked a storage system for may still be under way.
+// Killed reports whether the container was ended from outside, or that its node does not know how it ended. What it had asked a storage system for may still be under way.
 func (o Outcome) Killed() bool {
 	const signals = 128 // a shell's exit code for a signal is more than this
 	return o.Phase == Failed && o.MayHaveRun &&
 		(o.ExitCode > signals || o.ExitCode < 0 || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
 }
 
-// Disrupted says that the attempt failed by no fault of its own.
+// Disrupted reports whether the attempt failed by no fault of its own.
 func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
 
-// Handled says that the pod's outcome has been acted on: it is kept for its log, or for its name.
+// Handled reports whether the pod's outcome has been acted on: it is kept for its log, or for its name.
 func Handled(pod *corev1.Pod) bool {
 	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }

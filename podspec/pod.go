@@ -35,7 +35,7 @@ type Cluster struct {
 	KubeAPI string
 	// FlexctlImage holds flexctl at its root, for pods that run inline scripts.
 	FlexctlImage string
-	// ImageVolumes says that nodes can mount an image as a volume (Kubernetes 1.35 and containerd 2.1 or newer). An init
+	// ImageVolumes reports whether nodes can mount an image as a volume (Kubernetes 1.35 and containerd 2.1 or newer). An init
 	// container that copies flexctl does the same elsewhere, for a second or so more each pod.
 	ImageVolumes bool
 }

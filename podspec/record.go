@@ -43,10 +43,10 @@ func (k RecordKey) Mark(v *corev1.PersistentVolume) {
 	}
 }
 
-// Recorded says that Mark has verified the volume's record.
+// Recorded reports whether Mark has verified the volume's record.
 func Recorded(v *corev1.PersistentVolume) bool { return v.Annotations[Verified] != "" }
 
-// Trusted says that an administrator vouches for the volume's record.
+// Trusted reports whether an administrator vouches for the volume's record.
 func Trusted(v *corev1.PersistentVolume) bool {
 	return v.Annotations[contract.AnnRecord] == contract.RecordTrusted
 }

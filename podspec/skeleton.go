@@ -39,14 +39,14 @@ func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume,
 	return volume, nil
 }
 
-// Restored says that a volume was created later than any pod of ours can have done it. The volume then comes from a
+// Restored reports whether a volume was created later than any pod of ours can have done it. The volume then comes from a
 // backup, and its storage may serve somebody who knows nothing of this object. In doubt it says no.
 func Restored(volume *corev1.PersistentVolume) bool {
 	latest, err := time.Parse(time.RFC3339, volume.Annotations[contract.AnnMadeBefore])
 	return err == nil && volume.CreationTimestamp.After(latest)
 }
 
-// Populated says that the volume was made for a populator's own claim, and that the populator gave it to the claim that waited for
+// Populated reports whether the volume was made for a populator's own claim, and that the populator gave it to the claim that waited for
 // its data. Such an annotation, with the claim's namespace, is what Kubernetes' library for populators leaves.
 func Populated(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
@@ -58,7 +58,7 @@ func Populated(volume *corev1.PersistentVolume) bool {
 	return false
 }
 
-// PopulatedKey says that an annotation is a populator's, each of which has a prefix of its own.
+// PopulatedKey reports whether an annotation is a populator's, each of which has a prefix of its own.
 func PopulatedKey(key string) bool { return strings.HasSuffix(key, "/populated-from") }
 
 // IdentityOf reads back what Skeleton froze on a volume. A volume without the annotation, made by hand, has an empty one.

@@ -31,7 +31,7 @@ func TestLog(t *testing.T) {
 	}
 	logger := klog.FromContext(context.Background())
 	logger.Info("Reported", "message", hostile, "error", errors.New(hostile))
-	logger.Error(errors.New(hostile), "Will look again", "claimUID", hostile)
+	logger.Error(errors.New(hostile), "Could not reconcile, will retry", "claimUID", hostile)
 	logger.V(2).Info("Said at this verbosity")
 	logger.V(3).Info("Not said")
 	klog.Infof("a library: %s", hostile)
@@ -59,7 +59,7 @@ func TestJSONLog(t *testing.T) {
 	}
 	logger := klog.FromContext(context.Background())
 	logger.Info("Reported", "message", hostile, "configMap", klog.KRef("ns", "cm"), "took", time.Second)
-	logger.Error(errors.New(hostile), "Will look again", "claimUID", hostile)
+	logger.Error(errors.New(hostile), "Could not reconcile, will retry", "claimUID", hostile)
 	logger.V(2).Info("Said at this verbosity")
 	logger.V(3).Info("Not said")
 	klog.Infof("a library: %s", hostile)

@@ -31,7 +31,7 @@ func (s *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.annotations, "annotation", nil, "`KEY=VALUE`, a note for your own delete, under a domain of yours; may be repeated")
 }
 
-// given says that a source is among the flags, so that nothing is to be read.
+// given reports whether a source is among the flags, so that nothing is to be read.
 func (s *sourceFlags) given() bool { return s.nfs+s.iscsi+s.local+s.csi != "" }
 
 // source is the volume source of the flags, of which exactly one is set.

@@ -112,7 +112,7 @@ func (o *options) lookAgain(ctx context.Context, namespace string) (*inspect.Obj
 	return nil, ctx.Err()
 }
 
-// passes says that an error is one of the moment: the API server is busy, or not reachable.
+// passes reports whether an error is one of the moment: the API server is busy, or not reachable.
 func passes(err error) bool {
 	for _, is := range []func(error) bool{apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
 		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsTimeout} {

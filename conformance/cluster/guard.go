@@ -88,7 +88,7 @@ func (t *trial) checkSecrets() {
 	}
 }
 
-// about says that an event has to do with this run's claims: it is on one of them, on their pods or volumes, or names one.
+// about reports whether an event has to do with this run's claims: it is on one of them, on their pods or volumes, or names one.
 func (s *stage) about(e corev1.Event) bool {
 	text := e.InvolvedObject.Name + " " + e.Message
 	return strings.Contains(text, s.prefix) || slices.ContainsFunc(s.claims, func(c *claim) bool { return strings.Contains(text, string(c.UID)) })

@@ -142,12 +142,12 @@ func lastWarning(events []corev1.Event) string {
 	return fmt.Sprintf("; the last warning on %s %s is %s: %s", last.InvolvedObject.Kind, last.InvolvedObject.Name, last.Reason, last.Message)
 }
 
-// shared says that two volumes have the same storage.
+// shared reports whether two volumes have the same storage.
 func shared(a, b *corev1.PersistentVolume) bool {
 	return reflect.DeepEqual(a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource)
 }
 
-// onDevice says that a volume is a file system that Kubernetes made on a device, which nobody grows.
+// onDevice reports whether a volume is a file system that Kubernetes made on a device, which nobody grows.
 func onDevice(v *corev1.PersistentVolume) bool {
 	return podspec.ModeOf(v.Spec.VolumeMode) == corev1.PersistentVolumeFilesystem && (v.Spec.ISCSI != nil || v.Spec.FC != nil)
 }

@@ -113,7 +113,7 @@ func (s *stage) readConfig(ctx context.Context) error {
 	return nil
 }
 
-// waitsForConsumer says that claims are bound only once a pod uses them.
+// waitsForConsumer reports whether claims are bound only once a pod uses them.
 func (s *stage) waitsForConsumer() bool {
 	mode := s.class.VolumeBindingMode
 	return mode != nil && *mode == storagev1.VolumeBindingWaitForFirstConsumer

@@ -26,7 +26,7 @@ type Spec struct {
 	// Dir is the working directory; empty is /.
 	Dir string
 
-	// Mapped says that the sandbox has a user namespace of its own. Start sets it.
+	// Mapped reports whether the sandbox has a user namespace of its own. Start sets it.
 	Mapped bool
 }
 
@@ -40,7 +40,7 @@ type Mount struct {
 type Exit struct {
 	// Code is the exit code, 128 and the signal's number where one ended it.
 	Code int
-	// Signaled says that a signal ended it.
+	// Signaled reports whether a signal ended it.
 	Signaled bool
 	// Took is how long it ran.
 	Took time.Duration

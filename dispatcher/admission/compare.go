@@ -13,37 +13,37 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// unlikePolicy names by its path what differs from the shipped policy, empty where nothing does.
+// diffPolicy names by its path what differs from the shipped policy, empty where nothing does.
 //
 // Every field is compared, so that none has to be remembered that could narrow a policy. Two differences are welcome:
 //   - Validations may be added, in any place: they refuse more. Nothing else may be added; a match condition, an excluded
 //     rule or a variable can make the shipped validations mean less.
 //   - What is said of a refusal, or recorded of a request, may differ: it decides nothing. A messageExpression or an audit
 //     annotation that fails makes the API server refuse, by the failure policy, or fall back to another message.
-func unlikePolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
-	g, w := wholePolicy(got), wholePolicy(want)
+func diffPolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
+	g, w := comparablePolicy(got), comparablePolicy(want)
 	here, _ := g["validations"].([]any)
 	for i, rule := range listed(w["validations"]) {
-		if !slices.ContainsFunc(here, func(v any) bool { return unlike("", v, rule) == "" }) {
-			return fmt.Sprintf("spec.validations lacks the shipped [%d], %s", i, shown(rule))
+		if !slices.ContainsFunc(here, func(v any) bool { return diff("", v, rule) == "" }) {
+			return fmt.Sprintf("spec.validations lacks the shipped [%d], %s", i, quoted(rule))
 		}
 	}
 	delete(g, "validations")
 	delete(w, "validations")
-	return unlike("spec", g, w)
+	return diff("spec", g, w)
 }
 
-// unlikeBinding names by its path what differs from the shipped binding, empty where nothing does. To record in the audit
+// diffBinding names by its path what differs from the shipped binding, empty where nothing does. To record in the audit
 // log beside refusing takes nothing away. The policy's name is not compared: by it the binding was found.
-func unlikeBinding(got, want *admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
-	return unlike("spec", wholeBinding(got), wholeBinding(want))
+func diffBinding(got, want *admissionv1.ValidatingAdmissionPolicyBindingSpec) string {
+	return diff("spec", comparableBinding(got), comparableBinding(want))
 }
 
-// wholePolicy has what the API server fills in, and not what decides nothing.
-func wholePolicy(spec *admissionv1.ValidatingAdmissionPolicySpec) map[string]any {
+// comparablePolicy has the defaults of the API, and no field that decides nothing.
+func comparablePolicy(spec *admissionv1.ValidatingAdmissionPolicySpec) map[string]any {
 	spec = spec.DeepCopy()
-	fill(&spec.FailurePolicy, admissionv1.Fail)
-	fillMatch(&spec.MatchConstraints)
+	setDefault(&spec.FailurePolicy, admissionv1.Fail)
+	setMatchDefaults(&spec.MatchConstraints)
 	spec.AuditAnnotations = nil
 	for i := range spec.Validations {
 		v := &spec.Validations[i]
@@ -52,29 +52,29 @@ func wholePolicy(spec *admissionv1.ValidatingAdmissionPolicySpec) map[string]any
 	return asJSON(spec)
 }
 
-func wholeBinding(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) map[string]any {
+func comparableBinding(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) map[string]any {
 	spec = spec.DeepCopy()
 	spec.PolicyName = ""
-	fillMatch(&spec.MatchResources)
+	setMatchDefaults(&spec.MatchResources)
 	spec.ValidationActions = slices.DeleteFunc(spec.ValidationActions, func(a admissionv1.ValidationAction) bool { return a == admissionv1.Audit })
 	return asJSON(spec)
 }
 
-// fillMatch sets the defaults of the API. Without any, everything matches.
-func fillMatch(match **admissionv1.MatchResources) {
-	fill(match, admissionv1.MatchResources{})
+// setMatchDefaults sets the defaults of the API. Without any, everything matches.
+func setMatchDefaults(match **admissionv1.MatchResources) {
+	setDefault(match, admissionv1.MatchResources{})
 	m := *match
-	fill(&m.MatchPolicy, admissionv1.Equivalent)
-	fill(&m.NamespaceSelector, metav1.LabelSelector{})
-	fill(&m.ObjectSelector, metav1.LabelSelector{})
+	setDefault(&m.MatchPolicy, admissionv1.Equivalent)
+	setDefault(&m.NamespaceSelector, metav1.LabelSelector{})
+	setDefault(&m.ObjectSelector, metav1.LabelSelector{})
 	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
 		for i := range rules {
-			fill(&rules[i].Scope, admissionv1.AllScopes)
+			setDefault(&rules[i].Scope, admissionv1.AllScopes)
 		}
 	}
 }
 
-func fill[T any](field **T, value T) {
+func setDefault[T any](field **T, value T) {
 	if *field == nil {
 		*field = &value
 	}
@@ -93,9 +93,9 @@ func asJSON(object any) map[string]any {
 	return fields
 }
 
-// unlike names the first path, in the order of the fields' names, where two JSON values differ. White space within text is
+// diff names the first path, in the order of the fields' names, where two JSON values differ. White space within text is
 // evened out: tools that rewrite YAML fold expressions as they like.
-func unlike(path string, got, want any) string {
+func diff(path string, got, want any) string {
 	switch want := want.(type) {
 	case map[string]any:
 		got, ok := got.(map[string]any)
@@ -105,7 +105,7 @@ func unlike(path string, got, want any) string {
 		fields := maps.Clone(want)
 		maps.Copy(fields, got)
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
-			if at := unlike(path+"."+field, got[field], want[field]); at != "" {
+			if at := diff(path+"."+field, got[field], want[field]); at != "" {
 				return at
 			}
 		}
@@ -116,7 +116,7 @@ func unlike(path string, got, want any) string {
 			break
 		}
 		for i := range max(len(got), len(want)) {
-			if at := unlike(fmt.Sprintf("%s[%d]", path, i), item(got, i), item(want, i)); at != "" {
+			if at := diff(fmt.Sprintf("%s[%d]", path, i), item(got, i), item(want, i)); at != "" {
 				return at
 			}
 		}
@@ -130,7 +130,7 @@ func unlike(path string, got, want any) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s is %s, want %s", path, shown(got), shown(want))
+	return fmt.Sprintf("%s is %s, want %s", path, quoted(got), quoted(want))
 }
 
 func listed(value any) []any {
@@ -145,10 +145,10 @@ func item(list []any, i int) any {
 	return nil
 }
 
-// maxShown bounds in bytes what is quoted of a policy, whose expressions are long.
-const maxShown = 120
+// maxQuoted bounds in bytes what is quoted of a policy, whose expressions are long.
+const maxQuoted = 120
 
-func shown(value any) string {
+func quoted(value any) string {
 	text, ok := value.(string)
 	switch {
 	case value == nil:
@@ -160,5 +160,5 @@ func shown(value any) string {
 		}
 		text = string(data)
 	}
-	return podspec.Clip(podspec.OneLine(text), maxShown)
+	return podspec.Clip(podspec.OneLine(text), maxQuoted)
 }

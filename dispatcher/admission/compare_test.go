@@ -125,7 +125,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 				got := want.DeepCopy()
 				m.do(reflect.ValueOf(got).Elem())
 				added := len(got.Validations) > len(want.Validations)
-				checkNoticed(t, m, unlikePolicy(got, want), added || reflect.DeepEqual(served(got), served(want)))
+				checkNoticed(t, m, diffPolicy(got, want), added || reflect.DeepEqual(served(got), served(want)))
 				total++
 			}
 		})
@@ -134,7 +134,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 			for _, m := range mutations(reflect.ValueOf(want).Elem(), "spec", func(root reflect.Value) reflect.Value { return root }) {
 				got := want.DeepCopy()
 				m.do(reflect.ValueOf(got).Elem())
-				checkNoticed(t, m, unlikeBinding(got, want), false)
+				checkNoticed(t, m, diffBinding(got, want), false)
 				total++
 			}
 		})

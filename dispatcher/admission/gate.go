@@ -26,7 +26,7 @@ const creatorGuard = "flex-guard-claim-creator"
 // mu guards the fields below it.
 type Gate struct {
 	clients    map[identity]kubernetes.Interface
-	at         place
+	at         target
 	comparison comparison
 	guard      shipped
 	informers  []cache.SharedIndexInformer
@@ -48,7 +48,7 @@ type Verdict struct {
 	GuardedSince time.Time
 }
 
-// CreatorKnown says that the claim's created-by annotations can be believed: the guard was in force when the claim was created.
+// CreatorKnown reports whether the claim's created-by annotations can be believed: the guard was in force when the claim was created.
 func (v Verdict) CreatorKnown(claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && !v.GuardedSince.IsZero() && !claim.CreationTimestamp.Time.Before(v.GuardedSince)
 }
@@ -75,12 +75,12 @@ func New(o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	required, guard := apart(all, creatorGuard)
+	required, guard := takeOut(all, creatorGuard)
 	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithTransform(withoutManagedFields)).Admissionregistration().V1()
 	policies, bindings := factory.ValidatingAdmissionPolicies().Informer(), factory.ValidatingAdmissionPolicyBindings().Informer()
 	g := &Gate{
 		clients:    map[identity]kubernetes.Interface{asDispatcher: o.Client},
-		at:         place{o.SystemNamespace, o.Pods},
+		at:         target{o.SystemNamespace, o.Pods},
 		comparison: comparison{shipped: required, policies: policies.GetStore(), bindings: bindings.GetStore()},
 		guard:      guard,
 		informers:  []cache.SharedIndexInformer{policies, bindings},
@@ -125,7 +125,7 @@ func (g *Gate) Verdict() Verdict {
 	return v
 }
 
-// Compare compares the policies with the shipped ones. It is called when one of them changes, and not at every look.
+// Compare compares the policies with the shipped ones. It is called when one of them changes, and not at each reconciliation.
 func (g *Gate) Compare() {
 	differs, since := g.comparison.missing(), time.Time{}
 	if found, lack := g.comparison.find(g.guard); lack == "" {

@@ -48,7 +48,7 @@ func TestCreatorKnown(t *testing.T) {
 		{name: "unbound", weaken: func(_ *policy, b *binding) { b.Spec.PolicyName = "another" }, claim: noon},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, guard := apart(readAll(t), creatorGuard)
+			_, guard := takeOut(readAll(t), creatorGuard)
 			p, b := guard.policy.DeepCopy(), guard.binding.DeepCopy()
 			p.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
 			b.CreationTimestamp = p.CreationTimestamp

@@ -14,7 +14,7 @@ func Lacking(policies []admissionv1.ValidatingAdmissionPolicy, bindings []admiss
 	if err != nil {
 		return nil, err
 	}
-	required, _ := apart(all, creatorGuard)
+	required, _ := takeOut(all, creatorGuard)
 	c := comparison{shipped: required, policies: cache.NewStore(cache.MetaNamespaceKeyFunc), bindings: cache.NewStore(cache.MetaNamespaceKeyFunc)}
 	for i := range policies {
 		if err := c.policies.Add(&policies[i]); err != nil {

@@ -58,12 +58,12 @@ func (c comparison) named(want shipped, name string) (found inForce, lack string
 		return found, fmt.Sprintf("ValidatingAdmissionPolicy %s does not exist", name)
 	}
 	found.policy = obj.(*admissionv1.ValidatingAdmissionPolicy)
-	if differs := unlikePolicy(&found.policy.Spec, &want.policy.Spec); differs != "" {
+	if differs := diffPolicy(&found.policy.Spec, &want.policy.Spec); differs != "" {
 		return found, fmt.Sprintf("ValidatingAdmissionPolicy %s is not as shipped: %s", name, differs)
 	}
 	lack = fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not exist", name)
 	for _, binding := range c.bindingsOf(name) {
-		differs := unlikeBinding(&binding.Spec, &want.binding.Spec)
+		differs := diffBinding(&binding.Spec, &want.binding.Spec)
 		if differs == "" {
 			return inForce{found.policy, binding}, ""
 		}

@@ -152,6 +152,6 @@ func cluster(s []shipped) comparison {
 
 // policyOf is a copy of a shipped policy and of its binding.
 func policyOf(s []shipped, name string) (*admissionv1.ValidatingAdmissionPolicy, *admissionv1.ValidatingAdmissionPolicyBinding) {
-	_, one := apart(s, name)
+	_, one := takeOut(s, name)
 	return one.policy.DeepCopy(), one.binding.DeepCopy()
 }

@@ -50,13 +50,13 @@ func TestResult(t *testing.T) {
 // Every policy without which no pod is made is probed, and every probe is for one of them. test/integration shows that each
 // is accepted as soon as that policy's binding is gone.
 func TestEveryPolicyIsProbed(t *testing.T) {
-	required, guard := apart(readAll(t), creatorGuard)
+	required, guard := takeOut(readAll(t), creatorGuard)
 	if guard.policy.Name == "" {
 		t.Errorf("policy %s is not shipped", creatorGuard)
 	}
 	probed := map[string]bool{}
 	for _, p := range probes {
-		if _, of := apart(required, p.policy); of.policy.Name == "" {
+		if _, of := takeOut(required, p.policy); of.policy.Name == "" {
 			t.Errorf("a probe is for policy %s, which is not shipped", p.policy)
 		}
 		probed[p.policy] = true

@@ -29,11 +29,11 @@ const (
 type probe struct {
 	policy, what string
 	as           identity
-	send         func(context.Context, kubernetes.Interface, place) error
+	send         func(context.Context, kubernetes.Interface, target) error
 }
 
-// place is where the requests are sent to.
-type place struct {
+// target is where the requests are sent to.
+type target struct {
 	system string
 	pods   podspec.Cluster
 }
@@ -52,7 +52,7 @@ const allowList = "flex-pv-policy"
 // probes has one or more for each policy without which no pod is made. The guard of the claims' creators is not among these,
 // and cannot be tried: where claims are stamped, a forged name is overwritten before any policy sees it.
 var probes = []probe{
-	{"flex-pv-by-provisioner-pod", "another claim's volume", asProvisioner, func(ctx context.Context, client kubernetes.Interface, _ place) error {
+	{"flex-pv-by-provisioner-pod", "another claim's volume", asProvisioner, func(ctx context.Context, client kubernetes.Interface, _ target) error {
 		_, err := client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: podspec.VolumeName(foreignUID)},
 			Spec: corev1.PersistentVolumeSpec{
@@ -64,42 +64,42 @@ var probes = []probe{
 		}, dryRun)
 		return err
 	}},
-	{"flex-secrets-by-provisioner-pod", "another volume's Secret", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-secrets-by-provisioner-pod", "another volume's Secret", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s target) error {
 		_, err := client.CoreV1().Secrets(s.pods.Namespace).Create(ctx, &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: podspec.VolumeName(foreignUID)}}, dryRun)
 		return err
 	}},
 	// It is there, so that nothing but a refusal, or that it is there, can be the answer. The right to create one is all that
 	// the account has on it: with the policy gone it could change nothing.
-	{"flex-allow-list", "the allow-list", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-allow-list", "the allow-list", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s target) error {
 		_, err := client.CoreV1().ConfigMaps(s.system).Create(ctx, &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: allowList}}, dryRun)
 		return err
 	}},
-	{"flex-provisioner-namespace", "an event on a pod that does not start", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-provisioner-namespace", "an event on a pod that does not start", asProvisioner, func(ctx context.Context, client kubernetes.Interface, s target) error {
 		_, err := client.CoreV1().Events(s.pods.Namespace).Create(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: ProbeAccount},
 			InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: s.pods.Namespace, Name: ProbePod}, Type: corev1.EventTypeWarning, Reason: "FailedMount"}, dryRun)
 		return err
 	}},
-	{"flex-provisioner-pods", "a pod with a device that nobody granted", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-provisioner-pods", "a pod with a device that nobody granted", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s target) error {
 		return createPod(ctx, client, s, func(pod *corev1.Pod) {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: "device", VolumeSource: corev1.VolumeSource{
 				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: ProbeAccount}}})
 			pod.Spec.Containers[0].VolumeDevices = []corev1.VolumeDevice{{Name: "device", DevicePath: "/dev/device"}}
 		})
 	}},
-	{"flex-dispatcher", "a pod with a name of its own", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s place) error {
+	{"flex-dispatcher", "a pod with a name of its own", asDispatcher, func(ctx context.Context, client kubernetes.Interface, s target) error {
 		return createPod(ctx, client, s, func(pod *corev1.Pod) { pod.Name = ProbeAccount })
 	}},
 }
 
-// createPod sends a provisioner pod with one thing spoilt.
-func createPod(ctx context.Context, client kubernetes.Interface, s place, spoil func(*corev1.Pod)) error {
+// createPod sends a provisioner pod with one change.
+func createPod(ctx context.Context, client kubernetes.Interface, s target, mutate func(*corev1.Pod)) error {
 	pod, err := probePod(s.pods)
 	if err != nil {
 		return err
 	}
-	spoil(pod)
+	mutate(pod)
 	_, err = client.CoreV1().Pods(s.pods.Namespace).Create(ctx, pod, dryRun)
 	return err
 }

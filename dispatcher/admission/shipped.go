@@ -63,8 +63,8 @@ func readShipped(system, provisioners, provisioner string) ([]shipped, error) {
 	return s, nil
 }
 
-// apart takes the policy of a name out of the others. It is empty where there is none.
-func apart(all []shipped, name string) (others []shipped, one shipped) {
+// takeOut takes the policy of a name out of the others. It is empty where there is none.
+func takeOut(all []shipped, name string) (others []shipped, one shipped) {
 	for _, s := range all {
 		if s.policy.Name == name {
 			one = s

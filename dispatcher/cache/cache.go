@@ -152,14 +152,14 @@ func (c *Cache) Waiting(class string) []*corev1.PersistentVolumeClaim {
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, byWaiting, class)
 }
 
-// Due is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners, and its size
-// has to be looked at, or its status still says that it waits.
+// Due is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners, and the claim
+// has to be expanded, or its status still says that it waits.
 func (c *Cache) Due(uid string) (class string, ok bool) {
 	claim := c.Claim(uid)
 	if claim == nil {
 		return "", false
 	}
-	if _, waits := snapshot.Waits(claim); !resize.Needed(claim) && (!waits || claim.Status.Phase != corev1.ClaimBound) {
+	if _, waits := snapshot.WaitingCondition(claim); !resize.Needed(claim) && (!waits || claim.Status.Phase != corev1.ClaimBound) {
 		return "", false
 	}
 	volume := c.Volume(podspec.VolumeName(uid))
@@ -192,7 +192,7 @@ func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 // Pod is the pod of the name in the provisioners' namespace, or nil.
 func (c *Cache) Pod(name string) *corev1.Pod { return get[*corev1.Pod](c.Pods, c.namespace+"/"+name) }
 
-// PodProblem is what the kubelet said last of a pod that does not start, empty for nothing.
+// PodProblem is the kubelet's last event about a pod that does not start, empty where there is none.
 func (c *Cache) PodProblem(pod types.UID) string {
 	return snapshot.PodProblem(indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)))
 }

@@ -2,10 +2,10 @@ package cache
 
 import "sync"
 
-// table holds values that many objects have in common, by what they consist of, so that they are one in memory. It forgets:
+// internTable holds values that many objects have in common, by what they consist of, so that they are one in memory. It forgets:
 // when it is full, what nobody asked for since it was full the last time goes. Values that come once cannot drive out those
 // that come all the time.
-type table[K comparable, V any] struct {
+type internTable[K comparable, V any] struct {
 	mu         sync.Mutex
 	young, old map[K]V
 	taken      int // by the young
@@ -20,7 +20,7 @@ const (
 )
 
 // share is the first value that came with the key. size is about what both take in bytes.
-func (t *table[K, V]) share(key K, size int, value V) V {
+func (t *internTable[K, V]) share(key K, size int, value V) V {
 	if size > longest {
 		return value
 	}

@@ -4,7 +4,7 @@ import "testing"
 
 // What is asked for all the time stays, whatever comes between; what came once goes.
 func TestTableForgets(t *testing.T) {
-	var shared table[int, *int]
+	var shared internTable[int, *int]
 	first, often, long := new(int), new(int), new(int)
 	shared.share(-1, 100, first)
 	shared.share(-3, longest+1, long)

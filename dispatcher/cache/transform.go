@@ -25,8 +25,8 @@ import (
 // texts are, or in a table of bounded size.
 type transformer struct {
 	key   podspec.RecordKey
-	sizes table[size, corev1.ResourceList]
-	maps  table[string, map[string]string] // annotations, by all that they say
+	sizes internTable[size, corev1.ResourceList]
+	maps  internTable[string, map[string]string] // annotations, by all that they say
 }
 
 func (t *transformer) transform(obj any) (any, error) {
@@ -48,9 +48,9 @@ func (t *transformer) transform(obj any) (any, error) {
 
 // event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their pods.
 func (t *transformer) event(e *corev1.Event) {
-	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: text(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
-	if snapshot.TellsOfStart(e) {
-		kept.Reason, kept.Message, kept.LastTimestamp = text(e.Reason), podspec.Clip(e.Message, podspec.MaxEvent), e.LastTimestamp
+	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: intern(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
+	if snapshot.IsStartProblem(e) {
+		kept.Reason, kept.Message, kept.LastTimestamp = intern(e.Reason), podspec.Clip(e.Message, podspec.MaxEvent), e.LastTimestamp
 		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
 	}
 	*e = kept
@@ -65,19 +65,19 @@ func (t *transformer) pod(pod *corev1.Pod) {
 	})
 	for _, key := range []string{contract.AnnClass, contract.AnnConfig} {
 		if value, ok := pod.Annotations[key]; ok {
-			pod.Annotations[key] = text(value)
+			pod.Annotations[key] = intern(value)
 		}
 	}
-	pod.Namespace = text(pod.Namespace)
-	pod.Finalizers = texts(pod.Finalizers)
-	pod.Spec = corev1.PodSpec{NodeName: text(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
+	pod.Namespace = intern(pod.Namespace)
+	pod.Finalizers = internAll(pod.Finalizers)
+	pod.Spec = corev1.PodSpec{NodeName: intern(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
 	s := &pod.Status
-	pod.Status = corev1.PodStatus{Phase: text(s.Phase), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime,
+	pod.Status = corev1.PodStatus{Phase: intern(s.Phase), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime,
 		Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
 	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i, c := range statuses {
-			statuses[i] = corev1.ContainerStatus{Name: text(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
-				RestartCount: c.RestartCount, ContainerID: c.ContainerID, ImageID: text(c.ImageID), Image: text(c.Image)}
+			statuses[i] = corev1.ContainerStatus{Name: intern(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
+				RestartCount: c.RestartCount, ContainerID: c.ContainerID, ImageID: intern(c.ImageID), Image: intern(c.Image)}
 		}
 	}
 }
@@ -100,11 +100,11 @@ func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
 		claim.Labels = nil
 	}
 	claim.Annotations = t.annotations(claim.Annotations)
-	claim.Namespace = text(claim.Namespace)
-	claim.Status.Phase = text(claim.Status.Phase)
-	claim.Finalizers = texts(claim.Finalizers)
+	claim.Namespace = intern(claim.Namespace)
+	claim.Status.Phase = intern(claim.Status.Phase)
+	claim.Finalizers = internAll(claim.Finalizers)
 	if class := claim.Spec.StorageClassName; class != nil {
-		shared := text(*class)
+		shared := intern(*class)
 		claim.Spec.StorageClassName = &shared
 	}
 	claim.Spec.AccessModes, claim.Status.AccessModes = DistinctModes(claim.Spec.AccessModes), DistinctModes(claim.Status.AccessModes)
@@ -125,13 +125,13 @@ func (t *transformer) volume(v *corev1.PersistentVolume) {
 		// Each volume was made before another time; without that none counts as restored.
 		return unread(key) && !podspec.PopulatedKey(key) || key == contract.AnnMadeBefore && !restored
 	})), nil
-	v.Finalizers = texts(v.Finalizers)
-	s.StorageClassName = text(s.StorageClassName)
-	s.PersistentVolumeReclaimPolicy = text(s.PersistentVolumeReclaimPolicy)
+	v.Finalizers = internAll(v.Finalizers)
+	s.StorageClassName = intern(s.StorageClassName)
+	s.PersistentVolumeReclaimPolicy = intern(s.PersistentVolumeReclaimPolicy)
 	s.AccessModes, s.VolumeMode, s.Capacity = DistinctModes(s.AccessModes), sharedMode(s.VolumeMode), t.size(s.Capacity)
-	v.Status.Phase = text(v.Status.Phase)
+	v.Status.Phase = intern(v.Status.Phase)
 	if ref := s.ClaimRef; ref != nil {
-		s.ClaimRef = &corev1.ObjectReference{Namespace: text(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID)}
+		s.ClaimRef = &corev1.ObjectReference{Namespace: intern(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID)}
 	}
 }
 
@@ -180,28 +180,28 @@ func without(all map[string]string, drop func(key string) bool) map[string]strin
 			if rest == nil {
 				rest = make(map[string]string)
 			}
-			rest[text(key)] = value
+			rest[intern(key)] = value
 		}
 	}
 	return rest
 }
 
-// text shares the text with those that are the same and came since the last collection of garbage: nobody keeps the handle, by
+// intern shares a text with equal ones that came since the last collection of garbage: nobody keeps the handle, by
 // which package unique knows it for longer.
-func text[T ~string](s T) T {
+func intern[T ~string](s T) T {
 	if len(s) > longest {
 		return s
 	}
 	return T(unique.Make(string(s)).Value())
 }
 
-func texts(list []string) []string {
+func internAll(list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
 	shared := make([]string, len(list))
 	for i, s := range list {
-		shared[i] = text(s)
+		shared[i] = intern(s)
 	}
 	return shared
 }
@@ -220,7 +220,7 @@ func DistinctModes(list []corev1.PersistentVolumeAccessMode) []corev1.Persistent
 	var modes []corev1.PersistentVolumeAccessMode
 	for _, mode := range list {
 		if len(modes) < manyModes && !slices.Contains(modes, mode) {
-			modes = append(modes, text(mode))
+			modes = append(modes, intern(mode))
 		}
 	}
 	if len(modes) == 1 && single[modes[0]] != nil {

@@ -33,7 +33,7 @@ func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config,
 
 // outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
 // stays in force.
-func outdated(class string, maps []*corev1.ConfigMap, j Judgement) (c Complaint, outdated bool) {
+func outdated(class string, maps []*corev1.ConfigMap, j Resolution) (c Warning, outdated bool) {
 	inForce := j.InForce
 	if j.Good != nil || inForce == nil {
 		return c, false
@@ -44,6 +44,6 @@ func outdated(class string, maps []*corev1.ConfigMap, j Judgement) (c Complaint,
 			about = cm
 		}
 	}
-	return Complaint{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
+	return Warning{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
 		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}, about.Name != inForce.Name || about.ResourceVersion != inForce.ResourceVersion
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
-// Known is where Observe looks.
-type Known struct {
+// Listers are what Observe reads.
+type Listers struct {
 	// Class is the StorageClass of a name, and ConfigMap the provisioner ConfigMap of a name; nil where there is none.
 	Class     func(name string) *storagev1.StorageClass
 	ConfigMap func(name string) *corev1.ConfigMap
@@ -23,7 +23,7 @@ type Known struct {
 
 // Observe finds the configuration in force for the snapshot's class. Where the StorageClass is gone, and no ConfigMap is for its name,
 // storage can still be removed: by the ConfigMap that made it.
-func Observe(s *snapshot.Snapshot, namespace string, k Known) {
+func Observe(s *snapshot.Snapshot, namespace string, k Listers) {
 	served, faults := ServedAs(s.ClassName, s.Class, s.Provisioner)
 	if len(faults) > 0 {
 		s.Config, s.ConfigProblem = nil, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())
@@ -50,7 +50,7 @@ func Observe(s *snapshot.Snapshot, namespace string, k Known) {
 	}
 }
 
-// Ours says that the StorageClass exists and is of the provisioner. Another one's parameters say nothing here.
+// Ours reports whether the StorageClass exists and is of the provisioner. Another one's parameters say nothing here.
 func Ours(class *storagev1.StorageClass, provisioner string) bool {
 	return class != nil && class.Provisioner == provisioner
 }

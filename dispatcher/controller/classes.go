@@ -17,55 +17,56 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/versions"
 )
 
-// judgeNext judges the next class whose ConfigMaps or whose StorageClass changed.
-func (c *Controller) judgeNext(ctx context.Context) bool {
-	class, shutdown := c.judging.Get()
+// syncNextClass syncs the next class whose ConfigMaps or StorageClass changed. It returns false once the queue is shut down.
+func (c *Controller) syncNextClass(ctx context.Context) bool {
+	class, shutdown := c.classQueue.Get()
 	if shutdown {
 		return false
 	}
-	defer c.judging.Done(class)
-	j, again := c.judgeClass(class)
-	if later := c.keepGood(ctx, class, j); later > 0 && (again == 0 || later < again) {
-		again = later
+	defer c.classQueue.Done(class)
+	j, requeueAfter := c.syncClass(class)
+	if later := c.saveLastGood(ctx, class, j); later > 0 && (requeueAfter == 0 || later < requeueAfter) {
+		requeueAfter = later
 	}
-	if again > 0 {
-		c.judging.AddAfter(class, again)
+	if requeueAfter > 0 {
+		c.classQueue.AddAfter(class, requeueAfter)
 	}
 	return true
 }
 
-func (c *Controller) judgeClass(class string) (j classes.Judgement, again time.Duration) {
+// syncClass puts in force what a class's ConfigMaps come to, records what is wrong with them, and requeues the claims that depend on them.
+func (c *Controller) syncClass(class string) (j classes.Resolution, requeueAfter time.Duration) {
 	now := c.Now()
 	before, _ := c.memory.config(class)
-	j, again = classes.Judge(class, before, now, classes.Objects{Provisioner: c.ProvisionerName,
+	j, requeueAfter = classes.Resolve(class, before, now, classes.Objects{Provisioner: c.ProvisionerName,
 		Classes:    cache.All[*storagev1.StorageClass](c.Cache.Classes),
 		ConfigMaps: cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps),
 		Revisions:  cache.All[*appsv1.ControllerRevision](c.Cache.Revisions)})
-	for _, err := range j.PassedOver {
-		c.Recorder.Log("Passed over a kept version", "err", err)
+	for _, err := range j.Ignored {
+		c.Recorder.Log("Ignored a saved version", "err", err)
 	}
 	c.memory.setConfig(class, j.InForce, j.Problem)
 	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, j.Outdated)
-	for _, complaint := range j.Complaints {
-		if later := c.Recorder.RecordConfigMap(complaint.About, complaint.Reason, complaint.Text).Sub(now); again == 0 || later < again {
-			again = max(later, time.Millisecond)
+	for _, warning := range j.Warnings {
+		if later := c.Recorder.RecordConfigMap(warning.About, warning.Reason, warning.Text).Sub(now); requeueAfter == 0 || later < requeueAfter {
+			requeueAfter = max(later, time.Millisecond)
 		}
 	}
-	c.keepConfigMaps()
+	c.forgetConfigMaps()
 	c.queue.RequeueClasses(func(name string) bool {
 		of := c.Cache.Class(name)
 		served, _ := classes.ServedAs(name, of, c.ProvisionerName)
 		return name == class || served == class || !classes.Ours(of, c.ProvisionerName) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
-	return j, again
+	return j, requeueAfter
 }
 
-// classChanged judges the ConfigMaps that serve a class again, and hands over the class's claims that have no volume.
+// classChanged syncs the class and the class whose ConfigMap serves it, and resyncs the class's claims that have no volume.
 func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
-	c.judging.Add(class.Name)
+	c.classQueue.Add(class.Name)
 	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
-		c.judging.Add(served)
+		c.classQueue.Add(served)
 	}
 	if deleted || !classes.Ours(class, c.ProvisionerName) {
 		return
@@ -76,35 +77,35 @@ func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	}
 }
 
-// keepConfigMaps forgets what was said of ConfigMaps that do not exist any more. Each end of a ConfigMap leads here: on the end itself,
-// a judgement that began before could still say something.
-func (c *Controller) keepConfigMaps() {
-	c.Recorder.KeepConfigMaps(func(name string) bool {
+// forgetConfigMaps ends the memory of events of ConfigMaps that do not exist. It is called at the end of each sync, and not when a ConfigMap
+// is deleted: a sync that began earlier could record another event after that.
+func (c *Controller) forgetConfigMaps() {
+	c.Recorder.ForgetConfigMaps(func(name string) bool {
 		return c.Cache.ConfigMap(name) != nil || name == contract.StopDeletes && c.Cache.StopDeletes() != nil
 	})
 }
 
-// keepAgain is when the last good version is kept again after an error.
-const keepAgain = 30 * time.Second
+// saveRetryPeriod is how long after an error the last good version is saved again.
+const saveRetryPeriod = 30 * time.Second
 
-// keepGood keeps what was judged good last of a class's ConfigMap.
-func (c *Controller) keepGood(ctx context.Context, class string, j classes.Judgement) (again time.Duration) {
+// saveLastGood saves the valid version of a class's ConfigMap.
+func (c *Controller) saveLastGood(ctx context.Context, class string, j classes.Resolution) (requeueAfter time.Duration) {
 	if j.Good == nil {
 		return 0
 	}
 	keeper := versions.Keeper{Reader: c.reader, Writer: c.writer}
 	if err := keeper.Keep(ctx, j.Of, j.Good, c.Cache.RevisionsOf(j.Of)); err != nil {
-		klog.FromContext(ctx).Error(err, "Keep the last good version again later", "class", class)
-		return keepAgain
+		klog.FromContext(ctx).Error(err, "Could not save the last good version, will retry", "class", class)
+		return saveRetryPeriod
 	}
 	return 0
 }
 
-// revisionChanged has the ConfigMap judged again that a kept version is of, so that one that somebody deletes is kept anew.
+// revisionChanged syncs the class of the ConfigMap that a saved version is of, so that a version that somebody deletes is saved again.
 func (c *Controller) revisionChanged(revision *appsv1.ControllerRevision, _ bool) {
 	if owner := metav1.GetControllerOf(revision); owner != nil {
 		if cm := c.Cache.ConfigMap(owner.Name); cm != nil {
-			c.judging.Add(configmaps.ClassName(cm))
+			c.classQueue.Add(configmaps.ClassName(cm))
 		}
 	}
 }

@@ -42,7 +42,7 @@ type Options struct {
 	Now func() time.Time
 	// Policies is the verdict on the admission policies.
 	Policies func() admission.Verdict
-	// Resync makes the library look at a claim again.
+	// Resync makes the library sync a claim.
 	Resync func(claim *corev1.PersistentVolumeClaim)
 	// Trace takes spans, and returns at once. Nil is for no traces.
 	Trace func([]tracing.Span)
@@ -51,55 +51,55 @@ type Options struct {
 // Controller reconciles claims. Make it with New, call Listen before the caches fill, and Run once they have.
 type Controller struct {
 	Options
-	reader  reader.Reader
-	writer  writer.Writer
-	queue   *queue.Queue
-	memory  *memory
-	judging workqueue.TypedDelayingInterface[string] // classes whose ConfigMaps changed
+	reader     reader.Reader
+	writer     writer.Writer
+	queue      *queue.Queue
+	memory     *memory
+	classQueue workqueue.TypedDelayingInterface[string] // classes whose ConfigMaps changed
 }
 
 // New makes a controller.
 func New(o Options) *Controller {
 	c := &Controller{Options: o, reader: reader.Reader{Client: o.Client, Namespace: o.Pods.Namespace, RecordKey: o.RecordKey}, writer: writer.Writer{Client: o.Client},
-		memory: newMemory(), judging: workqueue.NewTypedDelayingQueue[string]()}
+		memory: newMemory(), classQueue: workqueue.NewTypedDelayingQueue[string]()}
 	c.queue = queue.New(o.Workers, c.reconcile)
 	return c
 }
 
-// sayAgainAfter is when what a lost event was about is looked at again.
-const sayAgainAfter = time.Minute
+// lostEventDelay is how long after an event was lost its object is requeued.
+const lostEventDelay = time.Minute
 
-// SayAgain asks for a look at a claim, or at the class of a ConfigMap, of which an event was lost. Either may be empty.
-func (c *Controller) SayAgain(claimUID, configMap string) {
+// EventLost requeues the claim, or the class of the ConfigMap, about which an event was lost. Either may be empty.
+func (c *Controller) EventLost(claimUID, configMap string) {
 	if claimUID != "" {
-		c.queue.RequeueAfter(claimUID, sayAgainAfter)
+		c.queue.RequeueAfter(claimUID, lostEventDelay)
 	}
 	if cm := c.Cache.ConfigMap(configMap); cm != nil {
-		c.judging.AddAfter(configmaps.ClassName(cm), sayAgainAfter)
+		c.classQueue.AddAfter(configmaps.ClassName(cm), lostEventDelay)
 	}
 }
 
-// ReconcileAll asks for a look at everything that is going on.
+// ReconcileAll requeues all known claims.
 func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 
-// JudgeAll judges the ConfigMaps of every class. It comes before the library hands claims over: an early claim would be told that
-// its class has none. What is good is kept once Run has begun, so that nobody waits for that.
-func (c *Controller) JudgeAll() {
+// SyncClasses syncs every class that has a ConfigMap. It comes before the library hands claims over: an early claim would get an event
+// that its class has none. Valid versions are saved once Run has started, so that nothing waits for that.
+func (c *Controller) SyncClasses() {
 	names := map[string]bool{}
 	for _, cm := range cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps) {
 		names[configmaps.ClassName(cm)] = true
 	}
 	for class := range names {
-		c.judgeClass(class)
-		c.judging.Add(class)
+		c.syncClass(class)
+		c.classQueue.Add(class)
 	}
 }
 
 // Run starts the controller's goroutines, which running counts. They end with ctx.
 func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
-	context.AfterFunc(ctx, c.judging.ShutDown)
+	context.AfterFunc(ctx, c.classQueue.ShutDown)
 	running.Go(func() {
-		for c.judgeNext(ctx) {
+		for c.syncNextClass(ctx) {
 		}
 	})
 	running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.expire(c.Now()) }, expirePeriod) })
@@ -110,7 +110,7 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-// Listen makes every change that concerns a claim lead to a look at it. Nothing polls.
+// Listen requeues a claim at every change that concerns it. Nothing polls.
 func (c *Controller) Listen() error {
 	for _, h := range []struct {
 		informer clientcache.SharedIndexInformer
@@ -119,7 +119,7 @@ func (c *Controller) Listen() error {
 		{c.Cache.Pods, on(c.podChanged)},
 		{c.Cache.Claims, on(c.claimChanged)},
 		{c.Cache.Volumes, on(c.volumeChanged)},
-		{c.Cache.ConfigMaps, on(func(cm *corev1.ConfigMap, _ bool) { c.judging.Add(configmaps.ClassName(cm)) })},
+		{c.Cache.ConfigMaps, on(func(cm *corev1.ConfigMap, _ bool) { c.classQueue.Add(configmaps.ClassName(cm)) })},
 		{c.Cache.Classes, on(c.classChanged)},
 		{c.Cache.Revisions, on(c.revisionChanged)},
 		{c.Cache.Stop, on(c.stopChanged)},
@@ -130,7 +130,7 @@ func (c *Controller) Listen() error {
 			UpdateFunc: func(old, obj any) {
 				switch old.(type) {
 				case *corev1.ConfigMap, *storagev1.StorageClass:
-					h.changed(old, false) // it concerns the class that it leaves, too
+					h.changed(old, false) // the class that it was of changes, too
 				}
 				h.changed(obj, false)
 			},
@@ -159,7 +159,7 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 	}
 	class, outcome := classOf(pod), podspec.OutcomeOf(pod)
 	if deleted {
-		c.memory.podGone(pod.UID)
+		c.memory.deletionObserved(pod.UID)
 	}
 	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
 		c.Recorder.Metrics.PodEnded(class, op, outcome, c.Now().Sub(pod.CreationTimestamp.Time))
@@ -168,8 +168,8 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 }
 
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, _ bool) {
-	c.look(string(claim.UID), claim.Namespace)
-	c.lookAtClones(claim.Namespace, claim.Name)
+	c.enqueue(string(claim.UID), claim.Namespace)
+	c.requeueClones(claim.Namespace, claim.Name)
 }
 
 func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
@@ -177,16 +177,16 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 		c.volumeDeleted(v)
 	}
 	if uid, ok := podspec.ClaimUIDOf(v.Name); ok {
-		c.look(uid, claimNamespace(v))
+		c.enqueue(uid, claimNamespace(v))
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
-		c.lookAtClones(ref.Namespace, ref.Name)
+		c.requeueClones(ref.Namespace, ref.Name)
 	}
 }
 
-// look asks for a look at a claim that is known, or that is bound and of which something is due all the same: the library knows nothing
-// of that. It is called for the claim and for its volume, and so once when the caches hold both.
-func (c *Controller) look(uid, namespace string) {
+// enqueue requeues a claim that is known. It adds a bound claim that has to be expanded, or whose status is outdated: the library hands over
+// no such claim. It is called for the claim and for its volume, and so at least once when the caches hold both.
+func (c *Controller) enqueue(uid, namespace string) {
 	if class, ok := c.Cache.Due(uid); ok {
 		c.queue.Add(class, namespace, uid)
 		return
@@ -194,7 +194,7 @@ func (c *Controller) look(uid, namespace string) {
 	c.queue.Requeue(uid)
 }
 
-func (c *Controller) lookAtClones(namespace, name string) {
+func (c *Controller) requeueClones(namespace, name string) {
 	for _, clone := range c.Cache.ClonesOf(namespace, name) {
 		c.queue.Requeue(string(clone.UID))
 	}
@@ -206,13 +206,13 @@ func (c *Controller) podEventChanged(event *corev1.Event, deleted bool) {
 	}
 }
 
-// IsWanted says that the claim was taken in already.
-func (c *Controller) IsWanted(claim *corev1.PersistentVolumeClaim) bool {
+// IsProvisioning reports whether the library has handed the claim over.
+func (c *Controller) IsProvisioning(claim *corev1.PersistentVolumeClaim) bool {
 	return c.memory.claim(string(claim.UID)).wanted
 }
 
-// Want takes in a claim to be provisioned.
-func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
+// Provision adds a claim that the library hands over to be provisioned.
+func (c *Controller) Provision(claim *corev1.PersistentVolumeClaim, class string) {
 	uid := string(claim.UID)
 	c.memory.handOver(uid, func(m *claimMemory) {
 		if m.wanted = true; m.since.IsZero() {
@@ -221,8 +221,8 @@ func (c *Controller) Want(claim *corev1.PersistentVolumeClaim, class string) {
 	}, func() { c.queue.Add(class, claim.Namespace, uid) })
 }
 
-// Release takes in a volume to be deleted.
-func (c *Controller) Release(v *corev1.PersistentVolume, class string) {
+// Delete adds a volume that the library hands over to be deleted.
+func (c *Controller) Delete(v *corev1.PersistentVolume, class string) {
 	uid, ok := podspec.ClaimUIDOf(v.Name)
 	if !ok {
 		c.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
@@ -231,12 +231,11 @@ func (c *Controller) Release(v *corev1.PersistentVolume, class string) {
 	c.memory.handOver(uid, func(m *claimMemory) { m.released = v.UID }, func() { c.queue.Add(class, claimNamespace(v), uid) })
 }
 
-// forget ends what is about a claim, unless something was handed over since the snapshot was taken.
+// forget ends all memory of a claim, unless the library handed something over since the snapshot was taken.
 func (c *Controller) forget(uid, class string, revision uint64) bool {
 	forgotten := c.memory.forget(uid, revision, func() {
 		c.Recorder.Forget(uid)
-		// A pod may have come since the snapshot was taken, and have made the claim known just before it is forgotten. The look that it
-		// asked for comes, but no later one would: its place, its claim and its class would ask in vain.
+		// A pod may have been created since the snapshot was taken. Its claim stays known: later changes requeue only known claims.
 		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
 	})
 	if !forgotten {
@@ -247,26 +246,26 @@ func (c *Controller) forget(uid, class string, revision uint64) bool {
 	return true
 }
 
-// endClass ends what is about a class that does not exist any more, unless something of it goes on. It is called when the class
-// changes and when a claim is forgotten, of which either may be the last. Metrics stay for a while, so that they are read once more.
+// endClass ends the queue of a class that does not exist and has no known claim, and a while later its metrics, so that they are collected
+// once more. It is called when the class changes and when a claim is forgotten, since either may come last.
 func (c *Controller) endClass(class string) {
 	if c.Cache.Class(class) == nil && c.queue.EndClass(class) {
-		c.Recorder.Metrics.EndClass(class, c.Now())
+		c.Recorder.EndClass(class)
 	}
 }
 
 const expirePeriod = time.Minute
 
-// expire forgets what ends with time, and reminds of what no claim or class reminds of.
+// expire ends memory whose time is over, and records again what persists and belongs to no claim or class.
 func (c *Controller) expire(now time.Time) {
 	c.memory.expire(now)
 	if cm := c.Cache.StopDeletes(); cm != nil {
-		c.tellStopped(cm) // again, after a while
+		c.recordStopped(cm) // once an hour
 	}
-	c.Recorder.Metrics.Expire(now, func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
+	c.Recorder.Expire(func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
 }
 
-// Queued counts the claims that wait for a look at them, by class. A class that does not exist is the empty one: any claim may name it.
+// Queued counts the queued claims by class. Those of classes that do not exist count for the empty one, since a claim may name any.
 func (c *Controller) Queued() map[string]int {
 	counts := map[string]int{}
 	for class, n := range c.queue.Depths() {

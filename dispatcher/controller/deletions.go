@@ -58,27 +58,27 @@ func (c *Controller) hasPod(uid string, is func(pod *corev1.Pod) bool) bool {
 	return slices.ContainsFunc(c.Cache.PodsOf(uid), is)
 }
 
-// stopChanged tells that deletions are stopped and lets everything be looked at again.
+// stopChanged records that deletions are stopped, or go on, and requeues all known claims.
 func (c *Controller) stopChanged(cm *corev1.ConfigMap, deleted bool) {
 	c.Recorder.Metrics.SetStopped(!deleted)
 	if deleted {
-		c.keepConfigMaps()
+		c.forgetConfigMaps()
 		c.Recorder.Log("Deletions go on", "configMap", cm.Namespace+"/"+cm.Name)
 	} else {
-		c.tellStopped(cm)
+		c.recordStopped(cm)
 	}
 	c.queue.RequeueAll()
 }
 
-// tellStopped tells that deletions are stopped, and how they go on.
-func (c *Controller) tellStopped(cm *corev1.ConfigMap) {
+// recordStopped records that deletions are stopped, and how to let them go on.
+func (c *Controller) recordStopped(cm *corev1.ConfigMap) {
 	c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
 }
 
-// volumeDeleted alarms where a volume's object went before its storage did. The object's finalizer prevents that, unless somebody
-// takes it off.
+// volumeDeleted records a warning if the object of a volume was deleted before its storage. The object's finalizer prevents that, unless
+// somebody removes it.
 func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
-	removed := c.memory.volumeGone(v.UID)
+	removed := c.memory.volumeDeleted(v.UID)
 	uid, ours := podspec.ClaimUIDOf(v.Name)
 	proved := func(pod *corev1.Pod) bool {
 		return pod.Annotations[contract.AnnVolumeUID] == string(v.UID) && podspec.OutcomeOf(pod).Phase == podspec.Succeeded
@@ -91,7 +91,7 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
 	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
 		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), recorder.Subject{UID: uid, Class: class, Volume: v}.Keys(nil)...)
-	c.endClass(class) // the volume may have been the first that was heard of a class that does not exist any more
+	c.endClass(class) // the counter above may begin the series of a class that does not exist
 }
 
 // namespaceOf is the namespace of the claim that a provisioner pod works for.

@@ -125,7 +125,7 @@ func TestVolumeDeleted(t *testing.T) {
 		{name: "a delete pod succeeded", change: func(d *Controller, _ *corev1.PersistentVolume) {
 			_ = d.Cache.Pods.GetIndexer().Add(deletePod(1, "done"))
 		}},
-		{name: "removed, and the pod is gone", change: func(d *Controller, v *corev1.PersistentVolume) { d.memory.deleteVolume(v.UID, dispatchertest.Noon) }},
+		{name: "removed, and the pod is gone", change: func(d *Controller, v *corev1.PersistentVolume) { d.memory.storageRemoved(v.UID, dispatchertest.Noon) }},
 		{name: "retained", change: func(_ *Controller, v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		}},

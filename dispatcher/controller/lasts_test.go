@@ -26,7 +26,7 @@ func TestLasts(t *testing.T) {
 		{apierrors.NewConflict(pods, "prov-0", nil), false},
 		{&url.Error{Op: "Post", URL: "https://10.96.0.1:443", Err: errors.New("connection reset")}, false},
 	} {
-		if got := lasts(fmt.Errorf("create pod ns/prov-0: %w", c.err)); got != c.want {
+		if got := isPermanent(fmt.Errorf("create pod ns/prov-0: %w", c.err)); got != c.want {
 			t.Errorf("%v lasts: %t, want %t", c.err, got, c.want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
 
-// memory is what a controller remembers beside its caches. It survives no restart, and need not: the library hands everything over
-// again, ConfigMaps are judged again, with what is kept of them, and the limit on deletions counts the volumes that wait.
+// memory is what a controller remembers beside its caches. It does not survive a restart, and need not: the library hands everything over
+// again, all classes are synced, and the limit on deletions counts the volumes that wait.
 //
 // mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed over meanwhile
 // is not forgotten with it. The queue's lock comes after it.
@@ -33,7 +33,7 @@ type memory struct {
 }
 
 type claimMemory struct {
-	// wanted says that the library handed the claim over, since when it did so first, and released is the volume that it handed over.
+	// wanted reports whether the library handed the claim over, since when it did so first, and released is the volume that it handed over.
 	wanted   bool
 	since    time.Time
 	released types.UID
@@ -50,7 +50,7 @@ type claimMemory struct {
 	expected podID
 }
 
-// podID tells pods of one name apart. The UID is empty while the creation has not been answered.
+// podID distinguishes pods of one name. The UID is empty while the creation has not been answered.
 type podID struct {
 	name string
 	uid  types.UID
@@ -125,13 +125,13 @@ func (m *memory) forget(uid string, revision uint64, end func()) bool {
 	return true
 }
 
-// expect remembers that a pod is being created, or, once it has a UID, that it was.
-func (m *memory) expect(uid string, pod *corev1.Pod) {
+// expectCreation expects that the cache shows a pod: without a UID while the pod is being created, with it once that was answered.
+func (m *memory) expectCreation(uid string, pod *corev1.Pod) {
 	m.change(uid, func(c *claimMemory) { c.expected = podID{pod.Name, pod.UID} })
 }
 
-// arrived ends the wait for a pod. One that had its name before it does not.
-func (m *memory) arrived(uid string, pod *corev1.Pod) {
+// creationObserved ends the expectation of a pod. An earlier pod of its name does not.
+func (m *memory) creationObserved(uid string, pod *corev1.Pod) {
 	m.change(uid, func(c *claimMemory) {
 		if c.expected == (podID{pod.Name, pod.UID}) {
 			c.expected = podID{}
@@ -139,8 +139,8 @@ func (m *memory) arrived(uid string, pod *corev1.Pod) {
 	})
 }
 
-// deletePod remembers that a pod was deleted. It says whether that was known.
-func (m *memory) deletePod(pod types.UID) (known bool) {
+// expectDeletion expects that the cache shows a pod's deletion. known reports whether it was expected before.
+func (m *memory) expectDeletion(pod types.UID) (known bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	known = m.deletedPods[pod]
@@ -148,22 +148,22 @@ func (m *memory) deletePod(pod types.UID) (known bool) {
 	return known
 }
 
-// podGone forgets a pod.
-func (m *memory) podGone(pod types.UID) {
+// deletionObserved ends the expectation of a pod's deletion.
+func (m *memory) deletionObserved(pod types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.deletedPods, pod)
 }
 
-// deleteVolume remembers that the storage of a volume was removed.
-func (m *memory) deleteVolume(volume types.UID, now time.Time) {
+// storageRemoved remembers that the storage of a volume was removed.
+func (m *memory) storageRemoved(volume types.UID, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.deletedVolumes[volume] = now
 }
 
-// volumeGone forgets a volume, and says whether its storage was removed before.
-func (m *memory) volumeGone(volume types.UID) (removed bool) {
+// volumeDeleted forgets a volume. removed reports whether its storage was removed before.
+func (m *memory) volumeDeleted(volume types.UID) (removed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, removed = m.deletedVolumes[volume]

@@ -12,7 +12,7 @@ func TestMemoryExpires(t *testing.T) {
 	m := newMemory()
 	m.deletionBegan("silver", "1", dispatchertest.Noon)
 	m.deletionBegan("silver", "2", dispatchertest.Noon.Add(time.Minute))
-	m.deleteVolume("v", dispatchertest.Noon)
+	m.storageRemoved("v", dispatchertest.Noon)
 	m.expire(dispatchertest.Noon.Add(limitPeriod))
 	if len(m.deletions["silver"]) != 1 || len(m.deletedVolumes) != 0 {
 		t.Errorf("after an hour there are %v and %v", m.deletions, m.deletedVolumes)

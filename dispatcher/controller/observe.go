@@ -17,7 +17,7 @@ import (
 
 // observe takes a snapshot from the caches.
 func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
-	// What is handed over after this has to be newer than what the caches show below.
+	// The revision is read first: what the library hands over after that may be missing below.
 	revision := c.memory.handedOver()
 	s := &snapshot.Snapshot{Now: c.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
 		Claim: c.Cache.Claim(uid), Class: c.Cache.Class(class)}
@@ -36,12 +36,12 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 
 // observeConfig finds the configuration in force for the snapshot's class.
 func (c *Controller) observeConfig(s *snapshot.Snapshot) {
-	classes.Observe(s, c.Pods.Namespace, classes.Known{Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config})
+	classes.Observe(s, c.Pods.Namespace, classes.Listers{Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config})
 }
 
 func (c *Controller) setPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
 	for _, pod := range pods {
-		c.memory.arrived(s.UID, pod)
+		c.memory.creationObserved(s.UID, pod)
 	}
 	s.SetPods(pods, func(pod *corev1.Pod) string { return c.Cache.PodProblem(pod.UID) })
 }
@@ -58,9 +58,9 @@ func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 // arrivalGrace is how long a pod that was created may take to reach the cache before the API server is asked for it.
 const arrivalGrace = 2 * time.Second
 
-// podMissing says that the cache does not show the pod that was created last, so that nothing can be decided: another pod could be
-// ordered beside it. Its arrival leads to another look. One that never arrives has come and gone between two lists, which is
-// remembered until another one is created.
+// podMissing reports whether the cache does not show yet the pod that was created last. Nothing can be decided until then: another pod
+// could be created beside it. Its arrival requeues the claim. A pod that the API server does not have either was created and deleted
+// between two lists. Each snapshot says so until the next pod is created.
 func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool, error) {
 	name := c.memory.claim(s.UID).expected.name
 	if name == "" {
@@ -74,23 +74,23 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 		s.PodMissed = true
 		return false, nil
 	}
-	c.memory.expect(s.UID, pod) // what was not answered when it was created
+	c.memory.expectCreation(s.UID, pod) // its creation may not have been answered
 	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil
 }
 
-// confirm replaces what the caches say of the claim, its volume and its pods by what the API server says now. A cache may lag by any
-// time. A claim that was bound and deleted meanwhile would be provisioned a second time, a delete be ordered beside a provision of
-// the former leader, and what another leader made for a claim that the cache does not show yet be undone.
+// confirm replaces the snapshot's claim, volume and pods by those that the API server has. A cache may lag by any time. Without this, a
+// claim that was bound and deleted meanwhile would be provisioned a second time, a delete would run beside a provision of the former
+// leader, and what another leader made for a claim that the cache does not show yet would be undone.
 //
-// Volume and pods are read for a first provision only where the cache shows pods, or missed one. While a claim waits its first pod
-// stays, also after its volume is made, so that a dispatcher that knows of none is about to order a name that is taken. No pod stays
-// after an expansion, so that for the next one, and for a delete, they are always read.
+// For a first provision, volume and pods are read only if the cache shows pods, or missed one. The first pod of a claim stays until the
+// claim is bound, so that no dispatcher can create it a second time. No pod stays after an expansion, so that volume and pods are always
+// read for an expansion and for a delete.
 //
-// The class decides whether what an attempt may have made is made use of by the next one, or is undone. So it is read where there are
-// attempts and no volume: of two leaders, of which one knows the class as another provisioner's, one would undo beside the other's retry.
+// The class decides whether the next attempt uses what an earlier one may have made, or whether that is undone. So the class is read if
+// there are attempts and no volume: of two leaders with different caches, one would undo beside the other's retry.
 //
-// One of the reads may take long, because the client tried it again, and the others be old by then. They are all made again, but not
-// for ever, since the API server may be slow throughout.
+// One read may take long, because the client retried it, and the others are old by then. So all of them are repeated, at most twice, since
+// the API server may be slow throughout.
 func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
 	for try := 1; ; try++ {
 		began := time.Now()
@@ -102,10 +102,10 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *s
 }
 
 const (
-	// fresh is how old what was confirmed should be when it is acted on.
+	// fresh is how old confirmed facts should be when they are acted on.
 	fresh = time.Second
-	// stale is how old it may be at most. A process that was stopped meanwhile may not be the leader any more. It is less than a
-	// Lease lasts, so that nothing of a later leader is unknown for long.
+	// stale is how old they may be at most. A process that was stopped meanwhile may not be the leader any more. It is less than the
+	// duration of a Lease, so that the work of a later leader is never unknown for long.
 	stale = 10 * time.Second
 )
 
@@ -128,7 +128,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 		all.Go(func() { faults[3] = c.confirmPods(ctx, s) })
 	}
 	if deletes {
-		// A backup of etcd that was taken while deletions were stopped may be restored under a dispatcher whose cache is of the time before.
+		// A backup of etcd may have been restored in which deletions are stopped, while the cache is of the time before.
 		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
 	}
 	all.Wait()

@@ -13,8 +13,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// cleanUpPod ends an attempt whose outcome has been acted on. The finalizer goes first: a pod that is being deleted with its
-// finalizer would look like one that somebody else deleted.
+// cleanUpPod ends an attempt whose outcome has been acted on. The finalizer is removed first: a pod that is deleted with its
+// finalizer looks like one that somebody else deleted.
 func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.CleanUpPod) error {
 	pod := a.Pod
 	c.Recorder.PodCleanedUp(uid, pod.Name)
@@ -25,7 +25,7 @@ func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.Cle
 		return c.writer.KeepPodName(ctx, pod)
 	}
 	if slices.Contains(pod.Finalizers, contract.PodFinalizer) {
-		if err := c.writer.ReleasePod(ctx, pod, a.Keep == 0); err != nil {
+		if err := c.writer.RemovePodFinalizer(ctx, pod, a.Keep == 0); err != nil {
 			return err
 		}
 	}
@@ -42,20 +42,20 @@ func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.Cle
 // killGrace is in seconds. With 0 the API server would not wait for the kubelet, which has to end the container.
 const killGrace int64 = 1
 
-// deletePod asks once: until the cache shows that the pod is being deleted, or gone, other looks would ask again.
+// deletePod sends one request: until the cache shows the deletion, each reconciliation would send another one.
 func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod, graceSeconds int64) error {
-	if c.memory.deletePod(pod.UID) { // before the answer, which may come after the pod's end
+	if c.memory.expectDeletion(pod.UID) { // before the answer, which may come after the deletion
 		return nil
 	}
-	// The pod may have ended since the snapshot was taken, and its end may have been heard of, so that nothing is remembered of it. One
-	// that has not arrived in the cache leads to another look.
+	// The pod may have been deleted since the snapshot was taken. Then nothing would end the expectation. A pod that the cache does not show
+	// yet requeues the claim when it arrives.
 	if cached := c.Cache.Pod(pod.Name); cached == nil || cached.UID != pod.UID {
-		c.memory.podGone(pod.UID)
+		c.memory.deletionObserved(pod.UID)
 		return nil
 	}
 	err := c.writer.DeletePod(ctx, pod, graceSeconds)
 	if err != nil {
-		c.memory.podGone(pod.UID)
+		c.memory.deletionObserved(pod.UID)
 	}
 	if apierrors.IsNotFound(err) {
 		return nil

@@ -16,43 +16,43 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/standing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// reconcile is one look at a claim: observe, decide, apply. It is never called twice at once for one claim.
-func (c *Controller) reconcile(ctx context.Context, class, uid string) (again time.Duration, err error) {
+// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim.
+func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error) {
 	s := c.observe(class, uid)
-	if again, err = c.advance(ctx, s); err != nil {
-		klog.FromContext(ctx).Error(err, "Will look again", subject(s).Keys(nil)...)
+	if requeueAfter, err = c.advance(ctx, s); err != nil {
+		klog.FromContext(ctx).Error(err, "Could not reconcile, will retry", subject(s).Keys(nil)...)
 	}
-	return again, err
+	return requeueAfter, err
 }
 
-func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (again time.Duration, err error) {
+func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeueAfter time.Duration, err error) {
 	if missing, err := c.podMissing(ctx, s); err != nil || missing {
 		return arrivalGrace, err
 	}
 	p, place, err := c.plan(ctx, s)
 	created := false
 	if err == nil {
-		c.finish(s, &p)
+		c.trackProgress(s, &p)
 		created, err = c.apply(ctx, s, p)
 	}
 	if place != "" && !created {
-		// A pod that was found, and has not ended, has the place.
+		// A pod that existed before, and has not ended, keeps the place.
 		if cached := c.Cache.Pod(place); cached == nil || podspec.OutcomeOf(cached).Final() {
 			c.queue.Release(place)
 		}
 	}
 	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
-		p.LookAt(at)
+		p.RequeueBy(at)
 	}
 	if err != nil || p.Forget && c.forget(s.UID, s.ClassName, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
@@ -60,23 +60,23 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (again t
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
 }
 
-// finish keeps the metrics of what waits, and completes the plan by what the claim's status is to say of that.
-func (c *Controller) finish(s *snapshot.Snapshot, p *reconcile.Plan) {
+// trackProgress sets the metrics of waiting claims, and adds to the plan what the claim's status has to say about the wait.
+func (c *Controller) trackProgress(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
-	now := standing.Of(s, *p)
-	standing.Tell(s, p, now.Operation)
+	now := progress.Of(s, *p)
+	progress.SetCondition(s, p, now.Operation)
 	if now.Operation == "" && !s.Confirmed.IsZero() && !p.Forget {
-		// Live reads are ahead of the caches, to which the next look goes back: it would begin the wait again, and end it a second time.
+		// Live reads are ahead of the caches, which the next reconciliation uses: it would begin the wait again, and end it a second time.
 		return
 	}
 	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
-	if now.Operation != before.Operation && standing.Served(s, before.Operation) {
+	if now.Operation != before.Operation && progress.Served(s, before.Operation) {
 		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
 	}
 }
 
-// plan has a plan made, again on confirmed facts where it needs them. place is the pod that a place in the class was taken for. A
-// claim that waits for one costs the API server nothing.
+// plan decides, and decides again on confirmed facts if the plan relies on any. place is the pod for which a place in the class was
+// acquired. A claim that waits for a place costs the API server nothing.
 func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcile.Plan, place string, err error) {
 	for confirmed := reconcile.Nothing; ; confirmed = p.Confirm {
 		p = reconcile.Decide(s)
@@ -93,8 +93,8 @@ func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcil
 				c.queue.Release(place)
 				place = pod
 			}
-			if used, tellAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent, s.Now); !ok {
-				p.WaitForPlace(s, *order, used, tellAt)
+			if used, reportAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent, s.Now); !ok {
+				p.WaitForPlace(s, *order, used, reportAt)
 				return p, "", nil
 			}
 		}
@@ -112,8 +112,8 @@ func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcil
 	}
 }
 
-// apply carries out a plan in order. Each step may be the last before the process dies. The next look finds what was done and goes
-// on from there. created says that the pod of the plan exists.
+// apply carries out a plan in order. The process may die after each step. The next reconciliation finds what was done and goes on from
+// there. created reports whether the plan's pod was created.
 func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcile.Plan) (created bool, err error) {
 	for _, e := range p.Events {
 		c.record(ctx, s, e)
@@ -141,7 +141,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			}
 			err = c.deletePod(ctx, a.Pod, grace)
 		case reconcile.DeleteVolume:
-			err = c.removeVolume(ctx, s)
+			err = c.deleteVolume(ctx, s)
 		case reconcile.Reschedule:
 			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
 			err = c.writer.Reschedule(ctx, s.Claim)
@@ -149,8 +149,8 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			if err = c.cleanUpPod(ctx, s.UID, a); err == nil {
 				c.trace(s, a.Pod)
 			}
-		case reconcile.SetWaits:
-			err = c.writer.SetWaits(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
+		case reconcile.SetWaitingCondition:
+			err = c.writer.SetWaitingCondition(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:
 			c.Resync(s.Claim)
 		}
@@ -161,7 +161,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 	return created, nil
 }
 
-// trace sends the spans of a pod whose outcome has been acted on, once for all looks that follow.
+// trace sends the spans of a pod whose outcome has been acted on, once.
 func (c *Controller) trace(s *snapshot.Snapshot, pod *corev1.Pod) {
 	if c.Trace == nil || podspec.Handled(pod) || c.memory.claim(s.UID).traced == pod.UID {
 		return
@@ -175,12 +175,12 @@ func subject(s *snapshot.Snapshot) recorder.Subject {
 }
 
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
-	c.Recorder.Record(subject(s), e, func(e events.Event) string { return c.sayLog(ctx, s, e) })
+	c.Recorder.Record(subject(s), e, func(e events.Event) string { return c.podLog(ctx, s, e) })
 }
 
-// sayLog is what an event about a pod that left no message says of its log. A log may hold anything. So administrators read its end, on
-// volumes, pods and ConfigMaps, and whoever reads a claim's events only where the class says so.
-func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.Event) string {
+// podLog is what an event says of the log of a pod that left no message. A log may contain anything. So events on volumes, pods and
+// ConfigMaps, which administrators read, have its end, and events on claims only if the class says so.
+func (c *Controller) podLog(ctx context.Context, s *snapshot.Snapshot, e events.Event) string {
 	end, err := podlog.EndOf(ctx, c.Client, e.Pod)
 	if err != nil {
 		klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, subject(s).Keys(e.Pod)...)...)
@@ -207,38 +207,38 @@ func (c *Controller) sayLog(ctx context.Context, s *snapshot.Snapshot, e events.
 func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order) (created bool, err error) {
 	pod, err := s.Pod(order, c.Pods)
 	if err != nil {
-		return false, c.refused(ctx, s, order, err)
+		return false, c.creationFailed(ctx, s, order, err)
 	}
 	if age := time.Since(s.Confirmed); age > stale {
 		return false, fmt.Errorf("create pod %s/%s: what it relies on was read %s ago and may have changed", pod.Namespace, pod.Name, age.Round(time.Second))
 	}
 	log := klog.FromContext(ctx)
-	c.memory.expect(s.UID, pod)
+	c.memory.expectCreation(s.UID, pod)
 	if order.Op == contract.Delete && s.Released && obstacles.Old(s.Volume, s.Now) {
 		c.memory.deletionBegan(s.ClassName, s.UID, s.Now) // the answer may be lost
 	}
 	now, err := c.writer.CreatePod(ctx, pod)
 	switch {
 	case err == nil:
-		c.memory.expect(s.UID, now)
+		c.memory.expectCreation(s.UID, now)
 		log.Info("Created provisioner pod", subject(s).Keys(pod)...)
 		c.Recorder.Metrics.PodCreated(s.ClassName, order.Op)
 	case apierrors.IsAlreadyExists(err):
 		log.V(4).Info("Found provisioner pod", subject(s).Keys(pod)...)
 	default:
-		return false, c.refused(ctx, s, order, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		return false, c.creationFailed(ctx, s, order, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
 	c.Recorder.PodCreated(s.UID)
 	return err == nil, nil
 }
 
-// refused says that no pod could be created. The error is returned too, so that the queue looks again, with growing delays.
-func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	told := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
-	if lasts(err) {
-		standing.Tell(s, &told, string(order.Op))
+// creationFailed records that no pod could be created. It returns the error, too, so that the queue retries with growing delays.
+func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
+	failed := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
+	if isPermanent(err) {
+		progress.SetCondition(s, &failed, string(order.Op))
 	}
-	if _, fault := c.apply(ctx, s, told); fault != nil {
+	if _, fault := c.apply(ctx, s, failed); fault != nil {
 		err = errors.Join(err, fault)
 	}
 	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
@@ -249,18 +249,18 @@ func (c *Controller) refused(ctx context.Context, s *snapshot.Snapshot, order sn
 	return err
 }
 
-// lasts says that the next try most likely gets the same answer, so that the claim's status may say it.
-func lasts(err error) bool {
+// isPermanent reports whether the next try most likely gets the same answer, so that the claim's status may say it.
+func isPermanent(err error) bool {
 	var unanswered *url.Error
-	return !recorder.Passes(err) && !errors.As(err, &unanswered)
+	return !recorder.IsTransient(err) && !errors.As(err, &unanswered)
 }
 
-// removeVolume deletes a volume whose storage is gone, once.
-func (c *Controller) removeVolume(ctx context.Context, s *snapshot.Snapshot) error {
+// deleteVolume deletes a volume whose storage is gone, once.
+func (c *Controller) deleteVolume(ctx context.Context, s *snapshot.Snapshot) error {
 	if c.memory.claim(s.UID).deleted == s.Volume.UID {
 		return nil
 	}
-	c.memory.deleteVolume(s.Volume.UID, s.Now)
+	c.memory.storageRemoved(s.Volume.UID, s.Now)
 	if err := c.writer.DeleteVolume(ctx, s.Volume); err != nil {
 		return err
 	}

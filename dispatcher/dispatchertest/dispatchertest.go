@@ -28,7 +28,7 @@ var (
 	Key = podspec.RecordKey(bytes.Repeat([]byte{1}, podspec.MinRecordKey))
 )
 
-// Has says that the words have this one. Words that are not known panic: a misspelled one would say nothing.
+// Has reports whether the words have this one. Words that are not known panic: a misspelled one would say nothing.
 func Has(words, word string, known []string) bool {
 	fields := strings.Fields(words)
 	for _, w := range fields {

@@ -25,8 +25,8 @@ type Event struct {
 	WithPodLog bool
 }
 
-// Standing says that the event tells of something that stays so until it changes: it is told again while it does.
-func (e Event) Standing() bool { return e.Warning || e.Reason == ReasonConcurrency }
+// Persists reports whether the event is about something that stays true until somebody changes it. It is recorded again while it does.
+func (e Event) Persists() bool { return e.Warning || e.Reason == ReasonConcurrency }
 
 // Target is the object of an event.
 type Target string
@@ -174,15 +174,15 @@ func PodRefused(on Target, record *corev1.Pod, err error) Event {
 // NotGranted is what the policy on pods says of a pod that asks for privileges which its ServiceAccount is not granted: these, and the
 // line that grants them. It is empty for every other error.
 func NotGranted(err error) string {
-	_, said, refused := strings.Cut(podspec.OneLine(err.Error()), " denied request: ")
-	if !refused || !strings.HasPrefix(said, "ServiceAccount ") || !strings.Contains(said, " is not granted ") {
+	_, denial, refused := strings.Cut(podspec.OneLine(err.Error()), " denied request: ")
+	if !refused || !strings.HasPrefix(denial, "ServiceAccount ") || !strings.Contains(denial, " is not granted ") {
 		return ""
 	}
-	return said
+	return denial
 }
 
-// ConcurrencyLimitReached says that the class has as many pods as it may have. It is recorded once for each wait: what was said of
-// a claim is forgotten when its pod is created.
+// ConcurrencyLimitReached says that the class has as many pods as it may have. It is recorded once for each wait: the history
+// of a claim is forgotten when its pod is created.
 func ConcurrencyLimitReached(on Target, record *corev1.Pod, class string, used, limit int) Event {
 	return Event{On: on, Pod: record, Reason: ReasonConcurrency, Key: string(ReasonConcurrency),
 		Message: fmt.Sprintf("waiting for other provisioner pods of StorageClass %s to end: %d of at most %d (max-concurrent) are running or starting; "+

@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/util"
 )
 
-// Intake takes over what the library hands over. Its methods return at once.
-type Intake interface {
-	// IsWanted says that the claim was taken in already.
-	IsWanted(claim *corev1.PersistentVolumeClaim) bool
-	// Want takes in a claim to be provisioned.
-	Want(claim *corev1.PersistentVolumeClaim, class string)
-	// Release takes in a volume to be deleted.
-	Release(volume *corev1.PersistentVolume, class string)
+// Handler gets what the library hands over. Its methods return at once.
+type Handler interface {
+	// IsProvisioning reports whether the claim was handed over before.
+	IsProvisioning(claim *corev1.PersistentVolumeClaim) bool
+	// Provision takes a claim to be provisioned.
+	Provision(claim *corev1.PersistentVolumeClaim, class string)
+	// Delete takes a volume to be deleted.
+	Delete(volume *corev1.PersistentVolume, class string)
 }
 
-// Library hands claims and volumes to an Intake. Make it with New, and start it once with Run.
+// Library hands claims and volumes to a Handler. Make it with New, and start it once with Run.
 type Library struct {
 	controller *controller.ProvisionController
 	handlers   []cache.ResourceEventHandler // of the library, for claims; complete when New returns
@@ -43,11 +43,11 @@ type Informers struct{ Claims, Volumes, Classes cache.SharedIndexInformer }
 // Its own events say only that the provisioner was called. So it gets a context that has ended, which stops its writer of events, and
 // a logger that does not complain of each: the writer would remember thousands of claims that are gone. It runs, and logs, with the
 // context of Run.
-func New(ctx context.Context, api kubernetes.Interface, provisioner string, intake Intake, informers Informers, counts metrics.Metrics) *Library {
+func New(ctx context.Context, api kubernetes.Interface, provisioner string, handler Handler, informers Informers, counts metrics.Metrics) *Library {
 	ended, end := context.WithCancel(klog.NewContext(ctx, klog.New(nil)))
 	end()
 	l := &Library{}
-	l.controller = controller.NewProvisionController(ended, client{api, informers.Volumes.GetStore()}, provisioner, adapter{intake},
+	l.controller = controller.NewProvisionController(ended, client{api, informers.Volumes.GetStore()}, provisioner, adapter{handler},
 		controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
@@ -70,7 +70,7 @@ func (l *Library) Run(ctx context.Context, running *sync.WaitGroup) {
 	l.controller.Run(ctx)
 }
 
-// Resync tells the library of a claim that did not change. It has no other way to look at a claim again.
+// Resync makes the library sync a claim that did not change. It has no other way to do that.
 func (l *Library) Resync(claim *corev1.PersistentVolumeClaim) {
 	for _, handler := range l.handlers {
 		handler.OnUpdate(claim, claim)
@@ -90,7 +90,7 @@ func (c claimInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEve
 
 // adapter is what the library calls. To the library each claim is "ignored" after that, which writes no event, starts no retry of
 // its own and needs no permission to create volumes.
-type adapter struct{ intake Intake }
+type adapter struct{ handler Handler }
 
 var (
 	_ controller.Provisioner      = adapter{}
@@ -98,23 +98,23 @@ var (
 	_ controller.BlockProvisioner = adapter{}
 )
 
-// ShouldProvision keeps claims away from Provision that were taken in before: the library would write an event for each call.
+// ShouldProvision keeps claims from Provision that were handed over before: the library would write an event for each call.
 func (a adapter) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
-	return !a.intake.IsWanted(claim)
+	return !a.handler.IsProvisioning(claim)
 }
 
 // SupportsBlock leaves the volume mode to the class's ConfigMap, whose refusal says more than the library's.
 func (a adapter) SupportsBlock(context.Context) bool { return true }
 
-// Provision takes a claim in. It never returns a volume: the library would create it, and an object that was read from the API
+// Provision hands a claim over. It never returns a volume: the library would create it, and an object that was read from the API
 // fails there in a way that ends in the deletion of the storage.
 func (a adapter) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
-	a.intake.Want(o.PVC, util.GetPersistentVolumeClaimClass(o.PVC))
-	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was taken in"}
+	a.handler.Provision(o.PVC, util.GetPersistentVolumeClaimClass(o.PVC))
+	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was handed over"}
 }
 
-// Delete takes a released volume in. The volume goes, after its storage, without the library.
+// Delete hands a released volume over. The dispatcher deletes the volume after its storage, without the library.
 func (a adapter) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
-	a.intake.Release(volume, util.GetPersistentVolumeClass(volume))
-	return &controller.IgnoredError{Reason: "the volume was taken in"}
+	a.handler.Delete(volume, util.GetPersistentVolumeClass(volume))
+	return &controller.IgnoredError{Reason: "the volume was handed over"}
 }

@@ -38,7 +38,7 @@ type volumes struct {
 	cached cache.Store
 }
 
-// Patch patches the volume if it is as the cache has it. A conflict leads to another look by the library.
+// Patch patches the volume if it is as the cache has it. After a conflict the library syncs the volume again.
 func (v volumes) Patch(ctx context.Context, name string, kind types.PatchType, data []byte, o metav1.PatchOptions, subresources ...string) (*corev1.PersistentVolume, error) {
 	object, found, err := v.cached.GetByKey(name)
 	if err != nil || !found {

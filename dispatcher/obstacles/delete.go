@@ -16,7 +16,7 @@ import (
 // number, and nobody has kept anything in them for long.
 const oldVolume = 24 * time.Hour
 
-// Old says that a volume counts for the limit.
+// Old reports whether a volume counts for the limit.
 func Old(v *corev1.PersistentVolume, now time.Time) bool {
 	return now.Sub(v.CreationTimestamp.Time) > oldVolume
 }

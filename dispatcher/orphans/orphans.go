@@ -17,13 +17,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// period is how often an auditor looks. What it finds has been so for an hour at least.
+// period is the time between two audits. What an audit finds has been so for an hour at least.
 const period = time.Hour
 
 // kinds are what can be found without Secrets and the storage.
 var kinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
 
-// Auditor looks through the caches.
+// Auditor audits the caches.
 type Auditor struct {
 	// Provisioner is the name that the dispatcher serves.
 	Provisioner string
@@ -51,7 +51,7 @@ func (a Auditor) Run(ctx context.Context, first time.Duration) {
 	}
 }
 
-// audit sets the metric to what is found. It tells of each finding, and of each released volume that no provisioner pod can remove.
+// audit sets the metric to what is found. It records each finding, and each released volume that no provisioner pod can remove.
 // Unlike the command of that name it sees neither Secrets nor the storage.
 func (a Auditor) audit() {
 	counts := map[audit.Kind]int{}

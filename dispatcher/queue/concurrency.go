@@ -3,9 +3,9 @@ package queue
 import "time"
 
 // concurrency keeps a class's max-concurrent: at most so many pods of it that have not ended. Each has a place. A claim that
-// finds no place waits in line, and is looked at when it is the first and a place is free. The namespace that has the fewest
+// finds no place waits in line, and is requeued when it is the first and a place is free. The namespace that has the fewest
 // places goes first. Among equals namespaces take turns, and within a namespace it is first come, first served. A claim leaves the
-// line when it gets a place, or when a look at it asks for none. Queue.mu guards it.
+// line when it gets a place, or when its reconciliation asks for none. Queue.mu guards it.
 type concurrency struct {
 	limit  int            // as it was asked for last; 0 for none
 	used   int            // places in all
@@ -19,28 +19,28 @@ type place struct {
 	namespace string
 }
 
-// A user is told of the wait after tellWaitAfter, and later for each claim that goes first. So of a class no more than ten events
-// a second are written, and none in a burst that goes faster: each event is a write.
+// An event reports the wait after reportWaitAfter, and reportWaitEach later for each claim that goes first. So for a class no more than ten
+// events a second are written, and none in a burst that goes faster: each event is a write.
 const (
-	tellWaitAfter = 10 * time.Second
-	tellWaitEach  = 100 * time.Millisecond
+	reportWaitAfter = 10 * time.Second
+	reportWaitEach  = 100 * time.Millisecond
 )
 
 func newConcurrency() concurrency {
 	return concurrency{places: map[string]int{}}
 }
 
-// Acquire takes a place for the claim's pod, or says that there is none: then used are the places, and the user is told at tellAt.
-// With limit 0 there is always one. Who takes a place and creates no pod has to Release it.
-func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used int, tellAt time.Time, ok bool) {
+// Acquire takes a place for the claim's pod, or reports that there is none. Then used is how many are taken, and an event reports the wait at reportAt.
+// With limit 0 there is always one. A caller that takes a place and creates no pod has to Release it.
+func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used int, reportAt time.Time, ok bool) {
 	q.mu.Lock()
-	c := q.note(class, "", uid, false)
+	c := q.ensureItem(class, "", uid, false)
 	it := q.items[uid]
 	c.limit = limit
 	if _, has := q.pods[pod]; !has && limit > 0 && !c.isNext(it, uid, now) {
 		it.asked = true
 		defer q.mu.Unlock()
-		return c.used, it.tellAt, false
+		return c.used, it.reportAt, false
 	}
 	q.take(c, it, pod)
 	q.requeueNextAndUnlock(c)
@@ -50,8 +50,8 @@ func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used 
 // isNext puts the claim in line, unless it is in it, and says that a place is free and the claim's.
 func (c *concurrency) isNext(it *item, uid string, now time.Time) bool {
 	if it.number == 0 {
-		if it.tellAt.IsZero() {
-			it.tellAt = now.Add(tellWaitAfter + time.Duration(c.line.ahead(it.namespace))*tellWaitEach)
+		if it.reportAt.IsZero() {
+			it.reportAt = now.Add(reportWaitAfter + time.Duration(c.line.ahead(it.namespace))*reportWaitEach)
 		}
 		it.number = c.line.enter(it.namespace, uid)
 	}
@@ -75,7 +75,7 @@ func (q *Queue) take(c *class, it *item, pod string) {
 		c.places[it.namespace]++
 	}
 	c.leave(it, true)
-	it.tellAt = time.Time{}
+	it.reportAt = time.Time{}
 }
 
 // leave takes the claim out of the line.
@@ -102,7 +102,7 @@ func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (relea
 		released = q.Release(pod)
 	} else {
 		q.mu.Lock()
-		c := q.note(class, namespace, uid, true)
+		c := q.ensureItem(class, namespace, uid, true)
 		q.take(c, q.items[uid], pod)
 		q.requeueNextAndUnlock(c)
 	}

@@ -89,7 +89,7 @@ func acquire(q *Queue, class, uid string, limit int) bool {
 func (q *Queue) know(class, namespace, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.note(class, namespace, uid, false)
+	q.ensureItem(class, namespace, uid, false)
 }
 
 func TestConcurrencyOfClasses(t *testing.T) {
@@ -164,8 +164,8 @@ func TestTellAt(t *testing.T) {
 		{"8", "a", 10500 * time.Millisecond},
 	} {
 		q.know("silver", c.namespace, c.uid)
-		if _, tellAt, ok := q.Acquire("silver", c.uid, "pod-"+c.uid, 2, noon); ok || tellAt.Sub(noon) != c.after {
-			t.Errorf("claim %s is told after %s, want %s", c.uid, tellAt.Sub(noon), c.after)
+		if _, reportAt, ok := q.Acquire("silver", c.uid, "pod-"+c.uid, 2, noon); ok || reportAt.Sub(noon) != c.after {
+			t.Errorf("claim %s is told after %s, want %s", c.uid, reportAt.Sub(noon), c.after)
 		}
 	}
 }

@@ -1,6 +1,6 @@
 package queue
 
-// order is the order of a class's claims. Claims that nobody has looked at go first: a user waits for the pod of a new claim,
+// order is the order of a class's claims. New claims go first: a user waits for the pod of a new claim,
 // while the record of a pod that has ended can wait until a burst is over. Every fourth turn is the others', so that ended pods
 // are acted on however long claims keep coming. Among the new claims as among the others, namespaces take turns. client-go's
 // queue calls it with its lock held.

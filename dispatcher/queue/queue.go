@@ -8,9 +8,9 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Reconcile looks at one claim once. It returns after which time the claim is to be looked at again without a change, 0 for never. An
-// error, which it has logged, leads to another look after a growing delay. It is never called twice at once for one UID.
-type Reconcile func(ctx context.Context, class, uid string) (again time.Duration, err error)
+// Reconcile reconciles one claim. requeueAfter is when the claim is requeued without a change, 0 for never. After an error, which Reconcile
+// has logged, the claim is requeued with a growing delay. It is never called twice at once for one UID.
+type Reconcile func(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error)
 
 // Queue hands claims to workers. Each StorageClass has a queue and workers of its own, so that ten thousand claims of one
 // class in trouble do not delay a claim of another. Make it with New.
@@ -31,23 +31,23 @@ type Queue struct {
 	ended    map[string]int   // the pods of deferred cleanups, by node
 }
 
-// item is a claim of which anything is going on.
+// item is a known claim.
 type item struct {
 	class, namespace string
-	// fresh says that nobody has looked at it yet.
+	// fresh is set until the claim is reconciled for the first time.
 	fresh bool
-	// userWaits says that somebody waits for the claim's volume, or for its end.
+	// userWaits reports whether somebody waits for the claim's volume, or for its end.
 	userWaits bool
 	// cleanup is set while the claim's cleanup is deferred.
 	cleanup *deferral
-	// number in line while the claim waits for a place for its pod, else 0. asked says that the present look asked for one. tellAt
-	// is when the user is told of the wait, zero where the claim has not waited since its last pod.
-	number uint64
-	asked  bool
-	tellAt time.Time
+	// number in line while the claim waits for a place for its pod, else 0. asked is set if the present reconciliation asked for one.
+	// reportAt is when an event reports the wait, zero where the claim has not waited since its last pod.
+	number   uint64
+	asked    bool
+	reportAt time.Time
 }
 
-// class is a StorageClass of which anything is or was going on.
+// class is a StorageClass that has, or had, known claims.
 type class struct {
 	work   workqueue.TypedRateLimitingInterface[string]
 	active int // items
@@ -86,17 +86,17 @@ func (q *Queue) Wait() {
 	q.running.Wait()
 }
 
-// Add makes a claim of the namespace known and asks for a look at it. A claim stays with the class that it came with first,
-// whatever class a volume of its name may name: two workers could look at it at once.
+// Add makes a claim known and queues it. A claim stays in the queue of the class with which it was added first, whatever class a volume of
+// its name may name: else two workers could reconcile it at once.
 func (q *Queue) Add(class, namespace, uid string) {
 	q.mu.Lock()
-	work := q.note(class, namespace, uid, true).work
+	work := q.ensureItem(class, namespace, uid, true).work
 	q.mu.Unlock()
 	work.Add(uid)
 }
 
-// note is called with mu held.
-func (q *Queue) note(name, namespace, uid string, fresh bool) *class {
+// ensureItem makes a claim known. It is called with mu held.
+func (q *Queue) ensureItem(name, namespace, uid string, fresh bool) *class {
 	it, known := q.items[uid]
 	if !known {
 		it = &item{class: name, fresh: fresh}
@@ -123,15 +123,15 @@ func (q *Queue) class(name string) *class {
 }
 
 func (q *Queue) newWork() workqueue.TypedRateLimitingInterface[string] {
-	order := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &order{of: q.placeOf}})
+	order := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[string]{Queue: &order{of: q.rankOf}})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[string]{Queue: order})
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](50*time.Millisecond, time.Minute),
 		workqueue.TypedRateLimitingQueueConfig[string]{DelayingQueue: delayed})
 }
 
-// placeOf is what the order of a class asks of a claim.
-func (q *Queue) placeOf(uid string) (namespace string, fresh bool) {
+// rankOf is what decides a claim's rank in the order of its class.
+func (q *Queue) rankOf(uid string) (namespace string, fresh bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if it, ok := q.items[uid]; ok {
@@ -140,10 +140,10 @@ func (q *Queue) placeOf(uid string) (namespace string, fresh bool) {
 	return "", false
 }
 
-// Requeue asks for a look at a claim that is known.
+// Requeue queues a claim that is known.
 func (q *Queue) Requeue(uid string) { q.RequeueAfter(uid, 0) }
 
-// RequeueAfter asks for a look after a while at a claim that is known.
+// RequeueAfter queues a claim that is known, after a while.
 func (q *Queue) RequeueAfter(uid string, after time.Duration) {
 	q.mu.Lock()
 	it, ok := q.items[uid]
@@ -156,10 +156,10 @@ func (q *Queue) RequeueAfter(uid string, after time.Duration) {
 	work.AddAfter(uid, after)
 }
 
-// RequeueAll asks for a look at everything.
+// RequeueAll queues all known claims.
 func (q *Queue) RequeueAll() { q.requeueIf(func(*item) bool { return true }) }
 
-// RequeueClasses asks for a look at everything of some classes.
+// RequeueClasses queues all known claims of some classes.
 func (q *Queue) RequeueClasses(these func(class string) bool) {
 	q.requeueIf(func(it *item) bool { return these(it.class) })
 }
@@ -204,8 +204,8 @@ func (q *Queue) requeueEach(uids []string) {
 	}
 }
 
-// EndClass ends the queue of a class that does not exist any more, unless something of it is going on. It begins again when
-// something comes.
+// EndClass ends the queue of a class that does not exist any more, unless it has known claims or pods. A claim that is added later begins
+// another one.
 func (q *Queue) EndClass(name string) (ended bool) {
 	q.mu.Lock()
 	c, ok := q.classes[name]
@@ -221,7 +221,7 @@ func (q *Queue) EndClass(name string) (ended bool) {
 	return true
 }
 
-// Active counts the claims of a class of which anything is going on.
+// Active counts the known claims of a class.
 func (q *Queue) Active(class string) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -231,7 +231,7 @@ func (q *Queue) Active(class string) int {
 	return 0
 }
 
-// Depths counts the claims of each class that wait for a look at them.
+// Depths counts the queued claims of each class.
 func (q *Queue) Depths() map[string]int {
 	q.mu.Lock()
 	works := make(map[string]workqueue.TypedRateLimitingInterface[string], len(q.classes))
@@ -264,29 +264,29 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	}
 	defer work.Done(uid)
 	q.begin(class, uid)
-	again, err := q.reconcile(ctx, class, uid)
+	requeueAfter, err := q.reconcile(ctx, class, uid)
 	q.end(uid)
 	if err != nil {
 		work.AddRateLimited(uid)
 		return true
 	}
 	work.Forget(uid)
-	if again > 0 {
-		work.AddAfter(uid, again)
+	if requeueAfter > 0 {
+		work.AddAfter(uid, requeueAfter)
 	}
 	return true
 }
 
-// begin notes that a claim is looked at, also one that was forgotten since it was requeued.
+// begin notes that a claim is being reconciled. One that was forgotten since it was queued is known again.
 func (q *Queue) begin(class, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.note(class, "", uid, false)
+	q.ensureItem(class, "", uid, false)
 	it := q.items[uid]
 	it.fresh, it.asked = false, false
 }
 
-// end takes a claim out of line whose look asked for no place, because of an error for instance: the next may have it.
+// end takes a claim out of line whose reconciliation asked for no place, for instance because of an error: the next claim may have it.
 func (q *Queue) end(uid string) {
 	q.mu.Lock()
 	it, ok := q.items[uid]

@@ -53,16 +53,16 @@ func (p *Plan) delayed(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
 	return true
 }
 
-// outdated says that the ConfigMap changed since the attempt was ordered.
+// outdated reports whether the ConfigMap changed since the attempt was ordered.
 func outdated(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest)
 }
 
-// await is for an attempt that has not ended. Its problems are told. One that does not start in time, or whose problem a new
+// await is for an attempt that has not ended. Its problems are recorded. One that does not start in time, or whose problem a new
 // ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
 func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
-		p.say(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
+		p.record(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
 	}
 	p.awaitNode(s, a)
 	if a.Outcome.Phase == podspec.Running {
@@ -82,7 +82,7 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 		p.stop(a)
 		return
 	case !s.Now.Before(startDeadline(s, a)):
-		p.say(problem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why"))))
+		p.record(problem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why"))))
 	case a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && s.SelectedNode() != "":
 		patience := a.Pod.CreationTimestamp.Add(unschedulableGrace)
 		if !p.waitsUntil(s, patience) {
@@ -93,7 +93,7 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 	p.stopIfLate(s, a)
 }
 
-// awaitNode tells of a pod that somebody deleted, and whose node does not say that it has ended: nobody may take its place before.
+// awaitNode records that somebody deleted a pod whose node does not say that it has ended. No other pod may be created before that.
 func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Pod.DeletionTimestamp == nil || a.Pod.Spec.NodeName == "" {
 		return
@@ -101,12 +101,12 @@ func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if p.waitsUntil(s, a.Pod.DeletionTimestamp.Add(nodeGrace)) { // it includes the pod's grace period
 		return
 	}
-	p.say(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
+	p.record(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
 		"bring the node back, or if it never comes back: kubectl delete node %[1]s", a.Pod.Spec.NodeName)))
 }
 
-// awaitDeadline tells of a pod's deadline when it passes. The kubelet says so only after the container has ended, for which a shell
-// that heeds no signal takes all of its grace period.
+// awaitDeadline records that a pod's deadline has passed. The kubelet says so only after the container has ended, and a shell that handles
+// no signals takes all of its grace period for that.
 func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 	started := s.Started(a)
 	if started.IsZero() || a.Pod.Spec.ActiveDeadlineSeconds == nil {
@@ -118,7 +118,7 @@ func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 	}
 	e := problem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
 	e.WithPodLog = true // what it printed last is what it waits for
-	p.say(e)
+	p.record(e)
 }
 
 // stopIfLate stops a pod that does not run by the time at which it must have started.
@@ -139,10 +139,10 @@ func (p *Plan) stop(a snapshot.Attempt) {
 	}
 }
 
-// sayFailed says how an attempt ended without what it was asked for.
-func (p *Plan) sayFailed(s *snapshot.Snapshot, a snapshot.Attempt) {
+// recordFailure records how an attempt failed.
+func (p *Plan) recordFailure(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if e, ok := failure(s, a); ok {
-		p.say(e)
+		p.record(e)
 	}
 }
 
@@ -152,7 +152,7 @@ func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool)
 		reason, message = events.ReasonNoVolume, fmt.Sprintf("the container exited with code 0, but volume %s does not exist", podspec.VolumeName(s.UID))
 	}
 	if a.Pod.DeletionTimestamp != nil && !a.Outcome.MayHaveRun {
-		return e, false // the dispatcher stopped it, for a reason that has been told
+		return e, false // the dispatcher stopped it, for a reason that was recorded
 	}
 	e = problem(s, a, reason, message)
 	_, e.WithPodLog = podspec.LogContainer(a.Pod, a.Outcome)

@@ -68,14 +68,14 @@ func keepFor(s *snapshot.Snapshot, pod *corev1.Pod) time.Duration {
 	return s.Config.FailedPodTTL
 }
 
-// nameNeeded says that a pod has to stay for its number alone: the first and the newest of a claim that waits, and the first of
+// nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits, and the first of
 // deletes that have not come to an end. A dispatcher that knows of none of them finds the name taken.
 func nameNeeded(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return s.Pending() && (a.Number == 0 || s.Newest(a)) || a.Op == contract.Delete && a.Number == 0 && len(s.Of(contract.Delete)) > 0
 }
 
-// Deferrable says that a plan only ends attempts, for which nobody waits, and on which node the first of their pods ran. What a
-// plan says, confirms or looks at again beside that does not count. A pod that somebody deletes is waited for by whoever does.
+// Deferrable reports whether a plan only ends attempts, for which nobody waits, and on which node the first of their pods ran. Its
+// events, what it confirms and when it requeues do not count. A pod that somebody deletes is waited for by whoever does.
 // After an expansion the next one waits for its records.
 func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
 	if s.UserWaits() || p.Confirm == Everything || p.ProtectedBy != "" || len(p.Actions) == 0 || len(s.Attempts) == 0 || len(s.Of(contract.Expand)) > 0 {
@@ -89,18 +89,18 @@ func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
 	return p.Actions[0].(CleanUpPod).Pod.Spec.NodeName, true
 }
 
-// WaitForPlace puts an attempt off while its class has as many pods as it may have. From tellAt on the user is told.
-func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int, tellAt time.Time) {
+// WaitForPlace puts an attempt off while its class has as many pods as it may have. From reportAt on an event says so.
+func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int, reportAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
 	p.cleanUpRetained(s)
-	if p.waitsUntil(s, tellAt) {
+	if p.waitsUntil(s, reportAt) {
 		return
 	}
-	p.say(events.ConcurrencyLimitReached(events.For(order.Op, s.Claim, s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
+	p.record(events.ConcurrencyLimitReached(events.For(order.Op, s.Claim, s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
 }
 
 // Defer puts the plan's actions off.
 func (p *Plan) Defer(until time.Time) {
 	p.Actions, p.Confirm, p.Forget = nil, Nothing, false
-	p.LookAt(until)
+	p.RequeueBy(until)
 }

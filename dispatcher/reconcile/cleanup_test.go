@@ -120,7 +120,7 @@ func TestWaitForPlace(t *testing.T) {
 			c.s.Now, c.s.ClassName, c.s.Config = noon, "silver", scene{}.snapshot().Config
 			c.s.Config.MaxConcurrent = 2
 			p := Plan{Confirm: Everything, Actions: []Action{CreatePod{c.order}}}
-			if p.WaitForPlace(&c.s, c.order, 2, noon.Add(time.Second)); describe(p) != "look in 1s" {
+			if p.WaitForPlace(&c.s, c.order, 2, noon.Add(time.Second)); describe(p) != "requeue in 1s" {
 				t.Errorf("at first: %s", describe(p))
 			}
 			want := events.Event{On: c.want, Pod: c.order.Record, Reason: events.ReasonConcurrency, Key: "ConcurrencyLimitReached",

@@ -43,7 +43,7 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 	case s.Pending():
 		p.provision(s, all.provisions)
 	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil:
-		// Bound to a volume that the cache does not hold yet, or that is lost. Its arrival leads to another look.
+		// Bound to a volume that the cache does not hold yet, or that is lost. Its arrival requeues the claim.
 		p.Forget = len(all.provisions) == 0
 	default:
 		p.abandon(s, all.provisions)
@@ -93,7 +93,7 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt
 	_, strays := forVolume(deletes, s.Volume)
 	for _, a := range strays {
 		if a.Outcome.MayHaveRun {
-			p.say(events.StrayDelete(s.Volume, a.Pod))
+			p.record(events.StrayDelete(s.Volume, a.Pod))
 		}
 		if !a.Outcome.Final() && a.Pod.DeletionTimestamp == nil {
 			p.do(StopPod{Pod: a.Pod, Kill: true})
@@ -105,7 +105,7 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt
 func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (faults []string) {
 	if s.ClaimLives() {
 		if faults = podspec.Misfits(s.Volume, s.Claim); len(faults) > 0 {
-			p.say(events.VolumeDoesNotFit(s.Volume, faults))
+			p.record(events.VolumeDoesNotFit(s.Volume, faults))
 		}
 	}
 	if len(provisions) == 0 {
@@ -113,12 +113,12 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	}
 	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
 		p.do(RepairVolume{repair})
-		p.say(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+		p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
 	}
 	return faults
 }
 
-// repairPeriod is how often a volume is repaired at most. Somebody else may undo each repair, and both changes lead to another look.
+// repairPeriod is how often a volume is repaired at most. Somebody else may undo each repair, and both changes requeue the claim.
 const repairPeriod = 10 * time.Second
 
 // spaceRepairs puts the plan's actions off where the volume was repaired a moment ago. The cache may not show that yet, which its
@@ -138,7 +138,7 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		}
 		e := events.ProvisioningSucceeded(s.Volume, last.Pod)
 		e.LogOnly = s.Quiet && all.provisions[0].Number == 0 && !slices.ContainsFunc(p.Events, func(e events.Event) bool { return e.Warning })
-		p.say(e)
+		p.record(e)
 	}
 	if s.Pending() || len(all.provisions) > 0 && undecided(s.Volume) {
 		return // until the claim is bound, the first pod's name says that it was served
@@ -161,7 +161,7 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 	p.Forget = len(s.Attempts) == 0
 }
 
-// undecided says that the volume is about to be bound or released. Until then it may turn out unfit, by a claim that the cache does not show
+// undecided reports whether the volume is about to be bound or released. Until then it may turn out unfit, by a claim that the cache does not show
 // yet, or because somebody deletes it, and only the pods of its attempts say that it may be removed.
 func undecided(v *corev1.PersistentVolume) bool {
 	return v.Status.Phase != corev1.VolumeBound && v.Status.Phase != corev1.VolumeReleased
@@ -179,7 +179,7 @@ func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, othe
 	return these, others
 }
 
-// removalBegun says that a delete pod was created for an unfit volume. What is half removed cannot serve anybody any more.
+// removalBegun reports whether a delete pod was created for an unfit volume. What is half removed cannot serve anybody any more.
 func removalBegun(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
 	return v.Status.Phase != corev1.VolumeBound && slices.ContainsFunc(deletes, func(a snapshot.Attempt) bool {
 		return a.Pod.Annotations[contract.AnnUndo] != "" && a.ForVolume(v)

@@ -25,7 +25,7 @@ func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	case !newest.ForVolume(s.Volume):
 		p.cleanUp(s, deletes...) // they are for an earlier volume of the same name
 	default:
-		p.sayFailed(s, newest)
+		p.recordFailure(s, newest)
 		if !p.delayed(s, newest) {
 			p.orderDelete(s, nil, "")
 		}
@@ -42,7 +42,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 	newest, _ := snapshot.Last(all.deletes)
 	made, suspected := snapshot.Suspect(all.provisions)
 	if newest.Outcome.Phase != podspec.Succeeded {
-		p.sayFailed(s, newest)
+		p.recordFailure(s, newest)
 		if p.delayed(s, newest) {
 			return
 		}
@@ -61,7 +61,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 		return
 	}
 	if newest.Pod.Annotations[contract.AnnVolumeUID] == "" && s.ClaimLives() {
-		p.say(events.Undone(newest.Pod))
+		p.record(events.Undone(newest.Pod))
 	}
 	p.Confirm = Volume                              // one that the cache does not show yet would be left without a record
 	ended := append(all.provisions, all.deletes...) // the proof goes last
@@ -92,7 +92,7 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 		return
 	}
 	if reason, why := obstacles.ToPod(s); reason != podspec.ReasonNone {
-		p.sayDeletionWaits(s, record, reason, why)
+		p.recordDeletionWaits(s, record, reason, why)
 		return
 	}
 	if _, repaired := Find[RepairVolume](*p); repaired {
@@ -118,12 +118,12 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 // protect leaves storage where it is, and says why.
 func (p *Plan) protect(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.Reason, why string) {
 	p.ProtectedBy = reason
-	p.sayDeletionWaits(s, record, reason, why)
+	p.recordDeletionWaits(s, record, reason, why)
 	if reason == events.ReasonLimit {
-		p.LookAt(s.Now.Add(longestDelay)) // the period of the limit ends without a change
+		p.RequeueBy(s.Now.Add(longestDelay)) // the period of the limit ends without a change
 	}
 }
 
-func (p *Plan) sayDeletionWaits(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.Reason, why string) {
-	p.say(events.DeletionWaits(events.For(contract.Delete, s.Claim, s.Volume), record, reason, why))
+func (p *Plan) recordDeletionWaits(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.Reason, why string) {
+	p.record(events.DeletionWaits(events.For(contract.Delete, s.Claim, s.Volume), record, reason, why))
 }

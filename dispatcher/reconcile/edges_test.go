@@ -14,14 +14,14 @@ import (
 // TestDecideEdges has the moments that tell apart two conditions which come together as a rule.
 func TestDecideEdges(t *testing.T) {
 	for _, s := range []scene{
-		{name: "delete pod starts", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 pending"}, want: "look in 4m0s"},
-		{name: "deletions stopped, provision pod starts", also: "stopped", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "delete pod starts", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 pending"}, want: "requeue in 4m0s"},
+		{name: "deletions stopped, provision pod starts", also: "stopped", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
 		{name: "pod starting, no ConfigMap", also: "no-config", pods: []string{"prov-0 pending"}, want: ""},
-		{name: "start timeout of a pod that is being deleted", pods: []string{"prov-0 pulling old deleting"}, want: "tell claim ProvisionerImagePullFailed, look in 1m0s"},
-		{name: "pod starting on the selected node", also: "selected", pods: []string{"prov-0 pending"}, want: "look in 4m0s"},
+		{name: "start timeout of a pod that is being deleted", pods: []string{"prov-0 pulling old deleting"}, want: "tell claim ProvisionerImagePullFailed, requeue in 1m0s"},
+		{name: "pod starting on the selected node", also: "selected", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
 		{name: "no node fits an undo for a claim with a selected node", also: "selected", pods: []string{"prov-0 failed", "del-0 unschedulable undo"},
-			want: "tell claim ProvisionerUnschedulable, look in 4m0s"},
-		{name: "failed while it was being deleted", pods: []string{"prov-0 failed deleting"}, want: "tell claim ProvisionerFailed, look in 500ms"},
+			want: "tell claim ProvisionerUnschedulable, requeue in 4m0s"},
+		{name: "failed while it was being deleted", pods: []string{"prov-0 failed deleting"}, want: "tell claim ProvisionerFailed, requeue in 500ms"},
 		{name: "two retained pods, of which one stays", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}, want: "clean up prov-1"},
 		{name: "a retained pod goes beside one that made the volume", claim: "bound", volume: "fits bound", pods: []string{"prov-1 failed kept", "prov-2 done"},
 			want: "tell claim ProvisioningSucceeded, clean up prov-2, clean up prov-1"},
@@ -47,7 +47,7 @@ func TestDeadline(t *testing.T) {
 	}{
 		{0, 60, ""},
 		{time.Minute, 0, ""},
-		{59 * time.Second, 60, "look in 1s"},
+		{59 * time.Second, 60, "requeue in 1s"},
 		{time.Minute, 60, "tell claim ProvisionerDeadlineExceeded"},
 	} {
 		s := scene{pods: []string{"prov-0 running"}}.snapshot()
@@ -67,7 +67,7 @@ func TestDeadline(t *testing.T) {
 // TestPatience: the scheduler is asked for another node half a minute after the selected one refuses the pod, and not before.
 func TestPatience(t *testing.T) {
 	for age, want := range map[time.Duration]string{
-		29 * time.Second: "tell claim ProvisionerUnschedulable, look in 1s",
+		29 * time.Second: "tell claim ProvisionerUnschedulable, requeue in 1s",
 		30 * time.Second: "tell claim ProvisionerUnschedulable, stop prov-0",
 	} {
 		s := scene{also: "selected", pods: []string{"prov-0 unschedulable"}}.snapshot()
@@ -120,7 +120,7 @@ func TestFailedBeforeItsContainer(t *testing.T) {
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
 	s.Attempts[0] = snapshot.NewAttempt(pod, "")
 	s.Attempts[0].Outcome.Finished = ended.Terminated.FinishedAt.Time
-	if got, want := describe(Decide(s)), "tell claim ProvisionerStartFailed, look in 500ms"; got != want {
+	if got, want := describe(Decide(s)), "tell claim ProvisionerStartFailed, requeue in 500ms"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

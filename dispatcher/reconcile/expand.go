@@ -29,7 +29,7 @@ func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		return
 	}
 	if done {
-		p.say(events.ExpansionSucceeded(s.Volume, newest.Pod, newest.Size, resize.LastStepOf(s.Volume) == resize.Kubelet))
+		p.record(events.ExpansionSucceeded(s.Volume, newest.Pod, newest.Size, resize.LastStepOf(s.Volume) == resize.Kubelet))
 	}
 	target := targetSize(s, expands)
 	reached := target.Cmp(capacity) <= 0
@@ -78,29 +78,29 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 	switch reason, why := obstacles.ToExpand(s, target); reason {
 	case podspec.ReasonNone:
 	case events.ReasonExpansionRefused:
-		p.say(events.ExpansionRefused(why))
+		p.record(events.ExpansionRefused(why))
 		p.setResizeStatus(resize.Infeasible(s.Claim, why))
 		return
 	default:
-		p.say(events.ExpansionWaits(reason, why))
+		p.record(events.ExpansionWaits(reason, why))
 		return
 	}
 	status := resize.InProgress(s.Claim, target)
 	newest, tried := snapshot.Last(expands)
 	if tried && newest.Outcome.Phase == podspec.Failed {
-		e, told := failure(s, newest)
-		if told {
-			p.say(e)
+		e, known := failure(s, newest)
+		if known {
+			p.record(e)
 		}
 		if newest.Size == target.Value() {
 			failing := resize.Failing(s.Claim, target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
 			if p.delayed(s, newest) {
-				if told {
+				if known {
 					p.setResizeStatus(failing)
 				}
 				return
 			}
-			if told && failing != nil {
+			if known && failing != nil {
 				status = failing
 			}
 		}
@@ -130,7 +130,7 @@ func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 	}
 }
 
-// withdrawn says that the claim asks for less by now than the expansion is to reach. One that follows an attempt which may have reached
+// withdrawn reports whether the claim asks for less by now than the expansion is to reach. One that follows an attempt which may have reached
 // the size is wanted all the same, as targetSize has it: without it nobody knows the size.
 func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	asked := snapshot.Requested(s.Claim)

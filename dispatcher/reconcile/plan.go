@@ -24,11 +24,11 @@ type Plan struct {
 	Actions []Action
 	// ProtectedBy is why storage that is to be removed waits for an administrator, or empty.
 	ProtectedBy podspec.Reason
-	// Blocked says that no attempt is made until the claim's author, or that of the claim that it is a clone of, changes something.
+	// Blocked reports whether no attempt is made until the claim's author, or that of the claim that it is a clone of, changes something.
 	Blocked bool
-	// Forget says that nothing is left to do for the claim.
+	// Forget reports whether nothing is left to do for the claim.
 	Forget bool
-	// RequeueAt is when to look again without a change; zero for never.
+	// RequeueAt is when the claim is requeued without a change; zero for never.
 	RequeueAt time.Time
 	// NextAttempt is when the delay after a failed attempt ends, zero where the next attempt waits for something else.
 	NextAttempt time.Time
@@ -84,28 +84,28 @@ type (
 		// KeepName keeps the pod and its finalizer, so that its name stays taken.
 		KeepName bool
 	}
-	// SetWaits writes into the claim's status why it waits; without a reason it takes that away. It comes last, since nothing depends
+	// SetWaitingCondition writes into the claim's status why it waits; without a reason it removes that. It comes last, since nothing depends
 	// on it.
-	SetWaits struct {
+	SetWaitingCondition struct {
 		Reason  podspec.Reason
 		Message string
 	}
-	// ResyncClaim asks the library to look at the claim again. It may have dropped the claim while a volume existed.
+	// ResyncClaim makes the library sync the claim. It may have dropped the claim while a volume existed.
 	ResyncClaim struct{}
 )
 
-func (RepairVolume) order() int    { return 0 }
-func (SetCloneOf) order() int      { return 1 }
-func (SetCapacity) order() int     { return 2 }
-func (SetResizeStatus) order() int { return 3 }
-func (RetractVolume) order() int   { return 4 }
-func (CreatePod) order() int       { return 5 }
-func (StopPod) order() int         { return 6 }
-func (DeleteVolume) order() int    { return 7 }
-func (Reschedule) order() int      { return 8 }
-func (CleanUpPod) order() int      { return 9 }
-func (ResyncClaim) order() int     { return 10 }
-func (SetWaits) order() int        { return 11 }
+func (RepairVolume) order() int        { return 0 }
+func (SetCloneOf) order() int          { return 1 }
+func (SetCapacity) order() int         { return 2 }
+func (SetResizeStatus) order() int     { return 3 }
+func (RetractVolume) order() int       { return 4 }
+func (CreatePod) order() int           { return 5 }
+func (StopPod) order() int             { return 6 }
+func (DeleteVolume) order() int        { return 7 }
+func (Reschedule) order() int          { return 8 }
+func (CleanUpPod) order() int          { return 9 }
+func (ResyncClaim) order() int         { return 10 }
+func (SetWaitingCondition) order() int { return 11 }
 
 // do adds actions. Records of attempts go last, when what they are records of has been done.
 func (p *Plan) do(actions ...Action) {
@@ -113,21 +113,21 @@ func (p *Plan) do(actions ...Action) {
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return a.order() - b.order() })
 }
 
-func (p *Plan) say(e events.Event) { p.Events = append(p.Events, e) }
+func (p *Plan) record(e events.Event) { p.Events = append(p.Events, e) }
 
-// LookAt asks for another look at a time at the latest.
-func (p *Plan) LookAt(at time.Time) {
+// RequeueBy requeues the claim at a time, unless the plan requeues it earlier.
+func (p *Plan) RequeueBy(at time.Time) {
 	if p.RequeueAt.IsZero() || at.Before(p.RequeueAt) {
 		p.RequeueAt = at
 	}
 }
 
-// waitsUntil says that a time is still to come, and asks for another look then.
+// waitsUntil reports whether a time is still to come, and requeues the claim then.
 func (p *Plan) waitsUntil(s *snapshot.Snapshot, until time.Time) bool {
 	if !s.Now.Before(until) {
 		return false
 	}
-	p.LookAt(until)
+	p.RequeueBy(until)
 	return true
 }
 

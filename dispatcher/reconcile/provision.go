@@ -18,7 +18,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	}
 	newest, tried := snapshot.Last(provisions)
 	if tried {
-		p.sayFailed(s, newest)
+		p.recordFailure(s, newest)
 		if newest.Outcome.Phase == podspec.Succeeded {
 			p.Confirm = Everything // the volume may be on its way to the cache
 		}
@@ -38,16 +38,16 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	}
 	if reason, why, blocked := obstacles.ToProvision(s); reason != podspec.ReasonNone {
 		if until := s.WantedSince.Add(configGrace); reason == events.ReasonConfigMissing && s.Now.Before(until) {
-			p.LookAt(until)
+			p.RequeueBy(until)
 			return
 		}
 		p.Blocked = blocked
-		p.say(events.ClaimWaits(reason, why))
+		p.record(events.ClaimWaits(reason, why))
 		return
 	}
 	if suspected && s.IdentityChanged(made) {
 		// The new properties do not find the storage of the earlier attempt.
-		p.say(events.Undo(made.Pod))
+		p.record(events.Undo(made.Pod))
 		p.undo(s, provisions, made)
 		return
 	}
@@ -66,8 +66,8 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	p.create(s, order)
 }
 
-// configGrace is how long a claim waits for its class's ConfigMap before it is told. Both may be applied together, and the claim may reach
-// its cache first.
+// configGrace is how long a claim waits for its class's ConfigMap before an event says so. Both may be applied together, and the claim may
+// reach its cache first.
 const configGrace = 2 * time.Second
 
 // create orders the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.
@@ -78,7 +78,7 @@ func (p *Plan) create(s *snapshot.Snapshot, order snapshot.Order) {
 	p.replace(s, order.Op)
 }
 
-// failedOnNode says that an attempt ended because of its node, and made nothing there.
+// failedOnNode reports whether an attempt ended because of its node, and made nothing there.
 func failedOnNode(a snapshot.Attempt) bool {
 	return a.Outcome.Reason == podspec.ReasonNotHere || !a.Outcome.MayHaveRun && a.Pod.Spec.NodeName == ""
 }

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -11,26 +10,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Metrics of the dispatcher. docs/metrics.md explains each. The series of a class end some time after the class: mu guards which classes
-// are gone.
+// Metrics of the dispatcher. docs/metrics.md explains each.
 type Metrics struct {
-	attempts *prometheus.CounterVec
-	failures *prometheus.CounterVec
-	duration *prometheus.HistogramVec
-	ended    *prometheus.CounterVec
-	served   *prometheus.HistogramVec
-	running  *prometheus.GaugeVec
-	held     *prometheus.GaugeVec
-	stopped  prometheus.Gauge
-	orphans  *prometheus.GaugeVec
-	outdated *prometheus.GaugeVec
-	leader   prometheus.Gauge
+	attempts  *prometheus.CounterVec
+	failures  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	ended     *prometheus.CounterVec
+	served    *prometheus.HistogramVec
+	running   *prometheus.GaugeVec
+	protected *prometheus.GaugeVec
+	stopped   prometheus.Gauge
+	orphans   *prometheus.GaugeVec
+	outdated  *prometheus.GaugeVec
+	leader    prometheus.Gauge
 	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
 	// that does not exist.
 	library library.Metrics
-
-	mu   sync.Mutex
-	gone map[string]time.Time // classes
 }
 
 // PodCreated counts an attempt.
@@ -61,7 +56,7 @@ func (m *Metrics) Failed(class string, reason podspec.Reason) {
 
 // AddProtected adds to the volumes and undos that wait for an administrator.
 func (m *Metrics) AddProtected(class string, reason podspec.Reason, n float64) {
-	m.held.WithLabelValues(class, string(reason)).Add(n)
+	m.protected.WithLabelValues(class, string(reason)).Add(n)
 }
 
 // SetConfigOutdated says whether a class runs on an older version of its ConfigMap. A class without one has no series.
@@ -98,35 +93,20 @@ func (m *Metrics) SetOrphans(kind string, n int) { m.orphans.WithLabelValues(kin
 // Library are the library's counters.
 func (m *Metrics) Library() library.Metrics { return m.library }
 
-// lastReading is how long the series of a class that is gone stay, so that who collects metrics reads them once more.
-const lastReading = 10 * time.Minute
-
-// EndClass notes that a class is gone.
-func (m *Metrics) EndClass(class string, now time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.gone[class] = now
+// EndClass ends the series of a class.
+func (m *Metrics) EndClass(class string) {
+	of := prometheus.Labels{"class": class}
+	m.attempts.DeletePartialMatch(of)
+	m.failures.DeletePartialMatch(of)
+	m.duration.DeletePartialMatch(of)
+	m.ended.DeletePartialMatch(of)
+	m.served.DeletePartialMatch(of)
+	m.running.DeletePartialMatch(of)
+	m.protected.DeletePartialMatch(of)
 }
 
-// Expire ends the series of classes that are gone and have not come back, and what the library counted.
-func (m *Metrics) Expire(now time.Time, back func(class string) bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for class, end := range m.gone {
-		if now.Sub(end) < lastReading {
-			continue
-		}
-		delete(m.gone, class)
-		if of := (prometheus.Labels{"class": class}); !back(class) {
-			m.attempts.DeletePartialMatch(of)
-			m.failures.DeletePartialMatch(of)
-			m.duration.DeletePartialMatch(of)
-			m.ended.DeletePartialMatch(of)
-			m.served.DeletePartialMatch(of)
-			m.running.DeletePartialMatch(of)
-			m.held.DeletePartialMatch(of)
-		}
-	}
+// ResetLibrary ends the series of the library, whose classes are those that claims name.
+func (m *Metrics) ResetLibrary() {
 	for _, series := range m.unserved() {
 		series.Reset()
 	}
@@ -158,7 +138,7 @@ func seconds(name string, classic []float64, help string) prometheus.HistogramOp
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{library: library.New("library"), gone: map[string]time.Time{},
+	m := &Metrics{library: library.New("library"),
 		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
 			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",
@@ -171,7 +151,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."), []string{"class", "operation", "phase"}),
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
 			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
-		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
+		protected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
 			Help: "Volumes and undos whose storage waits for an administrator to let it be removed, by class and reason."}, []string{"class", "reason"}),
 		stopped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_deletes_stopped",
 			Help: "1 while an administrator stops all deletions, else 0."}),
@@ -182,6 +162,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_leader",
 			Help: "1 on the dispatcher that works, 0 on one that stands by."}),
 	}
-	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.running, m.held, m.stopped, m.orphans, m.outdated, m.leader)
+	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.running, m.protected, m.stopped, m.orphans, m.outdated, m.leader)
 	return m
 }

@@ -23,7 +23,7 @@ import (
 
 // Recorder writes events, each once. Make it with New, and call Start before anything else.
 //
-// mu guards the maps. What they hold of a claim ends with Forget, and of a ConfigMap with KeepConfigMaps.
+// mu guards the maps. What they hold of a claim ends with Forget, of a ConfigMap with ForgetConfigMaps, and of a class with Expire.
 type Recorder struct {
 	Metrics *Metrics
 
@@ -31,20 +31,12 @@ type Recorder struct {
 	recorder record.EventRecorder
 	log      logr.Logger
 
-	mu         sync.Mutex
-	claims     map[string]*said // by UID
-	configMaps map[string]*said // by name
-	protected  map[string]protection
-	waits      map[string]Wait // by UID
-}
-
-// said is what was said of one object, and when.
-type said struct {
-	keys map[string]time.Time
-	// warned says that a warning was among it, and stays when the keys are forgotten.
-	warned bool
-	// version of the ConfigMap that it was said of.
-	version string
+	mu           sync.Mutex
+	claims       map[string]*history // by UID
+	configMaps   map[string]*history // by name
+	protected    map[string]protection
+	waits        map[string]Wait      // by UID
+	endedClasses map[string]time.Time // and when they ended
 }
 
 // protection is why a claim's storage waits for an administrator.
@@ -54,30 +46,29 @@ type protection struct {
 }
 
 const (
-	// maxSaid is how many keys of an object are remembered. Of an object whose author keeps changing it, something may be said twice.
-	maxSaid = 100
 	// correlated is how many events client-go remembers, to count repetitions instead of writing them. Its default of 4096 costs
-	// 5 MB, and the dispatcher says nothing twice.
+	// 5 MB, and the dispatcher records nothing twice.
 	correlated = 512
 	// perSecond is how many events of one object client-go writes in the long run, and drops the others. It is more than are lost and
-	// said again. Its default is one in five minutes.
+	// recorded again. Its default is one in five minutes.
 	perSecond = 1.0 / 30
 )
 
-// RemindAfter is after how long what stands is told again. The API server keeps events for an hour.
+// RemindAfter is how long after an event that persists it is recorded again. The API server keeps events for an hour.
 const RemindAfter = time.Hour
 
 // New makes a recorder.
 func New(metrics *Metrics, now func() time.Time) *Recorder {
-	return &Recorder{Metrics: metrics, now: now, claims: map[string]*said{}, configMaps: map[string]*said{}, protected: map[string]protection{}, waits: map[string]Wait{}}
+	return &Recorder{Metrics: metrics, now: now, claims: map[string]*history{}, configMaps: map[string]*history{}, protected: map[string]protection{},
+		waits: map[string]Wait{}, endedClasses: map[string]time.Time{}}
 }
 
-// Start lets events be written in the background until stop is called. Of an event that was lost, again is told the claim that it
-// was about, or the ConfigMap by its name, so that it is looked at again after a while. What was said of it is forgotten by then.
-func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface, again func(claimUID, configMap string)) (stop func()) {
+// Start lets events be written in the background until stop is called. For an event that was lost, retry gets
+// the UID of the claim, or the name of the ConfigMap, that it was about, so that it is requeued. Its history is forgotten by then.
+func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface, retry func(claimUID, configMap string)) (stop func()) {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{LRUCacheSize: correlated, QPS: perSecond}))
 	broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)},
-		func(about corev1.ObjectReference) { r.lost(about, again) }})
+		func(about corev1.ObjectReference) { r.lost(about, retry) }})
 	r.StartWith(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "flex-provisioner"}), klog.FromContext(ctx))
 	return broadcaster.Shutdown
 }
@@ -124,8 +115,7 @@ func (s Subject) object(e events.Event) runtime.Object {
 	return nil
 }
 
-// Record writes an event once, and one that stands once in RemindAfter. ofLog is asked what to add of the pod's log where the event
-// wants it.
+// Record writes an event once, and one that persists once in RemindAfter. ofLog is what to add of the pod's log where the event wants it.
 func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event) string) {
 	if e.Key == "" || !r.due(about.UID, e) {
 		return
@@ -154,16 +144,16 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 	r.log.Info("Reported", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
 }
 
-// RemindAt is when the first of a claim's events that stand has to be told again, zero where none does.
+// RemindAt is when the first of a claim's events that persist is recorded again, zero where none is.
 func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	known := r.claims[uid]
 	for _, e := range all {
-		if known == nil || !e.Standing() {
+		if known == nil || !e.Persists() {
 			continue
 		}
-		if again, told := known.again(e.Key); told && (at.IsZero() || again.Before(at)) {
+		if again, recorded := known.again(e.Key); recorded && (at.IsZero() || again.Before(at)) {
 			at = again
 		}
 	}
@@ -182,7 +172,7 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 	r.mu.Lock()
 	known := r.configMaps[cm.Name]
 	if known == nil || known.version != cm.ResourceVersion {
-		known = &said{version: cm.ResourceVersion}
+		known = &history{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = known
 	}
 	key := string(reason) + "/" + message
@@ -195,21 +185,21 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 	return again
 }
 
-// KeepConfigMaps forgets what was said of ConfigMaps that do not exist any more.
-func (r *Recorder) KeepConfigMaps(exists func(name string) bool) {
+// ForgetConfigMaps forgets the history of ConfigMaps that do not exist.
+func (r *Recorder) ForgetConfigMaps(exists func(name string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	maps.DeleteFunc(r.configMaps, func(name string, _ *said) bool { return !exists(name) })
+	maps.DeleteFunc(r.configMaps, func(name string, _ *history) bool { return !exists(name) })
 }
 
-// Warned says that a warning about the claim was written.
+// Warned reports whether a warning about the claim was written.
 func (r *Recorder) Warned(uid string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.claims[uid] != nil && r.claims[uid].warned
 }
 
-// PodCreated forgets what was said of a claim: what kept it waiting is over, and is said again if it comes again.
+// PodCreated forgets the history of a claim: what kept it waiting is over, and is recorded again if it comes again.
 func (r *Recorder) PodCreated(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -218,7 +208,7 @@ func (r *Recorder) PodCreated(uid string) {
 	}
 }
 
-// PodCleanedUp forgets what was said of a pod, so that long retries do not fill the memory.
+// PodCleanedUp forgets the events about a pod, so that long retries do not fill the memory.
 func (r *Recorder) PodCleanedUp(uid, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -257,32 +247,38 @@ func (r *Recorder) due(uid string, e events.Event) bool {
 	defer r.mu.Unlock()
 	known := r.claims[uid]
 	if known == nil {
-		known = &said{}
+		known = &history{}
 		r.claims[uid] = known
 	}
-	due := known.due(e.Key, r.now(), e.Standing())
+	due := known.due(e.Key, r.now(), e.Persists())
 	known.warned = known.warned || due && e.Warning
 	return due
 }
 
-// due says whether the key has to be said, since it was not said before or, where it stands, long ago. Of a key counts as much as an
-// event shows of its message.
-func (s *said) due(key string, now time.Time, stands bool) bool {
-	key = podspec.Clip(key, podspec.MaxEvent)
-	if last, found := s.keys[key]; found && (!stands || now.Sub(last) < RemindAfter) {
-		return false
-	}
-	if len(s.keys) >= maxSaid || s.keys == nil {
-		s.keys = map[string]time.Time{}
-	}
-	s.keys[key] = now
-	return true
+// lastReading is how long the series of a class stay after its end, so that they are collected once more.
+const lastReading = 10 * time.Minute
+
+// EndClass has the series of a class end after a while.
+func (r *Recorder) EndClass(class string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.endedClasses[class] = r.now()
 }
 
-// again is when the key is due again if it stands, and whether it was said.
-func (s *said) again(key string) (at time.Time, told bool) {
-	last, told := s.keys[podspec.Clip(key, podspec.MaxEvent)]
-	return last.Add(RemindAfter), told
+// Expire ends the series of classes that ended and were not created again, and those of the library.
+func (r *Recorder) Expire(exists func(class string) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for class, end := range r.endedClasses {
+		if r.now().Sub(end) < lastReading {
+			continue
+		}
+		delete(r.endedClasses, class)
+		if !exists(class) {
+			r.Metrics.EndClass(class)
+		}
+	}
+	r.Metrics.ResetLibrary()
 }
 
 // Log writes a log line.

@@ -41,12 +41,12 @@ func TestEventsAreBounded(t *testing.T) {
 
 // What its author changes all the time is told of, and not remembered for ever.
 func TestSaidIsBounded(t *testing.T) {
-	var s said
-	for i := range 10 * maxSaid {
+	var s history
+	for i := range 10 * maxKeys {
 		if key := fmt.Sprint(i, strings.Repeat("x", 2*podspec.MaxEvent)); !s.due(key, dispatchertest.Noon, true) || s.due(key, dispatchertest.Noon, true) {
 			t.Fatalf("key %d is not said once", i)
 		}
-		if len(s.keys) > maxSaid {
+		if len(s.keys) > maxKeys {
 			t.Fatalf("%d keys are remembered", len(s.keys))
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// sink tells which events are lost. client-go writes an event again for two minutes where no answer came. Where the API server
+// sink reports which events are lost. client-go writes an event again for two minutes where no answer came. Where the API server
 // answered with an error it gives the event up, although that may be over in a moment. To try again here would hold up the events
 // that come after it.
 type sink struct {
@@ -32,13 +32,13 @@ func (s sink) Patch(event *corev1.Event, data []byte) (*corev1.Event, error) {
 }
 
 func (s sink) check(event *corev1.Event, err error) {
-	if Passes(err) {
+	if IsTransient(err) {
 		s.lost(event.InvolvedObject)
 	}
 }
 
-// Passes says that the API server answered with an error that may be over soon. What it refuses, it would refuse again.
-func Passes(err error) bool {
+// IsTransient reports whether the API server answered with an error that may be over soon. What it refuses, it would refuse again.
+func IsTransient(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
 		return false
@@ -47,9 +47,9 @@ func Passes(err error) bool {
 	return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || apierrors.IsConflict(err)
 }
 
-// lost forgets what was said of an object of which an event was lost, so that it is said again if it is still true. Of a claim that is
-// forgotten nothing is.
-func (r *Recorder) lost(about corev1.ObjectReference, again func(claimUID, configMap string)) {
+// lost forgets the history of an object of which an event was lost, so that the event is recorded again if it is still true. Nothing is done
+// for a claim that is forgotten.
+func (r *Recorder) lost(about corev1.ObjectReference, retry func(claimUID, configMap string)) {
 	uid, configMap := "", ""
 	switch about.Kind {
 	case "PersistentVolumeClaim":
@@ -69,6 +69,6 @@ func (r *Recorder) lost(about corev1.ObjectReference, again func(claimUID, confi
 	delete(r.configMaps, configMap)
 	r.mu.Unlock()
 	if known != nil || configMap != "" {
-		again(uid, configMap)
+		retry(uid, configMap)
 	}
 }

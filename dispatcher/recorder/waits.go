@@ -30,7 +30,7 @@ func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
 // Gauges are metrics that are counted when somebody reads them.
 type Gauges struct {
 	waiting, oldest, queued, policiesMissing *prometheus.Desc
-	waits                                    func() map[Wait]together
+	waits                                    func() map[Wait]waitCount
 	from                                     Sources
 }
 
@@ -66,9 +66,9 @@ func (g Gauges) Collect(to chan<- prometheus.Metric) {
 type Sources struct {
 	// Now is the time that waits are compared with.
 	Now func() time.Time
-	// Queued counts the claims that wait for a look at them, by class.
+	// Queued counts the queued claims by class.
 	Queued func() map[string]int
-	// PoliciesMissing says that no pod is created because the admission policies are not in force.
+	// PoliciesMissing reports whether no pod is created because the admission policies are not in force.
 	PoliciesMissing func() bool
 }
 
@@ -80,24 +80,24 @@ func (r *Recorder) Gauges(from Sources) Gauges {
 	return Gauges{
 		waiting:         describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
 		oldest:          describe("flex_provisioner_oldest_wait_seconds", "How long the oldest of them has waited, by class, operation and phase.", "class", "operation", "phase"),
-		queued:          describe("flex_provisioner_queue_depth", "Claims that wait for the dispatcher to look at them, by class.", "class"),
+		queued:          describe("flex_provisioner_queue_depth", "Claims in the queue, by class.", "class"),
 		policiesMissing: describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
 		waits:           r.waiting,
 		from:            from,
 	}
 }
 
-// together are waits that differ by their time alone.
-type together struct {
+// waitCount are waits that differ by their time alone.
+type waitCount struct {
 	count int
 	since time.Time // of the oldest
 }
 
 // waiting counts what waits. The keys have no time.
-func (r *Recorder) waiting() map[Wait]together {
+func (r *Recorder) waiting() map[Wait]waitCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := map[Wait]together{}
+	all := map[Wait]waitCount{}
 	for _, w := range r.waits {
 		key := Wait{Class: w.Class, Operation: w.Operation, Phase: w.Phase}
 		of := all[key]

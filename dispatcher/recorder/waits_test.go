@@ -101,8 +101,10 @@ func TestSeriesEnd(t *testing.T) {
 		m.Failed(class, podspec.ReasonFailed)
 		m.SetPods(class, 1)
 	}
-	m.EndClass("gold", dispatchertest.Noon)
-	m.Expire(dispatchertest.Noon.Add(lastReading), func(string) bool { return false })
+	r.now = func() time.Time { return dispatchertest.Noon }
+	r.EndClass("gold")
+	r.now = func() time.Time { return dispatchertest.Noon.Add(lastReading) }
+	r.Expire(func(string) bool { return false })
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)

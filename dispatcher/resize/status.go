@@ -74,7 +74,7 @@ func Finished(claim *corev1.PersistentVolumeClaim, made resource.Quantity) *Stat
 	return (&Status{capacity: made, allocated: made}).unless(claim)
 }
 
-// Marked says that the claim's status speaks of an expansion that the dispatcher has in hand.
+// Marked reports whether the claim's status speaks of an expansion that the dispatcher has in hand.
 func Marked(claim *corev1.PersistentVolumeClaim) bool {
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
 	case corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible:

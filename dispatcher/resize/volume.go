@@ -8,13 +8,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Needed says that a bound claim's size is not what it asks for, or that its status speaks of an expansion in hand.
+// Needed reports whether a bound claim's size is not what it asks for, or that its status speaks of an expansion in hand.
 func Needed(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && (asked.Cmp(has) > 0 || Marked(claim))
 }
 
-// OnNode says that the kubelet has an expansion of the claim in hand.
+// OnNode reports whether the kubelet has an expansion of the claim in hand.
 func OnNode(claim *corev1.PersistentVolumeClaim) bool {
 	status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 	return status == corev1.PersistentVolumeClaimNodeResizePending || status == corev1.PersistentVolumeClaimNodeResizeInProgress

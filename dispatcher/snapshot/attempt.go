@@ -79,7 +79,7 @@ func ofOperation(attempts []Attempt, op contract.Operation) []Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.Op != op })
 }
 
-// Newest says that no later pod of the attempt's operation is known.
+// Newest reports whether no later pod of the attempt's operation is known.
 func (s *Snapshot) Newest(a Attempt) bool {
 	return !slices.ContainsFunc(ofOperation(s.All(), a.Op), func(other Attempt) bool {
 		return other.Pod.UID != a.Pod.UID && compare(other, a) >= 0
@@ -113,8 +113,8 @@ func (s *Snapshot) NextNumber(op contract.Operation) int {
 // Node is where storage may be that the attempt, or one before it, has made; empty where nobody knows.
 func (a Attempt) Node() string { return cmp.Or(a.Outcome.Node, a.Pod.Annotations[contract.AnnNode]) }
 
-// Location is where the attempt, or one before it, said that it works; empty where none did. The first to say so counts: where a later
-// one said something else, its image did not heed what it was told.
+// Location is where the attempt, or one before it, said that it works; empty where none did. The first one counts: an image that
+// says something else later ignores the location that it was given.
 func (a Attempt) Location() string {
 	if request, err := podspec.RequestOf(a.Pod); err == nil && request.Location != "" {
 		return request.Location
@@ -122,22 +122,22 @@ func (a Attempt) Location() string {
 	return a.Outcome.Location
 }
 
-// ForVolume says that the attempt was made for this volume, and not for an earlier one of its name.
+// ForVolume reports whether the attempt was made for this volume, and not for an earlier one of its name.
 func (a Attempt) ForVolume(v *corev1.PersistentVolume) bool {
 	return a.Pod.Annotations[contract.AnnVolumeUID] == string(v.UID)
 }
 
-// Undoes says that the attempt, a delete, was ordered when the other one had ended.
+// Undoes reports whether the attempt, a delete, was ordered when the other one had ended.
 func (a Attempt) Undoes(other Attempt) bool {
 	return slices.Contains(strings.Split(a.Pod.Annotations[contract.AnnUndoes], ","), string(other.Pod.UID))
 }
 
-// Misses says that the attempt, a delete, may have come too early for what one of the others made.
+// Misses reports whether the attempt, a delete, may have come too early for what one of the others made.
 func (a Attempt) Misses(others []Attempt) bool {
 	return slices.ContainsFunc(others, func(other Attempt) bool { return other.Outcome.MayHaveMade() && !a.Undoes(other) })
 }
 
-// SizeUnclear says that an expansion may have enlarged the storage without saying so, or follows one that may have and did not
+// SizeUnclear reports whether an expansion may have enlarged the storage without saying so, or follows one that may have and did not
 // find out: a pod that refuses, or never starts, says nothing about the attempt before it.
 func (a Attempt) SizeUnclear() bool {
 	return a.Outcome.Unclear() || a.Pod.Annotations[contract.AnnSuspect] != "" && a.Outcome.Phase == podspec.Failed && a.Outcome.Reason != podspec.ReasonFailed
@@ -185,9 +185,9 @@ func (s *Snapshot) Started(a Attempt) time.Time {
 const lateRequest = time.Minute
 
 // LateUntil is until when a storage system may do what killed attempts asked it for; zero where none was killed. An attempt that
-// follows tells the time of those before it, whose records it replaces. The newest of those that came to a volume has asked for
-// nothing else. It tells no later time than the longest timeout has at its creation: who may write annotations of pods must not put off
-// deletes for ever.
+// follows has the time of those before it, whose records it replaces, in its annotation. The newest of those that came to a volume has
+// asked for nothing else. The annotation counts up to the longest timeout after the pod's creation: who may write annotations of pods must
+// not put off deletes for ever.
 func (s *Snapshot) LateUntil(provisions []Attempt) (until time.Time) {
 	for i, a := range provisions {
 		late, _ := time.Parse(time.RFC3339, a.Pod.Annotations[contract.AnnSuspect])

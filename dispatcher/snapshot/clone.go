@@ -17,7 +17,7 @@ type CloneSource struct {
 	Volume *corev1.PersistentVolume
 }
 
-// Bound says that the volume is the claim's. spec.volumeName alone proves nothing, since the claim's user can write any name.
+// Bound reports whether the volume is the claim's. spec.volumeName alone proves nothing, since the claim's user can write any name.
 func (c CloneSource) Bound() bool {
 	return c.Claim != nil && c.Claim.DeletionTimestamp == nil && c.Claim.Status.Phase == corev1.ClaimBound &&
 		c.Volume != nil && c.Volume.Spec.ClaimRef != nil && c.Volume.Spec.ClaimRef.UID == c.Claim.UID

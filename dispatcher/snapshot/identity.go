@@ -40,7 +40,7 @@ func sameIdentity(a, b contract.Identity) bool {
 	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
 }
 
-// IdentityChanged says that the next attempt makes something else than this one may have made.
+// IdentityChanged reports whether the next attempt makes something else than this one may have made.
 func (s *Snapshot) IdentityChanged(a Attempt) bool {
 	request, err := podspec.RequestOf(a.Pod)
 	return err == nil && (!sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource()))

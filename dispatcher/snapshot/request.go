@@ -137,7 +137,7 @@ func modes(list []corev1.PersistentVolumeAccessMode) []string {
 	return names
 }
 
-// maxCreator bounds in bytes what a provisioner is told of a claim's creator. An identity provider's names may be any text.
+// maxCreator bounds in bytes what a provisioner gets of a claim's creator. An identity provider's names may be any text.
 const maxCreator = 16 << 10
 
 // printable is empty rather than cut or cleaned: half a name is another name.

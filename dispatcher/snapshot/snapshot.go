@@ -40,31 +40,31 @@ type Snapshot struct {
 	Provisioner string
 	// RecordKey signs the record of a volume.
 	RecordKey podspec.RecordKey
-	// Config is the configuration in force for the class, or nil. ConfigProblem then tells users why there is none.
+	// Config is the configuration in force for the class, or nil. ConfigProblem then says, for users, why there is none.
 	Config        *configmaps.Config
 	ConfigProblem string
 	// PoliciesMissing names the admission policy without which no provisioner pod is safe, empty where all are in force.
 	PoliciesMissing string
-	// CreatorKnown says that the claim's created-by annotations can be believed.
+	// CreatorKnown reports whether the claim's created-by annotations can be believed.
 	CreatorKnown bool
 
-	// Wanted says that the library handed the claim over to be provisioned.
+	// Wanted reports whether the library handed the claim over to be provisioned.
 	Wanted bool
 	// WantedSince is when it did so first, zero where it did not.
 	WantedSince time.Time
-	// Released says that the library handed the volume over to be deleted.
+	// Released reports whether the library handed the volume over to be deleted.
 	Released bool
 	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
 	Rescheduled types.UID
 	// Repaired is when this dispatcher repaired the volume last, or zero.
 	Repaired time.Time
-	// PodMissed says that a pod came and went which the cache never showed.
+	// PodMissed reports whether a pod came and went which the cache never showed.
 	PodMissed bool
 	// Confirmed is when the API server was last asked for all that a new pod relies on; zero where it was not.
 	Confirmed time.Time
 	// Revision is the state of what the library handed over, read before anything else of the snapshot.
 	Revision uint64
-	// Quiet says that a success is worth a log line and no event: other claims of the class are active, and this one had no
+	// Quiet reports whether a success is worth a log line and no event: other claims of the class are active, and this one had no
 	// warning. Each event is a write, and whoever waits for a thousand claims sees that they are bound.
 	Quiet bool
 
@@ -77,7 +77,7 @@ type Snapshot struct {
 	RecentDeletions, DeleteLimit int
 }
 
-// ClaimLives says that somebody still waits for the claim.
+// ClaimLives reports whether somebody still waits for the claim.
 func (s *Snapshot) ClaimLives() bool { return s.Claim != nil && s.Claim.DeletionTimestamp == nil }
 
 // SetVolume takes in the volume of the claim's name, or nil. A volume without the annotation provisioned-by counts as this
@@ -129,24 +129,24 @@ func (s *Snapshot) KnownClass() string {
 	return s.ClassName
 }
 
-// Pending says that the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and
+// Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and
 // made again may have another provisioner since.
 func (s *Snapshot) Pending() bool {
 	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && (s.Class == nil || s.Class.Provisioner == s.Provisioner)
 }
 
-// UserWaits says that somebody waits for the next step: for a volume, or for its end.
+// UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
 func (s *Snapshot) UserWaits() bool {
 	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
 }
 
-// Expandable says that this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
+// Expandable reports whether this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
 // provisioner pod of this dispatcher made the volume.
 func (s *Snapshot) Expandable() bool {
 	return s.ClaimLives() && s.Volume != nil && podspec.Bound(s.Claim, s.Volume) && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
 
-// AwaitsDeletion says that the library is about to hand the volume over for deletion.
+// AwaitsDeletion reports whether the library is about to hand the volume over for deletion.
 func AwaitsDeletion(v *corev1.PersistentVolume) bool {
 	return v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
@@ -161,12 +161,12 @@ func (s *Snapshot) SelectedNode() string {
 	return s.Claim.Annotations[AnnSelectedNode]
 }
 
-// WaitsForConsumer says that claims of the class wait for a pod that uses them.
+// WaitsForConsumer reports whether claims of the class wait for a pod that uses them.
 func (s *Snapshot) WaitsForConsumer() bool {
 	return s.Class != nil && s.Class.VolumeBindingMode != nil && *s.Class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// WaitsForNode says that Kubernetes hands the claim over only once a pod that uses it has a node.
+// WaitsForNode reports whether Kubernetes hands the claim over only once a pod that uses it has a node.
 func (s *Snapshot) WaitsForNode() bool {
 	return s.WaitsForConsumer() && strings.TrimSpace(s.SelectedNode()) == ""
 }

@@ -46,7 +46,7 @@ type Span struct {
 	ID, Parent trace.SpanID
 	Name       string
 	Start, End time.Time
-	// Failed says that the step failed, and Message why. A message may be the image's own, one clean line of it.
+	// Failed reports whether the step failed, and Message why. A message may be the image's own, one clean line of it.
 	Failed     bool
 	Message    string
 	Attributes []attribute.KeyValue

@@ -23,8 +23,8 @@ type Keeper struct {
 	Writer writer.Writer
 }
 
-// Keep keeps a version that was judged good, and nothing else of its ConfigMap. known are the versions that are kept of it. The new
-// one is created before an old one is deleted: a dispatcher that is killed in between leaves both, of which the later counts.
+// Keep saves a valid version of a ConfigMap, and deletes the earlier ones. known are the versions that are saved. The new one is created
+// before an old one is deleted: a dispatcher that is killed in between leaves both, of which the later counts.
 func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configmaps.Config, known []*appsv1.ControllerRevision) error {
 	name, number, missing := configmaps.RevisionName(cm, config), int64(1), true
 	for _, revision := range known {
@@ -36,8 +36,8 @@ func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configma
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// A dispatcher that is the leader no more, or whose cache is old, would put an old version in the place of a new one. A change of the
-	// ConfigMap leads to another judgement.
+	// A dispatcher that is no longer the leader, or whose cache is old, would replace a new version by an old one. A change of the ConfigMap
+	// syncs the class again.
 	now, err := k.Reader.ConfigMap(ctx, cm.Name)
 	if now == nil || now.UID != cm.UID || now.ResourceVersion != cm.ResourceVersion {
 		return err
@@ -46,7 +46,7 @@ func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configma
 		revision, err := configmaps.NewRevision(cm, config, number)
 		if err != nil { // an older version would count as the last good one
 			klog.FromContext(ctx).Info("Keep no version", "configMap", klog.KObj(cm), "err", err)
-		} else if err := k.Writer.KeepRevision(ctx, revision); err != nil {
+		} else if err := k.Writer.CreateRevision(ctx, revision); err != nil {
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configma
 		if revision.Name == name {
 			continue
 		}
-		if err := k.Writer.DropRevision(ctx, revision); err != nil {
+		if err := k.Writer.DeleteRevision(ctx, revision); err != nil {
 			return err
 		}
 	}

@@ -85,13 +85,13 @@ func (w Writer) SetResizeStatus(ctx context.Context, claim *corev1.PersistentVol
 	return left, nil
 }
 
-// SetWaits writes into a claim's status why the claim waits, and leaves the conditions of others alone. Without a reason it takes that
+// SetWaitingCondition writes into a claim's status why the claim waits, and leaves the conditions of others alone. Without a reason it takes that
 // away.
-func (w Writer) SetWaits(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason, message string, now metav1.Time) error {
+func (w Writer) SetWaitingCondition(ctx context.Context, claim *corev1.PersistentVolumeClaim, reason, message string, now metav1.Time) error {
 	condition := map[string]any{"type": contract.ConditionWaiting, "$patch": "delete"}
 	if reason != "" {
 		since := now
-		if before, told := snapshot.Waits(claim); told {
+		if before, waiting := snapshot.WaitingCondition(claim); waiting {
 			since = before.LastTransitionTime
 		}
 		condition = map[string]any{"type": contract.ConditionWaiting, "status": corev1.ConditionTrue, "reason": reason, "message": message,
@@ -125,7 +125,7 @@ func (w Writer) RetractVolume(ctx context.Context, v *corev1.PersistentVolume) e
 	return nil
 }
 
-// DeleteVolume deletes a volume whose storage is gone. The library would do it too, if Delete told it so. But its cache lags behind its
+// DeleteVolume deletes a volume whose storage is gone. The library would do it too, if Delete reported success. But its cache lags behind its
 // own writes, so that it deletes one volume in four twice.
 func (w Writer) DeleteVolume(ctx context.Context, v *corev1.PersistentVolume) error {
 	err := w.Client.CoreV1().PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &v.UID}})
@@ -144,9 +144,9 @@ func (w Writer) KeepPodName(ctx context.Context, pod *corev1.Pod) error {
 		metadata(map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}}), nil)
 }
 
-// ReleasePod takes the finalizer off a pod whose outcome has been acted on. last says that nothing is written to it after that but
+// RemovePodFinalizer takes the finalizer off a pod whose outcome has been acted on. last says that nothing is written to it after that but
 // its deletion.
-func (w Writer) ReleasePod(ctx context.Context, pod *corev1.Pod, last bool) error {
+func (w Writer) RemovePodFinalizer(ctx context.Context, pod *corev1.Pod, last bool) error {
 	fields := withoutFinalizer(pod.UID, contract.PodFinalizer)
 	if last {
 		fields = unmanaged(fields)
@@ -154,8 +154,8 @@ func (w Writer) ReleasePod(ctx context.Context, pod *corev1.Pod, last bool) erro
 	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod, metadata(fields), nil)
 }
 
-// KeepRevision keeps a version of a ConfigMap. That it is kept already is no error.
-func (w Writer) KeepRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
+// CreateRevision keeps a version of a ConfigMap. That it is kept already is no error.
+func (w Writer) CreateRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
 	_, err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Create(ctx, revision, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
@@ -163,8 +163,8 @@ func (w Writer) KeepRevision(ctx context.Context, revision *appsv1.ControllerRev
 	return nil
 }
 
-// DropRevision deletes a kept version of a ConfigMap.
-func (w Writer) DropRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
+// DeleteRevision deletes a kept version of a ConfigMap.
+func (w Writer) DeleteRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
 	err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Delete(ctx, revision.Name,
 		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &revision.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -141,7 +141,7 @@ func (c *Client) showWarnings(header http.Header) {
 type Answer struct {
 	// Code is HTTP's.
 	Code int
-	// Exists says that there is a volume of the name.
+	// Exists reports whether there is a volume of the name.
 	Exists bool
 	// RetryAfter is how long the API server asks to wait, 0 if it does not.
 	RetryAfter time.Duration

@@ -42,7 +42,7 @@ type attempt struct {
 	Passes string `json:"passes"`
 	// Before is "accepted" where it went through before there were rules against it.
 	Before string `json:"before"`
-	// Alone says that nothing else may run meanwhile.
+	// Alone reports whether nothing else may run meanwhile.
 	Alone bool `json:"alone"`
 
 	// A request: who sends it, and what. A path without a slash in front is one in the namespace of the provisioners. Base
@@ -64,7 +64,7 @@ type attempt struct {
 	With  map[string]any `json:"with"`
 }
 
-// hostile says that the case counts as an attack.
+// hostile reports whether the case counts as an attack.
 func (a attempt) hostile() bool { return a.Passes == "" }
 
 // refuser is who refuses the case, and a piece of what is said.

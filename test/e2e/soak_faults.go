@@ -26,7 +26,7 @@ import (
 type fault struct {
 	name   string
 	weight int
-	// ends says that it ends the dispatcher, or may.
+	// ends reports whether it ends the dispatcher, or may.
 	ends bool
 	do   func(k *soak, ctx context.Context) error
 }

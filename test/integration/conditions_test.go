@@ -37,7 +37,7 @@ func TestConditions(t *testing.T) {
 		{"", "", "Resizing "},
 		{"ClaimRefused", strings.Repeat("x", 1024), "flex-provisioner.io/Waiting ClaimRefused " + strings.Repeat("x", 1024) + " 12:40 12:40, Resizing "},
 	} {
-		if err := w.SetWaits(t.Context(), claim, step.reason, step.message, noon); err != nil {
+		if err := w.SetWaitingCondition(t.Context(), claim, step.reason, step.message, noon); err != nil {
 			t.Fatal(err)
 		}
 		if claim, err = admin.Get(t.Context(), claim.Name, metav1.GetOptions{}); err != nil {
@@ -58,7 +58,7 @@ func TestConditions(t *testing.T) {
 	}
 	other := claim.DeepCopy()
 	other.UID = "another"
-	if err := w.SetWaits(t.Context(), other, "ClaimRefused", "x", noon); err == nil || !strings.Contains(err.Error(), "patch persistentvolumeclaims default/waits: ") {
+	if err := w.SetWaitingCondition(t.Context(), other, "ClaimRefused", "x", noon); err == nil || !strings.Contains(err.Error(), "patch persistentvolumeclaims default/waits: ") {
 		t.Errorf("another claim of the name is written to: %v", err)
 	}
 }

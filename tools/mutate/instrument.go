@@ -182,7 +182,7 @@ func changed(original, mutated []byte, file string) string {
 	return file
 }
 
-// subtracts says that the mutant takes a text from another, which does not compile. Gremlins makes many of them.
+// subtracts reports whether the mutant takes a text from another, which does not compile. Gremlins makes many of them.
 func subtracts(original, mutated []byte, name string) (found bool, err error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, name, original, parser.SkipObjectResolution)

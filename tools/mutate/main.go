@@ -47,7 +47,7 @@ var targets = []target{
 	{Package: "dispatcher/obstacles", Later: []stage{{Package: "dispatcher/reconcile"}}},
 	{Package: "dispatcher/reconcile", Later: []stage{{Package: "test/chaos", Minutes: 15, Flags: []string{"-seeds=60", "-shrink=false",
 		"-test.run=^(TestSeeds|TestRegressions|TestCauseIsNamed|TestDeletesStopped|TestOwnPod.*|TestLeader.*)$"}}}},
-	{Package: "dispatcher/standing"},
+	{Package: "dispatcher/progress"},
 	{Package: "sdk", Exclude: "^(apiserver|bare|sdktest)/"},
 	{Package: "sdk/bare", Later: []stage{{Package: "sdk"}}},
 	{Package: "images/cinder-iscsi/flow"},

@@ -150,7 +150,7 @@ func (o *order) mutant() (string, error) {
 	return "", errors.New("gremlins has changed no file of the package")
 }
 
-// has says that the built tests have the mutant in them.
+// has reports whether the built tests have the mutant in them.
 func (o *order) has(mutant string) bool {
 	for _, op := range []token.Token{token.EQL, token.NEQ, token.LSS, token.GTR, token.LEQ, token.GEQ, token.LAND, token.LOR} {
 		if strings.HasSuffix(mutant, ":"+op.String()) {

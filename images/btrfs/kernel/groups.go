@@ -18,7 +18,7 @@ const numberBits = 48
 // Group is a quota group of the level. What is written to its members counts for it. With simple quotas a subvolume that is made inside
 // a member is a member too, unless its maker names other groups, or none (BTRFS_SUBVOL_QGROUP_INHERIT). The kernel lets any user do so.
 type Group struct {
-	// Limited says that the members together may have Limit bytes and no more.
+	// Limited reports whether the members together may have Limit bytes and no more.
 	Limited bool
 	Limit   uint64
 	// Used is how much the members have, as of the last commit of the file system.

@@ -15,7 +15,7 @@ func isRCFile(name string) bool { return strings.Contains(name, "openrc") }
 type assignment struct {
 	variable, where string
 	value           string
-	// open says that the shell would have to work out the value: it asks for it, or takes it from elsewhere.
+	// open reports whether the shell would have to work out the value: it asks for it, or takes it from elsewhere.
 	open bool
 }
 
@@ -32,7 +32,7 @@ var (
 	prints = regexp.MustCompile(`^(?:echo|printf)[ \t][^;&|]*$`)
 )
 
-// hides says that text has an assignment to an OS_ variable outside of a comment.
+// hides reports whether text has an assignment to an OS_ variable outside of a comment.
 func hides(text string) bool { return hidden.MatchString(comment.ReplaceAllString(text, "")) }
 
 // readRCFile reads the assignments to OS_ variables and runs nothing. In a shell the last assignment counts.

@@ -29,10 +29,10 @@ type Flow struct {
 	close  func()
 	// project and region are whose volumes Cinder shows us.
 	project, region string
-	// asked says that this run has asked for a volume; created is that volume's ID, as long as it is the one in use.
+	// asked reports whether this run has asked for a volume; created is that volume's ID, as long as it is the one in use.
 	asked   bool
 	created string
-	// exists says that there may be a volume.
+	// exists reports whether there may be a volume.
 	exists bool
 	// state is what was last seen, for the message of a run that has to give up.
 	state string

@@ -103,7 +103,7 @@ func toExpand(v *cinder.Volume, gib int, asked bool) step {
 	return extend
 }
 
-// begun says that the volume is in use by an attachment that Cinder does not show, because it began it and did not end it.
+// begun reports whether the volume is in use by an attachment that Cinder does not show, because it began it and did not end it.
 func begun(v *cinder.Volume) bool { return v.Status == statusInUse && len(v.Attachments) == 0 }
 
 // attacher is how an attachment of ours looks: the host and the device that it was made with. Cinder shows the host's name

@@ -18,14 +18,14 @@ type Input struct {
 	Name string
 	// VolumeID is Cinder's.
 	VolumeID string
-	// Block says that the claim wants the raw device, so that no file system is named.
+	// Block reports whether the claim wants the raw device, so that no file system is named.
 	Block bool
 	// SecretNamespace is where the Secret will lie.
 	SecretNamespace string
 	// Initiator is the IQN that the connection was made for and that the kubelet has to log in with; empty where the nodes
 	// use their own.
 	Initiator string
-	// PerVolume says that no other volume uses Initiator, so that a target which several volumes share would not do.
+	// PerVolume reports whether no other volume uses Initiator, so that a target which several volumes share would not do.
 	PerVolume bool
 	// HostNQN and HostID are the NVMe host that the connection was made for.
 	HostNQN, HostID string

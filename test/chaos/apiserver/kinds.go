@@ -38,7 +38,7 @@ type kind struct {
 	status  func(to, from Object)
 	created func(Object)
 	fields  func(Object) fields.Set
-	// same says that the object of a name that is taken is the one that has it; without it each is. Another one gets a name of its own.
+	// same reports whether the object of a name that is taken is the one that has it; without it each is. Another one gets a name of its own.
 	// Clients name an event by its object and the nanosecond: here, unlike in reality, all that happens in an instant has the same one.
 	same func(a, b Object) bool
 

@@ -34,7 +34,7 @@ type Request struct {
 
 var verbs = map[string]string{http.MethodPost: "create", http.MethodPut: "update", http.MethodPatch: "patch", http.MethodDelete: "delete"}
 
-// Writes says that the request may change something.
+// Writes reports whether the request may change something.
 func (r *Request) Writes() bool { return r.Verb != "get" && r.Verb != "list" && r.Verb != "watch" }
 
 // Read understands an HTTP request.
@@ -268,10 +268,10 @@ func failure(err error) (int, []byte) {
 // Failure is an error as an answer.
 func Failure(err error) (code int, answer []byte) { return failure(err) }
 
-// Initially says that a list may be old: the caller knows nothing yet.
+// Initially reports whether a list may be old: the caller knows nothing yet.
 func (r *Request) Initially() bool { return r.Verb == "list" && r.version == "0" }
 
-// Initial says that a watch asks to begin with what there is.
+// Initial reports whether a watch asks to begin with what there is.
 func (r *Request) Initial() bool { return r.initial }
 
 // Named is the name of the object, which a create has in its body.

@@ -115,7 +115,7 @@ func (w *World) disturbNode(a Action) {
 	time.AfterFunc(a.For, func() { w.restoreNode(n) })
 }
 
-// canSpare says that another node stays for ever, and that nothing is lost with this one.
+// canSpare reports whether another node stays for ever, and that nothing is lost with this one.
 func (w *World) canSpare(n *node) bool {
 	return !slices.ContainsFunc(w.plan.Classes, func(c Class) bool { return c.NodeLocal }) &&
 		slices.ContainsFunc(w.nodes, func(other *node) bool { return other != n && !other.lost })

@@ -23,9 +23,9 @@ type Plan struct {
 	Actions []Action
 	// Length is when the faults end.
 	Length time.Duration
-	// Lists says that the API server knows no streaming lists, so that informers list and then watch.
+	// Lists reports whether the API server knows no streaming lists, so that informers list and then watch.
 	Lists bool
-	// Sizes says that the binder writes how much a claim has, and that claims may be expanded. Plans that found a bug before
+	// Sizes reports whether the binder writes how much a claim has, and that claims may be expanded. Plans that found a bug before
 	// it did go without, so that they still lead there.
 	Sizes bool
 }

@@ -31,7 +31,7 @@ type Result struct {
 	Events []string
 	// Trace is what happened, one line a step.
 	Trace fmt.Stringer
-	// DiedYoung says that a dispatcher ended before its caches were filled.
+	// DiedYoung reports whether a dispatcher ended before its caches were filled.
 	DiedYoung bool
 	// Virtual is how long it took in virtual time.
 	Virtual time.Duration

@@ -81,7 +81,7 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	return w
 }
 
-// faulty says that things may go wrong now.
+// faulty reports whether things may go wrong now.
 func (w *World) faulty() bool { return !isClosed(w.calm) }
 
 func (w *World) drawn(fault string) {

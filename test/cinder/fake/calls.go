@@ -15,7 +15,7 @@ type Call struct {
 	Identity bool   // a call to Keystone
 }
 
-// of says that the call is of an operation; "*" is all calls to Cinder.
+// of reports whether the call is of an operation; "*" is all calls to Cinder.
 func (c Call) of(op string) bool { return c.Op == op || op == "*" && !c.Identity }
 
 // Calls is a log of calls in the order in which they came.

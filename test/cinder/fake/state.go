@@ -48,7 +48,7 @@ func (f *Cinder) State() State {
 	return s
 }
 
-// Empty says that nothing exists.
+// Empty reports whether nothing exists.
 func (s State) Empty() bool { return len(s.Volumes) == 0 }
 
 func (s State) String() string {

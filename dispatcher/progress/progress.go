@@ -1,4 +1,4 @@
-package standing
+package progress
 
 import (
 	"time"
@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Standing is how far what is to be done for a claim has come.
-type Standing struct {
+// Progress is how far the operation has come that a claim waits for.
+type Progress struct {
 	// Operation is one of the contract's, or Undo. It is empty where nothing is to be done, and so are the others.
 	Operation string
 	Phase     Phase
@@ -45,8 +45,8 @@ const (
 // Undo is the removal of what attempts may have made that came to no volume.
 const Undo = "undo"
 
-// Of is how the claim stands by a plan that was made of the snapshot.
-func Of(s *snapshot.Snapshot, p reconcile.Plan) (st Standing) {
+// Of is the claim's progress by a plan that was made from the snapshot.
+func Of(s *snapshot.Snapshot, p reconcile.Plan) (st Progress) {
 	st.Operation, st.Since = operation(s)
 	st.Attempt, st.Tried = AttemptOf(s, st.Operation)
 	switch {
@@ -67,7 +67,7 @@ func Of(s *snapshot.Snapshot, p reconcile.Plan) (st Standing) {
 	return st
 }
 
-// Served says that what was waited for has come about: an earlier look at the claim saw the operation.
+// Served reports whether the operation, which an earlier reconciliation saw, has come about.
 func Served(s *snapshot.Snapshot, op string) bool {
 	switch op {
 	case string(contract.Provision):
@@ -134,7 +134,7 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 	return v.CreationTimestamp.Time
 }
 
-// expands says that the claim asks for more than its volume has, or that its status speaks of an expansion.
+// expands reports whether the claim asks for more than its volume has, or that its status speaks of an expansion.
 func expands(s *snapshot.Snapshot) bool {
 	asked, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Volume)
 	return asked.Cmp(has) > 0 || resize.Marked(s.Claim) || len(s.Of(contract.Expand)) > 0

@@ -23,8 +23,8 @@ func StoppedBy(cm *corev1.ConfigMap) string {
 	return why
 }
 
-// Waits is the condition by which a claim's status says why the claim waits, if it has one.
-func Waits(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentVolumeClaimCondition, ok bool) {
+// WaitingCondition is the condition by which a claim's status says why the claim waits, if it has one.
+func WaitingCondition(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentVolumeClaimCondition, ok bool) {
 	for _, c := range claim.Status.Conditions {
 		if c.Type == contract.ConditionWaiting && c.Status == corev1.ConditionTrue {
 			return c, true
@@ -37,13 +37,13 @@ func Waits(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentVolumeClaimC
 var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true, "FailedCreatePodSandBox": true}
 
 // behind matches what a kubelet says that has not read a new pod's Secrets or ConfigMaps yet, and one whose API server does not know yet
-// that the pod is on the node and may have its token. Busy machines cause both. They say nothing of the pod, and the kubelet tries again
+// that the pod is on the node and may have its token. Busy machines cause both. They say nothing about the pod, and the kubelet tries again
 // within a second.
 var behind = regexp.MustCompile(`failed to sync (secret|configmap) cache: |: no relationship found between node '`)
 
-// TellsOfStart says that the event, of the kubelet, tells why a pod does not start. That a Secret or a claim which the pod mounts is
-// missing shows nowhere in the pod's status.
-func TellsOfStart(e *corev1.Event) bool {
+// IsStartProblem reports whether the event, of the kubelet, says why a pod does not start. A missing Secret or claim which the pod mounts
+// shows nowhere in the pod's status.
+func IsStartProblem(e *corev1.Event) bool {
 	return startProblems[e.Reason] && !behind.MatchString(e.Message)
 }
 
@@ -51,7 +51,7 @@ func TellsOfStart(e *corev1.Event) bool {
 func PodProblem(events []*corev1.Event) string {
 	var last *corev1.Event
 	for _, e := range events {
-		if TellsOfStart(e) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+		if IsStartProblem(e) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
 			last = e
 		}
 	}

@@ -19,32 +19,32 @@ import (
 // grace is how long a ConfigMap may exist before its class without a word: they are applied together.
 const grace = 5 * time.Second
 
-// Judgement is what the ConfigMaps of one class come to.
-type Judgement struct {
-	// Present says that there is a ConfigMap.
+// Resolution is what the ConfigMaps of one class come to.
+type Resolution struct {
+	// Present reports whether there is a ConfigMap.
 	Present bool
 	// Good is what the ConfigMap Of says, where it is the only one and without faults.
 	Good *configmaps.Config
 	Of   *corev1.ConfigMap
 	// InForce is what the class goes by: Good, or the last good version of a ConfigMap that exists, or nil.
 	InForce *configmaps.Config
-	// Outdated says that InForce is older than its ConfigMap.
+	// Outdated reports whether InForce is older than its ConfigMap.
 	Outdated bool
-	// Problem is for users and empty where something is in force. Complaints are for the administrators who look at the ConfigMaps.
-	Problem    string
-	Complaints []Complaint
-	// PassedOver says of kept versions why they do not count.
-	PassedOver []error
+	// Problem is for users and empty where something is in force. Warnings are for administrators.
+	Problem  string
+	Warnings []Warning
+	// Ignored are the saved versions that do not count, and why.
+	Ignored []error
 }
 
-// Complaint is a warning on a ConfigMap.
-type Complaint struct {
+// Warning is a warning on a ConfigMap.
+type Warning struct {
 	About  *corev1.ConfigMap
 	Reason podspec.Reason
 	Text   string
 }
 
-// Objects are what a judgement is made of.
+// Objects are what a class is resolved from.
 type Objects struct {
 	// Provisioner is the name that the dispatcher serves.
 	Provisioner string
@@ -62,7 +62,7 @@ func (o Objects) class(name string) *storagev1.StorageClass {
 	return nil
 }
 
-// named says that another StorageClass names this one as the class whose ConfigMap serves it.
+// named reports whether another StorageClass names this one as the class whose ConfigMap serves it.
 func (o Objects) named(name string) bool {
 	return slices.ContainsFunc(o.Classes, func(class *storagev1.StorageClass) bool {
 		served, _ := ServedAs(class.Name, class, o.Provisioner)
@@ -70,32 +70,32 @@ func (o Objects) named(name string) bool {
 	})
 }
 
-// Judge judges all ConfigMaps for one class, with what they are for. before was in force until now, nil for nothing. again is after
-// which time to judge again.
-func Judge(name string, before *configmaps.Config, now time.Time, o Objects) (j Judgement, again time.Duration) {
+// Resolve finds the configuration in force for one class. before was in force until now, nil for nothing. requeueAfter is when to resolve
+// the class again, 0 for when something changes.
+func Resolve(name string, before *configmaps.Config, now time.Time, o Objects) (j Resolution, requeueAfter time.Duration) {
 	maps := ConfigMapsOf(name, o.ConfigMaps, o.Provisioner)
 	slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	j, again = judge(name, maps, o, now)
+	j, requeueAfter = resolve(name, maps, o, now)
 	if j.InForce = j.Good; j.Good == nil && j.Present {
-		j.InForce, j.PassedOver = lastGood(name, maps, before, o.Revisions)
+		j.InForce, j.Ignored = lastGood(name, maps, before, o.Revisions)
 	}
 	if j.InForce != nil {
 		j.Problem = ""
 	}
-	if complaint, old := outdated(name, maps, j); old {
-		j.Outdated, j.Complaints = true, append(j.Complaints, complaint)
+	if warning, old := outdated(name, maps, j); old {
+		j.Outdated, j.Warnings = true, append(j.Warnings, warning)
 	}
-	return j, again
+	return j, requeueAfter
 }
 
-func judge(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j Judgement, again time.Duration) {
+func resolve(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j Resolution, requeueAfter time.Duration) {
 	j.Present = len(maps) > 0
 	if len(maps) > 1 {
 		j.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
 		for _, cm := range maps {
-			j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigDuplicate, j.Problem})
+			j.Warnings = append(j.Warnings, Warning{cm, events.ReasonConfigDuplicate, j.Problem})
 		}
 		return j, 0
 	}
@@ -106,12 +106,12 @@ func judge(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j J
 	config, faults := configmaps.Parse(cm)
 	if len(faults) > 0 {
 		j.Problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
-		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
+		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
 		return j, 0
 	}
 	j.Good, j.Of = config, cm
 	if config.LiteralToken {
-		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonLiteralToken,
+		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonLiteralToken,
 			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
 	}
 	age, class := now.Sub(cm.CreationTimestamp.Time), o.class(name)
@@ -121,13 +121,13 @@ func judge(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j J
 	case class == nil && age < grace:
 		return j, grace - age
 	case class == nil:
-		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonClassNotFound,
+		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonClassNotFound,
 			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, o.Provisioner)})
 	case class.Provisioner != o.Provisioner:
-		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonClassMismatch,
+		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonClassMismatch,
 			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, o.Provisioner)})
 	case served != name && served != "":
-		j.Complaints = append(j.Complaints, Complaint{cm, events.ReasonConfigUnused,
+		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonConfigUnused,
 			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, or create the StorageClass again without the parameter",
 				name, contract.ParameterConfigFromClass, served)})
 	}

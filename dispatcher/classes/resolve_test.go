@@ -20,7 +20,7 @@ func TestGoodOfAnotherConfigMap(t *testing.T) {
 		uid  types.UID
 		want *configmaps.Config
 	}{{"u1", good}, {"u2", nil}, {"u1", nil}} {
-		j, _ := Judge("silver", before, dispatchertest.Noon, Objects{
+		j, _ := Resolve("silver", before, dispatchertest.Noon, Objects{
 			Provisioner: "p",
 			Classes:     []*storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "silver"}, Provisioner: "p"}},
 			ConfigMaps: []*corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Name: "one", UID: c.uid, ResourceVersion: "2",

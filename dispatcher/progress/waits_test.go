@@ -1,4 +1,4 @@
-package standing
+package progress
 
 import (
 	"strings"
@@ -46,14 +46,14 @@ func TestWaits(t *testing.T) {
 				LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)), Reason: reason, Message: message}}
 		}
 		p := reconcile.Decide(s)
-		Tell(s, &p, Of(s, p).Operation)
+		SetCondition(s, &p, Of(s, p).Operation)
 		got := "nothing"
-		if a, ok := reconcile.Find[reconcile.SetWaits](p); ok {
+		if a, ok := reconcile.Find[reconcile.SetWaitingCondition](p); ok {
 			got = strings.TrimSpace(string(a.Reason) + " " + a.Message)
 			if a.Reason == podspec.ReasonNone {
 				got = "taken away"
 			}
-			if _, last := p.Actions[len(p.Actions)-1].(reconcile.SetWaits); !last {
+			if _, last := p.Actions[len(p.Actions)-1].(reconcile.SetWaitingCondition); !last {
 				t.Errorf("%s: it does not come last: %v", c.name, p.Actions)
 			}
 		}
@@ -79,8 +79,8 @@ func TestWaitsRests(t *testing.T) {
 		s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
 			LastProbeTime: metav1.NewTime(s.Now.Add(-c.written)), Reason: "ClaimRefused", Message: "used 1"}}
 		p := reconcile.Plan{Events: []events.Event{events.ClaimWaits("ClaimRefused", "used 2")}}
-		Tell(s, &p, "provision")
-		_, written := reconcile.Find[reconcile.SetWaits](p)
+		SetCondition(s, &p, "provision")
+		_, written := reconcile.Find[reconcile.SetWaitingCondition](p)
 		if written != (c.want == 0) || c.want > 0 && !p.RequeueAt.Equal(s.Now.Add(c.want)) {
 			t.Errorf("%s: written %t, looked at again at %s; want %s after %s", c.name, written, p.RequeueAt, c.want, s.Now)
 		}
@@ -91,8 +91,8 @@ func TestWaitsRests(t *testing.T) {
 func TestWaitsIsBounded(t *testing.T) {
 	s := scene{}.snapshot()
 	p := reconcile.Plan{Events: []events.Event{events.ClaimWaits(events.ReasonConfigMissing, strings.Repeat("a\x1b[2J\n", 1000))}}
-	Tell(s, &p, "provision")
-	if a, _ := reconcile.Find[reconcile.SetWaits](p); a.Message == "" || len(a.Message) > podspec.MaxEvent || strings.ContainsAny(a.Message, "\x1b\n") {
+	SetCondition(s, &p, "provision")
+	if a, _ := reconcile.Find[reconcile.SetWaitingCondition](p); a.Message == "" || len(a.Message) > podspec.MaxEvent || strings.ContainsAny(a.Message, "\x1b\n") {
 		t.Errorf("%d bytes: %.100q", len(a.Message), a.Message)
 	}
 }

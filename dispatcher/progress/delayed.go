@@ -1,4 +1,4 @@
-package standing
+package progress
 
 import (
 	"maps"
@@ -24,7 +24,7 @@ func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok
 			continue
 		}
 		asked := *s
-		asked.Attempts, asked.Retained = asking(s.Attempts, latest), asking(s.Retained, latest)
+		asked.Attempts, asked.Retained = withRetry(s.Attempts, latest), withRetry(s.Retained, latest)
 		if _, due := reconcile.Find[reconcile.CreatePod](reconcile.Decide(&asked)); due {
 			return latest, until, true
 		}
@@ -32,8 +32,8 @@ func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok
 	return failed, until, false
 }
 
-// asking is the list with the annotation on the pod of one attempt.
-func asking(list []snapshot.Attempt, of snapshot.Attempt) []snapshot.Attempt {
+// withRetry is the list with the annotation on the pod of one attempt.
+func withRetry(list []snapshot.Attempt, of snapshot.Attempt) []snapshot.Attempt {
 	list = slices.Clone(list)
 	for i, a := range list {
 		if a.Pod.UID != of.Pod.UID {

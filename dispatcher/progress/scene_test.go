@@ -1,4 +1,4 @@
-package standing
+package progress
 
 import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
