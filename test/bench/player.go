@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"sync"
@@ -14,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/transport"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
 // act is what becomes of a class's pods. Without one the pod creates its volume, under its own identity, and has succeeded.
@@ -69,39 +68,34 @@ func (p *player) see(pod *corev1.Pod, deleted bool) {
 }
 
 func (p *player) play(ctx context.Context, pod *corev1.Pod) error {
-	status := corev1.ContainerStatus{Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image}
+	var state corev1.ContainerState
 	phase, now := corev1.PodSucceeded, metav1.Now()
 	switch p.acts[pod.Annotations[contract.AnnClass]] {
 	case hang:
-		phase, status.State.Running = corev1.PodRunning, &corev1.ContainerStateRunning{StartedAt: now}
+		phase, state.Running = corev1.PodRunning, &corev1.ContainerStateRunning{StartedAt: now}
 	case noImage:
-		phase, status.State.Waiting = corev1.PodPending, &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}
+		phase, state.Waiting = corev1.PodPending, &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}
 	default:
 		if pod.Labels[contract.LabelOperation] == string(contract.Provision) {
 			if err := p.createVolume(ctx, pod); err != nil {
 				return err
 			}
 		}
-		status.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
+		state.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
 	}
-	patch, err := json.Marshal(map[string]any{"status": corev1.PodStatus{Phase: phase, StartTime: &now, ContainerStatuses: []corev1.ContainerStatus{status}}})
-	if err != nil {
-		return fmt.Errorf("encode status: %w", err)
+	err := kubelet.SetStatus(ctx, p.pods, pod, corev1.PodStatus{Phase: phase, StartTime: &now}, state)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
 	}
-	_, err = p.pods.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("write status of pod %s: %w", pod.Name, err)
-	}
-	return nil
+	return err
 }
 
 func (p *player) createVolume(ctx context.Context, pod *corev1.Pod) error {
-	var volume corev1.PersistentVolume
-	if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), &volume); err != nil {
-		return fmt.Errorf("read volume of pod %s: %w", pod.Name, err)
+	volume, err := kubelet.Volume(pod, "10.99.0.1", "/"+pod.Name)
+	if err != nil {
+		return err
 	}
-	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "10.99.0.1", Path: "/" + volume.Name}
-	_, err := p.volumes.CoreV1().PersistentVolumes().Create(withPod(ctx, pod), &volume, metav1.CreateOptions{})
+	_, err = p.volumes.CoreV1().PersistentVolumes().Create(withPod(ctx, pod), volume, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create volume %s: %w", volume.Name, err)
 	}
@@ -119,11 +113,7 @@ func withPod(ctx context.Context, pod *corev1.Pod) context.Context {
 func asPod(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if pod, ok := r.Context().Value(podKey{}).(*corev1.Pod); ok {
-			return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
-				UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName,
-				Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + pod.Namespace, "system:authenticated"},
-				Extra:    map[string][]string{"authentication.kubernetes.io/pod-name": {pod.Name}},
-			}, next).RoundTrip(r)
+			return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig(kubelet.Identity(pod)), next).RoundTrip(r)
 		}
 		return next.RoundTrip(r)
 	})

@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
 // hollow is a node without containers: a goroutine does what the container of a provisioner pod would. It makes and removes
@@ -163,17 +163,8 @@ func (h *hollow) letGo(ctx context.Context, pod *corev1.Pod) {
 
 // status reports to the API server as a kubelet does, until it is taken or the pod is another.
 func (h *hollow) status(ctx context.Context, pod *corev1.Pod, phase corev1.PodPhase, state corev1.ContainerState) {
-	container := pod.Spec.Containers[0]
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"status":   corev1.PodStatus{Phase: phase, ContainerStatuses: []corev1.ContainerStatus{{Name: container.Name, Image: container.Image, State: state}}},
-	})
-	if err != nil {
-		panic(err) // nothing of it depends on what runs
-	}
 	_ = persist(ctx, func() error {
-		_, err := shared.admin.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-		return err
+		return kubelet.SetStatus(ctx, shared.admin, pod, corev1.PodStatus{Phase: phase}, state)
 	}, apierrors.IsNotFound, apierrors.IsConflict)
 }
 
@@ -215,20 +206,12 @@ func (h *hollow) alone(pod *corev1.Pod) func() {
 }
 
 func (h *hollow) createVolume(ctx context.Context, pod *corev1.Pod, dir string) error {
-	var skeleton corev1.PersistentVolume
-	if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), &skeleton); err != nil {
-		return fmt.Errorf("read volume of pod %s: %w", pod.Name, err)
-	}
-	volume, err := sdk.NewVolume(&skeleton, sdk.Volume{Source: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: nfsServer, Path: dir}}})
+	volume, err := kubelet.Volume(pod, nfsServer, dir)
 	if err != nil {
 		return err
 	}
 	config := rest.CopyConfig(h.config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + pod.Namespace, "system:authenticated"},
-		Extra:    map[string][]string{"authentication.kubernetes.io/pod-name": {pod.Name}, "authentication.kubernetes.io/pod-uid": {string(pod.UID)}},
-	}
+	config.Impersonate = kubelet.Identity(pod)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return err

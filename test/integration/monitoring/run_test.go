@@ -19,11 +19,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
 // class is a StorageClass, and what a run does with it.
@@ -320,11 +319,8 @@ func (r *run) endPod(pod *corev1.Pod) {
 
 func (r *run) setStatus(pod *corev1.Pod, status corev1.PodStatus, state corev1.ContainerState) {
 	r.t.Helper()
-	status.ContainerStatuses = []corev1.ContainerStatus{{Name: pod.Spec.Containers[0].Name, Image: pod.Spec.Containers[0].Image, State: state}}
-	patch, err := json.Marshal(map[string]any{"status": status})
-	r.ok(err)
-	_, err = r.admin.CoreV1().Pods(pod.Namespace).Patch(r.t.Context(), pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if !apierrors.IsNotFound(err) {
+	err := kubelet.SetStatus(r.t.Context(), r.admin, pod, status, state)
+	if !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		r.ok(err)
 	}
 }
@@ -333,14 +329,9 @@ func (r *run) setStatus(pod *corev1.Pod, status corev1.PodStatus, state corev1.C
 func (r *run) makeVolume(pod *corev1.Pod) {
 	r.t.Helper()
 	config := r.server.Config(apiserver.Admin.Token())
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + pod.Namespace + ":" + pod.Spec.ServiceAccountName,
-		Groups:   []string{"system:serviceaccounts", "system:serviceaccounts:" + pod.Namespace, "system:authenticated"},
-		Extra:    map[string][]string{"authentication.kubernetes.io/pod-name": {pod.Name}},
-	}
-	var volume corev1.PersistentVolume
-	r.ok(yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), &volume))
-	volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "10.99.0.1", Path: "/" + volume.Name}
-	_, err := kubernetes.NewForConfigOrDie(config).CoreV1().PersistentVolumes().Create(r.t.Context(), &volume, metav1.CreateOptions{})
+	config.Impersonate = kubelet.Identity(pod)
+	volume, err := kubelet.Volume(pod, "10.99.0.1", "/"+pod.Name)
+	r.ok(err)
+	_, err = kubernetes.NewForConfigOrDie(config).CoreV1().PersistentVolumes().Create(r.t.Context(), volume, metav1.CreateOptions{})
 	r.ok(err)
 }
