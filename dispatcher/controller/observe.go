@@ -71,6 +71,7 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 		return false, err
 	}
 	if pod == nil {
+		c.queue.Release(name) // no watch event of the pod's end will
 		s.PodMissed = true
 		return false, nil
 	}
