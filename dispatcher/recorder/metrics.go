@@ -152,7 +152,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
 			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
 		protected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
-			Help: "Volumes and undos whose storage waits for an administrator to let it be removed, by class and reason."}, []string{"class", "reason"}),
+			Help: "Volumes and undos with storage that waits for an administrator to allow its removal, by class and reason."}, []string{"class", "reason"}),
 		stopped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_deletes_stopped",
 			Help: "1 while an administrator stops all deletions, else 0."}),
 		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_orphans",
@@ -160,7 +160,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		outdated: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_config_outdated",
 			Help: "1 while a class runs on an older version of its ConfigMap, which is broken, else 0, by class."}, []string{"class"}),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_leader",
-			Help: "1 on the dispatcher that works, 0 on one that stands by."}),
+			Help: "1 on the leader, 0 on a standby replica."}),
 	}
 	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.running, m.protected, m.stopped, m.orphans, m.outdated, m.leader)
 	return m

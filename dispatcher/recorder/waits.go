@@ -79,7 +79,7 @@ func (r *Recorder) Gauges(from Sources) Gauges {
 	}
 	return Gauges{
 		waiting:         describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
-		oldest:          describe("flex_provisioner_oldest_wait_seconds", "How long the oldest of them has waited, by class, operation and phase.", "class", "operation", "phase"),
+		oldest:          describe("flex_provisioner_oldest_wait_seconds", "Longest time that a claim or volume has waited for an operation, by class, operation and phase.", "class", "operation", "phase"),
 		queued:          describe("flex_provisioner_queue_depth", "Claims in the queue, by class.", "class"),
 		policiesMissing: describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
 		waits:           r.waiting,
