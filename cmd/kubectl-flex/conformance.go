@@ -36,7 +36,7 @@ func newConformance(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP, or --cluster --class NAME",
 		Short: "Try a provisioner against the contract, without a cluster or on one",
-		Long: `Runs a provisioner some hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
+		Long: `Runs a provisioner a few hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
 is any program, and finds flexctl on its PATH. IMAGE is an archive of docker save, or a name that docker, podman or
 nerdctl knows. CONFIGMAP is a class's, as a file. It needs Linux, and root or user namespaces. With --cluster it tries a
 class that is installed, by claims in the namespace of -n or one of its own; --timeout is 5m then, and --kills 3.`,
