@@ -95,3 +95,28 @@ func TestOneAtOnceAcrossClasses(t *testing.T) {
 		q.Wait()
 	})
 }
+
+// A class that comes while the workers end does not keep them from ending.
+func TestAddDuringWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		q := New(2, func(context.Context, string, string) (time.Duration, error) {
+			time.Sleep(time.Second) // a request that is under way
+			return 0, nil
+		})
+		q.Start(ctx)
+		q.Add("a", "team", "1")
+		synctest.Wait()
+		cancel()
+		ended := make(chan struct{})
+		go func() { q.Wait(); close(ended) }()
+		synctest.Wait()
+		q.Add("b", "team", "2")
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Error("the workers of class b never end")
+			q.classes["b"].work.ShutDown()
+		}
+	})
+}
