@@ -23,7 +23,9 @@ import (
 
 // Recorder writes events, each once. Make it with New, and call Start before anything else.
 //
-// mu guards the maps. What they hold of a claim ends with Forget, of a ConfigMap with ForgetConfigMaps, and of a class with Expire.
+// mu guards the maps. What they hold of a claim ends with Forget, of a ConfigMap with ForgetConfigMaps, and of a class with Expire. Of
+// protected an entry ends when SetProtected sets no reason, which comes before Forget. The functions that Expire and ForgetConfigMaps ask
+// are called with mu held.
 type Recorder struct {
 	Metrics *Metrics
 
@@ -36,7 +38,7 @@ type Recorder struct {
 	configMaps   map[string]*history // by name
 	protected    map[string]protection
 	waits        map[string]Wait      // by UID
-	endedClasses map[string]time.Time // and when they ended
+	endedClasses map[string]time.Time // when they ended, by name
 }
 
 // protection is why a claim's storage waits for an administrator.
@@ -78,7 +80,7 @@ func (r *Recorder) StartWith(recorder record.EventRecorder, log logr.Logger) {
 	r.recorder, r.log = recorder, log
 }
 
-// Subject is whom an event is about.
+// Subject is what an event or a log line is about.
 type Subject struct {
 	UID, Class string
 	// Label is the class as metrics have it, empty where only a claim says that there is one.
@@ -258,14 +260,14 @@ func (r *Recorder) due(uid string, e events.Event) bool {
 // lastReading is how long the series of a class stay after its end, so that they are collected once more.
 const lastReading = 10 * time.Minute
 
-// EndClass has the series of a class end after a while.
+// EndClass remembers that a class ended. Expire ends its series lastReading later.
 func (r *Recorder) EndClass(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.endedClasses[class] = r.now()
 }
 
-// Expire ends the series of classes that ended and were not created again, and those of the library.
+// Expire ends the series of classes that ended lastReading ago and do not exist, and those of the library.
 func (r *Recorder) Expire(exists func(class string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
