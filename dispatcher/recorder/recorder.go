@@ -150,12 +150,12 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.claims[uid]
+	h := r.claims[uid]
 	for _, e := range all {
-		if known == nil || !e.Persists() {
+		if h == nil || !e.Persists() {
 			continue
 		}
-		if again, recorded := known.again(e.Key); recorded && (at.IsZero() || again.Before(at)) {
+		if again, recorded := h.again(e.Key); recorded && (at.IsZero() || again.Before(at)) {
 			at = again
 		}
 	}
@@ -172,14 +172,14 @@ func (r *Recorder) Warn(object runtime.Object, reason podspec.Reason, message st
 // again if it is still true.
 func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) (again time.Time) {
 	r.mu.Lock()
-	known := r.configMaps[cm.Name]
-	if known == nil || known.version != cm.ResourceVersion {
-		known = &history{version: cm.ResourceVersion}
-		r.configMaps[cm.Name] = known
+	h := r.configMaps[cm.Name]
+	if h == nil || h.version != cm.ResourceVersion {
+		h = &history{version: cm.ResourceVersion}
+		r.configMaps[cm.Name] = h
 	}
 	key := string(reason) + "/" + message
-	due := known.due(key, r.now(), true)
-	again, _ = known.again(key)
+	due := h.due(key, r.now(), true)
+	again, _ = h.again(key)
 	r.mu.Unlock()
 	if due {
 		r.Warn(cm, reason, message, "configMap", klog.KObj(cm))
@@ -205,8 +205,8 @@ func (r *Recorder) Warned(uid string) bool {
 func (r *Recorder) PodCreated(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.claims[uid]; known != nil {
-		known.keys = nil
+	if h := r.claims[uid]; h != nil {
+		h.keys = nil
 	}
 }
 
@@ -214,8 +214,8 @@ func (r *Recorder) PodCreated(uid string) {
 func (r *Recorder) PodCleanedUp(uid, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.claims[uid]; known != nil {
-		maps.DeleteFunc(known.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
+	if h := r.claims[uid]; h != nil {
+		maps.DeleteFunc(h.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
 	}
 }
 
@@ -247,13 +247,13 @@ func (r *Recorder) Forget(uid string) {
 func (r *Recorder) due(uid string, e events.Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.claims[uid]
-	if known == nil {
-		known = &history{}
-		r.claims[uid] = known
+	h := r.claims[uid]
+	if h == nil {
+		h = &history{}
+		r.claims[uid] = h
 	}
-	due := known.due(e.Key, r.now(), e.Persists())
-	known.warned = known.warned || due && e.Warning
+	due := h.due(e.Key, r.now(), e.Persists())
+	h.warned = h.warned || due && e.Warning
 	return due
 }
 
