@@ -67,7 +67,7 @@ type Dispatcher struct {
 	recorder   *recorder.Recorder
 	controller *controller.Controller
 	library    *library.Library
-	leads      atomic.Bool // and knows whether policies are missing
+	leads      atomic.Bool // set once the policies were compared and probed; cleared when Run ends
 }
 
 // New makes a dispatcher. It makes no request. It has to be called before any other client of the process is at work: see

@@ -178,7 +178,7 @@ func (g *Gate) ProbeOnce(ctx context.Context) {
 	}
 	log, before, now := klog.FromContext(ctx), g.isUnproven(), ""
 	for _, r := range g.Probe(ctx) {
-		if !r.known && before == "" {
+		if !r.answered && before == "" {
 			log.Info("A probe of the admission policies got no answer", "problem", r.Missing)
 			return
 		}

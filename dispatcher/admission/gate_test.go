@@ -77,3 +77,50 @@ func synced() []cache.SharedIndexInformer {
 type syncedInformer struct{ cache.SharedIndexInformer }
 
 func (syncedInformer) HasSynced() bool { return true }
+
+// hookedStore calls hook after each list.
+type hookedStore struct {
+	cache.Store
+	hook func()
+}
+
+func (s hookedStore) List() []any {
+	list := s.Store.List()
+	s.hook()
+	return list
+}
+
+// A comparison that began before a binding was deleted does not replace the verdict of one that began after that: two informers call
+// Compare at once.
+func TestCompareAtOnce(t *testing.T) {
+	_, guard := takeOut(readAll(t), creatorGuard)
+	g := &Gate{comparison: cluster(nil), guard: guard, changed: make(chan struct{}, 1), notify: func() {}, informers: synced()}
+	p, b := guard.policy.DeepCopy(), guard.binding.DeepCopy()
+	p.CreationTimestamp = metav1.NewTime(time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC))
+	b.CreationTimestamp = p.CreationTimestamp
+	_ = g.comparison.policies.Add(p)
+	bindings := g.comparison.bindings
+	_ = bindings.Add(b)
+	later := make(chan struct{})
+	first := true
+	g.comparison.bindings = hookedStore{bindings, func() {
+		if !first {
+			return
+		}
+		first = false
+		_ = bindings.Delete(b)
+		go func() {
+			g.Compare()
+			close(later)
+		}()
+		select {
+		case <-later:
+		case <-time.After(100 * time.Millisecond): // it waits for this one, as it may
+		}
+	}}
+	g.Compare()
+	<-later
+	if since := g.Verdict().GuardedSince; !since.IsZero() {
+		t.Errorf("claims count as guarded since %s, and the guard's binding is deleted", since)
+	}
+}

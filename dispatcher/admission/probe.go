@@ -39,8 +39,8 @@ type Result struct {
 	RefusedBy string
 	// Missing says what is wrong where none did.
 	Missing string
-	// known is false where the answer says nothing about the policy.
-	known bool
+	// answered is false where the API server gave no answer that says anything about the policy.
+	answered bool
 }
 
 // result judges the answer to a probe.
@@ -49,7 +49,7 @@ type Result struct {
 // cluster's own policies, or rules that an administrator added to a shipped one, may refuse a probe as well. Then it is shown that
 // policies are enforced, and known from its text that the probed one is as shipped.
 func (p probe) result(err error) Result {
-	r := Result{Policy: p.policy, known: true}
+	r := Result{Policy: p.policy, answered: true}
 	named := []string(nil)
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) { // a policy chooses its reason
 		named = refusal.FindStringSubmatch(err.Error())
@@ -61,7 +61,7 @@ func (p probe) result(err error) Result {
 		r.RefusedBy = named[1]
 	default:
 		r.Missing = fmt.Sprintf("ValidatingAdmissionPolicy %s could not be tried: %s", p.policy, podspec.Clean(err.Error()))
-		r.known = apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
+		r.answered = apierrors.IsForbidden(err) || apierrors.IsInvalid(err)
 	}
 	return r
 }

@@ -19,11 +19,11 @@ func TestResult(t *testing.T) {
 	invalid.ErrStatus.Reason, invalid.ErrStatus.Code = metav1.StatusReasonInvalid, http.StatusUnprocessableEntity
 	const accepted = "ValidatingAdmissionPolicy p is not in force: a dry run that creates w was accepted"
 	for _, c := range []struct {
-		name  string
-		err   error
-		want  string
-		by    string
-		known bool
+		name     string
+		err      error
+		want     string
+		by       string
+		answered bool
 	}{
 		{"accepted", nil, accepted, "", true},
 		{"there already", apierrors.NewAlreadyExists(volumes, "x"), accepted, "", true},
@@ -39,7 +39,7 @@ func TestResult(t *testing.T) {
 		{"busy", apierrors.NewTooManyRequests("later", 1), "ValidatingAdmissionPolicy p could not be tried: later", "", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			want := Result{Policy: "p", RefusedBy: c.by, Missing: c.want, known: c.known}
+			want := Result{Policy: "p", RefusedBy: c.by, Missing: c.want, answered: c.answered}
 			if got := (probe{policy: "p", what: "w"}).result(c.err); got != want {
 				t.Errorf("result %+v, want %+v", got, want)
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Indexes. The library adds one more, claims by their UID.
+// Indexes. The library makes byUID, claims by their UID.
 const (
 	byDueClass = "due-for-deletion"
 	byClaimUID = "claim-uid"
@@ -30,8 +30,8 @@ const (
 	byUID      = "uid"
 )
 
-// Cache is the dispatcher's view of the cluster. PodEvents are warnings about pods of the provisioners' namespace, Stop is the
-// ConfigMap that stops deletions, and Revisions keep the last good versions of provisioner ConfigMaps.
+// Cache is the dispatcher's view of the cluster. Pods are those that have the label claim-uid. PodEvents are warnings about pods of the
+// provisioners' namespace, Stop is the ConfigMap that stops deletions, and Revisions are the saved versions of provisioner ConfigMaps.
 type Cache struct {
 	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions cache.SharedIndexInformer
 
@@ -91,7 +91,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 	return c, nil
 }
 
-// claimUIDOf is the UID of the claim that a provisioner pod works for.
+// claimUIDOf is the UID of the claim that a provisioner pod works for, by the pod's name. It is empty for a name that no provisioner pod has.
 func claimUIDOf(obj any) string {
 	_, uid, _, _ := podspec.ParseName(obj.(*corev1.Pod).Name)
 	return uid
@@ -184,7 +184,7 @@ func (c *Cache) Class(name string) *storagev1.StorageClass {
 	return get[*storagev1.StorageClass](c.Classes, name)
 }
 
-// PodsOf are the provisioner pods of the claim with the UID.
+// PodsOf are the provisioner pods of the claim with the UID, by their names. They have no labels: see transformer.
 func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 	return indexed[*corev1.Pod](c.Pods, byClaimUID, uid)
 }
@@ -202,7 +202,7 @@ func (c *Cache) ConfigMap(name string) *corev1.ConfigMap {
 	return get[*corev1.ConfigMap](c.ConfigMaps, c.namespace+"/"+name)
 }
 
-// RevisionsOf are the kept versions of a ConfigMap, the latest first.
+// RevisionsOf are the saved versions of a ConfigMap, the latest first.
 func (c *Cache) RevisionsOf(cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
 	return configmaps.RevisionsOf(All[*appsv1.ControllerRevision](c.Revisions), cm)
 }

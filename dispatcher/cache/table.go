@@ -2,9 +2,9 @@ package cache
 
 import "sync"
 
-// internTable holds values that many objects have in common, by what they consist of, so that they are one in memory. It forgets:
-// when it is full, what nobody asked for since it was full the last time goes. Values that come once cannot drive out those
-// that come all the time.
+// internTable holds values that many objects have in common, by what they consist of, so that they are one in memory. When it is full, it
+// forgets the values that nobody asked for since it was full the last time. So values that come once cannot drive out those that come all
+// the time.
 type internTable[K comparable, V any] struct {
 	mu         sync.Mutex
 	young, old map[K]V

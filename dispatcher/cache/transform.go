@@ -26,7 +26,7 @@ import (
 type transformer struct {
 	key   podspec.RecordKey
 	sizes internTable[size, corev1.ResourceList]
-	maps  internTable[string, map[string]string] // annotations, by all that they say
+	maps  internTable[string, map[string]string] // annotations, by a text of all keys and values
 }
 
 func (t *transformer) transform(obj any) (any, error) {
@@ -56,8 +56,8 @@ func (t *transformer) event(e *corev1.Event) {
 	*e = kept
 }
 
-// pod keeps the record and the outcome. The name says what the labels say. Request and config of the attempt are read from its
-// annotations, the rest of the spec is the kubelet's business.
+// pod keeps what the attempt and its outcome are read from: the dispatcher's own annotations, among them the request, the finalizers, and
+// the status. It keeps no labels. Those of the dispatcher say what the name says, and the others are the class's.
 func (t *transformer) pod(pod *corev1.Pod) {
 	pod.Labels = nil
 	pod.Annotations = without(pod.Annotations, func(key string) bool {
@@ -91,7 +91,7 @@ func unread(key string) bool {
 		!strings.HasPrefix(key, contract.Prefix) && !slices.Contains(read, key)
 }
 
-// claim is left whole until it is bound, but shares what it can.
+// claim loses little until it is bound, and then all that nobody reads of a bound claim.
 func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
 	claim.Annotations = without(claim.Annotations, func(key string) bool { return key == corev1.LastAppliedConfigAnnotation })
 	if claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound {
@@ -163,7 +163,7 @@ var emptySource struct {
 	fc       corev1.FCVolumeSource
 }
 
-// tail is the UID as the end of a volume's name, which it nearly always is, so that both are one text.
+// tail is the UID as the end of the volume's name, so that both share one text. A UID that does not end the name stays as it is.
 func tail[UID ~string](volumeName string, uid UID) UID {
 	if strings.HasSuffix(volumeName, string(uid)) {
 		return UID(volumeName[len(volumeName)-len(uid):])
@@ -171,7 +171,7 @@ func tail[UID ~string](volumeName string, uid UID) UID {
 	return uid
 }
 
-// without is what is left of labels or annotations, nil for none. Its keys are shared. The map is not changed: a reflector that
+// without is what is left of annotations, nil for none. Its keys are interned. The map is not changed: a reflector that
 // streams its list transforms objects twice, the second time with what they share by then.
 func without(all map[string]string, drop func(key string) bool) map[string]string {
 	var rest map[string]string

@@ -11,10 +11,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 )
 
-// lastGood is the last good version of one of a class's ConfigMaps, or nil: what was in force before, else, after a restart, what is
-// kept. A ConfigMap that has the name of one that is gone is another one. A kept version of another class counts as none, and so does
-// one that has faults by the rules of this program, which is in passedOver.
-func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisions []*appsv1.ControllerRevision) (config *configmaps.Config, passedOver []error) {
+// lastGood is the last good version of one of a class's ConfigMaps, or nil: what was in force before, else, after a restart, what was
+// saved. A ConfigMap that has the name of one that is gone is another one. A saved version of another class does not count, and neither
+// does one that has faults by the rules of this program. ignored has the latter.
+func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisions []*appsv1.ControllerRevision) (config *configmaps.Config, ignored []error) {
 	if before != nil && slices.ContainsFunc(maps, func(cm *corev1.ConfigMap) bool { return cm.UID == before.UID }) {
 		return before, nil
 	}
@@ -22,21 +22,21 @@ func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config,
 		for _, revision := range configmaps.RevisionsOf(revisions, cm) {
 			config, err := configmaps.ParseRevision(revision, cm)
 			if err != nil {
-				passedOver = append(passedOver, err)
+				ignored = append(ignored, err)
 			} else if config.StorageClass == class {
-				return config, passedOver
+				return config, ignored
 			}
 		}
 	}
-	return nil, passedOver
+	return nil, ignored
 }
 
-// outdated says on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
+// outdated is the warning on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
 // stays in force.
-func outdated(class string, maps []*corev1.ConfigMap, j Resolution) (c Warning, outdated bool) {
-	inForce := j.InForce
-	if j.Good != nil || inForce == nil {
-		return c, false
+func outdated(class string, maps []*corev1.ConfigMap, r Resolution) (w Warning, outdated bool) {
+	inForce := r.InForce
+	if r.Good != nil || inForce == nil {
+		return w, false
 	}
 	about := maps[0]
 	for _, cm := range maps {

@@ -16,7 +16,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// grace is how long a ConfigMap may exist before its class without a word: they are applied together.
+// grace is how long a ConfigMap may exist before its class without a warning: they are applied together.
 const grace = 5 * time.Second
 
 // Resolution is what the ConfigMaps of one class come to.
@@ -49,7 +49,7 @@ type Objects struct {
 	// Provisioner is the name that the dispatcher serves.
 	Provisioner string
 	Classes     []*storagev1.StorageClass
-	// ConfigMaps are the provisioner ConfigMaps of all classes, and Revisions the kept versions of them.
+	// ConfigMaps are the provisioner ConfigMaps of all classes, and Revisions the saved versions of them.
 	ConfigMaps []*corev1.ConfigMap
 	Revisions  []*appsv1.ControllerRevision
 }
@@ -72,46 +72,47 @@ func (o Objects) named(name string) bool {
 
 // Resolve finds the configuration in force for one class. before was in force until now, nil for nothing. requeueAfter is when to resolve
 // the class again, 0 for when something changes.
-func Resolve(name string, before *configmaps.Config, now time.Time, o Objects) (j Resolution, requeueAfter time.Duration) {
+func Resolve(name string, before *configmaps.Config, now time.Time, o Objects) (r Resolution, requeueAfter time.Duration) {
 	maps := ConfigMapsOf(name, o.ConfigMaps, o.Provisioner)
 	slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
-	j, requeueAfter = resolve(name, maps, o, now)
-	if j.InForce = j.Good; j.Good == nil && j.Present {
-		j.InForce, j.Ignored = lastGood(name, maps, before, o.Revisions)
+	r, requeueAfter = resolve(name, maps, o, now)
+	if r.InForce = r.Good; r.Good == nil && r.Present {
+		r.InForce, r.Ignored = lastGood(name, maps, before, o.Revisions)
 	}
-	if j.InForce != nil {
-		j.Problem = ""
+	if r.InForce != nil {
+		r.Problem = ""
 	}
-	if warning, old := outdated(name, maps, j); old {
-		j.Outdated, j.Warnings = true, append(j.Warnings, warning)
+	if warning, old := outdated(name, maps, r); old {
+		r.Outdated, r.Warnings = true, append(r.Warnings, warning)
 	}
-	return j, requeueAfter
+	return r, requeueAfter
 }
 
-func resolve(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j Resolution, requeueAfter time.Duration) {
-	j.Present = len(maps) > 0
+// resolve is Resolve by the ConfigMaps as they are now, without regard to what was in force before or was saved.
+func resolve(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (r Resolution, requeueAfter time.Duration) {
+	r.Present = len(maps) > 0
 	if len(maps) > 1 {
-		j.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
+		r.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
 		for _, cm := range maps {
-			j.Warnings = append(j.Warnings, Warning{cm, events.ReasonConfigDuplicate, j.Problem})
+			r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigDuplicate, r.Problem})
 		}
-		return j, 0
+		return r, 0
 	}
 	if len(maps) == 0 {
-		return j, 0
+		return r, 0
 	}
 	cm := maps[0]
 	config, faults := configmaps.Parse(cm)
 	if len(faults) > 0 {
-		j.Problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
-		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
-		return j, 0
+		r.Problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
+		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
+		return r, 0
 	}
-	j.Good, j.Of = config, cm
+	r.Good, r.Of = config, cm
 	if config.LiteralToken {
-		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonLiteralToken,
+		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonLiteralToken,
 			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
 	}
 	age, class := now.Sub(cm.CreationTimestamp.Time), o.class(name)
@@ -119,19 +120,19 @@ func resolve(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (j
 	switch {
 	case o.named(name):
 	case class == nil && age < grace:
-		return j, grace - age
+		return r, grace - age
 	case class == nil:
-		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonClassNotFound,
+		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonClassNotFound,
 			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, o.Provisioner)})
 	case class.Provisioner != o.Provisioner:
-		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonClassMismatch,
+		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonClassMismatch,
 			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, o.Provisioner)})
 	case served != name && served != "":
-		j.Warnings = append(j.Warnings, Warning{cm, events.ReasonConfigUnused,
+		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigUnused,
 			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, or create the StorageClass again without the parameter",
 				name, contract.ParameterConfigFromClass, served)})
 	}
-	return j, 0
+	return r, 0
 }
 
 // ConfigMapsOf are those of the ConfigMaps that are for the class and concern the provisioner's dispatcher.
@@ -144,13 +145,13 @@ func ConfigMapsOf(class string, all []*corev1.ConfigMap, provisioner string) (ma
 	return maps
 }
 
-// Concerns leaves the ConfigMaps of other dispatchers alone. One whose plugin-name can be nobody's is everybody's.
+// Concerns reports whether the ConfigMap is not another dispatcher's. One whose plugin-name can be nobody's concerns every dispatcher.
 func Concerns(cm *corev1.ConfigMap, provisioner string) bool {
 	name := configmaps.PluginName(cm)
 	return name == provisioner || name == "" || len(configmaps.CheckPluginName(name, nil)) > 0
 }
 
-// NoConfigMap tells users that no ConfigMap of the namespace is for the class.
+// NoConfigMap says, for users, that no ConfigMap of the namespace is for the class.
 func NoConfigMap(namespace, class string) string {
 	return fmt.Sprintf("namespace %s has no provisioner ConfigMap for class %q: an administrator has to create one there with the labels storage-class and type=provisioner-config",
 		namespace, class)

@@ -24,8 +24,8 @@ func (c *Controller) syncNextClass(ctx context.Context) bool {
 		return false
 	}
 	defer c.classQueue.Done(class)
-	j, requeueAfter := c.syncClass(class)
-	if later := c.saveLastGood(ctx, class, j); later > 0 && (requeueAfter == 0 || later < requeueAfter) {
+	r, requeueAfter := c.syncClass(class)
+	if later := c.saveLastGood(ctx, class, r); later > 0 && (requeueAfter == 0 || later < requeueAfter) {
 		requeueAfter = later
 	}
 	if requeueAfter > 0 {
@@ -35,19 +35,19 @@ func (c *Controller) syncNextClass(ctx context.Context) bool {
 }
 
 // syncClass puts in force what a class's ConfigMaps come to, records what is wrong with them, and requeues the claims that depend on them.
-func (c *Controller) syncClass(class string) (j classes.Resolution, requeueAfter time.Duration) {
+func (c *Controller) syncClass(class string) (r classes.Resolution, requeueAfter time.Duration) {
 	now := c.Now()
 	before, _ := c.memory.config(class)
-	j, requeueAfter = classes.Resolve(class, before, now, classes.Objects{Provisioner: c.ProvisionerName,
+	r, requeueAfter = classes.Resolve(class, before, now, classes.Objects{Provisioner: c.ProvisionerName,
 		Classes:    cache.All[*storagev1.StorageClass](c.Cache.Classes),
 		ConfigMaps: cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps),
 		Revisions:  cache.All[*appsv1.ControllerRevision](c.Cache.Revisions)})
-	for _, err := range j.Ignored {
+	for _, err := range r.Ignored {
 		c.Recorder.Log("Ignored a saved version", "err", err)
 	}
-	c.memory.setConfig(class, j.InForce, j.Problem)
-	c.Recorder.Metrics.SetConfigOutdated(class, j.Present, j.Outdated)
-	for _, warning := range j.Warnings {
+	c.memory.setConfig(class, r.InForce, r.Problem)
+	c.Recorder.Metrics.SetConfigOutdated(class, r.Present, r.Outdated)
+	for _, warning := range r.Warnings {
 		if later := c.Recorder.RecordConfigMap(warning.About, warning.Reason, warning.Text).Sub(now); requeueAfter == 0 || later < requeueAfter {
 			requeueAfter = max(later, time.Millisecond)
 		}
@@ -59,7 +59,7 @@ func (c *Controller) syncClass(class string) (j classes.Resolution, requeueAfter
 		return name == class || served == class || !classes.Ours(of, c.ProvisionerName) // that goes by the ConfigMaps of its volumes
 	})
 	c.endClass(class)
-	return j, requeueAfter
+	return r, requeueAfter
 }
 
 // classChanged syncs the class and the class whose ConfigMap serves it, and resyncs the class's claims that have no volume.
@@ -77,8 +77,8 @@ func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	}
 }
 
-// forgetConfigMaps ends the memory of events of ConfigMaps that do not exist. It is called at the end of each sync, and not when a ConfigMap
-// is deleted: a sync that began earlier could record another event after that.
+// forgetConfigMaps ends the memory of events of ConfigMaps that do not exist. For provisioner ConfigMaps it is called at the end of each
+// sync, and not when one is deleted: a sync that began earlier could record another event after that.
 func (c *Controller) forgetConfigMaps() {
 	c.Recorder.ForgetConfigMaps(func(name string) bool {
 		return c.Cache.ConfigMap(name) != nil || name == contract.StopDeletes && c.Cache.StopDeletes() != nil
@@ -89,12 +89,12 @@ func (c *Controller) forgetConfigMaps() {
 const saveRetryPeriod = 30 * time.Second
 
 // saveLastGood saves the valid version of a class's ConfigMap.
-func (c *Controller) saveLastGood(ctx context.Context, class string, j classes.Resolution) (requeueAfter time.Duration) {
-	if j.Good == nil {
+func (c *Controller) saveLastGood(ctx context.Context, class string, r classes.Resolution) (requeueAfter time.Duration) {
+	if r.Good == nil {
 		return 0
 	}
 	keeper := versions.Keeper{Reader: c.reader, Writer: c.writer}
-	if err := keeper.Keep(ctx, j.Of, j.Good, c.Cache.RevisionsOf(j.Of)); err != nil {
+	if err := keeper.Keep(ctx, r.Of, r.Good, c.Cache.RevisionsOf(r.Of)); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not save the last good version, will retry", "class", class)
 		return saveRetryPeriod
 	}

@@ -110,7 +110,7 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-// Listen requeues a claim at every change that concerns it. Nothing polls.
+// Listen registers handlers that requeue a claim, or a class, at every change that concerns it. Nothing polls.
 func (c *Controller) Listen() error {
 	for _, h := range []struct {
 		informer clientcache.SharedIndexInformer

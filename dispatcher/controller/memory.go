@@ -15,7 +15,7 @@ import (
 // again, all classes are synced, and the limit on deletions counts the volumes that wait.
 //
 // mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed over meanwhile
-// is not forgotten with it. The queue's lock comes after it.
+// is not forgotten with it. The locks of the recorder and of the queue come after it, in this order.
 type memory struct {
 	mu sync.Mutex
 	// claims by UID. An entry ends with forget.
@@ -106,7 +106,7 @@ func (m *memory) handOver(uid string, change func(c *claimMemory), add func()) {
 	add()
 }
 
-// handedOver is the number of what the library handed over. It is read before anything else of a snapshot.
+// handedOver is the present revision. It is read before anything else of a snapshot.
 func (m *memory) handedOver() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,13 +139,13 @@ func (m *memory) creationObserved(uid string, pod *corev1.Pod) {
 	})
 }
 
-// expectDeletion expects that the cache shows a pod's deletion. known reports whether it was expected before.
-func (m *memory) expectDeletion(pod types.UID) (known bool) {
+// expectDeletion expects that the cache shows a pod's deletion. already reports whether that was expected before.
+func (m *memory) expectDeletion(pod types.UID) (already bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known = m.deletedPods[pod]
+	already = m.deletedPods[pod]
 	m.deletedPods[pod] = true
-	return known
+	return already
 }
 
 // deletionObserved ends the expectation of a pod's deletion.

@@ -39,10 +39,11 @@ func Has(words, word string, known []string) bool {
 	return slices.Contains(fields, word)
 }
 
-// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits, small, misclassed, stray (another claim's), populated (and so given to it), unclaimed, bare
-// (without finalizers and annotations), unprotected (without finalizers); bound, released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day),
-// allowed (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned
-// (the class's own), trusted (by an administrator).
+// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits (says nothing), small, misclassed, stray (another
+// claim's), populated (by a populator), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers); bound,
+// released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day), allowed
+// (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's
+// own), trusted (by an administrator).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
 		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "populated", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
@@ -114,9 +115,11 @@ func Volume(words string) *corev1.PersistentVolume {
 	return v
 }
 
-// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, done, failed, refused, nothere, busy,
-// evicted, unstarted; then words: old (created an hour ago), suspect, late, for-node2 (bound to it), undo, other (a delete of an
-// earlier volume), deleting, retry (an administrator asked for the next attempt).
+// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, hanging (past its deadline), done, failed, refused,
+// nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or behind (its node's clock, by an hour), suspect,
+// late (one before it was killed half a minute ago), for-node2 (bound to it), early (an undo that was ordered before the attempts ended),
+// undo (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two
+// minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an administrator asked for the next attempt).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {

@@ -52,7 +52,7 @@ func (a Auditor) Run(ctx context.Context, first time.Duration) {
 }
 
 // audit sets the metric to what is found. It records each finding, and each released volume that no provisioner pod can remove.
-// Unlike the command of that name it sees neither Secrets nor the storage.
+// Unlike kubectl flex audit it sees neither Secrets nor the storage.
 func (a Auditor) audit() {
 	counts := map[audit.Kind]int{}
 	for _, f := range audit.Compare(audit.State{Now: a.Now(), Provisioner: a.Provisioner, Objects: audit.Objects{

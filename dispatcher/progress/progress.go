@@ -17,7 +17,7 @@ type Progress struct {
 	// Operation is one of the contract's, or Undo. It is empty where nothing is to be done, and so are the others.
 	Operation string
 	Phase     Phase
-	// Since is when the wait for the operation began.
+	// Since is when the wait for the operation began, zero where nobody knows.
 	Since time.Time
 	// Attempt is the newest one. Tried says that there is one.
 	Attempt snapshot.Attempt
@@ -46,25 +46,25 @@ const (
 const Undo = "undo"
 
 // Of is the claim's progress by a plan that was made from the snapshot.
-func Of(s *snapshot.Snapshot, p reconcile.Plan) (st Progress) {
-	st.Operation, st.Since = operation(s)
-	st.Attempt, st.Tried = AttemptOf(s, st.Operation)
+func Of(s *snapshot.Snapshot, p reconcile.Plan) (now Progress) {
+	now.Operation, now.Since = operation(s)
+	now.Attempt, now.Tried = AttemptOf(s, now.Operation)
 	switch {
-	case st.Operation == "":
-	case st.Tried && st.Attempt.Outcome.Phase == podspec.Starting:
-		st.Phase = Starting
-	case st.Tried && !st.Attempt.Outcome.Final():
-		st.Phase = Running
+	case now.Operation == "":
+	case now.Tried && now.Attempt.Outcome.Phase == podspec.Starting:
+		now.Phase = Starting
+	case now.Tried && !now.Attempt.Outcome.Final():
+		now.Phase = Running
 	case p.ProtectedBy != podspec.ReasonNone:
-		st.Phase = Held
+		now.Phase = Held
 	case p.Blocked:
-		st.Phase = Blocked
+		now.Phase = Blocked
 	case !p.NextAttempt.IsZero():
-		st.Phase = Failed
+		now.Phase = Failed
 	default:
-		st.Phase = Waiting
+		now.Phase = Waiting
 	}
-	return st
+	return now
 }
 
 // Served reports whether the operation, which an earlier reconciliation saw, has come about.
@@ -134,12 +134,13 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 	return v.CreationTimestamp.Time
 }
 
-// expands reports whether the claim asks for more than its volume has, or that its status speaks of an expansion.
+// expands reports whether the claim asks for more than its volume has, or an expansion is on record: in its status, or by a pod.
 func expands(s *snapshot.Snapshot) bool {
 	asked, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Volume)
 	return asked.Cmp(has) > 0 || resize.Marked(s.Claim) || len(s.Of(contract.Expand)) > 0
 }
 
+// expandsSince is when the first of the conditions began that the status has of the expansion, zero where it has none.
 func expandsSince(s *snapshot.Snapshot) (since time.Time) {
 	for _, c := range s.Claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimResizing || c.Type == corev1.PersistentVolumeClaimControllerResizeError {

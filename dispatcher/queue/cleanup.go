@@ -27,7 +27,7 @@ const (
 	deferAtMost  = 8000
 )
 
-// UserWaits says whether somebody waits for the claim's volume, or for its end.
+// UserWaits sets whether somebody waits for the claim's volume, or for its end.
 func (q *Queue) UserWaits(uid string, waits bool) {
 	q.mu.Lock()
 	var woken []string

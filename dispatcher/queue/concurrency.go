@@ -13,7 +13,7 @@ type concurrency struct {
 	line   turns
 }
 
-// place is where a pod's place counts, also where another dispatcher made the pod for another class.
+// place is where a pod's place counts: in the class in whose queue the claim is, whatever class the pod names, and in the claim's namespace.
 type place struct {
 	class     *class
 	namespace string
@@ -47,7 +47,7 @@ func (q *Queue) Acquire(class, uid, pod string, limit int, now time.Time) (used 
 	return 0, time.Time{}, true
 }
 
-// isNext puts the claim in line, unless it is in it, and says that a place is free and the claim's.
+// isNext puts the claim in line, unless it is in it, and reports whether a place is free and the claim's.
 func (c *concurrency) isNext(it *item, uid string, now time.Time) bool {
 	if it.number == 0 {
 		if it.reportAt.IsZero() {
@@ -96,7 +96,7 @@ func (q *Queue) requeueNextAndUnlock(c *class) {
 }
 
 // PodChanged is Add for a change of a claim's pod. A pod that has not ended has a place from now on, whatever the limit. One that
-// has ended, or is gone, gives its place back. released says whether it had one.
+// has ended, or is gone, gives its place back. released reports whether it had one.
 func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (released bool) {
 	if ended {
 		released = q.Release(pod)
@@ -110,7 +110,7 @@ func (q *Queue) PodChanged(class, namespace, uid, pod string, ended bool) (relea
 	return released
 }
 
-// Release gives a pod's place back. It says whether the pod had one.
+// Release gives a pod's place back. It reports whether the pod had one.
 func (q *Queue) Release(pod string) (had bool) {
 	q.mu.Lock()
 	p, had := q.pods[pod]

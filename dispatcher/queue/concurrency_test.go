@@ -169,3 +169,29 @@ func TestTellAt(t *testing.T) {
 		}
 	}
 }
+
+// A claim that is forgotten while a change of it is queued is known again without its namespace. It may stand in line by then when its
+// namespace becomes known, and leaves the line all the same: what it left there would have every free place.
+func TestNamespaceKnownInLine(t *testing.T) {
+	q := New(1, nil)
+	defer q.Wait() // its queues end
+	q.know("a", "team", "1")
+	if !acquire(q, "a", "1", 1) {
+		t.Fatal("claim 1 has to wait")
+	}
+	q.begin("a", "2")
+	if acquire(q, "a", "2", 1) {
+		t.Fatal("claim 2 does not wait")
+	}
+	q.Add("a", "team", "2")
+	q.Release("pod-1")
+	if !acquire(q, "a", "2", 1) {
+		t.Fatal("claim 2 has to wait though the place is free")
+	}
+	q.Release("pod-2")
+	q.Forget("2", false)
+	q.know("a", "team", "3")
+	if !acquire(q, "a", "3", 1) {
+		t.Errorf("claim 3 has to wait for ever: in line are %v", q.classes["a"].line.waiting)
+	}
+}

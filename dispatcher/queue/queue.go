@@ -31,7 +31,7 @@ type Queue struct {
 	ended    map[string]int   // the pods of deferred cleanups, by node
 }
 
-// item is a known claim.
+// item is a claim that the queue knows: from Add, or from its first pod, until Forget.
 type item struct {
 	class, namespace string
 	// fresh is set until the claim is reconciled for the first time.
@@ -277,7 +277,7 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	return true
 }
 
-// begin notes that a claim is being reconciled. One that was forgotten since it was queued is known again.
+// begin notes that a claim is being reconciled. One that was forgotten since it was queued is known again, without its namespace.
 func (q *Queue) begin(class, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -64,4 +65,58 @@ func TestForgetKeeps(t *testing.T) {
 	if q.Requeue("1"); q.Active("silver") != 0 {
 		t.Error("it is known")
 	}
+}
+
+// A claim that is forgotten while it is queued, and added with another class, is not reconciled by both classes' workers at once.
+func TestOneAtOnceAcrossClasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var q *Queue
+		var calls, at, most atomic.Int32
+		q = New(1, func(_ context.Context, class, uid string) (time.Duration, error) {
+			if calls.Add(1) == 1 {
+				q.Requeue(uid)
+				q.Forget(uid, false)
+				q.Add("b", "team", uid)
+				return 0, nil
+			}
+			most.Store(max(most.Load(), at.Add(1)))
+			defer at.Add(-1)
+			time.Sleep(time.Second)
+			return 0, nil
+		})
+		q.Add("a", "team", "1")
+		q.Start(ctx)
+		time.Sleep(time.Minute)
+		if most.Load() > 1 {
+			t.Errorf("%d workers reconcile the claim at once", most.Load())
+		}
+		cancel()
+		q.Wait()
+	})
+}
+
+// A class that comes while the workers end does not keep them from ending.
+func TestAddDuringWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		q := New(2, func(context.Context, string, string) (time.Duration, error) {
+			time.Sleep(time.Second) // a request that is under way
+			return 0, nil
+		})
+		q.Start(ctx)
+		q.Add("a", "team", "1")
+		synctest.Wait()
+		cancel()
+		ended := make(chan struct{})
+		go func() { q.Wait(); close(ended) }()
+		synctest.Wait()
+		q.Add("b", "team", "2")
+		select {
+		case <-ended:
+		case <-time.After(time.Minute):
+			t.Error("the workers of class b never end")
+			q.classes["b"].work.ShutDown()
+		}
+	})
 }

@@ -69,7 +69,7 @@ func (r Reader) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	return found(pod, err, "pod", r.Namespace+"/"+name)
 }
 
-// PodsOf are the provisioner pods of a claim.
+// PodsOf are the provisioner pods of a claim, by their label claim-uid. The policy flex-dispatcher lets the label be that of the name alone.
 func (r Reader) PodsOf(ctx context.Context, claimUID string) ([]*corev1.Pod, error) {
 	list, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + claimUID})
 	if err != nil {

@@ -43,7 +43,7 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	return s.Ended(a).Add(delay)
 }
 
-// delayed puts the attempt after a failed one off, as long as its time is to come.
+// delayed reports whether the attempt after a failed one is still to wait, and requeues the claim for it.
 func (p *Plan) delayed(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
 	at := retryAt(s, failed)
 	if !p.waitsUntil(s, at) {

@@ -75,8 +75,8 @@ func nameNeeded(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 }
 
 // Deferrable reports whether a plan only ends attempts, for which nobody waits, and on which node the first of their pods ran. Its
-// events, what it confirms and when it requeues do not count. A pod that somebody deletes is waited for by whoever does.
-// After an expansion the next one waits for its records.
+// events, when it requeues, and that it confirms the volume do not count. Whoever deletes a pod waits for its end, and an expansion waits
+// for the end of the one before it.
 func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
 	if s.UserWaits() || p.Confirm == Everything || p.ProtectedBy != "" || len(p.Actions) == 0 || len(s.Attempts) == 0 || len(s.Of(contract.Expand)) > 0 {
 		return "", false

@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// remove has the storage of the volume removed. The volume follows.
+// remove orders the removal of the volume's storage. The volume is deleted once a pod has done that.
 func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	newest, ok := snapshot.Last(deletes)
 	switch {
@@ -78,14 +78,15 @@ func (p *Plan) awaitLate(s *snapshot.Snapshot, provisions []snapshot.Attempt) (w
 	return p.waitsUntil(s, s.LateUntil(provisions))
 }
 
-// undo has removed what attempts may have made that came to no volume. made is the oldest of them.
+// undo orders the removal of what attempts may have made that came to no volume. made is the oldest of them.
 func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made snapshot.Attempt) {
 	if !p.awaitLate(s, provisions) {
 		p.orderDelete(s, made.Pod, made.Node())
 	}
 }
 
-// orderDelete has storage removed: the volume's, or without one what the record's attempt may have made.
+// orderDelete orders a delete pod, unless something protects the storage: that of the volume, or without one what the record's attempt may
+// have made.
 func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string) {
 	if reason, why := obstacles.Protection(s); reason != podspec.ReasonNone {
 		p.protect(s, record, reason, why)

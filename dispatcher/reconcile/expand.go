@@ -57,8 +57,8 @@ func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quant
 	return asked
 }
 
-// followVolume is how the claim's status follows the size of its volume, nil where it has. reached says that the volume has all that
-// is wanted.
+// followVolume is what the claim's status has to say of its volume's size, nil where it says so. reached reports whether the volume has
+// the size to reach.
 func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool) *resize.Status {
 	has := s.Claim.Status.Capacity[corev1.ResourceStorage]
 	switch {

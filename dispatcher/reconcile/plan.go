@@ -43,7 +43,7 @@ const (
 	Nothing Confirmation = iota
 	// Volume: that no volume exists.
 	Volume
-	// Everything: claim, volume and pods.
+	// Everything: claim, volume and pods, and for a delete that deletions are not stopped. controller.confirm says what it leaves out when.
 	Everything
 )
 

@@ -23,7 +23,9 @@ import (
 
 // Recorder writes events, each once. Make it with New, and call Start before anything else.
 //
-// mu guards the maps. What they hold of a claim ends with Forget, of a ConfigMap with ForgetConfigMaps, and of a class with Expire.
+// mu guards the maps. What they hold of a claim ends with Forget, of a ConfigMap with ForgetConfigMaps, and of a class with Expire. Of
+// protected an entry ends when SetProtected sets no reason, which comes before Forget. The functions that Expire and ForgetConfigMaps ask
+// are called with mu held.
 type Recorder struct {
 	Metrics *Metrics
 
@@ -36,7 +38,7 @@ type Recorder struct {
 	configMaps   map[string]*history // by name
 	protected    map[string]protection
 	waits        map[string]Wait      // by UID
-	endedClasses map[string]time.Time // and when they ended
+	endedClasses map[string]time.Time // when they ended, by name
 }
 
 // protection is why a claim's storage waits for an administrator.
@@ -78,7 +80,7 @@ func (r *Recorder) StartWith(recorder record.EventRecorder, log logr.Logger) {
 	r.recorder, r.log = recorder, log
 }
 
-// Subject is whom an event is about.
+// Subject is what an event or a log line is about.
 type Subject struct {
 	UID, Class string
 	// Label is the class as metrics have it, empty where only a claim says that there is one.
@@ -148,12 +150,12 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.claims[uid]
+	h := r.claims[uid]
 	for _, e := range all {
-		if known == nil || !e.Persists() {
+		if h == nil || !e.Persists() {
 			continue
 		}
-		if again, recorded := known.again(e.Key); recorded && (at.IsZero() || again.Before(at)) {
+		if again, recorded := h.again(e.Key); recorded && (at.IsZero() || again.Before(at)) {
 			at = again
 		}
 	}
@@ -170,14 +172,14 @@ func (r *Recorder) Warn(object runtime.Object, reason podspec.Reason, message st
 // again if it is still true.
 func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) (again time.Time) {
 	r.mu.Lock()
-	known := r.configMaps[cm.Name]
-	if known == nil || known.version != cm.ResourceVersion {
-		known = &history{version: cm.ResourceVersion}
-		r.configMaps[cm.Name] = known
+	h := r.configMaps[cm.Name]
+	if h == nil || h.version != cm.ResourceVersion {
+		h = &history{version: cm.ResourceVersion}
+		r.configMaps[cm.Name] = h
 	}
 	key := string(reason) + "/" + message
-	due := known.due(key, r.now(), true)
-	again, _ = known.again(key)
+	due := h.due(key, r.now(), true)
+	again, _ = h.again(key)
 	r.mu.Unlock()
 	if due {
 		r.Warn(cm, reason, message, "configMap", klog.KObj(cm))
@@ -203,8 +205,8 @@ func (r *Recorder) Warned(uid string) bool {
 func (r *Recorder) PodCreated(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.claims[uid]; known != nil {
-		known.keys = nil
+	if h := r.claims[uid]; h != nil {
+		h.keys = nil
 	}
 }
 
@@ -212,8 +214,8 @@ func (r *Recorder) PodCreated(uid string) {
 func (r *Recorder) PodCleanedUp(uid, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if known := r.claims[uid]; known != nil {
-		maps.DeleteFunc(known.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
+	if h := r.claims[uid]; h != nil {
+		maps.DeleteFunc(h.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
 	}
 }
 
@@ -245,27 +247,27 @@ func (r *Recorder) Forget(uid string) {
 func (r *Recorder) due(uid string, e events.Event) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	known := r.claims[uid]
-	if known == nil {
-		known = &history{}
-		r.claims[uid] = known
+	h := r.claims[uid]
+	if h == nil {
+		h = &history{}
+		r.claims[uid] = h
 	}
-	due := known.due(e.Key, r.now(), e.Persists())
-	known.warned = known.warned || due && e.Warning
+	due := h.due(e.Key, r.now(), e.Persists())
+	h.warned = h.warned || due && e.Warning
 	return due
 }
 
 // lastReading is how long the series of a class stay after its end, so that they are collected once more.
 const lastReading = 10 * time.Minute
 
-// EndClass has the series of a class end after a while.
+// EndClass remembers that a class ended. Expire ends its series lastReading later.
 func (r *Recorder) EndClass(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.endedClasses[class] = r.now()
 }
 
-// Expire ends the series of classes that ended and were not created again, and those of the library.
+// Expire ends the series of classes that ended lastReading ago and do not exist, and those of the library.
 func (r *Recorder) Expire(exists func(class string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

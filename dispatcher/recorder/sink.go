@@ -62,13 +62,13 @@ func (r *Recorder) lost(about corev1.ObjectReference, retry func(claimUID, confi
 		configMap = about.Name
 	}
 	r.mu.Lock()
-	known := r.claims[uid]
-	if known != nil {
-		known.keys = nil
+	h := r.claims[uid]
+	if h != nil {
+		h.keys = nil
 	}
 	delete(r.configMaps, configMap)
 	r.mu.Unlock()
-	if known != nil || configMap != "" {
+	if h != nil || configMap != "" {
 		retry(uid, configMap)
 	}
 }

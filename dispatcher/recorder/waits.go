@@ -6,17 +6,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Wait is that an operation on a claim or its volume is due.
+// Wait is the operation that a claim waits for, on itself or on its volume.
 type Wait struct {
 	// Class is the StorageClass, empty where only a claim says that there is one: it may name anything.
 	Class string
-	// Operation is one of the contract's or undo, empty where nothing is due. Phase is how far it has come.
+	// Operation is one of the contract's or undo, empty where the claim waits for none. Phase is how far it has come.
 	Operation, Phase string
 	// Since is when the wait began.
 	Since time.Time
 }
 
-// SetWait says what is due for a claim, and returns what was due before.
+// SetWait sets what a claim waits for, and returns what it waited for before.
 func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -119,3 +119,13 @@ func TestSeriesEnd(t *testing.T) {
 		}
 	}
 }
+
+// Nobody knows since when an expansion waits that the claim's status says nothing of yet. It has not waited since the year 1.
+func TestWaitSinceUnknown(t *testing.T) {
+	r, _, registry := started(t)
+	gauges(r, registry)
+	r.SetWait("a", Wait{Class: "silver", Operation: "expand", Phase: "Waiting"})
+	if got, want := dispatchertest.Gauges(t, registry, "flex_provisioner_oldest_wait_seconds"), "Waiting 0"; got != want {
+		t.Errorf("the oldest wait is %s, want %s", got, want)
+	}
+}

@@ -8,7 +8,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Needed reports whether a bound claim's size is not what it asks for, or that its status speaks of an expansion in hand.
+// Needed reports whether a claim is bound, and asks for more than its status says that it has, or its status speaks of an expansion in hand.
 func Needed(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && (asked.Cmp(has) > 0 || Marked(claim))

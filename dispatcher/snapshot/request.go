@@ -64,7 +64,8 @@ func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// suspect is until when what the earlier attempts asked for may still be done, or that it has been.
+// suspect is the value of contract.AnnSuspect: the time until which what the earlier attempts asked for may still be done, or "true" where
+// that is over.
 func (s *Snapshot) suspect() string {
 	if late := s.LateUntil(s.Of(contract.Provision)); s.Now.Before(late) {
 		return late.Add(time.Second).UTC().Format(time.RFC3339) // cut to whole seconds

@@ -25,7 +25,8 @@ type Growth struct {
 	Volume string
 	// Pods are as in dispatchertest.Pod, with the size after a colon: "exp-0:2Gi failed".
 	Pods []string
-	// Also is as in Scene, and unable, limited (to 3Gi), deleting, unbound, gone (volume and claim), no-volume.
+	// Also is as in Scene, and unable (the class cannot expand), limited (to 3Gi), deleting (the claim), unbound, released (the claim is
+	// gone), no-volume (nor a claim).
 	Also string
 }
 

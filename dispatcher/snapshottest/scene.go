@@ -23,9 +23,11 @@ type Scene struct {
 	// Volume is empty for none, else words of dispatchertest.Volume. Pods are of dispatchertest.Pod, oldest first.
 	Volume string
 	Pods   []string
-	// Also is unwanted, no-config, new-config, new-properties, node-local, selected, asked (the library asked to delete),
-	// stopped (all deletions), limited (three old volumes are to go, and two may), successor (another claim asks for the volume),
-	// just-wanted (for a second).
+	// Also is unwanted, no-config, new-config, new-properties, new-parameters, node-local, other-provisioner (the class's), uncontained (a
+	// policy is missing), asked (the library asked to delete), stopped (all deletions), limited (three old volumes are to go, and two may),
+	// successor (another claim asks for the volume), just-wanted (for a second), rescheduled (after the last pod); of the claim selector,
+	// attributes (a VolumeAttributesClass), selected (a node, and the class waits for the first consumer), selected-early (the class does
+	// not wait). The others are for Growth.
 	Also string
 }
 

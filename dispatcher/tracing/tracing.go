@@ -182,7 +182,7 @@ func spanID(uid, name string) (id trace.SpanID) {
 	return trace.SpanID(sum[:len(id)])
 }
 
-// Sampled says whether a trace is one of so many in a million, by the 56 bits at the end of its ID. In a UUID they are random.
+// Sampled reports whether a trace is one of so many in a million, by the 56 bits at the end of its ID. In a UUID they are random.
 func Sampled(id trace.TraceID, perMillion int32) bool {
 	const all = 1 << 56
 	return binary.BigEndian.Uint64(id[8:])%all < uint64(max(0, perMillion))*(all/1_000_000+1)

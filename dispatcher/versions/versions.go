@@ -23,15 +23,15 @@ type Keeper struct {
 	Writer writer.Writer
 }
 
-// Keep saves a valid version of a ConfigMap, and deletes the earlier ones. known are the versions that are saved. The new one is created
+// Keep saves a valid version of a ConfigMap, and deletes the earlier ones. saved are those that exist. The new one is created
 // before an old one is deleted: a dispatcher that is killed in between leaves both, of which the later counts.
-func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configmaps.Config, known []*appsv1.ControllerRevision) error {
+func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configmaps.Config, saved []*appsv1.ControllerRevision) error {
 	name, number, missing := configmaps.RevisionName(cm, config), int64(1), true
-	for _, revision := range known {
+	for _, revision := range saved {
 		number = max(number, revision.Revision+1)
 		missing = missing && revision.Name != name
 	}
-	if !missing && len(known) == 1 {
+	if !missing && len(saved) == 1 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
@@ -50,7 +50,7 @@ func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configma
 			return err
 		}
 	}
-	for _, revision := range known {
+	for _, revision := range saved {
 		if revision.Name == name {
 			continue
 		}

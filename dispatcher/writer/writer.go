@@ -22,9 +22,8 @@ import (
 // Writer writes by a client. Errors name the object. An object that is gone needs no patch, so that its absence is no error there.
 type Writer struct{ Client kubernetes.Interface }
 
-// patch is the one way in which an object is changed. metadata and other fields are of a merge patch, or of a strategic one where
-// kind says so. into takes the changed object; nil spares decoding it, which would be a good
-// part of what a claim costs here.
+// patch is the one way in which an object is changed. fields are those of a merge patch or of a strategic one, as kind says. into takes the
+// changed object. Nil spares decoding it, which would be a good part of what a claim costs here.
 func (w Writer) patch(ctx context.Context, kind types.PatchType, resource string, object metav1.Object, fields map[string]any, into *corev1.PersistentVolumeClaim, subresources ...string) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -154,7 +153,7 @@ func (w Writer) RemovePodFinalizer(ctx context.Context, pod *corev1.Pod, last bo
 	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod, metadata(fields), nil)
 }
 
-// CreateRevision keeps a version of a ConfigMap. That it is kept already is no error.
+// CreateRevision saves a version of a ConfigMap. That it exists is no error.
 func (w Writer) CreateRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
 	_, err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Create(ctx, revision, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -163,7 +162,7 @@ func (w Writer) CreateRevision(ctx context.Context, revision *appsv1.ControllerR
 	return nil
 }
 
-// DeleteRevision deletes a kept version of a ConfigMap.
+// DeleteRevision deletes a saved version of a ConfigMap. That it does not exist is no error.
 func (w Writer) DeleteRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
 	err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Delete(ctx, revision.Name,
 		metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &revision.UID}})
