@@ -131,7 +131,9 @@ func (s State) known() map[string]bool {
 			}
 		}
 		for _, pod := range o.Pods {
-			uids[pod.Labels[contract.LabelClaimUID]] = true
+			if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
+				uids[uid] = true
+			}
 		}
 	}
 	delete(uids, "")
@@ -187,11 +189,12 @@ func (s State) pod(pod *corev1.Pod, waiting map[string]bool) []Finding {
 	if pod.Labels[contract.LabelOperation] == string(contract.List) {
 		return []Finding{{Pod, name, "an audit left it behind", command, pod}}
 	}
-	if _, _, _, ours := podspec.ParseName(pod.Name); !ours || waiting[pod.Labels[contract.LabelClaimUID]] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
+	op, uid, _, ours := podspec.ParseName(pod.Name)
+	if !ours || waiting[uid] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 		return nil
 	}
 	why := "it ended more than an hour ago, and nobody waits for it"
-	if outcome.MayHaveMade() && pod.Labels[contract.LabelOperation] == string(contract.Provision) {
+	if outcome.MayHaveMade() && op == contract.Provision {
 		why = "its claim is gone, and what it may have made has not been removed; its events say why"
 	}
 	return []Finding{{Pod, name, why, fmt.Sprintf(`kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && %s`,

@@ -108,7 +108,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	})
 	d.library = library.New(ctx, client, o.ProvisionerName, d.controller,
 		library.Informers{Claims: d.cache.Claims, Volumes: d.cache.Volumes, Classes: d.cache.Classes}, d.recorder.Metrics.Library())
-	o.Registry.MustRegister(d.recorder.Gauges(recorder.Sources{Now: o.Now, Queued: d.controller.Queued,
+	o.Registry.MustRegister(d.recorder.Gauges(recorder.Sources{Now: o.Now, Queued: d.controller.Queued, Pods: d.controller.RunningPods,
 		PoliciesMissing: func() bool { return d.leads.Load() && d.MissingPolicies() != "" }}))
 	return d, nil
 }

@@ -127,18 +127,22 @@ func (g *Gate) Verdict() Verdict {
 
 // Compare compares the policies with the shipped ones. It is called when one of them changes, and not at each reconciliation.
 func (g *Gate) Compare() {
-	differs, since := g.comparison.missing(), time.Time{}
-	if found, lack := g.comparison.find(g.guard); lack == "" {
-		since = slices.MaxFunc([]time.Time{found.policy.CreationTimestamp.Time, found.binding.CreationTimestamp.Time}, time.Time.Compare)
-	}
-	g.mu.Lock()
-	g.differs, g.guardedSince = differs, since
-	g.mu.Unlock()
+	g.compare()
 	select {
 	case g.changed <- struct{}{}:
 	default: // the next probes come after this change too
 	}
 	g.notify()
+}
+
+// compare holds mu all the while: of two comparisons at once, an older one would replace a newer one.
+func (g *Gate) compare() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.differs, g.guardedSince = g.comparison.missing(), time.Time{}
+	if found, lack := g.comparison.find(g.guard); lack == "" {
+		g.guardedSince = slices.MaxFunc([]time.Time{found.policy.CreationTimestamp.Time, found.binding.CreationTimestamp.Time}, time.Time.Compare)
+	}
 }
 
 // Pauses between probes. A policy that was written a moment ago is not in force yet, and one can cease to be without having been

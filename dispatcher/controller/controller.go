@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -164,7 +165,6 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
 		c.Recorder.Metrics.PodEnded(class, op, outcome, c.Now().Sub(pod.CreationTimestamp.Time))
 	}
-	c.Recorder.Metrics.SetPods(class, c.queue.Pods(class))
 }
 
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, _ bool) {
@@ -274,6 +274,13 @@ func (c *Controller) Queued() map[string]int {
 		}
 		counts[class] += n
 	}
+	return counts
+}
+
+// RunningPods counts the pods that have not ended, by class. Classes without pods that do not exist are left out, since a claim may name any.
+func (c *Controller) RunningPods() map[string]int {
+	counts := c.queue.Pods()
+	maps.DeleteFunc(counts, func(class string, n int) bool { return n == 0 && c.Cache.Class(class) == nil })
 	return counts
 }
 

@@ -87,7 +87,7 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || c.hasPod(uid, proved) {
 		return
 	}
-	class := v.Spec.StorageClassName
+	class := podspec.ClassOf(v)
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
 	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
 		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), recorder.Subject{UID: uid, Class: class, Volume: v}.Keys(nil)...)

@@ -37,7 +37,7 @@ func TestMissedPodKeepsNoPlace(t *testing.T) {
 	if _, err := controller.advance(t.Context(), s); err != nil || !s.PodMissed {
 		t.Fatalf("pod missed: %t, %v", s.PodMissed, err)
 	}
-	if active, pods := controller.queue.Active("silver"), controller.queue.Pods("silver"); active != 0 || pods != 0 {
+	if active, pods := controller.queue.Active("silver"), controller.queue.Pods()["silver"]; active != 0 || pods != 0 {
 		t.Errorf("%d claims are known and %d places taken, want none", active, pods)
 	}
 }

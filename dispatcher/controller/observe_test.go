@@ -232,28 +232,3 @@ func TestConfigOfGoneClass(t *testing.T) {
 func copied(provisioner, of string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: provisioner, Parameters: map[string]string{contract.ParameterConfigFromClass: of}}
 }
-
-// A pod that another dispatcher deletes before this one's cache shows it leaves no place taken: nothing would ever give it back.
-func TestPodMissed(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_, err := w.Write([]byte(`{"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "NotFound", "code": 404}`))
-		if err != nil {
-			t.Error(err)
-		}
-	}))
-	defer server.Close()
-	controller, _ := idle(t)
-	controller.reader.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
-	pod := dispatchertest.Pod("exp-0 running", dispatchertest.Noon, dispatchertest.Noon)
-	controller.queue.Acquire("silver", dispatchertest.UID, pod.Name, 1, dispatchertest.Noon)
-	controller.memory.expectCreation(dispatchertest.UID, pod)
-	s := &snapshot.Snapshot{UID: dispatchertest.UID}
-	if missing, err := controller.podMissing(t.Context(), s); err != nil || missing || !s.PodMissed {
-		t.Errorf("missing %t, missed %t, error %v", missing, s.PodMissed, err)
-	}
-	if pods := controller.queue.Pods("silver"); pods != 0 {
-		t.Errorf("%d pods have places", pods)
-	}
-}

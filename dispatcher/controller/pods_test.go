@@ -1,7 +1,11 @@
 package controller
 
 import (
+	"maps"
 	"testing"
+
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
@@ -9,7 +13,7 @@ import (
 
 // The metric of pods that have not ended counts no place whose pod was refused.
 func TestPodsMetricAfterRefusal(t *testing.T) {
-	controller, registry := idle(t)
+	controller, _ := idle(t)
 	running, done := dispatchertest.Pod("prov-0 running", dispatchertest.Noon, dispatchertest.Noon), dispatchertest.Pod("prov-0 done", dispatchertest.Noon, dispatchertest.Noon)
 	running.Annotations[contract.AnnClass], done.Annotations[contract.AnnClass] = "silver", "silver"
 	controller.podChanged(running, false)
@@ -18,7 +22,8 @@ func TestPodsMetricAfterRefusal(t *testing.T) {
 	}
 	controller.podChanged(done, false)
 	controller.queue.Release("prov-1") // as after an error of the creation
-	if got, want := dispatchertest.Gauges(t, registry, "flex_provisioner_pods"), "silver 0"; got != want {
-		t.Errorf("the metric says %s, want %s", got, want)
+	add(t, controller.Cache.Classes.GetStore().Add(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "silver"}}))
+	if got, want := controller.RunningPods(), map[string]int{"silver": 0}; !maps.Equal(got, want) {
+		t.Errorf("the metric says %v, want %v", got, want)
 	}
 }

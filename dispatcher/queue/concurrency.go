@@ -128,12 +128,13 @@ func (q *Queue) Release(pod string) (had bool) {
 	return true
 }
 
-// Pods counts the class's pods that have not ended.
-func (q *Queue) Pods(class string) int {
+// Pods counts the pods that have not ended, by class.
+func (q *Queue) Pods() map[string]int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if c, ok := q.classes[class]; ok {
-		return c.used
+	counts := make(map[string]int, len(q.classes))
+	for name, c := range q.classes {
+		counts[name] = c.used
 	}
-	return 0
+	return counts
 }

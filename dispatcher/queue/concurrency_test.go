@@ -72,7 +72,7 @@ func doStep(q *Queue, words []string) (waits bool) {
 	case "free":
 		q.Release("pod-" + uid)
 	case "looked":
-		q.begin("a", uid)
+		q.begin("a", uid, q.classes["a"].work)
 		q.end(uid)
 	case "forget":
 		q.Forget(uid, false)
@@ -102,7 +102,7 @@ func TestConcurrencyOfClasses(t *testing.T) {
 			t.Error("a class without a limit has one")
 		}
 	}
-	if a, c := q.Pods("a"), q.Pods("c"); a != 1 || c != 2 {
+	if a, c := q.Pods()["a"], q.Pods()["c"]; a != 1 || c != 2 {
 		t.Errorf("%d and %d places taken, want 1 and 2", a, c)
 	}
 }
@@ -130,11 +130,11 @@ func TestPodOfAnotherClass(t *testing.T) {
 	q.know("a", "team", "1")
 	for range 2 {
 		q.PodChanged("b", "team", "1", "pod-1", false)
-		if a, b := q.Pods("a"), q.Pods("b"); a != 1 || b != 0 {
+		if a, b := q.Pods()["a"], q.Pods()["b"]; a != 1 || b != 0 {
 			t.Errorf("%d places of class a and %d of class b are taken, want 1 and 0", a, b)
 		}
 	}
-	if !q.PodChanged("b", "team", "1", "pod-1", true) || q.Pods("a") != 0 {
+	if !q.PodChanged("b", "team", "1", "pod-1", true) || q.Pods()["a"] != 0 {
 		t.Error("the place is not given back")
 	}
 	if !acquire(q, "a", "2", 1) {
@@ -179,7 +179,7 @@ func TestNamespaceKnownInLine(t *testing.T) {
 	if !acquire(q, "a", "1", 1) {
 		t.Fatal("claim 1 has to wait")
 	}
-	q.begin("a", "2")
+	q.begin("a", "2", q.classes["a"].work)
 	if acquire(q, "a", "2", 1) {
 		t.Fatal("claim 2 does not wait")
 	}

@@ -95,7 +95,8 @@ func (q *Queue) Add(class, namespace, uid string) {
 	work.Add(uid)
 }
 
-// ensureItem makes a claim known. It is called with mu held.
+// ensureItem makes a claim known. It is called with mu held. A claim that became known without its namespace stays where it stands in line:
+// it leaves the line by the namespace that it came with.
 func (q *Queue) ensureItem(name, namespace, uid string, fresh bool) *class {
 	it, known := q.items[uid]
 	if !known {
@@ -103,20 +104,24 @@ func (q *Queue) ensureItem(name, namespace, uid string, fresh bool) *class {
 		q.items[uid] = it
 		q.class(name).active++
 	}
-	if it.namespace == "" {
+	if it.namespace == "" && it.number == 0 {
 		it.namespace = namespace
 	}
 	return q.class(it.class)
 }
 
-// class is called with mu held.
+// class is called with mu held. A class that comes after the end of Start's context gets no workers, since Wait would not know of them.
 func (q *Queue) class(name string) *class {
 	c, ok := q.classes[name]
 	if !ok {
 		c = &class{work: q.newWork(), deferred: map[string]bool{}, concurrency: newConcurrency()}
 		q.classes[name] = c
-		if q.ctx != nil {
+		switch {
+		case q.ctx == nil: // Start does it
+		case q.ctx.Err() == nil:
 			q.startWorkers(name, c)
+		default:
+			c.work.ShutDown() // nobody else has it yet, so that mu may be held
 		}
 	}
 	return c
@@ -244,57 +249,4 @@ func (q *Queue) Depths() map[string]int {
 		depths[name] = work.Len()
 	}
 	return depths
-}
-
-// startWorkers is called with mu held.
-func (q *Queue) startWorkers(name string, c *class) {
-	for range q.workers {
-		q.running.Go(func() {
-			for q.next(q.ctx, name, c.work) {
-			}
-		})
-	}
-}
-
-// next is one turn of a worker.
-func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRateLimitingInterface[string]) bool {
-	uid, stop := work.Get()
-	if stop || work.ShuttingDown() || ctx.Err() != nil {
-		return false
-	}
-	defer work.Done(uid)
-	q.begin(class, uid)
-	requeueAfter, err := q.reconcile(ctx, class, uid)
-	q.end(uid)
-	if err != nil {
-		work.AddRateLimited(uid)
-		return true
-	}
-	work.Forget(uid)
-	if requeueAfter > 0 {
-		work.AddAfter(uid, requeueAfter)
-	}
-	return true
-}
-
-// begin notes that a claim is being reconciled. One that was forgotten since it was queued is known again, without its namespace.
-func (q *Queue) begin(class, uid string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ensureItem(class, "", uid, false)
-	it := q.items[uid]
-	it.fresh, it.asked = false, false
-}
-
-// end takes a claim out of line whose reconciliation asked for no place, for instance because of an error: the next claim may have it.
-func (q *Queue) end(uid string) {
-	q.mu.Lock()
-	it, ok := q.items[uid]
-	if !ok || it.asked || it.number == 0 {
-		q.mu.Unlock()
-		return
-	}
-	c := q.class(it.class)
-	c.leave(it, false)
-	q.requeueNextAndUnlock(c)
 }

@@ -17,7 +17,6 @@ type Metrics struct {
 	duration  *prometheus.HistogramVec
 	ended     *prometheus.CounterVec
 	served    *prometheus.HistogramVec
-	running   *prometheus.GaugeVec
 	protected *prometheus.GaugeVec
 	stopped   prometheus.Gauge
 	orphans   *prometheus.GaugeVec
@@ -42,11 +41,6 @@ func (m *Metrics) PodEnded(class string, op contract.Operation, outcome podspec.
 // Served observes how long somebody waited for an operation that has come about.
 func (m *Metrics) Served(class, op string, took time.Duration) {
 	m.served.WithLabelValues(class, op).Observe(took.Seconds())
-}
-
-// SetPods sets how many pods of a class have not ended.
-func (m *Metrics) SetPods(class string, pods int) {
-	m.running.WithLabelValues(class).Set(float64(pods))
 }
 
 // Failed counts a warning.
@@ -101,7 +95,6 @@ func (m *Metrics) EndClass(class string) {
 	m.duration.DeletePartialMatch(of)
 	m.ended.DeletePartialMatch(of)
 	m.served.DeletePartialMatch(of)
-	m.running.DeletePartialMatch(of)
 	m.protected.DeletePartialMatch(of)
 }
 
@@ -148,9 +141,7 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		served: prometheus.NewHistogramVec(seconds("flex_provisioner_served_seconds", waits,
 			"Time from a claim until it is bound, from a volume's release until it is gone, and from a larger request until the claim has it, by class and operation."), []string{"class", "operation"}),
 		duration: prometheus.NewHistogramVec(seconds("flex_provisioner_duration_seconds", durations,
-			"Time from the creation of a provisioner pod until its outcome was acted on, by class, operation and phase."), []string{"class", "operation", "phase"}),
-		running: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_pods",
-			Help: "Provisioner pods that have not ended, by class."}, []string{"class"}),
+			"Time from the creation of a provisioner pod until its end was noticed, by class, operation and phase."), []string{"class", "operation", "phase"}),
 		protected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
 			Help: "Volumes and undos with storage that waits for an administrator to allow its removal, by class and reason."}, []string{"class", "reason"}),
 		stopped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_deletes_stopped",
@@ -162,6 +153,6 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_leader",
 			Help: "1 on the leader, 0 on a standby replica."}),
 	}
-	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.running, m.protected, m.stopped, m.orphans, m.outdated, m.leader)
+	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.protected, m.stopped, m.orphans, m.outdated, m.leader)
 	return m
 }

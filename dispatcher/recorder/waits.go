@@ -12,7 +12,7 @@ type Wait struct {
 	Class string
 	// Operation is one of the contract's or undo, empty where the claim waits for none. Phase is how far it has come.
 	Operation, Phase string
-	// Since is when the wait began.
+	// Since is when the wait began, zero where nobody knows.
 	Since time.Time
 }
 
@@ -21,6 +21,11 @@ func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before = r.waits[uid]
+	if now.Since.IsZero() { // it is first seen now
+		if now.Since = before.Since; now.Operation != before.Operation {
+			now.Since = r.now()
+		}
+	}
 	if delete(r.waits, uid); now.Operation != "" {
 		r.waits[uid] = now
 	}
@@ -29,9 +34,9 @@ func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
 
 // Gauges are metrics that are counted when somebody reads them.
 type Gauges struct {
-	waiting, oldest, queued, policiesMissing *prometheus.Desc
-	waits                                    func() map[Wait]waitCount
-	from                                     Sources
+	waiting, oldest, queued, pods, policiesMissing *prometheus.Desc
+	waits                                          func() map[Wait]waitCount
+	from                                           Sources
 }
 
 // Describe implements prometheus.Collector.
@@ -39,6 +44,7 @@ func (g Gauges) Describe(to chan<- *prometheus.Desc) {
 	to <- g.waiting
 	to <- g.oldest
 	to <- g.queued
+	to <- g.pods
 	to <- g.policiesMissing
 }
 
@@ -55,6 +61,9 @@ func (g Gauges) Collect(to chan<- prometheus.Metric) {
 	for class, n := range g.from.Queued() {
 		set(g.queued, float64(n), class)
 	}
+	for class, n := range g.from.Pods() {
+		set(g.pods, float64(n), class)
+	}
 	missing := 0.0
 	if g.from.PoliciesMissing() {
 		missing = 1
@@ -68,6 +77,8 @@ type Sources struct {
 	Now func() time.Time
 	// Queued counts the queued claims by class.
 	Queued func() map[string]int
+	// Pods counts the pods that have not ended, by class.
+	Pods func() map[string]int
 	// PoliciesMissing reports whether no pod is created because the admission policies are not in force.
 	PoliciesMissing func() bool
 }
@@ -81,6 +92,7 @@ func (r *Recorder) Gauges(from Sources) Gauges {
 		waiting:         describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
 		oldest:          describe("flex_provisioner_oldest_wait_seconds", "Longest time that a claim or volume has waited for an operation, by class, operation and phase.", "class", "operation", "phase"),
 		queued:          describe("flex_provisioner_queue_depth", "Claims in the queue, by class.", "class"),
+		pods:            describe("flex_provisioner_pods", "Provisioner pods that have not ended, by class.", "class"),
 		policiesMissing: describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
 		waits:           r.waiting,
 		from:            from,

@@ -16,7 +16,7 @@ import (
 // gauges registers those that are read from a dispatcher at noon with 3 claims queued.
 func gauges(r *Recorder, registry *prometheus.Registry) {
 	registry.MustRegister(r.Gauges(Sources{Now: func() time.Time { return dispatchertest.Noon },
-		Queued: func() map[string]int { return map[string]int{"silver": 3} }, PoliciesMissing: func() bool { return true }}))
+		Queued: func() map[string]int { return map[string]int{"silver": 3} }, Pods: func() map[string]int { return map[string]int{"silver": 1} }, PoliciesMissing: func() bool { return true }}))
 }
 
 // What waits is counted by class, operation and phase, as it comes, goes on and goes.
@@ -64,7 +64,6 @@ func TestLint(t *testing.T) {
 	m.PodEnded("silver", contract.Provision, podspec.Outcome{Phase: podspec.Failed, Reason: podspec.ReasonFailed}, time.Second)
 	m.Served("silver", "provision", time.Second)
 	m.Failed("silver", podspec.ReasonFailed)
-	m.SetPods("silver", 1)
 	m.SetConfigOutdated("silver", true, true)
 	m.SetOrphans("pod", 1)
 	families, err := registry.Gather()
@@ -99,7 +98,6 @@ func TestSeriesEnd(t *testing.T) {
 		m.PodEnded(class, contract.Provision, podspec.Outcome{Phase: podspec.Succeeded}, time.Second)
 		m.Served(class, "provision", time.Second)
 		m.Failed(class, podspec.ReasonFailed)
-		m.SetPods(class, 1)
 	}
 	r.now = func() time.Time { return dispatchertest.Noon }
 	r.EndClass("gold")

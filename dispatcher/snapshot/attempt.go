@@ -43,7 +43,7 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 func (s *Snapshot) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) string) {
 	s.Attempts, s.Retained = nil, nil
 	for _, pod := range pods {
-		if _, _, _, ok := podspec.ParseName(pod.Name); ok {
+		if _, uid, _, ok := podspec.ParseName(pod.Name); ok && uid == s.UID { // the API server finds them by a label, which somebody may change
 			s.Add(NewAttempt(pod, problem(pod)))
 		}
 	}
