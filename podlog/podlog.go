@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,8 +23,13 @@ const (
 // ErrLost says that the log is gone. It has none of the kubelet's words: an image can print the same, and more.
 var ErrLost = errors.New("the kubelet does not have it any more")
 
+// timeout bounds the request for a log. The API server passes it on to the kubelet, and waits for that without a limit.
+const timeout = 10 * time.Second
+
 // Tail is the last lines of the log of a pod's container. Errors are to be expected: its node may be gone.
 func Tail(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	lines, size := int64(Lines), int64(MaxBytes)
 	log, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size}).DoRaw(ctx)
 	switch {

@@ -1,14 +1,18 @@
 package podlog
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
@@ -92,4 +96,23 @@ func TestEndOf(t *testing.T) {
 	if end, err := EndOf(t.Context(), client, pod); end != "" || err == nil {
 		t.Errorf("without an answer: %q, %v", end, err)
 	}
+}
+
+type hangs struct{}
+
+func (hangs) RoundTrip(r *http.Request) (*http.Response, error) {
+	<-r.Context().Done()
+	return nil, r.Context().Err()
+}
+
+// A kubelet that does not answer holds up nobody for long.
+func TestTailOfSilentKubelet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://192.0.2.1", Transport: hangs{}})
+		_, err := Tail(t.Context(), client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov"}}, "provisioner")
+		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != timeout {
+			t.Errorf("after %s the error is %v, want %v after %s", took, err, context.DeadlineExceeded, timeout)
+		}
+	})
 }
