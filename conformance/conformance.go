@@ -31,8 +31,8 @@ type Options struct {
 	Secrets map[string]string
 	// Storage are paths at which each pod has a directory for storage, as with mount-claims and host-path.
 	Storage []string
-	// Mounts are directories of this machine that each pod has, by their paths in the pod, such as that with the socket of a daemon. Storage that pods make by
-	// them is real, and only List shows it.
+	// Mounts are directories of this machine that each pod has, by their paths in the pod, such as that with the socket of a daemon.
+	// Storage that pods make by them is real, and only List shows it.
 	Mounts map[string]string
 	// List lists all storage, by texts that contain the volume's name. It is nil if that is not possible, or if all storage is in Storage.
 	List func(context.Context) ([]string, error)
@@ -155,8 +155,8 @@ func Unknown(only []string, checks []Check) field.ErrorList {
 	return faults
 }
 
-// probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a directory of marks. If that fails, it finds
-// out which restriction of the pod is the cause, so that one broken rule is one failed check.
+// probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a directory of marks. If
+// that fails, it finds out which restriction of the pod is the cause, so that one broken rule is one failed check.
 func (s *stage) probe(ctx context.Context) error {
 	for _, s.level = range []level{{}, {writable: true}, {root: true}, {writable: true, root: true}} {
 		c := s.newClaim()

@@ -118,7 +118,8 @@ func (t *trial) both(op contract.Operation, c *claim, volume *corev1.PersistentV
 	return runs
 }
 
-// killed disrupts an operation by each of its disruptions. The next attempt, or a delete if the claim is gone, has to find what a killed provision left.
+// killed disrupts an operation by each of its disruptions. The next attempt, or a delete if the claim is gone, has to find what a killed
+// provision left.
 func (t *trial) killed(op contract.Operation) {
 	remedy := "whatever an attempt leaves must be found again by $FLEX_PV_NAME, half made or whole; " +
 		"make marks before what they mark and remove them after it"

@@ -58,8 +58,8 @@ type Finding struct {
 // maxShown is the limit in bytes on each text of a result.
 const maxShown = 8 << 10
 
-// Add adds a result, and calls done with it, which may be nil. It removes special characters from texts of images, pods and the API server, for all formats
-// of the report.
+// Add adds a result, and calls done with it, which may be nil. It removes special characters from texts of images, pods and the API
+// server, for all formats of the report.
 func (r *Report) Add(result Result, done func(Result)) {
 	lines := func(text string) string { return contract.Clip(contract.Lines(text), maxShown) }
 	result.Reason = contract.Clip(contract.OneLine(result.Reason), maxShown)
@@ -137,7 +137,8 @@ func (r *Report) Summary() string {
 		r.Subject, verdict, count["ok"], count["FAIL"], count["SKIP"], count["warn"], count["skip"], count["n/a"], r.Runs)
 }
 
-// WriteJUnit writes the report as JUnit XML, for CI systems. A required check that was skipped is an error, and advice that was not followed is no failure.
+// WriteJUnit writes the report as JUnit XML, for CI systems. A required check that was skipped is an error, and advice that was not
+// followed is no failure.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	type note struct {
 		Message string `xml:"message,attr"`

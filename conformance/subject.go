@@ -28,7 +28,8 @@ type subject struct {
 	script []byte
 }
 
-// onlyInline reports whether the subject is a class with inline scripts. The dispatcher chooses the script, so none gets an unknown operation.
+// onlyInline reports whether the subject is a class with inline scripts. The dispatcher chooses the script, so none gets an unknown
+// operation.
 func (s *subject) onlyInline() bool { return s.config.Provision != "" }
 
 // load finds the subject, and unpacks it below dir.

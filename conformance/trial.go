@@ -23,8 +23,8 @@ const maxFindings = 3
 // finding is one way in which a provisioner did not do what it should.
 type finding struct{ expected, got, remedy, log string }
 
-// trial is a run of one check. An error that keeps it from going on, such as a machine that cannot run pods, ends it by a panic with a halt, which run
-// recovers.
+// trial is a run of one check. An error that keeps it from going on, such as a machine that cannot run pods, ends it by a panic with a
+// halt, which run recovers.
 type trial struct {
 	*stage
 	ctx      context.Context
@@ -140,8 +140,8 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// disruption says when a signal is sent to a pod: some time after its start or, with call above 0, at a call to the API server, before or after the call
-// has an effect.
+// disruption says when a signal is sent to a pod: some time after its start or, with call above 0, at a call to the API server, before or
+// after the call has an effect.
 type disruption struct {
 	at    time.Duration
 	call  int

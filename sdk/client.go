@@ -35,8 +35,8 @@ func NewConfig(root string) (*rest.Config, error) {
 	}, nil
 }
 
-// NewClient makes a client for CreateVolume. It supports PersistentVolumes only, which keeps binaries small. For other objects, build a client
-// from NewConfig.
+// NewClient makes a client for CreateVolume. It supports PersistentVolumes only, which keeps binaries small. For other objects, build a
+// client from NewConfig.
 func NewClient(root string) (rest.Interface, error) {
 	config, err := NewConfig(root)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 // Request is the pod's request: see contract.Request.
 type Request = contract.Request
 
-// Provisioner makes and removes storage. The pod may be killed at any instruction. The method is then called again in a new pod, perhaps while
-// the killed one still runs. So "already there" and "already gone" are successes, but "unreachable" is not. The errors of Refuse,
+// Provisioner makes and removes storage. The pod may be killed at any instruction. The method is then called again in a new pod, perhaps
+// while the killed one still runs. So "already there" and "already gone" are successes, but "unreachable" is not. The errors of Refuse,
 // NotHere and TryAgain determine what happens next. After every other error the operation is retried with backoff.
 type Provisioner interface {
 	// Provision makes the storage request.VolumeName, or finds the storage that an earlier attempt made, and returns how to mount

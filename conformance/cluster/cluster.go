@@ -39,8 +39,8 @@ type Options struct {
 	Done func(conformance.Result)
 }
 
-// Run checks a class. The error is about what kept the kit from checking, or from removing what it made. There may be a report although there is an
-// error. Faults of the class are in the report. When ctx ends, everything that was made is still removed.
+// Run checks a class. The error is about what kept the kit from checking, or from removing what it made. There may be a report although
+// there is an error. Faults of the class are in the report. When ctx ends, everything that was made is still removed.
 func Run(ctx context.Context, o Options) (report *conformance.Report, err error) {
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()

@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// trial is a run of one check. An error that keeps it from going on, such as an API server that is not reachable, ends it by a panic with a halt. protect
-// recovers it.
+// trial is a run of one check. An error that keeps it from going on, such as an API server that is not reachable, ends it by a panic with
+// a halt. protect recovers it.
 type trial struct {
 	*stage
 	ctx      context.Context
@@ -71,8 +71,8 @@ func (t *trial) until(look func() string) (lack string) {
 	return t.untilTimeout(t.options.Timeout, look)
 }
 
-// lateAnswers is the additional time for the removal of a volume whose provisioner was killed. The dispatcher waits that long, since the storage system may
-// still carry out a request.
+// lateAnswers is the additional time for the removal of a volume whose provisioner was killed. The dispatcher waits that long, since the
+// storage system may still carry out a request.
 const lateAnswers = time.Minute
 
 // untilGone is until for deleted objects.

@@ -21,8 +21,8 @@ import (
 // maxLog is the limit in bytes on the log of a pod.
 const maxLog = 1 << 20
 
-// watcher records the provisioner pods of this run's claims by a watch. The dispatcher removes a pod as soon as it has acted on the outcome, so lists would
-// miss pods.
+// watcher records the provisioner pods of this run's claims by a watch. The dispatcher removes a pod as soon as it has acted on the
+// outcome, so lists would miss pods.
 type watcher struct {
 	api       *client
 	namespace string

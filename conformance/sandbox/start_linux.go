@@ -63,7 +63,8 @@ func Start(spec Spec, out Output) (*Process, error) {
 	return nil, fmt.Errorf("start sandbox: %w", errors.Join(err, errors.New(string(fault))))
 }
 
-// namespaces are new namespaces for mounts, processes and names. Without root they need a user namespace, in which the caller is the program's user.
+// namespaces are new namespaces for mounts, processes and names. Without root they need a user namespace, in which the caller is the
+// program's user.
 func namespaces(user int) (attributes *syscall.SysProcAttr, mapped bool) {
 	a := &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,

@@ -109,8 +109,8 @@ func (p provisioner) ensureQuota(d *disk) error {
 	return err
 }
 
-// openOwn opens a volume's subvolume, and verifies that it is a member of the volume's group. The error is os.ErrNotExist if there is nothing of
-// that name.
+// openOwn opens a volume's subvolume, and verifies that it is a member of the volume's group. The error is os.ErrNotExist if there is
+// nothing of that name.
 func (d *disk) openOwn(name string) (*kernel.Subvolume, error) {
 	group, err := groupOf(name)
 	if err != nil {

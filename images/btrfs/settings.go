@@ -54,8 +54,8 @@ func fileMode(bits uint32) os.FileMode {
 
 var nameForm = regexp.MustCompile(`^pvc-([0-9a-f]{8})-([0-9a-f]{4})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// groupOf is the quota group of a volume. Its number is the first 48 bits of the UID, which are random. So the group and its limit can be made
-// before the subvolume.
+// groupOf is the quota group of a volume. Its number is the first 48 bits of the UID, which are random. So the group and its limit can be
+// made before the subvolume.
 func groupOf(volume string) (uint64, error) {
 	match := nameForm.FindStringSubmatch(volume)
 	if match == nil {

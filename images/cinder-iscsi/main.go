@@ -1,5 +1,5 @@
-// Command cinder-iscsi is a provisioner of OpenStack Cinder's volumes as native volumes of Kubernetes, which the kubelet attaches by itself. README.md
-// is for administrators.
+// Command cinder-iscsi is a provisioner of OpenStack Cinder's volumes as native volumes of Kubernetes, which the kubelet attaches by
+// itself. README.md is for administrators.
 package main
 
 import (

@@ -87,8 +87,8 @@ func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, 
 	return f, config.Secrets(), nil
 }
 
-// withDeadline ends the context before the kubelet kills the pod, so that there is time to report why. The pod's timeout began a little before the
-// program.
+// withDeadline ends the context before the kubelet kills the pod, so that there is time to report why. The pod's timeout began a little
+// before the program.
 func withDeadline(ctx context.Context, request sdk.Request) (context.Context, context.CancelFunc) {
 	timeout := time.Duration(request.TimeoutSeconds) * time.Second
 	if timeout <= 0 {

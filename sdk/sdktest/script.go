@@ -49,8 +49,8 @@ type Result struct {
 	Output string
 }
 
-// RunScript runs a provisioner in a pod, by BusyBox if there is one, else by sh. With killAt above 0 the script is killed at that point. Points
-// are before and after each command that changes something, and are counted from 1. A script with fewer points ends by itself.
+// RunScript runs a provisioner in a pod, by BusyBox if there is one, else by sh. With killAt above 0 the script is killed at that point.
+// Points are before and after each command that changes something, and are counted from 1. A script with fewer points ends by itself.
 func RunScript(t testing.TB, script string, pod Pod, killAt int) Result {
 	t.Helper()
 	shell := []string{"sh"}

@@ -100,7 +100,8 @@ func (fs *FS) leaveGroups(subvolume uint64) error {
 	return fs.limit(subvolume, limit{flags: limitReferenced | limitExclusive, referenced: unlimited, exclusive: unlimited})
 }
 
-// RemoveGroup removes a group. The error is EBUSY while it has members. A destroyed subvolume is a member until the kernel has freed its space.
+// RemoveGroup removes a group. The error is EBUSY while it has members. A destroyed subvolume is a member until the kernel has freed its
+// space.
 func (fs *FS) RemoveGroup(group uint64) error { return fs.groupCreate(0, group) }
 
 func (fs *FS) groupCreate(create, group uint64) error {

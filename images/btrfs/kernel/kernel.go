@@ -18,15 +18,15 @@ import (
 // ErrNoBtrfs says that a directory is not the root of a btrfs file system or subvolume.
 var ErrNoBtrfs = errors.New("not the root of a btrfs file system")
 
-// ErrOtherQuota says that a file system has quotas, but not simple ones. By the older quotas a subvolume that an application creates inside its
-// volume does not count for the volume's group. By simple quotas it does, unless the application names other groups.
+// ErrOtherQuota says that a file system has quotas, but not simple ones. By the older quotas a subvolume that an application creates
+// inside its volume does not count for the volume's group. By simple quotas it does, unless the application names other groups.
 var ErrOtherQuota = errors.New("the file system has quotas, but not simple ones")
 
 // FS is a directory of a btrfs file system that has the subvolumes. Close it.
 type FS struct{ dir *os.File }
 
-// Open opens a directory. The error is ErrNoBtrfs if it is not the root of a btrfs file system or subvolume. On a node whose own disk is btrfs,
-// the kubelet creates a plain directory of btrfs where no disk is mounted.
+// Open opens a directory. The error is ErrNoBtrfs if it is not the root of a btrfs file system or subvolume. On a node whose own disk is
+// btrfs, the kubelet creates a plain directory of btrfs where no disk is mounted.
 func Open(root string) (*FS, error) {
 	dir, err := os.OpenFile(root, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {

@@ -98,8 +98,8 @@ func (c *Client) Show(ctx context.Context, id string) (*Volume, error) {
 	return volume, validate(*volume)
 }
 
-// Create requests a volume, and returns it while Cinder is still creating it. The request is never retried. If the response is lost, the caller
-// has to look for the volume.
+// Create requests a volume, and returns it while Cinder is still creating it. The request is never retried. If the response is lost, the
+// caller has to look for the volume.
 func (c *Client) Create(ctx context.Context, opts CreateOpts, hints *Hints) (*Volume, error) {
 	var builder volumes.SchedulerHintOptsBuilder
 	if hints != nil {

@@ -67,8 +67,8 @@ func (e *Error) Error() string {
 // Unwrap returns the error of the HTTP client.
 func (e *Error) Unwrap() error { return e.err }
 
-// Explain turns an error of gophercloud into one with an exit code and Cinder's message. It is nil for an error that docs/cinder-errors.md calls a
-// success.
+// Explain turns an error of gophercloud into one with an exit code and Cinder's message. It is nil for an error that
+// docs/cinder-errors.md calls a success.
 func Explain(call Call, what string, err error) error {
 	if err == nil || sdk.ExitCode(err) != 1 {
 		return err

@@ -75,8 +75,8 @@ func parseClouds(public, secure []byte, wanted string) (settings, error) {
 	return below.settings, nil
 }
 
-// readAuth has gophercloud read "auth" of a cloud, with the values of over in its place. The environment has no effect: the cloud is given, region
-// and interface are not used, and a certificate file from the environment would be an error, since it does not exist.
+// readAuth has gophercloud read "auth" of a cloud, with the values of over in its place. The environment has no effect: the cloud is
+// given, region and interface are not used, and a certificate file from the environment would be an error, since it does not exist.
 func readAuth(auth, over map[string]string) (map[string]string, error) {
 	const name = "cloud"
 	options, _, _, err := clouds.Parse(clouds.WithCloudName(name),

@@ -37,8 +37,8 @@ func (c *Client) Close() { c.HTTPClient.CloseIdleConnections() }
 // userAgent is shown in Cinder's log.
 const userAgent = "flex-provisioner-cinder"
 
-// Connect authenticates by one request to Keystone. Errors of HTTP wrap those of gophercloud. Without authentication it sends no request, unless only
-// some releases of Cinder allow the project's name in a URL.
+// Connect authenticates by one request to Keystone. Errors of HTTP wrap those of gophercloud. Without authentication it sends no request,
+// unless only some releases of Cinder allow the project's name in a URL.
 func (c *Config) Connect(ctx context.Context) (*Client, error) {
 	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: bounded{c.transport()}, CheckRedirect: noRedirect}}
 	provider.UserAgent.Prepend(userAgent)
@@ -123,8 +123,8 @@ func resultOf(provider *gophercloud.ProviderClient) (string, *tokens.ServiceCata
 	return project.ID, catalog, nil
 }
 
-// types are the names of Cinder's API v3 in catalogs, in the order of preference. "volume" is API v1 in old clouds, and the only entry in some new
-// ones.
+// types are the names of Cinder's API v3 in catalogs, in the order of preference. "volume" is API v1 in old clouds, and the only entry in
+// some new ones.
 var types = []string{"block-storage", "volumev3", "block-store", "volume", "volumev2"}
 
 // fromCatalog finds the endpoint in the catalog. Unlike gophercloud's function it sends no request for the endpoint's versions.
@@ -161,8 +161,8 @@ func versions(at string) []string { return regexp.MustCompile(`v[12]\b`).FindAll
 // hexProject matches projects that every release of Cinder accepts in a URL: project_id_regex, since 20.0.0.
 var hexProject = regexp.MustCompile(`^[0-9a-f-]+$`)
 
-// connectNoAuth puts the project into the URL if all releases accept it. Before microversion 3.67 the URL needs a project, and accepts any. Later
-// releases respond 404 to a name, but know the project from the token.
+// connectNoAuth puts the project into the URL if all releases accept it. Before microversion 3.67 the URL needs a project, and accepts
+// any. Later releases respond 404 to a name, but know the project from the token.
 func (c *Config) connectNoAuth(ctx context.Context, provider *gophercloud.ProviderClient) (*Client, error) {
 	provider.SetToken(c.User + ":" + c.Project)
 	at := strings.ReplaceAll(c.Endpoint, projectTemplate, c.Project)

@@ -78,8 +78,8 @@ func readRCFile(file, text string) ([]assignment, error) {
 	return all, join(errs)
 }
 
-// shellWord is the first word of text by the rules of a shell. It is open if it has an expansion by $ or `. No error shows the text, which may be a
-// password.
+// shellWord is the first word of text by the rules of a shell. It is open if it has an expansion by $ or `. No error shows the text,
+// which may be a password.
 func shellWord(text string) (word string, open bool, err error) {
 	var b strings.Builder
 	quote := byte(0)
@@ -134,8 +134,8 @@ func afterWord(rest string) error {
 	return errors.New("something follows the value: put the value into quotes")
 }
 
-// parseRCFile parses the file, and the variables with a key of their own for values that only a shell can determine. It ignores unknown variables,
-// since the file is for many clients.
+// parseRCFile parses the file, and the variables with a key of their own for values that only a shell can determine. It ignores unknown
+// variables, since the file is for many clients.
 func parseRCFile(file string, files Files) (settings, error) {
 	all, err := readRCFile(file, string(files[file]))
 	if err != nil {

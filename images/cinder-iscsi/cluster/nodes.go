@@ -62,8 +62,8 @@ func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeS
 	}
 }
 
-// NodeLabel is the value of a node's label, empty if the node or the label is missing. It lists that one node, so that the provisioner needs only
-// the right to list.
+// NodeLabel is the value of a node's label, empty if the node or the label is missing. It lists that one node, so that the provisioner
+// needs only the right to list.
 func (c *Client) NodeLabel(ctx context.Context, node, label string) (string, error) {
 	list, err := c.listNodes(ctx, "fieldSelector", "metadata.name="+node)
 	if err != nil || len(list.Items) == 0 {
@@ -88,8 +88,8 @@ func (c *Client) listNodes(ctx context.Context, parameter, value string) (nodeLi
 	return list, nil
 }
 
-// UniqueName is the kubelet's name of a volume in a node's status. Each volume plugin has its own form. It is empty for sources that the provisioner
-// does not make.
+// UniqueName is the kubelet's name of a volume in a node's status. Each volume plugin has its own form. It is empty for sources that the
+// provisioner does not make.
 func UniqueName(s corev1.PersistentVolumeSource) string {
 	switch {
 	case s.ISCSI != nil:

@@ -14,9 +14,9 @@ import (
 // SecretType is Kubernetes' type of Secrets with CHAP credentials.
 const SecretType = corev1.SecretType("kubernetes.io/iscsi-chap")
 
-// PutSecret creates the Secret of a claim's volume, or updates the one of an earlier attempt with the present credentials. It does not read the
-// Secret: the right to get one would be a right to get all Secrets of the namespace, including the credentials of clouds. The admission
-// policy flex-secrets-by-provisioner-pod checks that the Secret is that of the pod's claim.
+// PutSecret creates the Secret of a claim's volume, or updates the one of an earlier attempt with the present credentials. It does not
+// read the Secret: the right to get one would be a right to get all Secrets of the namespace, including the credentials of clouds. The
+// admission policy flex-secrets-by-provisioner-pod checks that the Secret is that of the pod's claim.
 func (c *Client) PutSecret(ctx context.Context, name, claimUID string, data map[string]string) error {
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},

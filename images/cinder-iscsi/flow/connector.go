@@ -11,8 +11,8 @@ import (
 // iqnPrefix is the prefix of initiator names in the mode "per-volume".
 const iqnPrefix = "iqn.2026-01.io.flex-provisioner:"
 
-// host is the host name of the volume's attachment in Cinder. It is derived from the claim, so that every later run recognizes the attachment.
-// Some arrays allow no more than 23 characters.
+// host is the host name of the volume's attachment in Cinder. It is derived from the claim, so that every later run recognizes the
+// attachment. Some arrays allow no more than 23 characters.
 func (f *Flow) host() string {
 	id := strings.ReplaceAll(f.Request.Claim.UID, "-", "")
 	return "k8s-" + id[:min(18, len(id))]

@@ -14,8 +14,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Delete removes the volume and its Secret. pv is nil for an undo. It does not begin while a node uses the volume, since the node's device could
-// then show another volume that the backend puts there.
+// Delete removes the volume and its Secret. pv is nil for an undo. It does not begin while a node uses the volume, since the node's
+// device could then show another volume that the backend puts there.
 func (f *Flow) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	defer f.end()
 	return f.withState(ctx, f.delete(ctx, pv))
@@ -160,8 +160,8 @@ func hasStatus(err error, status int) bool {
 	return errors.As(err, &answer) && answer.Status == status
 }
 
-// disconnect ends the connections. Then it detaches a volume that was attached, and unreserves one that was only reserved. The connections come
-// first: the export is removed with the attachment, and some backends cannot end a connection after that.
+// disconnect ends the connections. Then it detaches a volume that was attached, and unreserves one that was only reserved. The
+// connections come first: the export is removed with the attachment, and some backends cannot end a connection after that.
 func (f *Flow) disconnect(ctx context.Context, v *cinder.Volume) error {
 	for _, connector := range f.connectors() {
 		if err := f.cinder.Terminate(ctx, v.ID, connector); err != nil {

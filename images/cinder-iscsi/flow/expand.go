@@ -12,11 +12,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Expand expands the volume of pv to at least the requested size, and returns once Cinder shows that size. The volume is in use, so the node keeps
-// its connection. When the node sees the new size depends on the backend.
+// Expand expands the volume of pv to at least the requested size, and returns once Cinder shows that size. The volume is in use, so the
+// node keeps its connection. When the node sees the new size depends on the backend.
 //
-// An error without an exit code means that the volume does not have that size and will not get it, so that the user may ask for less. It is
-// returned only if Cinder says so. After every other error the run has to be repeated until Cinder does.
+// An error without an exit code means that the volume does not have that size and will not get it, so that the user may ask for less. It
+// is returned only if Cinder says so. After every other error the run has to be repeated until Cinder does.
 func (f *Flow) Expand(ctx context.Context, pv *corev1.PersistentVolume) error {
 	defer f.end()
 	requested, settled, err := f.expand(ctx, pv)

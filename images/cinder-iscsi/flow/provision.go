@@ -16,8 +16,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Provision makes the volume, or goes on with the one that an earlier run made. Before it refuses the request it removes a volume that turned out to
-// be useless, since a refusal promises that nothing was made.
+// Provision makes the volume, or goes on with the one that an earlier run made. Before it refuses the request it removes a volume that
+// turned out to be useless, since a refusal promises that nothing was made.
 func (f *Flow) Provision(ctx context.Context) (*sdk.Volume, error) {
 	defer f.end()
 	volume, err := f.provision(ctx)
@@ -27,8 +27,8 @@ func (f *Flow) Provision(ctx context.Context) (*sdk.Volume, error) {
 	return volume, f.withState(ctx, err)
 }
 
-// undoRefused removes the volume that this run made. It keeps a volume of an earlier run, since that run may have created the PersistentVolume. Then
-// it returns an error that is no refusal.
+// undoRefused removes the volume that this run made. It keeps a volume of an earlier run, since that run may have created the
+// PersistentVolume. Then it returns an error that is no refusal.
 func (f *Flow) undoRefused(ctx context.Context, refused error) error {
 	if !f.exists {
 		return refused
@@ -86,9 +86,9 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	return f.attach(ctx, volume, next, label)
 }
 
-// attach takes a volume from "available", or from the state in which an earlier run left it, to "in-use", and returns it. label is the zone label of
-// nodes, or empty. The zone is that of the Cinder volume, since the scheduler may have selected another node after an earlier run made
-// the volume.
+// attach takes a volume from "available", or from the state in which an earlier run left it, to "in-use", and returns it. label is the
+// zone label of nodes, or empty. The zone is that of the Cinder volume, since the scheduler may have selected another node after an
+// earlier run made the volume.
 func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, label string) (*sdk.Volume, error) {
 	if next == reserve {
 		if err := f.cinder.Reserve(ctx, volume.ID); err != nil {
@@ -200,7 +200,8 @@ func (f *Flow) createOnce(ctx context.Context) error {
 	return nil
 }
 
-// removeDuplicates removes volumes that another run made at the same time, unless they are in use. The other run will find the volume of this one.
+// removeDuplicates removes volumes that another run made at the same time, unless they are in use. The other run will find the volume of
+// this one.
 func (f *Flow) removeDuplicates(ctx context.Context, others []cinder.Volume) error {
 	for _, v := range others {
 		if toDelete(&v, f.attacher()) == remove {

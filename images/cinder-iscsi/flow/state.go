@@ -85,8 +85,8 @@ func toDelete(v *cinder.Volume, us attacher) step {
 	return wait
 }
 
-// toExpand is the next step to a volume of at least gib GiB. requested reports whether this run has requested that size. Then a volume that is back
-// in its old status without that size has failed to expand. Cinder shows the new size only once the volume has it.
+// toExpand is the next step to a volume of at least gib GiB. requested reports whether this run has requested that size. Then a volume
+// that is back in its old status without that size has failed to expand. Cinder shows the new size only once the volume has it.
 func toExpand(v *cinder.Volume, gib int, requested bool) step {
 	switch {
 	case v.Status == statusExtending:
@@ -131,8 +131,9 @@ func otherUser(v *cinder.Volume, us attacher) string {
 	return ""
 }
 
-// ownVolumes returns the volumes of a claim. The first is the one to keep: the one with the most progress, and of those the oldest. There are several
-// only if two runs created one at the same time. It is an error if a volume has the name, but not the claim's UID in its metadata.
+// ownVolumes returns the volumes of a claim. The first is the one to keep: the one with the most progress, and of those the oldest. There
+// are several only if two runs created one at the same time. It is an error if a volume has the name, but not the claim's UID in its
+// metadata.
 func ownVolumes(found []cinder.Volume, claimUID string) ([]cinder.Volume, error) {
 	for _, v := range found {
 		if v.Metadata[metaClaimUID] != claimUID {

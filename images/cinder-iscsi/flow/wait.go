@@ -35,7 +35,8 @@ func (p *backoff) wait(ctx context.Context) error {
 	}
 }
 
-// findVolumes finds the claim's volumes, and notes the state of the first. It retries transient failures, since Cinder works on the volume meanwhile.
+// findVolumes finds the claim's volumes, and notes the state of the first. It retries transient failures, since Cinder works on the
+// volume meanwhile.
 func (f *Flow) findVolumes(ctx context.Context) ([]cinder.Volume, error) {
 	var p backoff
 	for failures := 1; ; failures++ {

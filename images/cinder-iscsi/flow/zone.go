@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// zone is the availability zone of a new volume: the class's, or one of its allowedTopologies. If the scheduler selected a node, it is that node's zone.
-// The default is not "nova": an empty zone leaves the choice to Cinder.
+// zone is the availability zone of a new volume: the class's, or one of its allowedTopologies. If the scheduler selected a node, it is
+// that node's zone. The default is not "nova": an empty zone leaves the choice to Cinder.
 func (f *Flow) zone(ctx context.Context) (string, error) {
 	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {

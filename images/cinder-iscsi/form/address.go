@@ -19,7 +19,8 @@ var (
 	number  = regexp.MustCompile(`^[0-9]{1,5}$`)
 )
 
-// Portal checks an iSCSI portal. It puts an IPv6 address into brackets, and adds a missing port. It removes a portal group such as ",1" at the end.
+// Portal checks an iSCSI portal. It puts an IPv6 address into brackets, and adds a missing port. It removes a portal group such as ",1"
+// at the end.
 func Portal(field, text string) (string, error) {
 	address, group, grouped := strings.Cut(text, ",")
 	host, port, err := net.SplitHostPort(address)

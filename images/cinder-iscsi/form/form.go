@@ -128,8 +128,8 @@ func Count(field string, items int) error {
 	return nil
 }
 
-// Line is a server's text for users: the first line that is not empty, without control characters. A long line is cut between words, so that a secret is
-// never cut: redact finds only whole secrets.
+// Line is a server's text for users: the first line that is not empty, without control characters. A long line is cut between words, so
+// that a secret is never cut: redact finds only whole secrets.
 func Line(text string) string {
 	for line := range strings.Lines(text) {
 		if line = contract.OneLine(line); line != "" {

@@ -31,8 +31,8 @@ func (c Connection) GoString() string { return c.String() }
 // maxConnection is the limit in bytes on connection info. That of a large Fibre Channel network is much smaller.
 const maxConnection = 1 << 20
 
-// Decode decodes connection info in every form of Cinder: that of initialize_connection, with or without the outer "connection_info", and the flat form
-// of attachments. Errors never quote the input.
+// Decode decodes connection info in every form of Cinder: that of initialize_connection, with or without the outer "connection_info", and
+// the flat form of attachments. Errors never quote the input.
 func Decode(data []byte) (Connection, error) {
 	if len(data) > maxConnection {
 		return Connection{}, fmt.Errorf("connection info has %d bytes; it may have %d", len(data), maxConnection)
@@ -143,7 +143,8 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// flag is a boolean, written as such or in the form of Python. Every other value is true, since the only flag is for volumes that must not be mounted.
+// flag is a boolean, written as such or in the form of Python. Every other value is true, since the only flag is for volumes that must
+// not be mounted.
 type flag bool
 
 // UnmarshalJSON accepts every value.

@@ -56,7 +56,8 @@ type fcTarget struct {
 	lun int64
 }
 
-// Map keeps only the targets that have the volume at the same LUN. A volume source has one LUN, at which the other targets have other volumes.
+// Map keeps only the targets that have the volume at the same LUN. A volume source has one LUN, at which the other targets have other
+// volumes.
 func (fibreChannel) Map(c Connection, in Input) (Mapped, error) {
 	var data fcData
 	if err := decode(c.data, &data); err != nil {
@@ -79,8 +80,8 @@ func (fibreChannel) Map(c Connection, in Input) (Mapped, error) {
 	}}}, nil
 }
 
-// targets pairs names with LUNs. As in os-brick, target_wwns and target_luns come before target_wwn and target_lun. Without a list, target_lun is the LUN
-// at all targets. No target may have two LUNs.
+// targets pairs names with LUNs. As in os-brick, target_wwns and target_luns come before target_wwn and target_lun. Without a list,
+// target_lun is the LUN at all targets. No target may have two LUNs.
 func (d fcData) targets() ([]fcTarget, error) {
 	names, field := d.WWNs, "target_wwns"
 	if len(names) == 0 {

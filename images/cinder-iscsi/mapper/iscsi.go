@@ -32,8 +32,8 @@ type path struct {
 	lun         int64
 }
 
-// maxInterface is the API server's limit on "<volume>:<portal>", the name of the iSCSI interface that the kubelet creates for a volume with an initiator
-// name.
+// maxInterface is the API server's limit on "<volume>:<portal>", the name of the iSCSI interface that the kubelet creates for a volume
+// with an initiator name.
 const maxInterface = 64
 
 // Map takes the first suitable path, and adds the portals of the paths with the same IQN and LUN, since a volume source has only one of each.
@@ -84,8 +84,8 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	return Mapped{Source: corev1.PersistentVolumeSource{ISCSI: source}, Secret: secret}, nil
 }
 
-// paths lists the paths to the volume, first that of the singular fields. A singular field also completes the lists: some drivers have lists of portals
-// or names alone, or one name for all portals. Pure's driver has only lists.
+// paths lists the paths to the volume, first that of the singular fields. A singular field also completes the lists: some drivers have
+// lists of portals or names alone, or one name for all portals. Pure's driver has only lists.
 func (d iscsiData) paths() ([]path, error) {
 	var paths []path
 	add := func(portals, iqns list[text], luns list[number], i int) error {

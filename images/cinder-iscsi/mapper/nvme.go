@@ -89,8 +89,8 @@ func (d nvmeData) target() (nqn, address, port, transport string, err error) {
 	return "", "", "", "", fmt.Errorf("transport_type %s is neither tcp nor rdma", form.Quote(transport))
 }
 
-// device is the UUID of the namespace, by which the node finds the disk. The old form of the connection has none. Cinder's own target has a subsystem for
-// each volume, whose namespace has the volume's ID.
+// device is the UUID of the namespace, by which the node finds the disk. The old form of the connection has none. Cinder's own target has
+// a subsystem for each volume, whose namespace has the volume's ID.
 func (d nvmeData) device(nqn, volumeID string) (string, error) {
 	switch {
 	case d.UUID != "":

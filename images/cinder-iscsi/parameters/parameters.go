@@ -123,7 +123,8 @@ func Parse(values map[string]string) (Parameters, error) {
 	return p, nil
 }
 
-// Known returns only the parameters that Parse knows. A delete has the parameters of its provision, which may have run by another version of the image.
+// Known returns only the parameters that Parse knows. A delete has the parameters of its provision, which may have run by another version
+// of the image.
 func Known(values map[string]string) map[string]string {
 	out := maps.Clone(values)
 	maps.DeleteFunc(out, func(name, _ string) bool { return !slices.Contains(names(), name) && name != contract.ParameterFSType })
