@@ -1,7 +1,7 @@
-// Package allowlist reads the ConfigMap in which administrators say what a provisioner's pods may do and make.
+// Package allowlist reads the ConfigMap with which administrators allow what a provisioner's pods may do and create.
 //
-// It owns its name, its lines, and what a class lacks there. It may import configmaps, and must never read or write a cluster. The
-// admission policies decide, and this package reads the lines as they do. It is not for import by other modules.
+// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps, and must never read or write a cluster. The
+// admission policies enforce the lines, and this package reads them by the same rules. It is not for import by other modules.
 package allowlist
 
 import (
@@ -15,10 +15,10 @@ import (
 // Name is the ConfigMap's, in the dispatcher's namespace.
 const Name = "flex-pv-policy"
 
-// Lines are those of one ServiceAccount, by their setting, such as storageClasses.
+// Lines are the lines of one ServiceAccount, by their setting, such as storageClasses.
 type Lines map[string]string
 
-// Of takes an account's lines out of the ConfigMap's data.
+// Of returns an account's lines in the ConfigMap's data.
 func Of(data map[string]string, account string) Lines {
 	lines := Lines{}
 	for key, value := range data {
@@ -35,11 +35,11 @@ func (l Lines) items(setting string) []string {
 
 // Covers reports whether the account may make volumes of the class.
 func (l Lines) Covers(class string) bool {
-	return slices.ContainsFunc(l.items("storageClasses"), func(entry string) bool { return covers(entry, class) })
+	return slices.ContainsFunc(l.items("storageClasses"), func(entry string) bool { return matches(entry, class) })
 }
 
-// covers: a * stands for the rest of a name only after a - or a dot.
-func covers(entry, class string) bool {
+// matches reports whether an entry is the class, or a prefix of it that ends in "-*" or ".*".
+func matches(entry, class string) bool {
 	prefix, open := strings.CutSuffix(entry, "*")
 	if !open || strings.Contains(prefix, "*") || len(prefix) < 2 || !strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, ".") {
 		return entry == class
@@ -47,10 +47,10 @@ func covers(entry, class string) bool {
 	return strings.HasPrefix(class, prefix)
 }
 
-// Lack is a setting that lacks something, and what, as in "hostPaths" and "does not have /mnt, which host-path asks for".
+// Lack is a setting, and what it lacks, such as "hostPaths" and "does not have /mnt, which host-path asks for".
 type Lack struct{ Setting, What string }
 
-// Lacks are what the account lacks to serve a class by its ConfigMap.
+// Lacks lists what the account lacks to serve a class with its ConfigMap.
 func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
 	lack := func(setting, format string, args ...any) {
 		lacks = append(lacks, Lack{setting, fmt.Sprintf(format, args...)})
@@ -80,8 +80,8 @@ func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
 	return lacks
 }
 
-// Refuses is what keeps the account from making a volume of the class and a type, as the policy on volumes has it. place is server:path
-// of nfs, the path of hostPath and local, and empty for others.
+// Refuses lists what the account lacks to create a volume of the class and a type, by the rules of the admission policy. place is server:path
+// of nfs, the path of hostPath and local, and empty for other types.
 func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks []Lack) {
 	if !l.Covers(class) {
 		lacks = append(lacks, Lack{"storageClasses", "does not have " + class})
@@ -108,7 +108,7 @@ func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks 
 	return lacks
 }
 
-// Roots are the entries that a volume of the type has its place below. The place has to be a clean one.
+// Roots lists the directories of the allow-list that have the place of a volume of the type below them. The place has to be clean.
 func (l Lines) Roots(kind, place string) []string {
 	setting := map[string]string{"nfs": "nfsExports", "hostPath": "pathPrefixes", "local": "pathPrefixes"}[kind]
 	return slices.DeleteFunc(l.items(setting), func(dir string) bool {
@@ -117,7 +117,7 @@ func (l Lines) Roots(kind, place string) []string {
 	})
 }
 
-// RefusesSecretOf is what keeps the account's volumes from referring to a Secret of the namespace.
+// RefusesSecretOf lists what the account lacks for volumes that refer to a Secret of the namespace.
 func (l Lines) RefusesSecretOf(namespace string) []Lack {
 	if slices.Contains(l.items("secretNamespaces"), namespace) {
 		return nil
@@ -125,7 +125,7 @@ func (l Lines) RefusesSecretOf(namespace string) []Lack {
 	return []Lack{{"secretNamespaces", fmt.Sprintf("does not have %q", namespace)}}
 }
 
-// mountable: what is granted with :ro may be read alone.
+// mountable reports whether the account's pods may mount the directory. An entry with :ro allows it read-only.
 func (l Lines) mountable(dir configmaps.HostPath) bool {
 	return slices.ContainsFunc(l.items("hostPaths"), func(granted string) bool {
 		granted, only := strings.CutSuffix(granted, ":ro")

@@ -32,7 +32,7 @@ func TestCovers(t *testing.T) {
 		{"s*-*", "s*-x", false},
 		{"silver-**", "silver-retain", false},
 	} {
-		if got := covers(c.entry, c.class); got != c.want {
+		if got := matches(c.entry, c.class); got != c.want {
 			t.Errorf("%s covers %s: %t, want %t", c.entry, c.class, got, c.want)
 		}
 	}

@@ -20,91 +20,91 @@ type Kind string
 
 // The kinds.
 const (
-	// Storage is on the backend, and no volume, claim or pod knows it.
+	// Storage is storage on the backend without a volume, claim or pod.
 	Storage Kind = "storage"
-	// Secret is for a volume that is not there.
+	// Secret is a Secret of a volume that does not exist.
 	Secret Kind = "secret"
-	// Pod has ended, and what became of it should have been acted on long ago.
+	// Pod is a pod that ended long ago, and whose outcome has not been acted on.
 	Pod Kind = "pod"
 	// Released is a volume whose storage should have been removed long ago.
 	Released Kind = "released-volume"
-	// Unprotected is a volume that would go without its storage, since it has no finalizer.
+	// Unprotected is a volume without the finalizer. If it were deleted, its storage would stay.
 	Unprotected Kind = "unprotected-volume"
 	// Empty is a volume whose storage is not on the backend.
 	Empty Kind = "empty-volume"
 )
 
-// Kinds are all of them.
+// Kinds are all kinds, in the order of the report.
 var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Empty}
 
-// Finding is one thing that should not be.
+// Finding is an object or storage that somebody should look at.
 type Finding struct {
 	Kind Kind
-	// Name of the object, with its namespace where it has one, or of the storage, quoted where that is no name of a volume.
+	// Name of the object, with its namespace where it has one, or of the storage, quoted where no volume can have that name.
 	Name string
-	// Why it was found, one sentence.
+	// Why is the reason, in one sentence.
 	Why string
-	// Command would remove or mend it. It is for a person who has looked, and is never run by this package. What an
-	// image says of it is a comment to a shell.
+	// Command removes or repairs it. It is for an administrator, and this package never runs it. What an image wrote is in a
+	// shell's comment.
 	Command string
 	// About is the object in Kubernetes; nil for storage.
 	About runtime.Object
 }
 
-// Objects are what Kubernetes knows. They are only read.
+// Objects are the objects of the cluster. They are only read.
 type Objects struct {
 	Claims  []*corev1.PersistentVolumeClaim
 	Volumes []*corev1.PersistentVolume
 	// Pods of the provisioners' namespace.
 	Pods []*corev1.Pod
-	// Secrets with the label flex-provisioner.io/claim-uid, of all namespaces; none where nobody may read them.
+	// Secrets of all namespaces with the label flex-provisioner.io/claim-uid; empty where the caller may not read them.
 	Secrets []*corev1.Secret
 }
 
-// Listing is what a provisioner says it finds on the storage.
+// Listing is the storage that one provisioner lists.
 type Listing struct {
 	Config *configmaps.Config
-	// Classes are the StorageClasses whose storage is looked at: they have one ConfigMap and the same Parameters.
+	// Classes are the StorageClasses that the list is for. They have the same ConfigMap and the same Parameters.
 	Classes []string
-	// Parameters that the provisioner was told.
+	// Parameters are those of the provisioner's request.
 	Parameters map[string]string
-	// Began is when the storage was asked.
+	// Began is when the listing began.
 	Began time.Time
 	// Storage by its name.
 	Storage map[string]contract.Storage
-	// Complete reports whether all places were looked at, so that what is not there is nowhere.
+	// Complete reports whether the whole backend was listed. Only then is storage that is not listed missing.
 	Complete bool
 }
 
-// State is all that an audit looks at.
+// State is the input of Compare.
 type State struct {
 	Now time.Time
-	// Provisioner is the name whose volumes are looked at.
+	// Provisioner is the provisioner name whose volumes are compared.
 	Provisioner string
-	// Objects as they are after the storage was listed.
+	// Objects were read after the storage was listed.
 	Objects
-	// Before are the objects as they were before. What was known then or is now is no orphan: it was made or removed
-	// meanwhile.
+	// Before are the objects that were read before the storage was listed. Storage that has an object in either set is not left
+	// over: it was made or removed meanwhile.
 	Before Objects
 	// Listings of the classes whose provisioner can list.
 	Listings []Listing
 }
 
-// patience is how long anything may take that takes its course.
-const patience = time.Hour
+// gracePeriod is how long an object may wait for the dispatcher before it is a finding.
+const gracePeriod = time.Hour
 
-// Compare returns what should not be, sorted by kind and name.
+// Compare returns the findings, sorted by kind and name.
 func Compare(s State) []Finding {
-	known, waiting := s.known(), s.waiting()
+	known, needed := s.known(), s.needed()
 	var found []Finding
 	for _, v := range s.Volumes {
 		found = append(found, s.volume(v)...)
 	}
 	for _, pod := range s.Pods {
-		found = append(found, s.pod(pod, waiting)...)
+		found = append(found, s.pod(pod, needed)...)
 	}
 	for _, secret := range s.Secrets {
-		if uid := secret.Labels[contract.LabelClaimUID]; !known[uid] && s.Now.Sub(secret.CreationTimestamp.Time) > patience {
+		if uid := secret.Labels[contract.LabelClaimUID]; !known[uid] && s.Now.Sub(secret.CreationTimestamp.Time) > gracePeriod {
 			found = append(found, Finding{Secret, secret.Namespace + "/" + secret.Name, "there is no claim, volume or pod with its UID " + uid,
 				fmt.Sprintf("kubectl -n %s delete secret %s", secret.Namespace, secret.Name), secret})
 		}
@@ -118,7 +118,7 @@ func Compare(s State) []Finding {
 	return slices.CompactFunc(found, func(a, b Finding) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Command == b.Command })
 }
 
-// known are the UIDs of claims that exist, or that a volume or pod exists for, now or before the storage was listed.
+// known is the set of UIDs of claims that have a claim, volume or pod, now or before the storage was listed.
 func (s State) known() map[string]bool {
 	uids := map[string]bool{}
 	for _, o := range []Objects{s.Before, s.Objects} {
@@ -140,8 +140,8 @@ func (s State) known() map[string]bool {
 	return uids
 }
 
-// waiting are the UIDs whose pods are a record that is still needed: of a claim without a volume, or of a volume.
-func (s State) waiting() map[string]bool {
+// needed is the set of UIDs of claims whose pods the dispatcher still needs: the claim has no volume, or the volume is not bound.
+func (s State) needed() map[string]bool {
 	uids := map[string]bool{}
 	for _, c := range s.Claims {
 		if c.Spec.VolumeName == "" {
@@ -161,18 +161,18 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 		return nil
 	}
 	var found []Finding
-	if v.Status.Phase == corev1.VolumeReleased && s.Now.Sub(releasedAt(v)) > patience {
+	if v.Status.Phase == corev1.VolumeReleased && s.Now.Sub(releasedAt(v)) > gracePeriod {
 		found = append(found, Finding{Released, v.Name, "its storage was to be removed more than an hour ago; its events in the namespace default say what it waits for",
 			fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete), v})
 	}
-	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) && s.Now.Sub(v.CreationTimestamp.Time) > patience {
+	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) && s.Now.Sub(v.CreationTimestamp.Time) > gracePeriod {
 		found = append(found, Finding{Unprotected, v.Name, "it has no finalizer, so that its storage would stay if it were deleted",
 			fmt.Sprintf(`kubectl patch pv %s -p '{"metadata": {"finalizers": [%q]}}'`, v.Name, contract.VolumeFinalizer), v})
 	}
 	return found
 }
 
-// releasedAt is when the volume came to its phase, as far as is known.
+// releasedAt is when the volume reached its phase, or else when it was created.
 func releasedAt(v *corev1.PersistentVolume) time.Time {
 	if at := v.Status.LastPhaseTransitionTime; at != nil {
 		return at.Time
@@ -180,9 +180,9 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 	return v.CreationTimestamp.Time
 }
 
-func (s State) pod(pod *corev1.Pod, waiting map[string]bool) []Finding {
+func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 	outcome := podspec.OutcomeOf(pod)
-	if !outcome.Final() || s.Now.Sub(outcome.Finished) <= patience {
+	if !outcome.Final() || s.Now.Sub(outcome.Finished) <= gracePeriod {
 		return nil
 	}
 	name, command := pod.Namespace+"/"+pod.Name, fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
@@ -190,7 +190,7 @@ func (s State) pod(pod *corev1.Pod, waiting map[string]bool) []Finding {
 		return []Finding{{Pod, name, "an audit left it behind", command, pod}}
 	}
 	op, uid, _, ours := podspec.ParseName(pod.Name)
-	if !ours || waiting[uid] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
+	if !ours || needed[uid] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 		return nil
 	}
 	why := "it ended more than an hour ago, and nobody waits for it"
@@ -202,26 +202,27 @@ func (s State) pod(pod *corev1.Pod, waiting map[string]bool) []Finding {
 }
 
 func (s State) storage(l Listing, known map[string]bool) []Finding {
-	var found []Finding
+	var findings []Finding
 	for _, name := range slices.Sorted(maps.Keys(l.Storage)) {
 		if uid, ok := podspec.ClaimUIDOf(name); !ok || !known[uid] {
-			found = append(found, Finding{Kind: Storage, Name: shownName(name), Command: advice(l.Storage[name]),
+			findings = append(findings, Finding{Kind: Storage, Name: displayName(name), Command: removalComment(l.Storage[name]),
 				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Classes[0])})
 		}
 	}
 	if !l.Complete {
-		return found
+		return findings
 	}
 	for _, v := range s.Volumes {
-		if _, there := l.Storage[v.Name]; !there && s.belongs(v, l) {
-			found = append(found, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName), s.removeEmpty(v), v})
+		if _, found := l.Storage[v.Name]; !found && s.expectedIn(v, l) {
+			findings = append(findings, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName), s.removeEmpty(v), v})
 		}
 	}
-	return found
+	return findings
 }
 
-// belongs reports whether the volume was there when the storage was listed, and lies where the listing looked.
-func (s State) belongs(v *corev1.PersistentVolume, l Listing) bool {
+// expectedIn reports whether the listing has to have the volume's storage: the volume existed before, and the listing is for its class,
+// properties and parameters.
+func (s State) expectedIn(v *corev1.PersistentVolume, l Listing) bool {
 	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || !slices.Contains(l.Classes, v.Spec.StorageClassName) ||
 		v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased || !v.CreationTimestamp.Time.Before(l.Began) {
 		return false
@@ -230,8 +231,8 @@ func (s State) belongs(v *corev1.PersistentVolume, l Listing) bool {
 	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters)
 }
 
-// removeEmpty names the claim only where it is bound to this very volume: a volume may say anything of whose it is, and the
-// command would delete somebody else's.
+// removeEmpty is the command that removes a volume without storage. It deletes the claim only if that is bound to this volume: the pod
+// that created the volume may have written another claim's name into it.
 func (s State) removeEmpty(v *corev1.PersistentVolume) string {
 	for _, c := range s.Claims {
 		if ref := v.Spec.ClaimRef; ref != nil && c.UID == ref.UID && c.Namespace == ref.Namespace && c.Name == ref.Name && c.Spec.VolumeName == v.Name {

@@ -21,7 +21,7 @@ import (
 // requestTimeout bounds one request.
 const requestTimeout = 30 * time.Second
 
-// Cluster is a cluster, by a client that knows no kinds: what is applied are the fields that the class owns, and no others.
+// Cluster is a client of a cluster. It applies objects without their Go types, so that it sends only the fields that the class owns.
 type Cluster struct{ client rest.Interface }
 
 // New makes a client for a cluster.
@@ -38,8 +38,8 @@ func New(config *rest.Config) (Cluster, error) {
 	return Cluster{client}, nil
 }
 
-// Apply applies an object server-side, in the name of the class, whose fields alone it changes. It returns the object as it is then. A
-// field that somebody else owns with another value is an error, which names both. With dry the API server only tries.
+// Apply applies an object server-side with the field manager of the class. It returns the object after that. A conflict with another field
+// manager is an error, which names the manager and the field. With dry it is a dry run.
 func (c Cluster) Apply(ctx context.Context, class string, o Object, dry bool) (applied []byte, err error) {
 	manifest, err := o.fields()
 	if err != nil {
@@ -55,24 +55,24 @@ func (c Cluster) Apply(ctx context.Context, class string, o Object, dry bool) (a
 	}
 	answer, err := request.DoRaw(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("apply %s %s: %w", o.Kind, o.name(), said(answer, err))
+		return nil, fmt.Errorf("apply %s %s: %w", o.Kind, o.name(), statusError(answer, err))
 	}
 	return answer, nil
 }
 
-// manager is the field manager of a class. It is not the class's name, as which people apply a class of files: what this command does
-// not write it would take away from them. The API server takes 128 bytes at most.
+// manager is the field manager of a class. It is not the class's name, with which people apply a class from files: the command would then
+// remove the fields of the files that it does not write. The API server allows 128 bytes.
 func manager(class string) string {
-	const prefix, most, digits = "flexctl-class-", 128, 16
-	if len(prefix+class) <= most {
+	const prefix, limit, digits = "flexctl-class-", 128, 16
+	if len(prefix+class) <= limit {
 		return prefix + class
 	}
 	sum := sha256.Sum256([]byte(class))
-	return (prefix + class)[:most-digits-1] + "-" + hex.EncodeToString(sum[:])[:digits]
+	return (prefix + class)[:limit-digits-1] + "-" + hex.EncodeToString(sum[:])[:digits]
 }
 
-// said is the API server's own word, which a client without kinds does not decode.
-func said(answer []byte, err error) error {
+// statusError is the Status in the API server's response as an error. The client does not decode it without types.
+func statusError(answer []byte, err error) error {
 	var status metav1.Status
 	if json.Unmarshal(answer, &status) == nil && status.Kind == "Status" && status.Message != "" {
 		return &apierrors.StatusError{ErrStatus: status}
@@ -80,14 +80,14 @@ func said(answer []byte, err error) error {
 	return err
 }
 
-// get reads an object, or with a selector a list. That it is not there is no error.
+// get reads an object, or with a selector a list. It is no error if the object does not exist.
 func (c Cluster) get(ctx context.Context, path, selector string, into any) (there bool, err error) {
 	request := c.client.Get().AbsPath(path).Timeout(requestTimeout)
 	if selector != "" {
 		request = request.Param("labelSelector", selector)
 	}
 	answer, err := request.DoRaw(ctx)
-	if err = said(answer, err); apierrors.IsNotFound(err) {
+	if err = statusError(answer, err); apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func (o Object) name() string {
 	return o.Namespace + "/" + o.Name
 }
 
-// fields are those that the class owns: what Go writes of a status and a time of creation is nobody's.
+// fields are the fields that the class owns: without the empty status and creationTimestamp that Go's types encode.
 func (o Object) fields() (map[string]any, error) {
 	text, err := json.Marshal(o.Manifest)
 	if err != nil {

@@ -17,47 +17,47 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Class is what an administrator says of a class. Name, Image and VolumeTypes are required.
+// Class is the input for the objects of a class. Name, an image and the grant volumeTypes are required.
 type Class struct {
 	// Name of the StorageClass and the ConfigMap. The field manager is flexctl-class-Name.
 	Name string
-	// Place is where the installation is.
+	// Place has the names of the installation.
 	Place Place
 	// ServiceAccount of the provisioner pods; default Name.
 	ServiceAccount string
-	// Data is the ConfigMap's, beside plugin-name and service-account-name: image, scripts, reserved keys and properties.
+	// Data is the ConfigMap's data without plugin-name and service-account-name: image, scripts, reserved keys and properties.
 	Data map[string]string
-	// Export is SERVER:/DIRECTORY of an NFS server, for which a volume and a claim Name-export are made, and which provisioner pods have
-	// at /export. Empty for none.
+	// Export is SERVER:/DIRECTORY of an NFS server, or empty. Provisioner pods have it at /export, by a volume and a claim that are both
+	// named Name-export.
 	Export string
-	// Terms are the StorageClass's; name and provisioner are given.
+	// Terms has the fields of the StorageClass but its name and provisioner.
 	Terms storagev1.StorageClass
-	// Grants are lines of the allow-list, by their setting, beside storageClasses, which is Name.
+	// Grants are the lines of the allow-list by their setting. The line storageClasses is Name, and not among them.
 	Grants map[string]string
 }
 
-// Place is where an installation is.
+// Place has the names of an installation.
 type Place struct {
-	// Provisioner is the dispatcher's --provisioner-name, Namespace that of ConfigMaps and pods, System that of the allow-list.
+	// Provisioner is the dispatcher's --provisioner-name. Namespace is that of ConfigMaps and pods, System that of the allow-list.
 	Provisioner, Namespace, System string
 }
 
-// Default is the place of deploy/base.
+// Default has the names of deploy/base.
 func Default() Place {
 	return Place{contract.ProvisionerName, contract.ProvisionersNamespace, contract.SystemNamespace}
 }
 
-// Object is one of a class, in the form in which it is applied.
+// Object is an object of a class, as it is applied.
 type Object struct {
-	// Kind is written as kubectl does, as in storageclass.storage.k8s.io.
+	// Kind has the form of kubectl's output, such as storageclass.storage.k8s.io.
 	Kind, Namespace, Name string
 	// Manifest has the fields that the class owns, and no others.
 	Manifest any
 	path     string
 }
 
-// Objects are what the class consists of, in the order in which they are applied: the StorageClass comes last, so that no claim finds
-// it before the rest. Errors name every fault.
+// Objects are the objects of the class, in the order in which they are applied. The StorageClass comes last, so that no claim can use it
+// before the other objects exist. The error lists every fault.
 func (c Class) Objects() ([]Object, error) {
 	account, cm := c.account(), c.configMap()
 	var faults []error
@@ -122,11 +122,11 @@ func (c Class) configMap() *corev1.ConfigMap {
 		ObjectMeta: metav1.ObjectMeta{Namespace: c.Place.Namespace, Name: c.Name, Labels: labels}, Data: data}
 }
 
-// Lacks are what the ConfigMap asks for and the class's lines do not grant. Lines of others for the same ServiceAccount may grant it.
+// Lacks lists what the ConfigMap needs and the class's lines do not grant. Other lines for the same ServiceAccount may grant it.
 func (c Class) Lacks() []string {
 	config, faults := configmaps.Parse(c.configMap())
 	if len(faults) > 0 {
-		return nil // Objects has them
+		return nil // Objects returns the faults
 	}
 	account := c.account()
 	var lacks []string
@@ -153,7 +153,7 @@ func (c Class) lines() map[string]string {
 	return lines
 }
 
-// Granted says in words what the class is granted.
+// Granted is a message with the class's lines of the allow-list.
 func (c Class) Granted() string {
 	lines := c.lines()
 	var granted []string

@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// ClassName is the storage class that a ConfigMap is for, without any check; "" where it names none.
+// ClassName is the storage class that a ConfigMap names, without any check; "" if it names none.
 func ClassName(cm *corev1.ConfigMap) string {
 	if label := cm.Labels[keyStorageClass]; label != "" {
 		return label
@@ -19,7 +19,7 @@ func ClassName(cm *corev1.ConfigMap) string {
 	return strings.TrimSpace(cm.Data[keyStorageClass])
 }
 
-// parseClass settles the class's name. The key of the data, where there is one, was parsed into the Config before.
+// parseClass sets the class's name from the label, and compares it with the key storage-class, which was parsed before.
 func (c *Config) parseClass(cm *corev1.ConfigMap) field.ErrorList {
 	path := field.NewPath("metadata", "labels").Key(keyStorageClass)
 	label := cm.Labels[keyStorageClass]
@@ -57,7 +57,7 @@ func CheckPluginName(name string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, name, "kube-controller-manager refuses unknown provisioners under kubernetes.io/, "+
 			"so a claim would never reach the dispatcher; use "+contract.ProvisionerName+", here and as the StorageClass's provisioner")}
 	}
-	// The API server lower-cases a StorageClass's provisioner before it applies the same rule.
+	// The API server applies the same rule to a StorageClass's provisioner in lower case.
 	if len(validation.IsQualifiedName(strings.ToLower(name))) > 0 {
 		return field.ErrorList{field.Invalid(path, name, "must be a name that a StorageClass can have as its provisioner, such as "+contract.ProvisionerName)}
 	}

@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// digest is 16 hexadecimal digits that are the same for the same pairs and differ, but for a chance of 2^-64, for others.
+// digest is the first 16 hexadecimal digits of a SHA-256 of the pairs.
 func digest(pairs map[string]string) string {
 	sum := sha256.New()
 	write := func(text string) {
-		// The length keeps {a: bc} and {ab: c} apart.
+		// The length distinguishes {a: bc} from {ab: c}.
 		var size [8]byte
 		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
 		sum.Write(size[:])

@@ -14,8 +14,8 @@ func TestReference(t *testing.T) {
 	keys := [][]string{{"Key", "Meaning", "Form", "Without it"}}
 	for _, k := range reserved {
 		absent := k.absent
-		if k.preset != "" {
-			absent = "`" + k.preset + "`"
+		if k.defaultValue != "" {
+			absent = "`" + k.defaultValue + "`"
 		}
 		if k.required {
 			absent = "**required**"

@@ -17,8 +17,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/documents"
 )
 
-// IsManifest says whether a file holds objects of Kubernetes, and not a program: by the end of its name, or by its first line that is
-// neither empty nor a comment. What begins with #! is a program, whatever its name.
+// IsManifest reports whether a file holds objects of Kubernetes and not a program, by the extension, or else by its first line that is
+// neither empty nor a comment. A file that begins with #! is a program, whatever its name.
 func IsManifest(name string, data []byte) bool {
 	if bytes.HasPrefix(data, []byte("#!")) {
 		return false
@@ -26,14 +26,14 @@ func IsManifest(name string, data []byte) bool {
 	if slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(name))) {
 		return true
 	}
-	return firstOfManifest.Match(data)
+	return manifestStart.Match(data)
 }
 
-// firstOfManifest is a key that every object of Kubernetes has, or a ConfigMap. Shells have no command with a colon at its end.
-var firstOfManifest = regexp.MustCompile(`\A(?:\x{FEFF})?(?:\s|#.*\n|%.*\n|---.*\n)*(?:\{\s*)?["']?(?:apiVersion|kind|metadata|data|binaryData|immutable)["']?\s*:\s`)
+// manifestStart matches a first key that objects of Kubernetes or ConfigMaps have. No command of a shell ends in a colon.
+var manifestStart = regexp.MustCompile(`\A(?:\x{FEFF})?(?:\s|#.*\n|%.*\n|---.*\n)*(?:\{\s*)?["']?(?:apiVersion|kind|metadata|data|binaryData|immutable)["']?\s*:\s`)
 
-// FromFile is the one provisioner ConfigMap among the objects of a file, not yet checked. Errors name the file and the line, and show
-// no value.
+// FromFile is the provisioner ConfigMap in a file, which has to have exactly one. Parse has to check it. Errors name the file and the line,
+// and show no value.
 func FromFile(name string, data []byte) (*corev1.ConfigMap, error) {
 	var found [][]byte
 	var names, others []string
@@ -65,7 +65,7 @@ func FromFile(name string, data []byte) (*corev1.ConfigMap, error) {
 	default:
 		return nil, fmt.Errorf("%s: holds no provisioner ConfigMap, but %s", name, contract.Clean(strings.Join(others, ", ")))
 	}
-	if err := textOnly(name, found[0]); err != nil {
+	if err := checkValuesAreText(name, found[0]); err != nil {
 		return nil, err
 	}
 	var cm corev1.ConfigMap
@@ -75,8 +75,8 @@ func FromFile(name string, data []byte) (*corev1.ConfigMap, error) {
 	return &cm, nil
 }
 
-// textOnly names the first value that is no text, which is what ConfigMaps are most often refused for.
-func textOnly(name string, document []byte) error {
+// checkValuesAreText returns an error for the first value that is no text, the most frequent fault of ConfigMaps.
+func checkValuesAreText(name string, document []byte) error {
 	var cm struct{ Data map[string]any }
 	if err := yaml.Unmarshal(document, &cm); err != nil {
 		return fmt.Errorf("%s: data: must be a map", name)

@@ -64,7 +64,7 @@ func checkInvariants(t *testing.T, cm *corev1.ConfigMap, c *Config) {
 	size := 0
 	for key, value := range c.Properties {
 		name := contract.EnvName(key)
-		if envNames[name] || !legalEnvName.MatchString(name) || refusal(name) != "" || isReserved(key) || resembles(key) != "" {
+		if envNames[name] || !legalEnvName.MatchString(name) || refusedReason(name) != "" || isReserved(key) || misspellingOf(key) != "" {
 			t.Errorf("property %q was accepted", key)
 		}
 		envNames[name] = true

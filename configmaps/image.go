@@ -25,7 +25,7 @@ const (
 var (
 	imagePattern = regexp.MustCompile(`^((?:` + imageDomain + `/)?` + imageComponent + `(?:/` + imageComponent + `)*)` +
 		`(?::` + imageTag + `)?(?:@` + imageDigest + `)?$`)
-	// imageIdentifier is what a runtime takes for the content's own hash.
+	// imageIdentifier matches names that a runtime takes for the hash of an image.
 	imageIdentifier = regexp.MustCompile(`^[a-f0-9]{64}$`)
 )
 

@@ -11,11 +11,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// ownPaths are what the pod itself mounts. Nothing may lie at, below or above one of them: below, a script could be
-// handed another request or token; above, the node's directories would get ours.
+// ownPaths are the mounts of every provisioner pod. No other mount may be at, below or above one of them. A mount below could replace the
+// request or the token. Mounts inside a mounted directory of the node would create their directories there.
 var ownPaths = []string{contract.RequestDir, contract.BinDir, contract.TokenDir, contract.SecretsDir, "/run/secrets", "/proc"}
 
-// readOnly ends a directory that may only be read.
+// readOnly is the suffix of a directory that is mounted read-only.
 const readOnly = ":ro"
 
 func parseHostPaths(c *Config, value string, at *field.Path) field.ErrorList {
@@ -41,7 +41,7 @@ func parseDevices(c *Config, value string, at *field.Path) (errs field.ErrorList
 	return errs
 }
 
-// claimMounts reads a list of claims with their paths, each of which checkPath judges.
+// claimMounts parses a list of claims with their paths. checkPath checks each path.
 func claimMounts(value string, at *field.Path, form string, checkPath func(item, p string, at *field.Path) field.ErrorList) (mounts []ClaimMount, errs field.ErrorList) {
 	items, errs := list(value, at)
 	claims := map[string]bool{}
@@ -62,10 +62,10 @@ func claimMounts(value string, at *field.Path, form string, checkPath func(item,
 	return mounts, errs
 }
 
-// ownDevices are what every container has in /dev.
+// ownDevices are the names that every container has in /dev.
 var ownDevices = []string{"console", "core", "fd", "full", "mqueue", "null", "ptmx", "pts", "random", "shm", "stderr", "stdin", "stdout", "termination-log", "tty", "urandom", "zero"}
 
-// checkDevicePath checks the path p that the item names. A device lies right in /dev, under a name that no container has.
+// checkDevicePath checks the path p of an item. A device is directly in /dev, with a name that not every container has.
 func checkDevicePath(item, p string, at *field.Path) field.ErrorList {
 	dir, name := path.Split(p)
 	switch {
@@ -79,13 +79,13 @@ func checkDevicePath(item, p string, at *field.Path) field.ErrorList {
 
 var deviceName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// checkMountPath checks the path p that the item names.
+// checkMountPath checks the path p of an item.
 func checkMountPath(item, p string, at *field.Path) field.ErrorList {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.Contains(p, ":") {
 		return field.ErrorList{field.Invalid(at, item, "must have an absolute path without '..', '.', '//', ':' or a '/' at its end")}
 	}
 	for _, own := range ownPaths {
-		if within(p, own) || within(own, p) {
+		if isWithin(p, own) || isWithin(own, p) {
 			return field.ErrorList{field.Invalid(at, item, "would hide "+own+", which the pod needs; name another directory")}
 		}
 	}
@@ -95,13 +95,13 @@ func checkMountPath(item, p string, at *field.Path) field.ErrorList {
 	return nil
 }
 
-// within says whether the clean path p is dir or lies below it. /mnt/flexible is not within /mnt/flex.
-func within(p, dir string) bool {
+// isWithin reports whether the clean path p is dir or lies below it. /mnt/flexible is not within /mnt/flex.
+func isWithin(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
 
-// checkMounts checks what no key can tell alone: that no two mounts share a path, and no device and mount a claim. Which
-// directories and devices a class may have, an admission policy decides when its pods are created.
+// checkMounts checks rules over several keys: no two mounts have the same path, and no device and mount have the same claim. An admission
+// policy decides which directories and devices a class may have, when its pods are created.
 func (c *Config) checkMounts() field.ErrorList {
 	var errs field.ErrorList
 	paths, claims := map[string]bool{}, map[string]bool{}

@@ -13,12 +13,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// keyPattern are the keys whose environment name is legal, [A-Z][A-Z0-9_]*. It looks at the key and not at the name:
-// upper case turns some letters outside of ASCII into ASCII.
+// keyPattern matches keys whose environment name is legal, [A-Z][A-Z0-9_]*. It is for the key and not for the name, since the upper case
+// of some letters outside of ASCII is in ASCII.
 var keyPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
-// CheckName checks that a property's or parameter's environment name (contract.EnvName) is legal and not refused. A name with a
-// prefix, such as csi.storage.k8s.io/fstype, has to be one as labels have.
+// CheckName checks that the environment name of a property or parameter (contract.EnvName) is legal and not refused. A name with a
+// prefix, such as csi.storage.k8s.io/fstype, has to be a qualified name as for labels.
 func CheckName(key string, path *field.Path) field.ErrorList {
 	if strings.Contains(key, "/") {
 		var errs field.ErrorList
@@ -31,15 +31,15 @@ func CheckName(key string, path *field.Path) field.ErrorList {
 		return field.ErrorList{field.Invalid(path, key, "has no environment name: it must begin with a letter and go on with letters, digits, '-', '_' and '.'")}
 	}
 	name := contract.EnvName(key)
-	if reason := refusal(name); reason != "" {
+	if reason := refusedReason(name); reason != "" {
 		return field.ErrorList{field.Forbidden(path, fmt.Sprintf("would set the environment variable %s, which is refused: %s; choose another name, for example %q",
 			name, reason, "backend-"+key))}
 	}
 	return nil
 }
 
-// CheckIdentity checks properties, wherever they come from, and the parameters of a StorageClass: their names, values and
-// sizes, and that one environment name has one source.
+// CheckIdentity checks properties and the parameters of a StorageClass: their names, values and sizes, and that no two of them have the
+// same environment name.
 func CheckIdentity(properties, parameters map[string]string) field.ErrorList {
 	path := field.NewPath("parameters")
 	errs := append(checkPairs(properties, dataPath), checkPairs(parameters, path)...)
@@ -49,7 +49,7 @@ func CheckIdentity(properties, parameters map[string]string) field.ErrorList {
 	}
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
 		if owner, taken := owners[contract.EnvName(key)]; taken {
-			errs = append(errs, sameName(path.Key(key), dataPath.Key(owner), key))
+			errs = append(errs, duplicateEnvName(path.Key(key), dataPath.Key(owner), key))
 		}
 	}
 	return errs
@@ -69,7 +69,7 @@ func checkPairs(pairs map[string]string, path *field.Path) field.ErrorList {
 			continue
 		}
 		if owner, taken := owners[name]; taken {
-			errs = append(errs, sameName(path.Key(key), path.Key(owner), key))
+			errs = append(errs, duplicateEnvName(path.Key(key), path.Key(owner), key))
 			continue
 		}
 		owners[name] = key
@@ -81,14 +81,14 @@ func checkPairs(pairs map[string]string, path *field.Path) field.ErrorList {
 	return errs
 }
 
-func sameName(path, other *field.Path, key string) *field.Error {
+func duplicateEnvName(path, other *field.Path, key string) *field.Error {
 	err := field.Duplicate(path, contract.EnvName(key))
 	err.Detail = fmt.Sprintf("%s has the same environment name; rename or remove one of them", other)
 	return err
 }
 
-// refusal is why an environment name is refused, "" where it is not.
-func refusal(name string) string {
+// refusedReason is why an environment name is refused, "" if it is not.
+func refusedReason(name string) string {
 	for _, r := range refused {
 		prefix, open := strings.CutSuffix(r.pattern, "*")
 		if name == r.pattern || open && strings.HasPrefix(name, prefix) {

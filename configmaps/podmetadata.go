@@ -10,7 +10,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// parsePriorityClass refuses the classes of Kubernetes' own pods, before which a provisioner would make other pods go.
+// parsePriorityClass refuses the classes of Kubernetes' own pods, with which a provisioner would preempt other pods.
 func parsePriorityClass(c *Config, value string, path *field.Path) field.ErrorList {
 	c.PriorityClassName = value
 	if strings.HasPrefix(value, "system-") {
@@ -44,19 +44,18 @@ func parsePodAnnotations(c *Config, value string, path *field.Path) (errs field.
 	return errs
 }
 
-// ownedDomains are those whose labels and annotations others act on: the dispatcher and its policies, Kubernetes, and what starts
-// containers. An annotation can choose a container's profile of AppArmor, and with the plugins of a runtime (crio.io, nri.io) give
-// it a device.
+// ownedDomains are the domains of labels and annotations that the dispatcher and its policies, Kubernetes or a container runtime act on. An
+// annotation can choose a container's AppArmor profile, and with the plugins of a runtime (crio.io, nri.io) give it a device.
 var ownedDomains = []string{strings.TrimSuffix(contract.Prefix, "/"), "kubernetes.io", "k8s.io", "crio.io", "cri-o.io", "nri.io"}
 
-// ownedNames are beginnings of such names that are written the other way round.
+// ownedNames are prefixes of such names in reverse-domain notation.
 var ownedNames = []string{"io.kubernetes.", "io.katacontainers.", "io.containerd.", "run.oci."}
 
-// openDomains are parts of ownedDomains that are there for everybody: what an application is called, and whether the autoscaler
-// may remove its node.
+// openDomains are subdomains of ownedDomains that everybody may use: for the names of an application, and for whether the autoscaler may
+// remove its node.
 var openDomains = []string{"app.kubernetes.io", "cluster-autoscaler.kubernetes.io"}
 
-// checkOwner refuses the name of a label or annotation that something else than people acts on.
+// checkOwner refuses the name of a label or annotation that a component of the cluster acts on.
 func checkOwner(key string, path *field.Path) field.ErrorList {
 	domain, _, _ := strings.Cut(key, "/")
 	for _, name := range ownedNames {

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// What a class asks for here, an admission policy grants or refuses when its pods are created.
+// An admission policy grants or refuses these privileges when the class's pods are created.
 
-// userOfNamespace is the value of run-as-user that states no user.
+// userOfNamespace is the value of run-as-user for pods that set no user.
 const userOfNamespace = "namespace"
 
 func parseRunAsUser(c *Config, value string, path *field.Path) field.ErrorList {
@@ -28,30 +28,30 @@ func parseRunAsUser(c *Config, value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// Privileges are what the class asks for beyond Pod Security's level restricted, in the words of the allow-list, without directories of
-// nodes.
-func (c *Config) Privileges() (asked []string) {
+// Privileges are the privileges beyond Pod Security's level restricted that the class needs, by their names in the allow-list, without
+// directories of nodes.
+func (c *Config) Privileges() (requested []string) {
 	for _, p := range []struct {
-		asked bool
-		name  string
+		requested bool
+		name      string
 	}{{c.Root(), "root"}, {c.Privileged, "privileged"}, {c.HostNetwork, "host-network"}} {
-		if p.asked {
-			asked = append(asked, p.name)
+		if p.requested {
+			requested = append(requested, p.name)
 		}
 	}
 	for _, capability := range c.Capabilities {
-		asked = append(asked, "capability/"+string(capability))
+		requested = append(requested, "capability/"+string(capability))
 	}
 	for _, device := range c.Devices {
-		asked = append(asked, "device/"+device.Claim)
+		requested = append(requested, "device/"+device.Claim)
 	}
-	return asked
+	return requested
 }
 
 // Root reports whether the pod runs as root.
 func (c *Config) Root() bool { return c.RunAsUser != nil && *c.RunAsUser == 0 }
 
-// knownCapabilities are those of Linux 7.0, in the order of their numbers; none has been added since 5.9.
+// knownCapabilities are the capabilities of Linux 7.0, in the order of their numbers. None has been added since 5.9.
 var knownCapabilities = []corev1.Capability{
 	"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "LINUX_IMMUTABLE",
 	"NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT",
@@ -78,8 +78,8 @@ func parseCapabilities(c *Config, value string, path *field.Path) field.ErrorLis
 	return errs
 }
 
-// checkCapabilities refuses what the kernel would quietly ignore: a process that is not root loses the capabilities of its
-// container when its program starts, and one that may not gain privileges does not get them back from a file.
+// checkCapabilities refuses capabilities that would have no effect. A process that is not root loses the capabilities of its container at
+// execve, and with no_new_privs it does not get them from a file.
 func (c *Config) checkCapabilities() field.ErrorList {
 	switch {
 	case len(c.Capabilities) == 0:

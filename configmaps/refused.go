@@ -1,11 +1,10 @@
 package configmaps
 
-// refusedName is an environment name that no property may have. A pattern that ends with * stands for all names that
-// begin so.
+// refusedName is an environment name that no property may have. A pattern that ends with * matches all names with that prefix.
 type refusedName struct{ pattern, reason string }
 
-// refused is the one table of refused environment names: whatever changes how a shell, the loader or a common
-// interpreter runs, and whatever one of them sets itself, so that the property would be lost without a word.
+// refused is the table of refused environment names. They change how a shell, the loader or a common interpreter runs. Or one of these sets
+// them itself, so that the property would be lost silently.
 var refused = []refusedName{
 	// The pod's own.
 	{"FLEX_*", "the request's own names"},

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Reserved keys that more than the table below speaks of.
+// Reserved keys that are used outside of the table below too.
 const (
 	keyPluginName   = "plugin-name"
 	keyStorageClass = "storage-class"
@@ -27,7 +27,7 @@ const (
 	keyFlexctl      = "flexctl"
 )
 
-// MaxTimeout is the longest that one attempt may take from its pod's start.
+// MaxTimeout is the longest time that an attempt may take from its pod's start.
 const MaxTimeout = 24 * time.Hour
 
 // Limits, in bytes.
@@ -37,26 +37,26 @@ const (
 	maxValue      = 16 << 10 // of any other reserved key
 )
 
-// reservedKey is one row of the reference: a key whose value the dispatcher itself understands.
+// reservedKey is a row of the reference: a key whose value the dispatcher itself uses.
 type reservedKey struct {
 	name    string
 	meaning string // one clause, for the reference and for the error of a missing required key
 	form    string // what its value looks like
-	// required keys have neither preset nor absent.
+	// required reports whether the ConfigMap has to have the key. Such a key has neither defaultValue nor absent.
 	required bool
-	// preset is what an absent key is read as, in the key's own form.
-	preset string
-	// absent says what it means when the key is absent and there is no preset.
+	// defaultValue is the value of an absent key, in the key's form.
+	defaultValue string
+	// absent describes what happens if the key is absent and has no defaultValue.
 	absent string
-	// script values are kept to the byte; all others lose white space at their ends.
+	// script reports whether white space at the ends of the value is kept.
 	script bool
 	parse  parser
 }
 
-// parser reads a value that is neither empty nor too long nor has control characters into the Config.
+// parser parses a value into the Config. The value is not empty, not too long, and without control characters.
 type parser func(c *Config, value string, path *field.Path) field.ErrorList
 
-// reserved is the one table of reserved keys. Parse works through it from top to bottom.
+// reserved is the table of reserved keys. Parse goes through it in this order.
 var reserved = []reservedKey{
 	{name: keyPluginName, meaning: "the provisioner name, equal to the StorageClass's provisioner", form: "qualified name, not under kubernetes.io/",
 		required: true, parse: parsePluginName},
@@ -73,13 +73,13 @@ var reserved = []reservedKey{
 	{name: "tolerations", meaning: "taints that provisioner pods tolerate", form: "YAML list of Kubernetes tolerations",
 		absent: "none", parse: parseTolerations},
 	{name: "timeout", meaning: "how long one attempt may take from the pod's start", form: "duration, 10s to 24h",
-		preset: "10m", parse: duration(func(c *Config) *time.Duration { return &c.Timeout }, 10*time.Second, MaxTimeout)},
+		defaultValue: "10m", parse: duration(func(c *Config) *time.Duration { return &c.Timeout }, 10*time.Second, MaxTimeout)},
 	{name: "start-timeout", meaning: "how long a pod may take from its creation until its container runs", form: "duration, 10s to 24h",
-		preset: "5m", parse: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, 10*time.Second, 24*time.Hour)},
+		defaultValue: "5m", parse: duration(func(c *Config) *time.Duration { return &c.StartTimeout }, 10*time.Second, 24*time.Hour)},
 	{name: "failed-pod-ttl", meaning: "how long a failed pod stays for its logs once nobody needs it as a record; the last one of a waiting claim always stays", form: "duration, 0s to 168h",
-		preset: "0s", parse: duration(func(c *Config) *time.Duration { return &c.FailedPodTTL }, 0, 7*24*time.Hour)},
+		defaultValue: "0s", parse: duration(func(c *Config) *time.Duration { return &c.FailedPodTTL }, 0, 7*24*time.Hour)},
 	{name: "max-concurrent", meaning: "how many pods of this class may run at the same time, for which namespaces of claims take turns; 0 is no limit", form: "number, 0 to 10000",
-		preset: "0", parse: parseMaxConcurrent},
+		defaultValue: "0", parse: parseMaxConcurrent},
 	{name: "delete-limit", meaning: "how many volumes of this class that are older than a day may be deleted within an hour before the rest waits for an administrator; 0 is no limit", form: "number, 0 to 10000",
 		absent: "the dispatcher's --delete-limit", parse: parseDeleteLimit},
 	{name: "image-pull-policy", meaning: "when the node pulls the image", form: "Always, IfNotPresent or Never",
@@ -87,15 +87,15 @@ var reserved = []reservedKey{
 	{name: "image-pull-secrets", meaning: "Secrets with the registry's credentials", form: "names, at most 16",
 		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.ImagePullSecrets })},
 	{name: "resources", meaning: "what the container asks for and may use; what is not given is as in the default, but never contradicts what is", form: "YAML `{requests: …, limits: …}` of cpu, memory, ephemeral-storage",
-		preset: "{requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 256Mi}}", parse: parseResources},
+		defaultValue: "{requests: {cpu: 10m, memory: 32Mi}, limits: {memory: 256Mi}}", parse: parseResources},
 	{name: keyRunAsUser, meaning: "the pod's user; 0 is root, and takes the privilege `root`; `namespace` states none, so that the cluster chooses one, as OpenShift does, or the image", form: "number, 0 to 2147483647, or namespace",
 		absent: "65532", parse: parseRunAsUser},
 	{name: keyCapabilities, meaning: "Linux capabilities of the container, beside those of root; each takes the privilege `capability/NAME`", form: "names without CAP_, at most 16; only with `run-as-user: \"0\"`",
 		absent: "none", parse: parseCapabilities},
 	{name: "privileged", meaning: "the container is privileged, and can do on the node what its user can; takes the privilege `privileged`", form: "true or false",
-		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Privileged })},
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.Privileged })},
 	{name: "host-network", meaning: "the pod is in the network of its node; takes the privilege `host-network`", form: "true or false",
-		preset: "false", parse: boolean(func(c *Config) *bool { return &c.HostNetwork })},
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.HostNetwork })},
 	{name: "secrets", meaning: "Secrets mounted as files under /var/run/secrets/flex-provisioner/NAME/", form: "names, at most 16",
 		absent: "none", parse: objectNames(func(c *Config) *[]string { return &c.Secrets })},
 	{name: keyHostPath, meaning: "directories of the node, mounted at the same path, with `:ro` for reading only; only those that `flex-pv-policy` grants to the ServiceAccount", form: "absolute paths, each perhaps with `:ro`, at most 16",
@@ -117,31 +117,31 @@ var reserved = []reservedKey{
 	{name: keyExpand, meaning: "an inline script that expands the storage, run in the image", form: "text, at most 64 KiB; needs `provision`",
 		absent: "volumes cannot be expanded", script: true, parse: script(func(c *Config) *string { return &c.Expand })},
 	{name: keyExpandable, meaning: "the image's entrypoint knows the operation `expand`", form: "true or false; not with inline scripts",
-		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Expandable })},
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.Expandable })},
 	{name: keyListable, meaning: "the image's entrypoint knows the operation `list`, by which the audit compares the storage", form: "true or false; not with inline scripts",
-		preset: "false", parse: boolean(func(c *Config) *bool { return &c.Listable })},
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.Listable })},
 	{name: keyFlexctl, meaning: "where inline scripts find flexctl: mounted into the pod, or in the image already, as in the project's shell image, which spares each pod a mount (on older clusters an init container)", form: "mounted or in-image; only with inline scripts",
-		preset: flexctlMounted, parse: parseFlexctl},
+		defaultValue: flexctlMounted, parse: parseFlexctl},
 	{name: "access-modes", meaning: "the access modes that a claim may ask for", form: "names of Kubernetes access modes",
-		preset: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
+		defaultValue: "ReadWriteOnce,ReadOnlyMany,ReadWriteMany,ReadWriteOncePod", parse: choices(func(c *Config) *[]corev1.PersistentVolumeAccessMode { return &c.AccessModes },
 			corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteMany, corev1.ReadWriteOncePod)},
 	{name: "volume-modes", meaning: "the volume modes that a claim may ask for", form: "Filesystem, Block or both",
-		preset: "Filesystem", parse: choices(func(c *Config) *[]corev1.PersistentVolumeMode { return &c.VolumeModes },
+		defaultValue: "Filesystem", parse: choices(func(c *Config) *[]corev1.PersistentVolumeMode { return &c.VolumeModes },
 			corev1.PersistentVolumeFilesystem, corev1.PersistentVolumeBlock)},
 	{name: "claim-sizes", meaning: "how much a claim may ask for", form: "`1Gi-10Ti`, or one bound alone: `1Gi-`, `-10Ti`",
 		absent: "no bound", parse: parseClaimSizes},
 	{name: "node-local", meaning: "the storage lives on the node that the pod ran on. If the scheduler chose a node for the claim, the pod has to run there; " +
 		"pods of other classes do if they can", form: "true or false",
-		preset: "false", parse: boolean(func(c *Config) *bool { return &c.NodeLocal })},
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.NodeLocal })},
 	{name: "show-logs", meaning: "the last log lines of a failed pod without a message go to the user's event", form: "true or false",
-		preset: "false", parse: boolean(func(c *Config) *bool { return &c.ShowLogs })},
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.ShowLogs })},
 }
 
 func isReserved(key string) bool {
 	return slices.ContainsFunc(reserved, func(k reservedKey) bool { return k.name == key })
 }
 
-// read applies what holds for every reserved key and hands the value on to the key's own parser.
+// read checks what holds for every reserved key, and passes the value to the key's parser.
 func (k reservedKey) read(c *Config, value string, path *field.Path) field.ErrorList {
 	limit := maxValue
 	if k.script {
@@ -151,7 +151,7 @@ func (k reservedKey) read(c *Config, value string, path *field.Path) field.Error
 	case trimmed == "" && k.required:
 		return field.ErrorList{field.Required(path, k.meaning)}
 	case trimmed == "":
-		return field.ErrorList{empty(path)}
+		return field.ErrorList{emptyValue(path)}
 	case len(value) > limit:
 		return field.ErrorList{tooLongBytes(path, len(value), limit)}
 	case !k.script:

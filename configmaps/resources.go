@@ -15,14 +15,14 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
-// resourcesForm is what an administrator may set. Resource claims and extended resources are not among it: nothing a
-// provisioner does needs a device.
+// resourcesForm has the fields that an administrator may set. There are no resource claims and extended resources: a class gets devices by
+// the key devices.
 type resourcesForm struct {
 	Requests amounts `json:"requests"`
 	Limits   amounts `json:"limits"`
 }
 
-// amounts is a ResourceList whose quantities are bounded.
+// amounts is a ResourceList that is parsed by package quantity.
 type amounts corev1.ResourceList
 
 // UnmarshalJSON reads an object of quantities, which are text or numbers.
@@ -48,10 +48,10 @@ var resourceNames = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMem
 func parseResources(c *Config, value string, path *field.Path) field.ErrorList {
 	var given resourcesForm
 	if err := decode(value, &given); err != nil {
-		return notDecoded(path, value, err, "YAML with requests and limits ({requests: {cpu: 100m}, limits: {memory: 1Gi}})")
+		return decodeError(path, value, err, "YAML with requests and limits ({requests: {cpu: 100m}, limits: {memory: 1Gi}})")
 	}
 	if len(given.Requests)+len(given.Limits) == 0 {
-		return field.ErrorList{empty(path)}
+		return field.ErrorList{emptyValue(path)}
 	}
 	errs := checkQuantities(given.Requests, path.Child("requests"))
 	errs = append(errs, checkQuantities(given.Limits, path.Child("limits"))...)
@@ -65,7 +65,7 @@ func parseResources(c *Config, value string, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Invalid(path.Child("requests").Key(string(name)), request.String(), "must be at most the limit, "+limit.String()))
 		}
 	}
-	c.Resources = complete(given)
+	c.Resources = withDefaults(given)
 	return errs
 }
 
@@ -90,14 +90,14 @@ func checkQuantities(quantities amounts, path *field.Path) field.ErrorList {
 	return errs
 }
 
-// complete adds the defaults. They give way to what is given, so that a request alone or a limit alone is never a
-// contradiction.
-func complete(given resourcesForm) corev1.ResourceRequirements {
+// withDefaults adds the defaults. It adapts them to the given values: a given request raises the default limit, a given limit lowers the
+// default request.
+func withDefaults(given resourcesForm) corev1.ResourceRequirements {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
 	maps.Copy(requests, given.Requests)
 	maps.Copy(limits, given.Limits)
 	if _, ok := limits[corev1.ResourceMemory]; !ok {
-		limits[corev1.ResourceMemory] = larger(resource.MustParse("256Mi"), requests[corev1.ResourceMemory])
+		limits[corev1.ResourceMemory] = maxQuantity(resource.MustParse("256Mi"), requests[corev1.ResourceMemory])
 	}
 	for name, standard := range map[corev1.ResourceName]string{corev1.ResourceCPU: "10m", corev1.ResourceMemory: "32Mi"} {
 		if _, ok := requests[name]; ok {
@@ -111,7 +111,7 @@ func complete(given resourcesForm) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: requests, Limits: limits}
 }
 
-func larger(a, b resource.Quantity) resource.Quantity {
+func maxQuantity(a, b resource.Quantity) resource.Quantity {
 	if b.Cmp(a) > 0 {
 		return b.DeepCopy()
 	}

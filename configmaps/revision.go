@@ -17,33 +17,33 @@ import (
 )
 
 const (
-	// maxRevision bounds in bytes what is kept of a ConfigMap.
+	// maxRevision is the limit in bytes on a saved ConfigMap.
 	maxRevision = 1 << 20
-	// maxRevisionPrefix leaves room for what follows the ConfigMap's name.
+	// maxRevisionPrefix leaves room for the digest after the ConfigMap's name.
 	maxRevisionPrefix = 200
 )
 
-// RevisionName is the name of the ControllerRevision that keeps this version of a ConfigMap. It begins with the ConfigMap's own, and
-// differs where the ConfigMap is another one of that name, or its data or class are others.
+// RevisionName is the name of the ControllerRevision that saves this version of a ConfigMap. It begins with the ConfigMap's name. It is
+// another name for another ConfigMap of that name, for other data, and for another class.
 func RevisionName(cm *corev1.ConfigMap, config *Config) string {
 	prefix := strings.TrimRight(cm.Name[:min(len(cm.Name), maxRevisionPrefix)], ".-")
 	return prefix + "-" + digest(map[string]string{"uid": string(cm.UID), "class": config.StorageClass, "data": config.Digest})
 }
 
-// NewRevision makes the ControllerRevision that keeps the version of a ConfigMap that was parsed into config. It goes when the
-// ConfigMap does. A literal token is not kept. number is higher than that of each earlier revision. A ConfigMap of more than 1 MiB as
-// JSON is an error.
+// NewRevision makes the ControllerRevision that saves the version of a ConfigMap that was parsed into config. It is deleted with the
+// ConfigMap. It has no service-token. number has to be higher than that of each earlier revision. A ConfigMap of more than 1 MiB as JSON
+// is an error.
 func NewRevision(cm *corev1.ConfigMap, config *Config, number int64) (*appsv1.ControllerRevision, error) {
-	kept := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+	saved := corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{ResourceVersion: cm.ResourceVersion, Labels: map[string]string{LabelType: cm.Labels[LabelType]}},
-		Data:       used(cm.Data)}
+		Data:       withoutToken(cm.Data)}
 	if label, found := cm.Labels[keyStorageClass]; found {
-		kept.Labels[keyStorageClass] = label
+		saved.Labels[keyStorageClass] = label
 	}
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data)
 	encoder.SetEscapeHTML(false) // scripts are full of < and >
-	if err := encoder.Encode(kept); err != nil {
+	if err := encoder.Encode(saved); err != nil {
 		return nil, fmt.Errorf("encode ConfigMap %s/%s: %w", cm.Namespace, cm.Name, err)
 	}
 	if data.Len() > maxRevision {
@@ -58,7 +58,7 @@ func NewRevision(cm *corev1.ConfigMap, config *Config, number int64) (*appsv1.Co
 	}, nil
 }
 
-// RevisionsOf picks the kept versions of a ConfigMap, the latest first.
+// RevisionsOf lists the saved versions of a ConfigMap, the latest first.
 func RevisionsOf(all []*appsv1.ControllerRevision, cm *corev1.ConfigMap) []*appsv1.ControllerRevision {
 	var list []*appsv1.ControllerRevision
 	for _, revision := range all {
@@ -70,24 +70,24 @@ func RevisionsOf(all []*appsv1.ControllerRevision, cm *corev1.ConfigMap) []*apps
 	return list
 }
 
-// versionPattern is how Kubernetes writes a resource version.
+// versionPattern matches a resource version.
 var versionPattern = regexp.MustCompile(`^[0-9]{1,20}$`)
 
-// ParseRevision reads the version that a revision keeps of a ConfigMap, by all the rules of Parse. A revision of another ConfigMap is
-// an error, also where that one had the name before.
+// ParseRevision parses the saved version of a ConfigMap by the rules of Parse. A revision of another ConfigMap is an error, even if that
+// had the same name.
 func ParseRevision(revision *appsv1.ControllerRevision, cm *corev1.ConfigMap) (*Config, error) {
 	if owner := metav1.GetControllerOf(revision); owner == nil || owner.UID != cm.UID || cm.UID == "" {
 		return nil, fmt.Errorf("ControllerRevision %s/%s is not of ConfigMap %s", revision.Namespace, revision.Name, cm.Name)
 	}
-	var kept corev1.ConfigMap
-	if err := json.Unmarshal(revision.Data.Raw, &kept); err != nil {
+	var saved corev1.ConfigMap
+	if err := json.Unmarshal(revision.Data.Raw, &saved); err != nil {
 		return nil, fmt.Errorf("decode ControllerRevision %s/%s: %w", revision.Namespace, revision.Name, err)
 	}
-	if !versionPattern.MatchString(kept.ResourceVersion) {
+	if !versionPattern.MatchString(saved.ResourceVersion) {
 		return nil, fmt.Errorf("ControllerRevision %s/%s: data: metadata.resourceVersion is none", revision.Namespace, revision.Name)
 	}
-	kept.ObjectMeta = metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: kept.ResourceVersion, Labels: kept.Labels}
-	config, faults := Parse(&kept)
+	saved.ObjectMeta = metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, UID: cm.UID, ResourceVersion: saved.ResourceVersion, Labels: saved.Labels}
+	config, faults := Parse(&saved)
 	if len(faults) > 0 {
 		return nil, errors.Join(fmt.Errorf("ControllerRevision %s/%s keeps a version with faults", revision.Namespace, revision.Name), faults.ToAggregate())
 	}

@@ -26,7 +26,7 @@ func textMap(value string, path *field.Path, form string) (map[string]string, fi
 	}
 	texts, errs := read(value, path, form)
 	if len(errs) == 0 && len(texts) == 0 {
-		return nil, field.ErrorList{empty(path)}
+		return nil, field.ErrorList{emptyValue(path)}
 	}
 	return texts, errs
 }
@@ -52,7 +52,7 @@ func mapFromPairs(value string, path *field.Path, form string) (map[string]strin
 func mapFromYAML(value string, path *field.Path, form string) (map[string]string, field.ErrorList) {
 	var decoded map[string]any
 	if err := decode(value, &decoded); err != nil {
-		return nil, notDecoded(path, value, err, form)
+		return nil, decodeError(path, value, err, form)
 	}
 	var errs field.ErrorList
 	texts := map[string]string{}
@@ -77,11 +77,11 @@ func checkLabelName(name string, path *field.Path) field.ErrorList {
 	return checkQualifiedName(name, "a label's", path)
 }
 
-func checkQualifiedName(name, whose string, path *field.Path) field.ErrorList {
+func checkQualifiedName(name, kind string, path *field.Path) field.ErrorList {
 	if len(validation.IsQualifiedName(name)) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, name, "must be "+whose+" name, such as disk or example.com/disk: at most 63 letters, digits, '-', '_' and '.', "+
+	return field.ErrorList{field.Invalid(path, name, "must be "+kind+" name, such as disk or example.com/disk: at most 63 letters, digits, '-', '_' and '.', "+
 		"perhaps after a domain and '/'")}
 }
 
@@ -94,11 +94,11 @@ func checkLabelValue(value string, path *field.Path) field.ErrorList {
 
 func parseTolerations(c *Config, value string, path *field.Path) field.ErrorList {
 	if err := decode(value, &c.Tolerations); err != nil {
-		return notDecoded(path, value, err, "a YAML list of tolerations ([{key: storage, operator: Exists}])")
+		return decodeError(path, value, err, "a YAML list of tolerations ([{key: storage, operator: Exists}])")
 	}
 	switch n := len(c.Tolerations); {
 	case n == 0:
-		return field.ErrorList{empty(path)}
+		return field.ErrorList{emptyValue(path)}
 	case n > maxItems:
 		return field.ErrorList{field.TooMany(path, n, maxItems)}
 	}

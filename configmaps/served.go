@@ -10,11 +10,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// maxShown bounds in bytes what an error shows of a class's name that is none.
+// maxShown is the limit in bytes on an invalid name in an error.
 const maxShown = 64
 
-// ServedAs is the class whose ConfigMap serves the StorageClass of the name: the one that its parameters name, or itself. The class
-// that is named has to have a ConfigMap of its own, whatever its parameters name.
+// ServedAs is the class whose ConfigMap serves the StorageClass: the one that its parameter contract.ParameterConfigFromClass names, or
+// itself. The parameters of the named class are not followed further.
 func ServedAs(name string, parameters map[string]string) (string, field.ErrorList) {
 	path := field.NewPath("parameters")
 	for _, key := range slices.Sorted(maps.Keys(parameters)) {
@@ -35,13 +35,13 @@ func ServedAs(name string, parameters map[string]string) (string, field.ErrorLis
 	return named, nil
 }
 
-// Parameters are those of a StorageClass that its provisioner is told: all but the project's own.
+// Parameters are the parameters of a StorageClass that its provisioner sees: all but those with contract.Prefix.
 func Parameters(all map[string]string) map[string]string {
 	for key := range all {
 		if reservedParameter(key) {
-			told := maps.Clone(all)
-			maps.DeleteFunc(told, func(key, _ string) bool { return reservedParameter(key) })
-			return told
+			visible := maps.Clone(all)
+			maps.DeleteFunc(visible, func(key, _ string) bool { return reservedParameter(key) })
+			return visible
 		}
 	}
 	return all

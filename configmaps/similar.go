@@ -8,94 +8,94 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// innocent are names that are as near to a reserved key as a misspelling, and yet likely to be meant: delete,
-// host-path, resources and secrets are no plausible reading of them. A device is what many a backend asks for.
-var innocent = []string{"delta", "device", "home-path", "resourceid", "secretid"}
+// notMisspelled are names of likely properties that are as near to a reserved key as a misspelling: to delete, devices, host-path,
+// resources and secrets.
+var notMisspelled = []string{"delta", "device", "home-path", "resourceid", "secretid"}
 
-// resembles is the reserved key that a key is probably a misspelling of; "" where it is none. It is strict, because a
-// property that is refused costs a new name and a node selector that is taken for a property costs the node.
-func resembles(key string) string {
-	if slices.Contains(innocent, key) {
+// misspellingOf is the reserved key that a key is probably a misspelling of; "" if it is none. It rather refuses too much: a refused property
+// needs another name, but a node selector that is taken for a property has no effect.
+func misspellingOf(key string) string {
+	if slices.Contains(notMisspelled, key) {
 		return ""
 	}
-	nearest, least := "", far
+	nearest, least := "", maxDistance
 	written := kebab(key)
 	for _, k := range reserved {
-		if d := distance(written, k.name); d < least {
+		if d := keyDistance(written, k.name); d < least {
 			nearest, least = k.name, d
 		}
 	}
 	return nearest
 }
 
-// misspelled is the error of a key that resembles a reserved one. It does not show the value: it may be a token.
-func misspelled(key, meant string) *field.Error {
+// misspelledError is the error for a key that resembles a reserved one. It does not show the value, which may be a token.
+func misspelledError(key, meant string) *field.Error {
 	return field.Forbidden(dataPath.Key(key), fmt.Sprintf("looks like a misspelling of the reserved key %q: write %q, or if a property is meant "+
 		"give it a name that is less like it, for example %q", meant, meant, "backend-"+key))
 }
 
-// distance counts the slips that turn a reserved name into the key: letters doubled, lost, wrong or swapped. It is far
-// for more than two in a name of six letters or more, and more than one in a shorter one. Lost separators count for
-// nothing, so nodeSelector is node-selector.
-func distance(key, name string) int {
-	if len(key) > longest {
-		return far
+// keyDistance is the number of edits from a reserved name to the key: letters inserted, lost, replaced or swapped. It is maxDistance for more
+// than two edits of a name of six letters or more, and for more than one edit of a shorter name. Missing separators do not count, so
+// nodeSelector is node-selector.
+func keyDistance(key, name string) int {
+	if len(key) > maxCompared {
+		return maxDistance
 	}
-	joined, letters := squeeze(key), squeeze(name)
+	joined, letters := withoutDashes(key), withoutDashes(name)
 	if joined == letters {
 		return 0
 	}
 	bound := 1
 	if len(letters) >= 6 {
 		bound = 2
-		if slips(joined, letters) == 1 {
+		if editDistance(joined, letters) == 1 {
 			return 1
 		}
 	}
-	if d := slips(key, name); d <= bound && !otherWord(key, name) {
+	if d := editDistance(key, name); d <= bound && !isOtherWord(key, name) {
 		return d
 	}
-	return far
+	return maxDistance
 }
 
-// otherWord spots another word in the place of a reserved one: two slips in one word, and its first letter is among
-// them. Hands slip inside of words, so root-path is not host-path and revision is not provision.
-func otherWord(key, name string) bool {
+// isOtherWord reports whether a word of the key differs from the reserved one by two edits, and in its first letter. Such a word is another
+// word and no misspelling: root-path is not host-path, and revision is not provision.
+func isOtherWord(key, name string) bool {
 	words, names := strings.Split(key, "-"), strings.Split(name, "-")
 	if len(words) != len(names) {
-		words, names = []string{squeeze(key)}, []string{squeeze(name)}
+		words, names = []string{withoutDashes(key)}, []string{withoutDashes(name)}
 	}
 	for i := range words {
-		if slips(words[i], names[i]) == 2 && words[i] != "" && words[i][0] != names[i][0] {
+		if editDistance(words[i], names[i]) == 2 && words[i] != "" && words[i][0] != names[i][0] {
 			return true
 		}
 	}
 	return false
 }
 
-// kebab writes a key as reserved keys are written.
+// kebab writes a key in the form of reserved keys.
 func kebab(key string) string {
 	return strings.ToLower(separators.Replace(key))
 }
 
 var separators = strings.NewReplacer("_", "-", ".", "-")
 
-func squeeze(key string) string { return strings.ReplaceAll(key, "-", "") }
+func withoutDashes(key string) string { return strings.ReplaceAll(key, "-", "") }
 
-// far is the distance of names that have nothing to do with each other.
-const far = 3
+// maxDistance is the distance of all names that do not resemble each other.
+const maxDistance = 3
 
-// longest bounds the names that slips compares; no reserved name comes near it.
-const longest = 32
+// maxCompared is the longest name that is compared. All reserved names are much shorter.
+const maxCompared = 32
 
-// slips is the Damerau-Levenshtein distance (its restricted form, optimal string alignment) of two names in bytes, or
-// far. Keys are compared by the ten thousand when a ConfigMap is full of them, so it does not allocate.
-func slips(a, b string) int {
-	if len(a)-len(b) >= far || len(b)-len(a) >= far || len(a) > longest || len(b) > longest {
-		return far
+// editDistance is the Damerau-Levenshtein distance (its restricted form, optimal string alignment) of two names in bytes, at most
+// maxDistance. It does not allocate, since a ConfigMap may have ten thousand keys.
+func editDistance(a, b string) int {
+	if len(a)-len(b) >= maxDistance || len(b)-len(a) >= maxDistance || len(a) > maxCompared || len(b) > maxCompared {
+		return maxDistance
 	}
 	// rows[i][j] is the distance of a[:i] and b[:j].
-	var rows [longest + 1][longest + 1]int8
+	var rows [maxCompared + 1][maxCompared + 1]int8
 	for i := range len(a) + 1 {
 		rows[i][0] = int8(i)
 	}
@@ -114,5 +114,5 @@ func slips(a, b string) int {
 			}
 		}
 	}
-	return min(int(rows[len(a)][len(b)]), far)
+	return min(int(rows[len(a)][len(b)]), maxDistance)
 }

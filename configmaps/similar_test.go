@@ -31,7 +31,7 @@ func TestResembles(t *testing.T) {
 		// at a distance of one the nearer key wins
 		"image-pull-secretes": "image-pull-secrets",
 	} {
-		if got := resembles(key); got != want {
+		if got := misspellingOf(key); got != want {
 			t.Errorf("resembles(%q) = %q, want %q", key, got, want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestInnocent(t *testing.T) {
 		"service", "services", "service-name", "service-type", "service-port", "service-url", "storage", "storage-pool", "storage-pass", "storage-type", "storage-server",
 		"label", "labels", "sectors", "section", "security", "sources", "source", "script", "scripts", "plugin", "plugins", "plugin-type", "backend", "backend-pool", "local", "location",
 	} {
-		if got := resembles(key); got != "" {
+		if got := misspellingOf(key); got != "" {
 			t.Errorf("resembles(%q) = %q, want it to pass", key, got)
 		}
 		config, errs := Parse(good(map[string]string{key: "x"}))
@@ -68,11 +68,11 @@ func TestInnocent(t *testing.T) {
 // TestReservedAreFarApart keeps the table itself unambiguous: no key is a misspelling of another.
 func TestReservedAreFarApart(t *testing.T) {
 	for _, a := range reserved {
-		if len(a.name)+far > longest {
+		if len(a.name)+maxDistance > maxCompared {
 			t.Errorf("%s is too long to be compared", a.name)
 		}
 		for _, b := range reserved {
-			if a.name != b.name && distance(a.name, b.name) < far {
+			if a.name != b.name && keyDistance(a.name, b.name) < maxDistance {
 				t.Errorf("%s resembles %s", a.name, b.name)
 			}
 		}
@@ -86,12 +86,12 @@ func TestSlips(t *testing.T) {
 	}{
 		{"", "", 0}, {"abc", "abc", 0}, {"abc", "", 3}, {"", "ab", 2}, {"abc", "acb", 1}, {"abc", "abd", 1}, {"abc", "ab", 1}, {"abc", "aabc", 1},
 		{"abcd", "badc", 2}, {"image", "imageid", 2}, {"abc", "xyz", 3}, {"abc", "abcxyz", 3}, {"ca", "abc", 3},
-		{strings.Repeat("x", longest), strings.Repeat("x", longest), 0}, {strings.Repeat("x", longest+1), strings.Repeat("x", longest), far},
+		{strings.Repeat("x", maxCompared), strings.Repeat("x", maxCompared), 0}, {strings.Repeat("x", maxCompared+1), strings.Repeat("x", maxCompared), maxDistance},
 	} {
-		if got := slips(c.a, c.b); got != c.want {
+		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("slips(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
-		if got := slips(c.b, c.a); got != c.want {
+		if got := editDistance(c.b, c.a); got != c.want {
 			t.Errorf("slips(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkText refuses what neither an environment, a JSON file nor a terminal carries unharmed. The error does not show
-// the value: it may be a credential, and it may be long.
+// checkText refuses characters that do not pass unchanged through an environment, a JSON file and a terminal. The error does not show the
+// value, which may be a credential, and may be long.
 func checkText(value string, path *field.Path) field.ErrorList {
 	for at, r := range value {
 		fault := ""
@@ -28,17 +28,17 @@ func checkText(value string, path *field.Path) field.ErrorList {
 	return nil
 }
 
-// isReplacementCharacter tells a real U+FFFD from the one that stands for a broken byte.
+// isReplacementCharacter distinguishes a U+FFFD in the text from the one that the decoder returns for an invalid byte.
 func isReplacementCharacter(text string) bool {
 	_, size := utf8.DecodeRuneInString(text)
 	return size > 1
 }
 
-func empty(path *field.Path) *field.Error {
+func emptyValue(path *field.Path) *field.Error {
 	return field.Required(path, "is empty; give it a value or leave it out")
 }
 
-// tooLong is field.TooLong with a detail that tells the remedy.
+// tooLong is field.TooLong with the remedy as its detail.
 func tooLong(path *field.Path, detail string) *field.Error {
 	return &field.Error{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{}, Detail: detail}
 }

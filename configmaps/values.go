@@ -14,10 +14,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
-// maxItems bounds each list: every item becomes a volume or an entry of the pod.
+// maxItems is the limit on the items of each list, which become volumes or other entries of the pod.
 const maxItems = 16
 
-// list splits at commas and line ends, and checks what holds for every list: not empty, not too long, no duplicates.
+// list splits a value at commas and line ends. It refuses a list that is empty, too long, or has duplicates.
 func list(value string, path *field.Path) ([]string, field.ErrorList) {
 	var items []string
 	var errs field.ErrorList
@@ -34,7 +34,7 @@ func list(value string, path *field.Path) ([]string, field.ErrorList) {
 		items = append(items, item)
 	}
 	if len(items) == 0 {
-		return nil, field.ErrorList{empty(path)}
+		return nil, field.ErrorList{emptyValue(path)}
 	}
 	if len(items) > maxItems {
 		return nil, field.ErrorList{field.TooMany(path, len(items), maxItems)}
@@ -42,8 +42,8 @@ func list(value string, path *field.Path) ([]string, field.ErrorList) {
 	return items, errs
 }
 
-// checkObjectName holds for StorageClasses, ServiceAccounts, Secrets and claims. The words are ours: those of
-// apimachinery spend their room on a regular expression.
+// checkObjectName checks the names of StorageClasses, ServiceAccounts, Secrets and claims. Its message is shorter than that of apimachinery,
+// which has a regular expression.
 func checkObjectName(name string, path *field.Path) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return nil
@@ -105,7 +105,7 @@ func boolean(target func(*Config) *bool) parser {
 	}
 }
 
-// duration demands whole seconds, since that is what Kubernetes counts deadlines in.
+// duration requires whole seconds, which are the unit of a pod's activeDeadlineSeconds.
 func duration(target func(*Config) *time.Duration, low, high time.Duration) parser {
 	return func(c *Config, value string, path *field.Path) field.ErrorList {
 		d, err := time.ParseDuration(value)
@@ -122,7 +122,7 @@ func duration(target func(*Config) *time.Duration, low, high time.Duration) pars
 	}
 }
 
-// parseClaimSizes reads two bounds, either of which may be missing.
+// parseClaimSizes parses two limits, one of which may be missing.
 func parseClaimSizes(c *Config, value string, path *field.Path) field.ErrorList {
 	low, high, found := strings.Cut(value, "-")
 	minimum, lowFits := wholeBytes(low)
@@ -137,7 +137,7 @@ func parseClaimSizes(c *Config, value string, path *field.Path) field.ErrorList 
 	return nil
 }
 
-// wholeBytes is 0 for no bound.
+// wholeBytes parses a limit in bytes. It is 0 for a missing one.
 func wholeBytes(value string) (bytes int64, fits bool) {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -151,7 +151,7 @@ func wholeBytes(value string) (bytes int64, fits bool) {
 	return size.Value(), exact && size.Sign() > 0 && size.CmpInt64(math.MaxInt64) < 0
 }
 
-// number reads decimal digits, without sign.
+// number parses decimal digits without a sign.
 func number(value string, high int64, path *field.Path) (int64, field.ErrorList) {
 	n, err := strconv.ParseUint(value, 10, 63)
 	if err != nil || int64(n) > high {
@@ -166,7 +166,7 @@ func parseMaxConcurrent(c *Config, value string, path *field.Path) field.ErrorLi
 	return errs
 }
 
-// parseLiteralToken does not look at the token.
+// parseLiteralToken ignores the token itself.
 func parseLiteralToken(c *Config, _ string, _ *field.Path) field.ErrorList {
 	c.LiteralToken = true
 	return nil

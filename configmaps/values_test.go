@@ -77,7 +77,7 @@ func TestWithin(t *testing.T) {
 	}{
 		{"/mnt/flex", "/mnt/flex", true}, {"/mnt/flex/a", "/mnt/flex", true}, {"/mnt/flexible", "/mnt/flex", false}, {"/mnt", "/mnt/flex", false}, {"/a", "/", true}, {"/", "/", true},
 	} {
-		if got := within(c.path, c.dir); got != c.want {
+		if got := isWithin(c.path, c.dir); got != c.want {
 			t.Errorf("within(%q, %q) = %t, want %t", c.path, c.dir, got, c.want)
 		}
 	}

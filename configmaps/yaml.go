@@ -13,11 +13,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// decode reads a YAML value strictly: no unknown or doubled field, and a word where text is wanted. It goes through JSON
-// without telling YAML the target, which would otherwise quietly turn an unquoted yes into the text "true".
+// decode decodes a YAML value strictly: an unknown or duplicate field is an error, and so is a boolean or number in place of text. It
+// converts to JSON without the target's type. With that type the YAML library would silently turn an unquoted yes into the text "true".
 func decode(value string, into any) error {
 	for _, line := range strings.Split(value, "\n")[1:] {
-		// The YAML library reads the first document and forgets the others.
+		// The YAML library reads the first document and ignores the others.
 		if strings.HasPrefix(line, "---") || strings.HasPrefix(line, "...") {
 			return errors.New("must be one YAML document")
 		}
@@ -26,7 +26,8 @@ func decode(value string, into any) error {
 	if err != nil {
 		return err
 	}
-	// The standard library tells best which type is wrong where; it takes a field's name in any case.
+	// The standard library has the best messages for a wrong type. The strict decoder comes second, since the standard library ignores the
+	// case of field names.
 	err = json.Unmarshal(text, into)
 	if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
 		return errors.New(strings.TrimPrefix(mismatch.Field+" ", " ") + "is " + mismatch.Value + ", must be " + kinds[mismatch.Type.Kind()])
@@ -38,7 +39,7 @@ func decode(value string, into any) error {
 	return errors.Join(append(faults, err)...)
 }
 
-// kinds are YAML's words for what Go decodes into.
+// kinds are YAML's names of Go's types.
 var kinds = map[reflect.Kind]string{
 	reflect.String: "text: put it in quotes",
 	reflect.Map:    "a map",
@@ -47,8 +48,8 @@ var kinds = map[reflect.Kind]string{
 	reflect.Int64:  "a whole number",
 }
 
-// notDecoded tells the decoder's complaint, which may have several lines, and what the value should look like.
-func notDecoded(path *field.Path, value string, err error, form string) field.ErrorList {
-	complaint := contract.OneLine(err.Error())
-	return field.ErrorList{field.Invalid(path, value, "must be "+form+": "+complaint)}
+// decodeError has the form of a valid value, and the decoder's message as one line.
+func decodeError(path *field.Path, value string, err error, form string) field.ErrorList {
+	message := contract.OneLine(err.Error())
+	return field.ErrorList{field.Invalid(path, value, "must be "+form+": "+message)}
 }

@@ -13,26 +13,26 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 )
 
-// believe compares what a run's exit code says with what there is, in every check alike.
-func (s *stage) believe(ctx context.Context, c *claim, r *run) {
+// checkOutcome compares a run's exit code with the volume and storage that exist. It is called for each run of every check.
+func (s *stage) checkOutcome(ctx context.Context, c *claim, r *run) {
 	if r.Operation != contract.Provision {
 		return
 	}
 	if r.ok() && s.api.Volume(c.VolumeName) == nil {
-		s.broken = append(s.broken, finding{"exit code 0 of a provision means that the volume exists", r.said() + ", and there is no volume",
+		s.broken = append(s.broken, finding{"exit code 0 of a provision means that the volume exists", r.summary() + ", and there is no volume",
 			"let the script end where a command fails (set -e), and flexctl create-pv be its last word", r.Output})
 	}
-	// Of what an earlier attempt left this one promises nothing.
+	// The promise is not about what an earlier attempt left.
 	if promised := r.Reason == podspec.ReasonRefused || r.Reason == podspec.ReasonNotHere; !promised || c.attempt > 1 {
 		return
 	}
-	found, err := s.look(ctx)
+	found, err := s.listStorage(ctx)
 	if err != nil {
-		return // the check looks as well, and says it
+		return // the check lists the storage too, and reports the error
 	}
 	for _, name := range found {
 		if strings.Contains(name, c.Claim.UID) {
-			s.broken = append(s.broken, finding{"exit codes 64 and 69 mean that nothing was made", r.said() + ", and there is " + name,
+			s.broken = append(s.broken, finding{"exit codes 64 and 69 mean that nothing was made", r.summary() + ", and there is " + name,
 				"check all that can be wrong before making anything; exit with another code afterwards", r.Output})
 			return
 		}
@@ -43,14 +43,14 @@ func (t *trial) checkExitCodes() {
 	defer func() { t.findings = append(t.findings, t.broken...) }()
 	refusal := apiserver.Fault{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 		Message: "persistentvolumes is forbidden: ValidatingAdmissionPolicy denied request: not allowed for this class"}
-	away := apiserver.Fault{Code: http.StatusServiceUnavailable, Message: "the server is currently unable to handle the request"}
+	unavailable := apiserver.Fault{Code: http.StatusServiceUnavailable, Message: "the server is currently unable to handle the request"}
 	for _, c := range []struct {
 		when    string
 		fault   apiserver.Fault
 		seconds int64
 	}{
 		{"the API server refuses the volume", refusal, int64(t.options.Timeout.Seconds())},
-		{"the API server does not answer well", away, 4},
+		{"the API server does not answer well", unavailable, 4},
 	} {
 		claim := t.newClaim()
 		claim.TimeoutSeconds = c.seconds
@@ -65,7 +65,7 @@ func (t *trial) checkExitCodes() {
 		t.api.SetFault(nil)
 		t.must(err)
 		if r.ok() && len(t.broken) == broken {
-			t.fail(r, c.when+": provision does not exit with code 0", r.said(), "exit 0 only once the volume exists")
+			t.fail(r, c.when+": provision does not exit with code 0", r.summary(), "exit 0 only once the volume exists")
 		}
 		claim.TimeoutSeconds = int64(t.options.Timeout.Seconds())
 		t.wantGone(claim, "an undo after "+c.when, "see check undo")
@@ -76,7 +76,7 @@ func (t *trial) checkUnknownOperation() {
 	c := t.newClaim()
 	r := t.pod("conformance", c, nil)
 	if r.ok() {
-		t.fail(r, "an operation that it does not know is no success", r.said(),
+		t.fail(r, "an operation that it does not know is no success", r.summary(),
 			"end with: *) flexctl fail --refuse \"operation $FLEX_OPERATION is not known\"")
 	}
 	if made := t.added(); len(made) > 0 {
@@ -84,7 +84,7 @@ func (t *trial) checkUnknownOperation() {
 	}
 }
 
-// checkSecrets never shows what it found.
+// checkSecrets never shows the secret that it found.
 func (t *trial) checkSecrets() {
 	for _, r := range t.runs {
 		for _, secret := range t.tokens {
@@ -101,7 +101,7 @@ func (t *trial) checkSecrets() {
 	}
 }
 
-// redact hides secrets in what a report shows.
+// redact hides secrets in a text of the report.
 func (s *stage) redact(text string) string { return Redact(text, s.tokens) }
 
 func (t *trial) checkMessages() {
@@ -109,7 +109,7 @@ func (t *trial) checkMessages() {
 		if r.ok() || r.Signaled || r.Struck || r.Raced || strings.TrimSpace(r.Message) != "" {
 			continue
 		}
-		t.fail(r, "a message of one line in "+contract.TerminationFile, r.said(), "fail by flexctl fail MESSAGE: without one the claim's owner sees the code only")
+		t.fail(r, "a message of one line in "+contract.TerminationFile, r.summary(), "fail by flexctl fail MESSAGE: without one the claim's owner sees the code only")
 		return
 	}
 }

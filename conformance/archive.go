@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// program is what an image runs.
+// program is the configuration of an image's program.
 type program struct {
 	Entrypoint, Cmd, Env []string
 	WorkingDir           string
 }
 
-// archive is an image as `docker save` and `bin/mkimage` write it, or an OCI layout in a tar.
+// archive is an image in the format of `docker save` and `bin/mkimage`, or an OCI layout in a tar.
 type archive struct {
 	file  *os.File
 	parts map[string]part
@@ -30,10 +30,10 @@ type archive struct {
 
 type part struct{ offset, size int64 }
 
-// errNoArchive says that a file is something else.
+// errNoArchive says that a file is no archive of an image.
 var errNoArchive = errors.New("no image archive")
 
-// openArchive notes where the parts of an archive lie.
+// openArchive reads the positions of the parts of an archive.
 func openArchive(name string) (*archive, error) {
 	file, err := os.Open(name)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *archive) read(name string, into any) error {
 	return nil
 }
 
-// contents are the names of the image's configuration and layers, the first image's where there are several.
+// contents returns the names of the configuration and layers of the first image.
 func (a *archive) contents() (config string, layers []string, err error) {
 	if _, docker := a.parts["manifest.json"]; docker {
 		var images []struct {
@@ -114,13 +114,13 @@ type descriptor struct {
 
 func (d descriptor) blob() string { return "blobs/" + strings.ReplaceAll(d.Digest, ":", "/") }
 
-// manifest is an index or an image's own.
+// manifest is an index, or the manifest of an image.
 type manifest struct {
 	Manifests, Layers []descriptor
 	Config            descriptor
 }
 
-// manifest follows indexes to the image for this machine, or the first one.
+// manifest follows indexes to the image for this platform, or else to the first one.
 func (a *archive) manifest(name string, depth int) (manifest, error) {
 	var m manifest
 	if err := a.read(name, &m); err != nil || m.Config.Digest != "" {
@@ -133,7 +133,7 @@ func (a *archive) manifest(name string, depth int) (manifest, error) {
 	return a.manifest(m.Manifests[max(at, 0)].blob(), depth+1)
 }
 
-// unpack lays the image out below a directory.
+// unpack unpacks the layers of the image into a directory.
 func (a *archive) unpack(dir string) (program, error) {
 	config, layers, err := a.contents()
 	if err != nil {
@@ -156,7 +156,7 @@ func (a *archive) unpack(dir string) (program, error) {
 }
 
 func unpackLayer(r io.Reader, dir string) error {
-	// What an image links to must not lead out of it.
+	// No link of the image may lead out of the directory.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -187,7 +187,7 @@ func unpackLayer(r io.Reader, dir string) error {
 	}
 }
 
-// unpackFile also removes what a layer takes away. Devices are left out: the sandbox has its own.
+// unpackFile unpacks a file, or removes one for a whiteout. It skips devices, since the sandbox has its own.
 func unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
 	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
 	if name == "" {
@@ -232,7 +232,7 @@ func unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
 	return nil
 }
 
-// chown comes before the mode, which it changes. Who is not root keeps what he unpacks.
+// chown sets the owner and then the mode, since the former changes the latter. Without root the owner stays.
 func chown(root *os.Root, name string, header *tar.Header) error {
 	if os.Geteuid() == 0 {
 		if err := root.Lchown(name, header.Uid, header.Gid); err != nil {

@@ -2,22 +2,22 @@ package conformance
 
 import "github.com/flex-provisioner/flex-provisioner/contract"
 
-// Check is one thing that a provisioner must do, or should. A new operation needs no more than its rows here.
+// Check is a check of a provisioner.
 type Check struct {
 	Name string
-	// Required checks decide whether a provisioner passes; the others are advice.
+	// Required reports whether a provisioner has to pass the check. The other checks are advice.
 	Required bool
-	// Rule is the contract's, from docs/writing-a-provisioner.md.
+	// Rule is the rule of the contract, from docs/writing-a-provisioner.md.
 	Rule string
-	// Did says what is done.
+	// Did describes the check.
 	Did string
 
 	run func(*trial)
-	// applies is nil where the check is for all; else it says why it is not for this one.
+	// applies says why the check does not apply to a provisioner, empty if it does. It is nil for a check of all provisioners.
 	applies func(*stage) string
 }
 
-// The contract's rules, as its authors read them.
+// The rules of the contract, for authors of provisioners.
 const (
 	RuleName      = "rule 1: name the storage after FLEX_PV_NAME"
 	RuleKilled    = "rule 2: you may be killed at any instruction, and run again"
@@ -32,7 +32,7 @@ const (
 	RuleOperation = "FLEX_OPERATION says what to do"
 )
 
-// Checks are all there are, in the order in which they run. The first one decides whether the others make sense.
+// Checks returns all checks in the order in which they run. If the first one fails, the others are skipped.
 func Checks() []Check {
 	kill := func(op contract.Operation) func(*trial) { return func(t *trial) { t.killed(op) } }
 	return []Check{

@@ -19,51 +19,49 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Options say what is tried, and how.
+// Options are the options of a run.
 type Options struct {
 	// Subject is a script, a provisioner ConfigMap or an image archive, by its path, or an image by its name.
 	Subject string
-	// Image is the image, by path or name, that a ConfigMap's image is to be taken for.
+	// Image is the path or name of the image that replaces that of a ConfigMap.
 	Image string
-	// Properties and Parameters are those of the class, over a ConfigMap's.
+	// Properties and Parameters are those of the class. They override those of a ConfigMap.
 	Properties, Parameters map[string]string
-	// Secrets are directories of files, by the names of the Secrets that they stand for.
+	// Secrets are directories with the files of Secrets, by the names of the Secrets.
 	Secrets map[string]string
-	// Storage are paths at which each pod finds a directory for storage, as mount-claims and host-path make it.
+	// Storage are paths at which each pod has a directory for storage, as with mount-claims and host-path.
 	Storage []string
-	// Mounts are directories of this machine that each pod finds as they are, by the paths at which it does: the socket of a
-	// daemon, say. What lies in them is used for real, and only List tells of it.
+	// Mounts are directories of this machine that each pod has, by their paths in the pod, such as that with the socket of a daemon.
+	// Storage that pods make by them is real, and only List shows it.
 	Mounts map[string]string
-	// List names each piece of storage there is, with the volume's name in it. Nil where that cannot be known, or Storage is
-	// all there is.
+	// List lists all storage, by texts that contain the volume's name. It is nil if that is not possible, or if all storage is in Storage.
 	List func(context.Context) ([]string, error)
-	// Inspect says what the storage of a volume lacks that has just been made. It may be nil.
+	// Inspect returns an error if the storage of a new volume is not complete. It may be nil.
 	Inspect func(context.Context, *corev1.PersistentVolume) error
-	// Rights are those of the class's ServiceAccount beyond creating the volume: "get secrets".
+	// Rights are the rights of the class's ServiceAccount besides creating the volume, such as "get secrets".
 	Rights []string
-	// Expandable reports whether volumes can be expanded, as the class's key does.
+	// Expandable reports whether the provisioner supports the operation expand, as the class's key does.
 	Expandable bool
-	// Listable reports whether the operation list is known, as the class's key does.
+	// Listable reports whether the provisioner supports the operation list, as the class's key does.
 	Listable bool
-	// RunAsUser is the pods' user, nil for the class's own.
+	// RunAsUser is the pods' user, nil for the class's.
 	RunAsUser *int64
-	// Timeout bounds one pod, Grace is the time between SIGTERM and SIGKILL. Whole seconds.
+	// Timeout limits a pod. Grace is the time between SIGTERM and SIGKILL. Both are whole seconds.
 	Timeout, Grace time.Duration
-	// Kills is at how many moments of an operation it is killed.
+	// Kills is the number of moments of an operation at which a pod is killed.
 	Kills int
 	// Only are the names of the checks that run; empty for all. The others count as skipped.
 	Only []string
-	// Flexctl is the static binary that scripts find on their PATH.
+	// Flexctl is the path of the static binary flexctl, for the PATH of scripts.
 	Flexctl string
-	// Done is told of each result as it comes. It may be nil.
+	// Done is called with each result. It may be nil.
 	Done func(Result)
 }
 
-// Enter never returns in the processes that run pods. Programs that use Run call it first of all in main.
+// Enter runs the pod in a process that Run started, and does not return there. Programs that use Run call it first in main.
 func Enter() { sandbox.Enter() }
 
-// Run tries a provisioner. The error is about what kept the kit from trying; what is wrong with the provisioner is in the
-// report.
+// Run checks a provisioner. The error is about what kept the kit from checking. Faults of the provisioner are in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()
@@ -142,7 +140,7 @@ func (o Options) validate() field.ErrorList {
 	return append(faults, Unknown(o.Only, Checks())...)
 }
 
-// Unknown says which of the names are not those of checks.
+// Unknown returns an error for each name that is not that of a check.
 func Unknown(only []string, checks []Check) field.ErrorList {
 	var names []string
 	for _, c := range checks {
@@ -157,8 +155,8 @@ func Unknown(only []string, checks []Check) field.ErrorList {
 	return faults
 }
 
-// probe makes and removes a first volume, after which the storage is as it is in use: with a directory of marks, for
-// instance. Where that fails it looks for what it would take, so that one broken rule is one failed check.
+// probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a directory of marks. If
+// that fails, it finds out which restriction of the pod is the cause, so that one broken rule is one failed check.
 func (s *stage) probe(ctx context.Context) error {
 	for _, s.level = range []level{{}, {writable: true}, {root: true}, {writable: true, root: true}} {
 		c := s.newClaim()
@@ -205,7 +203,7 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	check.run(t)
 	result.Took = time.Since(start)
 	for _, f := range t.findings[:min(len(t.findings), maxFindings)] {
-		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.came), f.remedy, s.redact(LastLines(f.log))})
+		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.got), f.remedy, s.redact(LastLines(f.log))})
 	}
 	switch {
 	case len(result.Findings) > 0:
@@ -216,7 +214,7 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	return result, nil
 }
 
-// LastLines is as much of a log as a report shows.
+// LastLines is the end of a log for a report.
 func LastLines(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")

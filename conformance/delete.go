@@ -17,7 +17,7 @@ func (t *trial) checkDelete() {
 	if !ok {
 		return
 	}
-	kept := t.everything()
+	others := t.everything()
 	c, ok := t.provisioned()
 	if !ok {
 		return
@@ -25,17 +25,17 @@ func (t *trial) checkDelete() {
 	r, err := t.remove(t.ctx, c)
 	t.must(err)
 	if !r.ok() {
-		t.fail(r, "delete exits with code 0", r.said(), "read the message and the log")
+		t.fail(r, "delete exits with code 0", r.summary(), "read the message and the log")
 		return
 	}
 	now := t.everything()
-	for _, name := range kept {
+	for _, name := range others {
 		if !slices.Contains(now, name) {
 			t.fail(r, "the other volume is untouched", name+" is gone", "remove what has the name of the volume or its mark, and nothing else")
 			break
 		}
 	}
-	if left := slices.DeleteFunc(now, func(name string) bool { return slices.Contains(kept, name) }); len(left) > 0 {
+	if left := slices.DeleteFunc(now, func(name string) bool { return slices.Contains(others, name) }); len(left) > 0 {
 		t.fail(r, "its storage is gone", "there is still "+some(left), "remove all that provision made")
 	}
 	t.blind = !t.sees()
@@ -62,7 +62,7 @@ func (t *trial) checkDeleteAtOnce() {
 	}
 	for _, r := range t.both(contract.Delete, c, t.api.Volume(c.VolumeName)) {
 		if r.Reason == podspec.ReasonRefused {
-			t.fail(r, "two at once: each exits with code 0, or one that is tried again soon", r.said(), remedy)
+			t.fail(r, "two at once: each exits with code 0, or one that is tried again soon", r.summary(), remedy)
 		}
 	}
 	t.wantGone(c, "a delete after two at once", remedy)
@@ -79,7 +79,7 @@ func (t *trial) checkDeleteNothing() {
 	t.wantRemoved(t.pod(contract.Delete, never, volume), "a delete of what was never made", "what is not there is gone: exit 0")
 }
 
-// renamed is the volume that another claim would have.
+// renamed is the volume as another claim would have it.
 func (t *trial) renamed(volume *corev1.PersistentVolume, from, to *claim) *corev1.PersistentVolume {
 	data, err := json.Marshal(volume)
 	t.must(err)
@@ -116,7 +116,7 @@ func (t *trial) checkUnreachable() {
 		t.must(os.Rename(dir+"-away", dir))
 	}
 	if r.ok() {
-		t.fail(r, "delete does not exit with code 0 while its storage is out of reach", r.said(),
+		t.fail(r, "delete does not exit with code 0 while its storage is out of reach", r.summary(),
 			"look for something that is there as long as the storage is mounted, and exit with 75 without it")
 	}
 	t.wantGone(c, "once the storage is back", "see check delete")

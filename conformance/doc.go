@@ -1,8 +1,7 @@
-// Package conformance tries a provisioner against the contract, without a cluster: a script or an image, in pods that
-// the dispatcher's own code builds and that run in a sandbox of this machine, with a double of the API server.
+// Package conformance checks a provisioner against the contract without a cluster. The provisioner is a script or an image. It runs in
+// pods that the dispatcher's code builds, in a sandbox on this machine, with a fake API server.
 //
-// It owns the checks, each with a row in Checks, and how a trial is reported; docs/conformance.md is its prose. It may
-// import its sandbox, the SDK and its double of the API server, audit, podspec, configmaps and contract. It never asks
-// more of a provisioner than the contract, and never judges a pod or a volume by rules of its own. It is not for import
-// by other modules.
+// It owns the checks, each with a row in Checks, and the report; docs/conformance.md describes them. It may import its sandbox, the SDK
+// and its fake API server, audit, podspec, configmaps and contract. It requires no more of a provisioner than the contract, and checks
+// pods and volumes by the code of the dispatcher. It is not for import by other modules.
 package conformance

@@ -18,7 +18,7 @@ func (t *trial) wantExpanded(c *claim, when, remedy string) bool {
 	before := t.everything()
 	r := t.pod(contract.Expand, c, t.api.Volume(c.VolumeName))
 	if !r.ok() {
-		t.fail(r, when+": expand exits with code 0", r.said(), remedy)
+		t.fail(r, when+": expand exits with code 0", r.summary(), remedy)
 		return false
 	}
 	if now := t.everything(); !slices.Equal(before, now) {
@@ -46,6 +46,6 @@ func (t *trial) checkExpandNothing() {
 	volume := t.api.Volume(c.VolumeName)
 	t.wantGone(c, "a delete", "see check delete")
 	if r := t.pod(contract.Expand, c, volume); r.ok() {
-		t.fail(r, "expand does not exit with code 0 where there is no storage", r.said(), "look whether it is there")
+		t.fail(r, "expand does not exit with code 0 where there is no storage", r.summary(), "look whether it is there")
 	}
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// canary is a file that appears where a value was run as a command.
+// canary is a file that appears if a value was run as a command.
 const canary = "flex-conformance-canary"
 
-// hostile are ends of values that do harm where they are not taken as text.
+// hostile are suffixes of values that do harm if they are not treated as text.
 var hostile = []string{
 	`$(touch /tmp/` + canary + `)`,
 	"`touch /tmp/" + canary + "`",
@@ -84,7 +84,7 @@ func (t *trial) tryValues(key, value string, set func(*claim, map[string]string)
 	}
 }
 
-// wantNoHarm accepts a good volume, and a failure that leaves nothing.
+// wantNoHarm accepts a valid volume, and a failure that leaves nothing.
 func (t *trial) wantNoHarm(c *claim, when, remedy string) {
 	r := t.provision(c)
 	volume := t.api.Volume(c.VolumeName)
@@ -104,7 +104,7 @@ func (t *trial) wantNoHarm(c *claim, when, remedy string) {
 		t.must(err)
 		t.api.RemoveVolume(c.VolumeName)
 		if volume != nil && !removed.ok() {
-			t.fail(removed, when+": what was provisioned can be deleted", removed.said(), remedy)
+			t.fail(removed, when+": what was provisioned can be deleted", removed.summary(), remedy)
 		}
 	}
 	t.blind = !t.sees()

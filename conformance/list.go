@@ -15,7 +15,7 @@ func notListable(s *stage) string {
 	return ""
 }
 
-// checkList compares what the operation names with what there is, as the audit does.
+// checkList compares the list of the operation with the storage, as the audit does.
 func (t *trial) checkList() {
 	const remedy = "print \"" + contract.ListPrefix + "NAME\" on standard output for each volume, whole or half made; change nothing"
 	c, ok := t.provisioned()
@@ -37,7 +37,7 @@ func (t *trial) wantListed(c *claim, there bool, remedy string) {
 	}
 	switch {
 	case !r.ok() && (there || r.Reason != podspec.ReasonNotHere):
-		t.fail(r, when+": list exits with code 0", r.said(), remedy)
+		t.fail(r, when+": list exits with code 0", r.summary(), remedy)
 	case named && !there:
 		t.fail(r, when+": list does not name "+c.VolumeName, "it does", remedy)
 	case !named && there:

@@ -19,7 +19,7 @@ import (
 // node is the node that every pod runs on.
 const node = "node-1"
 
-// pod is what the dispatcher would create, and the directory that holds its volumes.
+// pod is a pod as the dispatcher builds it, and the directory with its volumes.
 type pod struct {
 	*corev1.Pod
 	dir     string
@@ -28,7 +28,7 @@ type pod struct {
 	stage   *stage
 }
 
-// mounts lays out a directory or file for each of the pod's volumes, as the kubelet does, and says where they are seen.
+// mounts creates a directory or file for each of the pod's volumes, as the kubelet does, and returns the mounts.
 func (p pod) mounts() ([]sandbox.Mount, error) {
 	at := map[string]corev1.VolumeMount{}
 	for _, mount := range p.Spec.Containers[0].VolumeMounts {
@@ -145,7 +145,7 @@ func (p pod) env() []string {
 	return env
 }
 
-// unescape is what the kubelet makes of the dispatcher's values, in which every $ is doubled.
+// unescape undoes the doubling of every $ by the dispatcher, as the kubelet does.
 func unescape(value string) string { return strings.ReplaceAll(value, "$$", "$") }
 
 // outcome is what the dispatcher would make of the pod's end.

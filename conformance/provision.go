@@ -19,14 +19,14 @@ func (t *trial) checkProvision() {
 
 func (t *trial) checkReadOnlyRoot() {
 	if t.level.writable {
-		t.fail(t.runs[0], "it works with a read-only root", t.runs[0].said()+"; it works where its root can be written to",
+		t.fail(t.runs[0], "it works with a read-only root", t.runs[0].summary()+"; it works where its root can be written to",
 			"write to /tmp, or to what the class mounts")
 	}
 }
 
 func (t *trial) checkNonRoot() {
 	if t.level.root {
-		t.fail(t.runs[0], "it works as user 65532", t.runs[0].said()+"; it works as root",
+		t.fail(t.runs[0], "it works as user 65532", t.runs[0].summary()+"; it works as root",
 			"do without root, and let the storage belong to user 65532; if it must be, the class says run-as-user: \"0\" and conformance --run-as-user 0")
 	}
 }
@@ -36,7 +36,7 @@ func (t *trial) checkVolume() {
 	r := t.provision(c)
 	volume := t.api.Volume(c.VolumeName)
 	if !r.ok() || volume == nil {
-		t.fail(r, "a volume", r.said(), "see check provision")
+		t.fail(r, "a volume", r.summary(), "see check provision")
 		return
 	}
 	faults := podspec.Misfits(volume, c.object())
@@ -71,7 +71,7 @@ func (t *trial) checkName() {
 		}
 		t.fail(nil, "storage that is named after "+c.VolumeName, came, "name the storage after $FLEX_PV_NAME: the next attempt knows nothing else")
 	}
-	_, err := t.remove(t.ctx, c) // what it leaves is another check's
+	_, err := t.remove(t.ctx, c) // another check is about what it leaves
 	t.must(err)
 }
 
@@ -92,7 +92,7 @@ func (t *trial) checkAtOnce() {
 	c := t.newClaim()
 	for _, r := range t.both(contract.Provision, c, nil) {
 		if r.Reason == podspec.ReasonRefused || r.Reason == podspec.ReasonNotHere {
-			t.fail(r, "two at once: each exits with code 0, or one that is tried again soon", r.said(), remedy)
+			t.fail(r, "two at once: each exits with code 0, or one that is tried again soon", r.summary(), remedy)
 		}
 	}
 	t.wantProvisioned(c, "an attempt after two at once", remedy)
@@ -118,12 +118,12 @@ func (t *trial) both(op contract.Operation, c *claim, volume *corev1.PersistentV
 	return runs
 }
 
-// killed kills an operation at every blow. What a killed provision left is found again by the next attempt or, where the
-// claim is gone, by a delete.
+// killed disrupts an operation by each of its disruptions. The next attempt, or a delete if the claim is gone, has to find what a killed
+// provision left.
 func (t *trial) killed(op contract.Operation) {
 	remedy := "whatever an attempt leaves must be found again by $FLEX_PV_NAME, half made or whole; " +
 		"make marks before what they mark and remove them after it"
-	for _, b := range t.blows(op, 0) {
+	for _, b := range t.disruptions(op, 0) {
 		for _, again := range []bool{true, false} {
 			if len(t.findings) >= maxFindings {
 				return
@@ -132,7 +132,7 @@ func (t *trial) killed(op contract.Operation) {
 			if !ok {
 				return
 			}
-			t.strike(op, c, t.api.Volume(c.VolumeName), b)
+			t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
 			switch {
 			case op == contract.Provision && again:
 				t.wantProvisioned(c, "provision after "+b.String(), remedy)
@@ -150,7 +150,7 @@ func (t *trial) killed(op contract.Operation) {
 	}
 }
 
-// ready is a claim that an operation can begin with.
+// ready is a claim in the state before an operation.
 func (t *trial) ready(op contract.Operation) (*claim, bool) {
 	if op == contract.Provision {
 		return t.newClaim(), true
@@ -158,8 +158,8 @@ func (t *trial) ready(op contract.Operation) (*claim, bool) {
 	return t.provisioned()
 }
 
-// blows are those for an operation, by how long a run of it takes and how many calls it makes.
-func (t *trial) blows(op contract.Operation, grace time.Duration) []blow {
+// disruptions returns the disruptions of an operation, by the duration of a run and the number of its calls.
+func (t *trial) disruptions(op contract.Operation, grace time.Duration) []disruption {
 	c, ok := t.ready(op)
 	if !ok {
 		return nil
@@ -171,13 +171,13 @@ func (t *trial) blows(op contract.Operation, grace time.Duration) []blow {
 	} else {
 		t.api.RemoveVolume(c.VolumeName)
 	}
-	return append(t.moments(r.Took, grace), calls(n, grace)...)
+	return append(t.disruptionsOver(r.Took, grace), disruptionsAtCalls(n, grace)...)
 }
 
 func (t *trial) checkTerminated() {
 	const remedy = "the first process of a container gets no signal that it does not ask for: trap TERM, end, and exit with any code but 0"
 	for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
-		for _, b := range t.blows(op, t.options.Grace) {
+		for _, b := range t.disruptions(op, t.options.Grace) {
 			if len(t.findings) >= maxFindings {
 				return
 			}
@@ -185,7 +185,7 @@ func (t *trial) checkTerminated() {
 			if !ok {
 				return
 			}
-			r := t.strike(op, c, t.api.Volume(c.VolumeName), b)
+			r := t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
 			if r.overdue {
 				t.fail(r.run, fmt.Sprintf("%s: it ends within %s", b, t.options.Grace), "it did not, and was killed", remedy)
 			}

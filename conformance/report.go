@@ -11,10 +11,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Status is what came of a check.
+// Status is the status of a check.
 type Status string
 
-// The statuses. What could not be tried is never passed.
+// The statuses. A check that could not run has not passed.
 const (
 	Passed        Status = "passed"
 	Failed        Status = "failed"
@@ -22,23 +22,23 @@ const (
 	NotApplicable Status = "not-applicable"
 )
 
-// Report is all that came of a provisioner.
+// Report is the report about a provisioner.
 type Report struct {
-	// Subject says what was tried.
+	// Subject is what was checked.
 	Subject string `json:"subject"`
-	// Passed reports whether all that is required passed.
+	// Passed reports whether all required checks passed.
 	Passed bool `json:"passed"`
-	// Runs is how many pods were run.
+	// Runs is the number of pods.
 	Runs    int      `json:"runs"`
 	Results []Result `json:"results"`
 }
 
-// Result is what came of one check.
+// Result is the result of a check.
 type Result struct {
 	Name     string `json:"name"`
 	Required bool   `json:"required"`
 	Status   Status `json:"status"`
-	// Reason is why it was skipped or does not apply.
+	// Reason is why the check was skipped or does not apply.
 	Reason   string        `json:"reason,omitempty"`
 	Rule     string        `json:"rule"`
 	Did      string        `json:"did"`
@@ -55,11 +55,11 @@ type Finding struct {
 	Log string `json:"log,omitempty"`
 }
 
-// maxShown bounds in bytes each text of a result.
+// maxShown is the limit in bytes on each text of a result.
 const maxShown = 8 << 10
 
-// Add takes what came of a check, and tells done of it, which may be nil. Here all that an image, a pod or an API server said
-// becomes fit to be shown, in whatever form the report is written.
+// Add adds a result, and calls done with it, which may be nil. It removes special characters from texts of images, pods and the API
+// server, for all formats of the report.
 func (r *Report) Add(result Result, done func(Result)) {
 	lines := func(text string) string { return contract.Clip(contract.Lines(text), maxShown) }
 	result.Reason = contract.Clip(contract.OneLine(result.Reason), maxShown)
@@ -73,13 +73,13 @@ func (r *Report) Add(result Result, done func(Result)) {
 	}
 }
 
-// Judge says whether all that is required passed.
+// Judge sets Passed.
 func (r *Report) Judge() { r.Passed = !slices.ContainsFunc(r.Results, Result.stands) }
 
 // stands in the way of the whole.
 func (r Result) stands() bool { return r.Required && (r.Status == Failed || r.Status == Skipped) }
 
-// mark is the word that a line of the report begins with.
+// mark is the first word of the result's line.
 func (r Result) mark() string {
 	switch {
 	case r.Status == Passed:
@@ -137,8 +137,8 @@ func (r *Report) Summary() string {
 		r.Subject, verdict, count["ok"], count["FAIL"], count["SKIP"], count["warn"], count["skip"], count["n/a"], r.Runs)
 }
 
-// WriteJUnit writes the report as CI systems read it. A required check that was skipped is an error there, and advice that
-// was not followed is not a failure.
+// WriteJUnit writes the report as JUnit XML, for CI systems. A required check that was skipped is an error, and advice that was not
+// followed is no failure.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	type note struct {
 		Message string `xml:"message,attr"`

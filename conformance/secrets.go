@@ -6,16 +6,15 @@ import (
 	"strings"
 )
 
-// shortest is the length in bytes from which on a word counts as a secret: shorter ones turn up by chance.
+// shortest is the minimum length in bytes of a secret. Shorter words may appear by chance.
 const shortest = 8
 
 var guarded = regexp.MustCompile(`(?i)passw|secret|token|key`)
 
-// Guarded reports whether nobody should see the value of a setting of that name.
+// Guarded reports whether the value of a setting with that name is a secret.
 func Guarded(key string) bool { return guarded.MatchString(key) }
 
-// SecretWords are the lines of a Secret's file that nobody should see. Of settings, KEY=value, only those with a name that
-// is Guarded count, and of them the value.
+// SecretWords returns the secrets in a file of a Secret: its lines. Of a setting KEY=value it is the value, if the key is Guarded.
 func SecretWords(data string) []string {
 	var words []string
 	for line := range strings.Lines(data) {
@@ -31,12 +30,12 @@ func SecretWords(data string) []string {
 	return words
 }
 
-// Shows reports whether a text has the secret in it, plain or in base64.
+// Shows reports whether a text contains the secret, plain or in base64.
 func Shows(text, secret string) bool {
 	return strings.Contains(text, secret) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(secret)))
 }
 
-// Redact hides secrets in what a report shows.
+// Redact hides secrets in a text of the report.
 func Redact(text string, secrets []string) string {
 	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "[secret]")

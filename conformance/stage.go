@@ -29,7 +29,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 )
 
-// stage is where a provisioner is tried: its storage, the API server, and what has come of it so far.
+// stage has what the checks of a provisioner have in common: its storage, the API server, and the runs so far.
 type stage struct {
 	options  Options
 	subject  *subject
@@ -38,11 +38,11 @@ type stage struct {
 	storage  map[string]string
 	api      *apiserver.Server
 	listener *apiserver.Listener
-	// level is how much more the pods may do than they should.
+	// level is what the pods may do beyond the contract.
 	level level
 	// source is the kind of the volumes that it makes.
 	source string
-	// misfit reports whether its volumes never fit, which one check tells and the others need not repeat.
+	// misfit reports whether its volumes never fit their claims. One check reports that, and the others do not repeat it.
 	misfit bool
 
 	mutex  sync.Mutex
@@ -52,16 +52,16 @@ type stage struct {
 	broken []finding
 }
 
-// level is what a provisioner is allowed beyond the contract, to find out which rule it breaks.
+// level is what pods may do beyond the contract, to find out which rule a provisioner breaks.
 type level struct{ writable, root bool }
 
-// claim is one claim and what its class says.
+// claim is a claim with the fields of its class.
 type claim struct {
 	contract.Request
 	attempt int
 }
 
-// run is one pod from its start to its end.
+// run is the run of a pod.
 type run struct {
 	Claim     contract.Claim
 	Operation contract.Operation
@@ -70,22 +70,22 @@ type run struct {
 	Output   string
 	Message  string
 	TimedOut bool
-	// Struck reports whether the kit killed it or asked it to end.
+	// Struck reports whether the kit sent it SIGKILL or SIGTERM.
 	Struck bool
-	// Raced reports whether the same operation for the same claim ran beside it.
+	// Raced reports whether the same operation ran for the same claim at the same time.
 	Raced bool
 	// Fell reports whether the run made the canary in its /tmp.
 	Fell bool
 	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.
 	volume []byte
-	// Calls are those to the API server, in so far as this was the only pod.
+	// Calls are the calls to the API server. They are those of this pod if no other ran at the same time.
 	Calls []string
 }
 
 func (r *run) ok() bool { return r.ExitCode == contract.ExitDone }
 
-// said is how a run ended, in a line.
-func (r *run) said() string {
+// summary is the outcome of a run in one line.
+func (r *run) summary() string {
 	switch {
 	case r.TimedOut:
 		return fmt.Sprintf("%s did not end in time and was killed", r.Operation)
@@ -136,7 +136,7 @@ func newStage(o Options, s *subject, dir string) (*stage, error) {
 	return st, nil
 }
 
-// newStorage makes an empty directory that every user may write to, as an export or a disk of a node is.
+// newStorage makes an empty directory that every user can write to, such as an export or a disk of a node.
 func (s *stage) newStorage(path string) error {
 	dir := s.storage[path]
 	if err := os.Mkdir(dir, 0o777); err != nil {
@@ -145,7 +145,7 @@ func (s *stage) newStorage(path string) error {
 	return os.Chmod(dir, 0o777)
 }
 
-// directory is what pods find at a path.
+// directory is the directory that pods have at a path.
 func (s *stage) directory(path string) (string, error) {
 	if dir, given := s.options.Mounts[path]; given {
 		return filepath.Abs(dir)
@@ -155,7 +155,7 @@ func (s *stage) directory(path string) (string, error) {
 
 func (s *stage) secretDir(name string) string {
 	dir := filepath.Join(s.dir, "secret-"+name)
-	_ = os.MkdirAll(dir, 0o755) // a Secret that the ConfigMap names and nobody gave is empty
+	_ = os.MkdirAll(dir, 0o755) // a Secret of the ConfigMap that is not among the options is empty
 	return dir
 }
 
@@ -181,11 +181,11 @@ func (s *stage) addSecret(name, from string) error {
 }
 
 func (s *stage) hostPort() (string, string) {
-	address, _ := url.Parse(s.listener.URL) // which Listen made
+	address, _ := url.Parse(s.listener.URL) // cannot fail
 	return address.Hostname(), address.Port()
 }
 
-// SizeOf is 1 GiB, or the nearest that claims of the class may ask for.
+// SizeOf is 1 GiB, or the nearest size that the class allows.
 func SizeOf(config *configmaps.Config) int64 {
 	size := max(int64(1<<30), config.MinSize)
 	if config.MaxSize > 0 {
@@ -194,7 +194,7 @@ func SizeOf(config *configmaps.Config) int64 {
 	return size
 }
 
-// newClaim is a claim that nobody has seen before.
+// newClaim is a new claim.
 func (s *stage) newClaim() *claim {
 	uid := string(uuid.NewUUID())
 	config := s.subject.config
@@ -218,7 +218,7 @@ func (s *stage) newClaim() *claim {
 	}}
 }
 
-// object is the claim as the API has it.
+// object is the claim as an object of the API.
 func (c *claim) object() *corev1.PersistentVolumeClaim {
 	mode := corev1.PersistentVolumeMode(c.VolumeMode)
 	object := &corev1.PersistentVolumeClaim{
@@ -233,10 +233,10 @@ func (c *claim) object() *corev1.PersistentVolumeClaim {
 	return object
 }
 
-// recordKey signs volumes as a dispatcher's key does, so that a volume whose annotations were changed shows.
+// recordKey signs volumes as a dispatcher's key does, so that changed annotations of a volume are noticed.
 var recordKey = make(podspec.RecordKey, podspec.MinRecordKey)
 
-// build is the pod of the claim's next attempt, as the dispatcher makes it.
+// build is the pod of the claim's next attempt, as the dispatcher builds it.
 func (s *stage) build(op contract.Operation, c *claim, volume *corev1.PersistentVolume) (pod, error) {
 	request := c.Request
 	request.Operation, request.Attempt = op, c.attempt
@@ -289,7 +289,7 @@ type started struct {
 	output  *bytes.Buffer
 }
 
-// anyUser stands for the one that a cluster would choose.
+// anyUser replaces the user that a cluster would choose.
 const anyUser = 65532
 
 func (s *stage) start(op contract.Operation, c *claim, volume *corev1.PersistentVolume) (*started, error) {
@@ -341,7 +341,7 @@ func (r *started) wait(ctx context.Context) (*run, error) {
 
 // do runs a pod to its end.
 func (s *stage) do(ctx context.Context, op contract.Operation, c *claim, volume *corev1.PersistentVolume) (*run, error) {
-	s.api.SetFault(nil) // counts calls anew
+	s.api.SetFault(nil) // resets the count of calls
 	return s.finish(ctx, op, c, volume)
 }
 
@@ -352,12 +352,12 @@ func (s *stage) finish(ctx context.Context, op contract.Operation, c *claim, vol
 	}
 	result, err := r.wait(ctx)
 	if err == nil {
-		s.believe(ctx, c, result)
+		s.checkOutcome(ctx, c, result)
 	}
 	return result, err
 }
 
-// remove is what the dispatcher does about a claim that is gone: a delete where there is a volume, else an undo.
+// remove does what the dispatcher does for a deleted claim: a delete if there is a volume, else an undo.
 func (s *stage) remove(ctx context.Context, c *claim) (*run, error) {
 	r, err := s.do(ctx, contract.Delete, c, s.api.Volume(c.VolumeName))
 	if err == nil && r.ok() {
@@ -369,8 +369,8 @@ func (s *stage) remove(ctx context.Context, c *claim) (*run, error) {
 // sees reports whether the kit can see the storage.
 func (s *stage) sees() bool { return len(s.storage) > 0 || s.options.List != nil }
 
-// look lists all storage there is: the files and directories, or what the command prints.
-func (s *stage) look(ctx context.Context) ([]string, error) {
+// listStorage lists all storage: the files and directories, or the output of the command.
+func (s *stage) listStorage(ctx context.Context) ([]string, error) {
 	var found []string
 	for path, dir := range s.storage {
 		err := filepath.WalkDir(dir, func(name string, entry fs.DirEntry, err error) error {
@@ -398,7 +398,7 @@ func (s *stage) look(ctx context.Context) ([]string, error) {
 	return slices.Compact(found), nil
 }
 
-// learnSecrets notes what the provisioner itself put into Secrets and nobody else should see.
+// learnSecrets notes the secrets in the Secrets that the provisioner created.
 func (s *stage) learnSecrets() {
 	for _, secret := range s.api.Secrets() {
 		for key, value := range secret.Data {
@@ -410,7 +410,7 @@ func (s *stage) learnSecrets() {
 	}
 }
 
-// secretsOf are the Secrets that the provisioner made, which are storage of a kind: a delete has to remove them.
+// secretsOf returns the Secrets that the provisioner created. A delete has to remove them, as it has to remove storage.
 func (s *stage) secretsOf() []string {
 	var names []string
 	for name := range s.api.Secrets() {
@@ -419,7 +419,7 @@ func (s *stage) secretsOf() []string {
 	return names
 }
 
-// describe is a volume as YAML would have it, in one line.
+// describe is a volume in one line, in the form of YAML.
 func describe(v *corev1.PersistentVolume) string {
 	data, err := json.Marshal(v.Spec.PersistentVolumeSource)
 	if err != nil {

@@ -15,23 +15,24 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
 
-// subject is what is tried: an unpacked image, or the machine's own root with a script in it.
+// subject is what is checked: an unpacked image, or a script with the root of this machine.
 type subject struct {
 	// kind is for the report.
 	kind string
-	// config is what a class that runs it would have.
+	// config is the Config of a class that runs it.
 	config *configmaps.Config
 	// root is the directory of the image, "/" without one.
 	root    string
 	program program
-	// script is the file that was given instead of an image.
+	// script is the script, or another program, if the subject is no image.
 	script []byte
 }
 
-// onlyInline reports whether the dispatcher chooses the script, so that the script never sees an operation it does not know.
+// onlyInline reports whether the subject is a class with inline scripts. The dispatcher chooses the script, so none gets an unknown
+// operation.
 func (s *subject) onlyInline() bool { return s.config.Provision != "" }
 
-// load finds out what is to be tried, and unpacks it below dir.
+// load finds the subject, and unpacks it below dir.
 func load(ctx context.Context, o Options, dir string) (*subject, error) {
 	data, err := os.ReadFile(o.Subject)
 	var s *subject
@@ -56,7 +57,7 @@ func load(ctx context.Context, o Options, dir string) (*subject, error) {
 	return s, nil
 }
 
-// complete gives the config what the options say, and what a ConfigMap without the keys has.
+// complete adds the options, and the defaults of a ConfigMap, to the config.
 func (s *subject) complete(o Options) {
 	c := s.config
 	if c.StorageClass == "" {
@@ -137,11 +138,10 @@ func (s *subject) unpack(file, dir string) error {
 	return err
 }
 
-// engines are asked for an image by name, the first one that is there.
+// engines are container engines. The first one that is installed is used for an image by name.
 var engines = []string{"docker", "podman", "nerdctl"}
 
-// fetch has a container engine write the image as an archive. The engine does not run it: what is tried is always run in
-// the same way.
+// fetch has a container engine write the image as an archive. The engine does not run it, since every subject runs in the sandbox.
 func (s *subject) fetch(ctx context.Context, image, dir string) error {
 	for _, name := range engines {
 		engine, err := exec.LookPath(name)

@@ -17,14 +17,14 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 )
 
-// maxFindings is how many a check reports; more of the same do not help.
+// maxFindings is the limit on the findings of a check, since more of the same do not help.
 const maxFindings = 3
 
 // finding is one way in which a provisioner did not do what it should.
-type finding struct{ expected, came, remedy, log string }
+type finding struct{ expected, got, remedy, log string }
 
-// trial is one check that runs. What keeps it from going on, such as a machine that cannot run pods, ends it by a panic
-// with a halt, which run recovers.
+// trial is a run of one check. An error that keeps it from going on, such as a machine that cannot run pods, ends it by a panic with a
+// halt, which run recovers.
 type trial struct {
 	*stage
 	ctx      context.Context
@@ -41,22 +41,22 @@ func (t *trial) must(err error) {
 	}
 }
 
-// begin remembers what storage there is from before.
+// begin records the storage that exists before the check.
 func (t *trial) begin() { t.before = t.everything() }
 
 func (t *trial) everything() []string {
-	found, err := t.look(t.ctx)
+	found, err := t.listStorage(t.ctx)
 	t.must(err)
 	return append(found, t.secretsOf()...)
 }
 
-// added is the storage that was not there when the check began.
+// added is the storage that did not exist when the check began.
 func (t *trial) added() []string {
 	return slices.DeleteFunc(t.everything(), func(name string) bool { return slices.Contains(t.before, name) })
 }
 
 func (t *trial) fail(r *run, expected, came, remedy string) {
-	f := finding{expected: expected, came: came, remedy: remedy}
+	f := finding{expected: expected, got: came, remedy: remedy}
 	if r != nil {
 		f.log = r.Output
 	}
@@ -71,13 +71,13 @@ func (t *trial) pod(op contract.Operation, c *claim, volume *corev1.PersistentVo
 	return r
 }
 
-// provisioned is a new claim with its volume, or a failure of the check.
+// provisioned is a new claim with its volume. The check fails if there is no volume.
 func (t *trial) provisioned() (*claim, bool) {
 	c := t.newClaim()
 	return c, t.wantProvisioned(c, "a first attempt", "")
 }
 
-// wantProvisioned provisions and wants a volume that fits.
+// wantProvisioned provisions a claim. The check fails unless there is a volume that fits it.
 func (t *trial) wantProvisioned(c *claim, when, remedy string) bool {
 	return t.wantVolume(c, t.provision(c), when, remedy)
 }
@@ -89,9 +89,9 @@ func (t *trial) wantVolume(c *claim, r *run, when, remedy string) bool {
 	volume := t.api.Volume(c.VolumeName)
 	switch {
 	case !r.ok():
-		t.fail(r, when+": provision exits with code 0", r.said(), remedy)
+		t.fail(r, when+": provision exits with code 0", r.summary(), remedy)
 	case volume == nil:
-		t.fail(r, when+": the PersistentVolume "+c.VolumeName+" exists", r.said()+", and there is no volume", "create the PersistentVolume before exit 0, by flexctl create-pv")
+		t.fail(r, when+": the PersistentVolume "+c.VolumeName+" exists", r.summary()+", and there is no volume", "create the PersistentVolume before exit 0, by flexctl create-pv")
 	default:
 		if faults := podspec.Misfits(volume, c.object()); len(faults) > 0 && !t.misfit {
 			t.fail(r, when+": the volume fits its claim", strings.Join(faults, "; "), "let flexctl create-pv or the whole skeleton make the PersistentVolume")
@@ -109,7 +109,7 @@ func (t *trial) wantVolume(c *claim, r *run, when, remedy string) bool {
 	return false
 }
 
-// wantGone removes what there is for a claim, and wants nothing to be left of it.
+// wantGone removes what exists for a claim. The check fails if something is left.
 func (t *trial) wantGone(c *claim, when, remedy string) bool {
 	r, err := t.remove(t.ctx, c)
 	t.must(err)
@@ -118,7 +118,7 @@ func (t *trial) wantGone(c *claim, when, remedy string) bool {
 
 func (t *trial) wantRemoved(r *run, when, remedy string) bool {
 	if !r.ok() {
-		t.fail(r, when+": delete exits with code 0", r.said(), remedy)
+		t.fail(r, when+": delete exits with code 0", r.summary(), remedy)
 		return false
 	}
 	if !t.sees() {
@@ -127,7 +127,7 @@ func (t *trial) wantRemoved(r *run, when, remedy string) bool {
 	}
 	if left := t.added(); len(left) > 0 {
 		t.fail(r, when+": nothing is left", "there is still "+some(left), remedy)
-		t.before = append(t.before, left...) // said once
+		t.before = append(t.before, left...) // it is reported once
 		return false
 	}
 	return true
@@ -140,17 +140,17 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// blow is how a pod is disturbed: at a time after its start or, with call above 0, at a call to the API server, before
-// it has an effect or after.
-type blow struct {
+// disruption says when a signal is sent to a pod: some time after its start or, with call above 0, at a call to the API server, before or
+// after the call has an effect.
+type disruption struct {
 	at    time.Duration
 	call  int
 	after bool
-	// grace is 0 for SIGKILL, else how long after SIGTERM the SIGKILL follows.
+	// grace is 0 for SIGKILL, and else the time between SIGTERM and SIGKILL.
 	grace time.Duration
 }
 
-func (b blow) String() string {
+func (b disruption) String() string {
 	name := "SIGKILL"
 	if b.grace > 0 {
 		name = "SIGTERM"
@@ -164,17 +164,17 @@ func (b blow) String() string {
 	return fmt.Sprintf("%s at call %d to the API server, before its effect", name, b.call)
 }
 
-// struck is a run that was disturbed.
-type struck struct {
+// disrupted is a run with a disruption.
+type disrupted struct {
 	*run
-	// hit is false where the pod ended before.
+	// hit reports whether the pod still ran at that time.
 	hit bool
-	// overdue reports whether it did not end within its grace period.
+	// overdue reports whether the pod still ran after its grace period.
 	overdue bool
 }
 
-// strike runs a pod and disturbs it.
-func (t *trial) strike(op contract.Operation, c *claim, volume *corev1.PersistentVolume, b blow) struck {
+// disrupt runs a pod with a disruption.
+func (t *trial) disrupt(op contract.Operation, c *claim, volume *corev1.PersistentVolume, b disruption) disrupted {
 	var process *sandbox.Process
 	var once sync.Once
 	var hit, overdue, ended atomic.Bool
@@ -199,7 +199,7 @@ func (t *trial) strike(op contract.Operation, c *claim, volume *corev1.Persisten
 	t.api.SetFault(func(n int, _ string) (f apiserver.Fault) {
 		if n == b.call {
 			f.Do = hurt
-			// A pod that was only asked to end gets its answer.
+			// After SIGTERM the pod still gets the response.
 			f.Before, f.After = b.grace == 0 && !b.after, b.grace == 0 && b.after
 		}
 		return f
@@ -217,30 +217,30 @@ func (t *trial) strike(op contract.Operation, c *claim, volume *corev1.Persisten
 	ended.Store(true)
 	t.must(err)
 	result.Struck = hit.Load()
-	return struck{result, hit.Load(), overdue.Load()}
+	return disrupted{result, hit.Load(), overdue.Load()}
 }
 
-// moments are blows spread over a run that takes so long.
-func (t *trial) moments(took time.Duration, grace time.Duration) []blow {
+// disruptionsOver returns disruptions that are spread over a run of that duration.
+func (t *trial) disruptionsOver(took time.Duration, grace time.Duration) []disruption {
 	n := t.options.Kills
 	if grace > 0 {
 		n = min(n, 5)
 	}
 	step := max(took/time.Duration(n), time.Millisecond/2)
-	var blows []blow
+	var blows []disruption
 	for i := range n {
-		blows = append(blows, blow{at: step * time.Duration(i), grace: grace})
+		blows = append(blows, disruption{at: step * time.Duration(i), grace: grace})
 	}
 	return blows
 }
 
-// calls are blows at every call that a run of so many makes.
-func calls(n int, grace time.Duration) []blow {
-	var blows []blow
+// disruptionsAtCalls returns disruptions at every call of a run with n calls.
+func disruptionsAtCalls(n int, grace time.Duration) []disruption {
+	var blows []disruption
 	for call := 1; call <= n; call++ {
-		blows = append(blows, blow{call: call, grace: grace})
+		blows = append(blows, disruption{call: call, grace: grace})
 		if grace == 0 {
-			blows = append(blows, blow{call: call, after: true})
+			blows = append(blows, disruption{call: call, after: true})
 		}
 	}
 	return blows

@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// Operation is what one pod is asked to do.
+// Operation is what a pod is to do.
 type Operation string
 
 // The operations.
 const (
 	Provision Operation = "provision"
 	Delete    Operation = "delete"
-	// Expand is asked only of classes whose ConfigMap says that they can.
+	// Expand is requested only of classes whose ConfigMap says that they support it.
 	Expand Operation = "expand"
-	// List is asked by the audit, of classes whose ConfigMap says that their image knows it: to print a line of Storage for
-	// each volume that the backend has, of this cluster as far as it can tell. There is no claim and no volume then.
+	// List is requested by the audit, of classes whose ConfigMap says that their image supports it. The pod prints Storage.Line for
+	// each volume on the backend, if possible only for those of this cluster. The request has no claim and no volume.
 	List Operation = "list"
 )
 
-// Request is what one provisioner pod is asked, as it lies in RequestFile. Fields are only ever added.
+// Request is the content of RequestFile, as JSON. Fields are only ever added.
 type Request struct {
 	Operation Operation `json:"operation"`
 	// Attempt counts from 0.
@@ -29,35 +29,35 @@ type Request struct {
 	Claim      Claim  `json:"claim"`
 	// StorageClass is the class's name.
 	StorageClass string `json:"storageClass"`
-	// SizeBytes is the requested capacity, for expand the size that the storage is to have at least, for delete the
-	// volume's capacity; 0 where an undo does not know it.
+	// SizeBytes is for provision the requested capacity, for expand the size that the storage is to have at least, and for delete
+	// the volume's capacity. It is 0 in an undo that does not know it.
 	SizeBytes int64 `json:"sizeBytes"`
-	// CurrentSizeBytes is for expand the volume's capacity so far, which is less than SizeBytes; else 0. The storage may be
-	// larger already, by an attempt whose end was lost.
+	// CurrentSizeBytes is for expand the volume's capacity, which is less than SizeBytes, and else 0. The storage may be larger
+	// already, after an attempt whose outcome was lost.
 	CurrentSizeBytes int64 `json:"currentSizeBytes,omitempty"`
-	// AccessModes as Kubernetes writes them: ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod.
+	// AccessModes are ReadWriteOnce, ReadOnlyMany, ReadWriteMany and ReadWriteOncePod.
 	AccessModes []string `json:"accessModes,omitempty"`
 	// VolumeMode is Filesystem or Block.
 	VolumeMode string `json:"volumeMode,omitempty"`
-	// SelectedNode is the node that the scheduler chose for a claim that waits for its consumer.
+	// SelectedNode is the node that the scheduler chose for a claim with volumeBindingMode WaitForFirstConsumer.
 	SelectedNode string `json:"selectedNode,omitempty"`
-	// Username and Groups are the claim's creator, empty where no admission policy vouches for them. For claims made by
-	// a controller it is that controller.
+	// Username and Groups are those of the claim's creator, empty where no admission policy vouches for them. Where a
+	// controller creates the claim, they are that controller's.
 	Username string   `json:"username,omitempty"`
 	Groups   []string `json:"groups,omitempty"`
-	// TimeoutSeconds is how long the pod may run, from the moment that the kubelet takes it.
+	// TimeoutSeconds is how long the pod may run, from when the kubelet accepts it.
 	TimeoutSeconds int64 `json:"timeoutSeconds"`
 	// ServiceAccount is the pod's.
 	ServiceAccount string `json:"serviceAccount"`
 	// Source is what the volume is to be a clone of, nil for an empty volume. Only classes with the parameter
 	// ParameterSmartClone get one, and only of a bound claim in the claim's own namespace.
 	Source *Source `json:"source,omitempty"`
-	// AllowedTopologies are the class's: the volume has to be reachable from the nodes that match one of these terms. A
-	// term matches nodes whose label of each key has one of the values. Empty for anywhere.
+	// AllowedTopologies are the class's. The volume has to be reachable from the nodes that match one of these terms. A term
+	// matches a node whose label of each key has one of the values. Empty means all nodes.
 	AllowedTopologies []map[string][]string `json:"allowedTopologies,omitempty"`
-	// Location is where an earlier attempt for the claim said that it works, in that attempt's own words; see LocationLine. It is
-	// for provision and for an undo, and empty where no attempt said so. A provisioner whose credentials are for another place
-	// now would find nothing there, and must fail.
+	// Location is the location that an earlier attempt for the claim reported; see LocationLine. It is for provision and for an
+	// undo, and empty where no attempt reported one. A provisioner whose credentials are for another location would not find what
+	// the earlier attempt made, and must fail.
 	Location string `json:"location,omitempty"`
 	// Identity is what finds the storage again.
 	Identity
@@ -65,7 +65,7 @@ type Request struct {
 
 // Source is a bound claim whose data a new volume begins with.
 type Source struct {
-	// Namespace and Name are the claim's, VolumeName its PersistentVolume's.
+	// Namespace and Name are the claim's, VolumeName is its PersistentVolume.
 	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
 	VolumeName string `json:"volumeName"`
@@ -78,10 +78,10 @@ type Claim struct {
 	UID       string `json:"uid"`
 }
 
-// Identity is what finds the storage of a volume again: frozen at provision, used at delete, whatever the ConfigMap and
-// the StorageClass say by then.
+// Identity is what finds the storage of a volume again. It is frozen at provision. A delete uses it, whatever the ConfigMap and the
+// StorageClass say by then.
 type Identity struct {
-	// Properties are the ConfigMap's own keys, by the names they have there.
+	// Properties are the keys of the ConfigMap that are not reserved, by the names they have there.
 	Properties map[string]string `json:"properties,omitempty"`
 	// Parameters are the StorageClass's, without those that begin with Prefix.
 	Parameters map[string]string `json:"parameters,omitempty"`
@@ -90,8 +90,8 @@ type Identity struct {
 // EnvVar is one environment variable of a provisioner.
 type EnvVar struct{ Name, Value string }
 
-// Env is the fixed part of the environment of a request, in a fixed order. FLEX_NODE is not in it: only the kubelet
-// knows it. kubeAPI is the API server's URL as pods reach it.
+// Env is the fixed part of the environment of a request, in a fixed order. FLEX_NODE is not in it, since only the kubelet knows
+// the node. kubeAPI is the API server's URL as pods reach it.
 func (r Request) Env(kubeAPI string) []EnvVar {
 	source := ""
 	if r.Source != nil {
@@ -120,9 +120,8 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 	}
 }
 
-// EnvName is the environment name of a property or parameter: upper case, with every '-' and '.' turned into '_'. A parameter
-// with a '/' in its name has none, and is in the request alone: then it is empty. It does not say whether the name is allowed;
-// configmaps.CheckName does.
+// EnvName is the environment name of a property or parameter: upper case, with every '-' and '.' turned into '_'. It is empty for a
+// parameter with a '/' in its name, which is in the request alone. configmaps.CheckName checks whether the name is allowed.
 func EnvName(key string) string {
 	if strings.Contains(key, "/") {
 		return ""

@@ -6,11 +6,11 @@ import (
 	"unicode/utf8"
 )
 
-// What an image, a user or a backend wrote goes through one of these before a person sees it, in an event, a log, a report
-// or on a terminal: it could hold escapes that a terminal obeys, line ends that forge lines, and characters that turn the
-// direction of what follows.
+// What an image, a user or a backend wrote goes through one of these functions before a person sees it, in an event, a log, a report
+// or on a terminal. It could hold escape sequences of terminals, line ends that forge lines, and characters that change the
+// direction of writing.
 
-// Lines is the text without anything but printable characters, tabs and line ends.
+// Lines is the text with a space in place of each character that is neither printable nor a tab or line end.
 func Lines(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
@@ -20,7 +20,7 @@ func Lines(text string) string {
 	}, strings.ToValidUTF8(text, "?"))
 }
 
-// Paragraph is the text of Lines with every line but the first indented, so that none can pass for a line of somebody else's.
+// Paragraph is the text of Lines with every line but the first indented, so that no line of it looks like one of the program's own.
 func Paragraph(text string) string {
 	return strings.ReplaceAll(strings.TrimSpace(Lines(text)), "\n", "\n  ")
 }
@@ -31,7 +31,7 @@ func OneLine(text string) string { return strings.Join(strings.Fields(Lines(text
 // Clean is the text as one line of printable characters, of at most MaxMessage bytes.
 func Clean(text string) string { return Clip(OneLine(text), MaxMessage) }
 
-// Clip cuts a text to a number of bytes, between two characters, and shows that it did.
+// Clip shortens a text to a number of bytes, at the end of a character, and marks the cut by three dots.
 func Clip(text string, limit int) string {
 	if len(text) <= limit {
 		return text

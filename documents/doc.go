@@ -1,5 +1,5 @@
-// Package documents splits files of YAML, and explains where one is none.
+// Package documents splits YAML files, and explains syntax errors in them.
 //
-// It owns how lines are counted and what is said of a fault. It may import contract, and nothing of Kubernetes: flexctl, which
-// lies in pods, imports it. It is not for import by other modules.
+// It owns the line numbers and messages of these errors. It may import contract, and nothing of Kubernetes, since flexctl imports it and has
+// to be small. It is not for import by other modules.
 package documents

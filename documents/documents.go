@@ -10,8 +10,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Split gives the YAML documents of a file, each after as many empty lines as there are lines before it: so the parser's errors name
-// the file's lines.
+// Split returns the YAML documents of a file. Empty lines replace what comes before a document, so that the parser's errors have the line
+// numbers of the file.
 func Split(data []byte) [][]byte {
 	var all [][]byte
 	var one []byte
@@ -19,13 +19,13 @@ func Split(data []byte) [][]byte {
 	for line := range bytes.Lines(bytes.TrimPrefix(data, []byte("\ufeff"))) {
 		switch text := bytes.TrimSpace(line); {
 		case begins && bytes.HasPrefix(line, []byte("%")):
-			line = []byte("\n") // a directive says nothing that the parser needs
+			line = []byte("\n") // the parser does not need directives
 		case len(text) > 0 && text[0] != '#':
 			begins = false
 		}
 		if bytes.HasPrefix(line, []byte("---")) {
 			all, one = append(all, one), bytes.Repeat([]byte("\n"), number)
-			line = append([]byte("   "), line[3:]...) // what a separator may be followed by is part of the document
+			line = append([]byte("   "), line[3:]...) // text after a separator is part of the document
 		}
 		one = append(one, line...)
 		number++
@@ -35,8 +35,8 @@ func Split(data []byte) [][]byte {
 
 var yamlError = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (?:unmarshal errors:\s+)?(?:line (\d+): )?((?s:.*))$`)
 
-// NotYAML is what a parser's error says of text, which comes from a file or elsewhere, with the line and where it can be seen a remedy.
-// The parser counts lines from 1, leaves the first one out, and often finds a fault a line or two late.
+// NotYAML is a parser's error about text with the line, and with a remedy for frequent faults. The parser omits the line number of the first
+// line, and often finds a fault one or two lines late.
 func NotYAML(name string, text []byte, err error) error {
 	match := yamlError.FindStringSubmatch(err.Error())
 	if match == nil {
@@ -44,17 +44,17 @@ func NotYAML(name string, text []byte, err error) error {
 	}
 	line, _ := strconv.Atoi(match[1])
 	line = max(line, 1)
-	said := fmt.Sprintf("%s line %d: is no YAML: %s", name, line, contract.Clean(match[2]))
+	message := fmt.Sprintf("%s line %d: is no YAML: %s", name, line, contract.Clean(match[2]))
 	lines := bytes.Split(text, []byte("\n"))
 	for n := max(line-2, 1); n <= min(line, len(lines)); n++ {
 		switch at := lines[n-1]; {
 		case tabbed.Match(at):
-			return fmt.Errorf("%s; line %d is indented with a tab: use spaces", said, n)
+			return fmt.Errorf("%s; line %d is indented with a tab: use spaces", message, n)
 		case unspaced.Match(at):
-			return fmt.Errorf("%s; line %d: write a space after %q", said, n, unspaced.FindSubmatch(at)[1])
+			return fmt.Errorf("%s; line %d: write a space after %q", message, n, unspaced.FindSubmatch(at)[1])
 		}
 	}
-	return errors.New(said)
+	return errors.New(message)
 }
 
 var (

@@ -29,22 +29,22 @@ type AdoptedFrom struct {
 	Finalizer bool `json:"finalizer,omitempty"`
 }
 
-// Adoption is what adopting a volume takes.
+// Adoption has the objects that the adoption of a volume takes.
 type Adoption struct {
-	// Volume as it is, and From what it has that the patch changes.
+	// Volume is the volume before the patch, and From has what the patch changes of it.
 	Volume *corev1.PersistentVolume
 	From   AdoptedFrom
-	// Config of the class, and Pod that asks its image to find the storage.
+	// Config is the class's. Pod runs the class's image to check that it finds the storage.
 	Config *configmaps.Config
 	Pod    *corev1.Pod
-	// Patch is a JSON merge patch of the volume. It is refused where the volume is no longer as Volume.
+	// Patch is a JSON merge patch of the volume. The API server refuses it if the volume has changed since.
 	Patch []byte
 }
 
-// AdoptionPod is the name of the pod that looks for a volume's storage. It is none of an attempt.
+// AdoptionPod is the name of the pod that looks for a volume's storage. No pod of an attempt has such a name.
 func AdoptionPod(uid string) string { return "adopt-" + uid }
 
-// AdoptionOf is what adopting the volume under the class takes. The error has all that is against it.
+// AdoptionOf prepares the adoption of a volume by a class. The error lists every reason against it.
 func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 	v := o.VolumeNamed(name)
 	if v == nil {
@@ -56,7 +56,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 	if v.Annotations[contract.ProvisionedBy] == o.Dispatcher.Provisioner {
 		return nil, errors.New("it is of this dispatcher already")
 	}
-	if faults := append(o.notAdoptable(v), misplaced(v)...); len(faults) > 0 {
+	if faults := append(o.volumeFaults(v), sourceFaults(v)...); len(faults) > 0 {
 		return nil, errors.Join(faults...)
 	}
 	a := &Adoption{Volume: v, From: AdoptedFrom{StorageClass: v.Spec.StorageClassName, Finalizer: slices.Contains(v.Finalizers, contract.VolumeFinalizer)}}
@@ -66,7 +66,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 	after := v.DeepCopy()
 	after.Spec.StorageClassName = class
 	s := o.snapshotOf(string(v.Spec.ClaimRef.UID), after)
-	if err := o.serves(s, v); err != nil {
+	if err := o.classFaults(s, v); err != nil {
 		return nil, err
 	}
 	a.Config = s.Config
@@ -80,7 +80,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 	}
 	annotations := map[string]string{contract.ProvisionedBy: o.Dispatcher.Provisioner, contract.AnnIdentity: string(identity),
 		contract.AnnRecord: contract.RecordTrusted, contract.AnnAdoptedFrom: string(from),
-		contract.AnnMadeBefore: o.Now.Add(snapshot.ClockSkew).UTC().Format(time.RFC3339)} // what is created later comes from a backup
+		contract.AnnMadeBefore: o.Now.Add(snapshot.ClockSkew).UTC().Format(time.RFC3339)} // a volume that is created later comes from a backup
 	for key, value := range annotations {
 		after.Annotations[key] = value
 	}
@@ -106,14 +106,14 @@ func (o *Objects) adoptionPod(s *snapshot.Snapshot, after *corev1.PersistentVolu
 	if err != nil {
 		return nil, err
 	}
-	// As with the pod that lists, nothing of it makes a dispatcher take it for an attempt.
+	// Dispatchers ignore this pod, like the pod that lists: neither its name nor a finalizer is that of an attempt.
 	pod.Name, pod.Finalizers = AdoptionPod(s.UID), nil
 	delete(pod.Labels, contract.LabelClaimUID)
 	delete(pod.Labels, contract.LabelAttempt)
 	return pod, nil
 }
 
-// snapshotOf is a snapshot of the claim as it is with another volume.
+// snapshotOf is the snapshot of a claim with another version of its volume.
 func (o *Objects) snapshotOf(uid string, v *corev1.PersistentVolume) *snapshot.Snapshot {
 	with := *o
 	with.index = nil
@@ -125,8 +125,8 @@ func (o *Objects) snapshotOf(uid string, v *corev1.PersistentVolume) *snapshot.S
 	return with.snapshot(uid)
 }
 
-// notAdoptable is what is wrong with a volume and its claim.
-func (o *Objects) notAdoptable(v *corev1.PersistentVolume) (faults []error) {
+// volumeFaults are the reasons in a volume and its claim against an adoption.
+func (o *Objects) volumeFaults(v *corev1.PersistentVolume) (faults []error) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	ref := v.Spec.ClaimRef
 	if ref == nil || v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil {
@@ -153,9 +153,9 @@ func (o *Objects) notAdoptable(v *corev1.PersistentVolume) (faults []error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
 		switch {
-		case podspec.PopulatedKey(key): // an exemption from a question before deletion
+		case podspec.PopulatedKey(key): // it would exempt the volume from a check before its deletion
 			fault("it has the annotation %s, which a volume populator writes: remove it", key)
-		case strings.HasPrefix(key, contract.Prefix): // giving the volume back would lose it
+		case strings.HasPrefix(key, contract.Prefix): // the patch that gives the volume back would remove it
 			fault("it has the annotation %s: another dispatcher of flex-provisioner made it, or somebody copied it", key)
 		case key == corev1.BetaStorageClassAnnotation:
 			fault("it has the annotation %s, which stands above spec.storageClassName: remove it", key)
@@ -164,8 +164,8 @@ func (o *Objects) notAdoptable(v *corev1.PersistentVolume) (faults []error) {
 	return faults
 }
 
-// misplaced is what is wrong with a volume's source.
-func misplaced(v *corev1.PersistentVolume) []error {
+// sourceFaults are the reasons in a volume's source against an adoption.
+func sourceFaults(v *corev1.PersistentVolume) []error {
 	kind, place := placeOf(v)
 	affinity := v.Spec.NodeAffinity
 	switch {
@@ -176,10 +176,10 @@ func misplaced(v *corev1.PersistentVolume) []error {
 	case place != "" && path.Clean(pathOf(v)) != pathOf(v):
 		return []error{fmt.Errorf("its path %q is not a clean one", place)}
 	}
-	return malformed(v)
+	return malformedFields(v)
 }
 
-// placeOf is the type of a volume's source, and for those with a path what is compared with the allow-list.
+// placeOf is the type of a volume's source, and for types with a path the place that is compared with the allow-list.
 func placeOf(v *corev1.PersistentVolume) (kind, place string) {
 	switch s := v.Spec.PersistentVolumeSource; {
 	case s.NFS != nil:
@@ -196,8 +196,8 @@ func placeOf(v *corev1.PersistentVolume) (kind, place string) {
 	return "", ""
 }
 
-// serves says why the class of the snapshot cannot take the volume.
-func (o *Objects) serves(s *snapshot.Snapshot, v *corev1.PersistentVolume) error {
+// classFaults says why the class of the snapshot cannot adopt the volume.
+func (o *Objects) classFaults(s *snapshot.Snapshot, v *corev1.PersistentVolume) error {
 	switch {
 	case s.Class == nil:
 		return fmt.Errorf("StorageClass %s does not exist: name one by --class", s.ClassName)
@@ -235,7 +235,7 @@ func (o *Objects) serves(s *snapshot.Snapshot, v *corev1.PersistentVolume) error
 	return errors.Join(faults...)
 }
 
-// Reversal is a JSON merge patch that gives an adopted volume back. The error says why it cannot be.
+// Reversal is a JSON merge patch that gives an adopted volume back to its former class. The error says why that is not possible.
 func (o *Objects) Reversal(name string) (AdoptedFrom, []byte, error) {
 	var from AdoptedFrom
 	v := o.VolumeNamed(name)
@@ -269,7 +269,7 @@ func (o *Objects) Reversal(name string) (AdoptedFrom, []byte, error) {
 	return from, patch, err
 }
 
-// VolumesOfClass are the names of the volumes of a StorageClass that are not this dispatcher's, sorted.
+// VolumesOfClass lists the names of the volumes of a StorageClass that are not this dispatcher's, sorted.
 func (o *Objects) VolumesOfClass(class string) []string {
 	var names []string
 	for _, v := range o.Volumes {

@@ -16,9 +16,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Cause is why a claim stands as it does.
+// Cause is the reason for a claim's state.
 type Cause struct {
-	// Reason is that of an event of docs/events.md, or one of this package.
+	// Reason is the reason of an event of docs/events.md, or one of this package.
 	Reason  podspec.Reason `json:"reason,omitempty"`
 	Message string         `json:"message,omitempty"`
 	// Warning reports whether something is wrong.
@@ -28,7 +28,7 @@ type Cause struct {
 	Do    string `json:"do,omitempty"`
 }
 
-// Reasons of this package, for what the dispatcher writes no event about.
+// Reasons of this package, for states about which the dispatcher writes no event.
 const (
 	reasonConsumer   podspec.Reason = "WaitForFirstConsumer"
 	reasonNotHanded  podspec.Reason = "NotHandedOver"
@@ -42,8 +42,8 @@ const (
 	reasonNotGranted podspec.Reason = "NotGranted"
 )
 
-// others explains them. All are normal but those that say so.
-var others = map[podspec.Reason]events.Meaning{
+// reasonMeanings explains the reasons of this package.
+var reasonMeanings = map[podspec.Reason]events.Meaning{
 	reasonConsumer: {Means: "The class has volumeBindingMode WaitForFirstConsumer: the volume is made where the first pod runs that uses the claim.", Do: "create a pod that uses the claim."},
 	reasonNotHanded: {Means: "Kubernetes has not asked the provisioner for a volume yet. kube-controller-manager does so, within 15 seconds after the class exists.",
 		Do: "wait; if it stays so, look at the claim's events and at kube-controller-manager."},
@@ -62,42 +62,43 @@ func explain(reason podspec.Reason, message string, warning bool) Cause {
 	c := Cause{Reason: podspec.Reason(podspec.Clean(string(reason))), Message: podspec.EventMessage(message), Warning: warning}
 	m, ok := events.MeaningOf(reason)
 	if !ok {
-		m = others[reason]
+		m = reasonMeanings[reason]
 		c.Warning = m.Warning
 	}
 	c.Means, c.Do = events.Plain(m.Means), events.Plain(m.Do)
 	return c
 }
 
-// toldOnly are reasons that the objects do not show: only the dispatcher's events tell them.
-var toldOnly = []podspec.Reason{
+// eventOnlyReasons are the reasons that only the dispatcher's events show, and no other object.
+var eventOnlyReasons = []podspec.Reason{
 	events.ReasonPodRefused, events.ReasonConcurrency, events.ReasonPoliciesMissing, events.ReasonLimit, events.ReasonRecord,
 	events.ReasonNotOurs, events.ReasonStrayDelete, events.ReasonLeft, events.ReasonOrphan, events.ReasonStartTimeout,
 }
 
-// cause is why the claim stands as it does: what the dispatcher would say now, else the newest event of what it alone knows, else what
-// Kubernetes waits for.
+// cause is the reason for the claim's state: the warning that the dispatcher would record now, else its newest event with one of
+// eventOnlyReasons, else what Kubernetes waits for.
 func (o *Objects) cause(s *snapshot.Snapshot, p reconcile.Plan, op string) Cause {
 	if op == "" {
-		if told, ok := o.told(s, lasting); ok {
-			return told
+		if cause, ok := o.newestEvent(s, lastingReasons); ok {
+			return cause
 		}
-		return o.quiet(s, op)
+		return o.normalCause(s, op)
 	}
-	said, warns := warned(p)
-	if _, due := reconcile.Find[reconcile.CreatePod](p); due || !warns { // it says what was, not what keeps the next attempt
-		if told, ok := o.told(s, toldOnly); ok {
-			return told
+	warning, warns := lastWarning(p)
+	// The warning of a plan that creates a pod is about the last attempt. An event may say what delays the next one.
+	if _, due := reconcile.Find[reconcile.CreatePod](p); due || !warns {
+		if cause, ok := o.newestEvent(s, eventOnlyReasons); ok {
+			return cause
 		}
 	}
 	if warns {
-		return said
+		return warning
 	}
-	return o.quiet(s, op)
+	return o.normalCause(s, op)
 }
 
-// warned is the last warning of a plan: what failed comes before what keeps the next attempt. An undo comes last of all.
-func warned(p reconcile.Plan) (Cause, bool) {
+// lastWarning is the last warning of a plan. A plan lists first what failed, then what delays the next attempt, and last an undo.
+func lastWarning(p reconcile.Plan) (Cause, bool) {
 	for _, e := range slices.Backward(p.Events) {
 		if e.Warning && e.Reason != events.ReasonVolumeMended || e.Reason == events.ReasonUndo {
 			return explain(e.Reason, e.Message, e.Warning), true
@@ -106,11 +107,11 @@ func warned(p reconcile.Plan) (Cause, bool) {
 	return Cause{}, false
 }
 
-// lasting are those of toldOnly that are not over when a claim has its volume, or is gone.
-var lasting = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrphan, events.ReasonNotOurs, events.ReasonLeft}
+// lastingReasons are those of eventOnlyReasons that stay true when the claim has its volume, or is gone.
+var lastingReasons = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrphan, events.ReasonNotOurs, events.ReasonLeft}
 
-// told is the newest of the events with such a reason, if no pod was created since.
-func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool) {
+// newestEvent is the cause that the newest event with one of the reasons gives, if no pod was created since.
+func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (Cause, bool) {
 	var since time.Time
 	for _, a := range s.All() {
 		if t := a.Pod.CreationTimestamp.Time; t.After(since) {
@@ -120,9 +121,9 @@ func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool
 	var newest *corev1.Event
 	for _, e := range o.eventsAbout(s) {
 		if e.Reason == string(events.ReasonPoliciesMissing) && o.reads(Policies) && len(o.Lacks) == 0 {
-			continue // they are whole by now
+			continue // the policies are complete by now
 		}
-		if ofDispatcher(e) && slices.Contains(such, podspec.Reason(e.Reason)) && !at(e).Before(since) && (newest == nil || !at(e).Before(at(newest))) {
+		if fromDispatcher(e) && slices.Contains(reasons, podspec.Reason(e.Reason)) && !lastSeen(e).Before(since) && (newest == nil || !lastSeen(e).Before(lastSeen(newest))) {
 			newest = e
 		}
 	}
@@ -132,7 +133,7 @@ func (o *Objects) told(s *snapshot.Snapshot, such []podspec.Reason) (Cause, bool
 	return explain(podspec.Reason(newest.Reason), newest.Message, newest.Type == corev1.EventTypeWarning), true
 }
 
-// eventsAbout are the events on the claim, its volume and its pods, oldest first.
+// eventsAbout lists the events on the claim, its volume and its pods, oldest first.
 func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
 	var list []*corev1.Event
 	if s.Claim != nil {
@@ -142,17 +143,17 @@ func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
 	for _, a := range s.All() {
 		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
 	}
-	for _, e := range o.indexed().configMapLogs { // the ends of logs, which administrators alone read
+	for _, e := range o.indexed().configMapLogs { // the ends of logs, which only administrators can read
 		if strings.Contains(e.Message, "-"+s.UID+"-") {
 			list = append(list, e)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
+	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
 	return list
 }
 
-// quiet is the cause where nothing is wrong.
-func (o *Objects) quiet(s *snapshot.Snapshot, op string) Cause {
+// normalCause is the cause where nothing is wrong.
+func (o *Objects) normalCause(s *snapshot.Snapshot, op string) Cause {
 	running, runs := snapshot.Unfinished(s.Attempts)
 	switch {
 	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeReleased && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
@@ -175,7 +176,7 @@ func (o *Objects) quiet(s *snapshot.Snapshot, op string) Cause {
 	return explain(reasonDispatcher, "nothing keeps the next attempt", false)
 }
 
-// stateByEvents is the state for somebody who may read the claim and its events only.
+// stateByEvents is the state for a caller who may read only the claim and its events.
 func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) State {
 	s.EventsOnly = true
 	if claim == nil {
@@ -195,7 +196,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 	}
 	list := o.dispatcherEvents(claim)
 	if len(list) == 0 {
-		s.Cause = o.quietByEvents(claim, s.Operation)
+		s.Cause = o.normalCauseByEvents(claim, s.Operation)
 		return s
 	}
 	newest := list[len(list)-1]
@@ -210,7 +211,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 	return s
 }
 
-func (o *Objects) quietByEvents(claim *corev1.PersistentVolumeClaim, op string) Cause {
+func (o *Objects) normalCauseByEvents(claim *corev1.PersistentVolumeClaim, op string) Cause {
 	for _, e := range slices.Backward(o.eventsOn(claim.Namespace, claim.UID)) {
 		switch {
 		case e.Reason == string(reasonConsumer):
@@ -223,7 +224,7 @@ func (o *Objects) quietByEvents(claim *corev1.PersistentVolumeClaim, op string) 
 	switch {
 	case op == string(contract.Delete):
 		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(claim.Finalizers, ", "), false)
-	case handedTo(claim) == "":
+	case requestedProvisioner(claim) == "":
 		return explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)
 	}
 	return explain(reasonDispatcher, "no event of the dispatcher says that anything is wrong", false)

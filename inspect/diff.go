@@ -14,27 +14,27 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Change is what an edit of a ConfigMap changes, and for whom.
+// Change is the change of one key of a ConfigMap, and its effect.
 type Change struct {
 	Key string `json:"key"`
-	// What is added, removed or changed. Values of properties are not shown.
+	// What says whether the key is added, removed or changed, with the values of reserved keys. It shows no value of a property.
 	What string `json:"what"`
-	// NewVolumes and Existing say what it means for volumes that are made after the edit, and for those that exist.
+	// NewVolumes and Existing are the effects on volumes that are made after the edit, and on those that exist.
 	NewVolumes string `json:"newVolumes"`
 	Existing   string `json:"existing"`
 }
 
-// Diff is what an edit of a ConfigMap changes.
+// Diff lists the changes of an edit of a ConfigMap.
 type Diff struct {
 	ConfigMap string   `json:"configMap"`
 	Classes   []string `json:"classes"`
-	// Volumes that exist of these classes, and claims that wait.
+	// Volumes is the number of volumes of these classes, Waiting that of claims without one.
 	Volumes int      `json:"volumes"`
 	Waiting int      `json:"waiting"`
 	Changes []Change `json:"changes"`
 	// New reports whether the cluster has no ConfigMap of the name.
 	New bool `json:"new,omitempty"`
-	// Undone are waiting claims whose earlier attempts may have made storage, which is removed first.
+	// Undone is the number of waiting claims whose earlier attempts may have made storage. An undo removes it first.
 	Undone int `json:"undone,omitempty"`
 }
 
@@ -57,7 +57,7 @@ func (o *Objects) DiffOf(edited *corev1.ConfigMap) (*Diff, error) {
 		}
 	}
 	old := o.configMap(edited.Name)
-	for _, uid := range o.uids() {
+	for _, uid := range o.pendingUIDs() {
 		if s := o.StateOf(uid); s.NotOurs == "" && s.Operation == string(contract.Provision) && slices.Contains(d.Classes, s.Class) {
 			d.Waiting++
 			if _, suspected := snapshot.Suspect(o.snapshot(uid).Of(contract.Provision)); suspected {
@@ -108,7 +108,7 @@ func (d *Diff) compare(old, edited map[string]string, before *configmaps.Config,
 	}
 }
 
-// propertyChanged says what a volume's record does: what it was made by is what finds its storage.
+// propertyChanged sets the effect of a changed property. An existing volume keeps the properties of its record, which find its storage.
 func (c *Change) propertyChanged() {
 	c.NewVolumes = anotherIdentity
 	switch c.What {
@@ -121,7 +121,7 @@ func (c *Change) propertyChanged() {
 	}
 }
 
-// keyChanged says what a key of the dispatcher's own means. Every pod is made by the ConfigMap as it is then.
+// keyChanged sets the effect of a changed reserved key. Every pod is built from the ConfigMap of its time.
 func (c *Change) keyChanged(was, is string) {
 	c.NewVolumes, c.Existing = "from now on", "when they are deleted or expanded"
 	switch c.Key {
@@ -142,5 +142,5 @@ func (c *Change) keyChanged(was, is string) {
 	}
 }
 
-// maxShownValue bounds in bytes the values of a key that are shown.
+// maxShownValue is the limit in bytes on the values of a key that are shown.
 const maxShownValue = 160

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The forms of policy flex-pv-by-provisioner-pod, letter by letter: what a pod may not create is not adopted either.
+// Patterns of the admission policy flex-pv-by-provisioner-pod, copied literally. A volume that a pod may not create is not adopted either.
 const (
 	formPath      = `^/[^[:cntrl:]]*$`
 	formHost      = `^([A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]{2,45}\])$`
@@ -31,8 +31,8 @@ func init() {
 	}
 }
 
-// malformed are the fields of a volume's source that have not the form that the policy asks for.
-func malformed(v *corev1.PersistentVolume) (faults []error) {
+// malformedFields lists the fields of a volume's source that do not match the policy's patterns.
+func malformedFields(v *corev1.PersistentVolume) (faults []error) {
 	check := func(field, value, form string, limit int) {
 		if utf8.RuneCountInString(value) > limit || !forms[form].MatchString(value) {
 			faults = append(faults, fmt.Errorf("its spec.%s %.64q has not the form that policy flex-pv-by-provisioner-pod asks for", field, value))

@@ -23,15 +23,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Manifest is what files say of a class.
+// Manifest has the objects of a class, as read from files.
 type Manifest struct {
 	ConfigMaps []*corev1.ConfigMap
 	Classes    []*storagev1.StorageClass
 	Claims     []*corev1.PersistentVolumeClaim
 	AllowList  *corev1.ConfigMap
-	// Exists are the ServiceAccounts, Secrets and claims, and the namespaces that they name.
+	// Exists has the namespaces of each ServiceAccount, Secret and claim in the files.
 	Exists map[Ref][]string
-	// Skipped are the objects that belong to no class, as file:line: kind name.
+	// Skipped lists the objects that belong to no class, as file:line: kind name.
 	Skipped []string
 	nodes   map[any]place
 }
@@ -39,13 +39,13 @@ type Manifest struct {
 // Ref names a ServiceAccount, a Secret or a claim of the provisioners' namespace.
 type Ref struct{ Kind, Name string }
 
-// place is where an object is in a file.
+// place is the position of an object in a file.
 type place struct {
 	file string
 	node *yamlv3.Node
 }
 
-// Fault is something wrong with what a class consists of.
+// Fault is a fault of an object of a class.
 type Fault struct {
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
@@ -62,7 +62,7 @@ func (f Fault) String() string {
 	return where + f.Object + ": " + f.Message
 }
 
-// Parse adds the objects of a file, also those of a List. Objects of other kinds are noted in Skipped.
+// Parse adds the objects of a file, including those of a List. Objects of other kinds are listed in Skipped.
 func (m *Manifest) Parse(file string, text []byte) (faults []Fault) {
 	decoder := yamlv3.NewDecoder(bytes.NewReader(text))
 	for {
@@ -164,7 +164,7 @@ func (m *Manifest) addItems(file string, list *yamlv3.Node) (faults []Fault) {
 	return faults
 }
 
-// Nothing says that the files have no object of a class, with the names of those that they have. It is empty where they have one.
+// Nothing is the message for files without an object of a class, with the names of their objects. It is empty for other files.
 func (m *Manifest) Nothing() string {
 	if len(m.ConfigMaps)+len(m.Classes) > 0 {
 		return ""
@@ -188,7 +188,7 @@ func (m *Manifest) PassedOver() string {
 
 var lineNumber = regexp.MustCompile(`line ([0-9]+)`)
 
-// lineIn is the line that an error of the YAML library names, else another one.
+// lineIn is the line that an error of the YAML library names, or else other.
 func lineIn(err error, other int) int {
 	if match := lineNumber.FindStringSubmatch(err.Error()); match != nil {
 		if line, err := strconv.Atoi(match[1]); err == nil {
@@ -198,7 +198,7 @@ func lineIn(err error, other int) int {
 	return other
 }
 
-// NewManifest is one without objects.
+// NewManifest returns an empty Manifest.
 func NewManifest() *Manifest { return &Manifest{Exists: map[Ref][]string{}, nodes: map[any]place{}} }
 
 func objectName(kind, namespace, name string) string {
@@ -208,7 +208,7 @@ func objectName(kind, namespace, name string) string {
 	return podspec.Clean(kind + " " + name)
 }
 
-// fault is one about a field of an object, with its line where the object is of a file.
+// fault is a Fault of a field of an object, with its line if the object is from a file.
 func (m *Manifest) fault(object any, name, path, message string) Fault {
 	f := Fault{Object: name, Message: podspec.EventMessage(message)}
 	if at, ok := m.nodes[object]; ok {
@@ -217,10 +217,11 @@ func (m *Manifest) fault(object any, name, path, message string) Fault {
 	return f
 }
 
-// lineOf is the line of a field, by its path as data[timeout] or metadata.labels[type], or of the last part of it that is there.
+// lineOf is the line of the field at a path such as data[timeout] or metadata.labels[type]. If the field is missing, it is the line of the
+// last part of the path that exists.
 func lineOf(node *yamlv3.Node, path string) int {
 	line := node.Line
-	for _, key := range strings.FieldsFunc(strings.NewReplacer("[", "\x00", "]", "").Replace(dotted(path)), func(r rune) bool { return r == 0 }) {
+	for _, key := range strings.FieldsFunc(strings.NewReplacer("[", "\x00", "]", "").Replace(bracketed(path)), func(r rune) bool { return r == 0 }) {
 		i := slices.IndexFunc(node.Content, func(n *yamlv3.Node) bool { return n.Value == key })
 		if node.Kind != yamlv3.MappingNode || i < 0 || i+1 >= len(node.Content) {
 			return line
@@ -230,8 +231,8 @@ func lineOf(node *yamlv3.Node, path string) int {
 	return line
 }
 
-// dotted puts the parts of a path that are between dots, outside of brackets, into brackets.
-func dotted(path string) string {
+// bracketed replaces each dot outside of brackets by an opening bracket, so that every part of a path begins with one.
+func bracketed(path string) string {
 	var b strings.Builder
 	b.WriteByte('[')
 	depth := 0
@@ -249,7 +250,7 @@ func dotted(path string) string {
 	return b.String()
 }
 
-// Overlay puts the manifest's objects in place of those of the cluster.
+// Overlay replaces objects of the cluster by those of the manifest.
 func (o *Objects) Overlay(m *Manifest) {
 	o.index = nil
 	for _, cm := range m.ConfigMaps {
@@ -274,7 +275,7 @@ func (o *Objects) Overlay(m *Manifest) {
 	}
 }
 
-// merged are the lines of both: classes are told apart by their ServiceAccount, and the file has those of one.
+// merged has the lines of both ConfigMaps. The file has the lines of one class's ServiceAccount only.
 func merged(old, now *corev1.ConfigMap) *corev1.ConfigMap {
 	if old == nil {
 		return now
@@ -289,7 +290,7 @@ func merged(old, now *corev1.ConfigMap) *corev1.ConfigMap {
 	return both
 }
 
-// Offline are objects without a cluster.
+// Offline marks every kind as unread and sets the defaults of deploy/base, for use without a cluster.
 func Offline(o *Objects) *Objects {
 	for _, kind := range []Kind{Claims, Volumes, Pods, ConfigMaps, Classes, Events, Policies, Lease, Deployment, AllowList} {
 		o.Unread = append(o.Unread, Unread{Kind: kind})

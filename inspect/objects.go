@@ -18,7 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Kind is a kind of object that may not be readable for whoever asks.
+// Kind is a kind of object that the caller may not be allowed to read.
 type Kind string
 
 // Kinds. Events are those of claims; the others are of the whole cluster or of the namespaces of an installation.
@@ -42,13 +42,13 @@ const (
 // Unread is a kind of object that could not be read.
 type Unread struct {
 	Kind Kind `json:"kind"`
-	// Right is what reading takes, as "get, list persistentvolumes".
+	// Right is the right that reading takes, such as "get, list persistentvolumes".
 	Right string `json:"right"`
-	// Why is the API server's answer.
+	// Why is the API server's message.
 	Why string `json:"why"`
 }
 
-// Objects is what was read of a cluster.
+// Objects are the objects that were read from a cluster.
 type Objects struct {
 	Now time.Time
 	// Options of the dispatcher, as far as they are known.
@@ -64,24 +64,24 @@ type Objects struct {
 	Events    []*corev1.Event
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
-	// Exists says of ServiceAccounts, Secrets and claims of the provisioners' namespace whether they exist, as far as that is known.
+	// Exists reports whether a ServiceAccount, Secret or claim of the provisioners' namespace exists, as far as that is known.
 	Exists map[Ref]bool
-	// Logs are the last lines of provisioner pods, by the pod's UID, as far as they were read.
+	// Logs has the last log lines of provisioner pods by the pod's UID, as far as they were read.
 	Logs map[types.UID]string
-	// Lacks name what is missing of the admission policies.
+	// Lacks lists what is missing of the admission policies.
 	Lacks []string
-	// Leader of the dispatchers, and since when; empty where none holds the Lease.
+	// Leader is the dispatcher that holds the Lease, and since when. It is empty where none does.
 	Leader      string
 	LeaderSince time.Time
-	// LeaderLost is when the leader last renewed the Lease, where that is longer ago than the Lease lasts.
+	// LeaderLost is when the leader last renewed the Lease, if the Lease has expired. Else it is zero.
 	LeaderLost time.Time
 	// Unread are the kinds that could not be read.
 	Unread []Unread
 
-	index *index // made by the first question
+	index *index // built at the first use
 }
 
-// index finds objects: a cluster has fifty thousand claims.
+// index finds objects fast, since a cluster may have fifty thousand claims.
 type index struct {
 	claims        map[string]*corev1.PersistentVolumeClaim // by UID
 	claimsByName  map[string]*corev1.PersistentVolumeClaim // by namespace/name
@@ -89,11 +89,12 @@ type index struct {
 	pods          map[string][]*corev1.Pod // by the claim's UID
 	events        map[eventKey][]*corev1.Event
 	volumeEvents  map[string][]*corev1.Event // by the volume's name
-	judgements    map[string]classes.Resolution
+	resolutions   map[string]classes.Resolution
 	configMapLogs []*corev1.Event
 }
 
-// eventKey is an event's own namespace with the object's UID: an event of one tenant's namespace may name an object of another's.
+// eventKey is the event's namespace with the object's UID. The namespace is part of it, since an event in one tenant's namespace may name
+// an object of another tenant.
 type eventKey struct {
 	namespace string
 	uid       types.UID
@@ -104,7 +105,7 @@ func (o *Objects) indexed() *index {
 		return o.index
 	}
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
-		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, judgements: map[string]classes.Resolution{}}
+		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}}
 	for _, claim := range o.Claims {
 		x.claims[string(claim.UID)], x.claimsByName[claim.Namespace+"/"+claim.Name] = claim, claim
 	}
@@ -131,7 +132,7 @@ func (o *Objects) indexed() *index {
 	return x
 }
 
-// DispatcherOptions are those options of a dispatcher that decide what it does for a claim.
+// DispatcherOptions are the options of a dispatcher that affect what it does for a claim.
 type DispatcherOptions struct {
 	// Provisioner is the StorageClasses' provisioner. Namespace holds the ConfigMaps and pods, System the dispatcher.
 	Provisioner, Namespace, System string
@@ -141,20 +142,20 @@ type DispatcherOptions struct {
 	Found bool
 	// Image of the dispatcher, empty where it is not known.
 	Image string
-	// Replicas that are ready, and that are wanted.
+	// Ready is the number of ready replicas, Wanted that of spec.replicas.
 	Ready, Wanted int32
-	// Insecure reports whether it works without the admission policies.
+	// Insecure reports whether the dispatcher runs with --insecure-without-policies.
 	Insecure bool
-	// Cluster is what its pods have in common.
+	// Cluster is what provisioner pods have in common.
 	Cluster podspec.Cluster
 }
 
-// reads reports whether the kind was read.
+// reads reports whether all of the kinds were read.
 func (o *Objects) reads(kinds ...Kind) bool {
 	return !slices.ContainsFunc(o.Unread, func(u Unread) bool { return slices.Contains(kinds, u.Kind) })
 }
 
-// Complete says that everything was read that a plan is made of.
+// complete reports whether every kind that a plan depends on was read.
 func (o *Objects) complete() bool { return o.reads(Volumes, Pods, ConfigMaps, Classes) }
 
 // ClaimNamed is the claim of a namespace and name, or nil.
@@ -177,20 +178,20 @@ func (o *Objects) configMap(name string) *corev1.ConfigMap {
 
 func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid] }
 
-// eventsOn are the events about a claim or a pod, oldest first.
+// eventsOn lists the events about a claim or a pod, oldest first.
 func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
 	list := slices.Clone(o.indexed().events[eventKey{namespace, uid}])
-	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
+	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
 	return list
 }
 
-// eventsOnClaim are the events about a claim, oldest first. What the claim's status says of its wait counts as one, where the event is
-// gone that said so.
+// eventsOnClaim lists the events about a claim, oldest first. The condition in the claim's status counts as an event once the event itself
+// is gone.
 func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	list := o.eventsOn(claim.Namespace, claim.UID)
 	c, waits := snapshot.WaitingCondition(claim)
-	said := func(e *corev1.Event) bool { return e.Reason == c.Reason && strings.HasPrefix(e.Message, c.Message) }
-	if !waits || slices.ContainsFunc(list, said) {
+	reported := func(e *corev1.Event) bool { return e.Reason == c.Reason && strings.HasPrefix(e.Message, c.Message) }
+	if !waits || slices.ContainsFunc(list, reported) {
 		return list
 	}
 	m, _ := events.MeaningOf(podspec.Reason(c.Reason))
@@ -200,31 +201,31 @@ func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.E
 	}
 	list = append(list, &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Source: corev1.EventSource{Component: source}, Type: kind, Reason: c.Reason, Message: c.Message, LastTimestamp: c.LastProbeTime})
-	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return at(a).Compare(at(b)) })
+	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
 	return list
 }
 
-// eventsOnVolume are the events about a volume that may be gone.
+// eventsOnVolume lists the events about a volume, which may be gone.
 func (o *Objects) eventsOnVolume(name string) []*corev1.Event { return o.indexed().volumeEvents[name] }
 
 // source is the component of the dispatcher's events.
 const source = "flex-provisioner"
 
-// asDispatcher reports whether an event names the dispatcher as its source. Whoever may write events can write such ones.
-func asDispatcher(e *corev1.Event) bool {
+// namesDispatcher reports whether an event names the dispatcher as its source. Anybody who may create events can do so.
+func namesDispatcher(e *corev1.Event) bool {
 	return e.Source.Component == source || e.ReportingController == source
 }
 
-// ofDispatcher reports whether the dispatcher may have written an event: it names the dispatcher, and the dispatcher writes its reason on
-// objects of that kind. So a tenant cannot tell by an event on a claim what the dispatcher tells on volumes alone.
-func ofDispatcher(e *corev1.Event) bool {
+// fromDispatcher reports whether the dispatcher may have written an event: the event names the dispatcher, and the dispatcher writes its
+// reason on objects of that kind. So a tenant's event on a claim cannot pass for one that the dispatcher writes on volumes alone.
+func fromDispatcher(e *corev1.Event) bool {
 	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap"}
-	m, known := events.MeaningOf(podspec.Reason(e.Reason))
-	return asDispatcher(e) && known && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
+	m, resolutions := events.MeaningOf(podspec.Reason(e.Reason))
+	return namesDispatcher(e) && resolutions && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
 }
 
-// at is when an event was last seen.
-func at(e *corev1.Event) time.Time {
+// lastSeen is when an event last happened.
+func lastSeen(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
 		return e.Series.LastObservedTime.Time
@@ -236,28 +237,28 @@ func at(e *corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// judge is what the ConfigMaps of a class come to.
-func (o *Objects) judge(class string) classes.Resolution {
-	known := o.indexed().judgements
-	j, ok := known[class]
+// resolve finds the configuration in force for a class, once for all callers.
+func (o *Objects) resolve(class string) classes.Resolution {
+	resolved := o.indexed().resolutions
+	r, ok := resolved[class]
 	if !ok {
-		j, _ = classes.Resolve(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Classes: o.Classes, ConfigMaps: o.ConfigMaps, Revisions: o.Revisions})
-		known[class] = j
+		r, _ = classes.Resolve(class, nil, o.Now, classes.Objects{Provisioner: o.Dispatcher.Provisioner, Classes: o.Classes, ConfigMaps: o.ConfigMaps, Revisions: o.Revisions})
+		resolved[class] = r
 	}
-	return j
+	return r
 }
 
-// provisionerOf is whose claim it is: the class's provisioner, else what Kubernetes wrote when it handed the claim over. It is empty
-// where neither is known.
+// provisionerOf is the provisioner of a claim: the class's, or else the one in the annotation of kube-controller-manager. It is empty where
+// neither is known.
 func (o *Objects) provisionerOf(claim *corev1.PersistentVolumeClaim) string {
 	if class := o.class(podspec.ClassOfClaim(claim)); class != nil {
 		return class.Provisioner
 	}
-	return handedTo(claim)
+	return requestedProvisioner(claim)
 }
 
-// handedTo is the provisioner that Kubernetes asked for a volume, empty where it has asked none yet.
-func handedTo(claim *corev1.PersistentVolumeClaim) string {
+// requestedProvisioner is the provisioner that kube-controller-manager asked for a volume, empty where it has asked none yet.
+func requestedProvisioner(claim *corev1.PersistentVolumeClaim) string {
 	for _, key := range []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"} {
 		if name := claim.Annotations[key]; name != "" {
 			return name
@@ -266,7 +267,7 @@ func handedTo(claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// ownVolume reports whether the dispatcher answers for the volume's storage.
+// ownVolume reports whether the dispatcher is responsible for the volume's storage.
 func (o *Objects) ownVolume(v *corev1.PersistentVolume) bool {
 	if by, found := v.Annotations[contract.ProvisionedBy]; found {
 		return by == o.Dispatcher.Provisioner

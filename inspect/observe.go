@@ -10,14 +10,14 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// snapshot is what the dispatcher sees of a claim, as far as the objects tell. What it alone knows is taken as it most likely is: the
-// library has handed over what Kubernetes handed over, a volume's record is genuine, and no limit on deletions is reached. Where it is
-// not so, an event says it.
+// snapshot is the dispatcher's snapshot of a claim, as far as the objects show it. For what only the dispatcher knows it assumes the usual
+// case: the library has passed on every claim and volume, the volume's record is genuine, and no limit on deletions is reached. In
+// other cases there is an event.
 func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	s := &snapshot.Snapshot{Now: o.Now, UID: uid, Provisioner: o.Dispatcher.Provisioner, Claim: o.claim(uid)}
 	volume := o.VolumeNamed(podspec.VolumeName(uid))
 	if volume != nil {
-		volume = believed(volume)
+		volume = verified(volume)
 	}
 	s.SetVolume(volume)
 	pods := o.podsOf(uid)
@@ -39,14 +39,14 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 		s.PoliciesMissing = o.Lacks[0]
 	}
 	s.DeletionsStopped = snapshot.StoppedBy(o.Stop)
-	s.Wanted = s.Claim != nil && !s.WaitsForNode() && handedTo(s.Claim) != ""
+	s.Wanted = s.Claim != nil && !s.WaitsForNode() && requestedProvisioner(s.Claim) != ""
 	s.Released = s.Volume != nil && snapshot.AwaitsDeletion(s.Volume)
 	s.SetSuccessor(o.ClaimNamed)
 	return s
 }
 
-// believed is the volume as a dispatcher has it that signed its record, with the access modes that count.
-func believed(v *corev1.PersistentVolume) *corev1.PersistentVolume {
+// verified is the volume as it is in the cache of the dispatcher that signed its record.
+func verified(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v = v.DeepCopy()
 	if record := v.Annotations[contract.AnnRecord]; record != "" && record != contract.RecordTrusted {
 		delete(v.Annotations, contract.AnnRecord)
@@ -55,8 +55,8 @@ func believed(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	return v
 }
 
-// inForce is the class's configuration. A dispatcher that knew an earlier, valid version goes on with that.
+// inForce is the class's configuration, or else the problem. The dispatcher may still use an earlier, valid version.
 func (o *Objects) inForce(class string) (*configmaps.Config, string) {
-	j := o.judge(class)
+	j := o.resolve(class)
 	return j.InForce, j.Problem
 }

@@ -20,15 +20,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Overview is how a cluster's claims, classes and dispatcher stand.
+// Overview is the state of a cluster's claims, classes and dispatcher.
 type Overview struct {
 	Claims  []State      `json:"claims"`
 	Classes []ClassState `json:"classes,omitempty"`
 	// Dispatcher is nil where nothing of it could be read.
 	Dispatcher *DispatcherState `json:"dispatcher,omitempty"`
-	// EventsOnly reports whether the claims' states were read off the claims and their events alone.
+	// EventsOnly reports whether the claims' states are derived from the claims and their events alone.
 	EventsOnly bool `json:"eventsOnly,omitempty"`
-	// Unread is what could not be read, and which right it takes.
+	// Unread lists the kinds that could not be read, and the right that each takes.
 	Unread []Unread `json:"unread,omitempty"`
 }
 
@@ -37,30 +37,30 @@ func (v Overview) Reads(kind Kind) bool {
 	return !slices.ContainsFunc(v.Unread, func(u Unread) bool { return u.Kind == kind })
 }
 
-// ClassState is how a class stands.
+// ClassState is the state of a class.
 type ClassState struct {
 	Name string `json:"name"`
-	// ConfigMap serves the class, which may be another class's; empty where there is none.
+	// ConfigMap is the ConfigMap that serves the class. It may be that of another class. It is empty where there is none.
 	ConfigMap string `json:"configMap,omitempty"`
 	// Health is Ok, or the reason of the first of the problems.
 	Health   string   `json:"health"`
 	Problems []string `json:"problems,omitempty"`
-	// Running pods, and claims that wait without one.
+	// Running is the number of pods that run, Waiting that of claims that wait without one.
 	Running int `json:"running"`
 	Waiting int `json:"waiting"`
-	// MaxConcurrent bounds the pods that run; 0 is no bound.
+	// MaxConcurrent limits the pods that run; 0 means no limit.
 	MaxConcurrent int    `json:"maxConcurrent,omitempty"`
 	Account       string `json:"serviceAccount,omitempty"`
-	// Grants are what the allow-list lets the class's ServiceAccount create, by setting.
+	// Grants are the lines of the allow-list for the class's ServiceAccount, by setting.
 	Grants allowlist.Lines `json:"grants,omitempty"`
 }
 
-// DispatcherState is how the dispatcher stands.
+// DispatcherState is the state of the dispatcher.
 type DispatcherState struct {
 	Provisioner string    `json:"provisioner"`
 	Leader      string    `json:"leader,omitempty"`
 	LeaderSince time.Time `json:"leaderSince,omitzero"`
-	// LeaderLost is when the leader last renewed the Lease, where that is longer ago than the Lease lasts.
+	// LeaderLost is when the leader last renewed the Lease, if the Lease has expired. Else it is zero.
 	LeaderLost time.Time `json:"leaderLost,omitzero"`
 	// LeaderUnknown reports whether the Lease may not be read.
 	LeaderUnknown bool   `json:"leaderUnknown,omitempty"`
@@ -69,18 +69,18 @@ type DispatcherState struct {
 	Wanted        int32  `json:"wanted"`
 	// Policies is Ok, Insecure, or what is missing of the policies.
 	Policies []string `json:"policies,omitempty"`
-	// DeletionsStopped says that an administrator stopped all deletions, and why.
+	// DeletionsStopped says since when and why an administrator stopped all deletions. It is empty where that is not so.
 	DeletionsStopped string `json:"deletionsStopped,omitempty"`
 }
 
-// ok is what is said of what is well.
-const ok = "Ok"
+// healthOk is the health of a class or policies without a problem.
+const healthOk = "Ok"
 
-// uids are the claims that something may be to be done for.
-func (o *Objects) uids() []string {
+// pendingUIDs lists the UIDs of claims that the dispatcher may have to act on.
+func (o *Objects) pendingUIDs() []string {
 	uids := map[string]bool{}
 	for _, claim := range o.Claims {
-		if uid := string(claim.UID); !settled(claim) || len(o.podsOf(uid)) > 0 || len(o.eventsOnVolume(podspec.VolumeName(uid))) > 0 {
+		if uid := string(claim.UID); !upToDate(claim) || len(o.podsOf(uid)) > 0 || len(o.eventsOnVolume(podspec.VolumeName(uid))) > 0 {
 			uids[uid] = true
 		}
 	}
@@ -97,17 +97,17 @@ func (o *Objects) uids() []string {
 	return slices.Sorted(maps.Keys(uids))
 }
 
-// settled reports whether nothing is to be done for the claim, as far as it alone tells.
-func settled(claim *corev1.PersistentVolumeClaim) bool {
+// upToDate reports whether the claim itself shows that the dispatcher has nothing to do for it.
+func upToDate(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil && asked.Cmp(has) <= 0 && !resize.Marked(claim)
 }
 
-// Overview is everything of a namespace, or with "" of all.
+// Overview is the overview of a namespace, or with "" of all namespaces.
 func (o *Objects) Overview(namespace string) Overview {
 	view := Overview{Unread: o.Unread, EventsOnly: !o.complete(), Claims: []State{}}
 	all := []State{}
-	for _, uid := range o.uids() {
+	for _, uid := range o.pendingUIDs() {
 		if s := o.StateOf(uid); s.NotOurs == "" && (!s.Done() || s.Troubled()) {
 			all = append(all, s)
 		}
@@ -147,7 +147,7 @@ func (o *Objects) classStates(claims []State) []ClassState {
 }
 
 func (o *Objects) classState(name string, claims []State) ClassState {
-	c := ClassState{Name: podspec.OneLine(name), Health: ok}
+	c := ClassState{Name: podspec.OneLine(name), Health: healthOk}
 	problems, good := o.classProblems(name)
 	for i, problem := range problems {
 		if i == 0 {
@@ -172,28 +172,28 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 	return c
 }
 
-// classProblems are what is wrong with a class, and the configuration in force for it, nil where there is none.
+// classProblems lists the problems of a class, and returns the configuration in force for it, nil where there is none.
 func (o *Objects) classProblems(name string) (problems []Cause, inForce *configmaps.Config) {
-	complain := func(reason podspec.Reason, text string) { problems = append(problems, explain(reason, text, true)) }
+	report := func(reason podspec.Reason, text string) { problems = append(problems, explain(reason, text, true)) }
 	served, faults := classes.ServedAs(name, o.class(name), o.Dispatcher.Provisioner)
-	j := o.judge(served)
+	j := o.resolve(served)
 	switch {
 	case len(faults) > 0:
-		complain(reasonClass, faults.ToAggregate().Error())
+		report(reasonClass, faults.ToAggregate().Error())
 	case !j.Present:
-		complain(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
+		report(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
 	}
 	warnings := j.Warnings
 	if served != name {
-		warnings = append(warnings, o.judge(name).Warnings...) // on a ConfigMap that nobody uses
+		warnings = append(warnings, o.resolve(name).Warnings...) // on a ConfigMap that nobody uses
 	}
 	for _, warning := range warnings {
-		complain(warning.Reason, "ConfigMap "+warning.About.Name+": "+warning.Text)
+		report(warning.Reason, "ConfigMap "+warning.About.Name+": "+warning.Text)
 	}
 	if j.InForce != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
 		account := j.InForce.ServiceAccountName
 		for _, lack := range o.grants(account).Lacks(name, j.InForce) {
-			complain(reasonNotGranted, fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
+			report(reasonNotGranted, fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
 		}
 	}
 	return problems, j.InForce
@@ -221,7 +221,7 @@ func (o *Objects) dispatcherState() *DispatcherState {
 	case o.Dispatcher.Insecure:
 		d.Policies = []string{"Insecure: the dispatcher runs with --insecure-without-policies"}
 	case o.reads(Policies) && len(o.Lacks) == 0:
-		d.Policies = []string{ok}
+		d.Policies = []string{healthOk}
 	default:
 		d.Policies = o.Lacks
 	}

@@ -10,14 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// overlap is an error if another volume has storage of the volume's, since who deletes one then removes the other's data. roots are the
-// directories that the class's volumes lie below: a volume of such a one, or of one above it, is what the storage is taken from.
+// overlap returns an error if another volume shares storage with the volume, since to delete one would then remove data of the other. roots
+// are the directories below which the class makes its volumes. A volume of a root, or of a directory above it, is no fault: it is the
+// file system that the class divides.
 func (o *Objects) overlap(v *corev1.PersistentVolume, roots []string) error {
 	for _, other := range o.Volumes {
 		if other.Name == v.Name || !shared(v, other) {
 			continue
 		}
-		if theirs := pathOf(other); theirs != "" && slices.ContainsFunc(roots, func(root string) bool { return within(root, theirs) }) {
+		if otherPath := pathOf(other); otherPath != "" && slices.ContainsFunc(roots, func(root string) bool { return within(root, otherPath) }) {
 			continue
 		}
 		return fmt.Errorf("its storage is, contains or lies within that of volume %s: deleting one would remove data of the other", other.Name)
@@ -25,25 +26,25 @@ func (o *Objects) overlap(v *corev1.PersistentVolume, roots []string) error {
 	return nil
 }
 
-// shared reports whether two volumes have storage in common, for all that their sources say.
+// shared reports whether two volumes have storage in common, as far as their sources show it.
 func shared(a, b *corev1.PersistentVolume) bool {
 	one, other := a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource
 	nested := within(pathOf(a), pathOf(b)) || within(pathOf(b), pathOf(a))
 	switch {
 	case one.NFS != nil && other.NFS != nil:
-		return nested && host(one.NFS.Server) == host(other.NFS.Server)
+		return nested && normalizeHost(one.NFS.Server) == normalizeHost(other.NFS.Server)
 	case (one.HostPath != nil || one.Local != nil) && (other.HostPath != nil || other.Local != nil):
-		return nested && !apart(a, b)
-	case one.ISCSI != nil && other.ISCSI != nil: // an IQN is of one target, which may have several portals
+		return nested && !onDifferentNodes(a, b)
+	case one.ISCSI != nil && other.ISCSI != nil: // an IQN names one target, which may have several portals
 		return strings.EqualFold(one.ISCSI.IQN, other.ISCSI.IQN) && one.ISCSI.Lun == other.ISCSI.Lun
 	case one.FC != nil && other.FC != nil:
 		lun := one.FC.Lun != nil && other.FC.Lun != nil && *one.FC.Lun == *other.FC.Lun
-		return common(one.FC.WWIDs, other.FC.WWIDs) || lun && common(one.FC.TargetWWNs, other.FC.TargetWWNs)
+		return intersect(one.FC.WWIDs, other.FC.WWIDs) || lun && intersect(one.FC.TargetWWNs, other.FC.TargetWWNs)
 	}
 	return false
 }
 
-// within reports whether a directory is the other or lies below it.
+// within reports whether dir is other or lies below it.
 func within(dir, other string) bool {
 	if dir == "" || other == "" {
 		return false
@@ -52,8 +53,8 @@ func within(dir, other string) bool {
 	return dir == other || strings.HasPrefix(dir, strings.TrimSuffix(other, "/")+"/")
 }
 
-// host is a server as it is compared: an address has several spellings.
-func host(server string) string {
+// normalizeHost gives each spelling of a server's name or address the same form.
+func normalizeHost(server string) string {
 	server = strings.ToLower(strings.TrimSuffix(strings.Trim(server, "[]"), "."))
 	if address, err := netip.ParseAddr(server); err == nil {
 		return address.Unmap().String()
@@ -61,26 +62,26 @@ func host(server string) string {
 	return server
 }
 
-func common(a, b []string) bool {
+func intersect(a, b []string) bool {
 	return slices.ContainsFunc(a, func(one string) bool {
 		return slices.ContainsFunc(b, func(other string) bool { return strings.EqualFold(one, other) })
 	})
 }
 
-// apart reports whether no node has both volumes: each names its nodes, by the same key.
-func apart(a, b *corev1.PersistentVolume) bool {
+// onDifferentNodes reports whether no node has both volumes, by the node affinity of both.
+func onDifferentNodes(a, b *corev1.PersistentVolume) bool {
 	for _, key := range []string{corev1.LabelHostname, "metadata.name"} {
-		one, known := nodes(a, key)
-		other, known2 := nodes(b, key)
-		if known && known2 && !common(one, other) {
+		one, known := affinityNodes(a, key)
+		other, known2 := affinityNodes(b, key)
+		if known && known2 && !intersect(one, other) {
 			return true
 		}
 	}
 	return false
 }
 
-// nodes are what a volume's affinity lists for a key. It is unknown unless every term lists some.
-func nodes(v *corev1.PersistentVolume, key string) (names []string, known bool) {
+// affinityNodes lists the nodes of a volume's node affinity by a key. known is false unless every term has that key.
+func affinityNodes(v *corev1.PersistentVolume, key string) (names []string, known bool) {
 	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
 		return nil, false
 	}

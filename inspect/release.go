@@ -12,16 +12,16 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Release is what gives up the storage of a volume.
+// Release is what it takes to remove the storage of a volume that its reclaim policy or the dispatcher keeps.
 type Release struct {
 	Volume *corev1.PersistentVolume
-	// Why are what people should know before they do it.
+	// Why lists what the administrator should know before.
 	Why []string
 	// Patch is the merge patch after which the dispatcher removes the storage.
 	Patch map[string]any
 }
 
-// ReleaseOf is what gives up the volume's storage. The error says why that is not for this command to do.
+// ReleaseOf prepares the release of a volume's storage. The error says why this command cannot do it.
 func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	v := o.VolumeNamed(name)
 	if v == nil {

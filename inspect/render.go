@@ -14,10 +14,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
-// ExampleUID is the UID of a claim that has none yet.
+// ExampleUID is the UID of claims in examples.
 const ExampleUID = "00000000-0000-4000-8000-000000000001"
 
-// ExampleClaim is a claim of the class that asks for what it offers.
+// ExampleClaim is a claim that the class accepts.
 func (o *Objects) ExampleClaim(class, namespace string) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "example"},
@@ -39,7 +39,7 @@ func (o *Objects) ExampleClaim(class, namespace string) *corev1.PersistentVolume
 	return claim
 }
 
-// snapshotFor is a snapshot of a claim that need not exist, of the class.
+// snapshotFor is the snapshot of a claim of the class. The claim need not exist.
 func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string) *snapshot.Snapshot {
 	claim = claim.DeepCopy()
 	if claim.UID == "" {
@@ -55,17 +55,17 @@ func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string)
 	with.Pods, with.Volumes = nil, o.Volumes
 	s := with.snapshot(string(claim.UID))
 	s.SetVolume(nil)
-	s.Wanted, s.PoliciesMissing = true, "" // the pod is the same
+	s.Wanted, s.PoliciesMissing = true, "" // they do not change the pod
 	return s
 }
 
-// Render is the first pod that the dispatcher would make for the claim, of the class. The signature in its volume is not the
-// dispatcher's. The error says why it would make none.
+// Render is the first pod that the dispatcher would create for the claim of the class. The signature in its volume is not the
+// dispatcher's. The error says why it would create none.
 func (o *Objects) Render(claim *corev1.PersistentVolumeClaim, class string) (*corev1.Pod, error) {
 	s := o.snapshotFor(claim, class)
 	plan := reconcile.Decide(s)
 	if _, ok := reconcile.Find[reconcile.CreatePod](plan); !ok {
-		if cause, ok := warned(plan); ok {
+		if cause, ok := lastWarning(plan); ok {
 			return nil, fmt.Errorf("no pod would be made: %s: %s", cause.Reason, cause.Message)
 		}
 		if s.Class != nil && s.Class.Provisioner != s.Provisioner {

@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Retry is the failed pod on which an administrator asks for the next attempt, and when that attempt would start by itself. The error
-// says why to ask is of no use. The claim is one of this dispatcher.
+// Retry is the failed pod that gets the annotation for an immediate retry, and the time at which the next attempt would start without it.
+// The error says why a retry would have no effect. The claim has to be one of this dispatcher.
 func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	state := o.StateOf(uid)
 	s := o.snapshot(uid)
@@ -32,7 +32,7 @@ func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	return nil, by, fmt.Errorf("the next attempt does not wait for its time: %s: %s", state.Reason, state.Message)
 }
 
-// PodOf is the provisioner pod of an attempt, and with number -1 the pod of the newest attempt that has begun to run, or of the newest.
+// PodOf is the provisioner pod of an attempt. With number -1 it is that of the newest attempt that has begun to run, or else of the newest.
 func (o *Objects) PodOf(uid string, number int) (*corev1.Pod, error) {
 	var best *corev1.Pod
 	var numbers []int
@@ -61,7 +61,7 @@ func (o *Objects) PodOf(uid string, number int) (*corev1.Pod, error) {
 	return nil, fmt.Errorf("it has no provisioner pod: none was created yet, or it was deleted once its outcome had been acted on (failed-pod-ttl keeps failed ones)")
 }
 
-// NoPods says why no provisioner pod is known, empty where they could be read.
+// NoPods says why provisioner pods could not be read. It is empty where they could.
 func (o *Objects) NoPods() string {
 	for _, u := range o.Unread {
 		if u.Kind == Pods {

@@ -12,20 +12,20 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Phase is how far the operation on a claim has come: one of package reconcile, or of those below.
+// Phase is the phase of the operation on a claim: one of package progress, or one of those below.
 type Phase = progress.Phase
 
 // Phases of claims for which nothing is to be done.
 const (
-	// Bound: nothing is left to do.
+	// Bound says that the claim has its volume.
 	Bound Phase = "Bound"
-	// Released: the claim is gone, and nobody removes the volume's storage.
+	// Released says that the claim is gone, and that nobody removes the volume's storage.
 	Released Phase = "Released"
-	// Gone: claim and volume do not exist any more.
+	// Gone says that neither claim nor volume exists.
 	Gone Phase = "Gone"
 )
 
-// State is how a claim stands.
+// State is the state of a claim.
 type State struct {
 	Namespace string `json:"namespace,omitempty"`
 	Claim     string `json:"claim,omitempty"`
@@ -35,18 +35,18 @@ type State struct {
 	// Operation is provision, expand, delete or undo; empty where there is nothing to do.
 	Operation string `json:"operation,omitempty"`
 	Phase     Phase  `json:"phase"`
-	// Since is when the wait began.
+	// Since is when the operation began.
 	Since time.Time `json:"since,omitzero"`
 	// Attempt is the number of the newest attempt, -1 where there was none.
 	Attempt int    `json:"attempt"`
 	Pod     string `json:"pod,omitempty"`
 	Node    string `json:"node,omitempty"`
-	// NextAttempt is when the next one follows, zero where it waits for something else than time.
+	// NextAttempt is when the next attempt follows. It is zero where that does not depend on time alone.
 	NextAttempt time.Time `json:"nextAttempt,omitzero"`
 	Cause
-	// EventsOnly reports whether the state was read off the claim and its events alone.
+	// EventsOnly reports whether the state is derived from the claim and its events alone.
 	EventsOnly bool `json:"eventsOnly,omitempty"`
-	// NotOurs is the provisioner whose claim it is, where it is another one.
+	// NotOurs is the provisioner of the claim if it is not this dispatcher, or Nobody. Else it is empty.
 	NotOurs string `json:"provisioner,omitempty"`
 }
 
@@ -56,13 +56,13 @@ func (s State) Troubled() bool { return s.Warning }
 // Done reports whether nothing is left to do.
 func (s State) Done() bool { return s.Phase == Bound || s.Phase == Released || s.Phase == Gone }
 
-// StateOf is how the claim with a UID stands.
+// StateOf is the state of the claim with a UID.
 func (o *Objects) StateOf(uid string) State {
 	claim := o.claim(uid)
 	volume := o.VolumeNamed(podspec.VolumeName(uid))
 	s := State{UID: uid, Attempt: -1, Phase: progress.Waiting}
 	s.identify(claim, volume, o.podsOf(uid))
-	if other := o.other(claim, volume, len(o.podsOf(uid)) > 0); other != "" {
+	if other := o.otherProvisioner(claim, volume, len(o.podsOf(uid)) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
 		s.Phase, s.Operation = phaseOfOther(claim), ""
 		return s
@@ -109,14 +109,14 @@ func (s *State) identify(claim *corev1.PersistentVolumeClaim, volume *corev1.Per
 	if volume != nil {
 		s.Volume = volume.Name
 	}
-	// A volume's fields, and what a pod's annotation says, may be any text.
+	// The fields of a volume and the annotations of a pod may be any text.
 	for _, text := range []*string{&s.Namespace, &s.Claim, &s.Class, &s.Volume} {
 		*text = podspec.OneLine(*text)
 	}
 }
 
-// other is the provisioner that answers for the claim, where that is another one; Nobody where none is known.
-func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, pods bool) string {
+// otherProvisioner is the provisioner of the claim if it is not this dispatcher, Nobody where none is known. Else it is empty.
+func (o *Objects) otherProvisioner(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, pods bool) string {
 	switch {
 	case pods:
 		return ""
@@ -135,7 +135,7 @@ func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.Pers
 	switch by := o.provisionerOf(claim); {
 	case by == o.Dispatcher.Provisioner:
 		return ""
-	case by == "" && (o.class(podspec.ClassOfClaim(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0 || o.judge(podspec.ClassOfClaim(claim)).Present):
+	case by == "" && (o.class(podspec.ClassOfClaim(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0 || o.resolve(podspec.ClassOfClaim(claim)).Present):
 		return ""
 	case by == "":
 		return Nobody
@@ -144,11 +144,11 @@ func (o *Objects) other(claim *corev1.PersistentVolumeClaim, volume *corev1.Pers
 	}
 }
 
-// Nobody stands in State.NotOurs for no provisioner at all.
+// Nobody is the value of State.NotOurs for a claim without any provisioner.
 const Nobody = "nobody"
 
 func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
-	return slices.DeleteFunc(o.eventsOnClaim(claim), func(e *corev1.Event) bool { return !ofDispatcher(e) })
+	return slices.DeleteFunc(o.eventsOnClaim(claim), func(e *corev1.Event) bool { return !fromDispatcher(e) })
 }
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {

@@ -16,19 +16,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Story is all that is known of a claim, in order.
+// Story is the history of a claim.
 type Story struct {
 	State State `json:"state"`
 	// Steps are what happened, oldest first.
 	Steps []Step `json:"steps"`
-	// Class is what is wrong with the claim's class, beside what the state says already.
+	// Class lists the problems of the claim's class that the state does not have already.
 	Class []Cause `json:"class,omitempty"`
-	// RetryWith is the command that asks for the next attempt now, empty where that would not help.
+	// RetryWith is the command for an immediate retry. It is empty where a retry would have no effect.
 	RetryWith string   `json:"retryWith,omitempty"`
 	Unread    []Unread `json:"unread,omitempty"`
 }
 
-// Step is one thing that happened.
+// Step is one step of a story.
 type Step struct {
 	At   time.Time `json:"at,omitzero"`
 	What string    `json:"what"`
@@ -48,7 +48,7 @@ func (o *Objects) StoryOf(uid string) Story {
 	if claim := s.Claim; claim != nil {
 		size := snapshot.Requested(claim)
 		add(claim.CreationTimestamp.Time, "claim %s/%s asks for %s of class %s", claim.Namespace, claim.Name, size.String(), quoted(podspec.ClassOfClaim(claim)))
-		if to := handedTo(claim); to != "" {
+		if to := requestedProvisioner(claim); to != "" {
 			on := ""
 			if node := claim.Annotations[snapshot.AnnSelectedNode]; node != "" {
 				on = ", for node " + node
@@ -59,20 +59,20 @@ func (o *Objects) StoryOf(uid string) Story {
 			add(claim.DeletionTimestamp.Time, "the claim is being deleted")
 		}
 	}
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	attempts := s.All()
 	slices.SortFunc(attempts, func(a, b snapshot.Attempt) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
 	for _, a := range attempts {
 		story.Steps = append(story.Steps, o.attemptSteps(s, a)...)
 		reason := a.Outcome.Reason
-		if madeNone(s, a) {
+		if madeNoVolume(s, a) {
 			reason = events.ReasonNoVolume
 		}
-		told[a.Pod.Name+"/"+string(reason)] = true
+		reported[a.Pod.Name+"/"+string(reason)] = true
 	}
 	o.volumeSteps(s, add)
 	for _, e := range o.eventsAbout(s) {
-		if step, ok := eventStep(e, told); ok {
+		if step, ok := eventStep(e, reported); ok {
 			story.Steps = append(story.Steps, step)
 		}
 	}
@@ -85,7 +85,7 @@ func (o *Objects) StoryOf(uid string) Story {
 				story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
 			case s.Volume != nil:
 				story.RetryWith = "kubectl flex retry " + story.State.Volume
-			default: // another claim may have the name by now
+			default: // another claim may have taken the name
 				story.RetryWith = "kubectl flex retry " + failed.Pod.Name
 			}
 		}
@@ -93,10 +93,10 @@ func (o *Objects) StoryOf(uid string) Story {
 	return story
 }
 
-// problemsOfClass are those of the claim's class that its state does not tell already. A class of another provisioner has none, unless a
-// ConfigMap of this one is for it.
+// problemsOfClass lists the problems of the claim's class that its state does not have already. A class of another provisioner has none,
+// unless there is a ConfigMap for it.
 func (o *Objects) problemsOfClass(class string, s State) []Cause {
-	if !o.complete() || class == "" || s.NotOurs != "" && !o.judge(class).Present {
+	if !o.complete() || class == "" || s.NotOurs != "" && !o.resolve(class).Present {
 		return nil
 	}
 	problems, _ := o.classProblems(class)
@@ -107,12 +107,9 @@ func quoted(name string) string {
 	return fmt.Sprintf("%q", podspec.Clip(podspec.OneLine(name), podspec.MaxEvent/4))
 }
 
-// words are what a pod of each operation is for.
-var words = map[contract.Operation]string{contract.Provision: "provision", contract.Delete: "delete", contract.Expand: "expand"}
-
-// attemptSteps are an attempt's beginning, and its end where it has one.
+// attemptSteps are the start of an attempt, and its end where it has one.
 func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step {
-	what := fmt.Sprintf("%s, attempt %d: pod %s", words[a.Op], a.Number, a.Pod.Name)
+	what := fmt.Sprintf("%s, attempt %d: pod %s", a.Op, a.Number, a.Pod.Name)
 	if a.Op == contract.Delete && a.Pod.Annotations[contract.AnnVolumeUID] == "" {
 		what += " removes what earlier attempts may have made"
 	}
@@ -124,7 +121,7 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 	switch a.Outcome.Phase {
 	case podspec.Succeeded:
 		end = "exit code 0"
-		if madeNone(s, a) {
+		if madeNoVolume(s, a) {
 			end += ", " + string(events.ReasonNoVolume)
 		}
 	case podspec.Failed:
@@ -139,7 +136,7 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 			return steps
 		}
 	}
-	step := Step{At: o.Now, What: fmt.Sprintf("%s, attempt %d: %s", words[a.Op], a.Number, end)}
+	step := Step{At: o.Now, What: fmt.Sprintf("%s, attempt %d: %s", a.Op, a.Number, end)}
 	if a.Outcome.Final() {
 		step.At = s.Ended(a)
 		step.Log = lines(o.Logs[a.Pod.UID])
@@ -153,8 +150,8 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 	return append(steps, step)
 }
 
-// madeNone reports whether a provisioner ended well, and that there is no volume.
-func madeNone(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+// madeNoVolume reports whether the attempt succeeded although there is no volume.
+func madeNoVolume(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil
 }
 
@@ -169,7 +166,7 @@ func lines(log string) []string {
 	return list[max(0, len(list)-maxLines):]
 }
 
-// What is shown of a log: so many lines, of so many bytes each.
+// Limits on what is shown of a log: the number of lines, and the bytes of a line.
 const maxLines, maxLine = 10, 200
 
 func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, ...any)) {
@@ -194,41 +191,41 @@ func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, 
 	}
 }
 
-// noise are events of Kubernetes that say what the steps say better.
-var noise = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning", "MissingClusterDNS"}
+// ignoredEvents are reasons of Kubernetes' events that repeat other steps of a story.
+var ignoredEvents = []string{"ExternalProvisioning", "ExternalExpanding", "Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "Provisioning", "MissingClusterDNS"}
 
-// eventStep is an event as a step, unless an attempt's own step tells the same.
-func eventStep(e *corev1.Event, told map[string]bool) (Step, bool) {
-	if slices.Contains(noise, e.Reason) {
+// eventStep is an event as a step. ok is false if another step says the same. reported has the pods and reasons of attempts.
+func eventStep(e *corev1.Event, reported map[string]bool) (step Step, ok bool) {
+	if slices.Contains(ignoredEvents, e.Reason) {
 		return Step{}, false
 	}
-	if ofDispatcher(e) {
-		for key := range told {
+	if fromDispatcher(e) {
+		for key := range reported {
 			pod, reason, _ := strings.Cut(key, "/")
 			if e.Reason == reason && strings.Contains(e.Message, pod) {
 				return Step{}, false
 			}
 		}
 	}
-	step := Step{At: at(e), What: fmt.Sprintf("%s, %s: %s", origin(e), podspec.Clean(e.Reason), podspec.EventMessage(e.Message))}
+	step = Step{At: lastSeen(e), What: fmt.Sprintf("%s, %s: %s", origin(e), podspec.Clean(e.Reason), podspec.EventMessage(e.Message))}
 	if e.Count > 1 {
 		step.Count = e.Count
 	}
 	return step, true
 }
 
-// origin is whose event it is, as far as that is known.
+// origin names the source of an event, as far as that is known.
 func origin(e *corev1.Event) string {
 	switch {
-	case ofDispatcher(e):
+	case fromDispatcher(e):
 		return "event"
-	case asDispatcher(e):
+	case namesDispatcher(e):
 		return "event that is not the dispatcher's"
 	}
 	return "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController, "somebody")), maxLine)
 }
 
-// WantsLogs are the pods whose logs a story shows: those that ended without a message of their own, the newest first, three at most.
+// WantsLogs lists the pods whose logs a story shows: pods that failed without a message of their own, the newest first, three at most.
 func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, a := range slices.Backward(o.snapshot(uid).All()) {
@@ -240,7 +237,7 @@ func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	return pods[:min(len(pods), 3)]
 }
 
-// Find is the UID of the claim that a claim's, a volume's or a provisioner pod's name stands for.
+// Find is the UID of the claim that has the name, or whose volume or provisioner pod has it.
 func (o *Objects) Find(namespace, name string) (uid string, err error) {
 	if claim := o.ClaimNamed(namespace, name); claim != nil {
 		return string(claim.UID), nil
@@ -259,7 +256,7 @@ func (o *Objects) Find(namespace, name string) (uid string, err error) {
 	return "", NotFoundError{Namespace: namespace, Name: name, Unread: o.Unread}
 }
 
-// NotFoundError says that nothing has the name.
+// NotFoundError says that no claim, volume or provisioner pod has the name.
 type NotFoundError struct {
 	Namespace, Name string
 	Unread          []Unread
@@ -278,7 +275,7 @@ func (e NotFoundError) Error() string {
 	return text
 }
 
-// NotOursError says that this dispatcher does not answer for a volume.
+// NotOursError says that a volume is not this dispatcher's.
 type NotOursError struct{ Text string }
 
 func (e NotOursError) Error() string { return e.Text }

@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Needs are the ServiceAccounts, Secrets and claims that the ConfigMaps name, for Objects.Exists.
+// Needs lists the ServiceAccounts, Secrets and claims that the ConfigMaps name, for Objects.Exists.
 func (o *Objects) Needs(list []*corev1.ConfigMap) []Ref {
 	var refs []Ref
 	for _, cm := range list {
@@ -31,14 +31,14 @@ func (o *Objects) Needs(list []*corev1.ConfigMap) []Ref {
 	return refs
 }
 
-// ConfigMapsFor are the ConfigMaps that serve the class, one unless something is wrong.
+// ConfigMapsFor lists the ConfigMaps that serve the class. It is one unless something is wrong.
 func (o *Objects) ConfigMapsFor(class string) []*corev1.ConfigMap {
 	served, _ := classes.ServedAs(class, o.class(class), o.Dispatcher.Provisioner)
 	return classes.ConfigMapsOf(served, o.ConfigMaps, o.Dispatcher.Provisioner)
 }
 
-// Validate says everything that is wrong with the ConfigMaps and the StorageClasses of a manifest, which Overlay put in place, or of
-// the classes that are named. What could not be read is not complained about.
+// Validate lists the faults of the ConfigMaps and StorageClasses of a manifest, after Overlay, or of the classes that are named. What
+// could not be read is not reported as missing.
 func (o *Objects) Validate(m *Manifest, names []string) []Fault {
 	list := slices.Clone(m.ConfigMaps)
 	for _, name := range names {
@@ -49,14 +49,14 @@ func (o *Objects) Validate(m *Manifest, names []string) []Fault {
 		}
 	}
 	var faults []Fault
-	judged := map[string]bool{}
+	checked := map[string]bool{}
 	for i, cm := range list {
 		if cm == nil {
 			faults = append(faults, Fault{Object: "StorageClass " + podspec.Clean(names[i-len(m.ConfigMaps)]), Message: classes.NoConfigMap(o.Dispatcher.Namespace, names[i-len(m.ConfigMaps)])})
 			continue
 		}
 		faults = append(faults, o.validateConfigMap(m, cm)...)
-		judged[configmaps.ClassName(cm)] = true
+		checked[configmaps.ClassName(cm)] = true
 	}
 	for _, class := range m.Classes {
 		name := objectName("StorageClass", "", class.Name)
@@ -68,7 +68,7 @@ func (o *Objects) Validate(m *Manifest, names []string) []Fault {
 		for _, err := range wrong {
 			faults = append(faults, m.fault(class, name, err.Field, err.Error()))
 		}
-		if j := o.judge(served); !j.Present && len(wrong) == 0 && (o.reads(ConfigMaps) || len(m.ConfigMaps) > 0) {
+		if j := o.resolve(served); !j.Present && len(wrong) == 0 && (o.reads(ConfigMaps) || len(m.ConfigMaps) > 0) {
 			faults = append(faults, m.fault(class, name, "metadata.name", classes.NoConfigMap(o.Dispatcher.Namespace, served)))
 		}
 	}
@@ -78,23 +78,23 @@ func (o *Objects) Validate(m *Manifest, names []string) []Fault {
 func (o *Objects) validateConfigMap(m *Manifest, cm *corev1.ConfigMap) []Fault {
 	name := objectName("ConfigMap", cm.Namespace, cm.Name)
 	var faults []Fault
-	say := func(path, format string, args ...any) {
+	fault := func(path, format string, args ...any) {
 		faults = append(faults, m.fault(cm, name, path, fmt.Sprintf(format, args...)))
 	}
 	if cm.Namespace != o.Dispatcher.Namespace {
-		say("metadata.namespace", "metadata.namespace: %q is not %q, where the dispatcher looks", cm.Namespace, o.Dispatcher.Namespace)
+		fault("metadata.namespace", "metadata.namespace: %q is not %q, where the dispatcher looks", cm.Namespace, o.Dispatcher.Namespace)
 	}
 	config, wrong := configmaps.Parse(cm)
 	for _, err := range wrong {
-		say(err.Field, "%s", err.Error())
+		fault(err.Field, "%s", err.Error())
 	}
 	class := configmaps.ClassName(cm)
-	for _, warning := range o.judge(class).Warnings {
+	for _, warning := range o.resolve(class).Warnings {
 		switch {
 		case len(wrong) > 0 && warning.Reason == "ConfigInvalid":
 		case warning.Reason == "ClassNotFound" && !o.reads(Classes):
 		case warning.About.Name == cm.Name:
-			say("metadata.labels[storage-class]", "%s", warning.Text)
+			fault("metadata.labels[storage-class]", "%s", warning.Text)
 		}
 	}
 	if config == nil {
@@ -102,23 +102,23 @@ func (o *Objects) validateConfigMap(m *Manifest, cm *corev1.ConfigMap) []Fault {
 	}
 	for _, ref := range o.Needs([]*corev1.ConfigMap{cm}) {
 		if exists, known := o.Exists[ref]; known && !exists {
-			say(keyOf(config, ref), "%s %s/%s does not exist: create it", ref.Kind, o.Dispatcher.Namespace, ref.Name)
+			fault(configMapKey(config, ref), "%s %s/%s does not exist: create it", ref.Kind, o.Dispatcher.Namespace, ref.Name)
 		}
 	}
-	o.validateGrants(config, class, say)
+	o.validateGrants(config, class, fault)
 	for _, sc := range o.Classes {
 		if served, _ := classes.ServedAs(sc.Name, sc, o.Dispatcher.Provisioner); served != class || sc.Provisioner != o.Dispatcher.Provisioner {
 			continue
 		}
 		for _, err := range configmaps.CheckIdentity(config.Properties, configmaps.Parameters(sc.Parameters)) {
-			say(err.Field, "with StorageClass %s: %s", sc.Name, err.Error())
+			fault(err.Field, "with StorageClass %s: %s", sc.Name, err.Error())
 		}
 	}
 	return faults
 }
 
-// keyOf is the ConfigMap's key that names an object.
-func keyOf(config *configmaps.Config, ref Ref) string {
+// configMapKey is the key of the ConfigMap that names an object.
+func configMapKey(config *configmaps.Config, ref Ref) string {
 	switch {
 	case ref.Kind == "ServiceAccount":
 		return "data[service-account-name]"
@@ -130,7 +130,7 @@ func keyOf(config *configmaps.Config, ref Ref) string {
 	return "data[image-pull-secrets]"
 }
 
-func (o *Objects) validateGrants(config *configmaps.Config, class string, say func(path, format string, args ...any)) {
+func (o *Objects) validateGrants(config *configmaps.Config, class string, fault func(path, format string, args ...any)) {
 	if o.Dispatcher.Insecure || o.AllowList == nil && !o.reads(AllowList) {
 		return
 	}
@@ -139,9 +139,9 @@ func (o *Objects) validateGrants(config *configmaps.Config, class string, say fu
 		if !known {
 			key = "data[service-account-name]"
 		}
-		say(key, "ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, config.ServiceAccountName, lack.Setting, lack.What)
+		fault(key, "ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, config.ServiceAccountName, lack.Setting, lack.What)
 	}
 }
 
-// grantKeys are the ConfigMap's keys that ask for what a setting of the allow-list grants, where it is not the account itself.
+// grantKeys maps a setting of the allow-list to the ConfigMap's key that needs it. Other settings belong to service-account-name.
 var grantKeys = map[string]string{"hostPaths": "data[host-path]"}

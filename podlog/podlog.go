@@ -14,19 +14,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// What is read of a log: so many lines, of so many bytes together.
+// Limits on what is read of a log.
 const (
-	Lines    = 10
+	// Lines is the number of last lines.
+	Lines = 10
+	// MaxBytes is the size of these lines together.
 	MaxBytes = 64 << 10
 )
 
-// ErrLost says that the log is gone. It has none of the kubelet's words: an image can print the same, and more.
+// ErrLost says that the kubelet no longer has the log. It does not quote the kubelet's answer, since an image can print the same text
+// and more.
 var ErrLost = errors.New("the kubelet does not have it any more")
 
 // timeout bounds the request for a log. The API server passes it on to the kubelet, and waits for that without a limit.
 const timeout = 10 * time.Second
 
-// Tail is the last lines of the log of a pod's container. Errors are to be expected: its node may be gone.
+// Tail returns the last lines of the log of a pod's container. Errors are to be expected, since the node may be gone.
 func Tail(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, container string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -35,27 +38,27 @@ func Tail(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, con
 	switch {
 	case err != nil:
 		return "", err
-	case lost(log):
+	case isLost(log):
 		return "", ErrLost
 	}
 	return string(log), nil
 }
 
-// lost reports whether a log is what a kubelet answers, with success, where the container's log is gone: the container of a pod that was
-// evicted is removed at once.
-func lost(log []byte) bool {
+// isLost reports whether a log is the kubelet's message that the log is gone, which the kubelet sends with status 200. The kubelet removes
+// the containers of an evicted pod at once.
+func isLost(log []byte) bool {
 	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) || bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))
 }
 
-// EndOf is the End of the log that says why a pod failed.
+// EndOf returns the End of the log of the container that failed.
 func EndOf(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) (string, error) {
 	container, _ := podspec.LogContainer(pod, podspec.OutcomeOf(pod))
 	tail, err := Tail(ctx, client, pod, container)
 	return End(tail), err
 }
 
-// End is the end of a log as one line of printable characters, of at most contract.MaxMessage bytes: where a program failed, its last
-// words say why.
+// End is the end of a log as one line of printable characters, of at most contract.MaxMessage bytes. The last lines most often say why a
+// program failed.
 func End(log string) string {
 	const more = "..."
 	end := podspec.OneLine(log)
@@ -69,7 +72,7 @@ func End(log string) string {
 	return more + end[cut:]
 }
 
-// Says is what a message says of a log, by what EndOf came to.
+// Says is the part of a message that quotes a log, from the results of EndOf.
 func Says(end string, err error) string {
 	switch {
 	case err != nil:

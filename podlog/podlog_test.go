@@ -53,7 +53,7 @@ func TestLost(t *testing.T) {
 		"cannot reach 10.0.0.1: unable to retrieve container logs for x":                                   false,
 		"": false,
 	} {
-		if got := lost([]byte(log)); got != want {
+		if got := isLost([]byte(log)); got != want {
 			t.Errorf("lost(%q) = %t", log, got)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// defaultUser is who provisioners run as unless the ConfigMap says otherwise: "nonroot" of the distroless images.
+// defaultUser is the user of provisioners whose ConfigMap sets none: "nonroot" of the distroless images.
 const defaultUser = int64(65532)
 
 func inline(a Attempt) bool { return a.Config.Provision != "" }
@@ -30,8 +30,8 @@ func script(a Attempt) string {
 	return a.Config.Provision
 }
 
-// ScriptCommand runs the script at contract.ScriptFile. One with a shebang is executed, so that it may be written in
-// anything that the image has; one without is given to sh.
+// ScriptCommand is the command that runs the script at contract.ScriptFile. A script with a shebang is executed, so that it can use any
+// interpreter of the image. Another one is run by sh.
 func ScriptCommand(script string) []string {
 	if strings.HasPrefix(script, "#!") {
 		return []string{contract.ScriptFile}
@@ -39,7 +39,7 @@ func ScriptCommand(script string) []string {
 	return []string{"/bin/sh", contract.ScriptFile}
 }
 
-// commandOf is nil for images, which bring their own entrypoint.
+// commandOf is nil without inline scripts: the image's entrypoint runs then.
 func commandOf(a Attempt) []string {
 	if !inline(a) {
 		return nil
@@ -51,9 +51,8 @@ func commandOf(a Attempt) []string {
 	return []string{"/bin/sh", "-c", escape("export PATH=\"$PATH:" + contract.BinDir + "\"; exec " + strings.Join(run, " "))}
 }
 
-// envOf lists the fixed names first, then properties and parameters by name. The kubelet expands $(NAME) in values,
-// those that come from Secrets included, so every $ is doubled: nothing that a user or an administrator wrote is ever
-// expanded.
+// envOf lists the fixed names first, then properties and parameters by name. The kubelet expands $(NAME) in values. So every $ is
+// doubled, and nothing that a user or an administrator wrote is expanded.
 func envOf(a Attempt, c Cluster) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, v := range a.Request.Env(c.KubeAPI) {
@@ -77,7 +76,7 @@ func envOf(a Attempt, c Cluster) []corev1.EnvVar {
 
 func escape(value string) string { return strings.ReplaceAll(value, "$", "$$") }
 
-// userOf is nil where the cluster or the image chooses.
+// userOf is nil where the cluster or the image chooses the user.
 func userOf(config *configmaps.Config) *int64 {
 	if config.RunAsUser != nil || config.UserOfNamespace {
 		return config.RunAsUser
@@ -86,8 +85,8 @@ func userOf(config *configmaps.Config) *int64 {
 	return &user
 }
 
-// podSecurity meets Pod Security "restricted" for every user but root. There is no fsGroup: it would make the kubelet
-// walk and change the ownership of whole volumes, and files of the pod's own volumes are readable without it.
+// podSecurity meets Pod Security "restricted" for every user but root. It sets no fsGroup: the kubelet would walk whole volumes and
+// change the owners of files, and the files of the pod's own volumes are readable without it.
 func podSecurity(config *configmaps.Config) *corev1.PodSecurityContext {
 	user := userOf(config)
 	nonRoot := !config.Root()
@@ -109,12 +108,11 @@ func restricted() *corev1.SecurityContext {
 	}
 }
 
-// rootCapabilities are those without which root could not remove files of other users, which is what a class asks for that
-// runs as root.
+// rootCapabilities are the capabilities that root needs to remove files of other users. Classes run as root for that.
 var rootCapabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
 
-// containerSecurity adds what the class asks for to restricted. A privileged container has every capability, and to state some
-// would take the others away.
+// containerSecurity adds the privileges of the class to restricted. A privileged container has every capability, and a list of some would
+// take the others away.
 func containerSecurity(config *configmaps.Config) *corev1.SecurityContext {
 	security := restricted()
 	if config.Privileged {
@@ -133,7 +131,7 @@ func containerSecurity(config *configmaps.Config) *corev1.SecurityContext {
 	return security
 }
 
-// devicesOf are the claims that the container has as devices.
+// devicesOf lists the claims that the container gets as devices.
 func devicesOf(config *configmaps.Config) []corev1.VolumeDevice {
 	var devices []corev1.VolumeDevice
 	for i, d := range config.Devices {
@@ -142,8 +140,8 @@ func devicesOf(config *configmaps.Config) []corev1.VolumeDevice {
 	return devices
 }
 
-// flexctlCopier puts flexctl where the script finds it, on clusters whose nodes cannot mount an image as a volume. Whatever the
-// class asks for, it needs no more than the pod's user.
+// flexctlCopier is the init container that copies flexctl to where the script finds it, for nodes that cannot mount an image as a volume.
+// It has none of the class's privileges but the pod's user.
 func flexctlCopier(c Cluster) corev1.Container {
 	return corev1.Container{
 		Name:            "flexctl",

@@ -9,9 +9,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// List makes the pod that lists what a class has on its storage. Unlike others it is no record: it has no claim, no
-// finalizer and a name that the API server completes, and dispatchers pass over it. node, where not empty, is where it
-// has to run.
+// List makes the pod that lists the storage of a class. Dispatchers ignore this pod: it is no record of an attempt, and has no claim, no
+// finalizer and a generated name. node, where not empty, is the node that it has to run on.
 func List(config *configmaps.Config, parameters map[string]string, node string, c Cluster) (*corev1.Pod, error) {
 	pod, err := Build(Attempt{Config: config, Node: node, Request: contract.Request{
 		Operation: contract.List, StorageClass: config.StorageClass, TimeoutSeconds: int64(config.Timeout.Seconds()),

@@ -10,17 +10,16 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// MaxAttempt is the highest attempt number that a pod's name can carry; the admission policy for volumes reads four
-// digits. The number after it is 0 again.
+// MaxAttempt is the highest attempt number, since the admission policy for volumes reads four digits. The number after it is 0 again.
 const MaxAttempt = 9999
 
 var namePattern = regexp.MustCompile(`^(prov|del|exp)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([0-9]{1,4})$`)
 
 var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp"}
 
-// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>. It is a function of the attempt
-// alone, so that creating the pod is the lock and finding it is adopting it, and the pod's own token proves to the API
-// server which volume it may create. It is at most 46 bytes and never cut.
+// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>. It depends on the attempt
+// alone. So of two dispatchers only one can create the pod, and the other goes on with it. The pod's token has this name too, by
+// which the API server knows which volume the pod may create. It has at most 46 bytes.
 func Name(operation contract.Operation, claimUID string, attempt int) string {
 	return fmt.Sprintf("%s-%s-%d", prefixes[operation], claimUID, attempt)
 }
@@ -36,7 +35,7 @@ func ParseName(name string) (operation contract.Operation, claimUID string, atte
 			operation = known
 		}
 	}
-	attempt, _ = strconv.Atoi(parts[3]) // at most four digits, as the pattern says
+	attempt, _ = strconv.Atoi(parts[3]) // cannot fail: the pattern allows four digits at most
 	return operation, parts[2], attempt, true
 }
 
@@ -51,7 +50,7 @@ func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
 	return volumeName[4:], true
 }
 
-// ClassHash is the label value that stands for a storage class, whose name may be too long for a label.
+// ClassHash is the value of contract.LabelClassHash for a storage class.
 func ClassHash(class string) string {
 	sum := sha256.Sum256([]byte(class))
 	return hex.EncodeToString(sum[:8])

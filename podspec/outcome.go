@@ -11,25 +11,25 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Phase is how far an attempt has come.
+// Phase is the phase of an attempt.
 type Phase string
 
 // The phases. Succeeded and Failed are final: no container of the pod runs or ever will.
 const (
-	// Starting: the container has not been seen to run.
+	// Starting says that the container has not been seen to run.
 	Starting Phase = "Starting"
-	// Running: the container runs, or was last seen running.
+	// Running says that the container runs, or that it ran when the kubelet last reported.
 	Running Phase = "Running"
-	// Succeeded: exit code 0. Whether the volume exists is another question.
+	// Succeeded says that the container exited with code 0. It does not say that the volume exists.
 	Succeeded Phase = "Succeeded"
-	// Failed: anything else.
+	// Failed says that the pod ended in another way.
 	Failed Phase = "Failed"
 )
 
-// Reason names the cause of a failure or of a slow start; it is the reason of the event that reports it.
+// Reason is the cause of a failure or of a slow start. It is the reason of the event that reports it.
 type Reason string
 
-// The reasons that a pod alone can tell. docs/events.md explains each.
+// The reasons that are read from a pod. docs/events.md explains each.
 const (
 	ReasonNone          Reason = ""
 	ReasonFailed        Reason = "ProvisionerFailed"
@@ -45,58 +45,61 @@ const (
 	ReasonUnschedulable Reason = "ProvisionerUnschedulable"
 )
 
-// Outcome is what a pod says of its attempt.
+// Outcome is the outcome of an attempt, as its pod's status shows it.
 type Outcome struct {
 	Phase Phase
-	// Reason is why it failed, or while it is starting what holds it up; empty where nothing is wrong.
+	// Reason is why the attempt failed, or what delays its start. It is empty where nothing is wrong.
 	Reason Reason
-	// Message is one clean line for users, empty where Reason is.
+	// Message is one line of printable characters for users. It is empty where Reason is.
 	Message string
-	// OwnWords reports whether Message is the container's own.
+	// OwnWords reports whether Message is the container's termination message.
 	OwnWords bool
 	// ExitCode is the container's, -1 where it has none.
 	ExitCode int32
-	// MayHaveRun is false only where it is certain that the container never started, so that nothing can have been made.
+	// MayHaveRun reports whether the container may have run. It is false only where it is certain that the container never started,
+	// so that nothing can have been made.
 	MayHaveRun bool
-	// Node is where the pod was put, empty before.
+	// Node is the pod's node, empty before it is scheduled.
 	Node string
-	// Location is where the container said that it works; see contract.LocationLine. Empty where it said nothing.
+	// Location is the location that the container reported, empty where it reported none; see contract.LocationLine.
 	Location string
-	// Finished is when the attempt ended, by the clock of its node as far as is known; zero before.
+	// Finished is when the attempt ended, by the clock of its node as far as that is known. It is zero before.
 	Finished time.Time
 }
 
 // Final reports whether no container of the pod runs or ever will.
 func (o Outcome) Final() bool { return o.Phase == Succeeded || o.Phase == Failed }
 
-// MayHaveMade reports whether storage may exist because of this attempt. A container that refused or sent the claim elsewhere
-// promised that it made nothing.
+// MayHaveMade reports whether storage may exist because of this attempt. The exit codes contract.ExitRefused and contract.ExitNotHere
+// promise that the container made nothing.
 func (o Outcome) MayHaveMade() bool {
 	return o.MayHaveRun && o.Reason != ReasonRefused && o.Reason != ReasonNotHere
 }
 
-// Unclear reports whether the container was ended from outside, or asks for more time: what it was about may have been done.
+// Unclear reports whether the operation may have been carried out although the attempt failed: the container was killed, or asks for
+// another attempt.
 func (o Outcome) Unclear() bool {
 	return o.Killed() || o.Reason == ReasonTryAgain
 }
 
-// Killed reports whether the container was ended from outside, or that its node does not know how it ended. What it had asked a storage system for may still be under way.
+// Killed reports whether something else than the container's program ended it, or its node does not know how it ended. A storage system
+// may still carry out the container's last request.
 func (o Outcome) Killed() bool {
-	const signals = 128 // a shell's exit code for a signal is more than this
+	const signals = 128 // a shell's exit code for a signal is above this
 	return o.Phase == Failed && o.MayHaveRun &&
 		(o.ExitCode > signals || o.ExitCode < 0 || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
 }
 
-// Disrupted reports whether the attempt failed by no fault of its own.
+// Disrupted reports whether the node or a disruption of the pod ended the attempt.
 func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
 
-// Handled reports whether the pod's outcome has been acted on: it is kept for its log, or for its name.
+// Handled reports whether the pod's outcome has been acted on. Such a pod is kept for its log or its name alone.
 func Handled(pod *corev1.Pod) bool {
 	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }
 
-// OutcomeOf judges a pod. The order of precedence is: the pod's phase, what ended it from outside, what ended the
-// container, what the container said.
+// OutcomeOf reads the outcome from a pod's status. The order of precedence is: the pod's phase, what ended the pod, what ended the
+// container, the container's message.
 func OutcomeOf(pod *corev1.Pod) Outcome {
 	o := Outcome{ExitCode: -1, Node: pod.Spec.NodeName, MayHaveRun: mayHaveRun(pod)}
 	if t := terminatedContainer(pod); t != nil {
@@ -109,22 +112,23 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 		o.Phase, o.Finished = Failed, finishedAt(pod)
 		o.Reason, o.Message, o.OwnWords, o.ExitCode = failure(pod)
 	case pod.DeletionTimestamp != nil && pod.Spec.NodeName == "":
-		// The API server binds no pod that is being deleted, so that this one can never start.
+		// The API server binds no pod that is being deleted. So this pod can never start.
 		o.Phase, o.Finished = Failed, pod.DeletionTimestamp.Time
 		o.Reason, o.Message = ReasonEvicted, "the pod was deleted before it was given a node"
 	case pod.Status.Phase == corev1.PodRunning:
 		o.Phase = Running
 	default:
 		o.Phase = Starting
-		o.Reason, o.Message = startTrouble(pod)
+		o.Reason, o.Message = startProblem(pod)
 	}
 	return o
 }
 
-// mayHaveRun trusts a container's status only where the kubelet had the last word: on a lost node the status that says
-// "waiting" may be older than the container. A kubelet that rejects a pod drops all statuses of containers. It may do so after a
-// restart, when the container has run before. A container that ran, and that a kubelet misses since its node has lost its disk, counts
-// as restarted, whatever else is said of it.
+// mayHaveRun reports whether the container may have run. A status without a sign of a run proves nothing unless the kubelet ended the pod:
+//   - On a lost node a status "waiting" may be older than the container.
+//   - A kubelet that rejects a pod drops the statuses of its containers. It may do so after a restart, when the container has run
+//     before.
+//   - A kubelet whose node lost its disk does not find a container that ran. It counts it as restarted.
 func mayHaveRun(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
@@ -139,8 +143,8 @@ func mayHaveRun(pod *corev1.Pod) bool {
 	return !ended || !known || disruption(pod) != ""
 }
 
-// neverCreated recognizes how the kubelet ends a pod whose container it never had, because its image could not be pulled
-// for instance: as terminated with an unknown status, but without the identities that a container gets when it is made.
+// neverCreated reports whether the kubelet ended a container that it never created, for instance since the image could not be pulled. The
+// status is then "terminated" with an unknown status, and without the IDs that a container gets when it is created.
 func neverCreated(status corev1.ContainerStatus) bool {
 	t := status.State.Terminated
 	return t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
@@ -161,8 +165,8 @@ func finishedAt(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// fromOutside are the pod reasons by which the kubelet says that the node, not the container, ended the attempt.
-var fromOutside = map[string]bool{
+// disruptionReasons are the pod reasons by which the kubelet says that the node, not the container, ended the attempt.
+var disruptionReasons = map[string]bool{
 	"Evicted": true, "Preempting": true, "NodeShutdown": true, "Terminated": true, "NodeLost": true, "Shutdown": true,
 	"NodeAffinity": true, "UnexpectedAdmissionError": true, "OutOfcpu": true, "OutOfmemory": true, "OutOfpods": true,
 	"OutOfephemeral-storage": true,
@@ -189,36 +193,36 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 		if pod.Spec.ActiveDeadlineSeconds != nil {
 			message = fmt.Sprintf("the pod ran into its deadline of %ds", *pod.Spec.ActiveDeadlineSeconds)
 		}
-		if said := said(terminated); said != "" {
-			message += ", saying: " + said
+		if own := messageOf(terminated); own != "" {
+			message += ", saying: " + own
 		}
 		return ReasonDeadline, message, false, exit
-	case fromOutside[pod.Status.Reason]:
+	case disruptionReasons[pod.Status.Reason]:
 		return ReasonEvicted, "the node ended the pod: " + Clean(pod.Status.Reason+": "+pod.Status.Message), false, exit
 	case disruption(pod) != "":
 		return ReasonEvicted, "the pod was disrupted: " + Clean(disruption(pod)), false, exit
 	case terminated == nil && mayHaveRun(pod):
 		return ReasonFailed, "its node does not know how the container ended", false, exit
 	case failedInit(pod) != nil && !mayHaveRun(pod):
-		return ReasonStart, howInitFailed(failedInit(pod)), false, exit
+		return ReasonStart, initFailureMessage(failedInit(pod)), false, exit
 	case terminated == nil || !mayHaveRun(pod):
 		return ReasonStart, strings.TrimSuffix("the pod failed before its container started: "+Clean(pod.Status.Reason+" "+pod.Status.Message), ": "), false, exit
 	case terminated.Reason == "OOMKilled":
 		return ReasonOutOfMemory, "the container was killed for want of memory; raise the ConfigMap's resources", false, exit
 	}
-	reason = ofExitCode(terminated.ExitCode)
-	if said := said(terminated); said != "" {
-		return reason, said, true, exit
+	reason = reasonForExitCode(terminated.ExitCode)
+	if message := messageOf(terminated); message != "" {
+		return reason, message, true, exit
 	}
 	if terminated.Reason == "StartError" || terminated.Reason == "ContainerCannotRun" {
 		return ReasonStart, "the container could not be started: " + Clean(terminated.Message), false, exit
 	}
-	return reason, fmt.Sprintf("the container exited with code %d%s and left no message", terminated.ExitCode, inWords(terminated)), false, exit
+	return reason, fmt.Sprintf("the container exited with code %d%s and left no message", terminated.ExitCode, exitMeaning(terminated)), false, exit
 }
 
-// meanings are what exit codes say without a message: those of the contract, and those of shells. A shell's code for a signal, and the
-// container runtime's, is 128 more than the signal.
-var meanings = map[int32]string{
+// exitCodeMeanings explain the exit codes of the contract and of shells, for containers without a message. For a signal, shells and
+// container runtimes add 128.
+var exitCodeMeanings = map[int32]string{
 	contract.ExitRefused:  "it refuses the request",
 	contract.ExitNotHere:  "it cannot work on this node",
 	contract.ExitTryAgain: "it asks for another attempt",
@@ -231,8 +235,8 @@ var meanings = map[int32]string{
 	128 + 15:              "it was ended by signal SIGTERM",
 }
 
-func inWords(t *corev1.ContainerStateTerminated) string {
-	meaning := meanings[t.ExitCode]
+func exitMeaning(t *corev1.ContainerStateTerminated) string {
+	meaning := exitCodeMeanings[t.ExitCode]
 	if t.Reason == "ContainerStatusUnknown" {
 		meaning = "its node does not know how it ended" // the code is the kubelet's guess
 	}
@@ -242,7 +246,7 @@ func inWords(t *corev1.ContainerStateTerminated) string {
 	return " (" + meaning + ")"
 }
 
-func ofExitCode(code int32) Reason {
+func reasonForExitCode(code int32) Reason {
 	switch code {
 	case contract.ExitRefused:
 		return ReasonRefused
@@ -264,30 +268,30 @@ func failedInit(pod *corev1.Pod) *corev1.ContainerStatus {
 	return nil
 }
 
-// howInitFailed is for users: nothing of it is their provisioner's.
-func howInitFailed(status *corev1.ContainerStatus) string {
+// initFailureMessage is for users. It names the init container, since the failure is not the provisioner's.
+func initFailureMessage(status *corev1.ContainerStatus) string {
 	t, who := status.State.Terminated, "init container "+Clean(status.Name)
-	switch said := said(t); {
+	switch message := messageOf(t); {
 	case t.Reason == "OOMKilled":
 		return who + " was killed for want of memory"
-	case said != "":
-		return who + " failed: " + said
+	case message != "":
+		return who + " failed: " + message
 	case t.Message != "":
 		return who + " could not be started: " + Clean(t.Message)
 	}
-	return fmt.Sprintf("%s exited with code %d%s and left no message", who, t.ExitCode, inWords(t))
+	return fmt.Sprintf("%s exited with code %d%s and left no message", who, t.ExitCode, exitMeaning(t))
 }
 
-// LogContainer is the container whose log says why the pod failed: the init container that failed, or else the provisioner's. explains is
-// false where none of them ran, or what it said is in the outcome.
+// LogContainer is the container whose log says why the pod failed: the init container that failed, or else the provisioner. explains
+// is false where neither ran, or where the outcome has the container's message.
 func LogContainer(pod *corev1.Pod, o Outcome) (name string, explains bool) {
 	if init := failedInit(pod); init != nil && !o.MayHaveRun {
-		return init.Name, o.Reason == ReasonStart && said(init.State.Terminated) == ""
+		return init.Name, o.Reason == ReasonStart && messageOf(init.State.Terminated) == ""
 	}
 	return ContainerName, o.MayHaveRun && !o.OwnWords
 }
 
-// terminatedContainer prefers a failed init container.
+// terminatedContainer is the end of the init container that failed, or else of the provisioner; nil where neither has ended.
 func terminatedContainer(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	if init := failedInit(pod); init != nil {
 		return init.State.Terminated
@@ -300,9 +304,9 @@ func terminatedContainer(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	return nil
 }
 
-// said is the container's own message. The kubelet writes some of its own into the same field when a container cannot
-// be started, which it marks by the reason.
-func said(t *corev1.ContainerStateTerminated) string {
+// messageOf is the container's termination message, without its location. Where a container cannot be started, the kubelet writes its own
+// message into the same field, and marks it by the reason.
+func messageOf(t *corev1.ContainerStateTerminated) string {
 	if t == nil || t.Reason == "StartError" || t.Reason == "ContainerCannotRun" || t.Reason == "ContainerStatusUnknown" {
 		return ""
 	}
@@ -310,8 +314,8 @@ func said(t *corev1.ContainerStateTerminated) string {
 	return Clean(message)
 }
 
-// startTrouble says what keeps a pod from starting, in the order in which it has to be mended.
-func startTrouble(pod *corev1.Pod) (Reason, string) {
+// startProblem says what keeps a pod from starting: the problem that has to be solved first.
+func startProblem(pod *corev1.Pod) (Reason, string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 			return ReasonUnschedulable, "no node takes the pod: " + Clean(c.Message)

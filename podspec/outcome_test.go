@@ -136,7 +136,7 @@ func TestHandled(t *testing.T) {
 // TestSignals: a code above 128 is told as what ended the container.
 func TestSignals(t *testing.T) {
 	for signal, name := range map[int32]string{6: "SIGABRT", 9: "SIGKILL", 11: "SIGSEGV", 13: "SIGPIPE", 15: "SIGTERM"} {
-		if got, want := inWords(&corev1.ContainerStateTerminated{ExitCode: 128 + signal}), " (it was ended by signal "+name+")"; got != want {
+		if got, want := exitMeaning(&corev1.ContainerStateTerminated{ExitCode: 128 + signal}), " (it was ended by signal "+name+")"; got != want {
 			t.Errorf("%d: %q, want %q", signal, got, want)
 		}
 	}

@@ -16,8 +16,8 @@ func nodeSelectorOf(config *configmaps.Config) map[string]string {
 	return selector
 }
 
-// lostNodeSeconds is how long a pod stays on a node that stopped answering, instead of Kubernetes' five minutes: an
-// attempt on a lost node blocks the next one.
+// lostNodeSeconds is how long a pod stays on a node that is not ready or unreachable. Kubernetes' default is five minutes, but an attempt
+// on a lost node blocks the next one.
 const lostNodeSeconds = int64(60)
 
 func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
@@ -30,10 +30,10 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 	return tolerations
 }
 
-// affinityOf sends the pod where the storage is or must be. Node-local storage comes to be where the pod runs, so that
-// its pod keeps to the class's allowedTopologies. The scheduler heeds them for claims that wait for their first consumer,
-// but the claim's author can write which node it selected. Of network storage the consumer's node is a wish: the class may
-// let its pods run on other nodes alone, by its node-selector or by what they mount.
+// affinityOf puts the pod on a node that has the storage or is to have it. Node-local storage is made where the pod runs, so its pod is
+// bound to the class's allowedTopologies. The scheduler obeys them for claims with WaitForFirstConsumer, but the claim's author
+// can write the annotation with the selected node. For network storage the consumer's node is only preferred: the class's
+// node-selector or mounts may not allow it.
 func affinityOf(a Attempt) *corev1.Affinity {
 	provision := a.Request.Operation == contract.Provision
 	var terms []corev1.NodeSelectorTerm
@@ -46,9 +46,9 @@ func affinityOf(a Attempt) *corev1.Affinity {
 		}
 	case provision && !a.Config.NodeLocal && a.Node != "":
 		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
-			{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: named(a.Node)}}}}}
+			{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: matchNodeName(a.Node)}}}}}
 	case a.Node != "":
-		terms = []corev1.NodeSelectorTerm{{MatchFields: named(a.Node)}}
+		terms = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
 	default:
 		return nil
 	}
@@ -56,8 +56,8 @@ func affinityOf(a Attempt) *corev1.Affinity {
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 }
 
-// termOf matches the nodes of a topology, of which node is the only one where it is not empty. Kubernetes says that a
-// topology without labels matches no node, as a term without requirements does.
+// termOf matches the nodes of a topology, and of these only node where it is not empty. In Kubernetes a topology without labels matches
+// no node, as a term without requirements does.
 func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
 	var term corev1.NodeSelectorTerm
 	for _, key := range slices.Sorted(maps.Keys(topology)) {
@@ -65,13 +65,13 @@ func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
 			Key: key, Operator: corev1.NodeSelectorOpIn, Values: topology[key]})
 	}
 	if node != "" && len(topology) > 0 {
-		term.MatchFields = named(node)
+		term.MatchFields = matchNodeName(node)
 	}
 	return term
 }
 
-// named matches a node by its name and goes through the scheduler: spec.nodeName would skip taints and resources, and a
-// hostname label may differ from the name.
-func named(node string) []corev1.NodeSelectorRequirement {
+// matchNodeName matches a node by its name. It leaves the choice to the scheduler: spec.nodeName would skip taints and resources. The
+// label kubernetes.io/hostname may differ from the name.
+func matchNodeName(node string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}
 }

@@ -15,7 +15,7 @@ func TestAllowedTopologies(t *testing.T) {
 	const name = `"matchFields":[{"key":"metadata.name","operator":"In","values":["node1"]}]`
 	zone := []map[string][]string{{"zone": {"west"}}}
 	local := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: named("node1")}}}}}}
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: matchNodeName("node1")}}}}}}
 	for _, c := range []struct {
 		what    string
 		op      contract.Operation

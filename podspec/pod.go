@@ -16,14 +16,14 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Attempt is all that one provisioner pod is made from.
+// Attempt is the input from which a provisioner pod is built.
 type Attempt struct {
 	Config  *configmaps.Config
 	Request contract.Request
-	// Volume is for provision the Skeleton, for delete and expand the whole object, for an undo nil.
+	// Volume is for provision the Skeleton, for delete and expand the whole object, and for an undo nil.
 	Volume *corev1.PersistentVolume
-	// Node, where not empty, is the only node that the pod may run on: where the scheduler wants the consumer, or where
-	// an earlier attempt may have left node-local storage.
+	// Node, where not empty, is the node that the scheduler selected for the consumer, or a node where an earlier attempt may have
+	// left node-local storage. Of a node-local class the pod runs on this node alone, else preferably.
 	Node string
 }
 
@@ -35,15 +35,15 @@ type Cluster struct {
 	KubeAPI string
 	// FlexctlImage holds flexctl at its root, for pods that run inline scripts.
 	FlexctlImage string
-	// ImageVolumes reports whether nodes can mount an image as a volume (Kubernetes 1.35 and containerd 2.1 or newer). An init
-	// container that copies flexctl does the same elsewhere, for a second or so more each pod.
+	// ImageVolumes reports whether nodes can mount an image as a volume (Kubernetes 1.35 and containerd 2.1 or newer). Elsewhere an
+	// init container copies flexctl, which takes about a second more for each pod.
 	ImageVolumes bool
 }
 
-// FlexctlImage is Cluster.FlexctlImage where nobody names another one, as the images of a checkout are named.
+// FlexctlImage is the default of Cluster.FlexctlImage. Images of a checkout have such names.
 const FlexctlImage = "registry.invalid/flex-provisioner/flexctl:dev"
 
-// ImageVolumes says for Cluster.ImageVolumes whether an API server's version, as "v1.35.2", knows volumes that are images.
+// ImageVolumes reports whether an API server of this version, such as "v1.35.2", has image volumes.
 func ImageVolumes(serverVersion string) (bool, error) {
 	parsed, err := version.ParseGeneric(serverVersion)
 	if err != nil {
@@ -55,10 +55,10 @@ func ImageVolumes(serverVersion string) (bool, error) {
 // maxAnnotations is the API server's limit on the size of all annotations of an object.
 const maxAnnotations = 256 << 10
 
-// Build makes the pod of an attempt. It errs where a property or parameter cannot be an environment variable, and
-// where the request is too large for a pod to carry.
+// Build makes the pod of an attempt. It returns an error if a property or parameter cannot be an environment variable, or if the request is
+// too large for the annotations of a pod.
 func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
-	// Whatever the source of a property, its name and value are checked: a volume's identity may be older than the rule.
+	// Properties of a ConfigMap are checked already, but those of a volume's identity may be older than a rule.
 	if faults := configmaps.CheckIdentity(a.Request.Properties, a.Request.Parameters); len(faults) > 0 {
 		return nil, fmt.Errorf("build pod for claim %s/%s: %w", a.Request.Claim.Namespace, a.Request.Claim.Name, faults.ToAggregate())
 	}
@@ -120,7 +120,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 // ContainerName is the name of the provisioner's container.
 const ContainerName = "provisioner"
 
-// labelsOf lets the dispatcher's own labels win; a Config has none of their names.
+// labelsOf sets the dispatcher's labels last, so that no label of the Config can replace them. A Config has none of their names.
 func labelsOf(a Attempt) map[string]string {
 	labels := maps.Clone(a.Config.PodLabels)
 	if labels == nil {
@@ -133,7 +133,7 @@ func labelsOf(a Attempt) map[string]string {
 	return labels
 }
 
-// dnsPolicyOf keeps the names of the cluster for a pod that is in its node's network; Kubernetes would give it the node's.
+// dnsPolicyOf lets a pod in the network of its node resolve the names of Services. Kubernetes' default for it is the node's DNS.
 func dnsPolicyOf(config *configmaps.Config) corev1.DNSPolicy {
 	if config.HostNetwork {
 		return corev1.DNSClusterFirstWithHostNet
@@ -141,8 +141,8 @@ func dnsPolicyOf(config *configmaps.Config) corev1.DNSPolicy {
 	return ""
 }
 
-// annotationsOf carries the request into the pod: the kubelet shows annotations as files, so that no ConfigMap need be
-// written for an attempt, and the attempt's record outlives every other object.
+// annotationsOf puts the request into the pod's annotations, which the kubelet shows as files. So an attempt needs no ConfigMap, and
+// its record does not depend on another object.
 func annotationsOf(a Attempt) (map[string]string, error) {
 	request, err := json.Marshal(a.Request)
 	if err != nil {
@@ -175,14 +175,14 @@ func annotationsOf(a Attempt) (map[string]string, error) {
 	return annotations, nil
 }
 
-// volumeFile is the volume as YAML without status and bookkeeping, so that spec comes last and an author without flexctl
-// may append the source to it.
+// volumeFile is the volume as YAML without status and managedFields. Its spec comes last, so that a provisioner without flexctl can append
+// the source.
 func volumeFile(volume *corev1.PersistentVolume) (string, error) {
 	volume = volume.DeepCopy()
 	volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	volume.ManagedFields = nil
 	delete(volume.Annotations, Verified)
-	delete(volume.Annotations, corev1.LastAppliedConfigAnnotation) // all of the volume once more
+	delete(volume.Annotations, corev1.LastAppliedConfigAnnotation) // a second copy of the volume
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(volume)
 	if err != nil {
 		return "", err
@@ -195,12 +195,12 @@ func volumeFile(volume *corev1.PersistentVolume) (string, error) {
 	return string(file), err
 }
 
-// ConfigStamp is the value of the annotation contract.AnnConfig: which ConfigMap, in which version, with which content.
+// ConfigStamp is the value of contract.AnnConfig: the ConfigMap's name, version and digest.
 func ConfigStamp(config *configmaps.Config) string {
 	return config.Name + "/" + config.ResourceVersion + "@" + config.Digest
 }
 
-// RequestOf reads back what a pod was asked.
+// RequestOf is the request of a pod.
 func RequestOf(pod *corev1.Pod) (contract.Request, error) {
 	var request contract.Request
 	if err := json.Unmarshal([]byte(pod.Annotations[contract.AnnRequest]), &request); err != nil {

@@ -9,18 +9,17 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Repair is what a volume lacks that Kubernetes binds all the same, so that it has to be given to it rather than the
-// volume be undone: without provisioned-by nobody would ever remove its storage, and without the finalizer the object
-// could go before the storage.
+// Repair completes a volume that Kubernetes binds although it lacks something. It is patched and not undone, since it may be in use.
+// Without provisioned-by nobody would remove its storage. Without the finalizer the object could be deleted before the storage.
 type Repair struct {
-	// Faults say what it lacks.
+	// Faults say what the volume lacks.
 	Faults []string
-	// Patch is the merge patch that gives it to it.
+	// Patch is the merge patch that completes the volume.
 	Patch map[string]any
 }
 
-// RepairOf is nil where a new volume lacks nothing. reclaim is the class's policy, nil where that is not known; record are the
-// annotations of the volume's record, nil where the volume has them.
+// RepairOf is nil where the volume lacks nothing. reclaim is the class's policy, nil where it is not known. record are the annotations of
+// the volume's record, nil where the volume has them.
 func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string) *Repair {
 	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
@@ -39,9 +38,9 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 		!slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
 		faults = append(faults, "finalizer "+contract.VolumeFinalizer+" is missing")
 		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
-		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the list, so it has to be the one that was read
+		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the whole list, so the list must not have changed
 	}
-	// Retain may be an administrator's doing, and is never taken back.
+	// An administrator may have set Retain. It stays.
 	if policy := v.Spec.PersistentVolumeReclaimPolicy; reclaim != nil && policy != *reclaim &&
 		policy != corev1.PersistentVolumeReclaimRetain && v.Status.Phase != corev1.VolumeReleased {
 		faults = append(faults, fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim))

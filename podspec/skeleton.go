@@ -12,19 +12,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/skeleton"
 )
 
-// ClassFields are the parts of a StorageClass that its volumes carry.
+// ClassFields are the fields of a volume that come from its class.
 type ClassFields struct {
 	Provisioner   string
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy
 	MountOptions  []string
-	// ConfigStamp says which ConfigMap the volume was made by.
+	// ConfigStamp is the ConfigStamp of the class's ConfigMap.
 	ConfigStamp string
-	// MadeBefore is when the attempt's pod can no longer run; zero where nobody knows.
+	// MadeBefore is when the attempt's pod can no longer run, zero where that is not known.
 	MadeBefore time.Time
 }
 
-// Skeleton is the PersistentVolume that the pod is to create, complete but for the volume source, with what the dispatcher
-// has to know of it later.
+// Skeleton is the PersistentVolume that the pod is to create. It lacks only the volume source, and has the annotations that the dispatcher
+// needs later.
 func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume, error) {
 	identity, err := json.Marshal(r.Identity)
 	if err != nil {
@@ -39,15 +39,15 @@ func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume,
 	return volume, nil
 }
 
-// Restored reports whether a volume was created later than any pod of ours can have done it. The volume then comes from a
-// backup, and its storage may serve somebody who knows nothing of this object. In doubt it says no.
+// Restored reports whether a volume was created after the last time at which a pod of the attempt can have run. The volume then comes from a
+// backup, and another volume may use its storage. It is false where the time is not known.
 func Restored(volume *corev1.PersistentVolume) bool {
 	latest, err := time.Parse(time.RFC3339, volume.Annotations[contract.AnnMadeBefore])
 	return err == nil && volume.CreationTimestamp.After(latest)
 }
 
-// Populated reports whether the volume was made for a populator's own claim, and that the populator gave it to the claim that waited for
-// its data. Such an annotation, with the claim's namespace, is what Kubernetes' library for populators leaves.
+// Populated reports whether a volume populator filled the volume by a claim of its own, and then gave it to the claim that waited for the
+// data. Kubernetes' library for populators leaves such an annotation, with the claim's namespace.
 func Populated(volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	for key, of := range volume.Annotations {
@@ -58,17 +58,17 @@ func Populated(volume *corev1.PersistentVolume) bool {
 	return false
 }
 
-// PopulatedKey reports whether an annotation is a populator's, each of which has a prefix of its own.
+// PopulatedKey reports whether an annotation is that of a populator. Each populator has its own prefix.
 func PopulatedKey(key string) bool { return strings.HasSuffix(key, "/populated-from") }
 
-// IdentityOf reads back what Skeleton froze on a volume. A volume without the annotation, made by hand, has an empty one.
+// IdentityOf is the identity that Skeleton wrote on a volume. It is empty for a volume that was made by hand.
 func IdentityOf(volume *corev1.PersistentVolume) (contract.Identity, error) {
 	var identity contract.Identity
-	frozen := volume.Annotations[contract.AnnIdentity]
-	if frozen == "" {
+	value := volume.Annotations[contract.AnnIdentity]
+	if value == "" {
 		return identity, nil
 	}
-	if err := json.Unmarshal([]byte(frozen), &identity); err != nil {
+	if err := json.Unmarshal([]byte(value), &identity); err != nil {
 		return identity, fmt.Errorf("read annotation %s of volume %s: %w", contract.AnnIdentity, volume.Name, err)
 	}
 	return identity, nil

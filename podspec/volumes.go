@@ -10,12 +10,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// tokenSeconds is the lifetime of the pod's token. The API server stretches one nominal value (3607) to a year and
-// leaves every other alone.
+// tokenSeconds is the lifetime of the pod's token. It must not be 3607: the API server extends tokens of that lifetime to a year.
 const tokenSeconds = int64(900)
 
-// volumesOf lists what the pod mounts: its identity, its request, a little room in /tmp since its root is read-only, and
-// what the ConfigMap names.
+// volumesOf lists what the pod mounts: its token, its request, a small /tmp since the root file system is read-only, and what the ConfigMap
+// names.
 func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.VolumeMount) {
 	add := func(name string, source corev1.VolumeSource, mount corev1.VolumeMount) {
 		mount.Name = name
@@ -49,8 +48,8 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 	return volumes, mounts
 }
 
-// hostVolume makes a directory where it is missing, but for one that is only read: to make it would be to write. What is mounted
-// below that one is read-only too, where the node can do it.
+// hostVolume has the kubelet create a missing directory, unless it is mounted read-only. Mounts below a read-only directory are read-only
+// too, where the node supports that.
 func hostVolume(h configmaps.HostPath) (corev1.VolumeSource, corev1.VolumeMount) {
 	kind, mount := corev1.HostPathDirectoryOrCreate, corev1.VolumeMount{MountPath: h.Path}
 	if h.ReadOnly {
@@ -62,7 +61,7 @@ func hostVolume(h configmaps.HostPath) (corev1.VolumeSource, corev1.VolumeMount)
 
 func numbered(name string, i int) string { return name + "-" + strconv.Itoa(i) }
 
-// identityVolume lies where every Kubernetes client looks.
+// identityVolume has the token, ca.crt and namespace, as Kubernetes clients expect them at contract.TokenDir.
 func identityVolume() corev1.VolumeSource {
 	seconds := tokenSeconds
 	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
@@ -76,18 +75,18 @@ func identityVolume() corev1.VolumeSource {
 }
 
 func requestVolume(a Attempt) corev1.VolumeSource {
-	files := []corev1.DownwardAPIVolumeFile{field("request.json", annotation(contract.AnnRequest), nil)}
+	files := []corev1.DownwardAPIVolumeFile{field("request.json", annotationPath(contract.AnnRequest), nil)}
 	if a.Volume != nil {
-		files = append(files, field("volume.yaml", annotation(contract.AnnVolume), nil))
+		files = append(files, field("volume.yaml", annotationPath(contract.AnnVolume), nil))
 	}
 	if inline(a) {
 		executable := int32(0o555)
-		files = append(files, field("script", annotation(contract.AnnScript), &executable))
+		files = append(files, field("script", annotationPath(contract.AnnScript), &executable))
 	}
 	return corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: files}}
 }
 
-func annotation(name string) string { return "metadata.annotations['" + name + "']" }
+func annotationPath(name string) string { return "metadata.annotations['" + name + "']" }
 
 func field(path, fieldPath string, mode *int32) corev1.DownwardAPIVolumeFile {
 	return corev1.DownwardAPIVolumeFile{Path: path, Mode: mode, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: fieldPath}}

@@ -15,8 +15,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
-// NewConfig is how the pod reaches the API server: FLEX_KUBE_API, else KUBERNETES_SERVICE_HOST and _PORT, with the pod's
-// own token, which is read again as the kubelet renews it.
+// NewConfig returns the configuration of a client for the API server of FLEX_KUBE_API, or else of KUBERNETES_SERVICE_HOST and _PORT. It has
+// the pod's token, which is read again when the kubelet renews it.
 func NewConfig(root string) (*rest.Config, error) {
 	access, err := bare.FindAPIServer(root)
 	if err != nil {
@@ -28,15 +28,15 @@ func NewConfig(root string) (*rest.Config, error) {
 		TLSClientConfig: rest.TLSClientConfig{CAFile: access.CAFile},
 		Timeout:         bare.RequestTimeout,
 		QPS:             -1,                                // one pod writes one object
-		UserAgent:       rest.DefaultKubernetesUserAgent(), // begins with the binary's name, which managedFields keep
+		UserAgent:       rest.DefaultKubernetesUserAgent(), // begins with the binary's name, the manager in managedFields
 		WarningHandler:  rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{}),
-		// Proxies in the environment are for the way to the storage.
+		// Proxies in the environment are for the storage.
 		Proxy: func(*http.Request) (*url.URL, error) { return nil, nil },
 	}, nil
 }
 
-// NewClient is a client for CreateVolume. It knows PersistentVolumes and nothing else, which keeps binaries small; for
-// more, build a client from NewConfig.
+// NewClient makes a client for CreateVolume. It supports PersistentVolumes only, which keeps binaries small. For other objects, build a
+// client from NewConfig.
 func NewClient(root string) (rest.Interface, error) {
 	config, err := NewConfig(root)
 	if err != nil {

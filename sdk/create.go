@@ -15,10 +15,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
-// CreateVolume makes the PersistentVolume, the commit of a provision, and says whether it was this call that did. That it
-// exists already is success: its name is the claim's UID, so only an earlier attempt for the same claim can have made it,
-// and the pod may not read it to compare; the dispatcher verifies it. What passes by itself (429, 5xx, no connection, no
-// answer) is tried again until ctx ends, and is a TryAgain error then. Everything else is the API server's last word.
+// CreateVolume creates the PersistentVolume, which commits the provision, and reports whether this call created it. It is a success if the
+// volume exists already. Its name has the claim's UID, so only an earlier attempt for the claim can have created it. The pod may not
+// read it to compare, but the dispatcher verifies it. Transient errors (429, 5xx, no connection, no response) are retried until ctx
+// ends, and are a TryAgain error then. Every other error of the API server is final.
 func CreateVolume(ctx context.Context, client rest.Interface, volume *corev1.PersistentVolume) (created bool, err error) {
 	body, err := Encode(volume)
 	if err != nil {
@@ -29,7 +29,7 @@ func CreateVolume(ctx context.Context, client rest.Interface, volume *corev1.Per
 	})
 }
 
-// answer is what the API server says against a request, where it got there.
+// answer turns a status of the API server into a *bare.Answer. Other errors stay as they are.
 func answer(err error) error {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -39,8 +39,8 @@ func answer(err error) error {
 	return &bare.Answer{Code: int(status.Status().Code), Exists: apierrors.IsAlreadyExists(err), RetryAfter: time.Duration(seconds) * time.Second, Err: err}
 }
 
-// Encode is the JSON that CreateVolume sends: no status, UID or resourceVersion, with which a volume that was read from
-// the API would be refused rather than found to exist.
+// Encode is the JSON that CreateVolume sends. It has no status, UID or resourceVersion: with these the API server would refuse a volume that
+// was read from the API, instead of answering that it exists.
 func Encode(volume *corev1.PersistentVolume) ([]byte, error) {
 	body, err := json.Marshal(struct {
 		metav1.TypeMeta

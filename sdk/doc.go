@@ -1,36 +1,35 @@
-// Package sdk is for authors of provisioner images in Go. It knows the contract with the dispatcher and Kubernetes'
-// PersistentVolume, and nothing of the dispatcher or of any storage.
+// Package sdk is for authors of provisioner images in Go. It implements the contract with the dispatcher, and creates the
+// PersistentVolume. It has nothing that is specific to a storage system.
 //
 // An author implements [Provisioner] and calls [Main]:
 //
 //	func main() { sdk.Main(directories{export: "/export"}) }
 //
-// Main reads the request, calls Provision or Delete, completes the PersistentVolume that lies ready beside the request with
-// what Provision returned, creates it, and turns an error into the exit code and the message that the claim's owner sees.
-// One that can also expand implements [Expander]. The package example is a whole provisioner; "kubectl flex new NAME --lang go"
-// writes one to start from, with its class. Run it without a cluster by means of package sdktest, and have it proved by
-// "kubectl flex conformance".
+// Main reads the request and calls Provision or Delete. After Provision it completes the PersistentVolume of the pod's request with the
+// result, and creates it. It turns an error into an exit code, and into the message that the claim's owner sees. A provisioner that
+// can expand volumes implements [Expander]. The package example is a whole provisioner. "kubectl flex new NAME --lang go" writes
+// one to start from, with its class. Run it without a cluster by package sdktest, and test it by "kubectl flex conformance".
 //
 // # What makes a provisioner correct
 //
-// It may die anywhere. The pod can be killed after the storage was made and before the volume was; the next one has to
-// find that storage by request.VolumeName, its only name. The volume is the commit: once it exists the provision counts as
-// done, whatever becomes of the pod. So:
+// The pod can be killed at any time, also after the storage was made and before the volume was created. The next pod has to find that
+// storage by request.VolumeName, its only name. The volume is the commit: once it exists, the provision has succeeded, whatever
+// happens to the pod. So:
 //
 //   - name the storage after request.VolumeName, and look for it before making it;
-//   - on delete, prove that the storage is the claim's before touching it, and take "not there" for success only where
+//   - on delete, verify that the storage is the claim's before touching it, and take "not there" for success only where
 //     the backend itself answered;
-//   - promise "nothing was made" by [Refuse] and [NotHere] only where it is true;
-//   - stop when the context ends, which SIGTERM does.
+//   - promise by [Refuse] and [NotHere] that nothing was made only where it is true;
+//   - stop when the context ends, as it does on SIGTERM.
 //
 // # Errors
 //
-// The claim's owner reads the error as it is, in one line, so it says what is wrong, with what, and what to do. No secrets.
-// [Refuse], [NotHere] and [TryAgain] choose what happens next; every other error is tried again with growing delays, after
-// which storage may half exist: it is looked for again, or removed.
+// The claim's owner reads the error as one line. It should say what is wrong, with which object, and what to do. It must not have
+// secrets. [Refuse], [NotHere] and [TryAgain] determine what happens next. After every other error the operation is retried with
+// backoff. Since storage may exist in part, the next attempt looks for it, or an undo removes it.
 //
 // # More of Kubernetes
 //
-// [NewConfig] is how the pod reaches the API server, for clients of an author's own. What the pod may do there is what the
-// class's ServiceAccount may, and of volumes only its own.
+// [NewConfig] is the configuration for clients of your own. The pod has the rights of the class's ServiceAccount, and of volumes
+// only those to its own.
 package sdk

@@ -9,15 +9,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
-// RootEnv names the environment variable whose value Main and flexctl put before every path of the contract, so that a
-// provisioner can be tried without a container. No property can set it: names that begin with FLEX_ are refused.
+// RootEnv is the environment variable whose value Main and flexctl put before every path of the contract, so that a provisioner can run
+// without a container. No property can set it, since names that begin with FLEX_ are refused.
 const RootEnv = bare.RootEnv
 
-// LoadRequest reads the pod's request. Fields that this version does not know are ignored.
+// LoadRequest reads the pod's request. It ignores unknown fields.
 func LoadRequest(root string) (Request, error) { return bare.LoadRequest(root) }
 
-// LoadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete or expand the
-// volume, or nil for an undo. One that belongs to another claim or volume is an error.
+// LoadVolume reads contract.VolumeFile: for provision the skeleton, for delete or expand the volume. It is nil for an undo. A volume of
+// another name or claim is an error.
 func LoadVolume(root string, request Request) (*corev1.PersistentVolume, error) {
 	file, data, err := bare.ReadVolume(root, request)
 	if len(data) == 0 {

@@ -6,34 +6,33 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
-// Refuse says that the request can never work, and promises that nothing was made. It is tried again slowly, or when the
-// ConfigMap changes. Refuse(nil) is nil, and so it is for the others.
+// Refuse marks an error with contract.ExitRefused: the request can never succeed. It promises that nothing was made. The request is retried
+// seldom, or when the ConfigMap changes. Refuse, NotHere and TryAgain return nil for nil.
 func Refuse(err error) error { return bare.Refuse(err) }
 
-// NotHere says that it cannot be done on this node, and promises that nothing was made. The claim is scheduled anew where
-// its class allows it.
+// NotHere marks an error with contract.ExitNotHere: this node cannot serve the request. It promises that nothing was made. The claim is
+// scheduled again where its class allows it.
 func NotHere(err error) error { return bare.NotHere(err) }
 
-// TryAgain says that nothing is wrong: try again soon.
+// TryAgain marks an error with contract.ExitTryAgain: nothing is wrong, and the request is to be retried soon.
 func TryAgain(err error) error { return bare.TryAgain(err) }
 
-// ExitCode is the contract's code for an error: ExitDone for nil, 1 for one that says nothing else.
+// ExitCode is the exit code of an error: contract.ExitDone for nil, 1 for an error without a code.
 func ExitCode(err error) int { return bare.ExitCode(err) }
 
-// Report tells the claim's owner, in the termination message, and the pod's log, on stderr, why an operation failed. It
-// returns the exit code. A nil error says nothing. Outside a pod there is no termination file, and none is made.
+// Report writes an error to the termination message, for the claim's owner, and to stderr, for the pod's log. It returns the exit code. It
+// writes nothing for a nil error. Outside a pod it does not create a termination file.
 func Report(root string, err error, stderr io.Writer) int { return bare.Report(root, err, stderr) }
 
-// SetLocation says where this attempt works, before it makes anything there: a project, a region, an array. The next attempt for
-// the claim, and the undo, find it as Request.Location, and CheckLocation compares. It is an error if the location is not 1 to
-// contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
+// SetLocation reports where this attempt works, such as a project, a region or an array. Call it before anything is made there. Later
+// attempts for the claim, and the undo, get it as Request.Location, and compare it by CheckLocation. It is an error if the location is
+// not 1 to contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
 func SetLocation(root, location string) error { return bare.SetLocation(root, location) }
 
-// CheckLocation is an error where an earlier attempt worked in another location than this one, which would not find what that one
-// made.
+// CheckLocation returns an error if an earlier attempt worked in another location. This attempt would not find what that one made.
 func CheckLocation(request Request, location string) error {
 	return bare.CheckLocation(request, location)
 }
 
-// Message is an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
+// Message is the text of an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
 func Message(err error) string { return bare.Message(err) }

@@ -16,39 +16,38 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Request is what the pod is asked: see contract.Request.
+// Request is the pod's request: see contract.Request.
 type Request = contract.Request
 
-// Provisioner makes and removes storage. Both methods may be killed at any instruction and are then called again in a
-// new pod, perhaps while the dying predecessor still runs: "already there" and "already gone" are successes, and
-// "unreachable" is neither. Errors made by Refuse, NotHere and TryAgain choose what happens next; after every other error
-// the operation is tried again with growing delays.
+// Provisioner makes and removes storage. The pod may be killed at any instruction. The method is then called again in a new pod, perhaps
+// while the killed one still runs. So "already there" and "already gone" are successes, but "unreachable" is not. The errors of Refuse,
+// NotHere and TryAgain determine what happens next. After every other error the operation is retried with backoff.
 type Provisioner interface {
-	// Provision makes the storage that request.VolumeName names, or finds the one that an earlier attempt made, and says
-	// how to mount it. The PersistentVolume itself is made by Main.
+	// Provision makes the storage request.VolumeName, or finds the storage that an earlier attempt made, and returns how to mount
+	// it. Main creates the PersistentVolume.
 	Provision(ctx context.Context, request Request) (*Volume, error)
-	// Delete removes the storage once it has proved that it is the claim's. volume is nil for an undo: the claim went
-	// away before there was a volume, so storage may exist, wholly, half or not at all, and only request.VolumeName and
-	// request.Identity say where. Nobody asks again after a nil error.
+	// Delete removes the storage after it has verified that it is the claim's. volume is nil for an undo: the claim was deleted
+	// before there was a volume, so storage may exist, entirely, in part or not at all. Only request.VolumeName and
+	// request.Identity find it. After a nil error Delete is not called again.
 	Delete(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
 }
 
-// Expander is a Provisioner that can also expand. Its class says so by the key expandable: "true", else it is never asked.
+// Expander is a Provisioner that can expand volumes. Expand is called only if the class's ConfigMap has the key expandable: "true".
 type Expander interface {
-	// Expand makes the storage of the volume at least request.SizeBytes large, which is more than request.CurrentSizeBytes.
-	// It may be so already, by an attempt whose end was lost: that is a success. A nil error is believed: the volume and
-	// the claim get request.SizeBytes. Refuse promises that nothing was changed. The storage is in use meanwhile.
+	// Expand makes the storage of the volume at least request.SizeBytes large, which is more than request.CurrentSizeBytes. It is a
+	// success if the storage has that size already, by an attempt whose outcome was lost. After a nil error the volume and the
+	// claim get request.SizeBytes without a further check. Refuse promises that nothing was changed. The storage is in use.
 	Expand(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
 }
 
-// Lister is a Provisioner whose storage can be audited. The class's ConfigMap says so by listable: "true".
+// Lister is a Provisioner whose storage can be audited. List is called only if the class's ConfigMap has the key listable: "true".
 type Lister interface {
-	// List returns what the backend has of this cluster's volumes, where request.Identity says. It changes nothing. An
-	// incomplete answer is an error. request names no claim and no volume.
+	// List returns the storage of this cluster's volumes on the backend that request.Identity names. It changes nothing. It returns an
+	// error rather than an incomplete list. request has no claim and no volume.
 	List(ctx context.Context, request Request) ([]Storage, error)
 }
 
-// Storage is one volume as the backend has it: see contract.Storage.
+// Storage is a volume on the backend: see contract.Storage.
 type Storage = contract.Storage
 
 func list(ctx context.Context, p Provisioner, request Request, out io.Writer) error {
@@ -68,22 +67,22 @@ func list(ctx context.Context, p Provisioner, request Request, out io.Writer) er
 	return nil
 }
 
-// Volume is what a provisioner adds to the PersistentVolume; everything else of it is settled by the claim and its class.
+// Volume is what a provisioner adds to the PersistentVolume. The claim and its class determine the other fields.
 type Volume struct {
-	// Source tells the kubelet how to mount the storage. Exactly one of its fields is set.
+	// Source is how the kubelet mounts the storage. Exactly one of its fields is set.
 	Source corev1.PersistentVolumeSource
-	// Capacity is the real size where the storage came out larger than requested. Zero: as requested.
+	// Capacity is the real size if the storage is larger than requested. Zero means the requested size.
 	Capacity resource.Quantity
-	// NodeAffinity limits the nodes on which the volume can be mounted; see NodeAffinity. Nil: any node.
+	// NodeAffinity limits the nodes that can mount the volume; see NodeAffinity. Nil means any node.
 	NodeAffinity *corev1.VolumeNodeAffinity
 	// MountOptions are added to those of the class.
 	MountOptions []string
-	// Annotations are notes for the author's own Delete, under a domain of the author's: "example.com/lun".
+	// Annotations are for the provisioner's own Delete, with a domain of the author, such as "example.com/lun".
 	Annotations map[string]string
 }
 
-// Main does what the pod was started for and exits with the contract's code. On SIGTERM the context of the operation ends;
-// the kubelet waits for the rest of the pod's grace period before it kills.
+// Main serves the pod's request and exits with a code of the contract. On SIGTERM the context of the operation ends. The kubelet kills the
+// container at the end of the pod's grace period.
 func Main(p Provisioner) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	root := os.Getenv(RootEnv)
@@ -92,7 +91,7 @@ func Main(p Provisioner) {
 	os.Exit(code)
 }
 
-// Run is Main without its exit. root stands before the contract's paths and is empty inside a pod.
+// Run is Main without the exit. root is put before the contract's paths. It is empty inside a pod.
 func Run(ctx context.Context, root string, p Provisioner) error {
 	request, err := LoadRequest(root)
 	if err != nil {
@@ -122,7 +121,7 @@ func Run(ctx context.Context, root string, p Provisioner) error {
 }
 
 func provision(ctx context.Context, root string, p Provisioner, request Request, skeleton *corev1.PersistentVolume) error {
-	// First of all the client: without one nothing could come of the storage.
+	// The client is made first, since storage without a PersistentVolume is of no use.
 	client, err := NewClient(root)
 	if err != nil {
 		return err

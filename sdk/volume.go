@@ -11,9 +11,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
-// NewVolume fills the skeleton in. The skeleton itself is left alone, and so are in the result its name, claim, class,
-// annotations and finalizers; the capacity can only grow. All that is wrong with v is in the error at once, each with its
-// field. What a volume source has to hold is checked by the API server alone.
+// NewVolume returns a copy of the skeleton that is completed by v. The copy keeps the skeleton's name, claim, class, annotations and
+// finalizers. The capacity can only grow. The error has all faults of v, each with its field. Only the API server checks the fields of
+// the volume source.
 func NewVolume(skeleton *corev1.PersistentVolume, v Volume) (*corev1.PersistentVolume, error) {
 	err := bare.Filling{
 		Has: sourceNames(skeleton.Spec.PersistentVolumeSource), Sources: sourceNames(v.Source),
@@ -70,9 +70,9 @@ func (v *Volume) SetFSType(request Request) error {
 	return nil
 }
 
-// NodeAffinity pins a volume to the nodes whose label has the value. A PersistentVolume can only select by label, never by
-// the node's name; the label kubernetes.io/hostname (corev1.LabelHostname) is the name of a node in most clusters, but
-// not where the cloud's and the host's names differ.
+// NodeAffinity binds a volume to the nodes whose label has the value. A PersistentVolume can select nodes by labels only, and not by
+// name. The label kubernetes.io/hostname (corev1.LabelHostname) has the node's name in most clusters, but not where a cloud's name
+// differs from the hostname.
 func NodeAffinity(label, value string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{

@@ -1,5 +1,5 @@
 // Package skeleton makes the PersistentVolume that a provisioner completes.
 //
-// It owns what a volume carries from its first write on. It may import contract and the types of Kubernetes. It is
-// pure, and never adds the dispatcher's own record: podspec does. It is not for import by other modules.
+// It owns what a volume has from its first write. It may import contract and the types of Kubernetes. It is pure. Package podspec adds the
+// dispatcher's record. It is not for import by other modules.
 package skeleton

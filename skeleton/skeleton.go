@@ -9,10 +9,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// New is the volume of a request, complete but for its source and the dispatcher's record. What it carries from its first
-// write on is what makes it safe: without the claim's UID it would bind to anybody's claim of that name, without
-// provisioned-by nobody would ever delete it, and without the finalizer a delete of the object would count as a delete of
-// the storage.
+// New is the volume of a request without its source and the dispatcher's record. A volume has to have these fields from its first write.
+// Without the claim's UID it would bind to any claim of that name. Without provisioned-by nobody would delete it. Without the finalizer
+// the library would take the storage of a deleted volume for deleted.
 func New(r contract.Request, provisioner string, reclaim corev1.PersistentVolumeReclaimPolicy, mountOptions []string) *corev1.PersistentVolume {
 	modes := make([]corev1.PersistentVolumeAccessMode, len(r.AccessModes))
 	for i, mode := range r.AccessModes {

@@ -2,14 +2,14 @@ package version
 
 import "runtime/debug"
 
-// unknown is the version of what was built neither by the Makefile nor from a version control system.
+// unknown is the version of a program that was built neither by the Makefile nor in a checkout.
 const unknown = "v0.0.0-dev"
 
-// stamp is what git describe said. The Makefile has the linker write it.
+// stamp is the output of git describe. The Makefile sets it by a linker flag.
 var stamp string
 
-// String is the version: the Makefile's stamp, or what the Go command recorded of the module, which for a build in a
-// checkout has the commit.
+// String is the version: the Makefile's stamp, or else the module version that the Go command recorded. That has the commit for a build in a
+// checkout.
 func String() string {
 	info, _ := debug.ReadBuildInfo()
 	return of(stamp, info)

@@ -48,7 +48,7 @@ func newCommand() *cobra.Command {
 	command.Flags().AddGoFlag(verbosity.Lookup("v"))
 	command.Flags().SortFlags = false
 	command.PersistentPreRunE = func(*cobra.Command, []string) error {
-		return logTo(os.Stderr, o.loggingFormat, verbosity.Lookup("v").Value.String())
+		return setUpLogging(os.Stderr, o.loggingFormat, verbosity.Lookup("v").Value.String())
 	}
 	command.SetUsageFunc(usage)
 	command.CompletionOptions.DisableDefaultCmd = true

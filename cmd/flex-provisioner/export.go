@@ -24,7 +24,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
-// tracingConfiguration is the file that the API server takes as --tracing-config-file too. The type of k8s.io/component-base would bring
+// tracingConfiguration is the content of --tracing-config-file, as the API server takes it. The type of k8s.io/component-base would bring
 // Kubernetes' metrics along.
 type tracingConfiguration struct {
 	APIVersion             string `json:"apiVersion"`
@@ -33,7 +33,7 @@ type tracingConfiguration struct {
 	SamplingRatePerMillion *int32 `json:"samplingRatePerMillion"`
 }
 
-// What a file says, or means where it says nothing.
+// Values of a tracingConfiguration: its version and kind, and the default endpoint.
 const (
 	tracingAPIVersion = "apiserver.config.k8s.io/v1"
 	tracingKind       = "TracingConfiguration"
@@ -41,7 +41,7 @@ const (
 	million           = 1_000_000
 )
 
-// readTracing reads the file. What is wrong is an error with the field, its value and the remedy.
+// readTracing reads the file. The error has the field, its value and the remedy for each fault.
 func readTracing(name string) (*tracingConfiguration, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {
@@ -76,11 +76,11 @@ func (c *tracingConfiguration) faults() (faults field.ErrorList) {
 	return faults
 }
 
-// flushTime is how long the end of the process waits for the collector.
-const flushTime = 3 * time.Second
+// flushTimeout is how long the process waits for the collector when it ends.
+const flushTimeout = 3 * time.Second
 
-// export sends spans to the collector in the background until stop is called. Where the collector is slow or away, spans are dropped,
-// which the log says: nothing waits for it.
+// export sends spans to the collector in the background until stop is called. Nothing waits for the collector: if it is slow or not
+// reachable, spans are dropped, and the log says so.
 func (c *tracingConfiguration) export(ctx context.Context) (send func([]tracing.Span), stop func(), err error) {
 	log := klog.FromContext(ctx)
 	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { log.Error(err, "Traces are lost", "endpoint", c.Endpoint) }))
@@ -102,7 +102,7 @@ func (c *tracingConfiguration) export(ctx context.Context) (send func([]tracing.
 		}
 	}
 	stop = func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
 		if err := provider.Shutdown(ctx); err != nil && !errors.Is(err, context.Canceled) {
 			log.Error(err, "Traces are lost", "endpoint", c.Endpoint)
@@ -111,7 +111,7 @@ func (c *tracingConfiguration) export(ctx context.Context) (send func([]tracing.
 	return send, stop, nil
 }
 
-// record gives a span to the batch.
+// record adds a span to the batch.
 func record(tracer trace.Tracer, s tracing.Span) {
 	ctx := context.WithValue(context.Background(), spanKey{}, s)
 	if s.Parent.IsValid() {
@@ -124,7 +124,7 @@ func record(tracer trace.Tracer, s tracing.Span) {
 	span.End(trace.WithTimestamp(s.End))
 }
 
-// ids gives a span the IDs that it has: they are not random.
+// ids returns the IDs of the span in the context. They are derived from the claim and not random.
 type ids struct{}
 
 type spanKey struct{}

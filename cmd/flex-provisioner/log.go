@@ -19,9 +19,9 @@ const (
 	formatJSON = "json"
 )
 
-// logTo lets all that this process logs, libraries included, go through one place: as text in klog's own format, which quotes text, but
-// prints what has several lines as it is, indented, or as one JSON object a line.
-func logTo(out io.Writer, format, verbosity string) error {
+// setUpLogging sets the logger of this process and its libraries. The format is klog's text, which quotes values but prints those of
+// several lines indented, or one JSON object a line.
+func setUpLogging(out io.Writer, format, verbosity string) error {
 	v, err := strconv.Atoi(verbosity)
 	if err != nil {
 		return fmt.Errorf("--v=%s: give a number: %w", verbosity, err)
@@ -39,7 +39,7 @@ func logTo(out io.Writer, format, verbosity string) error {
 	return nil
 }
 
-// printable writes records without what a terminal would act on.
+// printable writes records without escape sequences of terminals.
 type printable struct{ out io.Writer }
 
 func (p printable) Write(record []byte) (int, error) {

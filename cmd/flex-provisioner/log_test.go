@@ -26,7 +26,7 @@ func fit(text string) bool {
 func TestLog(t *testing.T) {
 	defer klog.CaptureState().Restore()
 	var out bytes.Buffer
-	if err := logTo(&out, formatText, "2"); err != nil {
+	if err := setUpLogging(&out, formatText, "2"); err != nil {
 		t.Fatal(err)
 	}
 	logger := klog.FromContext(context.Background())
@@ -45,7 +45,7 @@ func TestLog(t *testing.T) {
 }
 
 func TestVerbosityIsANumber(t *testing.T) {
-	if err := logTo(nil, formatText, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
+	if err := setUpLogging(nil, formatText, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -54,7 +54,7 @@ func TestVerbosityIsANumber(t *testing.T) {
 func TestJSONLog(t *testing.T) {
 	defer klog.CaptureState().Restore()
 	var out bytes.Buffer
-	if err := logTo(&out, formatJSON, "2"); err != nil {
+	if err := setUpLogging(&out, formatJSON, "2"); err != nil {
 		t.Fatal(err)
 	}
 	logger := klog.FromContext(context.Background())
@@ -82,7 +82,7 @@ func TestJSONLog(t *testing.T) {
 }
 
 func TestFormatIsKnown(t *testing.T) {
-	if err := logTo(nil, "yaml", "0"); err == nil || err.Error() != "--logging-format=yaml: say text or json" {
+	if err := setUpLogging(nil, "yaml", "0"); err == nil || err.Error() != "--logging-format=yaml: say text or json" {
 		t.Errorf("error %v", err)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// The garbage collector runs when what is in use has grown by gcPercent, ballast included. That keeps a large dispatcher's
-// memory low, and a small one from collecting every megabyte, which would be a quarter of its work in a burst. Nobody
-// touches the ballast, so that it takes no memory.
+// The garbage collector runs when the memory in use, ballast included, has grown by gcPercent. That keeps the memory of a large
+// dispatcher low. Without the ballast a small one would collect at every megabyte, which takes a quarter of its time in a burst.
+// The ballast takes no memory, since it is never written.
 const (
 	gcPercent = 10
 	ballast   = 96 << 20

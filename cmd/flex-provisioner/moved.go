@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// movedAudit tells who still runs flex-provisioner audit where it is now: with the other commands for people.
+// movedAudit is the former command audit. It fails and names the new one.
 func movedAudit() *cobra.Command {
 	return &cobra.Command{
 		Use:                "audit",

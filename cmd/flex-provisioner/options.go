@@ -18,7 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// options are the command line as it was typed.
+// options are the values of the command line.
 type options struct {
 	provisionerName string
 	namespace       string
@@ -42,7 +42,7 @@ type options struct {
 	tracing *tracingConfiguration // what validate read from tracingFile; nil without one
 }
 
-// How flexctl comes into pods that run inline scripts.
+// Values of --flexctl-mount.
 const (
 	mountAuto  = "auto"
 	mountImage = "image"
@@ -88,7 +88,7 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.StringVar(&o.loggingFormat, "logging-format", o.loggingFormat, "`format` of the log: text, or json with one object a line")
 }
 
-// validate reports everything that is wrong, each with the flag, the value and the remedy.
+// validate returns every fault with its flag, value and remedy.
 func (o *options) validate() (*options, error) {
 	var faults []error
 	wrong := func(flag string, value any, remedy string) {

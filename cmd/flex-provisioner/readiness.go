@@ -16,17 +16,17 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 )
 
-// readiness knows what this process lacks. Permissions are asked for until all are there, and then never again.
+// readiness is what this process lacks to be ready. It checks permissions until it has all of them, and then no more.
 type readiness struct {
 	client kubernetes.Interface
 	needs  []authorizationv1.ResourceAttributes
 
 	mu      sync.Mutex
 	allowed bool
-	asked   time.Time
+	checked time.Time
 	lacks   []string
 	note    string
-	// dispatcher is nil while this process stands by.
+	// dispatcher is nil while this process is not the leader.
 	dispatcher *dispatcher.Dispatcher
 }
 
@@ -34,17 +34,17 @@ func newReadiness(client kubernetes.Interface, needs []authorizationv1.ResourceA
 	return &readiness{client: client, needs: needs, note: "starting"}
 }
 
-// leading lets the dispatcher say what it lacks beside permissions.
-func (r *readiness) leading(d *dispatcher.Dispatcher) {
-	r.say("leading")
+// startedLeading adds the policies that the dispatcher misses to what is lacking.
+func (r *readiness) startedLeading(d *dispatcher.Dispatcher) {
+	r.setNote("leading")
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.dispatcher = d
 }
 
-func (r *readiness) standby(leader string) { r.say("standing by, the leader is " + leader) }
+func (r *readiness) standby(leader string) { r.setNote("standing by, the leader is " + leader) }
 
-func (r *readiness) say(note string) {
+func (r *readiness) setNote(note string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.note != "leading" {
@@ -52,15 +52,15 @@ func (r *readiness) say(note string) {
 	}
 }
 
-// askAgain is how often missing permissions are asked for anew.
-const askAgain = 5 * time.Second
+// checkInterval is the time between two checks while permissions are missing.
+const checkInterval = 5 * time.Second
 
-// check returns what is lacking, one line each, or else a note on what this process does.
+// check returns a note on what this process does, and what it lacks, one line each.
 func (r *readiness) check(ctx context.Context) (note string, lacks []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.allowed && time.Since(r.asked) > askAgain {
-		r.lacks, r.asked = r.ask(ctx), time.Now()
+	if !r.allowed && time.Since(r.checked) > checkInterval {
+		r.lacks, r.checked = r.missingPermissions(ctx), time.Now()
 		r.allowed = len(r.lacks) == 0
 	}
 	lacks = slices.Clone(r.lacks)
@@ -72,7 +72,7 @@ func (r *readiness) check(ctx context.Context) (note string, lacks []string) {
 	return r.note, lacks
 }
 
-func (r *readiness) ask(ctx context.Context) (lacks []string) {
+func (r *readiness) missingPermissions(ctx context.Context) (lacks []string) {
 	for _, need := range r.needs {
 		review, err := r.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 			&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &need}}, metav1.CreateOptions{})
@@ -104,7 +104,7 @@ func describe(a authorizationv1.ResourceAttributes) string {
 	return fmt.Sprintf("%s %s %s", a.Verb, resource, where)
 }
 
-// permissions is all that the dispatcher asks of the API server. deploy/base grants exactly these; a test compares.
+// permissions lists the permissions that the dispatcher needs. deploy/base grants exactly these, and a test compares them.
 func permissions(namespace, leaseNamespace, lease string) []authorizationv1.ResourceAttributes {
 	var list []authorizationv1.ResourceAttributes
 	for _, line := range []struct{ namespace, group, resource, name, verbs string }{

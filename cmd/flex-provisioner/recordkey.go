@@ -12,15 +12,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// recordKeySecret is the Secret in the dispatcher's namespace that holds, in its key recordKeyData, what signs the records on
-// volumes. deploy/base installs it empty.
+// recordKeySecret is the Secret in the dispatcher's namespace with the key for the records on volumes, at data[recordKeyData].
+// deploy/base installs it empty.
 const (
 	recordKeySecret = "flex-provisioner-record-key"
 	recordKeyData   = "key"
 )
 
-// recordKey reads the key, and makes it where the Secret is still empty. Of two processes that make one at once, the second
-// fails on the version that it read, and takes the first one's.
+// recordKey reads the key, and generates it if the Secret is empty. If two processes generate one at the same time, the update of the
+// second fails by the resource version, and it reads the key of the first.
 func recordKey(ctx context.Context, secrets clientcorev1.SecretInterface) (podspec.RecordKey, error) {
 	for {
 		secret, err := secrets.Get(ctx, recordKeySecret, metav1.GetOptions{})

@@ -27,7 +27,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// run works until ctx ends. Losing the Lease is an error: the process ends, and starts anew as a candidate.
+// run runs the dispatcher until ctx ends. The loss of the Lease is an error: the process exits, and is restarted as a candidate.
 func run(ctx context.Context, o *options) error {
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
@@ -36,11 +36,11 @@ func run(ctx context.Context, o *options) error {
 	config.UserAgent = "flex-provisioner"
 	var server clock.Clock
 	config.Wrap(server.Wrap)
-	client, err := kubernetes.NewForConfig(limited(config, o.qps, o.burst))
+	client, err := kubernetes.NewForConfig(withLimits(config, o.qps, o.burst))
 	if err != nil {
 		return fmt.Errorf("make client: %w", err)
 	}
-	events, err := kubernetes.NewForConfig(limited(config, eventQPS, eventBurst))
+	events, err := kubernetes.NewForConfig(withLimits(config, eventQPS, eventBurst))
 	if err != nil {
 		return fmt.Errorf("make client for events: %w", err)
 	}
@@ -50,7 +50,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	probe := limited(config, o.qps, o.burst)
+	probe := withLimits(config, o.qps, o.burst)
 	probe.Impersonate = admission.ProbeIdentity(o.namespace)
 	asProvisioner, err := kubernetes.NewForConfig(probe)
 	if err != nil {
@@ -84,7 +84,7 @@ func run(ctx context.Context, o *options) error {
 	}
 	defer stopServing()
 	work := func(ctx context.Context) error {
-		state.leading(d)
+		state.startedLeading(d)
 		return d.Run(ctx)
 	}
 	if !o.leaderElect {
@@ -93,16 +93,16 @@ func run(ctx context.Context, o *options) error {
 	return lead(ctx, o, config, state, work)
 }
 
-// Limits of the clients beside the main one, whose limits are options: events and the Lease wait for nothing but
-// themselves.
+// Limits of the clients for events and for the Lease. They have clients of their own, so that they do not wait for the requests of the main
+// one, whose limits are options.
 const (
 	eventQPS, eventBurst = 50, 300
 	leaseQPS, leaseBurst = 10, 20
 )
 
-// limited is a client configuration with its own limits. The API server would compress each event of a watch by itself, which
-// costs both sides more than it spares a cluster's network.
-func limited(config *rest.Config, qps float32, burst int) *rest.Config {
+// withLimits is a client configuration with other limits. Compression is off: the API server would compress each event of a watch by itself,
+// which costs both sides more than it saves on a cluster's network.
+func withLimits(config *rest.Config, qps float32, burst int) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.DisableCompression = true
 	config.QPS, config.Burst = qps, burst
@@ -111,7 +111,7 @@ func limited(config *rest.Config, qps float32, burst int) *rest.Config {
 	return config
 }
 
-// cluster is what all pods have in common.
+// cluster is what all provisioner pods have in common.
 func (o *options) cluster(client kubernetes.Interface, config *rest.Config) (podspec.Cluster, error) {
 	c := podspec.Cluster{Namespace: o.namespace, KubeAPI: o.podAPI, FlexctlImage: o.flexctlImage, ImageVolumes: o.flexctlMount == mountImage}
 	if c.KubeAPI == "" {
@@ -132,10 +132,10 @@ func (o *options) cluster(client kubernetes.Interface, config *rest.Config) (pod
 	return c, nil
 }
 
-// lead runs work while this process holds the Lease. Leader election has a client of its own, so that a burst of work
-// never makes it wait; and the Lease is given up only after the work has ended, so that the next leader is alone.
+// lead runs work while this process holds the Lease. Leader election has its own client, so that it never waits for a burst of work. The
+// Lease is released only after the work has ended, so that no two processes work at the same time.
 func lead(ctx context.Context, o *options, config *rest.Config, state *readiness, work func(context.Context) error) error {
-	client, err := kubernetes.NewForConfig(limited(config, leaseQPS, leaseBurst))
+	client, err := kubernetes.NewForConfig(withLimits(config, leaseQPS, leaseBurst))
 	if err != nil {
 		return fmt.Errorf("make client for the Lease: %w", err)
 	}
@@ -173,7 +173,7 @@ func lead(ctx context.Context, o *options, config *rest.Config, state *readiness
 	if err != nil {
 		return fmt.Errorf("set up leader election: %w", err)
 	}
-	// A candidate that is told to stop has nothing to end first.
+	// A candidate has no work that has to end first.
 	defer context.AfterFunc(ctx, func() {
 		if !elector.IsLeader() {
 			resign()

@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serve answers probes and scrapes until the function that it returns is called.
+// serve serves probes and metrics until stop is called.
 func serve(ctx context.Context, o *options, metrics prometheus.Gatherer, state *readiness) (stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.httpAddress)
 	if err != nil {
@@ -30,7 +30,7 @@ func serve(ctx context.Context, o *options, metrics prometheus.Gatherer, state *
 		}
 		fmt.Fprintf(w, "ok: %s\n", note)
 	})
-	mux.Handle("/metrics", scrapes(metrics))
+	mux.Handle("/metrics", metricsHandler(metrics))
 	if o.profiling {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
@@ -40,17 +40,17 @@ func serve(ctx context.Context, o *options, metrics prometheus.Gatherer, state *
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = server.Serve(listener) // ends with ErrServerClosed, which says that stop was called
+		_ = server.Serve(listener) // returns ErrServerClosed after stop
 	}()
 	return func() { server.Close(); <-done }, nil
 }
 
-// scrapes answers with the metrics. Anybody who reaches the port may ask, and each answer goes through all that waits: so
-// there are two at a time, and a reader that is slow is cut off before it keeps others out for long.
-func scrapes(metrics prometheus.Gatherer) http.Handler {
+// metricsHandler serves the metrics. Everybody who reaches the port can send requests, and each response visits all claims that wait. So two
+// requests are served at a time, and a slow reader is cut off.
+func metricsHandler(metrics prometheus.Gatherer) http.Handler {
 	answer := promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second)) // the server's own writer can
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(10 * time.Second)) // the writer of net/http supports it
 		answer.ServeHTTP(w, r)
 	})
 }

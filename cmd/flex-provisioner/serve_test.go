@@ -21,7 +21,7 @@ func TestScrapes(t *testing.T) {
 		}
 		return 0
 	}))
-	handler := scrapes(registry)
+	handler := metricsHandler(registry)
 	scrape := func() int {
 		answer := httptest.NewRecorder()
 		handler.ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))

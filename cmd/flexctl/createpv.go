@@ -19,11 +19,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
-// maxInput bounds in bytes what is read; an object of the API has at most 1.5 MiB.
+// maxInput is the limit in bytes on the input. An object of the API has at most 1.5 MiB.
 const maxInput = 1 << 20
 
-// maxPatience is how long an API server may be away before another attempt is the better idea.
-const maxPatience = 2 * time.Minute
+// maxCreateTimeout is the longest time that a pod retries the creation. After that, another attempt is better.
+const maxCreateTimeout = 2 * time.Minute
 
 // labelHostname is the label that holds the name of a node in most clusters.
 const labelHostname = "kubernetes.io/hostname"
@@ -91,10 +91,10 @@ func (o createOptions) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	// A shell that is the pod's first process hands no SIGTERM on, so the wait needs an end of its own.
+	// A shell that is the pod's first process does not forward SIGTERM, so only a timeout ends the wait.
 	timeout := o.timeout
 	if timeout == 0 {
-		timeout = patience(request)
+		timeout = createTimeout(request)
 	}
 	ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("gave up after %s", timeout))
 	defer cancel()
@@ -114,13 +114,13 @@ func (o createOptions) run(cmd *cobra.Command) error {
 	return err
 }
 
-// patience leaves the pod time to say why it failed.
-func patience(request contract.Request) time.Duration {
+// createTimeout is half of the pod's time. The rest is for the pod to report why it failed.
+func createTimeout(request contract.Request) time.Duration {
 	half := time.Duration(request.TimeoutSeconds) * time.Second / 2
 	if half <= 0 {
-		return maxPatience
+		return maxCreateTimeout
 	}
-	return min(half, maxPatience)
+	return min(half, maxCreateTimeout)
 }
 
 func (o createOptions) volume(request contract.Request, stdin io.Reader) (object, error) {
@@ -131,7 +131,7 @@ func (o createOptions) volume(request contract.Request, stdin io.Reader) (object
 	if err != nil {
 		return nil, err
 	}
-	f, err := o.filling(stdin)
+	f, err := o.input(stdin)
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
 	}
@@ -146,9 +146,9 @@ func (o createOptions) volume(request contract.Request, stdin io.Reader) (object
 	return volume, nil
 }
 
-// filling is what the flags and the input say of the volume.
-func (o createOptions) filling(stdin io.Reader) (v filling, err error) {
-	if o.source.given() {
+// input merges the flags and the input.
+func (o createOptions) input(stdin io.Reader) (v volumeInput, err error) {
+	if o.source.isSet() {
 		if o.file != "" {
 			return v, errors.New("both a source by a flag and -f are given; keep one")
 		}
@@ -176,23 +176,23 @@ func (o createOptions) filling(stdin io.Reader) (v filling, err error) {
 	return v, err
 }
 
-func (o createOptions) read(stdin io.Reader) (filling, error) {
+func (o createOptions) read(stdin io.Reader) (volumeInput, error) {
 	name := "the input"
 	if o.file != "" && o.file != "-" {
 		name = o.file
 		file, err := os.Open(o.file)
 		if err != nil {
-			return filling{}, fmt.Errorf("read volume source: %w", err)
+			return volumeInput{}, fmt.Errorf("read volume source: %w", err)
 		}
 		defer file.Close()
 		stdin = file
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, maxInput+1))
 	if err != nil {
-		return filling{}, fmt.Errorf("read volume source: %w", err)
+		return volumeInput{}, fmt.Errorf("read volume source: %w", err)
 	}
 	if len(data) > maxInput {
-		return filling{}, fmt.Errorf("the input is longer than %d bytes; it holds one volume source", maxInput)
+		return volumeInput{}, fmt.Errorf("the input is longer than %d bytes; it holds one volume source", maxInput)
 	}
 	return parseVolume(name, data)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
-// shapes are Kubernetes' types of volume sources and node affinity: by type and field the type of the field, as Go writes it. A test
-// compares them with k8s.io/api, whose types would double the size of the program.
+// shapes are Kubernetes' types of volume sources and node affinity: for each type and field the field's type, as Go writes it. A test
+// compares them with k8s.io/api. To import these types would double the size of the program.
 var shapes = readShapes(shapesText)
 
 //go:embed shapes.json
@@ -36,35 +36,35 @@ func readShapes(text []byte) map[string]map[string]string {
 	return all
 }
 
-// Names of shapes: what create-pv reads, and the volume sources in it.
+// Names of shapes: the input of create-pv, and the volume sources in it.
 const (
 	documentShape = "document"
 	sourceShape   = "PersistentVolumeSource"
 )
 
-// parseVolume is strict: what it does not know it names, with what it knows in that place. name is that of the input, for errors.
-func parseVolume(name string, data []byte) (filling, error) {
+// parseVolume is strict: an unknown field is an error, which lists the known ones. name is that of the input, for errors.
+func parseVolume(name string, data []byte) (volumeInput, error) {
 	text, err := onlyDocument(name, data)
 	if err != nil {
-		return filling{}, err
+		return volumeInput{}, err
 	}
 	if !bytes.HasPrefix(text, []byte("{")) {
-		return filling{}, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", text)
+		return volumeInput{}, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", text)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	var document object
 	if err := decoder.Decode(&document); err != nil {
-		return filling{}, err
+		return volumeInput{}, err
 	}
 	c := checker{}
 	c.check("", document, documentShape)
 	if err := errors.Join(append(c.wrong, c.unknown...)...); err != nil {
-		return filling{}, err
+		return volumeInput{}, err
 	}
-	f := filling{sources: object{}}
+	f := volumeInput{sources: object{}}
 	if f.capacity, err = parseCapacity(document["capacity"]); err != nil {
-		return filling{}, err
+		return volumeInput{}, err
 	}
 	for key, value := range document {
 		if _, source := shapes[sourceShape][key]; source && value != nil {
@@ -87,7 +87,7 @@ func parseVolume(name string, data []byte) (filling, error) {
 	return f, nil
 }
 
-// parseCapacity is a quantity whose errors name the field.
+// parseCapacity parses a quantity. Its errors name the field.
 func parseCapacity(value any) (resource.Quantity, error) {
 	if value == nil {
 		return resource.Quantity{}, nil
@@ -100,7 +100,7 @@ func parseCapacity(value any) (resource.Quantity, error) {
 	return size, nil
 }
 
-// onlyDocument is the one document in data that is more than comments and blanks, as JSON.
+// onlyDocument is the one document in data that is not empty, as JSON.
 func onlyDocument(name string, data []byte) ([]byte, error) {
 	var objects [][]byte
 	for _, document := range documents.Split(data) {
@@ -121,7 +121,7 @@ func onlyDocument(name string, data []byte) ([]byte, error) {
 	return nil, fmt.Errorf("the input holds %d documents; one claim has one volume, write one", len(objects))
 }
 
-// checker compares values with shapes, and collects what does not fit.
+// checker compares values with shapes, and collects the faults.
 type checker struct{ wrong, unknown []error }
 
 func (c *checker) check(path string, value any, shape string) {
@@ -178,7 +178,7 @@ func unknownField(parent, path string, fields map[string]string) error {
 	return fmt.Errorf("unknown field %q; known in %s are %s", path, parent, known)
 }
 
-// kindOf is JSON's word for a value, with a number itself: it may be one that does not fit.
+// kindOf is JSON's word for the type of a value. A number is part of it, since it may be out of range.
 func kindOf(value any) string {
 	switch value := value.(type) {
 	case string:

@@ -34,7 +34,7 @@ func FuzzCreatePV(f *testing.F) {
 		if err != nil {
 			return
 		}
-		var loaded beside
+		var loaded volumeFile
 		if err := json.Unmarshal(text, &loaded); err != nil {
 			t.Fatal(err)
 		}

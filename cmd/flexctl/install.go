@@ -31,7 +31,7 @@ scripts in somebody else's image.`,
 	}
 }
 
-// install writes beside the name and renames, so that flexctl is there wholly or not at all.
+// install writes a temporary file and renames it, so that flexctl is never there in part.
 func install(directory string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -46,7 +46,7 @@ func install(directory string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(target.Name()) // gone after the rename
+	defer os.Remove(target.Name()) // fails after the rename
 	_, err = io.Copy(target, source)
 	if err = errors.Join(err, target.Chmod(0o755), target.Close()); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// lookUp finds a dotted field in a JSON object. Keys may have dots of their own, as properties and annotations do: at
-// every step a key that is all of the rest wins. optional are fields of the object that are empty when missing.
+// lookUp finds a field by its dotted path in a JSON object. Keys of properties and annotations may contain dots, so at each step a key
+// that is equal to the rest of the path comes first. optional are fields of the object that are empty when missing.
 func lookUp(data []byte, field string, optional []string) (any, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber() // sizes have more digits than a float64 keeps
@@ -27,9 +27,9 @@ func lookUp(data []byte, field string, optional []string) (any, error) {
 		if object, ok := value.(map[string]any); !ok || object[rest] == nil {
 			key, _, _ = strings.Cut(rest, ".")
 		}
-		child, ok := step(value, key)
+		child, ok := child(value, key)
 		if !ok {
-			return nil, missing(value, done, key, optional)
+			return nil, missingError(value, done, key, optional)
 		}
 		value, done = child, strings.TrimPrefix(done+"."+key, ".")
 		rest = strings.TrimPrefix(strings.TrimPrefix(rest, key), ".")
@@ -37,7 +37,7 @@ func lookUp(data []byte, field string, optional []string) (any, error) {
 	return value, nil
 }
 
-func step(value any, key string) (any, bool) {
+func child(value any, key string) (any, bool) {
 	switch value := value.(type) {
 	case map[string]any:
 		child, ok := value[key]
@@ -50,7 +50,7 @@ func step(value any, key string) (any, bool) {
 	return nil, false
 }
 
-func missing(value any, parent, key string, optional []string) error {
+func missingError(value any, parent, key string, optional []string) error {
 	where := "there"
 	if parent != "" {
 		where = "in " + parent

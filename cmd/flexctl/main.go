@@ -1,6 +1,6 @@
-// Command flexctl is what a provisioner written in shell calls inside its pod: to create the PersistentVolume, to read the
-// request, and to fail in a way that the dispatcher understands. It is thin over package sdk/bare, and small: it lies
-// in every pod that runs a script.
+// Command flexctl is for provisioners that are scripts. Inside the pod it creates the PersistentVolume, reads the request, and fails with
+// a message and an exit code of the contract. It is a thin layer over package sdk/bare, and small, since every pod that runs a
+// script has it.
 package main
 
 import (
@@ -84,7 +84,7 @@ func newVersionCommand() *cobra.Command {
 	}
 }
 
-// atMost refuses the first argument too many by name.
+// atMost allows n arguments. The error names the first one that is too many.
 func atMost(n int, remedy string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > n {

@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// movedCommands are those that flexctl had and kubectl flex has now. They are for people and not for pods, and made flexctl large.
+// movedCommands are former commands of flexctl. They fail and name the command of kubectl flex. These are not for pods, and made flexctl
+// large.
 func movedCommands() []*cobra.Command {
 	var commands []*cobra.Command
 	for _, name := range []string{"class", "conformance", "new"} {

@@ -55,22 +55,23 @@ first volume.`,
 }
 
 func require(request contract.Request, names []string) error {
-	var lacking []string
+	var missing []string
 	for _, name := range names {
 		if request.Properties[name] == "" && request.Parameters[name] == "" {
-			lacking = append(lacking, fmt.Sprintf("%q", name))
+			missing = append(missing, fmt.Sprintf("%q", name))
 		}
 	}
-	switch len(lacking) {
+	switch len(missing) {
 	case 0:
 		return nil
 	case 1:
-		return bare.Refuse(fmt.Errorf("property %s is missing: set it in the class's ConfigMap", lacking[0]))
+		return bare.Refuse(fmt.Errorf("property %s is missing: set it in the class's ConfigMap", missing[0]))
 	}
-	return bare.Refuse(fmt.Errorf("properties %s are missing: set them in the class's ConfigMap", strings.Join(lacking, ", ")))
+	return bare.Refuse(fmt.Errorf("properties %s are missing: set them in the class's ConfigMap", strings.Join(missing, ", ")))
 }
 
-// requireMark never makes the directory of the mark: where that is missing, so is the storage.
+// requireMark fails unless the file mark shows that the storage is mounted. It never creates the mark's directory, which is missing if the
+// storage is.
 func requireMark(mark string, operation contract.Operation, undo bool) error {
 	_, err := os.Stat(mark)
 	switch {

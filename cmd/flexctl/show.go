@@ -110,7 +110,7 @@ func printValue(out io.Writer, value any) error {
 	return nil
 }
 
-// printItem prints a value as it is: scripts read it, and would compare a cleaned one in vain.
+// printItem prints a value unchanged, even with special characters, since scripts compare it.
 func printItem(out io.Writer, item any) error {
 	switch item := item.(type) {
 	case map[string]any, []any:

@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
-// sourceFlags describe a volume without YAML, so that no value needs quoting.
+// sourceFlags are the flags that describe a volume. Unlike in YAML, no value needs quotes.
 type sourceFlags struct {
 	nfs, iscsi, local, csi string
 	fsType                 string
@@ -31,10 +31,10 @@ func (s *sourceFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&s.annotations, "annotation", nil, "`KEY=VALUE`, a note for your own delete, under a domain of yours; may be repeated")
 }
 
-// given reports whether a source is among the flags, so that nothing is to be read.
-func (s *sourceFlags) given() bool { return s.nfs+s.iscsi+s.local+s.csi != "" }
+// isSet reports whether a flag gives the source, so that there is no input to read.
+func (s *sourceFlags) isSet() bool { return s.nfs+s.iscsi+s.local+s.csi != "" }
 
-// source is the volume source of the flags, of which exactly one is set.
+// source is the volume source that the flags give. It is an error unless exactly one of them is set.
 func (s *sourceFlags) source() (object, error) {
 	source := object{}
 	var names []string
@@ -111,9 +111,9 @@ func (s *sourceFlags) setFSType(source object) error {
 	return errors.New("--fs-type goes with --iscsi, --local and --csi")
 }
 
-// complete adds what goes with any source, from flags or input. A value that is in both is an error.
-func (s *sourceFlags) complete(v *filling) error {
-	if s.fsType != "" && !s.given() {
+// complete adds the flags that go with any source. A value that is in the input too is an error.
+func (s *sourceFlags) complete(v *volumeInput) error {
+	if s.fsType != "" && !s.isSet() {
 		return errors.New("--fs-type goes with --iscsi, --local and --csi; in the input it is fsType")
 	}
 	if s.capacity != "" {

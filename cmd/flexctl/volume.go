@@ -15,11 +15,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
-// object is one of the API, or a part of one, as JSON has it. Kubernetes' types would double the size of the program.
+// object is an object of the API, or a part of one, as decoded JSON. Kubernetes' types would double the size of the program.
 type object = map[string]any
 
-// beside is what is read of the volume.yaml beside the request. The dispatcher wrote it.
-type beside struct {
+// volumeFile is the content of contract.VolumeFile, which the dispatcher wrote.
+type volumeFile struct {
 	APIVersion string
 	Kind       string
 	Metadata   struct {
@@ -31,14 +31,14 @@ type beside struct {
 	Spec object
 }
 
-// loadVolume reads the PersistentVolume that lies beside the request: to provision the skeleton, to delete or expand the
-// volume, or nil for an undo. One that belongs to another claim or volume is an error.
-func loadVolume(root string, request contract.Request) (*beside, error) {
+// loadVolume reads contract.VolumeFile: for provision the skeleton, for delete or expand the volume. It is nil for an undo. A volume of
+// another name or claim is an error.
+func loadVolume(root string, request contract.Request) (*volumeFile, error) {
 	file, data, err := bare.ReadVolume(root, request)
 	if len(data) == 0 {
 		return nil, err
 	}
-	volume := &beside{}
+	volume := &volumeFile{}
 	if data, err = yaml.YAMLToJSON(data); err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(data))
 		decoder.UseNumber()
@@ -55,8 +55,8 @@ func loadVolume(root string, request contract.Request) (*beside, error) {
 	return volume, nil
 }
 
-// filling is what the script says of the volume.
-type filling struct {
+// volumeInput is what the script gives of the volume.
+type volumeInput struct {
 	// sources are volume sources by their names; there should be one.
 	sources      object
 	capacity     resource.Quantity
@@ -65,9 +65,9 @@ type filling struct {
 	annotations  map[string]string
 }
 
-// newVolume fills the skeleton in. Its name, claim, class, annotations and finalizers are left alone; the capacity can only grow.
-// fsType is the class's, for a source that has a file system and names none.
-func newVolume(s *beside, f filling, fsType string) (object, error) {
+// newVolume completes the skeleton. It keeps the name, claim, class, annotations and finalizers of the skeleton. The capacity can only
+// grow. fsType is the class's, for a source that has a file system and does not name it.
+func newVolume(s *volumeFile, f volumeInput, fsType string) (object, error) {
 	requested, err := requestedOf(s)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func newVolume(s *beside, f filling, fsType string) (object, error) {
 // formatted are the sources on which the kubelet makes a file system.
 var formatted = []string{"csi", "fc", "iscsi", "local", "rbd"}
 
-func requestedOf(s *beside) (resource.Quantity, error) {
+func requestedOf(s *volumeFile) (resource.Quantity, error) {
 	capacity, _ := s.Spec["capacity"].(object)
 	size, err := quantity.Parse(fmt.Sprint(capacity["storage"]))
 	if err != nil {
@@ -119,7 +119,7 @@ func requestedOf(s *beside) (resource.Quantity, error) {
 	return size, nil
 }
 
-// sourcesOf are the names of the volume sources in a spec, sorted.
+// sourcesOf lists the names of the volume sources in a spec, sorted.
 func sourcesOf(spec object) []string {
 	var names []string
 	for name := range spec {

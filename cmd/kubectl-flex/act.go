@@ -40,7 +40,7 @@ on provisioners.flex-provisioner.io.`,
 }
 
 func (o *options) retry(ctx context.Context, namespace, name string) error {
-	objects, uid, err := o.findOurs(ctx, namespace, name)
+	objects, uid, err := o.findOwn(ctx, namespace, name)
 	if err != nil {
 		return err
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// adoption is the command.
+// adoption is the command adopt.
 type adoption struct {
 	*options
 	class, from    string
@@ -60,7 +60,7 @@ volume back, until its claim is deleted. docs/adopt.md explains it.`,
 	return c
 }
 
-// run goes through the volumes one after another. One that cannot be adopted keeps no other from it.
+// run adopts the volumes one after another. It goes on after a volume that cannot be adopted.
 func (a *adoption) run(ctx context.Context, names []string) error {
 	client, err := a.clientset()
 	if err != nil {
@@ -71,7 +71,7 @@ func (a *adoption) run(ctx context.Context, names []string) error {
 		return err
 	}
 	if len(objects.Unread) > 0 {
-		// What is not seen may be what speaks against it.
+		// An object that cannot be read may be a reason against the adoption.
 		return fmt.Errorf("adopting takes the right to %s", objects.Unread[0].Right)
 	}
 	if a.all {
@@ -103,17 +103,17 @@ func (a *adoption) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-// adopt has two writes that matter, in this order: the pod that looks for the storage, and the patch of the volume.
+// adopt makes two writes, in this order: it creates the pod that looks for the storage, and it patches the volume.
 //
-// The patch is one write of one object: annotation provisioned-by, by which the dispatcher and the other provisioner tell whose the
-// volume is, the class, the properties that find the storage, the finalizer, and what the volume had before. So a volume is wholly
-// the other's before it and wholly ours after it, and the way back is in the same object. Were the annotation written first, a
-// released volume could be deleted by the class's present properties instead of those of the proof. Were the finalizer written first
-// and nothing after it, no provisioner would take it off.
+// The patch is a single write. It sets the annotation provisioned-by, which names the volume's provisioner, the class, the properties that
+// find the storage, the finalizer, and what the volume had before. So the volume is entirely the other provisioner's before the patch
+// and entirely the dispatcher's after it, and the same object has all that is needed to undo it. If the annotation were written first,
+// a released volume could be deleted by the class's present properties instead of those that the pod verified. If the finalizer were
+// written first and the command then killed, no provisioner would remove it.
 //
-// The patch carries the UID and the version of the volume that the pod was made from. A volume that was released, deleted or adopted
-// by somebody else meanwhile is refused. What is killed before the patch leaves at most the pod: it changes nothing, ends by its
-// deadline, and has a name that the next run deletes first.
+// The patch has the UID and the resource version of the volume that the pod was built from. So the API server refuses it if the volume was
+// released, deleted or adopted meanwhile. A command that is killed before the patch leaves at most the pod. The pod changes nothing,
+// ends by its deadline, and has a name that the next run deletes first.
 func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objects *inspect.Objects, name string) error {
 	plan, err := objects.AdoptionOf(name, a.class)
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objec
 		fmt.Fprintf(a.Out, "%s of claim %s/%s: from %s, class %s, to %s, once its image has found the storage\n", name, ref.Namespace, ref.Name, before, plan.From.StorageClass, after)
 		return nil
 	}
-	if err := a.prove(ctx, client, plan); err != nil {
+	if err := a.verifyStorage(ctx, client, plan); err != nil {
 		return fmt.Errorf("the image does not find its storage: %w", err)
 	}
 	if err := patchVolume(ctx, client, plan.Volume, plan.Patch, metav1.PatchOptions{}); err != nil {
@@ -173,8 +173,8 @@ func patchVolume(ctx context.Context, client kubernetes.Interface, v *corev1.Per
 	return nil
 }
 
-// prove has the image find the storage.
-func (a *adoption) prove(ctx context.Context, client kubernetes.Interface, plan *inspect.Adoption) (err error) {
+// verifyStorage runs a pod of the class's image that has to find the volume's storage.
+func (a *adoption) verifyStorage(ctx context.Context, client kubernetes.Interface, plan *inspect.Adoption) (err error) {
 	pods := client.CoreV1().Pods(plan.Pod.Namespace)
 	remove := func(ctx context.Context) error {
 		none := int64(0)
@@ -184,7 +184,7 @@ func (a *adoption) prove(ctx context.Context, client kubernetes.Interface, plan 
 		}
 		return nil
 	}
-	if err := remove(ctx); err != nil { // of a run that was killed
+	if err := remove(ctx); err != nil { // a run that was killed may have left the pod
 		return err
 	}
 	pod := plan.Pod

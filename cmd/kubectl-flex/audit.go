@@ -49,8 +49,8 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	}
 	d := objects.Dispatcher
 	out := o.Out
-	look := looker{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage, notes: o.ErrOut}
-	state, unseen := look.state(ctx)
+	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage, notes: o.ErrOut}
+	state, unseen := a.state(ctx)
 	found := audit.Compare(state)
 	for _, f := range found {
 		showFinding(out, f)
@@ -65,31 +65,30 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	return nil
 }
 
-// showFinding prints a finding as two lines, whatever is in it.
+// showFinding prints a finding as two lines, whatever characters it has.
 func showFinding(out io.Writer, f audit.Finding) {
 	fmt.Fprintf(out, "%s\n    %s\n", contract.OneLine(fmt.Sprintf("%s %s: %s", f.Kind, f.Name, f.Why)), contract.OneLine(f.Command))
 }
 
-// state looks at the objects before and after the storage, and returns what it could not look at.
-func (l looker) state(ctx context.Context) (audit.State, []error) {
-	s := audit.State{Provisioner: l.provisioner}
-	before, err := l.objects(ctx)
+// state reads the objects before and after the storage is listed. unseen has an error for everything that could not be read.
+func (a auditor) state(ctx context.Context) (s audit.State, unseen []error) {
+	s = audit.State{Provisioner: a.provisioner}
+	before, err := a.objects(ctx)
 	if err != nil {
 		return s, []error{err}
 	}
 	s.Before = before
-	var unseen []error
-	if l.storage {
-		s.Listings, unseen = l.listings(ctx)
+	if a.storage {
+		s.Listings, unseen = a.listings(ctx)
 	}
-	if s.Objects, err = l.objects(ctx); err != nil {
+	if s.Objects, err = a.objects(ctx); err != nil {
 		unseen = append(unseen, err)
-		s.Objects, s.Listings = audit.Objects{}, nil // half of them would make the rest look like orphans
+		s.Objects, s.Listings = audit.Objects{}, nil // with some of the objects missing, others would look left over
 	}
 	s.Now = time.Now()
 	return s, unseen
 }
 
-func (l looker) note(format string, args ...any) {
-	fmt.Fprintln(l.notes, contract.OneLine(fmt.Sprintf(format, args...)))
+func (a auditor) note(format string, args ...any) {
+	fmt.Fprintln(a.notes, contract.OneLine(fmt.Sprintf(format, args...)))
 }

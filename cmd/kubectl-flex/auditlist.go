@@ -23,30 +23,30 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// listings asks the provisioner of every class that can list.
-func (l looker) listings(ctx context.Context) (listings []audit.Listing, unseen []error) {
-	maps, err := l.client.CoreV1().ConfigMaps(l.namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner})
+// listings lists the storage of every class whose provisioner can do so.
+func (a auditor) listings(ctx context.Context) (listings []audit.Listing, unseen []error) {
+	maps, err := a.client.CoreV1().ConfigMaps(a.namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner})
 	if err != nil {
-		return nil, []error{fmt.Errorf("list configmaps of %s: %w", l.namespace, err)}
+		return nil, []error{fmt.Errorf("list configmaps of %s: %w", a.namespace, err)}
 	}
-	classes, err := l.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+	classes, err := a.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, []error{fmt.Errorf("list storageclasses: %w", err)}
 	}
 	for i := range maps.Items {
 		cm := &maps.Items[i]
-		if configmaps.PluginName(cm) != l.provisioner {
+		if configmaps.PluginName(cm) != a.provisioner {
 			continue
 		}
 		config, faults := configmaps.Parse(cm)
 		switch {
 		case len(faults) > 0:
-			l.note("class %s: its storage is not looked at: ConfigMap %s: %v", configmaps.ClassName(cm), cm.Name, faults.ToAggregate())
+			a.note("class %s: its storage is not looked at: ConfigMap %s: %v", configmaps.ClassName(cm), cm.Name, faults.ToAggregate())
 		case !config.Listable:
-			l.note("class %s: its storage is not looked at: ConfigMap %s does not say listable", config.StorageClass, cm.Name)
+			a.note("class %s: its storage is not looked at: ConfigMap %s does not say listable", config.StorageClass, cm.Name)
 		default:
-			for _, listing := range asked(config, classes.Items, l.provisioner) {
-				if err := l.class(ctx, &listing); err != nil {
+			for _, listing := range listingsOf(config, classes.Items, a.provisioner) {
+				if err := a.class(ctx, &listing); err != nil {
 					unseen = append(unseen, fmt.Errorf("class %s: %w", listing.Classes[0], err))
 					continue
 				}
@@ -57,9 +57,9 @@ func (l looker) listings(ctx context.Context) (listings []audit.Listing, unseen 
 	return listings, unseen
 }
 
-// asked are the listings to ask a ConfigMap's provisioner for: one for the classes that it serves with the same parameters. Where it
-// serves none, because its class is gone for instance, it is asked for that class.
-func asked(config *configmaps.Config, classes []storagev1.StorageClass, provisioner string) (listings []audit.Listing) {
+// listingsOf are the listings that a ConfigMap's provisioner has to make: one for all classes with the same parameters. If the ConfigMap
+// serves no class, for instance since the class was deleted, there is one for the class that it names.
+func listingsOf(config *configmaps.Config, classes []storagev1.StorageClass, provisioner string) (listings []audit.Listing) {
 	for _, class := range classes {
 		if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != config.StorageClass || class.Provisioner != provisioner {
 			continue
@@ -77,22 +77,22 @@ func asked(config *configmaps.Config, classes []storagev1.StorageClass, provisio
 	return listings
 }
 
-// class lists what some classes have, node by node where their storage is the nodes'.
-func (l looker) class(ctx context.Context, listing *audit.Listing) error {
+// class fills a listing, node by node for node-local storage.
+func (a auditor) class(ctx context.Context, listing *audit.Listing) error {
 	config := listing.Config
 	listing.Began, listing.Complete, listing.Storage = time.Now(), true, map[string]contract.Storage{}
 	places := []string{""}
 	if config.NodeLocal {
 		var err error
-		if places, err = l.nodes(ctx, config); err != nil {
+		if places, err = a.nodes(ctx, config); err != nil {
 			return err
 		}
 	}
 	for _, node := range places {
-		log, err := l.ask(ctx, config, listing.Parameters, node)
+		log, err := a.runListPod(ctx, config, listing.Parameters, node)
 		switch {
 		case errors.Is(err, errNotHere):
-			l.note("class %s: %v", listing.Classes[0], err)
+			a.note("class %s: %v", listing.Classes[0], err)
 			listing.Complete = false
 		case err != nil:
 			return err
@@ -102,9 +102,9 @@ func (l looker) class(ctx context.Context, listing *audit.Listing) error {
 	return nil
 }
 
-// nodes are those that the class's pods may run on.
-func (l looker) nodes(ctx context.Context, config *configmaps.Config) ([]string, error) {
-	nodes, err := l.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(config.NodeSelector).String()})
+// nodes lists the nodes that the class's pods may run on.
+func (a auditor) nodes(ctx context.Context, config *configmaps.Config) ([]string, error) {
+	nodes, err := a.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(config.NodeSelector).String()})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
@@ -118,33 +118,33 @@ func (l looker) nodes(ctx context.Context, config *configmaps.Config) ([]string,
 	return names, nil
 }
 
-// repels leaves out the operators Lt and Gt, which no ConfigMap may have.
+// repels reports whether a taint keeps the pods off a node. It does not support the operators Lt and Gt, which no ConfigMap may have.
 func repels(logger klog.Logger, taint corev1.Taint, tolerations []corev1.Toleration) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(tolerations, func(t corev1.Toleration) bool {
 		return t.ToleratesTaint(logger, &taint, false)
 	})
 }
 
-// errNotHere is a provisioner's word that it has nothing where it was asked, which it cannot tell from something amiss.
+// errNotHere says that the provisioner exited with contract.ExitNotHere: the node has no storage, or the storage is not mounted.
 var errNotHere = errors.New("not here")
 
-// maxListing bounds in bytes what an image may print: a hundred thousand volumes with their commands.
+// maxListing is the limit in bytes on a listing, enough for a hundred thousand volumes with their commands.
 const maxListing = 32 << 20
 
-// ask runs a pod that lists, and returns its log.
-func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters map[string]string, node string) (log string, err error) {
-	pod, err := podspec.List(config, parameters, node, podspec.Cluster{Namespace: l.namespace, KubeAPI: "https://kubernetes.default.svc"})
+// runListPod runs a pod that lists, and returns its log.
+func (a auditor) runListPod(ctx context.Context, config *configmaps.Config, parameters map[string]string, node string) (log string, err error) {
+	pod, err := podspec.List(config, parameters, node, podspec.Cluster{Namespace: a.namespace, KubeAPI: "https://kubernetes.default.svc"})
 	if err != nil {
 		return "", err
 	}
-	pods := l.client.CoreV1().Pods(l.namespace)
+	pods := a.client.CoreV1().Pods(a.namespace)
 	if pod, err = pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return "", fmt.Errorf("create pod that lists: %w", err)
 	}
 	name := pod.Name
 	defer func() {
 		none := int64(0)
-		after := context.WithoutCancel(ctx) // an audit that is interrupted takes its pod away too
+		after := context.WithoutCancel(ctx) // an audit that is interrupted deletes its pod too
 		if failed := pods.Delete(after, name, metav1.DeleteOptions{GracePeriodSeconds: &none}); failed != nil && !apierrors.IsNotFound(failed) {
 			err = errors.Join(err, fmt.Errorf("delete pod %s: %w", name, failed))
 		}
@@ -163,7 +163,7 @@ func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters m
 	case outcome.Reason == podspec.ReasonNotHere:
 		return "", fmt.Errorf("%w: %s", errNotHere, outcome.Message)
 	case outcome.Phase != podspec.Succeeded:
-		return "", fmt.Errorf("pod %s that lists: %s", name, outcome.Message+l.lastWords(ctx, pod, outcome))
+		return "", fmt.Errorf("pod %s that lists: %s", name, outcome.Message+a.logEnd(ctx, pod, outcome))
 	}
 	most := int64(maxListing)
 	text, err := pods.GetLogs(name, &corev1.PodLogOptions{Container: podspec.ContainerName, LimitBytes: &most}).DoRaw(ctx)
@@ -176,10 +176,10 @@ func (l looker) ask(ctx context.Context, config *configmaps.Config, parameters m
 	return string(text), nil
 }
 
-// lastWords is what a pod that left no message printed last. The pod is removed, and its log with it.
-func (l looker) lastWords(ctx context.Context, pod *corev1.Pod, outcome podspec.Outcome) string {
+// logEnd is the end of the log of a pod that left no message. The pod is deleted, so nobody can read the log later.
+func (a auditor) logEnd(ctx context.Context, pod *corev1.Pod, outcome podspec.Outcome) string {
 	if _, explains := podspec.LogContainer(pod, outcome); !explains {
 		return ""
 	}
-	return "; " + podlog.Says(podlog.EndOf(ctx, l.client, pod))
+	return "; " + podlog.Says(podlog.EndOf(ctx, a.client, pod))
 }

@@ -55,7 +55,7 @@ func TestNodesOfAClass(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-1"}, Spec: c.node})
-			names, err := looker{client: client}.nodes(t.Context(), &configmaps.Config{Tolerations: c.tolerations})
+			names, err := auditor{client: client}.nodes(t.Context(), &configmaps.Config{Tolerations: c.tolerations})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestAsked(t *testing.T) {
 		"wrong":                  {[]storagev1.StorageClass{class("silver", "p", from, "*")}, "[silver] map[]"},
 	} {
 		var got []string
-		for _, l := range asked(&configmaps.Config{StorageClass: "silver"}, c.classes, "p") {
+		for _, l := range listingsOf(&configmaps.Config{StorageClass: "silver"}, c.classes, "p") {
 			got = append(got, fmt.Sprint(l.Classes, " ", l.Parameters))
 		}
 		if text := strings.Join(got, "; "); text != c.want {
@@ -109,7 +109,7 @@ func TestListingFails(t *testing.T) {
 			Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: podspec.ContainerName, State: failed}}}}, nil
 	})
 	config := &configmaps.Config{StorageClass: "silver", Image: "x", StartTimeout: time.Second, Timeout: time.Second}
-	_, err := looker{client: client}.ask(t.Context(), config, nil, "")
+	_, err := auditor{client: client}.runListPod(t.Context(), config, nil, "")
 	const want = "that lists: the container exited with code 1 and left no message; its log ends with: fake logs"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want ... %s", err, want)
@@ -121,7 +121,7 @@ func TestAuditPrints(t *testing.T) {
 	const hostile = "a\nb\x1b[2J\u202e\xff\r"
 	var out, notes bytes.Buffer
 	showFinding(&out, audit.Finding{Kind: audit.Storage, Name: hostile, Why: hostile, Command: hostile})
-	looker{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
+	auditor{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
 	for text, lines := range map[string]int{out.String(): 2, notes.String(): 1} {
 		odd := strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
 		if odd || !utf8.ValidString(text) || strings.Count(text, "\n") != lines {

@@ -45,7 +45,7 @@ func (o *options) render(ctx context.Context, class, claimFile string, files []s
 		return err
 	}
 	if len(faults) > 0 {
-		return exit{exitTrouble, errors.New(joined(faults))}
+		return exit{exitTrouble, errors.New(joinFaults(faults))}
 	}
 	if nothing := m.Nothing(); nothing != "" && len(files) > 0 {
 		return exit{exitTrouble, errors.New(nothing)}
@@ -65,9 +65,9 @@ func (o *options) render(ctx context.Context, class, claimFile string, files []s
 			return err
 		}
 		if len(faults) > 0 {
-			return exit{exitTrouble, errors.New(joined(faults))}
+			return exit{exitTrouble, errors.New(joinFaults(faults))}
 		}
-		if claim, err = only(of); err != nil {
+		if claim, err = onlyClaim(of); err != nil {
 			return fmt.Errorf("%s: %w", claimFile, err)
 		}
 		if claim.Namespace == "" {
@@ -86,7 +86,7 @@ func (o *options) render(ctx context.Context, class, claimFile string, files []s
 	return err
 }
 
-func joined(faults []inspect.Fault) string {
+func joinFaults(faults []inspect.Fault) string {
 	lines := make([]string, len(faults))
 	for i, f := range faults {
 		lines[i] = f.String()
@@ -142,7 +142,7 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 		for _, class := range classes {
 			list = append(list, r.o.ConfigMapsFor(class)...)
 		}
-		if err := r.exist(ctx, r.o.Needs(list)); err != nil {
+		if err := r.checkExists(ctx, r.o.Needs(list)); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 	return nil
 }
 
-// dryRuns asks the API server for what it would refuse: the objects of the files, and the pod of a claim of each class.
+// dryRuns returns what the API server refuses in a dry run: the objects of the files, and the pod of a claim of each class.
 func (r reader) dryRuns(ctx context.Context, m *inspect.Manifest, classes []string) (faults []inspect.Fault, err error) {
 	refused := func(object string, err error) {
 		switch {

@@ -21,14 +21,14 @@ import (
 type options struct {
 	genericiooptions.IOStreams
 	kube *genericclioptions.ConfigFlags
-	// system is the dispatcher's namespace. The others are read from its Deployment where they are empty.
+	// system is the dispatcher's namespace. If the others are empty, they are read from its Deployment.
 	system, namespace, provisioner string
 	output                         string
 	headed                         bool // the heading of claims, or a YAML document, was written
 
 	client kubernetes.Interface // of tests; else made of kube
 	now    func() time.Time
-	// period is how often a watch looks.
+	// period is the time between two reads of a watch.
 	period time.Duration
 }
 
@@ -77,7 +77,7 @@ func usageFault(c *cobra.Command, err error) error {
 	return exit{exitUsage, fmt.Errorf("%w; see %s --help", err, c.CommandPath())}
 }
 
-// args checks how many arguments there are.
+// args checks the number of arguments.
 func args(least, most int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
@@ -87,7 +87,7 @@ func args(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// help fits a screen of 40 lines. What all commands have in common is told once, by the command options.
+// help prints a help that fits a screen of 40 lines. The flags that all commands take are in the help of the command options alone.
 func help(c *cobra.Command, _ []string) {
 	out := c.OutOrStdout()
 	fmt.Fprintf(out, "%s\n\nUsage:\n%s\n", paragraphs(cmp.Or(c.Long, c.Short), width), usageLine(c))
@@ -123,13 +123,13 @@ func help(c *cobra.Command, _ []string) {
 // width of the help in columns.
 const width = 100
 
-// usageLine is how the command is called. A long one goes on in a second line.
+// usageLine is the command's usage. A long one continues in a second line.
 func usageLine(c *cobra.Command) string {
 	lines := strings.Split(paragraphs(c.UseLine(), width-6), "\n")
 	return "  " + strings.Join(lines, "\n      ")
 }
 
-// paragraphs fills lines up to a width. An indented line stays as it is.
+// paragraphs wraps text at a width. An indented line stays as it is.
 func paragraphs(text string, width int) string {
 	var done []string
 	line := ""

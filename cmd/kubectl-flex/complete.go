@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// bashCompletion takes the place of the script that cobra generates, which is longer by 380 lines and does not pass shellcheck.
+// bashCompletion replaces the script that cobra generates, which has 380 lines more and does not pass shellcheck.
 //
 //go:embed completion.bash
 var bashCompletion string
@@ -43,7 +43,7 @@ For "kubectl flex", kubectl looks for a program kubectl_complete-flex on the PAT
 	}
 }
 
-// completeNames offers the claims of the namespace that something is to be done for.
+// completeNames completes the names of claims of the namespace for which something is to be done.
 func (o *options) completeNames(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

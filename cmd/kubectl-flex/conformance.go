@@ -19,7 +19,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
 )
 
-// conformanceFlags are those that are not yet options.
+// conformanceFlags are the flags of the command conformance.
 type conformanceFlags struct {
 	o *options
 	conformance.Options
@@ -94,7 +94,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 		}
 	}
 	if f.list != "" {
-		o.List = func(ctx context.Context) ([]string, error) { return listBy(ctx, f.list) }
+		o.List = func(ctx context.Context) ([]string, error) { return runList(ctx, f.list) }
 	}
 	if cmd.Flags().Changed("run-as-user") {
 		o.RunAsUser = &f.runAsUser
@@ -102,24 +102,24 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if o.Flexctl, err = findFlexctl(f.flexctl); err != nil {
 		return err
 	}
-	o.Done = show(cmd.OutOrStdout())
+	o.Done = printResult(cmd.OutOrStdout())
 	return f.finish(cmd)(conformance.Run(cmd.Context(), o))
 }
 
-// show writes each result as it comes.
-func show(out io.Writer) func(conformance.Result) {
-	return func(r conformance.Result) { _ = r.WriteText(out) } // a lost line is not worth the rest
+// printResult prints each result as soon as there is one.
+func printResult(out io.Writer) func(conformance.Result) {
+	return func(r conformance.Result) { _ = r.WriteText(out) } // a line that cannot be printed does not end the run
 }
 
-// finish takes what a run came to. There may be a report beside an error.
+// finish prints and writes the report of a run. There may be a report although there is an error.
 func (f *conformanceFlags) finish(cmd *cobra.Command) func(*conformance.Report, error) error {
 	return func(report *conformance.Report, err error) error {
 		if report == nil {
-			return told(err)
+			return failed(err)
 		}
 		fmt.Fprintln(cmd.OutOrStdout(), "\n"+report.Summary())
 		if err := errors.Join(err, f.write(report)); err != nil {
-			return told(err)
+			return failed(err)
 		}
 		if !report.Passed {
 			return errors.New("not all that is required passed")
@@ -128,8 +128,8 @@ func (f *conformanceFlags) finish(cmd *cobra.Command) func(*conformance.Report, 
 	}
 }
 
-// told has an error printed where the command was interrupted, too: it may say what was left behind.
-func told(err error) error {
+// failed is the exit for an error. The error is printed even if the command was interrupted, since it may say what was left behind.
+func failed(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -172,8 +172,8 @@ func parsePairs(flag string, pairs []string) (map[string]string, error) {
 	return values, nil
 }
 
-// listBy is what a shell command prints, without empty lines.
-func listBy(ctx context.Context, command string) ([]string, error) {
+// runList is the output of a shell command, without empty lines.
+func runList(ctx context.Context, command string) ([]string, error) {
 	output, err := exec.CommandContext(ctx, "/bin/sh", "-c", command).Output()
 	if err != nil {
 		return nil, fmt.Errorf("%q: %w", command, err)

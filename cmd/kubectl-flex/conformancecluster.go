@@ -12,10 +12,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
 )
 
-// consumerImage is one that the project builds: it has all that the kit's own pods need.
+// consumerImage is an image of the project that has the programs which the kit's consumers need.
 const consumerImage = scriptImage
 
-// Flags that one mode has and the other has not; those that are in neither list are for both.
+// Flags of one mode alone. Flags in neither list are for both modes.
 var (
 	alone = []string{"property", "parameter", "secret", "storage", "mount", "allow", "expandable", "listable", "image", "run-as-user", "grace", "flexctl"}
 	there = []string{"class", "namespace", "size", "consumer-image"}
@@ -29,7 +29,7 @@ func (f *conformanceFlags) addCluster(flags *pflag.FlagSet) {
 	flags.StringVar(&o.ConsumerImage, "consumer-image", consumerImage, "with --cluster: the image of consumers, with sh, cat, dd and sync")
 }
 
-// checkMode refuses flags that mean nothing in this mode.
+// checkMode refuses flags that have no effect in this mode.
 func (f *conformanceFlags) checkMode(flags *pflag.FlagSet) (err error) {
 	not, remedy := there, "only with --cluster"
 	if f.onCluster {
@@ -55,7 +55,7 @@ func (f *conformanceFlags) runOnCluster(cmd *cobra.Command, args []string) error
 		return err
 	}
 	o.Namespace = *f.o.kube.Namespace
-	o.Timeout, o.Kills, o.Only, o.Done = 5*time.Minute, 3, f.Only, show(cmd.OutOrStdout())
+	o.Timeout, o.Kills, o.Only, o.Done = 5*time.Minute, 3, f.Only, printResult(cmd.OutOrStdout())
 	if cmd.Flags().Changed("timeout") {
 		o.Timeout = f.Timeout
 	}
@@ -63,7 +63,7 @@ func (f *conformanceFlags) runOnCluster(cmd *cobra.Command, args []string) error
 		o.Kills = f.Kills
 	}
 	if f.list != "" {
-		o.List = func(ctx context.Context) ([]string, error) { return listBy(ctx, f.list) }
+		o.List = func(ctx context.Context) ([]string, error) { return runList(ctx, f.list) }
 	}
 	defer context.AfterFunc(cmd.Context(), func() {
 		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: what was made is being removed")

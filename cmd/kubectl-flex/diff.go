@@ -44,7 +44,7 @@ func (o *options) diff(ctx context.Context, files []string) error {
 		return err
 	}
 	if len(faults) > 0 {
-		return exit{exitTrouble, errors.New(joined(faults))}
+		return exit{exitTrouble, errors.New(joinFaults(faults))}
 	}
 	var edited []*corev1.ConfigMap
 	for _, cm := range m.ConfigMaps {

@@ -15,19 +15,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// dispatcher reads who the dispatcher is, and what it was started with.
+// dispatcher reads the dispatcher's Deployment and its options.
 func (r reader) dispatcher(ctx context.Context, _ string) error {
 	d := &r.o.Dispatcher
 	*d = inspect.DispatcherOptions{Provisioner: contract.ProvisionerName, Namespace: contract.ProvisionersNamespace, System: r.system, LeaseNamespace: r.system}
 	deployment, err := r.client.AppsV1().Deployments(r.system).Get(ctx, deploymentName, metav1.GetOptions{})
 	if !apierrors.IsNotFound(err) {
-		if err := r.may(inspect.Deployment, "get deployments in namespace "+r.system, err); err != nil {
+		if err := r.noteForbidden(inspect.Deployment, "get deployments in namespace "+r.system, err); err != nil {
 			return err
 		}
 	}
 	if err == nil {
 		d.Found = true
-		ofDeployment(d, deployment)
+		setOptions(d, deployment)
 	}
 	if r.namespace != "" {
 		d.Namespace = r.namespace
@@ -50,11 +50,11 @@ func (r reader) dispatcher(ctx context.Context, _ string) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return r.may(inspect.Lease, "get leases in namespace "+d.LeaseNamespace, err)
+	return r.noteForbidden(inspect.Lease, "get leases in namespace "+d.LeaseNamespace, err)
 }
 
-// ofDeployment reads the dispatcher's options off its command line.
-func ofDeployment(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
+// setOptions sets the dispatcher's options from the command line in its Deployment.
+func setOptions(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
 	d.LeaseNamespace = contract.SystemNamespace // the option's default
 	d.Ready, d.Wanted = deployment.Status.ReadyReplicas, 1
 	if deployment.Spec.Replicas != nil {
@@ -87,7 +87,7 @@ func ofDeployment(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
 	}
 }
 
-// podCluster completes what pods have in common, for render.
+// podCluster reads the rest of what provisioner pods have in common, for render.
 func (r reader) podCluster(ctx context.Context) error {
 	c := &r.o.Dispatcher.Cluster
 	if c.KubeAPI == "" {
@@ -109,7 +109,7 @@ func (r reader) podCluster(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("ask the API server for its version: %w", err)
 		}
-		c.ImageVolumes, _ = podspec.ImageVolumes(server.GitVersion) // render shows an init container where nobody knows
+		c.ImageVolumes, _ = podspec.ImageVolumes(server.GitVersion) // without a version render shows an init container
 	}
 	return nil
 }

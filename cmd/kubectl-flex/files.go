@@ -16,10 +16,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/inspect"
 )
 
-// maxFile bounds in bytes what is read of a file.
+// maxFile is the limit in bytes on a file.
 const maxFile = 4 << 20
 
-// manifest reads files and directories, "-" for standard input.
+// manifest reads files and directories, and for "-" standard input.
 func (o *options) manifest(names []string) (*inspect.Manifest, []inspect.Fault, error) {
 	m := inspect.NewManifest()
 	var faults []inspect.Fault
@@ -41,7 +41,7 @@ func (o *options) manifest(names []string) (*inspect.Manifest, []inspect.Fault, 
 	return m, faults, nil
 }
 
-// manifestsIn are the files of a directory that kubectl would read, too, without those of its directories.
+// manifestsIn lists the files of a directory that kubectl would read, without those of its subdirectories.
 func manifestsIn(directory string) ([]string, error) {
 	entries, err := os.ReadDir(directory)
 	if err != nil {
@@ -76,8 +76,8 @@ func (o *options) readFile(name string) ([]byte, error) {
 	return text, err
 }
 
-// exist asks for what ConfigMaps name. What may not be read stays unknown.
-func (r reader) exist(ctx context.Context, refs []inspect.Ref) error {
+// checkExists reads whether the objects that ConfigMaps name exist. For objects that may not be read it stays unknown.
+func (r reader) checkExists(ctx context.Context, refs []inspect.Ref) error {
 	if r.o.Exists == nil {
 		r.o.Exists = map[inspect.Ref]bool{}
 	}
@@ -103,7 +103,7 @@ func (r reader) exist(ctx context.Context, refs []inspect.Ref) error {
 			r.o.Exists[ref] = false
 		case apierrors.IsForbidden(err) && slices.ContainsFunc(r.o.Unread, func(u inspect.Unread) bool { return u.Kind == kind }):
 		default:
-			if err := r.may(kind, "get such objects in namespace "+namespace, err); err != nil {
+			if err := r.noteForbidden(kind, "get such objects in namespace "+namespace, err); err != nil {
 				return err
 			}
 		}
@@ -111,7 +111,7 @@ func (r reader) exist(ctx context.Context, refs []inspect.Ref) error {
 	return nil
 }
 
-// withFiles are the cluster's objects with those of files in their place; offline those of the files alone.
+// withFiles reads the cluster's objects, and replaces them by those of the files. With offline there are those of the files alone.
 func (o *options) withFiles(ctx context.Context, names []string, offline bool) (r reader, m *inspect.Manifest, faults []inspect.Fault, err error) {
 	m, faults, err = o.manifest(names)
 	if err != nil {
@@ -137,8 +137,8 @@ func (o *options) withFiles(ctx context.Context, names []string, offline bool) (
 	return r, m, faults, nil
 }
 
-// only is the one claim of a manifest.
-func only(m *inspect.Manifest) (*corev1.PersistentVolumeClaim, error) {
+// onlyClaim is the claim of a manifest, which has to have exactly one.
+func onlyClaim(m *inspect.Manifest) (*corev1.PersistentVolumeClaim, error) {
 	if len(m.Claims) != 1 {
 		return nil, errors.New("the file has to have one PersistentVolumeClaim")
 	}

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// findFlexctl is the path of the program flexctl: the one that is given, the one beside this program, or the one on the PATH.
+// findFlexctl is the path of the program flexctl: the flag's, or else the one beside this program, or else the one on the PATH.
 func findFlexctl(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)

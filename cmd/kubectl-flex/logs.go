@@ -42,7 +42,7 @@ that waits stays for it. Characters that a terminal would obey are left out.`,
 }
 
 func (o *options) logs(ctx context.Context, namespace, name string, attempt int, follow bool) error {
-	objects, uid, err := o.findOurs(ctx, namespace, name)
+	objects, uid, err := o.findOwn(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (o *options) logs(ctx context.Context, namespace, name string, attempt int,
 	return copyLines(o.Out, stream)
 }
 
-// copyLines copies a log without what a terminal would obey.
+// copyLines copies a log without escape sequences of terminals.
 func copyLines(out io.Writer, log io.Reader) error {
 	reader := bufio.NewReaderSize(log, podlog.MaxBytes)
 	for {
@@ -79,7 +79,7 @@ func copyLines(out io.Writer, log io.Reader) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // a longer line follows in pieces
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull): // a line that is longer than the buffer comes in parts
 			return err
 		}
 	}

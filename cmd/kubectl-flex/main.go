@@ -1,5 +1,5 @@
-// Command kubectl-flex shows the people who run flex-provisioner how claims stand and why, and acts for them. It is a kubectl plugin,
-// kubectl flex, and works alone.
+// Command kubectl-flex is for users and administrators of flex-provisioner. It shows the state of claims and its cause, and changes them on
+// request. It is the kubectl plugin kubectl flex, and works without kubectl too.
 package main
 
 import (
@@ -33,7 +33,7 @@ func main() {
 	os.Exit(code)
 }
 
-// interruptible ends a read once the context does: a read of a terminal or a pipe knows no signal.
+// interruptible is a reader whose Read returns once the context ends. A signal does not interrupt the read of a terminal or a pipe.
 type interruptible struct {
 	ctx context.Context
 	in  io.Reader
@@ -45,7 +45,7 @@ func (r interruptible) Read(into []byte) (int, error) {
 		err  error
 	}
 	done := make(chan result, 1)
-	size := len(into) // a read that comes back later must not write into what the caller has by then
+	size := len(into) // the goroutine must not write into the caller's buffer after Read has returned
 	go func() {
 		text := make([]byte, size)
 		n, err := r.in.Read(text)
@@ -67,11 +67,11 @@ const (
 	exitWaits   = 3
 	exitTrouble = 4
 	exitNotOurs = 5
-	// exitInterrupted is a shell's code for SIGINT.
+	// exitInterrupted is the exit code of shells for SIGINT.
 	exitInterrupted = 130
 )
 
-// exit ends the command with a code. Where there is an error it is printed.
+// exit is an error that ends the command with a code. If err is not nil, it is printed.
 type exit struct {
 	code int
 	err  error

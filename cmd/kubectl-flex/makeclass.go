@@ -18,10 +18,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/class"
 )
 
-// scriptImage is one that runs inline scripts, and has flexctl.
+// scriptImage is the default image for inline scripts. It has flexctl.
 const scriptImage = "registry.invalid/flex-provisioner/shell:dev"
 
-// grants are flags and the settings of the allow-list that they write.
+// grants are the flags that write settings of the allow-list.
 var grants = []struct{ flag, setting, help string }{
 	{"volume-types", "volumeTypes", "the types of its volumes, such as nfs,csi (required)"},
 	{"nfs-exports", "nfsExports", "server:/directory that nfs volumes stay below"},
@@ -33,7 +33,7 @@ var grants = []struct{ flag, setting, help string }{
 	{"host-paths", "hostPaths", "directories of nodes that its pods may mount"},
 }
 
-// classes is a client for what classes consist of.
+// classes is a client for the objects of classes.
 func (o *options) classes() (class.Cluster, error) {
 	config, err := o.kube.ToRESTConfig()
 	if err != nil {
@@ -42,7 +42,7 @@ func (o *options) classes() (class.Cluster, error) {
 	return class.New(config)
 }
 
-// place is where the installation is, as the flags and the dispatcher's Deployment say.
+// place has the names of the installation, from the flags, or else from the dispatcher's Deployment.
 func (o *options) place(ctx context.Context) (class.Place, error) {
 	objects, err := o.dispatcherOnly(ctx)
 	if err != nil {
@@ -52,13 +52,13 @@ func (o *options) place(ctx context.Context) (class.Place, error) {
 	return class.Place{Provisioner: d.Provisioner, Namespace: d.Namespace, System: o.system}, nil
 }
 
-// placeOffline is place without a cluster: what no flag says is as in deploy/base.
+// placeOffline is place without a cluster. The defaults are those of deploy/base.
 func (o *options) placeOffline() class.Place {
 	usual := class.Default()
 	return class.Place{Provisioner: cmp.Or(o.provisioner, usual.Provisioner), Namespace: cmp.Or(o.namespace, usual.Namespace), System: o.system}
 }
 
-// makeFlags are those that say what a class is.
+// makeFlags are the flags of the command class.
 type makeFlags struct {
 	o                                *options
 	image, scriptDir, account        string
@@ -196,7 +196,7 @@ func printObjects(out io.Writer, objects []class.Object) error {
 	return nil
 }
 
-// class is what the flags say of a class.
+// class is the class that the flags describe.
 func (f *makeFlags) class(name string) (class.Class, error) {
 	data, err := f.data()
 	if err != nil {
@@ -224,7 +224,7 @@ func (f *makeFlags) class(name string) (class.Class, error) {
 	return c, nil
 }
 
-// data are the ConfigMap's keys: what the dispatcher understands comes from flags of its own, or from --set.
+// data is the ConfigMap's data. Reserved keys come from flags of their own or from --set, properties from --property.
 func (f *makeFlags) data() (map[string]string, error) {
 	data, err := pairs("property", f.properties)
 	if err != nil {

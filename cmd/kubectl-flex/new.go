@@ -20,28 +20,28 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
-// templates are the folders that new writes: class for every language, and one for each. Names end in .tmpl where Go would
-// take the file for its own.
+// templates are the folders that new writes: class for all languages, and one for each language. Files that Go would compile have
+// the extension .tmpl.
 //
 //go:embed templates
 var templates embed.FS
 
 const (
 	module = "github.com/flex-provisioner/flex-provisioner"
-	// goVersion is the least that the SDK builds with.
+	// goVersion is the minimum version for the SDK.
 	goVersion = "1.26.0"
-	// maxName leaves room for what is put before and after it in names of objects.
+	// maxName leaves room for prefixes and suffixes in names of objects.
 	maxName = 40
 )
 
 var languages = []string{"shell", "go", "python"}
 
-// project is what the templates are filled with.
+// project has the values of the templates.
 type project struct {
 	Name, Go, Module string
-	// Version is the SDK's, with a Checkout of it to take instead where there is no release.
+	// Version is the version of the SDK. If that is no release, Checkout is the folder of its sources.
 	Version, Checkout string
-	// Flexctl is the path of the program flexctl, for images that have it in them.
+	// Flexctl is the path of the program flexctl, for images that include it.
 	Flexctl string
 }
 
@@ -99,7 +99,7 @@ func newProject(name, language, checkout string) (project, error) {
 		return p, nil
 	}
 	if checkout == "" {
-		checkout = filepath.Dir(filepath.Dir(self)) // of bin/kubectl-flex
+		checkout = filepath.Dir(filepath.Dir(self)) // the program is bin/kubectl-flex in a checkout
 	}
 	if p.Checkout, err = filepath.Abs(checkout); err != nil {
 		return project{}, err
@@ -115,7 +115,7 @@ func isRelease(v string) bool {
 	return regexp.MustCompile(`^v\d+\.\d+\.\d+$`).MatchString(v) && v != "v0.0.0"
 }
 
-// writeProject writes all or nothing that was not there before.
+// writeProject writes the whole project, or leaves nothing behind.
 func writeProject(p project, language string) error {
 	if err := os.Mkdir(p.Name, 0o755); errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("%s is there already; choose another name, or remove it", p.Name)

@@ -39,7 +39,7 @@ func (o *options) encode(value any) (ok bool, err error) {
 	return true, err
 }
 
-// columns writes rows below a heading, if there is one. What is empty is a dash.
+// columns writes rows below a heading, if there is one. An empty cell is printed as a dash.
 func columns(out io.Writer, heading string, rows [][]string) error {
 	w := printers.GetNewTabWriter(out)
 	if heading != "" {
@@ -56,8 +56,8 @@ func columns(out io.Writer, heading string, rows [][]string) error {
 	return w.Flush()
 }
 
-// shown bounds in bytes what a table shows of a message.
-const shown = 90
+// maxMessage is the limit in bytes on a message in a table.
+const maxMessage = 90
 
 func (o *options) ago(t time.Time) string {
 	if t.IsZero() {
@@ -66,7 +66,7 @@ func (o *options) ago(t time.Time) string {
 	return duration.HumanDuration(o.now().Sub(t))
 }
 
-// until is how long it is to a time, "now" once it has passed.
+// until is the time that is left until t, "now" once it has passed.
 func (o *options) until(t time.Time) string {
 	switch {
 	case t.IsZero():
@@ -105,7 +105,7 @@ func (o *options) claimRow(s inspect.State) []string {
 	if o.output == "wide" {
 		row = append(row, s.Pod, s.Node)
 	} else {
-		message = contract.Clip(message, shown)
+		message = contract.Clip(message, maxMessage)
 	}
 	return append(row, string(s.Reason), message)
 }
@@ -119,7 +119,7 @@ func withoutPod(message, pod string) string {
 	return message
 }
 
-// claimTable writes the heading with the first table alone: a watch goes on below it.
+// claimTable writes the heading above the first table only, since a watch prints more tables below it.
 func (o *options) claimTable(states []inspect.State) error {
 	heading := claimHeading
 	switch {
@@ -136,7 +136,7 @@ func (o *options) claimTable(states []inspect.State) error {
 	return columns(o.Out, heading, rows)
 }
 
-// unread says what could not be read, and which right it takes.
+// unread prints what could not be read, and the right that it takes.
 func (o *options) unread(list []inspect.Unread) {
 	for _, u := range list {
 		fmt.Fprintf(o.ErrOut, "not read: %s; it takes the right to %s\n", u.Kind, u.Right)

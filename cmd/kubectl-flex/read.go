@@ -21,7 +21,7 @@ import (
 // deploymentName is the name of the dispatcher's Deployment, in its namespace.
 const deploymentName = "flex-provisioner"
 
-// clientset is the client for what the flags name.
+// clientset is a client for the cluster that the flags name.
 func (o *options) clientset() (kubernetes.Interface, error) {
 	if o.client != nil {
 		return o.client, nil
@@ -37,21 +37,21 @@ func (o *options) clientset() (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// reader reads what the commands need. A kind that may not be read is noted, and the rest is read all the same.
+// reader reads the objects that the commands need. It notes a kind that may not be read, and reads the rest.
 type reader struct {
 	*options
 	client kubernetes.Interface
 	o      *inspect.Objects
 }
 
-// read reads the cluster's objects. namespace is whose claims are asked for, or "" for all.
+// read reads the cluster's objects, with the claims of namespace, or of all namespaces if it is "".
 func (o *options) read(ctx context.Context, namespace string) (*inspect.Objects, error) {
 	client, err := o.clientset()
 	if err != nil {
 		return nil, err
 	}
 	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.ofNamespace, r.policies, r.events} {
+	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced, r.policies, r.events} {
 		if err := step(ctx, namespace); err != nil {
 			return nil, err
 		}
@@ -59,7 +59,7 @@ func (o *options) read(ctx context.Context, namespace string) (*inspect.Objects,
 	return r.o, nil
 }
 
-// find reads the cluster, and finds the claim, the volume or the pod of a name. uid is its claim's.
+// find reads the cluster, and finds the claim, volume or pod of a name. uid is that of its claim.
 func (o *options) find(ctx context.Context, namespace, name string) (objects *inspect.Objects, uid string, err error) {
 	if objects, err = o.read(ctx, namespace); err != nil {
 		return nil, "", err
@@ -70,14 +70,15 @@ func (o *options) find(ctx context.Context, namespace, name string) (objects *in
 	return objects, uid, nil
 }
 
-// findOurs is find for what is done with pods. What another provisioner serves, and pods that may not be read, are errors.
-func (o *options) findOurs(ctx context.Context, namespace, name string) (*inspect.Objects, string, error) {
+// findOwn is find for commands that use provisioner pods. It is an error if another provisioner serves the claim, or if pods may not be
+// read.
+func (o *options) findOwn(ctx context.Context, namespace, name string) (*inspect.Objects, string, error) {
 	objects, uid, err := o.find(ctx, namespace, name)
 	if err != nil {
 		return nil, "", err
 	}
 	if s := objects.StateOf(uid); s.NotOurs != "" {
-		return nil, "", exit{exitNotOurs, errors.New(ofOther(s))}
+		return nil, "", exit{exitNotOurs, errors.New(otherProvisionerMessage(s))}
 	}
 	if why := objects.NoPods(); why != "" {
 		return nil, "", errors.New(why)
@@ -85,7 +86,7 @@ func (o *options) findOurs(ctx context.Context, namespace, name string) (*inspec
 	return objects, uid, nil
 }
 
-// dispatcherOnly reads what is known of the dispatcher alone.
+// dispatcherOnly reads no objects but the dispatcher's.
 func (o *options) dispatcherOnly(ctx context.Context) (*inspect.Objects, error) {
 	client, err := o.clientset()
 	if err != nil {
@@ -95,8 +96,8 @@ func (o *options) dispatcherOnly(ctx context.Context) (*inspect.Objects, error) 
 	return r.o, r.dispatcher(ctx, "")
 }
 
-// may passes on what failed, except that a kind may not be read, which it notes.
-func (r reader) may(kind inspect.Kind, right string, err error) error {
+// noteForbidden notes a kind that may not be read, and returns every other error.
+func (r reader) noteForbidden(kind inspect.Kind, right string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -107,7 +108,8 @@ func (r reader) may(kind inspect.Kind, right string, err error) error {
 	return fmt.Errorf("read %s: %w", kind, err)
 }
 
-// claims reads the claims of all namespaces where that is allowed, since a class's pods and waits are counted over all of them.
+// claims reads the claims of all namespaces if that is allowed, since the pods and waiting claims of a class are counted over all of
+// them.
 func (r reader) claims(ctx context.Context, namespace string) error {
 	list, err := r.client.CoreV1().PersistentVolumeClaims("").List(ctx, cached)
 	if apierrors.IsForbidden(err) && namespace != "" {
@@ -117,26 +119,26 @@ func (r reader) claims(ctx context.Context, namespace string) error {
 	if namespace == "" {
 		where = " in all namespaces"
 	}
-	if err := r.may(inspect.Claims, "list persistentvolumeclaims"+where, err); err != nil || list == nil {
+	if err := r.noteForbidden(inspect.Claims, "list persistentvolumeclaims"+where, err); err != nil || list == nil {
 		return err
 	}
 	r.o.Claims = pointers(list.Items)
 	return nil
 }
 
-// cached asks for what the API server has in its cache.
+// cached makes the API server list from its cache.
 var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 func (r reader) cluster(ctx context.Context, _ string) error {
 	volumes, err := r.client.CoreV1().PersistentVolumes().List(ctx, cached)
-	if err := r.may(inspect.Volumes, "list persistentvolumes", err); err != nil {
+	if err := r.noteForbidden(inspect.Volumes, "list persistentvolumes", err); err != nil {
 		return err
 	}
 	if err == nil {
 		r.o.Volumes = pointers(volumes.Items)
 	}
 	classes, err := r.client.StorageV1().StorageClasses().List(ctx, cached)
-	if err := r.may(inspect.Classes, "list storageclasses", err); err != nil {
+	if err := r.noteForbidden(inspect.Classes, "list storageclasses", err); err != nil {
 		return err
 	}
 	if err == nil {
@@ -145,18 +147,18 @@ func (r reader) cluster(ctx context.Context, _ string) error {
 	return nil
 }
 
-// ofNamespace reads what is in the provisioners' namespace.
-func (r reader) ofNamespace(ctx context.Context, _ string) error {
+// namespaced reads the objects of the provisioners' namespace.
+func (r reader) namespaced(ctx context.Context, _ string) error {
 	namespace := r.o.Dispatcher.Namespace
 	pods, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation, ResourceVersion: "0"})
-	if err := r.may(inspect.Pods, "list pods in namespace "+namespace, err); err != nil {
+	if err := r.noteForbidden(inspect.Pods, "list pods in namespace "+namespace, err); err != nil {
 		return err
 	}
 	if err == nil {
 		r.o.Pods = pointers(pods.Items)
 	}
 	maps, err := r.client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err := r.may(inspect.ConfigMaps, "list configmaps in namespace "+namespace, err); err != nil {
+	if err := r.noteForbidden(inspect.ConfigMaps, "list configmaps in namespace "+namespace, err); err != nil {
 		return err
 	}
 	if err == nil {
@@ -170,7 +172,7 @@ func (r reader) ofNamespace(ctx context.Context, _ string) error {
 		}
 	}
 	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner, ResourceVersion: "0"})
-	if err := r.may(inspect.Revisions, "list controllerrevisions in namespace "+namespace, err); err != nil {
+	if err := r.noteForbidden(inspect.Revisions, "list controllerrevisions in namespace "+namespace, err); err != nil {
 		return err
 	}
 	if err == nil {
@@ -183,7 +185,7 @@ func (r reader) ofNamespace(ctx context.Context, _ string) error {
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	return r.may(inspect.AllowList, "get configmaps in namespace "+r.system, err)
+	return r.noteForbidden(inspect.AllowList, "get configmaps in namespace "+r.system, err)
 }
 
 func (r reader) policies(ctx context.Context, _ string) error {
@@ -194,13 +196,13 @@ func (r reader) policies(ctx context.Context, _ string) error {
 		bindings, err = r.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, cached)
 	}
 	if err != nil {
-		return r.may(inspect.Policies, right, err)
+		return r.noteForbidden(inspect.Policies, right, err)
 	}
 	r.o.Lacks, err = admission.Lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
 	return err
 }
 
-// events reads those about claims, about volumes, and about pods and ConfigMaps of provisioners.
+// events reads the events about claims, about volumes, and about provisioner pods and ConfigMaps.
 func (r reader) events(ctx context.Context, namespace string) error {
 	read := func(kind inspect.Kind, in, about string) error {
 		where := "in namespace " + in
@@ -211,7 +213,7 @@ func (r reader) events(ctx context.Context, namespace string) error {
 		if err == nil {
 			r.o.Events = append(r.o.Events, pointers(list.Items)...)
 		}
-		return r.may(kind, "list events "+where, err)
+		return r.noteForbidden(kind, "list events "+where, err)
 	}
 	if err := read(inspect.Events, namespace, "involvedObject.kind=PersistentVolumeClaim"); err != nil {
 		return err
@@ -230,7 +232,7 @@ func pointers[T any](items []T) []*T {
 	return list
 }
 
-// provisioners is the namespace of ConfigMaps and pods, as the flag or the dispatcher's Deployment says.
+// provisioners is the namespace of ConfigMaps and pods, from the flag, or else from the dispatcher's Deployment.
 func (o *options) provisioners(ctx context.Context) (string, error) {
 	objects, err := o.dispatcherOnly(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if so
 	return c
 }
 
-// period is how often a watch looks. It reads from the API server's cache.
+// period is the time between two reads of a watch. They are served from the API server's cache.
 const period = 2 * time.Second
 
 func (o *options) status(ctx context.Context, namespace string, watch bool) error {
@@ -76,7 +76,7 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 	}
 	last := byUID(view.Claims)
 	for {
-		if objects, err = o.lookAgain(ctx, namespace); err != nil {
+		if objects, err = o.nextRead(ctx, namespace); err != nil {
 			return err
 		}
 		now := objects.Overview(namespace).Claims
@@ -98,11 +98,11 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 	}
 }
 
-// lookAgain is the next look of a watch, after a pause. What passes by itself does not end it.
-func (o *options) lookAgain(ctx context.Context, namespace string) (*inspect.Objects, error) {
+// nextRead is the next read of a watch, after a pause. It retries transient errors.
+func (o *options) nextRead(ctx context.Context, namespace string) (*inspect.Objects, error) {
 	for o.pause(ctx) {
 		objects, err := o.read(ctx, namespace)
-		if err == nil || ctx.Err() == nil && !passes(err) {
+		if err == nil || ctx.Err() == nil && !isTransient(err) {
 			return objects, err
 		}
 		if ctx.Err() == nil {
@@ -112,8 +112,8 @@ func (o *options) lookAgain(ctx context.Context, namespace string) (*inspect.Obj
 	return nil, ctx.Err()
 }
 
-// passes reports whether an error is one of the moment: the API server is busy, or not reachable.
-func passes(err error) bool {
+// isTransient reports whether the API server is busy or not reachable.
+func isTransient(err error) bool {
 	for _, is := range []func(error) bool{apierrors.IsTooManyRequests, apierrors.IsServerTimeout, apierrors.IsTimeout, apierrors.IsServiceUnavailable, apierrors.IsInternalError,
 		utilnet.IsConnectionRefused, utilnet.IsConnectionReset, utilnet.IsProbableEOF, utilnet.IsTimeout} {
 		if is(err) {
@@ -131,7 +131,7 @@ func byUID(states []inspect.State) map[string]inspect.State {
 	return m
 }
 
-// pause waits for the next look of a watch. It is false once the command is to end.
+// pause waits until the next read of a watch is due. It is false once the command is to end.
 func (o *options) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -152,7 +152,7 @@ func (o *options) showClaims(states []inspect.State) error {
 }
 
 func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
-	objects, uid, err := o.find(ctx, namespace, name) // from now on: another claim may get the name
+	objects, uid, err := o.find(ctx, namespace, name) // the UID is kept, since another claim may get the name
 	if err != nil {
 		return err
 	}
@@ -167,16 +167,16 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 				if err := o.claimTable([]inspect.State{s}); err != nil {
 					return err
 				}
-				o.sayUnread(s, objects.Unread)
+				o.printUnread(s, objects.Unread)
 			}
 		}
 		if s.NotOurs != "" {
-			return exit{exitNotOurs, errors.New(ofOther(s))}
+			return exit{exitNotOurs, errors.New(otherProvisionerMessage(s))}
 		}
 		if !watch || s.Done() {
-			return codeOf(s)
+			return exitOf(s)
 		}
-		if objects, err = o.lookAgain(ctx, namespace); err != nil {
+		if objects, err = o.nextRead(ctx, namespace); err != nil {
 			return err
 		}
 	}
@@ -188,8 +188,8 @@ type stateAndUnread struct {
 	Unread []inspect.Unread `json:"unread,omitempty"`
 }
 
-// sayUnread says what could not be read for one claim. Users have no rights but on their own claims: for them one line is enough.
-func (o *options) sayUnread(s inspect.State, list []inspect.Unread) {
+// printUnread prints what could not be read for one claim. Users can read only their own claims, so for them it is one line.
+func (o *options) printUnread(s inspect.State, list []inspect.Unread) {
 	switch {
 	case s.EventsOnly:
 		fmt.Fprintln(o.ErrOut, "This is what the claim and its events say. Administrators see more; -o yaml says which rights that takes.")
@@ -198,14 +198,14 @@ func (o *options) sayUnread(s inspect.State, list []inspect.Unread) {
 	}
 }
 
-func ofOther(s inspect.State) string {
+func otherProvisionerMessage(s inspect.State) string {
 	if s.NotOurs == inspect.Nobody {
 		return fmt.Sprintf("no provisioner answers for claim %s/%s: its class %q does not exist, or its volume was made by hand", s.Namespace, s.Claim, s.Class)
 	}
 	return fmt.Sprintf("claim %s/%s is of provisioner %s, not of this dispatcher", s.Namespace, s.Claim, s.NotOurs)
 }
 
-func codeOf(s inspect.State) error {
+func exitOf(s inspect.State) error {
 	switch {
 	case s.Troubled():
 		return exit{code: exitTrouble}
@@ -245,7 +245,7 @@ func (o *options) showOverview(view inspect.Overview) error {
 		fmt.Fprintln(o.Out)
 		o.showDispatcher(d)
 	}
-	o.sayUnread(inspect.State{EventsOnly: view.EventsOnly && view.Reads(inspect.Claims)}, view.Unread)
+	o.printUnread(inspect.State{EventsOnly: view.EventsOnly && view.Reads(inspect.Claims)}, view.Unread)
 	return nil
 }
 
@@ -282,12 +282,12 @@ func (o *options) grants(grants map[string]string) string {
 }
 
 func (o *options) showDispatcher(d *inspect.DispatcherState) {
-	say := func(name, value string) {
+	field := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(o.Out, "%-13s%s\n", name+":", value)
 		}
 	}
-	say("Provisioner", d.Provisioner)
+	field("Provisioner", d.Provisioner)
 	leader := d.Leader
 	switch {
 	case d.LeaderUnknown:
@@ -299,10 +299,10 @@ func (o *options) showDispatcher(d *inspect.DispatcherState) {
 	case !d.LeaderSince.IsZero():
 		leader += ", for " + o.ago(d.LeaderSince)
 	}
-	say("Leader", leader)
+	field("Leader", leader)
 	if d.Image != "" {
-		say("Image", fmt.Sprintf("%s, %d of %d ready", d.Image, d.Ready, d.Wanted))
+		field("Image", fmt.Sprintf("%s, %d of %d ready", d.Image, d.Ready, d.Wanted))
 	}
-	say("Policies", strings.Join(d.Policies, "\n             "))
-	say("Deletions", d.DeletionsStopped)
+	field("Policies", strings.Join(d.Policies, "\n             "))
+	field("Deletions", d.DeletionsStopped)
 }

@@ -64,16 +64,16 @@ func (o *options) why(ctx context.Context, namespace, name string) error {
 	if done, err := o.encode(story); err != nil {
 		return err
 	} else if !done {
-		o.tell(story)
+		o.printStory(story)
 	}
 	if story.State.NotOurs != "" {
-		return exit{exitNotOurs, errors.New(ofOther(story.State))}
+		return exit{exitNotOurs, errors.New(otherProvisionerMessage(story.State))}
 	}
-	return codeOf(story.State)
+	return exitOf(story.State)
 }
 
-// tell writes a story as text.
-func (o *options) tell(story inspect.Story) {
+// printStory prints a story as text.
+func (o *options) printStory(story inspect.Story) {
 	s := story.State
 	fmt.Fprintf(o.Out, "%s\n\n", heading(s))
 	for _, step := range story.Steps {
@@ -81,25 +81,25 @@ func (o *options) tell(story inspect.Story) {
 		if step.Count > 1 {
 			times = fmt.Sprintf(" (%d times)", step.Count)
 		}
-		fmt.Fprintf(o.Out, "%s  %s%s\n", stamp(step.At), step.What, times)
+		fmt.Fprintf(o.Out, "%s  %s%s\n", timestamp(step.At), step.What, times)
 		for _, line := range step.Log {
-			fmt.Fprintf(o.Out, "%s    | %s\n", strings.Repeat(" ", len(stamp(step.At))), line)
+			fmt.Fprintf(o.Out, "%s    | %s\n", strings.Repeat(" ", len(timestamp(step.At))), line)
 		}
 	}
-	fmt.Fprintf(o.Out, "\n%-7s%s\n", "Now:", o.standing(s))
-	say := func(name, text string) {
+	fmt.Fprintf(o.Out, "\n%-7s%s\n", "Now:", o.summary(s))
+	field := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(o.Out, "%-7s%s\n", name+":", text)
 		}
 	}
 	if s.Reason != "" {
-		say("Cause", string(s.Reason)+": "+s.Message)
-		say("Means", s.Means)
-		say("Do", s.Do)
+		field("Cause", string(s.Reason)+": "+s.Message)
+		field("Means", s.Means)
+		field("Do", s.Do)
 	}
 	for _, problem := range story.Class {
-		say("Class", string(problem.Reason)+": "+problem.Message)
-		say("Do", problem.Do)
+		field("Class", string(problem.Reason)+": "+problem.Message)
+		field("Do", problem.Do)
 	}
 	if !s.NextAttempt.IsZero() {
 		next := "the next attempt is " + o.until(s.NextAttempt)
@@ -109,12 +109,12 @@ func (o *options) tell(story inspect.Story) {
 		if story.RetryWith != "" {
 			next += "; to have it at once: " + story.RetryWith
 		}
-		say("Next", next)
+		field("Next", next)
 	}
-	o.sayUnread(s, story.Unread)
+	o.printUnread(s, story.Unread)
 }
 
-// heading names the claim, or where nothing is left of it its UID.
+// heading names the claim, or its UID if the claim is gone.
 func heading(s inspect.State) string {
 	var parts []string
 	if s.Claim != "" {
@@ -131,11 +131,11 @@ func heading(s inspect.State) string {
 	return strings.Join(parts, ", ")
 }
 
-// standing is how the claim stands, in one line.
-func (o *options) standing(s inspect.State) string {
+// summary is the claim's state in one line.
+func (o *options) summary(s inspect.State) string {
 	switch {
 	case s.NotOurs != "":
-		return ofOther(s)
+		return otherProvisionerMessage(s)
 	case s.Done() && s.Troubled():
 		return strings.ToLower(string(s.Phase))
 	case s.Done():
@@ -148,4 +148,4 @@ func (o *options) standing(s inspect.State) string {
 	return text
 }
 
-func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
+func timestamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }

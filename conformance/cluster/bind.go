@@ -33,14 +33,14 @@ func (t *trial) checkVolume() {
 		t.fail(c, "the volume is called "+c.volumeName(), "it is called "+c.Spec.VolumeName, "let flexctl create-pv make it")
 		return
 	}
-	if faults := unfit(c.PersistentVolumeClaim, volume, t.class, t.events(claims)); len(faults) > 0 {
+	if faults := volumeFaults(c.PersistentVolumeClaim, volume, t.class, t.events(claims)); len(faults) > 0 {
 		t.fail(c, "the volume fits its claim and lacks nothing", strings.Join(faults, "; "),
 			"let flexctl create-pv, or the whole skeleton, make the PersistentVolume")
 	}
 	t.wantGone(c, "after the comparison", "see check delete")
 }
 
-// mode is the volume mode that the class has first.
+// mode is the first volume mode of the class.
 func (s *stage) mode() corev1.PersistentVolumeMode {
 	if s.config != nil && len(s.config.VolumeModes) > 0 {
 		return s.config.VolumeModes[0]
@@ -48,11 +48,11 @@ func (s *stage) mode() corev1.PersistentVolumeMode {
 	return corev1.PersistentVolumeFilesystem
 }
 
-// size is what claims ask for.
+// size is the size that claims ask for.
 func (s *stage) size() resource.Quantity {
 	switch {
 	case s.options.Size != "":
-		return resource.MustParse(s.options.Size) // it was looked at
+		return resource.MustParse(s.options.Size) // it has been validated
 	case s.config != nil:
 		return *resource.NewQuantity(conformance.SizeOf(s.config), resource.BinarySI)
 	}

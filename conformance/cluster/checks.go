@@ -7,17 +7,17 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// check is one thing that a class must do on a cluster.
+// check is a check of a class on a cluster.
 type check struct {
 	conformance.Check
-	// needs are the rights without which it cannot be tried.
+	// needs are the rights that the check takes.
 	needs []right
 	run   func(*trial)
-	// applies is nil where the check is for all; else it says why it is not for this class.
+	// applies says why the check does not apply to a class, empty if it does. It is nil for a check of all classes.
 	applies func(*stage) string
 }
 
-// Rules beside those of the contract.
+// Rules besides those of the contract.
 const (
 	ruleClass  = "one valid ConfigMap for the class (docs/config-reference.md)"
 	ruleBound  = "a claim becomes a volume"
@@ -26,7 +26,7 @@ const (
 	ruleGone   = "of a claim that is gone nothing stays"
 )
 
-// Checks describe all that is tried, in the order in which it is.
+// Checks returns all checks in the order in which they run.
 func Checks() []conformance.Check {
 	var all []conformance.Check
 	for _, c := range checks() {

@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// claim is one that this run made, and the pods that use it.
+// claim is a claim of this run, with the pods that use it.
 type claim struct {
 	*corev1.PersistentVolumeClaim
 	pods []*corev1.Pod
@@ -20,7 +20,7 @@ type claim struct {
 
 func (c *claim) volumeName() string { return podspec.VolumeName(string(c.UID)) }
 
-// claim makes a claim. Where the scheduler chooses its node, a pod that asks for the volume comes with it.
+// claim creates a claim. If the scheduler selects the node first, it also creates a pod that uses the claim.
 func (t *trial) claim(mode corev1.PersistentVolumeMode) *claim {
 	access := accessMode(t.config)
 	c := &claim{PersistentVolumeClaim: &corev1.PersistentVolumeClaim{}}
@@ -37,7 +37,7 @@ func (t *trial) claim(mode corev1.PersistentVolumeMode) *claim {
 	return c
 }
 
-// bound is a claim that is bound, or a failure of the check.
+// bound creates a claim and waits until it is bound. Else the check fails.
 func (t *trial) bound(mode corev1.PersistentVolumeMode) (*claim, bool) {
 	c := t.claim(mode)
 	return c, t.wantBound(c, "a claim is bound", "read the message and the log")
@@ -52,15 +52,15 @@ func (t *trial) wantBound(c *claim, expected, remedy string) bool {
 		return fmt.Sprintf("after %s it is %s", t.options.Timeout, c.Status.Phase)
 	})
 	if lack != "" {
-		t.fail(c, expected, lack+t.told(c), remedy)
+		t.fail(c, expected, lack+t.lastWarningOn(c), remedy)
 	}
 	return lack == ""
 }
 
-// volume is the claim's, nil where there is none.
+// volume is the claim's volume, nil if there is none.
 func (t *trial) volume(c *claim) *corev1.PersistentVolume {
 	volume := &corev1.PersistentVolume{}
-	there, err := t.api.there(t.ctx, "", "persistentvolumes", c.volumeName(), volume)
+	there, err := t.api.exists(t.ctx, "", "persistentvolumes", c.volumeName(), volume)
 	t.must(err)
 	if !there {
 		return nil
@@ -76,7 +76,7 @@ func (t *trial) discard(c *claim) {
 	t.must(t.api.remove(t.ctx, c.Namespace, "persistentvolumeclaims", c.Name, c.UID))
 }
 
-// wantGone deletes a claim, and wants nothing to be left of it.
+// wantGone deletes a claim. The check fails if something is left of it.
 func (t *trial) wantGone(c *claim, when, remedy string) bool {
 	t.discard(c)
 	return t.wantNothing(c, when, remedy)
@@ -88,15 +88,15 @@ func (t *trial) wantNothing(c *claim, when, remedy string) bool {
 		left = t.storageOf(c)
 	}
 	if left != "" {
-		t.fail(c, when+": nothing is left of it", "there is "+left+t.told(c), remedy)
+		t.fail(c, when+": nothing is left of it", "there is "+left+t.lastWarningOn(c), remedy)
 	}
 	return left == ""
 }
 
-// left says what there is of a claim that was deleted: itself, its volume, its provisioner pods, its Secret.
+// left lists what is left of a claim that was deleted: itself, its volume, its provisioner pods, its Secret.
 func (t *trial) left(c *claim) string {
 	var left []string
-	if there, err := t.api.there(t.ctx, c.Namespace, "persistentvolumeclaims", c.Name, &corev1.PersistentVolumeClaim{}); err != nil {
+	if there, err := t.api.exists(t.ctx, c.Namespace, "persistentvolumeclaims", c.Name, &corev1.PersistentVolumeClaim{}); err != nil {
 		t.must(err)
 	} else if there {
 		left = append(left, "claim "+c.Name)
@@ -105,15 +105,15 @@ func (t *trial) left(c *claim) string {
 		left = append(left, fmt.Sprintf("volume %s (%s)", volume.Name, volume.Status.Phase))
 	}
 	for _, pod := range t.watcher.some(func(s seen) bool { return s.Labels[contract.LabelClaimUID] == string(c.UID) && !s.gone }) {
-		// One that failed may be kept for its log, by the class's key failed-pod-ttl.
+		// The class's key failed-pod-ttl may keep a failed pod for its log.
 		if t.config != nil && t.config.FailedPodTTL == 0 || pod.Status.Phase != corev1.PodFailed {
 			left = append(left, fmt.Sprintf("pod %s (%s)", pod.Name, pod.Status.Phase))
 		}
 	}
-	lack, err := t.lacks(t.ctx, toSecrets)
+	lack, err := t.missingRights(t.ctx, toSecrets)
 	t.must(err)
 	if lack == "" {
-		there, err := t.api.there(t.ctx, t.options.ProvisionersNamespace, "secrets", c.volumeName(), &corev1.Secret{})
+		there, err := t.api.exists(t.ctx, t.options.ProvisionersNamespace, "secrets", c.volumeName(), &corev1.Secret{})
 		t.must(err)
 		if there {
 			left = append(left, "Secret "+c.volumeName())
@@ -122,7 +122,7 @@ func (t *trial) left(c *claim) string {
 	return strings.Join(left, ", ")
 }
 
-// storageOf names what the list of the storage has of a claim.
+// storageOf returns the storage of a claim in the list of the storage.
 func (t *trial) storageOf(c *claim) string {
 	if t.options.List == nil {
 		return ""

@@ -18,10 +18,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// requestTimeout bounds a request that nothing else ends.
+// requestTimeout limits requests without another timeout.
 const requestTimeout = 30 * time.Second
 
-// client knows the few kinds that the kit needs.
+// client is a client for the few kinds that the kit needs.
 type client struct {
 	host                  string
 	core, storage, access rest.Interface
@@ -74,12 +74,12 @@ func (c *client) create(ctx context.Context, namespace, resource string, object,
 	return wrap("create", resource, "", err)
 }
 
-// remove deletes this very object. That it is gone already is no error.
+// remove deletes the object with this UID. It is no error if the object is gone already.
 func (c *client) remove(ctx context.Context, namespace, resource, name string, uid types.UID) error {
 	return c.delete(ctx, namespace, resource, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 }
 
-// kill deletes a pod and gives it no time to end.
+// kill deletes a pod without a grace period.
 func (c *client) kill(ctx context.Context, pod *corev1.Pod) error {
 	none := int64(0)
 	return c.delete(ctx, pod.Namespace, "pods", pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none, Preconditions: &metav1.Preconditions{UID: &pod.UID}})
@@ -93,8 +93,8 @@ func (c *client) delete(ctx context.Context, namespace, resource, name string, o
 	return wrap("delete", resource, name, err)
 }
 
-// there reads an object and says whether there is one.
-func (c *client) there(ctx context.Context, namespace, resource, name string, into runtime.Object) (bool, error) {
+// exists reads an object, and reports whether it exists.
+func (c *client) exists(ctx context.Context, namespace, resource, name string, into runtime.Object) (bool, error) {
 	err := c.get(ctx, namespace, resource, name, into)
 	if apierrors.IsNotFound(err) {
 		return false, nil

@@ -13,34 +13,34 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/quantity"
 )
 
-// Options say what is tried, and where.
+// Options are the options of a run.
 type Options struct {
-	// Config is how the cluster is reached.
+	// Config is the client configuration for the cluster.
 	Config *rest.Config
-	// Class is the StorageClass that is tried.
+	// Class is the StorageClass to check.
 	Class string
-	// Namespace is where the claims and the pods that use them are made; empty for a namespace of the run's own.
+	// Namespace is that of the claims and the pods that use them. If it is empty, the run creates a namespace.
 	Namespace string
-	// ProvisionersNamespace is where the dispatcher runs the provisioner pods.
+	// ProvisionersNamespace is the namespace of the provisioner pods.
 	ProvisionersNamespace string
-	// Size is what the claims ask for; empty for 1 GiB, or the nearest that the class offers.
+	// Size is the size of the claims, by default 1 GiB, or the nearest size that the class allows.
 	Size string
 	// ConsumerImage is the image of the pods that use the volumes. It has to have sh, cat, dd and sync.
 	ConsumerImage string
-	// Timeout bounds each thing that is waited for: a claim that is to be bound, a volume that is to go.
+	// Timeout limits each wait, such as that for a claim to be bound or for a volume to be gone.
 	Timeout time.Duration
 	// Kills is how many pods of an operation are removed, at moments spread over a run of it.
 	Kills int
-	// List is conformance.Options': it names each piece of storage there is. Nil where that cannot be known.
+	// List is as in conformance.Options: it lists all storage. It is nil if that is not possible.
 	List func(context.Context) ([]string, error)
 	// Only are the names of the checks that run; empty for all. The others count as skipped.
 	Only []string
-	// Done is told of each result as it comes. It may be nil.
+	// Done is called with each result. It may be nil.
 	Done func(conformance.Result)
 }
 
-// Run tries a class. The error is about what kept the kit from trying, or from removing what it made: there may be a report
-// beside it. What is wrong with the class is in the report. When ctx ends, what was made is removed all the same.
+// Run checks a class. The error is about what kept the kit from checking, or from removing what it made. There may be a report although
+// there is an error. Faults of the class are in the report. When ctx ends, everything that was made is still removed.
 func Run(ctx context.Context, o Options) (report *conformance.Report, err error) {
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()

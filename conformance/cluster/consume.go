@@ -13,7 +13,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// consumerUser is who uses the volumes, as most pods do that are not root.
+// consumerUser is the user of the pods that use the volumes. It is not root, as in most pods.
 const consumerUser = int64(65532)
 
 func noFileSystem(s *stage) string { return s.without(corev1.PersistentVolumeFilesystem) }
@@ -47,10 +47,10 @@ func (t *trial) checkUsed(mode corev1.PersistentVolumeMode) {
 	t.wantGone(c, "after it was used", "see check delete")
 }
 
-// mark is what is written to a claim's volume: of a length that is the same for all.
+// mark is the text that is written to a claim's volume. It has the same length for all claims.
 func (c *claim) mark() string { return "written to " + string(c.UID) }
 
-// writes has a pod write to the volume and read it back.
+// writes runs a pod that writes to the volume and reads it back.
 func (t *trial) writes(c *claim) bool {
 	script := fmt.Sprintf("echo %q > /data/mark && sync && cat /data/mark", c.mark())
 	if c.raw() {
@@ -59,7 +59,7 @@ func (t *trial) writes(c *claim) bool {
 	return t.wantPrinted(c, script, "a pod writes to the volume and reads it back")
 }
 
-// reads has another pod read what writes wrote.
+// reads runs another pod that reads what writes wrote.
 func (t *trial) reads(c *claim, when string) bool {
 	script := "cat /data/mark"
 	if c.raw() {
@@ -70,7 +70,7 @@ func (t *trial) reads(c *claim, when string) bool {
 
 func (c *claim) raw() bool { return podspec.ModeOf(c.Spec.VolumeMode) == corev1.PersistentVolumeBlock }
 
-// wantPrinted runs a script in a pod that has the volume, and wants it to print the claim's mark.
+// wantPrinted runs a script in a pod with the volume. The check fails unless the script prints the claim's mark.
 func (t *trial) wantPrinted(c *claim, script, expected string) bool {
 	pod := t.consumer(c, script)
 	now := &corev1.Pod{}
@@ -93,13 +93,13 @@ func (t *trial) wantPrinted(c *claim, script, expected string) bool {
 		}
 	}
 	if lack != "" {
-		t.fail(c, expected, lack+t.told(c), "let the storage belong to, or be open to, the pods that use it; fsGroup is set where the volume heeds it")
+		t.fail(c, expected, lack+t.lastWarningOn(c), "let the storage belong to, or be open to, the pods that use it; fsGroup is set where the volume heeds it")
 	}
 	t.must(t.api.remove(t.ctx, pod.Namespace, "pods", pod.Name, pod.UID))
 	return lack == ""
 }
 
-// imageFault says why a pod's image cannot be had.
+// imageFault says why a pod's image cannot be pulled.
 func imageFault(pod *corev1.Pod) string {
 	for _, status := range pod.Status.ContainerStatuses {
 		if waiting := status.State.Waiting; waiting != nil && slices.Contains([]string{"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName"}, waiting.Reason) {
@@ -109,7 +109,7 @@ func imageFault(pod *corev1.Pod) string {
 	return ""
 }
 
-// consumer starts a pod that has the claim's volume. Where the namespace takes no such pod, the check ends.
+// consumer starts a pod with the claim's volume. The check ends if the namespace does not allow such a pod.
 func (t *trial) consumer(c *claim, script string) *corev1.Pod {
 	made := &corev1.Pod{}
 	err := t.api.create(t.ctx, t.namespace, "pods", consumerPod(c.PersistentVolumeClaim, t.prefix, t.options.ConsumerImage, script), made)

@@ -22,7 +22,7 @@ func (t *trial) checkExpand() {
 	const remedy = "kubectl describe pvc tells what the dispatcher did; docs/events.md what it means"
 	mode := t.mode()
 	if t.config != nil && slices.Contains(t.config.VolumeModes, corev1.PersistentVolumeBlock) {
-		mode = corev1.PersistentVolumeBlock // which can grow whatever the kind
+		mode = corev1.PersistentVolumeBlock // a raw device can be expanded whatever its type
 	}
 	c, ok := t.bound(mode)
 	if !ok || !t.writes(c) {
@@ -39,18 +39,18 @@ func (t *trial) checkExpand() {
 	patch := fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size.String())
 	t.must(wrap("patch", "persistentvolumeclaims", c.Name, t.api.core.Patch(types.MergePatchType).Namespace(c.Namespace).
 		Resource("persistentvolumeclaims").Name(c.Name).Body([]byte(patch)).Do(t.ctx).Into(c.PersistentVolumeClaim)))
-	if lack := t.until(func() string { return t.smaller(c, size) }); lack != "" {
-		t.fail(c, "the volume has "+size.String(), lack+t.told(c), remedy)
-	} else if !t.reads(c, "after the expansion") { // and a pod for what a node has to do
+	if lack := t.until(func() string { return t.volumeLack(c, size) }); lack != "" {
+		t.fail(c, "the volume has "+size.String(), lack+t.lastWarningOn(c), remedy)
+	} else if !t.reads(c, "after the expansion") { // the pod also lets the kubelet expand the file system
 		return
-	} else if lack := t.until(func() string { return t.lags(c, size) }); lack != "" {
-		t.fail(c, "the claim has "+size.String(), lack+t.told(c), remedy)
+	} else if lack := t.until(func() string { return t.claimLack(c, size) }); lack != "" {
+		t.fail(c, "the claim has "+size.String(), lack+t.lastWarningOn(c), remedy)
 	}
 	t.wantGone(c, "after an expansion", "see check delete")
 }
 
-// smaller says what the volume lacks.
-func (t *trial) smaller(c *claim, size resource.Quantity) string {
+// volumeLack says what the volume lacks of an expansion.
+func (t *trial) volumeLack(c *claim, size resource.Quantity) string {
 	volume := t.volume(c)
 	if volume == nil {
 		return "there is no volume"
@@ -61,8 +61,8 @@ func (t *trial) smaller(c *claim, size resource.Quantity) string {
 	return ""
 }
 
-// lags says what the claim lacks.
-func (t *trial) lags(c *claim, size resource.Quantity) string {
+// claimLack says what the claim lacks of an expansion.
+func (t *trial) claimLack(c *claim, size resource.Quantity) string {
 	t.must(t.api.get(t.ctx, c.Namespace, "persistentvolumeclaims", c.Name, c.PersistentVolumeClaim))
 	if has := c.Status.Capacity[corev1.ResourceStorage]; has.Cmp(size) < 0 {
 		return "it has " + has.String()

@@ -32,28 +32,28 @@ func (t *trial) checkPods() {
 }
 
 func noSecrets(s *stage) string {
-	if s.config != nil && len(s.config.Secrets) == 0 && len(s.words) == 0 {
+	if s.config != nil && len(s.config.Secrets) == 0 && len(s.secrets) == 0 {
 		return "the class mounts no Secrets (its key secrets), and its provisioner made none that was seen"
 	}
 	return ""
 }
 
-// learnSecret notes what the provisioner put into the Secret of a claim's volume.
+// learnSecret notes the content of the Secret of a claim's volume, which the provisioner created.
 func (t *trial) learnSecret(c *claim) {
-	lack, err := t.lacks(t.ctx, toSecrets)
+	lack, err := t.missingRights(t.ctx, toSecrets)
 	t.must(err)
 	if lack != "" {
 		return
 	}
 	secret := &corev1.Secret{}
-	there, err := t.api.there(t.ctx, t.options.ProvisionersNamespace, "secrets", c.volumeName(), secret)
+	there, err := t.api.exists(t.ctx, t.options.ProvisionersNamespace, "secrets", c.volumeName(), secret)
 	t.must(err)
 	if there {
 		t.learn(secret)
 	}
 }
 
-// setting are keys of Secrets that were made of an environment.
+// setting matches keys of Secrets that have the names of environment variables.
 var setting = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
 func (t *trial) learn(secret *corev1.Secret) {
@@ -62,11 +62,11 @@ func (t *trial) learn(secret *corev1.Secret) {
 		if (conformance.Guarded(key) || setting.MatchString(key)) && !strings.Contains(text, "\n") {
 			text = key + "=" + text
 		}
-		t.words = append(t.words, conformance.SecretWords(text)...)
+		t.secrets = append(t.secrets, conformance.SecretWords(text)...)
 	}
 }
 
-// checkSecrets never shows what it found.
+// checkSecrets never shows the secret that it found.
 func (t *trial) checkSecrets() {
 	if t.config != nil {
 		for _, name := range t.config.Secrets {
@@ -76,7 +76,7 @@ func (t *trial) checkSecrets() {
 		}
 	}
 	texts, unread := t.texts()
-	for _, where := range shown(texts, t.words) {
+	for _, where := range showingSecrets(texts, t.secrets) {
 		t.fail(nil, "no secret in "+where, "a line of the class's Secrets is in "+where,
 			"do not print what is read from "+contract.SecretsDir+"; no set -x")
 	}
@@ -88,18 +88,18 @@ func (t *trial) checkSecrets() {
 	}
 }
 
-// about reports whether an event has to do with this run's claims: it is on one of them, on their pods or volumes, or names one.
-func (s *stage) about(e corev1.Event) bool {
+// isOwnEvent reports whether an event is about this run's claims: it is on one of them, on their pods or volumes, or names one.
+func (s *stage) isOwnEvent(e corev1.Event) bool {
 	text := e.InvolvedObject.Name + " " + e.Message
 	return strings.Contains(text, s.prefix) || slices.ContainsFunc(s.claims, func(c *claim) bool { return strings.Contains(text, string(c.UID)) })
 }
 
-// texts are all that others can read, by where it is; unread are the pods whose logs were not seen.
+// texts has all texts that others can read, by their place. unread lists the pods whose logs were not read.
 func (t *trial) texts() (texts map[string]string, unread []string) {
 	texts = map[string]string{}
 	for _, at := range []place{claims, provisioners, volumes} {
 		for _, e := range t.events(at) {
-			if t.about(e) {
+			if t.isOwnEvent(e) {
 				texts["the events on "+e.InvolvedObject.Kind+" objects"] += e.Message + "\n"
 			}
 		}

@@ -17,7 +17,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// configOf is the config of a class among all ConfigMaps, or what is wrong with it.
+// configOf is the Config of a class among all ConfigMaps, or else the faults.
 func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmaps.Config, []string) {
 	served, wrong := configmaps.ServedAs(class.Name, class.Parameters)
 	if len(wrong) > 0 {
@@ -44,7 +44,7 @@ func configOf(all []corev1.ConfigMap, class *storagev1.StorageClass) (*configmap
 	return config, faults
 }
 
-// accessMode is the first with which pods can write.
+// accessMode is the first access mode of the class that allows pods to write.
 func accessMode(config *configmaps.Config) corev1.PersistentVolumeAccessMode {
 	if config != nil {
 		for _, mode := range config.AccessModes {
@@ -56,8 +56,8 @@ func accessMode(config *configmaps.Config) corev1.PersistentVolumeAccessMode {
 	return corev1.ReadWriteOnce
 }
 
-// unfit says in what a volume differs from what its claim and class want; events are those on the claim.
-func unfit(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, class *storagev1.StorageClass, events []corev1.Event) []string {
+// volumeFaults lists the differences of a volume from its claim and class. events are those on the claim.
+func volumeFaults(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, class *storagev1.StorageClass, events []corev1.Event) []string {
 	faults := podspec.Misfits(volume, claim)
 	if want := podspec.VolumeName(string(claim.UID)); volume.Name != want {
 		faults = append(faults, fmt.Sprintf("it is called %s, not %s", volume.Name, want))
@@ -76,7 +76,7 @@ func unfit(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
 	return faults
 }
 
-// privileges says what a provisioner pod may that its class does not ask for.
+// privileges lists the privileges of a provisioner pod that its class does not ask for.
 func privileges(pod *corev1.Pod, config *configmaps.Config) []string {
 	var faults []string
 	yes := func(value *bool) bool { return value != nil && *value }
@@ -109,8 +109,8 @@ func privileges(pod *corev1.Pod, config *configmaps.Config) []string {
 	return faults
 }
 
-// shown names the texts that show a secret.
-func shown(texts map[string]string, secrets []string) []string {
+// showingSecrets lists the places of texts that show a secret.
+func showingSecrets(texts map[string]string, secrets []string) []string {
 	var where []string
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		if slices.ContainsFunc(secrets, func(secret string) bool { return conformance.Shows(texts[name], secret) }) {
@@ -120,7 +120,7 @@ func shown(texts map[string]string, secrets []string) []string {
 	return where
 }
 
-// lastWarning is the latest warning, empty where there is none.
+// lastWarning is the latest warning, empty if there is none.
 func lastWarning(events []corev1.Event) string {
 	at := func(e corev1.Event) time.Time {
 		for _, t := range []time.Time{e.LastTimestamp.Time, e.EventTime.Time} {
@@ -147,7 +147,7 @@ func shared(a, b *corev1.PersistentVolume) bool {
 	return reflect.DeepEqual(a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource)
 }
 
-// onDevice reports whether a volume is a file system that Kubernetes made on a device, which nobody grows.
+// onDevice reports whether a volume is a file system on a device, which Kubernetes made and does not expand.
 func onDevice(v *corev1.PersistentVolume) bool {
 	return podspec.ModeOf(v.Spec.VolumeMode) == corev1.PersistentVolumeFilesystem && (v.Spec.ISCSI != nil || v.Spec.FC != nil)
 }

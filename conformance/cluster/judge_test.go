@@ -112,7 +112,7 @@ func TestUnfit(t *testing.T) {
 		if c.change != nil {
 			c.change(volume)
 		}
-		if got := strings.Join(unfit(claim, volume, class(), c.events), "; "); got != c.want {
+		if got := strings.Join(volumeFaults(claim, volume, class(), c.events), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
@@ -162,7 +162,7 @@ func TestPrivileges(t *testing.T) {
 
 func TestShown(t *testing.T) {
 	texts := map[string]string{"a log": "hello", "an event": "the password is hunter2hunter2", "a volume": "aHVudGVyMmh1bnRlcjI="}
-	if got := strings.Join(shown(texts, []string{"correct horse", "hunter2hunter2"}), ", "); got != "a volume, an event" {
+	if got := strings.Join(showingSecrets(texts, []string{"correct horse", "hunter2hunter2"}), ", "); got != "a volume, an event" {
 		t.Errorf("shown in %q", got)
 	}
 }
@@ -173,8 +173,8 @@ func TestLearn(t *testing.T) {
 		"OS_REGION_NAME": []byte("RegionOne"), "OS_PASSWORD": []byte("first=secret"), "login": []byte("second-secret\n"),
 		"cloud.conf": []byte("[Global]\nauth-url = https://keystone.example\npassword = third-secret\n"), "pin": []byte("1234"),
 	}})
-	slices.Sort(tr.words)
-	if got := strings.Join(tr.words, ", "); got != "[Global], first=secret, second-secret, third-secret" {
+	slices.Sort(tr.secrets)
+	if got := strings.Join(tr.secrets, ", "); got != "[Global], first=secret, second-secret, third-secret" {
 		t.Errorf("learned %s", got)
 	}
 	if got := tr.redact("it said third-secret"); got != "it said [secret]" {

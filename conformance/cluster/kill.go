@@ -10,7 +10,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// checkKilled removes pods of an operation at moments spread over a run of it. What was asked comes about all the same.
+// checkKilled removes pods of an operation at moments spread over a run of it. The operation has to succeed nevertheless.
 func (t *trial) checkKilled(operation contract.Operation) {
 	const remedy = "whatever an attempt leaves must be found again by $FLEX_PV_NAME, half made or whole"
 	took, hits := t.took(operation), 0
@@ -20,9 +20,9 @@ func (t *trial) checkKilled(operation contract.Operation) {
 			return
 		}
 		after := took * time.Duration(i) / time.Duration(t.options.Kills)
-		hit, ok := t.strike(c, operation, after)
+		hit, ok := t.killPod(c, operation, after)
 		if !ok {
-			t.fail(c, "a pod to "+string(operation), "there was none"+t.told(c), "does the dispatcher run? kubectl get deployments -n "+contract.SystemNamespace)
+			t.fail(c, "a pod to "+string(operation), "there was none"+t.lastWarningOn(c), "does the dispatcher run? kubectl get deployments -n "+contract.SystemNamespace)
 			return
 		}
 		if hit {
@@ -44,7 +44,7 @@ func (t *trial) checkKilled(operation contract.Operation) {
 	}
 }
 
-// underWay is a claim of which a pod of the operation runs, or soon will.
+// underWay is a claim with a pod of the operation that runs, or soon will.
 func (t *trial) underWay(operation contract.Operation) (*claim, bool) {
 	if operation == contract.Provision {
 		return t.claim(t.mode()), true
@@ -56,8 +56,8 @@ func (t *trial) underWay(operation contract.Operation) (*claim, bool) {
 	return c, ok
 }
 
-// strike removes the claim's first pod of the operation some time after it was seen, and says whether that cut it off.
-func (t *trial) strike(c *claim, operation contract.Operation, after time.Duration) (hit, ok bool) {
+// killPod removes the claim's first pod of the operation some time after it was seen. hit reports whether that interrupted the pod.
+func (t *trial) killPod(c *claim, operation contract.Operation, after time.Duration) (hit, ok bool) {
 	pod, ok := t.firstPod(c, operation)
 	if !ok {
 		return false, false
@@ -80,7 +80,7 @@ func (t *trial) strike(c *claim, operation contract.Operation, after time.Durati
 	return hit, true
 }
 
-// pause lets the pod run on for a while: the time is what is tried, there is no condition to wait for.
+// pause lets the pod run for a while. It waits for no condition, since the check is about the time.
 func (t *trial) pause(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -98,7 +98,7 @@ func (t *trial) checkClaimDeleted() {
 		c := t.claim(t.mode())
 		pod, ok := t.firstPod(c, contract.Provision)
 		if !ok {
-			t.fail(c, "a pod to provision", "there was none"+t.told(c), "see check bound")
+			t.fail(c, "a pod to provision", "there was none"+t.lastWarningOn(c), "see check bound")
 			return
 		}
 		after := took * time.Duration(i) / time.Duration(t.options.Kills)

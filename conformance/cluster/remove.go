@@ -8,14 +8,14 @@ func (t *trial) checkDelete() {
 		return
 	}
 	t.learnSecret(c)
-	t.note = t.unlooked()
+	t.note = t.unchecked()
 	t.wantGone(c, "after a delete", "a delete ends with 0 once the storage is gone, and removes the Secret that it made")
 }
 
-// unlooked says what a delete could leave that is not looked at.
-func (t *trial) unlooked() string {
+// unchecked says what a delete may leave that the check cannot see.
+func (t *trial) unchecked() string {
 	var parts []string
-	lack, err := t.lacks(t.ctx, toSecrets)
+	lack, err := t.missingRights(t.ctx, toSecrets)
 	t.must(err)
 	if lack != "" {
 		parts = append(parts, "but for Secrets: "+lack)

@@ -10,20 +10,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// right is what the caller must be allowed for a check: a verb on a resource of the core group, "pods/log" for a part of one.
+// right is a permission that a check takes: a verb on a resource of the core group, or on a subresource such as "pods/log".
 type right struct {
 	verb, resource string
 	at             place
 }
 
-// place is where a right is needed.
+// place is the namespace in which a right is needed.
 type place int
 
 const (
-	everywhere   place = iota // on what has no namespace
+	everywhere   place = iota // for objects without a namespace
 	claims                    // in the claims' namespace
 	provisioners              // in the provisioners' namespace
-	volumes                   // where events on what has no namespace are
+	volumes                   // in the namespace of events on objects without a namespace
 )
 
 func rights(at place, resource string, verbs ...string) []right {
@@ -48,8 +48,8 @@ var (
 	toAnything = slices.Concat(toClaim, toSee)
 )
 
-// may asks the API server, once for each right.
-func (s *stage) may(ctx context.Context, r right) (bool, error) {
+// isAllowed reports whether the caller has a right. It asks the API server once for each.
+func (s *stage) isAllowed(ctx context.Context, r right) (bool, error) {
 	if allowed, known := s.allowed[r]; known {
 		return allowed, nil
 	}
@@ -63,16 +63,16 @@ func (s *stage) may(ctx context.Context, r right) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// in is the namespace of a place, empty for none.
+// in is the namespace of a place, empty for objects without one.
 func (s *stage) in(at place) string {
 	return map[place]string{claims: s.namespace, provisioners: s.options.ProvisionersNamespace, volumes: metav1.NamespaceDefault}[at]
 }
 
-// lacks says what the caller may not, empty where all is allowed.
-func (s *stage) lacks(ctx context.Context, needs []right) (string, error) {
+// missingRights says which rights the caller lacks. It is empty if there are none.
+func (s *stage) missingRights(ctx context.Context, needs []right) (string, error) {
 	var lacking []string
 	for _, r := range needs {
-		allowed, err := s.may(ctx, r)
+		allowed, err := s.isAllowed(ctx, r)
 		if err != nil {
 			return "", err
 		}
@@ -89,7 +89,7 @@ func (s *stage) lacks(ctx context.Context, needs []right) (string, error) {
 	return "you may not " + strings.Join(lacking, ", nor "), nil
 }
 
-// needs are a check's rights in this class: where the scheduler chooses the node first, no claim is bound without a pod.
+// needs lists the rights that a check takes for this class. If the scheduler selects the node first, every claim needs a pod.
 func (s *stage) needs(c check) []right {
 	if s.waitsForConsumer() && slices.Contains(c.needs, toClaim[0]) {
 		return slices.Concat(c.needs, toConsume)

@@ -19,31 +19,31 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/conformance"
 )
 
-// glance is how often something is looked at that is waited for.
-const glance = 200 * time.Millisecond
+// pollInterval is the time between two reads while the kit waits.
+const pollInterval = 200 * time.Millisecond
 
-// stage is where a class is tried, and what is known of it.
+// stage has what the checks of a class have in common.
 type stage struct {
 	options Options
 	api     *client
 	allowed map[right]bool
 	class   *storagev1.StorageClass
-	// config is the class's, nil where it cannot be known; faults say what is wrong with it.
+	// config is the class's Config, nil if it could not be read or is not valid. faults are its faults.
 	config *configmaps.Config
 	faults []string
-	// namespace is where claims are made; own is set where it is this run's own.
+	// namespace is that of the claims. own is set if this run created it.
 	namespace string
 	own       *corev1.Namespace
-	// prefix begins the names of all that is made.
+	// prefix is the prefix of the names of all objects of this run.
 	prefix  string
 	watcher *watcher
 	stop    func()
 	claims  []*claim
-	// words are the secrets that must not be seen.
-	words []string
+	// secrets are the values that must not be shown.
+	secrets []string
 }
 
-// open finds the class and makes a place for the claims.
+// open reads the class, and prepares the namespace for the claims.
 func (s *stage) open(ctx context.Context) error {
 	s.allowed, s.prefix = map[right]bool{}, "conformance-"+strings.ToLower(rand.Text()[:6])+"-"
 	s.class = &storagev1.StorageClass{}
@@ -61,15 +61,15 @@ func (s *stage) open(ctx context.Context) error {
 	if err := s.readConfig(ctx); err != nil {
 		return err
 	}
-	lack, err := s.lacks(ctx, toWatch)
+	lack, err := s.missingRights(ctx, toWatch)
 	if err != nil || lack != "" {
 		return err
 	}
-	noLogs, err := s.lacks(ctx, toLogs)
+	noLogs, err := s.missingRights(ctx, toLogs)
 	if err != nil {
 		return err
 	}
-	// It is needed until all is removed, which ctx does not end.
+	// The watch is needed until everything is removed, also after the end of ctx.
 	watching, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.watcher = newWatcher(s.api, s.options.ProvisionersNamespace, s.namespace+"/"+s.prefix, noLogs == "")
 	s.stop = func() { stop(); s.watcher.running.Wait() }
@@ -86,13 +86,13 @@ func (s *stage) makeNamespace(ctx context.Context) error {
 		return err
 	}
 	s.namespace, s.own = made.Name, made
-	// Pods are refused until a namespace has its ServiceAccount.
+	// The API server refuses pods until the namespace has its ServiceAccount.
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
-	return wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-		there, err := s.api.there(ctx, made.Name, "serviceaccounts", "default", &corev1.ServiceAccount{})
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		there, err := s.api.exists(ctx, made.Name, "serviceaccounts", "default", &corev1.ServiceAccount{})
 		if apierrors.IsForbidden(err) {
-			return true, nil // whoever may not look has to hope
+			return true, nil // without the right to read it the kit cannot wait
 		}
 		return there, err
 	})
@@ -100,7 +100,7 @@ func (s *stage) makeNamespace(ctx context.Context) error {
 
 // readConfig reads the class's ConfigMap, if the caller may.
 func (s *stage) readConfig(ctx context.Context) error {
-	lack, err := s.lacks(ctx, toConfig)
+	lack, err := s.missingRights(ctx, toConfig)
 	if err != nil || lack != "" {
 		return err
 	}
@@ -130,7 +130,7 @@ func (s *stage) try(ctx context.Context, c check, before []conformance.Result) (
 		result.Reason = "nothing else can be tried before a claim is bound"
 		return result, nil
 	}
-	lack, err := s.lacks(ctx, s.needs(c))
+	lack, err := s.missingRights(ctx, s.needs(c))
 	if err != nil {
 		return result, err
 	}
@@ -165,11 +165,11 @@ func (s *stage) try(ctx context.Context, c check, before []conformance.Result) (
 	return result, nil
 }
 
-func (s *stage) redact(text string) string { return conformance.Redact(text, s.words) }
+func (s *stage) redact(text string) string { return conformance.Redact(text, s.secrets) }
 
-// close removes what was made, whatever became of ctx, and waits until it is gone.
+// close removes what was made, also after the end of ctx, and waits until it is gone.
 func (s *stage) close(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.options.Timeout+lateAnswers) // the bounds below are tighter
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.options.Timeout+lateAnswers) // the limits below are lower
 	defer cancel()
 	if s.stop != nil {
 		defer s.stop()
@@ -184,7 +184,7 @@ func (s *stage) close(ctx context.Context) error {
 			var all []string
 			for _, c := range s.claims {
 				if left := t.left(c); left != "" {
-					all = append(all, left+t.told(c))
+					all = append(all, left+t.lastWarningOn(c))
 				}
 			}
 			return strings.Join(all, "\n")
@@ -203,8 +203,8 @@ func (s *stage) removeNamespace(ctx context.Context) error {
 	if err := s.api.remove(ctx, "", "namespaces", s.own.Name, s.own.UID); err != nil {
 		return err
 	}
-	err := wait.PollUntilContextCancel(ctx, glance, true, func(ctx context.Context) (bool, error) {
-		there, err := s.api.there(ctx, "", "namespaces", s.own.Name, &corev1.Namespace{})
+	err := wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		there, err := s.api.exists(ctx, "", "namespaces", s.own.Name, &corev1.Namespace{})
 		return !there, err
 	})
 	if err != nil {

@@ -12,22 +12,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// trial is one check that runs. What keeps it from going on, such as an API server that is away, ends it by a panic with a
-// halt, which protect recovers.
+// trial is a run of one check. An error that keeps it from going on, such as an API server that is not reachable, ends it by a panic with
+// a halt. protect recovers it.
 type trial struct {
 	*stage
 	ctx      context.Context
 	findings []conformance.Finding
-	// status is set where the check ended without a judgement, and reason says why.
+	// status is set if the check ended without a result, and reason says why.
 	status conformance.Status
 	reason string
-	// note is what it did not see, but need not.
+	// note says what the check could not see, and does not require.
 	note string
 }
 
 type halt struct{ err error }
 
-// end ends the check without a judgement, unless something was found before.
+// end ends the check without a result, unless there is a finding already.
 func (t *trial) end(status conformance.Status, reason string) {
 	t.status, t.reason = status, reason
 	panic(halt{})
@@ -53,7 +53,7 @@ func (t *trial) protect(do func()) (err error) {
 	return nil
 }
 
-// fail notes what went wrong with a claim, with what its pods printed.
+// fail adds a finding about a claim, with the logs of its pods.
 func (t *trial) fail(c *claim, expected, came, remedy string) {
 	f := conformance.Finding{Expected: expected, Came: came, Remedy: remedy}
 	if c != nil {
@@ -66,21 +66,23 @@ func (t *trial) fail(c *claim, expected, came, remedy string) {
 	t.findings = append(t.findings, f)
 }
 
-// until looks until nothing is lacking, and returns what is at the end.
-func (t *trial) until(look func() string) (lack string) { return t.within(t.options.Timeout, look) }
-
-// lateAnswers is how much longer a volume may take to go whose provisioner was killed. The dispatcher waits that long for what the
-// storage may still make.
-const lateAnswers = time.Minute
-
-// untilGone is until, for what was deleted.
-func (t *trial) untilGone(look func() string) (lack string) {
-	return t.within(t.options.Timeout+lateAnswers, look)
+// until polls look until nothing is lacking, and returns what is lacking at the end.
+func (t *trial) until(look func() string) (lack string) {
+	return t.untilTimeout(t.options.Timeout, look)
 }
 
-func (t *trial) within(limit time.Duration, look func() string) (lack string) {
+// lateAnswers is the additional time for the removal of a volume whose provisioner was killed. The dispatcher waits that long, since the
+// storage system may still carry out a request.
+const lateAnswers = time.Minute
+
+// untilGone is until for deleted objects.
+func (t *trial) untilGone(look func() string) (lack string) {
+	return t.untilTimeout(t.options.Timeout+lateAnswers, look)
+}
+
+func (t *trial) untilTimeout(limit time.Duration, look func() string) (lack string) {
 	late := time.After(limit)
-	tick := time.NewTicker(glance)
+	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
 	for {
 		if lack = look(); lack == "" {
@@ -96,8 +98,8 @@ func (t *trial) within(limit time.Duration, look func() string) (lack string) {
 	}
 }
 
-// told is the last warning on the claim, its volume, or a pod that waits for it.
-func (t *trial) told(c *claim) string {
+// lastWarningOn is the last warning on the claim, its volume, or a pod that waits for it.
+func (t *trial) lastWarningOn(c *claim) string {
 	about := []string{c.Name, c.volumeName()}
 	for _, pod := range c.pods {
 		about = append(about, pod.Name)
@@ -109,9 +111,9 @@ func (t *trial) told(c *claim) string {
 	return lastWarning(slices.DeleteFunc(events, func(e corev1.Event) bool { return !slices.Contains(about, e.InvolvedObject.Name) }))
 }
 
-// events are those of a place, none where the caller may not see them.
+// events lists the events of a place. There are none if the caller may not read them.
 func (t *trial) events(at place) []corev1.Event {
-	lack, err := t.lacks(t.ctx, rights(at, "events", "list"))
+	lack, err := t.missingRights(t.ctx, rights(at, "events", "list"))
 	t.must(err)
 	if lack != "" {
 		return nil
@@ -136,7 +138,7 @@ func (t *trial) firstPod(c *claim, operation contract.Operation) (pod seen, ok b
 	return pod, ok
 }
 
-// took is how long the pods of an operation run that nobody disturbs: the first one that succeeded tells.
+// took is how long a pod of an operation runs undisturbed, by the first one that succeeded.
 func (t *trial) took(operation contract.Operation) time.Duration {
 	for _, s := range t.watcher.all() {
 		if s.operation() == operation && s.Status.Phase == corev1.PodSucceeded {

@@ -18,15 +18,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// maxLog is how much of a pod's log is kept, in bytes.
+// maxLog is the limit in bytes on the log of a pod.
 const maxLog = 1 << 20
 
-// watcher remembers the provisioner pods of this run's claims. The dispatcher removes a pod as soon as its outcome is
-// settled, so that only who watches sees them all.
+// watcher records the provisioner pods of this run's claims by a watch. The dispatcher removes a pod as soon as it has acted on the
+// outcome, so lists would miss pods.
 type watcher struct {
 	api       *client
 	namespace string
-	// ours begins the annotation AnnClaim of our pods.
+	// ours is the prefix of the annotation AnnClaim of this run's pods.
 	ours string
 	logs bool
 
@@ -53,7 +53,7 @@ func newWatcher(api *client, namespace, ours string, logs bool) *watcher {
 	return &watcher{api: api, namespace: namespace, ours: ours, logs: logs, changed: make(chan struct{})}
 }
 
-// start follows the pods until watching ends, and returns when it has begun.
+// start watches the pods until watching ends. It returns once the watch has begun.
 func (w *watcher) start(ctx, watching context.Context) error {
 	note := func(object any, gone bool) { w.note(watching, object, gone) }
 	_, informer := cache.NewInformerWithOptions(cache.InformerOptions{
@@ -104,7 +104,7 @@ func (w *watcher) note(ctx context.Context, object any, gone bool) {
 	w.changed = make(chan struct{})
 }
 
-// follow reads a log to its end. That of a pod which went too quickly is not seen.
+// follow reads a log to its end. It misses the log of a pod that was removed too quickly.
 func (w *watcher) follow(ctx context.Context, s *seen, pod *corev1.Pod) {
 	stream, err := w.api.core.Get().Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("log").
 		Param("container", podspec.ContainerName).Param("follow", "true").Stream(ctx)
@@ -118,19 +118,19 @@ func (w *watcher) follow(ctx context.Context, s *seen, pod *corev1.Pod) {
 	s.log, s.logged = string(text), err == nil
 }
 
-// all are the pods so far, in the order in which they were seen.
+// all returns the pods so far, in the order in which they were seen.
 func (w *watcher) all() []seen {
 	return w.some(func(seen) bool { return true })
 }
 
-// of are the pods of an operation for a claim.
+// of returns the pods of an operation for a claim.
 func (w *watcher) of(claim types.UID, operation contract.Operation) []seen {
 	return w.some(func(s seen) bool {
 		return s.Labels[contract.LabelClaimUID] == string(claim) && s.operation() == operation
 	})
 }
 
-func (w *watcher) some(want func(seen) bool) []seen {
+func (w *watcher) some(match func(seen) bool) []seen {
 	if w == nil {
 		return nil
 	}
@@ -138,20 +138,20 @@ func (w *watcher) some(want func(seen) bool) []seen {
 	defer w.mutex.Unlock()
 	var some []seen
 	for _, s := range w.seen {
-		if want(*s) {
+		if match(*s) {
 			some = append(some, *s)
 		}
 	}
 	return some
 }
 
-// await waits until look is pleased, and looks again at each change. It says whether it was.
-func (w *watcher) await(ctx context.Context, look func() bool) bool {
+// await waits until the condition is true, and checks it at each change. It reports whether it became true.
+func (w *watcher) await(ctx context.Context, condition func() bool) bool {
 	for {
 		w.mutex.Lock()
 		changed := w.changed
 		w.mutex.Unlock()
-		if look() {
+		if condition() {
 			return true
 		}
 		select {

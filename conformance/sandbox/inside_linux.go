@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// Enter never returns in a process that Start started, and does nothing in any other. Call it first of all in main.
+// Enter does not return in a process that Start started, and does nothing in any other. Call it first in main.
 func Enter() {
 	if len(os.Args) != 1 || os.Args[0] != Inside {
 		return
@@ -67,11 +67,10 @@ func (s Spec) program() (string, error) {
 	return program, nil
 }
 
-// old is where the machine's root is while mounts are made from it.
+// old is the path of the machine's root while mounts are made from it.
 const old = "/.flex-provisioner-old"
 
-// mountAll makes the root an overlay whose upper part is in memory, so that places for mounts can be made in it whatever
-// the lower part is.
+// mountAll makes the root an overlay whose upper layer is in memory, so that mount points can be created in it.
 func (s Spec) mountAll() error {
 	others, err := s.otherMounts()
 	if err != nil {
@@ -142,7 +141,7 @@ func (s Spec) pivot() error {
 	return os.Chdir("/")
 }
 
-// mount makes the place and puts the source there. Names of the target are resolved inside the new root.
+// mount creates the mount point and mounts the source. The target is resolved inside the new root.
 func (m Mount) mount() error {
 	source := old + m.Source
 	info, err := os.Stat(source)
@@ -173,8 +172,7 @@ func (m Mount) mount() error {
 	return nil
 }
 
-// otherMounts are the file systems below the machine's own root, which an overlay does not show. Those that are made
-// anew are left out.
+// otherMounts lists the file systems below the machine's root, which an overlay does not show, without those that the sandbox mounts itself.
 func (s Spec) otherMounts() ([]Mount, error) {
 	if s.Root != "/" {
 		return nil, nil
@@ -215,7 +213,7 @@ func devices() []Mount {
 	return mounts
 }
 
-// mountProc falls back to the machine's own where the kernel does not allow a new one, as inside other containers.
+// mountProc mounts /proc. It falls back to that of the machine if the kernel does not allow a new one, as inside other containers.
 func mountProc() error {
 	if err := os.MkdirAll("/proc", 0o755); err != nil {
 		return err

@@ -8,17 +8,17 @@ import (
 // Inside is the name by which a process knows that it is to become a sandbox. Programs that use Start call Enter first.
 const Inside = "flex-provisioner-sandbox"
 
-// Spec is what is run and what it sees.
+// Spec is the program and its environment.
 type Spec struct {
-	// Root is the directory that becomes the root; "/" is the machine's own.
+	// Root is the directory that becomes the root; "/" is the root of the machine.
 	Root string
 	// Scratch is an empty directory, used while the sandbox runs.
 	Scratch string
-	// Writable lets the program write to its root, of which nothing stays.
+	// Writable reports whether the program can write to its root. The changes are discarded.
 	Writable bool
 	// User is who it runs as, and the group. Root has the three capabilities of a provisioner pod that runs as root.
 	User int
-	// Mounts lie over the root, in their order.
+	// Mounts are made in this order.
 	Mounts []Mount
 	// Command is the program, looked up in the PATH of Env, and its arguments.
 	Command []string
@@ -30,19 +30,19 @@ type Spec struct {
 	Mapped bool
 }
 
-// Mount is a file or directory that is seen at another path.
+// Mount is a bind mount of a file or directory.
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
 }
 
-// Exit is how a program ended.
+// Exit is the end of a program.
 type Exit struct {
-	// Code is the exit code, 128 and the signal's number where one ended it.
+	// Code is the exit code. It is 128 plus the number of the signal if a signal ended it.
 	Code int
 	// Signaled reports whether a signal ended it.
 	Signaled bool
-	// Took is how long it ran.
+	// Took is the duration.
 	Took time.Duration
 }
 

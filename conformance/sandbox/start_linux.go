@@ -20,7 +20,7 @@ type Process struct {
 	start time.Time
 }
 
-// Start runs a program. It returns once the program itself runs, or the error that kept it from that.
+// Start starts a program. It returns once the program itself runs, or with the error that prevented it.
 func Start(spec Spec, out Output) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -63,8 +63,8 @@ func Start(spec Spec, out Output) (*Process, error) {
 	return nil, fmt.Errorf("start sandbox: %w", errors.Join(err, errors.New(string(fault))))
 }
 
-// namespaces are new ones for mounts, processes and names. Who is not root gets them by way of a user namespace, in
-// which he is the program's user.
+// namespaces are new namespaces for mounts, processes and names. Without root they need a user namespace, in which the caller is the
+// program's user.
 func namespaces(user int) (attributes *syscall.SysProcAttr, mapped bool) {
 	a := &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
@@ -81,7 +81,7 @@ func namespaces(user int) (attributes *syscall.SysProcAttr, mapped bool) {
 	return a, true
 }
 
-// Kill ends the program and all that it started, at once.
+// Kill kills the program and all processes that it started.
 func (p *Process) Kill() { _ = p.cmd.Process.Kill() }
 
 // Terminate sends SIGTERM, to the first process only, as the kubelet does.

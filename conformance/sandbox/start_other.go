@@ -10,10 +10,10 @@ import (
 // Process is a program that was started in a sandbox.
 type Process struct{}
 
-// Enter does nothing where there is no sandbox.
+// Enter does nothing without a sandbox.
 func Enter() {}
 
-// Start says that there is none.
+// Start returns an error, since there is no sandbox.
 func Start(Spec, Output) (*Process, error) {
 	return nil, errors.New("start sandbox: it needs Linux; run the kit in a Linux container or machine")
 }

@@ -1,5 +1,5 @@
-// Command btrfs is the provisioner that makes volumes of a fixed size on the disks of nodes: subvolumes of a btrfs file system, each
-// with a quota. README.md is for those who set it up.
+// Command btrfs is a provisioner of volumes with a size limit on the disks of nodes: subvolumes of a btrfs file system, each with a quota.
+// README.md is for administrators.
 package main
 
 import (

@@ -18,23 +18,23 @@ import (
 // provisioner works on the node of its pod.
 type provisioner struct{ node string }
 
-// disk is the file system of a node, with the lock of all provisioners on it.
+// disk is the locked file system of a node. Only one provisioner works on it at a time.
 type disk struct {
 	*kernel.FS
 	settings
-	// group is the volume's, groups are all, by ID.
+	// group is the ID of the volume's quota group. groups has all groups by ID.
 	group  uint64
 	groups map[uint64]kernel.Group
 }
 
-// open opens the root and takes its lock. The error is NotHere if the node has no such root: nothing was made.
+// open opens the root and takes its lock. The error is NotHere if the node has no such root.
 func (p provisioner) open(request sdk.Request) (*disk, error) {
 	s, err := settingsOf(request)
 	if err != nil {
 		return nil, err
 	}
 	var group uint64
-	if request.Operation != contract.List { // which is about no volume
+	if request.Operation != contract.List { // a list has no volume
 		if group, err = groupOf(request.VolumeName); err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (p provisioner) open(request sdk.Request) (*disk, error) {
 	return &disk{FS: fs, settings: s, group: group}, nil
 }
 
-// Provision is sdk.Provisioner's. The limit comes before the subvolume, so that there is never one without.
+// Provision implements sdk.Provisioner. It sets the limit before it creates the subvolume, so that no subvolume is without one.
 func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Volume, error) {
 	d, err := p.open(request)
 	if err != nil {
@@ -68,7 +68,7 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 	if d.groups, err = d.Groups(); err != nil {
 		return nil, err
 	}
-	subvolume, err := d.own(request.VolumeName)
+	subvolume, err := d.openOwn(request.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
 		subvolume, err = p.create(d, request)
 	}
@@ -76,7 +76,7 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 		return nil, err
 	}
 	defer subvolume.Close()
-	// An undo that was interrupted has taken the limit away.
+	// The limit is set again, since an undo that was interrupted may have removed it.
 	if err := d.SetLimit(d.group, uint64(request.SizeBytes)); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 	}, d.Sync()
 }
 
-// ensureQuota turns simple quotas on in a file system that has none.
+// ensureQuota enables simple quotas in a file system without quotas.
 func (p provisioner) ensureQuota(d *disk) error {
 	on, err := d.HasSimpleQuota()
 	switch {
@@ -109,9 +109,9 @@ func (p provisioner) ensureQuota(d *disk) error {
 	return err
 }
 
-// own opens a volume's subvolume, and proves that it is the volume's: it is a member of its group. The error is os.ErrNotExist if
-// there is nothing of the name.
-func (d *disk) own(name string) (*kernel.Subvolume, error) {
+// openOwn opens a volume's subvolume, and verifies that it is a member of the volume's group. The error is os.ErrNotExist if there is
+// nothing of that name.
+func (d *disk) openOwn(name string) (*kernel.Subvolume, error) {
 	group, err := groupOf(name)
 	if err != nil {
 		return nil, err
@@ -129,10 +129,10 @@ func (d *disk) own(name string) (*kernel.Subvolume, error) {
 	return nil, fmt.Errorf("%s/%s is not ours; move it out of the way", d.root, name)
 }
 
-// create makes the subvolume if there is room for it.
+// create creates the subvolume if the disk has room for it.
 func (p provisioner) create(d *disk, request sdk.Request) (*kernel.Subvolume, error) {
 	size := uint64(request.SizeBytes)
-	if !d.groups[d.group].Limited { // as an attempt that was killed has left it
+	if !d.groups[d.group].Limited { // else an attempt that was killed has set the limit already
 		room, err := d.room()
 		if err != nil {
 			return nil, err
@@ -144,18 +144,18 @@ func (p provisioner) create(d *disk, request sdk.Request) (*kernel.Subvolume, er
 	if err := d.SetLimit(d.group, size); err != nil {
 		return nil, err
 	}
-	if err := p.fill(d, request); err != nil {
+	if err := p.createSubvolume(d, request); err != nil {
 		return nil, err
 	}
 	return d.Subvolume(request.VolumeName)
 }
 
-// fill makes the subvolume, empty or as a clone.
-func (p provisioner) fill(d *disk, request sdk.Request) error {
+// createSubvolume creates the subvolume, empty or as a clone.
+func (p provisioner) createSubvolume(d *disk, request sdk.Request) error {
 	if request.Source == nil {
 		return d.CreateSubvolume(request.VolumeName, d.group)
 	}
-	source, err := d.own(request.Source.VolumeName)
+	source, err := d.openOwn(request.Source.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("node %s has no volume %s to clone: a clone has to be on the node of its source", p.node, request.Source.VolumeName)
 	}
@@ -172,9 +172,10 @@ func (d *disk) room() (uint64, error) {
 	return roomIn(size, free, d.groups), err
 }
 
-// removeEmptyGroups removes the groups of deleted volumes. Right after a delete they still have members, which the kernel removes
-// when it has freed their space. What cannot be removed now is left to the next claim. A group has its limit still if somebody else
-// deleted the subvolume, or if the volume was never made. Whoever makes a volume has the lock until it is a member.
+// removeEmptyGroups removes the groups of deleted volumes. Right after a delete a group still has members, until the kernel has freed their
+// space. A group that cannot be removed yet is removed for a later claim. A group still has its limit if somebody else deleted the
+// subvolume, or if the volume was never made. No group of a volume in creation is removed, since a provision has the lock until its
+// subvolume is a member.
 func (d *disk) removeEmptyGroups() {
 	for id, group := range d.groups {
 		if id == d.group || len(group.Members) > 0 {
@@ -189,7 +190,7 @@ func (d *disk) removeEmptyGroups() {
 	}
 }
 
-// Delete is sdk.Provisioner's.
+// Delete implements sdk.Provisioner.
 func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
 	if node := nodeOf(volume); node != "" && node != p.node {
 		return sdk.NotHere(fmt.Errorf("volume %s is on node %s, and this is node %s", volume.Name, contract.OneLine(node), p.node))
@@ -199,11 +200,11 @@ func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *core
 		return err
 	}
 	defer d.Close()
-	subvolume, err := d.own(request.VolumeName)
+	subvolume, err := d.openOwn(request.VolumeName)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	// A volume that is full cannot even be removed within its limit.
+	// A volume that has reached its limit cannot be removed.
 	if d.groups[d.group].Limited {
 		if err := d.ClearLimit(d.group); err != nil {
 			return err
@@ -218,8 +219,8 @@ func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *core
 	return d.Sync()
 }
 
-// openExisting is for what was made before. A file system without quotas, or another one, is not the disk that has it. Its disk may
-// be mounted later.
+// openExisting opens the disk of an existing volume. A file system without quotas, or another file system, is not that disk. The disk may be
+// mounted later.
 func (p provisioner) openExisting(request sdk.Request) (*disk, error) {
 	d, err := p.open(request)
 	if err != nil {
@@ -242,14 +243,14 @@ func (p provisioner) openExisting(request sdk.Request) (*disk, error) {
 	return d, nil
 }
 
-// Expand is sdk.Expander's.
+// Expand implements sdk.Expander.
 func (p provisioner) Expand(_ context.Context, request sdk.Request, _ *corev1.PersistentVolume) error {
 	d, err := p.openExisting(request)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	subvolume, err := d.own(request.VolumeName)
+	subvolume, err := d.openOwn(request.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%s on node %s has no volume %s; is its disk mounted?", d.root, p.node, request.VolumeName)
 	}
@@ -274,7 +275,7 @@ func (p provisioner) Expand(_ context.Context, request sdk.Request, _ *corev1.Pe
 	return d.Sync()
 }
 
-// List is sdk.Lister's.
+// List implements sdk.Lister.
 func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage, error) {
 	d, err := p.openExisting(request)
 	if err != nil {
@@ -287,7 +288,7 @@ func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage
 		if _, other := groupOf(name); other != nil {
 			continue
 		}
-		if subvolume, err := d.own(name); err == nil {
+		if subvolume, err := d.openOwn(name); err == nil {
 			subvolume.Close()
 			storage = append(storage, sdk.Storage{Name: name, Remove: fmt.Sprintf("ssh %s btrfs subvolume delete %s/%s", p.node, d.root, name)})
 		}
@@ -295,7 +296,7 @@ func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage
 	return storage, err
 }
 
-// nodeOf is the node that a volume of ours is on. An undo has no volume.
+// nodeOf is the node of a volume, by its node affinity. It is empty for an undo, which has no volume.
 func nodeOf(volume *corev1.PersistentVolume) string {
 	if volume == nil || volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return ""

@@ -6,11 +6,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/btrfs/kernel"
 )
 
-// marginOf is what is never promised, so that the file system's own records have room: a twentieth.
+// marginOf is the space that is kept free for the metadata of the file system: a twentieth.
 func marginOf(size uint64) uint64 { return size / 20 }
 
-// roomIn is how many bytes can still be promised in a file system: what is free, less what groups were promised and have not written
-// yet. So all volumes can be filled to their sizes.
+// roomIn is how many bytes a file system has left for new volumes: its free space, less what existing groups may still write up to their
+// limits. So all volumes can be filled.
 func roomIn(size, free uint64, groups map[uint64]kernel.Group) uint64 {
 	promised := marginOf(size)
 	for _, group := range groups {

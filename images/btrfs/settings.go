@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// settings are what the class says.
+// settings are the properties of the class.
 type settings struct {
 	// root is the directory of the node in which the subvolumes are.
 	root string
@@ -41,7 +41,7 @@ func settingsOf(request sdk.Request) (settings, error) {
 	return s, nil
 }
 
-// fileMode is a mode as chmod(1) has it.
+// fileMode is the mode of chmod(1).
 func fileMode(bits uint32) os.FileMode {
 	mode := os.FileMode(bits & 0o777)
 	for bit, special := range map[uint32]os.FileMode{0o4000: os.ModeSetuid, 0o2000: os.ModeSetgid, 0o1000: os.ModeSticky} {
@@ -54,8 +54,8 @@ func fileMode(bits uint32) os.FileMode {
 
 var nameForm = regexp.MustCompile(`^pvc-([0-9a-f]{8})-([0-9a-f]{4})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// groupOf is the quota group of a volume: of the 48 bits that its name begins with. These are random. So it is known before the
-// subvolume, and a volume is limited before it exists.
+// groupOf is the quota group of a volume. Its number is the first 48 bits of the UID, which are random. So the group and its limit can be
+// made before the subvolume.
 func groupOf(volume string) (uint64, error) {
 	match := nameForm.FindStringSubmatch(volume)
 	if match == nil {

@@ -9,7 +9,7 @@ import (
 
 var _ sdk.Lister = provisioner{}
 
-// List is sdk.Lister's. Parameters that this version does not know are passed over, as for a delete.
+// List implements sdk.Lister. As Delete, it ignores unknown parameters.
 func (p provisioner) List(ctx context.Context, request sdk.Request) ([]sdk.Storage, error) {
 	request.Parameters = parameters.Known(request.Parameters)
 	request.Properties = parameters.KnownProperties(request.Properties)

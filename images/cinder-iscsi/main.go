@@ -1,5 +1,5 @@
-// Command cinder-iscsi is the provisioner that makes volumes in OpenStack Cinder and hands them to Kubernetes as native
-// ones, which the kubelet attaches by itself. README.md is for those who set it up.
+// Command cinder-iscsi is a provisioner of OpenStack Cinder's volumes as native volumes of Kubernetes, which the kubelet attaches by
+// itself. README.md is for administrators.
 package main
 
 import (

@@ -17,14 +17,14 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// provisioner reads what the request and the mounted Secret say, and lets the flow do the work.
+// provisioner reads the request and the mounted Secret, and runs a flow.
 type provisioner struct {
-	// root stands before the contract's paths; empty in a pod.
+	// root is put before the contract's paths. It is empty in a pod.
 	root string
 	log  io.Writer
 }
 
-// Provision is sdk.Provisioner's.
+// Provision implements sdk.Provisioner.
 func (p provisioner) Provision(ctx context.Context, request sdk.Request) (*sdk.Volume, error) {
 	f, secrets, err := p.flow(request)
 	if err != nil {
@@ -36,7 +36,7 @@ func (p provisioner) Provision(ctx context.Context, request sdk.Request) (*sdk.V
 	return volume, redact(err, secrets)
 }
 
-// Delete is sdk.Provisioner's. Parameters that this version does not know are passed over: the volume was made by them.
+// Delete implements sdk.Provisioner. It ignores unknown parameters, since another version of the image may have made the volume by them.
 func (p provisioner) Delete(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
 	request.Parameters = parameters.Known(request.Parameters)
 	request.Properties = parameters.KnownProperties(request.Properties)
@@ -49,7 +49,7 @@ func (p provisioner) Delete(ctx context.Context, request sdk.Request, volume *co
 	return redact(f.Delete(ctx, volume), secrets)
 }
 
-// Expand is sdk.Expander's. As for Delete, parameters that this version does not know are passed over.
+// Expand implements sdk.Expander. As Delete, it ignores unknown parameters.
 func (p provisioner) Expand(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
 	request.Parameters = parameters.Known(request.Parameters)
 	request.Properties = parameters.KnownProperties(request.Properties)
@@ -62,7 +62,7 @@ func (p provisioner) Expand(ctx context.Context, request sdk.Request, volume *co
 	return redact(f.Expand(ctx, volume), secrets)
 }
 
-// flow reads everything before Cinder is asked for anything. What is wrong here is so until somebody changes it.
+// flow reads all input before the first request to Cinder. Its errors are refusals, since they stay until somebody changes the input.
 func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, err error) {
 	f = &flow.Flow{Request: request, Log: slog.New(slog.NewTextHandler(p.log, nil)),
 		SetLocation: func(location string) error { return sdk.SetLocation(p.root, location) }}
@@ -87,8 +87,8 @@ func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, 
 	return f, config.Secrets(), nil
 }
 
-// withDeadline ends before the kubelet kills the pod, so that there is time to say why. The pod's time began a little
-// before the program's.
+// withDeadline ends the context before the kubelet kills the pod, so that there is time to report why. The pod's timeout began a little
+// before the program.
 func withDeadline(ctx context.Context, request sdk.Request) (context.Context, context.CancelFunc) {
 	timeout := time.Duration(request.TimeoutSeconds) * time.Second
 	if timeout <= 0 {

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// redacted is an error whose text goes to users and logs. Servers quote in theirs what they were sent.
+// redacted is an error without secrets in its text, for users and logs. Servers may quote the request in their messages.
 type redacted struct {
 	text string
 	err  error
@@ -13,8 +13,8 @@ func (e redacted) Error() string { return e.text }
 // Unwrap keeps the exit code.
 func (e redacted) Unwrap() error { return e.err }
 
-// shortest is the shortest secret that is looked for: shorter ones would also be found where they are not.
-const shortest = 4
+// minSecret is the length of the shortest secret that is replaced. Shorter ones may be parts of other words.
+const minSecret = 4
 
 // redact replaces the secrets in an error's text.
 func redact(err error, secrets []string) error {
@@ -23,7 +23,7 @@ func redact(err error, secrets []string) error {
 	}
 	text := err.Error()
 	for _, secret := range secrets {
-		if len(secret) >= shortest {
+		if len(secret) >= minSecret {
 			text = strings.ReplaceAll(text, secret, "***")
 		}
 	}

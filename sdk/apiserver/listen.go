@@ -8,9 +8,9 @@ import (
 	"net/http/httptest"
 )
 
-// Listener is where servers are reached, over HTTPS on the loopback.
+// Listener serves HTTPS on the loopback interface.
 type Listener struct {
-	// URL goes into FLEX_KUBE_API.
+	// URL is the value for FLEX_KUBE_API.
 	URL string
 	// CA is the certificate, in PEM.
 	CA    []byte
@@ -20,12 +20,12 @@ type Listener struct {
 // Listen serves on a free port until Close.
 func Listen(handler http.Handler) *Listener {
 	server := httptest.NewUnstartedServer(handler)
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // connections that end badly are what is tried
-	server.Config.SetKeepAlivesEnabled(false)           // Go's client repeats requests on connections that it had used before
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // tests break connections on purpose
+	server.Config.SetKeepAlivesEnabled(false)           // Go's client retries requests on reused connections by itself
 	server.StartTLS()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	return &Listener{server.URL, ca, server.Close}
 }
 
-// Close waits for the calls that are being answered.
+// Close waits for the calls in flight.
 func (l *Listener) Close() { l.close() }

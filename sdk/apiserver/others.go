@@ -15,7 +15,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Secrets are all of them by name.
+// Secrets returns all Secrets by name.
 func (s *Server) Secrets() map[string]*corev1.Secret {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -26,21 +26,21 @@ func (s *Server) Secrets() map[string]*corev1.Secret {
 	return all
 }
 
-// AddSecret puts one there.
+// AddSecret adds a Secret.
 func (s *Server) AddSecret(secret corev1.Secret) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.secrets[secret.Name] = &secret
 }
 
-// AddNode puts a node there that uses these volumes.
+// AddNode adds a node that uses these volumes.
 func (s *Server) AddNode(name string, inUse ...corev1.UniqueVolumeName) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.nodes = append(s.nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{VolumesInUse: inUse}})
 }
 
-// SetNodes replaces them.
+// SetNodes replaces all nodes.
 func (s *Server) SetNodes(nodes ...corev1.Node) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -67,7 +67,7 @@ func (s *Server) answerSecret(w http.ResponseWriter, r *http.Request, c call) {
 		fail(w, http.StatusNotFound, metav1.StatusReasonNotFound, `secrets "`+c.name+`" not found`)
 	case c.verb == "get":
 		write(w, http.StatusOK, secret)
-	// As the admission policy for Secrets has it.
+	// This is the rule of the admission policy for Secrets.
 	case "pvc-"+secret.Labels[contract.LabelClaimUID] != c.name:
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, `secrets "`+c.name+`" is forbidden: the Secret is not one of this claim`)
 	case c.verb == "update":
@@ -107,7 +107,7 @@ func (s *Server) updateSecret(w http.ResponseWriter, body []byte, old *corev1.Se
 
 func (s *Server) deleteSecret(w http.ResponseWriter, body []byte, secret *corev1.Secret) {
 	var options metav1.DeleteOptions
-	_ = json.Unmarshal(body, &options) // without a body there are none
+	_ = json.Unmarshal(body, &options) // the body may be empty
 	if p := options.Preconditions; p != nil && p.UID != nil && *p.UID != secret.UID {
 		fail(w, http.StatusConflict, metav1.StatusReasonConflict, "the UID in the precondition is another")
 		return

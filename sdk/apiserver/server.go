@@ -18,20 +18,20 @@ import (
 // CreateVolume is the only right that every provisioner pod has.
 const CreateVolume = "create persistentvolumes"
 
-// AnyVolume is for tokens that are bound to no volume.
+// AnyVolume is the volume of tokens that are not bound to one.
 const AnyVolume = "*"
 
-// Fault is what becomes of a call beside its answer. Set one of Code, Before and After.
+// Fault changes the outcome of a call. At most one of Code, Before and After is set.
 type Fault struct {
-	// Code is the HTTP status of an error. Reason and Message make it a Status object, without a reason it is plain text,
-	// as the API server's 429 is. RetryAfter is in seconds.
+	// Code is the HTTP status of an error. With a Reason the body is a Status object, without one it is Message as plain text, as the
+	// API server's 429 is. RetryAfter is in seconds.
 	Code       int
 	Reason     metav1.StatusReason
 	Message    string
 	RetryAfter int
-	// Before closes the connection before the call has an effect, After once it had.
+	// Before closes the connection before the call has an effect, After closes it after the effect.
 	Before, After bool
-	// Do is called first or, with After, after the effect.
+	// Do is called before the effect or, with After, after it.
 	Do func()
 }
 
@@ -47,14 +47,14 @@ type Server struct {
 	fault   func(n int, call string) Fault
 }
 
-// volume is an object and what created it.
+// volume is an object and the body of the request that created it.
 type volume struct {
 	object *corev1.PersistentVolume
 	sent   []byte
 }
 
-// New makes a server whose pods have CreateVolume and these rights, such as "get secrets". Of PersistentVolumes nobody has
-// more rights than to the one that its token is bound to.
+// New makes a server whose pods have CreateVolume and these rights, such as "get secrets". A pod's rights to PersistentVolumes are for the
+// volume that its token is bound to.
 func New(rights ...string) *Server {
 	s := &Server{granted: map[string]bool{CreateVolume: true}, tokens: map[string]string{},
 		volumes: map[string]volume{}, secrets: map[string]*corev1.Secret{}}
@@ -64,36 +64,35 @@ func New(rights ...string) *Server {
 	return s
 }
 
-// Admit believes a token, which may touch the PersistentVolume of this name: AnyVolume for all, empty for none.
+// Admit accepts a token, and binds it to the PersistentVolume of this name: AnyVolume for all, empty for none.
 func (s *Server) Admit(token, volume string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.tokens[token] = volume
 }
 
-// Revoke believes a token no more.
+// Revoke no longer accepts a token.
 func (s *Server) Revoke(token string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	delete(s.tokens, token)
 }
 
-// SetFault lets f decide what becomes of the n-th call from now on, counted from 1, which it knows as "POST secrets". Nil
-// ends that.
+// SetFault makes f return the fault of each call from now on. n counts the calls from 1, and call is such as "POST secrets". Nil removes f.
 func (s *Server) SetFault(f func(n int, call string) Fault) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.fault, s.calls = f, nil
 }
 
-// Calls are those since the last SetFault.
+// Calls returns the calls since the last SetFault.
 func (s *Server) Calls() []string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return slices.Clone(s.calls)
 }
 
-// ServeHTTP answers one call, and one at a time.
+// ServeHTTP serves one call at a time.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -126,12 +125,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(answer.Body.Bytes())
 }
 
-// call is what a request asks for.
+// call is the verb, resource and name of a request.
 type call struct{ verb, resource, name string }
 
 func (c call) right() string { return c.verb + " " + c.resource }
 
-// parse knows paths as the API server has them; Secrets of other namespaces have a resource that nobody has a right to.
+// parse parses the paths of the API. For Secrets of other namespaces it returns a resource to which nobody has a right.
 func parse(r *http.Request) call {
 	path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
 	path = strings.TrimPrefix(path, "namespaces/"+contract.ProvisionersNamespace+"/")

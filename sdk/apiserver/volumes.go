@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Volume is nil where there is none.
+// Volume returns the volume of a name, nil if there is none.
 func (s *Server) Volume(name string) *corev1.PersistentVolume {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return s.volumes[name].object.DeepCopy()
 }
 
-// Sent is the body that created the volume, nil where there is none.
+// Sent returns the body that created the volume, nil if there is none.
 func (s *Server) Sent(name string) []byte {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return slices.Clone(s.volumes[name].sent)
 }
 
-// RemoveVolume takes one away, as the dispatcher does once its storage is gone.
+// RemoveVolume removes a volume, as the dispatcher does once the storage is gone.
 func (s *Server) RemoveVolume(name string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -62,7 +62,7 @@ func (s *Server) answerVolume(w http.ResponseWriter, r *http.Request, c call, bo
 
 func (s *Server) createVolume(w http.ResponseWriter, body []byte, bound string) {
 	object := &corev1.PersistentVolume{}
-	if err := yaml.Unmarshal(body, object); err != nil { // which JSON is as well
+	if err := yaml.Unmarshal(body, object); err != nil { // YAML includes JSON
 		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
 		return
 	}
@@ -71,7 +71,7 @@ func (s *Server) createVolume(w http.ResponseWriter, body []byte, bound string) 
 	case bound != AnyVolume && name != bound:
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden,
 			`persistentvolumes "`+name+`" is forbidden: the pod may create `+allowed(bound))
-	// The real one looks at the resourceVersion before the name, so that this is no AlreadyExists.
+	// The API server checks the resourceVersion before the name, so this error comes before AlreadyExists.
 	case object.ResourceVersion != "":
 		fail(w, http.StatusInternalServerError, metav1.StatusReasonInternalError, "resourceVersion should not be set on objects to be created")
 	case invalid(object) != "":
@@ -92,7 +92,7 @@ func allowed(bound string) string {
 	return "only " + bound
 }
 
-// invalid is the part of the API server's validation that provisioners run into.
+// invalid is the part of the API server's validation that provisioners may fail.
 func invalid(v *corev1.PersistentVolume) string {
 	size := v.Spec.Capacity[corev1.ResourceStorage]
 	switch {
@@ -110,7 +110,7 @@ func invalid(v *corev1.PersistentVolume) string {
 	return ""
 }
 
-// patchVolume knows merge patches, and strategic ones that are also merge patches.
+// patchVolume applies merge patches, and strategic ones that are also merge patches.
 func (s *Server) patchVolume(w http.ResponseWriter, body []byte, v volume) {
 	var patch, fields map[string]any
 	data, err := json.Marshal(v.object)
@@ -135,7 +135,7 @@ func (s *Server) patchVolume(w http.ResponseWriter, body []byte, v volume) {
 	write(w, http.StatusOK, object)
 }
 
-// merged is RFC 7386.
+// merged applies a merge patch (RFC 7386).
 func merged(target, patch map[string]any) map[string]any {
 	for key, value := range patch {
 		part, nested := value.(map[string]any)

@@ -21,21 +21,21 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// RequestTimeout bounds one try, so that a connection that went dead is noticed and the next try made.
+// RequestTimeout limits one request, so that a dead connection is noticed and the request is retried.
 const RequestTimeout = 30 * time.Second
 
-// maxAnswer bounds in bytes what is read of an answer. An object of the API has at most 1.5 MiB.
+// maxAnswer is the limit in bytes on a response. An object of the API has at most 1.5 MiB.
 const maxAnswer = 4 << 20
 
 // Access is how the pod reaches the API server.
 type Access struct {
 	// URL begins with https.
 	URL string
-	// TokenFile is read anew for each request: the kubelet renews it.
+	// TokenFile is read for each request, since the kubelet renews the token.
 	TokenFile, CAFile string
 }
 
-// FindAPIServer finds FLEX_KUBE_API, else KUBERNETES_SERVICE_HOST and _PORT, and the pod's own identity.
+// FindAPIServer returns the API server of FLEX_KUBE_API, or else of KUBERNETES_SERVICE_HOST and _PORT, and the files of the pod's token.
 func FindAPIServer(root string) (Access, error) {
 	host, err := apiServer()
 	if err != nil {
@@ -52,7 +52,7 @@ func FindAPIServer(root string) (Access, error) {
 
 func apiServer() (string, error) {
 	if api := os.Getenv("FLEX_KUBE_API"); api != "" {
-		// The token is never sent in clear.
+		// Without https the token would be sent unencrypted.
 		if parsed, err := url.Parse(api); err != nil || parsed.Scheme != "https" || parsed.Host == "" {
 			return "", fmt.Errorf("FLEX_KUBE_API is %q; it must be like https://10.96.0.1:443", api)
 		}
@@ -65,7 +65,7 @@ func apiServer() (string, error) {
 	return "https://" + net.JoinHostPort(host, port), nil
 }
 
-// Client creates PersistentVolumes and knows nothing else.
+// Client creates PersistentVolumes. It has no other method.
 type Client struct {
 	access Access
 	agent  string
@@ -73,8 +73,8 @@ type Client struct {
 	http   *http.Client
 }
 
-// NewClient is a client for the pod's API server. agent is its User-Agent, whose part before the first slash managedFields keep. warn
-// takes the warnings of the API server.
+// NewClient makes a client for the pod's API server. agent is its User-Agent. The part before the first slash becomes the manager in
+// managedFields. The client writes the API server's warnings to warn.
 func NewClient(root, agent string, warn io.Writer) (*Client, error) {
 	access, err := FindAPIServer(root)
 	if err != nil {
@@ -88,7 +88,7 @@ func NewClient(root, agent string, warn io.Writer) (*Client, error) {
 	if !roots.AppendCertsFromPEM(ca) {
 		return nil, fmt.Errorf("read the API server's authority: %s holds no certificate", access.CAFile)
 	}
-	// No proxy: those in the environment are for the way to the storage. And no redirect: the token is for the API server.
+	// No proxy is used, since those in the environment are for the storage. No redirect is followed, since the token is for the API server.
 	return &Client{access, agent, warn, &http.Client{
 		Timeout:       RequestTimeout,
 		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}},
@@ -96,7 +96,7 @@ func NewClient(root, agent string, warn io.Writer) (*Client, error) {
 	}}, nil
 }
 
-// Create sends a PersistentVolume. What the API server says against it is an *Answer.
+// Create sends a PersistentVolume. If the API server refuses it, the error is an *Answer.
 func (c *Client) Create(ctx context.Context, volume []byte) error {
 	token, err := os.ReadFile(c.access.TokenFile)
 	if err != nil {
@@ -126,7 +126,7 @@ func (c *Client) Create(ctx context.Context, volume []byte) error {
 	return answerOf(response, body)
 }
 
-// showWarnings prints headers such as: 299 - "the field is deprecated".
+// showWarnings prints the Warning headers, such as: 299 - "the field is deprecated".
 func (c *Client) showWarnings(header http.Header) {
 	for _, warning := range header.Values("Warning") {
 		_, text, _ := strings.Cut(warning, `"`)
@@ -137,15 +137,15 @@ func (c *Client) showWarnings(header http.Header) {
 	}
 }
 
-// Answer is what the API server says against a request.
+// Answer is an error response of the API server.
 type Answer struct {
-	// Code is HTTP's.
+	// Code is the HTTP status.
 	Code int
-	// Exists reports whether there is a volume of the name.
+	// Exists reports whether there is a volume of the name already.
 	Exists bool
-	// RetryAfter is how long the API server asks to wait, 0 if it does not.
+	// RetryAfter is how long the API server asks the client to wait, 0 if it does not.
 	RetryAfter time.Duration
-	// Err has its words.
+	// Err has the message.
 	Err error
 }
 
@@ -153,7 +153,7 @@ func (a *Answer) Error() string { return a.Err.Error() }
 
 func (a *Answer) Unwrap() error { return a.Err }
 
-// answerOf reads a Status, or what something between here and the API server said.
+// answerOf reads a Status, or the message of a proxy before the API server.
 func answerOf(response *http.Response, body []byte) *Answer {
 	var status struct {
 		Kind, Message, Reason string

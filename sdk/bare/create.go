@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// Create makes the PersistentVolume name by post, and says whether it was this call that did. What passes by itself (429, 5xx, no
-// connection, no answer) is tried again until ctx ends, and is a TryAgain error then. Everything else is the API server's last word,
-// which post returns as an *Answer. That the volume exists already is success.
+// Create creates the PersistentVolume name by post, and reports whether this call created it. It is a success if the volume exists already.
+// Transient errors (429, 5xx, no connection, no response) are retried until ctx ends, and are a TryAgain error then. Every other error
+// that post returns as an *Answer is final.
 func Create(ctx context.Context, name string, post func(context.Context) error) (created bool, err error) {
 	delay, last := 50*time.Millisecond, errors.New("no answer from the API server")
 	for {
@@ -26,7 +26,7 @@ func Create(ctx context.Context, name string, post func(context.Context) error) 
 		case !isTransient(err):
 			return false, fmt.Errorf("create persistentvolume %s: %w", name, err)
 		case ctx.Err() == nil:
-			last = err // and not the error that ctx made of a later call
+			last = err // an error that is due to the end of ctx is less helpful
 		}
 		wait := delay + rand.N(delay/5)
 		if answer != nil {
@@ -39,8 +39,8 @@ func Create(ctx context.Context, name string, post func(context.Context) error) 
 	}
 }
 
-// isTransient: an error without a status never reached the API server, or its answer never reached us. Only a certificate
-// that is not trusted stays so.
+// isTransient reports whether a retry may succeed. Without a status, the request did not reach the API server, or the response did not reach
+// the client. That is transient, unless the certificate is not trusted.
 func isTransient(err error) bool {
 	var answer *Answer
 	if !errors.As(err, &answer) {
@@ -50,7 +50,7 @@ func isTransient(err error) bool {
 	return answer.Code == http.StatusTooManyRequests || answer.Code >= http.StatusInternalServerError
 }
 
-// sleep is false if ctx ended first.
+// sleep waits for d, and reports false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

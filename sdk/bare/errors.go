@@ -6,18 +6,18 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Refuse says that the request can never work, and promises that nothing was made. It is tried again slowly, or when the
-// ConfigMap changes. Refuse(nil) is nil, and so it is for the others.
-func Refuse(err error) error { return coded(contract.ExitRefused, err) }
+// Refuse marks an error with contract.ExitRefused: the request can never succeed. It promises that nothing was made. The request is retried
+// seldom, or when the ConfigMap changes. Refuse, NotHere and TryAgain return nil for nil.
+func Refuse(err error) error { return withCode(contract.ExitRefused, err) }
 
-// NotHere says that it cannot be done on this node, and promises that nothing was made. The claim is scheduled anew where
-// its class allows it.
-func NotHere(err error) error { return coded(contract.ExitNotHere, err) }
+// NotHere marks an error with contract.ExitNotHere: this node cannot serve the request. It promises that nothing was made. The claim is
+// scheduled again where its class allows it.
+func NotHere(err error) error { return withCode(contract.ExitNotHere, err) }
 
-// TryAgain says that nothing is wrong: try again soon.
-func TryAgain(err error) error { return coded(contract.ExitTryAgain, err) }
+// TryAgain marks an error with contract.ExitTryAgain: nothing is wrong, and the request is to be retried soon.
+func TryAgain(err error) error { return withCode(contract.ExitTryAgain, err) }
 
-// ExitCode is the contract's code for an error: ExitDone for nil, 1 for one that says nothing else.
+// ExitCode is the exit code of an error: contract.ExitDone for nil, 1 for an error without a code.
 func ExitCode(err error) int {
 	if err == nil {
 		return contract.ExitDone
@@ -36,7 +36,7 @@ type codedError struct {
 
 func (e codedError) Unwrap() error { return e.error }
 
-func coded(code int, err error) error {
+func withCode(code int, err error) error {
 	if err == nil {
 		return nil
 	}

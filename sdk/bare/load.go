@@ -11,11 +11,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// RootEnv names the environment variable whose value Main and flexctl put before every path of the contract, so that a
-// provisioner can be tried without a container. No property can set it: names that begin with FLEX_ are refused.
+// RootEnv is the environment variable whose value Main and flexctl put before every path of the contract, so that a provisioner can run
+// without a container. No property can set it, since names that begin with FLEX_ are refused.
 const RootEnv = "FLEX_ROOT"
 
-// LoadRequest reads the pod's request. Fields that this version does not know are ignored.
+// LoadRequest reads the pod's request. It ignores unknown fields.
 func LoadRequest(root string) (contract.Request, error) {
 	file := filepath.Join(root, contract.RequestFile)
 	data, err := os.ReadFile(file)
@@ -32,7 +32,7 @@ func LoadRequest(root string) (contract.Request, error) {
 	return request, nil
 }
 
-// ReadVolume reads the file with the PersistentVolume that lies beside the request. It is empty for an undo.
+// ReadVolume reads contract.VolumeFile. data is empty for an undo.
 func ReadVolume(root string, request contract.Request) (file string, data []byte, err error) {
 	file = filepath.Join(root, contract.VolumeFile)
 	data, err = os.ReadFile(file)
@@ -45,8 +45,8 @@ func ReadVolume(root string, request contract.Request) (file string, data []byte
 	return file, data, nil
 }
 
-// CheckVolume refuses a volume of the file that belongs to another claim or volume than the request. claimUID is that of its claim, empty
-// where it names none.
+// CheckVolume returns an error if the volume in the file is not that of the request, by its name and claim. claimUID is the UID in its
+// claimRef, empty without one.
 func CheckVolume(file string, request contract.Request, name, claimUID string) error {
 	if name != request.VolumeName {
 		return fmt.Errorf("read volume %s: metadata.name is %q, but the request is for %q", file, name, request.VolumeName)

@@ -11,23 +11,23 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Report tells the claim's owner, in the termination message, and the pod's log, on stderr, why an operation failed. It
-// returns the exit code. A nil error says nothing. Outside a pod there is no termination file, and none is made.
+// Report writes an error to the termination message, for the claim's owner, and to stderr, for the pod's log. It returns the exit code. It
+// writes nothing for a nil error. Outside a pod it does not create a termination file.
 func Report(root string, err error, stderr io.Writer) int {
 	if err == nil {
 		return contract.ExitDone
 	}
 	fmt.Fprintln(stderr, "error:", contract.Paragraph(err.Error()))
-	said, _ := os.ReadFile(filepath.Join(root, contract.TerminationFile))
-	location, _ := contract.CutLocation(string(said))
+	written, _ := os.ReadFile(filepath.Join(root, contract.TerminationFile))
+	location, _ := contract.CutLocation(string(written))
 	line, _ := contract.LocationLine(location)
-	_ = writeTermination(root, line+Message(err)) // stderr has it as well
+	_ = writeTermination(root, line+Message(err)) // stderr has the message too
 	return ExitCode(err)
 }
 
-// SetLocation says where this attempt works, before it makes anything there: a project, a region, an array. The next attempt for
-// the claim, and the undo, find it as Request.Location, and CheckLocation compares. It is an error if the location is not 1 to
-// contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
+// SetLocation reports where this attempt works, such as a project, a region or an array. Call it before anything is made there. Later
+// attempts for the claim, and the undo, get it as Request.Location, and compare it by CheckLocation. It is an error if the location is
+// not 1 to contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
 func SetLocation(root, location string) error {
 	line, ok := contract.LocationLine(location)
 	if !ok {
@@ -39,8 +39,7 @@ func SetLocation(root, location string) error {
 	return nil
 }
 
-// CheckLocation is an error where an earlier attempt worked in another location than this one, which would not find what that one
-// made.
+// CheckLocation returns an error if an earlier attempt worked in another location. This attempt would not find what that one made.
 func CheckLocation(request contract.Request, location string) error {
 	if request.Location == "" || request.Location == location {
 		return nil
@@ -58,5 +57,5 @@ func writeTermination(root, text string) error {
 	return errors.Join(err, file.Close())
 }
 
-// Message is an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
+// Message is the text of an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
 func Message(err error) string { return contract.Clean(err.Error()) }

@@ -15,22 +15,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Filling is what a provisioner says of its volume, beside the fields of its source.
+// Filling has what a provisioner sets in its volume, without the fields of the source.
 type Filling struct {
-	// Has are the names of sources that the skeleton has, of which there should be none. Sources are those that are given.
+	// Has lists the names of sources in the skeleton, which should have none. Sources lists those that the provisioner sets.
 	Has, Sources []string
-	// Requested is the claim's size, and Capacity the real one, zero for as requested.
+	// Requested is the claim's size. Capacity is the real size, or zero if it is the requested one.
 	Requested, Capacity resource.Quantity
 	MountOptions        []string
 	Annotations         map[string]string
 }
 
-// Check has all that is wrong at once, each with its field. What a volume source has to hold is checked by the API server alone.
+// Check returns all faults, each with its field. Only the API server checks the fields of the volume source.
 func (f Filling) Check() error {
 	return slices.Concat(checkSource(f.Has, f.Sources), checkCapacity(f.Requested, f.Capacity), checkMountOptions(f.MountOptions), checkAnnotations(f.Annotations)).ToAggregate()
 }
 
-// fsTypeForm is of names of file systems as the kubelet passes them to mount.
+// fsTypeForm matches names of file systems, which the kubelet passes to mount.
 var fsTypeForm = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
 
 // FSType is the file system of the class's parameter csi.storage.k8s.io/fstype, empty where it has none or the volume is a raw device.
@@ -77,8 +77,8 @@ func checkMountOptions(options []string) field.ErrorList {
 	return errs
 }
 
-// reservedDomains are those whose annotations mean something to Kubernetes or to the dispatcher: mount options, a group
-// for the pod, who deletes the volume, where its storage is.
+// reservedDomains are the domains of annotations that Kubernetes or the dispatcher acts on: mount options, a group for the pod, who deletes
+// the volume, where its storage is.
 var reservedDomains = []string{"kubernetes.io", "k8s.io", "flex-provisioner.io"}
 
 func checkAnnotations(annotations map[string]string) field.ErrorList {
@@ -89,7 +89,7 @@ func checkAnnotations(annotations map[string]string) field.ErrorList {
 			errs = append(errs, field.Invalid(path, key, fault))
 		}
 		domain, name, found := strings.Cut(key, "/")
-		if strings.EqualFold(name, "populated-from") { // a volume whose populator says so may belong to another claim
+		if strings.EqualFold(name, "populated-from") { // with it a volume may belong to another claim
 			errs = append(errs, field.Forbidden(path, "populated-from is what volume populators write; use another name"))
 		}
 		if !found {

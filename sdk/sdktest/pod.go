@@ -16,15 +16,15 @@ import (
 // Node is the node that every Pod runs on.
 const Node = "node-1"
 
-// Pod is what a provisioner finds inside its pod, below a directory of its own.
+// Pod has the files that a provisioner finds inside its pod, below a temporary directory.
 type Pod struct {
-	// Root goes into FLEX_ROOT, or to sdk.Run.
+	// Root is the value for FLEX_ROOT or sdk.Run.
 	Root    string
 	request contract.Request
 	server  *Server
 }
 
-// NewPod lays out the files of a pod. A nil volume is what an undo gets. A nil server leaves the pod without identity.
+// NewPod lays out the files of a pod. volume is nil for an undo. With a nil server the pod has no token.
 func NewPod(t testing.TB, request contract.Request, volume *corev1.PersistentVolume, server *Server) Pod {
 	t.Helper()
 	p := Pod{Root: t.TempDir(), request: request, server: server}
@@ -67,14 +67,14 @@ func (p Pod) Env() []string {
 	return env
 }
 
-// Message is the termination message so far.
+// Message is the termination message that was written so far.
 func (p Pod) Message(t testing.TB) string {
 	t.Helper()
 	_, message := p.termination(t)
 	return message
 }
 
-// Location is where the provisioner said that it works, empty where it did not. See sdk.SetLocation.
+// Location is the location that the provisioner reported, empty if it reported none. See sdk.SetLocation.
 func (p Pod) Location(t testing.TB) string {
 	t.Helper()
 	location, _ := p.termination(t)
@@ -116,14 +116,14 @@ func Provision(properties map[string]string) contract.Request {
 	}
 }
 
-// Delete is the request that removes what Provision's made.
+// Delete is the request that removes the volume of Provision.
 func Delete(properties map[string]string) contract.Request {
 	request := Provision(properties)
 	request.Operation = contract.Delete
 	return request
 }
 
-// Expand is the request that makes Provision's 10 GiB into 20.
+// Expand is the request that expands the volume of Provision from 10 GiB to 20.
 func Expand(properties map[string]string) contract.Request {
 	request := Provision(properties)
 	request.Operation = contract.Expand
@@ -131,12 +131,12 @@ func Expand(properties map[string]string) contract.Request {
 	return request
 }
 
-// List is the request of an audit. It names no claim and no volume.
+// List is the request of an audit. It has no claim and no volume.
 func List(properties map[string]string) contract.Request {
 	return contract.Request{Operation: contract.List, StorageClass: "silver", Identity: contract.Identity{Properties: properties}}
 }
 
-// Skeleton is the PersistentVolume that the dispatcher lays beside a request to provision, without the dispatcher's record.
+// Skeleton is the PersistentVolume that the dispatcher passes to a provision, without the dispatcher's record.
 func Skeleton(request contract.Request) *corev1.PersistentVolume {
 	return skeleton.New(request, contract.ProvisionerName, corev1.PersistentVolumeReclaimDelete, []string{"hard"})
 }

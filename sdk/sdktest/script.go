@@ -13,13 +13,12 @@ import (
 	"testing"
 )
 
-// killer is sourced before a script that is to be killed.
+// killer is a script that is sourced before the one that is to be killed.
 //
 //go:embed killer.sh
 var killer string
 
-// MainWithFlexctl is a TestMain for scripts: it builds flexctl, and other programs by their packages, and runs the tests with them on
-// the PATH.
+// MainWithFlexctl is a TestMain for scripts. It builds flexctl and the programs of other packages, and runs the tests with them on the PATH.
 func MainWithFlexctl(m *testing.M, others ...string) {
 	os.Exit(func() int {
 		directory, err := os.MkdirTemp("", "flexctl")
@@ -42,17 +41,16 @@ func MainWithFlexctl(m *testing.M, others ...string) {
 // Killed is the exit code of a script that was killed.
 const Killed = -1
 
-// Result is how a script ended.
+// Result is the result of a script.
 type Result struct {
 	// Code is the exit code, or Killed.
 	Code int
-	// Output is what it printed, stdout and stderr.
+	// Output is its stdout and stderr together.
 	Output string
 }
 
-// RunScript runs a provisioner in a pod, by BusyBox where there is one, else by sh. With killAt above 0 it is killed at
-// that point, which is before or after a command that changes something, counted from 1; a script that has fewer points
-// ends by itself.
+// RunScript runs a provisioner in a pod, by BusyBox if there is one, else by sh. With killAt above 0 the script is killed at that point.
+// Points are before and after each command that changes something, and are counted from 1. A script with fewer points ends by itself.
 func RunScript(t testing.TB, script string, pod Pod, killAt int) Result {
 	t.Helper()
 	shell := []string{"sh"}
@@ -80,7 +78,7 @@ func RunScript(t testing.TB, script string, pod Pod, killAt int) Result {
 	return Result{cmd.ProcessState.ExitCode(), output.String()}
 }
 
-// Expect checks the exit code and that the output has a text; an empty text is no output at all.
+// Expect checks the exit code, and that the output contains text. An empty text means that there is no output.
 func (r Result) Expect(t testing.TB, code int, text string) {
 	t.Helper()
 	if r.Code != code || !strings.Contains(r.Output, text) || text == "" && r.Output != "" {

@@ -7,13 +7,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 )
 
-// Token is the only one that a Server believes, until its SetToken.
+// Token is the only token that a Server accepts, until SetToken is called.
 const Token = "token-of-the-pod"
 
-// Fault is how a Server answers one request instead of well.
+// Fault changes the outcome of a request to a Server.
 type Fault = apiserver.Fault
 
-// Server is an API server with the semantics that matter to CreateVolume. It is safe for concurrent use.
+// Server is a fake API server for CreateVolume. It is safe for concurrent use.
 type Server struct {
 	URL string
 	// CA is the certificate of the server, in PEM.
@@ -23,7 +23,7 @@ type Server struct {
 	token string
 }
 
-// NewServer starts a server that ends with the test. faults are used up, one a request, before it works well.
+// NewServer starts a server that ends with the test. Each of faults is for one request. Later requests have none.
 func NewServer(t testing.TB, faults ...Fault) *Server {
 	t.Helper()
 	s := &Server{api: apiserver.New(), token: Token}
@@ -44,10 +44,10 @@ func NewServer(t testing.TB, faults ...Fault) *Server {
 // Volume is the body that created the volume, nil if there is none.
 func (s *Server) Volume(name string) []byte { return s.api.Sent(name) }
 
-// Tries counts the requests so far.
+// Tries is the number of requests so far.
 func (s *Server) Tries() int { return len(s.api.Calls()) }
 
-// SetToken changes the token that is believed. It is not for concurrent use.
+// SetToken changes the token that the server accepts. It is not safe for concurrent use.
 func (s *Server) SetToken(token string) {
 	s.api.Revoke(s.token)
 	s.token = token

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Level is the level of the quota groups that are looked at. btrfs lets users number levels as they like, so this one tells groups of
-// the provisioner from others.
+// Level is the level of the provisioner's quota groups. btrfs allows any number, so this one distinguishes them from other groups.
 const Level = 26220
 
 const numberBits = 48
 
-// Group is a quota group of the level. What is written to its members counts for it. With simple quotas a subvolume that is made inside
-// a member is a member too, unless its maker names other groups, or none (BTRFS_SUBVOL_QGROUP_INHERIT). The kernel lets any user do so.
+// Group is a quota group of the level. Its usage is what is written to its members. With simple quotas a subvolume that is created inside a
+// member is a member too, unless its creator names other groups, or none (BTRFS_SUBVOL_QGROUP_INHERIT). The kernel allows that to any
+// user.
 type Group struct {
 	// Limited reports whether the members together may have Limit bytes and no more.
 	Limited bool
 	Limit   uint64
-	// Used is how much the members have, as of the last commit of the file system.
+	// Used is the members' usage in bytes, as of the last commit of the file system.
 	Used uint64
 	// Members are the IDs of subvolumes.
 	Members map[uint64]bool
@@ -30,7 +30,7 @@ type Group struct {
 // GroupID is the ID of a quota group of the level. Only the last 48 bits of number count.
 func GroupID(number uint64) uint64 { return Level<<numberBits | number&(1<<numberBits-1) }
 
-// Groups are all quota groups of the level, by ID.
+// Groups returns all quota groups of the level, by ID.
 func (fs *FS) Groups() (map[uint64]Group, error) {
 	groups := map[uint64]Group{}
 	err := fs.search(treeQuota, key{}, key{unlimited, 255, unlimited}, func(k key, data []byte) {
@@ -58,7 +58,7 @@ func (fs *FS) Groups() (map[uint64]Group, error) {
 	return groups, err
 }
 
-// SetLimit makes a group that may have so many bytes, or changes the limit of one.
+// SetLimit sets the limit of a group, and creates the group if it does not exist.
 func (fs *FS) SetLimit(group, bytes uint64) error {
 	if err := fs.groupCreate(1, group); err != nil && !errors.Is(err, unix.EEXIST) {
 		return err
@@ -66,9 +66,9 @@ func (fs *FS) SetLimit(group, bytes uint64) error {
 	return fs.limit(group, limit{flags: limitReferenced, referenced: bytes})
 }
 
-// ClearLimit lets a group have any number of bytes.
+// ClearLimit removes the limit of a group.
 func (fs *FS) ClearLimit(group uint64) error {
-	return fs.limit(group, limit{flags: limitReferenced, referenced: unlimited}) // the kernel's word for no limit
+	return fs.limit(group, limit{flags: limitReferenced, referenced: unlimited}) // the kernel's value for no limit
 }
 
 func (fs *FS) limit(group uint64, l limit) error {
@@ -79,7 +79,7 @@ func (fs *FS) limit(group uint64, l limit) error {
 	return fs.wrap("limit quota group "+groupName(group), ioctl(fs.dir, ioctlGroupLimit, unsafe.Pointer(&args)))
 }
 
-// leaveGroups lets a subvolume that is about to be destroyed have any number of bytes.
+// leaveGroups removes every limit of a subvolume that is about to be destroyed.
 func (fs *FS) leaveGroups(subvolume uint64) error {
 	var groups []uint64
 	err := fs.search(treeQuota, key{subvolume, itemMember, 0}, key{subvolume, itemMember, unlimited}, func(k key, _ []byte) {
@@ -96,12 +96,12 @@ func (fs *FS) leaveGroups(subvolume uint64) error {
 			return fs.wrap(fmt.Sprintf("take subvolume %d out of quota group %s", subvolume, groupName(group)), err)
 		}
 	}
-	// Each subvolume has a group of its own, of level 0, whose limit its maker sets.
+	// Each subvolume has a group of its own, of level 0, whose limit its creator may set.
 	return fs.limit(subvolume, limit{flags: limitReferenced | limitExclusive, referenced: unlimited, exclusive: unlimited})
 }
 
-// RemoveGroup removes a group. While it has members the error is EBUSY. A subvolume that was destroyed is one until the kernel has
-// freed it.
+// RemoveGroup removes a group. The error is EBUSY while it has members. A destroyed subvolume is a member until the kernel has freed its
+// space.
 func (fs *FS) RemoveGroup(group uint64) error { return fs.groupCreate(0, group) }
 
 func (fs *FS) groupCreate(create, group uint64) error {

@@ -1,7 +1,7 @@
-// Package kernel asks the kernel for btrfs subvolumes and quota groups.
+// Package kernel makes and removes btrfs subvolumes and quota groups by the kernel's ioctls.
 //
-// It owns the ioctls and their structures. It may import the standard library and golang.org/x/sys alone, and must never know of
-// Kubernetes or of provisioners. It is not for import by other modules: it changes as the image btrfs needs it.
+// It owns the ioctls and their structures. It may import the standard library and golang.org/x/sys alone, and has nothing of Kubernetes or of
+// provisioners. It is not for import by other modules: it changes as the image btrfs needs it.
 package kernel
 
 import (
@@ -18,15 +18,15 @@ import (
 // ErrNoBtrfs says that a directory is not the root of a btrfs file system or subvolume.
 var ErrNoBtrfs = errors.New("not the root of a btrfs file system")
 
-// ErrOtherQuota says that a file system has quotas of another kind. By these, no subvolume that an application makes inside its own
-// counts for the group of its own. By simple ones it does unless the application says otherwise.
+// ErrOtherQuota says that a file system has quotas, but not simple ones. By the older quotas a subvolume that an application creates
+// inside its volume does not count for the volume's group. By simple quotas it does, unless the application names other groups.
 var ErrOtherQuota = errors.New("the file system has quotas, but not simple ones")
 
-// FS is a directory of a btrfs file system, in which subvolumes are made. Close it.
+// FS is a directory of a btrfs file system that has the subvolumes. Close it.
 type FS struct{ dir *os.File }
 
-// Open opens a directory. The error is ErrNoBtrfs if it is on another file system, or a mere directory of btrfs: that is what the
-// kubelet makes where no disk is mounted, on a node whose own disk is btrfs.
+// Open opens a directory. The error is ErrNoBtrfs if it is not the root of a btrfs file system or subvolume. On a node whose own disk is
+// btrfs, the kubelet creates a plain directory of btrfs where no disk is mounted.
 func Open(root string) (*FS, error) {
 	dir, err := os.OpenFile(root, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -48,10 +48,10 @@ func Open(root string) (*FS, error) {
 	return fs, nil
 }
 
-// Close closes the directory, and ends its lock.
+// Close closes the directory, and releases its lock.
 func (fs *FS) Close() error { return fs.dir.Close() }
 
-// Lock waits until no other process has the lock. It ends when the FS is closed.
+// Lock takes the lock, and waits while another process has it. Close releases it.
 func (fs *FS) Lock() error {
 	for {
 		err := unix.Flock(int(fs.dir.Fd()), unix.LOCK_EX)
@@ -61,7 +61,7 @@ func (fs *FS) Lock() error {
 	}
 }
 
-// Space is how large the file system is, and how much of it is not used, in bytes.
+// Space is the size of the file system and its free space, in bytes.
 func (fs *FS) Space() (size, free uint64, err error) {
 	stat, err := fs.stat()
 	return stat.Blocks * uint64(stat.Bsize), stat.Bavail * uint64(stat.Bsize), err
@@ -72,10 +72,10 @@ func (fs *FS) stat() (stat unix.Statfs_t, err error) {
 	return stat, fs.wrap("read the size", err)
 }
 
-// Sync writes what was changed to the disk.
+// Sync writes all changes to the disk.
 func (fs *FS) Sync() error { return fs.wrap("sync", unix.Syncfs(int(fs.dir.Fd()))) }
 
-// HasSimpleQuota says whether simple quotas are on. The error is ErrOtherQuota where others are.
+// HasSimpleQuota reports whether simple quotas are enabled. The error is ErrOtherQuota if others are.
 func (fs *FS) HasSimpleQuota() (bool, error) {
 	var info struct {
 		maxID, devices uint64
@@ -98,15 +98,15 @@ func (fs *FS) HasSimpleQuota() (bool, error) {
 	return true, nil
 }
 
-// EnableSimpleQuota turns simple quotas on. It takes Linux 6.7.
+// EnableSimpleQuota enables simple quotas. It needs Linux 6.7.
 func (fs *FS) EnableSimpleQuota() error {
 	args := struct{ command, status uint64 }{command: quotaEnableSimple}
 	return fs.wrap("turn simple quotas on", ioctl(fs.dir, ioctlQuota, unsafe.Pointer(&args)))
 }
 
-func (fs *FS) wrap(what string, err error) error {
+func (fs *FS) wrap(operation string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s of %s: %w", what, fs.dir.Name(), err)
+	return fmt.Errorf("%s of %s: %w", operation, fs.dir.Name(), err)
 }

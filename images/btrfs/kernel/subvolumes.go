@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrNoSubvolume says that a name is taken by something that is no subvolume.
+// ErrNoSubvolume says that a name belongs to something else than a subvolume.
 var ErrNoSubvolume = errors.New("not a subvolume")
 
-// Subvolume is one that exists. Close it.
+// Subvolume is an open subvolume. Close it.
 type Subvolume struct {
-	// ID is the number that quota groups know it by.
+	// ID is its number, by which it is a member of quota groups.
 	ID   uint64
 	root *os.File
 }
@@ -29,8 +29,8 @@ func (s *Subvolume) Close() error { return s.root.Close() }
 // Chmod changes the mode of the subvolume's root.
 func (s *Subvolume) Chmod(mode os.FileMode) error { return s.root.Chmod(mode) }
 
-// Subvolume opens a subvolume by its name. Links are not followed. The error is os.ErrNotExist if the name is free, and
-// ErrNoSubvolume if it is something else's.
+// Subvolume opens a subvolume by its name. It does not follow links. The error is os.ErrNotExist if there is nothing of that name, and
+// ErrNoSubvolume if it is something else.
 func (fs *FS) Subvolume(name string) (*Subvolume, error) {
 	fd, err := openDir(fs.dir, name)
 	path := fs.dir.Name() + "/" + name
@@ -43,7 +43,7 @@ func (fs *FS) Subvolume(name string) (*Subvolume, error) {
 	return asSubvolume(os.NewFile(uintptr(fd), path))
 }
 
-// asSubvolume closes the file if it is no subvolume's root.
+// asSubvolume closes the file if it is not the root of a subvolume.
 func asSubvolume(root *os.File) (*Subvolume, error) {
 	id, err := subvolumeID(root)
 	if err != nil {
@@ -71,12 +71,12 @@ func subvolumeID(root *os.File) (uint64, error) {
 	return args.tree, nil
 }
 
-// CreateSubvolume makes an empty subvolume as a member of a group.
+// CreateSubvolume creates an empty subvolume as a member of a group.
 func (fs *FS) CreateSubvolume(name string, group uint64) error {
 	return fs.create(ioctlCreate, -1, name, group)
 }
 
-// Snapshot makes a subvolume with the data of another as a member of a group. Subvolumes inside the other are left out.
+// Snapshot creates a subvolume with the data of another as a member of a group. It does not include subvolumes inside the other.
 func (fs *FS) Snapshot(of *Subvolume, name string, group uint64) error {
 	return fs.create(ioctlSnapshot, int64(of.root.Fd()), name, group)
 }
@@ -90,7 +90,7 @@ func (fs *FS) create(request uintptr, of int64, name string, group uint64) error
 	return fs.wrap("create subvolume "+name, ioctl(fs.dir, request, unsafe.Pointer(&args)))
 }
 
-// Destroy removes a subvolume of the directory with those inside it. The kernel frees its space later.
+// Destroy removes a subvolume of the directory and the subvolumes inside it. The kernel frees the space later.
 func (fs *FS) Destroy(name string) error {
 	s, err := fs.Subvolume(name)
 	if err != nil {
@@ -104,8 +104,8 @@ func (fs *FS) Destroy(name string) error {
 	return fs.destroy(id)
 }
 
-// destroyInside removes what is inside a subvolume. Users make subvolumes of theirs read-only, or with limits and in groups that are
-// full, and nothing is removed from such a one until that is taken away. Only a read-only one is opened.
+// destroyInside removes the subvolumes inside a subvolume. A user may have made a subvolume read-only, or given it a limit or a group that is
+// full. Nothing can be removed from it until that is undone. Only a read-only subvolume has to be opened for it.
 func (fs *FS) destroyInside(id uint64, open func() (*Subvolume, error)) error {
 	inside, err := fs.inside(id)
 	if err != nil {
@@ -169,13 +169,13 @@ func (fs *FS) destroy(id uint64) error {
 	return fs.wrap(fmt.Sprintf("remove subvolume %d", id), ioctl(fs.dir, ioctlDestroy, unsafe.Pointer(&args)))
 }
 
-// entry is a subvolume as another one has it: by a name in a directory.
+// entry is the entry of a subvolume in a directory of another one.
 type entry struct {
 	id, dir uint64
 	name    string
 }
 
-// inside are the subvolumes whose names are in another.
+// inside lists the subvolumes that have an entry in another.
 func (fs *FS) inside(id uint64) (entries []entry, err error) {
 	err = fs.search(treeRoots, key{id, itemSubvolume, 0}, key{id, itemSubvolume, unlimited}, func(k key, data []byte) {
 		if k.object == id && k.kind == itemSubvolume { // struct btrfs_root_ref: directory, sequence, length of the name
@@ -185,8 +185,8 @@ func (fs *FS) inside(id uint64) (entries []entry, err error) {
 	return entries, err
 }
 
-// openInside opens a subvolume inside another. The names are users', of any number and length, so they are opened one by one, and
-// links are not followed.
+// openInside opens a subvolume inside another. Users choose the number and length of the directories' names. So each directory is opened by
+// itself, and links are not followed.
 func (fs *FS) openInside(within *Subvolume, e entry) (*Subvolume, error) {
 	names := []string{e.name}
 	for dir := e.dir; dir != firstFree; {
@@ -216,7 +216,7 @@ func (fs *FS) openInside(within *Subvolume, e entry) (*Subvolume, error) {
 		file = os.NewFile(uintptr(fd), name)
 	}
 	s, err := asSubvolume(file)
-	if err == nil && s.ID != e.id { // somebody has renamed it meanwhile
+	if err == nil && s.ID != e.id { // somebody renamed it meanwhile
 		s.Close()
 		return nil, fs.wrap(fmt.Sprintf("open subvolume %d", e.id), os.ErrNotExist)
 	}
@@ -227,7 +227,7 @@ func openDir(dir *os.File, name string) (fd int, err error) {
 	return unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 }
 
-// Names are the names in the directory, in order.
+// Names lists the names in the directory, sorted.
 func (fs *FS) Names() ([]string, error) {
 	if _, err := fs.dir.Seek(0, io.SeekStart); err != nil {
 		return nil, err

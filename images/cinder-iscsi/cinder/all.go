@@ -8,8 +8,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 )
 
-// All lists the volumes of the project whose metadata has all of the given, by name. A server that knows no such filter
-// lists everything, so it is applied here.
+// All lists the volumes of the project that have the metadata, by name. It applies the filter itself too, since a server without that filter
+// lists all volumes.
 func (c *Client) All(ctx context.Context, metadata map[string]string) ([]Volume, error) {
 	var found []Volume
 	err := c.do(Find, "", func() error {
@@ -32,5 +32,5 @@ func (c *Client) All(ctx context.Context, metadata map[string]string) ([]Volume,
 		return false
 	})
 	slices.SortFunc(found, func(a, b Volume) int { return strings.Compare(a.Name, b.Name) })
-	return found, checked(found...)
+	return found, validate(found...)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// attachmentsVersion is the first microversion that shows attachments by themselves. Cinder has had it since Ocata.
+// attachmentsVersion is the first microversion with an API for attachments. Cinder has had it since Ocata.
 const attachmentsVersion = "3.27"
 
 func (c *Client) attachments() *gophercloud.ServiceClient {
@@ -19,9 +19,9 @@ func (c *Client) attachments() *gophercloud.ServiceClient {
 	return &service
 }
 
-// Begun are the IDs of a volume's attachments that Cinder began and did not end, as when it is killed in os-attach: the volume
-// does not show them, and no action on the volume names them. Those of a server and of who uses Cinder's attachments
-// themselves, which have a connection, are not among them.
+// Begun lists the IDs of a volume's attachments that Cinder began and did not complete, for instance since it was killed in os-attach. The
+// volume does not show them, and no action on the volume removes them. Attachments of servers, and those with a connection, which
+// others made by the attachments API, are not among them.
 func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 	var all []attachments.Attachment
 	err := c.do(Begun, id, func() error {
@@ -37,7 +37,7 @@ func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 	}
 	var begun []string
 	for _, a := range all {
-		// A server that does not know the filter would list everything.
+		// A server without that filter lists all attachments.
 		if a.VolumeID == id && (a.Status == "attaching" || a.Status == "error_attaching") && a.Instance == "" && len(a.ConnectionInfo) == 0 {
 			if _, err := form.UUID("attachment ID", a.ID); err != nil {
 				return nil, fmt.Errorf("cinder's answer: volume %s: %w; is the endpoint right?", id, err)
@@ -48,7 +48,7 @@ func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 	return begun, nil
 }
 
-// Forget removes an attachment by itself. Cinder removes its export with it, and another attachment of the volume stays.
+// Forget removes an attachment by the attachments API. Cinder removes its export, and keeps other attachments of the volume.
 func (c *Client) Forget(ctx context.Context, id string) error {
 	return c.do(Forget, id, func() error { return attachments.Delete(ctx, c.attachments(), id).ExtractErr() })
 }

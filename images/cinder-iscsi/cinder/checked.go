@@ -7,18 +7,18 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// checked refuses volumes that no Cinder has. IDs become parts of URLs and of commands for people, statuses of messages, and
-// sizes those of volumes. It is no refusal: what was asked for may have happened.
-func checked(volumes ...Volume) error {
+// validate refuses volumes that Cinder cannot have returned. IDs become parts of URLs and of commands for people, statuses parts of messages,
+// and sizes those of PersistentVolumes. The error has no exit code of a refusal, since the request may have been carried out.
+func validate(volumes ...Volume) error {
 	for _, v := range volumes {
-		if err := check(v); err != nil {
+		if err := validateVolume(v); err != nil {
 			return fmt.Errorf("cinder's answer: %w; is the endpoint right?", err)
 		}
 	}
 	return nil
 }
 
-func check(v Volume) error {
+func validateVolume(v Volume) error {
 	if _, err := form.UUID("volume ID", v.ID); err != nil {
 		return err
 	}

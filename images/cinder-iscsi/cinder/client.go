@@ -13,35 +13,35 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 )
 
-// Volume is Cinder's.
+// Volume is a volume of Cinder.
 type Volume = volumes.Volume
 
-// Attachment is one of a volume.
+// Attachment is an attachment of a Volume.
 type Attachment = volumes.Attachment
 
-// CreateOpts are what a volume is made from.
+// CreateOpts are the options of a new volume.
 type CreateOpts = volumes.CreateOpts
 
-// Hints are for Cinder's scheduler.
+// Hints are hints for Cinder's scheduler.
 type Hints = volumes.SchedulerHintOpts
 
-// Connector is who connects, as os-brick writes it.
+// Connector describes the host that connects, in the form of os-brick.
 type Connector map[string]any
 
-// ToVolumeInitializeConnectionMap makes it the body of initialize_connection. gophercloud's own has no NQN, and one WWNN.
+// ToVolumeInitializeConnectionMap is the body of initialize_connection. gophercloud's type has no NQN, and a single WWNN.
 func (c Connector) ToVolumeInitializeConnectionMap() (map[string]any, error) {
 	return map[string]any{"os-initialize_connection": map[string]any{"connector": c}}, nil
 }
 
-// ToVolumeTerminateConnectionMap makes it the body of terminate_connection.
+// ToVolumeTerminateConnectionMap is the body of terminate_connection.
 func (c Connector) ToVolumeTerminateConnectionMap() (map[string]any, error) {
 	return map[string]any{"os-terminate_connection": map[string]any{"connector": c}}, nil
 }
 
-// Client calls Cinder. Its errors say by sdk.ExitCode what is to be done: see docs/cinder-errors.md.
+// Client is a client of Cinder. Its errors have exit codes, see sdk.ExitCode and docs/cinder-errors.md.
 type Client struct {
 	service *gophercloud.ServiceClient
-	// Note is called after each call, with how long it took and its error: for the log.
+	// Note is called after each call, with its duration and error, for the log.
 	Note func(call Call, took time.Duration, err error)
 }
 
@@ -57,14 +57,14 @@ func (c *Client) do(call Call, what string, request func() error) error {
 	return err
 }
 
-// Find lists the volumes of a name, the oldest first. Two calls that look at the same moment agree on the first.
+// Find lists the volumes of a name, the oldest first. The order is the same for everybody, so two pods agree on the first volume.
 func (c *Client) Find(ctx context.Context, name string) ([]Volume, error) {
 	var found []Volume
 	err := c.do(Find, name, func() (err error) { found, err = c.list(ctx, name); return err })
 	if err != nil {
 		return nil, err
 	}
-	// A server that does not know the filter would list everything.
+	// A server without that filter lists all volumes.
 	found = slices.DeleteFunc(found, func(v Volume) bool { return v.Name != name })
 	slices.SortFunc(found, func(a, b Volume) int {
 		if order := a.CreatedAt.Compare(b.CreatedAt); order != 0 {
@@ -72,7 +72,7 @@ func (c *Client) Find(ctx context.Context, name string) ([]Volume, error) {
 		}
 		return strings.Compare(a.ID, b.ID)
 	})
-	return found, checked(found...)
+	return found, validate(found...)
 }
 
 func (c *Client) list(ctx context.Context, name string) ([]Volume, error) {
@@ -83,7 +83,7 @@ func (c *Client) list(ctx context.Context, name string) ([]Volume, error) {
 	return volumes.ExtractVolumes(pages)
 }
 
-// Show is nil where there is no such volume.
+// Show returns a volume by its ID, nil if it does not exist.
 func (c *Client) Show(ctx context.Context, id string) (*Volume, error) {
 	var volume *Volume
 	var gone bool
@@ -95,11 +95,11 @@ func (c *Client) Show(ctx context.Context, id string) (*Volume, error) {
 	if err != nil || gone {
 		return nil, err
 	}
-	return volume, checked(*volume)
+	return volume, validate(*volume)
 }
 
-// Create asks for a volume, which comes back while it is being made. It is never asked twice: where the answer is lost,
-// the volume has to be looked for.
+// Create requests a volume, and returns it while Cinder is still creating it. The request is never retried. If the response is lost, the
+// caller has to look for the volume.
 func (c *Client) Create(ctx context.Context, opts CreateOpts, hints *Hints) (*Volume, error) {
 	var builder volumes.SchedulerHintOptsBuilder
 	if hints != nil {
@@ -113,15 +113,15 @@ func (c *Client) Create(ctx context.Context, opts CreateOpts, hints *Hints) (*Vo
 	if err != nil {
 		return nil, err
 	}
-	return volume, checked(*volume)
+	return volume, validate(*volume)
 }
 
-// Reserve takes the volume for us: of several who try, one succeeds.
+// Reserve reserves the volume. Of several callers at the same time, one succeeds.
 func (c *Client) Reserve(ctx context.Context, id string) error {
 	return c.do(Reserve, id, func() error { return volumes.Reserve(ctx, c.service, id).ExtractErr() })
 }
 
-// Connect exports the volume to the connector and returns the connection info as JSON. It holds passwords.
+// Connect exports the volume to the connector, and returns the connection info as JSON, which has passwords.
 func (c *Client) Connect(ctx context.Context, id string, connector Connector) ([]byte, error) {
 	var result volumes.InitializeConnectionResult
 	err := c.do(Connect, id, func() error {
@@ -134,7 +134,7 @@ func (c *Client) Connect(ctx context.Context, id string, connector Connector) ([
 	return json.Marshal(result.Body)
 }
 
-// Attach makes the volume "in-use" by the host. No instance is named: Cinder would ask Nova before letting go of it.
+// Attach makes the volume "in-use" by the host. It names no instance, since Cinder would then ask Nova before it detaches the volume.
 func (c *Client) Attach(ctx context.Context, id, host, mountPoint string, readOnly bool) error {
 	opts := volumes.AttachOpts{HostName: host, MountPoint: mountPoint, Mode: volumes.ReadWrite}
 	if readOnly {
@@ -143,7 +143,7 @@ func (c *Client) Attach(ctx context.Context, id, host, mountPoint string, readOn
 	return c.do(Attach, id, func() error { return volumes.Attach(ctx, c.service, id, opts).ExtractErr() })
 }
 
-// Terminate ends the connector's connection, and lets go of the volume where it was only reserved.
+// Terminate ends the connector's connection. It also unreserves a volume that was only reserved.
 func (c *Client) Terminate(ctx context.Context, id string, connector Connector) error {
 	return c.do(Terminate, id, func() error { return volumes.TerminateConnection(ctx, c.service, id, connector).ExtractErr() })
 }
@@ -155,7 +155,7 @@ func (c *Client) Detach(ctx context.Context, id, attachment string) error {
 	})
 }
 
-// Unreserve undoes Reserve, and nothing else.
+// Unreserve undoes Reserve. It has no effect on an attached volume.
 func (c *Client) Unreserve(ctx context.Context, id string) error {
 	return c.do(Unreserve, id, func() error { return volumes.Unreserve(ctx, c.service, id).ExtractErr() })
 }
@@ -163,7 +163,7 @@ func (c *Client) Unreserve(ctx context.Context, id string) error {
 // extendsInUse is the first microversion that extends volumes in use. Cinder has had it since Pike.
 const extendsInUse = "3.42"
 
-// Extend asks for a larger volume, which goes on after the answer.
+// Extend requests a larger volume. Cinder goes on after the response.
 func (c *Client) Extend(ctx context.Context, id string, gib int) error {
 	service := *c.service
 	service.Microversion = extendsInUse
@@ -172,7 +172,7 @@ func (c *Client) Extend(ctx context.Context, id string, gib int) error {
 	})
 }
 
-// Delete asks for the volume's removal, which goes on after the answer.
+// Delete requests the volume's removal. Cinder goes on after the response.
 func (c *Client) Delete(ctx context.Context, id string) error {
 	return c.do(Delete, id, func() error { return volumes.Delete(ctx, c.service, id, nil).ExtractErr() })
 }

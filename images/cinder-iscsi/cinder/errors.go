@@ -40,19 +40,19 @@ const (
 	Message   Call = "messages"
 )
 
-// Error is an answer of Cinder or Keystone that is no success, or the lack of one.
+// Error is an error response of Cinder or Keystone, or a missing response.
 type Error struct {
 	Call Call
-	// What the call was about: a volume's name or ID.
+	// What is the name or ID of the call's volume.
 	What string
-	// Status is the answer's, 0 where there was none.
+	// Status is the HTTP status, 0 without a response.
 	Status int
-	// Text is the server's own, its first line.
+	// Text is the first line of the server's message.
 	Text string
 	err  error
 }
 
-// Error is for the claim's owner: Cinder's own words.
+// Error is for the claim's owner. It quotes Cinder's message.
 func (e *Error) Error() string {
 	about := string(e.Call)
 	if e.What != "" {
@@ -64,11 +64,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (HTTP %d)", about, e.Text, e.Status)
 }
 
-// Unwrap is the error of the HTTP client.
+// Unwrap returns the error of the HTTP client.
 func (e *Error) Unwrap() error { return e.err }
 
-// Explain turns an error of gophercloud into one that says by sdk.ExitCode what to do, and in Cinder's own words why. What
-// docs/cinder-errors.md calls a success is nil.
+// Explain turns an error of gophercloud into one with an exit code and Cinder's message. It is nil for an error that
+// docs/cinder-errors.md calls a success.
 func Explain(call Call, what string, err error) error {
 	if err == nil || sdk.ExitCode(err) != 1 {
 		return err
@@ -78,22 +78,22 @@ func Explain(call Call, what string, err error) error {
 	if errors.As(err, &syntax) {
 		e.Text = "what came is not JSON; is the endpoint right?"
 	}
-	if answer, answered := answerOf(err); answered {
-		e.Status, e.Text = answer.Actual, textOf(answer)
+	if answer, answered := responseOf(err); answered {
+		e.Status, e.Text = answer.Actual, messageOf(answer)
 	}
-	switch verdict(call, e.Status, e.Text) {
+	switch outcomeOf(call, e.Status, e.Text) {
 	case success:
 		return nil
 	case refusal:
 		return sdk.Refuse(e)
-	case soon:
+	case retrySoon:
 		return sdk.TryAgain(e)
 	}
 	return e
 }
 
-// answerOf looks behind the errors of gophercloud's second try with a new token, which do not unwrap.
-func answerOf(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
+// responseOf finds the response in an error. The errors of gophercloud's retry with a new token do not unwrap.
+func responseOf(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	var answer gophercloud.ErrUnexpectedResponseCode
 	var login *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &login) {
@@ -106,30 +106,30 @@ func answerOf(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	return answer, errors.As(err, &answer)
 }
 
-// outcome is what an error leads to.
+// outcome is the consequence of an error.
 type outcome int
 
 const (
-	retry   outcome = iota // with growing delays; storage may half exist
-	soon                   // nothing is wrong
-	refusal                // somebody has to change something
-	success                // what was asked for is so already
+	retry     outcome = iota // with backoff; storage may exist in part
+	retrySoon                // nothing is wrong
+	refusal                  // somebody has to change something
+	success                  // the requested state is there already
 )
 
-// undoing are the calls of a delete, to which "there is no such volume" is good news.
-var undoing = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget}
+// undoCalls are the calls of a delete, for which "there is no such volume" is a success.
+var undoCalls = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget}
 
-// verdict is docs/cinder-errors.md in code.
-func verdict(call Call, status int, text string) outcome {
+// outcomeOf implements the table in docs/cinder-errors.md.
+func outcomeOf(call Call, status int, text string) outcome {
 	switch {
-	case status == http.StatusNotFound && slices.Contains(undoing, call) && !isHTML(text):
+	case status == http.StatusNotFound && slices.Contains(undoCalls, call) && !isHTML(text):
 		return success
 	case status == http.StatusNotFound && slices.Contains([]Call{Reserve, Connect, Attach, Extend}, call):
-		return retry // the volume went away under us
-	case status == http.StatusBadRequest && (strings.HasPrefix(text, "Invalid volume") || slices.Contains(undoing, call) || call == Extend):
+		return retry // the volume was deleted meanwhile
+	case status == http.StatusBadRequest && (strings.HasPrefix(text, "Invalid volume") || slices.Contains(undoCalls, call) || call == Extend):
 		return retry // it is in another state
 	case status == http.StatusTooManyRequests:
-		return soon
+		return retrySoon
 	case slices.Contains([]int{0, http.StatusRequestTimeout, http.StatusConflict, http.StatusRequestEntityTooLarge}, status):
 		return retry
 	case status >= 300 && status < 500:
@@ -138,13 +138,13 @@ func verdict(call Call, status int, text string) outcome {
 	return retry
 }
 
-// isHTML: textOf marks the answers that are not of Cinder's API, such as a proxy's.
+// isHTML reports whether the message is not from Cinder's API but, for instance, from a proxy. messageOf marks such messages.
 func isHTML(text string) bool { return strings.HasSuffix(text, notJSON) }
 
 const notJSON = " (not an answer of the API; is the endpoint right?)"
 
-// textOf is the server's message: in JSON the one in {"badRequest": {"message": …}} or {"message": …}, in HTML its title.
-func textOf(answer gophercloud.ErrUnexpectedResponseCode) string {
+// messageOf is the server's message: in JSON that of {"badRequest": {"message": …}} or {"message": …}, in HTML the title.
+func messageOf(answer gophercloud.ErrUnexpectedResponseCode) string {
 	text, found := messageIn(answer.Body)
 	text = form.Line(text)
 	if text == "" {
@@ -172,7 +172,7 @@ func messageIn(body []byte) (text string, found bool) {
 		}
 		return "", false
 	}
-	// A path that Cinder does not route has this form, with HTML in it.
+	// The response for an unknown path of Cinder has this form, with HTML in it.
 	if json.Unmarshal(body, &direct) == nil && direct.Message != "" {
 		return html.UnescapeString(tags.ReplaceAllString(direct.Message, " ")), false
 	}

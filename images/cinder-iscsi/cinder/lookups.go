@@ -16,7 +16,7 @@ import (
 // messagesVersion is the first microversion with user messages.
 const messagesVersion = "3.5"
 
-// Message is Cinder's own word on what went wrong with a volume, its last one; empty where it has none or does not tell.
+// Message is Cinder's last user message about a volume. It is empty if there is none, or if it cannot be read.
 func (c *Client) Message(ctx context.Context, id string) string {
 	service := *c.service
 	service.Microversion = messagesVersion
@@ -42,7 +42,7 @@ func (c *Client) Message(ctx context.Context, id string) string {
 	return form.Line(text)
 }
 
-// Multiattach says whether volumes of a type may be attached more than once. An empty name asks for the default type.
+// Multiattach reports whether volumes of a type may be attached more than once. An empty name means the default type.
 func (c *Client) Multiattach(ctx context.Context, name string) (bool, error) {
 	var multiattach bool
 	err := c.do(Types, name, func() (err error) { multiattach, err = c.multiattach(ctx, name); return err })

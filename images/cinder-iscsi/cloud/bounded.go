@@ -6,11 +6,11 @@ import (
 	"net/http"
 )
 
-// maxAnswer bounds in bytes what the backend answers to a request: a page of a thousand volumes with all their metadata is
-// less, and a pod has so much memory.
+// maxAnswer is the limit in bytes on a response, which has to fit into the pod's memory. A page of a thousand volumes with all their metadata
+// is smaller.
 const maxAnswer = 32 << 20
 
-// bounded ends answers of maxAnswer or more with an error.
+// bounded returns an error for responses of maxAnswer or more.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -22,7 +22,7 @@ func (b bounded) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// CloseIdleConnections is what http.Client looks for.
+// CloseIdleConnections is called by http.Client.
 func (b bounded) CloseIdleConnections() {
 	if next, ok := b.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()

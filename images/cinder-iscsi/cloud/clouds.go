@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// authNames are the keys of a cloud's "auth" that gophercloud reads. It passes over all others, and a key with a slip of the
-// pen would be missed only by Keystone.
+// authNames are the keys of a cloud's "auth" that gophercloud reads. It ignores all others, so only Keystone would notice a misspelled key.
 var authNames = map[string]string{
 	"auth_url": authURL, "username": username, "user_id": userID, "password": password,
 	"project_id": projectID, "project_name": projectName,
@@ -25,24 +24,24 @@ var authNames = map[string]string{
 	"application_credential_secret": appCredSecret,
 }
 
-// otherAuthNames are the keys of "auth" that other clients read. An empty name is passed over.
+// otherAuthNames are the keys of "auth" that other clients read. Those with an empty name are ignored.
 var otherAuthNames = map[string]string{
 	"endpoint":       endpoint,
 	"default_domain": "", "default_domain_id": "", "default_domain_name": "", "system_scope": "",
 }
 
-// oldAuthNames are keys of "auth" by those that gophercloud reads.
+// oldAuthNames are former names of keys of "auth", by the names that gophercloud reads.
 var oldAuthNames = map[string]string{"tenant_id": "project_id", "tenant_name": "project_name"}
 
-// cloudNames are the keys of a cloud beside "auth". They are read here: gophercloud knows no endpoints, takes an interface that
-// it does not know for the public one, and opens certificates as files. Those for other services are passed over.
+// cloudNames are the keys of a cloud besides "auth". gophercloud does not read them here: it has no endpoints, takes an unknown interface for
+// the public one, and opens certificates as files. Keys for other services are ignored.
 var cloudNames = map[string]string{
 	"region_name": region, "interface": iface, "endpoint_type": iface,
 	"cacert": caFile, "cert": certFile, "key": keyFile,
 	"block_storage_endpoint_override": endpoint, "volume_endpoint_override": endpoint, "volumev3_endpoint_override": endpoint,
 }
 
-// parseClouds reads one cloud, with what secure.yaml adds to it.
+// parseClouds reads a cloud, merged with that of secure.yaml.
 func parseClouds(public, secure []byte, wanted string) (settings, error) {
 	shown, err := readClouds(public, cloudsYAML)
 	if err != nil {
@@ -76,8 +75,8 @@ func parseClouds(public, secure []byte, wanted string) (settings, error) {
 	return below.settings, nil
 }
 
-// readAuth has gophercloud read "auth" of a cloud and what is laid over it. The environment has no say: of what gophercloud
-// takes from there, the cloud is given, region and interface are not asked for, and certificates that are not there are an error.
+// readAuth has gophercloud read "auth" of a cloud, with the values of over in its place. The environment has no effect: the cloud is
+// given, region and interface are not used, and a certificate file from the environment would be an error, since it does not exist.
 func readAuth(auth, over map[string]string) (map[string]string, error) {
 	const name = "cloud"
 	options, _, _, err := clouds.Parse(clouds.WithCloudName(name),
@@ -109,7 +108,7 @@ func cloudOf(name string, auth map[string]string) io.Reader {
 	return strings.NewReader("clouds: {" + name + ": {auth: {" + text.String() + "}}}")
 }
 
-// readClouds never quotes the text in an error, as the parser's own errors do.
+// readClouds has its own errors, since those of the parser quote the text, which has secrets.
 func readClouds(data []byte, file string) (map[string]map[string]any, error) {
 	var parsed struct {
 		Clouds map[string]map[string]any `json:"clouds"`
@@ -135,14 +134,13 @@ func choose(clouds map[string]map[string]any, wanted string) (string, error) {
 	return wanted, nil
 }
 
-// checked is a cloud of one file after a look at it: what gophercloud is given to read of "auth" and where that was written,
-// and the settings that it does not read.
+// checked is a validated cloud of one file: the keys of "auth" for gophercloud with their positions, and the settings that it does not read.
 type checked struct {
 	settings
 	auth, at map[string]string
 }
 
-// check finds what gophercloud would pass over, misread, or quote in an error.
+// check refuses what gophercloud would ignore, misread, or quote in an error.
 func check(cloud map[string]any, at string) (checked, error) {
 	c := checked{settings{}, map[string]string{}, map[string]string{}}
 	var errs []error
@@ -206,7 +204,7 @@ func (s settings) setCloud(key string, value any, where string) error {
 	return nil
 }
 
-// setRegion takes the region where there is only one.
+// setRegion sets the region if the list has only one.
 func (s settings) setRegion(value any, where string) error {
 	regions, _ := value.([]any)
 	if len(regions) != 1 {

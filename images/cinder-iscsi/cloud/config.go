@@ -13,33 +13,33 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
 
-// Config is a cloud that can be connected to. Printing it shows no secret.
+// Config has what is needed to connect to a cloud. Its printed form shows no secret.
 type Config struct {
-	// AuthURL is Keystone's, ending with /v3/; empty where Cinder asks for no authentication.
+	// AuthURL is the URL of Keystone, and ends with /v3/. It is empty if Cinder needs no authentication.
 	AuthURL string
-	// Endpoint is Cinder's, ending with /; empty for that of the catalog.
+	// Endpoint is the URL of Cinder, and ends with /. It is empty for that of the catalog.
 	Endpoint string
-	// Region and Interface choose from the catalog; Region may be empty.
+	// Region and Interface select the endpoint in the catalog. Region may be empty.
 	Region, Interface string
-	// User and Project are whom a Cinder without authentication believes.
+	// User and Project are for a Cinder without authentication.
 	User, Project string
-	// Transport carries the requests; nil for one with its own connections.
+	// Transport sends the requests; nil for one with its own connections.
 	Transport http.RoundTripper
 	auth      tokens.AuthOptions
 	tls       *tls.Config
 	secrets   []string
 }
 
-// String shows where to, and not as whom.
+// String shows the URLs and no credentials.
 func (c Config) String() string { return "cloud " + c.AuthURL + " " + c.Endpoint }
 
 // GoString is String.
 func (c Config) GoString() string { return c.String() }
 
-// Secrets are the values that must never be shown.
+// Secrets returns the values that must not be shown.
 func (c *Config) Secrets() []string { return c.secrets }
 
-// defaultDomain is the ID of the domain that every Keystone begins with.
+// defaultDomain is the ID of Keystone's first domain.
 const defaultDomain = "default"
 
 func configOf(s settings, files Files) (*Config, error) {
@@ -60,7 +60,7 @@ func configOf(s settings, files Files) (*Config, error) {
 	note(err)
 	c.tls, err = tlsConfig(s, files)
 	note(err)
-	without, err := s.truth(noAuth)
+	without, err := s.boolean(noAuth)
 	note(err)
 	switch {
 	case c.AuthURL != "" && !without:
@@ -79,7 +79,7 @@ func configOf(s settings, files Files) (*Config, error) {
 	return c, nil
 }
 
-// setNoAuth takes the names that seeds and releases have used, and their defaults.
+// setNoAuth sets user and project for a Cinder without authentication, by every name that earlier releases used, and by their defaults.
 func (c *Config) setNoAuth(s settings) error {
 	c.User, c.Project = first(s, username, userID), first(s, projectID, projectName)
 	if c.User == "" {
@@ -139,7 +139,7 @@ func cinderURL(s settings) (string, error) {
 	return with(u, path.Join("/", u.Path, "v3")) + "/", nil
 }
 
-// url is nil where the setting is missing. What is wrong with it is said without its text, which may have a password.
+// url parses a URL, and is nil if the setting is missing. Errors do not show the text, which may have a password.
 func (s settings) url(name string) (*url.URL, error) {
 	text := s.get(name)
 	if text == "" {
@@ -157,7 +157,7 @@ func (s settings) url(name string) (*url.URL, error) {
 	return u, nil
 }
 
-// projectTemplate stands in an endpoint for the project's ID.
+// projectTemplate is the placeholder of the project's ID in an endpoint.
 const projectTemplate = "{project}"
 
 func with(u *url.URL, path string) string { return u.Scheme + "://" + u.Host + path }
@@ -172,8 +172,7 @@ func interfaceOf(s settings) (string, error) {
 	return "", fmt.Errorf("%s: %q is none of public, internal and admin", s.name(iface), s.get(iface))
 }
 
-// authOf chooses the method by what is given: a token, an application credential, or a password. A trust is a password's
-// scope.
+// authOf chooses the method by the settings: a token, an application credential, or a password. A trust is a scope of a password.
 func authOf(s settings) (tokens.AuthOptions, error) {
 	o := tokens.AuthOptions{AllowReauth: true}
 	switch {
@@ -222,7 +221,7 @@ func setAppCred(o *tokens.AuthOptions, s settings) error {
 	case o.ApplicationCredentialName == "":
 		return fmt.Errorf("%s is missing", s.name(appCredID))
 	}
-	// A name is its user's.
+	// The name of an application credential is unique for its user only.
 	o.UserID, o.Username = s.get(userID), s.get(username)
 	if o.UserID == "" && o.Username == "" {
 		return fmt.Errorf("%s needs %s as well, or use %s", s.name(appCredName), s.name(username), s.name(appCredID))
@@ -268,7 +267,7 @@ func scopeOf(s settings) tokens.Scope {
 	return scope
 }
 
-// Where the settings name no certificates, these keys of the Secret are taken.
+// Keys of the Secret for certificates that the settings do not name.
 const (
 	defaultCA   = "ca.crt"
 	defaultCert = "tls.crt"
@@ -276,10 +275,10 @@ const (
 )
 
 func tlsConfig(s settings, files Files) (*tls.Config, error) {
-	ca, caErr := pem(s, files, caFile, defaultCA)
-	cert, certErr := pem(s, files, certFile, defaultCert)
-	key, keyErr := pem(s, files, keyFile, defaultKey)
-	skip, skipErr := s.truth(insecure)
+	ca, caErr := readPEM(s, files, caFile, defaultCA)
+	cert, certErr := readPEM(s, files, certFile, defaultCert)
+	key, keyErr := readPEM(s, files, keyFile, defaultKey)
+	skip, skipErr := s.boolean(insecure)
 	if err := join([]error{caErr, certErr, keyErr, skipErr}); err != nil {
 		return nil, err
 	}
@@ -308,8 +307,8 @@ func tlsConfig(s settings, files Files) (*tls.Config, error) {
 	return config, nil
 }
 
-// pem finds a file by the last part of its name: the Secret is the only place that there is.
-func pem(s settings, files Files, name, byDefault string) ([]byte, error) {
+// readPEM finds a file in the Secret by the last part of its name.
+func readPEM(s settings, files Files, name, byDefault string) ([]byte, error) {
 	file := s.get(name)
 	if file == "" {
 		return files[byDefault], nil

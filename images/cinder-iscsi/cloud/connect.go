@@ -25,20 +25,20 @@ import (
 // Client is a connection to Cinder.
 type Client struct {
 	*gophercloud.ServiceClient
-	// Project is the ID of the project whose volumes are seen; without authentication it is the name that is believed.
+	// Project is the ID of the project whose volumes the client sees. Without authentication it is the name of the project.
 	Project string
-	// Region is the one that was asked for, or empty.
+	// Region is the region of the settings, or empty.
 	Region string
 }
 
-// Close ends the connection that HTTP keeps alive: Cinder serves a bounded number of them.
+// Close closes idle connections, of which Cinder has a limited number.
 func (c *Client) Close() { c.HTTPClient.CloseIdleConnections() }
 
-// userAgent is what Cinder's log shows.
+// userAgent is shown in Cinder's log.
 const userAgent = "flex-provisioner-cinder"
 
-// Connect authenticates: one request to Keystone. Errors of HTTP are gophercloud's, wrapped. Without authentication it makes no request, except where the project's
-// name is one that only some releases of Cinder take in a URL.
+// Connect authenticates by one request to Keystone. Errors of HTTP wrap those of gophercloud. Without authentication it sends no request,
+// unless only some releases of Cinder allow the project's name in a URL.
 func (c *Config) Connect(ctx context.Context) (*Client, error) {
 	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: bounded{c.transport()}, CheckRedirect: noRedirect}}
 	provider.UserAgent.Prepend(userAgent)
@@ -52,7 +52,7 @@ func (c *Config) Connect(ctx context.Context) (*Client, error) {
 	if err := openstack.AuthenticateV3(ctx, provider, &auth, gophercloud.EndpointOpts{}); err != nil {
 		return nil, fmt.Errorf("log in at %s: %w", c.AuthURL, err)
 	}
-	project, catalog, err := granted(provider)
+	project, catalog, err := resultOf(provider)
 	if err != nil {
 		return nil, fmt.Errorf("log in at %s: %w", c.AuthURL, err)
 	}
@@ -79,7 +79,7 @@ func (c *Config) client(provider *gophercloud.ProviderClient, at, project string
 	}
 }
 
-// transport has time limits for what should be quick, since a provisioner pod has only so long.
+// transport has timeouts for connections and response headers, since the time of a provisioner pod is limited.
 func (c *Config) transport() http.RoundTripper {
 	if c.Transport != nil {
 		return c.Transport
@@ -95,13 +95,13 @@ func (c *Config) transport() http.RoundTripper {
 	}
 }
 
-// noRedirect: Go's client would follow with another method, or take the token elsewhere.
+// noRedirect follows no redirect. Go's client would change the method, or send the token to another server.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 var errNoProject = errors.New("the token is for no project, and Cinder's volumes belong to one; give tenant-name or tenant-id")
 
-// granted is the project and the catalog of the token.
-func granted(provider *gophercloud.ProviderClient) (string, *tokens.ServiceCatalog, error) {
+// resultOf is the project and the catalog of the token.
+func resultOf(provider *gophercloud.ProviderClient) (string, *tokens.ServiceCatalog, error) {
 	result, known := provider.GetAuthResult().(interface {
 		ExtractProject() (*tokens.Project, error)
 		ExtractServiceCatalog() (*tokens.ServiceCatalog, error)
@@ -123,46 +123,46 @@ func granted(provider *gophercloud.ProviderClient) (string, *tokens.ServiceCatal
 	return project.ID, catalog, nil
 }
 
-// types are the names that clouds give Cinder's API v3 in their catalogs, the best first. "volume" is of old v1 there, or
-// of new ones with a single entry.
+// types are the names of Cinder's API v3 in catalogs, in the order of preference. "volume" is API v1 in old clouds, and the only entry in
+// some new ones.
 var types = []string{"block-storage", "volumev3", "block-store", "volume", "volumev2"}
 
-// fromCatalog asks for nothing more: gophercloud's own way asks the endpoint for its versions.
+// fromCatalog finds the endpoint in the catalog. Unlike gophercloud's function it sends no request for the endpoint's versions.
 func (c *Config) fromCatalog(catalog *tokens.ServiceCatalog) (string, error) {
-	var there []string
+	var endpoints []string
 	for _, kind := range types {
 		for _, entry := range catalog.Entries {
 			if entry.Type != kind {
 				continue
 			}
 			for _, e := range entry.Endpoints {
-				there = append(there, form.Line(fmt.Sprintf("%s %s in region %s", e.Interface, kind, e.Region)))
+				endpoints = append(endpoints, form.Line(fmt.Sprintf("%s %s in region %s", e.Interface, kind, e.Region)))
 				if e.Interface == c.Interface && (c.Region == "" || e.Region == c.Region || e.RegionID == c.Region) {
 					at, err := cinderURL(settings{endpoint: {e.URL, "the catalog's " + kind}})
 					if err == nil {
 						return at, nil
 					}
-					there[len(there)-1] += " (API " + strings.Join(versions(e.URL), "") + ")"
+					endpoints[len(endpoints)-1] += " (API " + strings.Join(versions(e.URL), "") + ")"
 				}
 			}
 		}
 	}
-	slices.Sort(there)
-	there = slices.Compact(there)
+	slices.Sort(endpoints)
+	endpoints = slices.Compact(endpoints)
 	wanted := c.Interface + " endpoint of Cinder's API v3"
 	if c.Region != "" {
 		wanted += " in region " + c.Region
 	}
-	return "", fmt.Errorf("the catalog has no %s, but %s; correct region or os-endpoint-type, or name Cinder in cinder-endpoint", wanted, form.Line(listed(there)))
+	return "", fmt.Errorf("the catalog has no %s, but %s; correct region or os-endpoint-type, or name Cinder in cinder-endpoint", wanted, form.Line(joinNames(endpoints)))
 }
 
 func versions(at string) []string { return regexp.MustCompile(`v[12]\b`).FindAllString(at, 1) }
 
-// hexProject is what every release of Cinder takes as a project in a URL: project_id_regex, since 20.0.0.
+// hexProject matches projects that every release of Cinder accepts in a URL: project_id_regex, since 20.0.0.
 var hexProject = regexp.MustCompile(`^[0-9a-f-]+$`)
 
-// connectNoAuth puts the project into the URL where all releases take it. Releases before 3.67 need one there and take any;
-// later ones answer 404 to a name, but know the project from the token.
+// connectNoAuth puts the project into the URL if all releases accept it. Before microversion 3.67 the URL needs a project, and accepts
+// any. Later releases respond 404 to a name, but know the project from the token.
 func (c *Config) connectNoAuth(ctx context.Context, provider *gophercloud.ProviderClient) (*Client, error) {
 	provider.SetToken(c.User + ":" + c.Project)
 	at := strings.ReplaceAll(c.Endpoint, projectTemplate, c.Project)
@@ -187,7 +187,7 @@ func projectOf(at string) string {
 	return elements[len(elements)-1]
 }
 
-// projectOptional says whether Cinder has microversion 3.67, from which on the project need not be in the URL.
+// projectOptional reports whether Cinder has microversion 3.67, which needs no project in the URL.
 func projectOptional(ctx context.Context, client *Client) (bool, error) {
 	var body json.RawMessage
 	_, err := client.Get(ctx, client.Endpoint, &body, &gophercloud.RequestOpts{OkCodes: []int{200, 300}})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// iniNames are the keys of [Global] beside the settings' own names. An empty value is ignored: it means something to
-// OpenStack's cloud provider only.
+// iniNames are the keys of [Global] besides the names of the settings. Those with an empty name are for OpenStack's cloud provider only, and
+// ignored.
 var iniNames = map[string]string{
 	"project-id": projectID, "project-name": projectName,
 	"project-domain-id": projDomainID, "project-domain-name": projDomain,
@@ -23,11 +23,11 @@ var iniSettings = []string{
 	caFile, certFile, keyFile, insecure,
 }
 
-// blank is what may stand around a value. Other spaces of Unicode are part of it.
+// blank has the characters that are trimmed from a value. Other white space of Unicode is part of the value.
 const blank = " \t\r"
 
-// parseINI reads the sections Global and Cinder and passes over those of other services. The form is that of git's
-// configuration: names in any case, values in quotes where they have ; or #.
+// parseINI reads the sections Global and Cinder, and ignores those of other services. The format is that of git's configuration: names in any
+// case, and quotes around values with ; or #.
 func parseINI(text string) (settings, error) {
 	s := settings{}
 	var errs []error
@@ -87,7 +87,7 @@ func (s settings) setLine(section, line, at string) error {
 		return fmt.Errorf("%s: %w", where, err)
 	}
 	if name == "" {
-		if on, _ := (settings{key: {value: value}}).truth(key); key == "use-clouds" && on {
+		if on, _ := (settings{key: {value: value}}).boolean(key); key == "use-clouds" && on {
 			return fmt.Errorf("%s: is not supported; put %s into the Secret instead of %s", where, cloudsYAML, cloudConf)
 		}
 		return nil
@@ -114,7 +114,7 @@ func iniName(section, key string) (string, error) {
 	return "", fmt.Errorf("%q is not known; known are %s", printableKey(key), strings.Join(iniSettings, ", "))
 }
 
-// printableKey cuts what is no key at all, since it may be part of a secret.
+// printableKey shortens text that cannot be a key, since it may be part of a secret.
 func printableKey(key string) string {
 	if len(key) > 32 || strings.ContainsFunc(key, func(r rune) bool { return (r < 'a' || r > 'z') && r != '-' && r != '_' }) {
 		return "..."
@@ -122,7 +122,7 @@ func printableKey(key string) string {
 	return key
 }
 
-// iniValue ends at a comment, and understands quotes with \", \\, \n and \t in them.
+// iniValue is the value up to a comment, with quotes and \", \\, \n and \t in them resolved.
 func iniValue(raw string) (string, error) {
 	var out strings.Builder
 	quoted, kept := false, 0

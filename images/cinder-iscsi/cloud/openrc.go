@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// openrcNames are the variables of all clients, old and new. Those that say nothing to a client of Cinder are ignored.
+// openrcNames are the variables of all clients, old and new. Those with an empty name are not for a client of Cinder, and ignored.
 var openrcNames = map[string]string{
 	"OS_AUTH_URL": authURL, "OS_USERNAME": username, "OS_USER_ID": userID, "OS_USERID": userID, "OS_PASSWORD": password,
 	"OS_TENANT_ID": projectID, "OS_TENANT_NAME": projectName, "OS_PROJECT_ID": projectID, "OS_PROJECT_NAME": projectName,
@@ -27,7 +27,7 @@ var openrcNames = map[string]string{
 	"OS_DEFAULT_DOMAIN": "", "OS_DEFAULT_DOMAIN_ID": "", "OS_DEFAULT_DOMAIN_NAME": "",
 }
 
-// variablesOf are the files whose names begin with OS_. A trailing line end is not part of a value.
+// variablesOf returns the files whose names begin with OS_. A trailing line end is not part of the value.
 func variablesOf(files Files) []assignment {
 	var all []assignment
 	for _, variable := range slices.Sorted(maps.Keys(files)) {
@@ -38,14 +38,14 @@ func variablesOf(files Files) []assignment {
 	return all
 }
 
-// parseOpenrc reads variables that are keys each.
+// parseOpenrc parses variables that have a key each.
 func parseOpenrc(files Files) (settings, error) {
 	all := variablesOf(files)
 	s, err := settingsOf(all)
 	return s, join([]error{checkKeys(all), err})
 }
 
-// checkKeys finds what only a slip of the pen can mean.
+// checkKeys refuses unknown variables, and values in quotes, which are mistakes.
 func checkKeys(all []assignment) error {
 	var errs []error
 	for _, a := range all {
@@ -80,7 +80,7 @@ func settingsOf(all []assignment) (settings, error) {
 	return s, join(errs)
 }
 
-// setAuthType refuses what Connect cannot do; the rest shows in the other settings.
+// setAuthType refuses methods that Connect does not support. The other settings determine which of the supported ones is used.
 func (s settings) setAuthType(value, where string) error {
 	switch value {
 	case "none", "noauth":

@@ -8,32 +8,32 @@ import (
 	"strings"
 )
 
-// isRCFile recognizes the file that OpenStack hands out for shells by its name: openrc, demo-openrc.sh.
+// isRCFile reports whether the file is a shell script of OpenStack with credentials, by a name such as openrc or demo-openrc.sh.
 func isRCFile(name string) bool { return strings.Contains(name, "openrc") }
 
-// assignment is what a shell would put into a variable.
+// assignment is a shell's assignment to a variable.
 type assignment struct {
 	variable, where string
 	value           string
-	// open reports whether the shell would have to work out the value: it asks for it, or takes it from elsewhere.
+	// open reports whether only a shell can determine the value, for instance by a prompt or from another variable.
 	open bool
 }
 
-// assigned begins an assignment in a line of shell. Everything else in such a file, such as read, echo and if, says nothing of the cloud.
+// assigned matches the beginning of a line with an assignment. Other lines of such a file, such as read, echo and if, are ignored.
 var assigned = regexp.MustCompile(`^(?:export[ \t]+|declare[ \t]+-x[ \t]+)?(OS_[A-Z0-9_]+)=`)
 
 var (
-	// hidden is an assignment in a place or a form in which it is not read.
+	// hidden matches an assignment that assigned does not match.
 	hidden = regexp.MustCompile(`(?:^|[^A-Za-z0-9_$])OS_[A-Z0-9_]+\+?=`)
-	// unsets takes variables away.
+	// unsets matches a command that unsets variables.
 	unsets  = regexp.MustCompile(`^unset[ \t]+(?:-v[ \t]+)?((?:OS_[A-Z0-9_]+[ \t]*)+)(?:[;#].*)?$`)
 	comment = regexp.MustCompile(`(?:^|[ \t;])#.*`)
-	// prints is a command that writes a text, and nothing else.
+	// prints matches a command that only prints a text.
 	prints = regexp.MustCompile(`^(?:echo|printf)[ \t][^;&|]*$`)
 )
 
-// hides reports whether text has an assignment to an OS_ variable outside of a comment.
-func hides(text string) bool { return hidden.MatchString(comment.ReplaceAllString(text, "")) }
+// hidesAssignment reports whether text has an assignment to an OS_ variable outside of a comment.
+func hidesAssignment(text string) bool { return hidden.MatchString(comment.ReplaceAllString(text, "")) }
 
 // readRCFile reads the assignments to OS_ variables and runs nothing. In a shell the last assignment counts.
 func readRCFile(file, text string) ([]assignment, error) {
@@ -44,7 +44,7 @@ func readRCFile(file, text string) ([]assignment, error) {
 		line = strings.Trim(line, blank)
 		match := assigned.FindStringSubmatch(line)
 		if match == nil {
-			if hides(line) && !prints.MatchString(line) { // its name may be part of a secret
+			if hidesAssignment(line) && !prints.MatchString(line) { // its name may be part of a secret
 				errs = append(errs, fmt.Errorf("%s line %d: sets a variable OS_ in a form that is not read: write export NAME=VALUE on a line of its own", file, i+1))
 			}
 			if unset := unsets.FindStringSubmatch(line); unset != nil {
@@ -59,7 +59,7 @@ func readRCFile(file, text string) ([]assignment, error) {
 		a := assignment{variable: match[1], where: fmt.Sprintf("%s line %d: %s", file, i+1, match[1])}
 		var err error
 		text := line[len(match[0]):]
-		if a.value, a.open, err = shellWord(text); err == nil && a.open && hides(text) {
+		if a.value, a.open, err = shellWord(text); err == nil && a.open && hidesAssignment(text) {
 			err = errSecond
 		}
 		if err != nil {
@@ -78,7 +78,7 @@ func readRCFile(file, text string) ([]assignment, error) {
 	return all, join(errs)
 }
 
-// shellWord is the first word of text as a shell would take it. It is open if $ or ` stand for something in it. No error shows the text,
+// shellWord is the first word of text by the rules of a shell. It is open if it has an expansion by $ or `. No error shows the text,
 // which may be a password.
 func shellWord(text string) (word string, open bool, err error) {
 	var b strings.Builder
@@ -115,18 +115,18 @@ func shellWord(text string) (word string, open bool, err error) {
 	return b.String(), false, nil
 }
 
-// expands says whether a $ before it stands for something.
+// expands reports whether a $ before the character is an expansion.
 func expands(c byte) bool {
 	return c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("{($?!#*@-", c) >= 0
 }
 
 var errSecond = errors.New("another variable OS_ follows on the line: write each on a line of its own")
 
-// afterWord lets a comment and another command follow.
+// afterWord allows a comment and another command after the value.
 func afterWord(rest string) error {
 	rest = strings.TrimLeft(rest, " \t")
 	switch {
-	case rest != "" && rest[0] == ';' && hides(rest):
+	case rest != "" && rest[0] == ';' && hidesAssignment(rest):
 		return errSecond
 	case rest == "" || rest[0] == '#' || rest[0] == ';':
 		return nil
@@ -134,8 +134,8 @@ func afterWord(rest string) error {
 	return errors.New("something follows the value: put the value into quotes")
 }
 
-// parseRCFile reads the file, and the variables that are keys of their own beside it: those that the file leaves to the shell. It is
-// written for many clients, so that variables unknown here are those of others.
+// parseRCFile parses the file, and the variables with a key of their own for values that only a shell can determine. It ignores unknown
+// variables, since the file is for many clients.
 func parseRCFile(file string, files Files) (settings, error) {
 	all, err := readRCFile(file, string(files[file]))
 	if err != nil {

@@ -39,18 +39,18 @@ const (
 	insecure      = "tls-insecure"
 )
 
-// secretSettings are never shown.
+// secretSettings are the settings whose values are never shown.
 var secretSettings = []string{password, trusteePass, appCredSecret, token}
 
-// setting is one value and where it was written, for errors.
+// setting is a value with its position, for errors.
 type setting struct{ value, where string }
 
-// settings are by their names in the INI file, whatever they were written in.
+// settings have their names in the INI file as keys, for all formats.
 type settings map[string]setting
 
 func (s settings) get(name string) string { return s[name].value }
 
-// name is how the administrator wrote a setting, or its name in the INI file where it is missing.
+// name is the position of a setting, or its name in the INI file if it is missing.
 func (s settings) name(name string) string {
 	if where := s[name].where; where != "" {
 		return where
@@ -67,8 +67,8 @@ func (s settings) set(name, value, where string) error {
 	return nil
 }
 
-// truth reads a flag; missing is false.
-func (s settings) truth(name string) (bool, error) {
+// boolean parses a boolean setting. It is false if the setting is missing.
+func (s settings) boolean(name string) (bool, error) {
 	switch strings.ToLower(s.get(name)) {
 	case "", "false", "no", "0", "off":
 		return false, nil
@@ -89,8 +89,7 @@ const (
 	openrc     = "OS_"
 )
 
-// Parse reads the files. cloud names the cloud of clouds.yaml, and is empty where that has only one. The error has every
-// fault, none of the secrets.
+// Parse parses the files. cloud is the name in clouds.yaml. It may be empty if there is only one. The error has every fault and no secret.
 func Parse(files Files, cloud string) (*Config, error) {
 	s, err := readSettings(files, cloud)
 	if err != nil {
@@ -115,19 +114,19 @@ func readSettings(files Files, cloud string) (settings, error) {
 	case env && !ini && !yaml && len(rc) == 0:
 		return parseOpenrc(files)
 	case !ini && !yaml && !env && len(rc) == 0:
-		return nil, fmt.Errorf("found none of %s, %s, openrc and OS_AUTH_URL, but %s; put one of them into the Secret", cloudConf, cloudsYAML, listed(names))
+		return nil, fmt.Errorf("found none of %s, %s, openrc and OS_AUTH_URL, but %s; put one of them into the Secret", cloudConf, cloudsYAML, joinNames(names))
 	}
-	return nil, fmt.Errorf("found more than one of %s, %s, openrc and OS_*: %s; keep one of them in the Secret", cloudConf, cloudsYAML, listed(names))
+	return nil, fmt.Errorf("found more than one of %s, %s, openrc and OS_*: %s; keep one of them in the Secret", cloudConf, cloudsYAML, joinNames(names))
 }
 
-func listed(names []string) string {
+func joinNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}
 	return strings.Join(names, ", ")
 }
 
-// join makes one error of several, on one line.
+// join joins errors in one line.
 func join(errs []error) error {
 	var texts []string
 	for _, err := range errs {

@@ -16,14 +16,14 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Client is for the provisioners' namespace.
+// Client is a client for the provisioners' namespace.
 type Client struct {
 	rest rest.Interface
-	// Namespace is the pod's, where the Secrets lie.
+	// Namespace is the pod's namespace, which has the Secrets.
 	Namespace string
 }
 
-// New makes a client with the pod's identity. root stands before the contract's paths.
+// New makes a client with the pod's token. root is put before the contract's paths.
 func New(root string) (*Client, error) {
 	config, err := sdk.NewConfig(root)
 	if err != nil {

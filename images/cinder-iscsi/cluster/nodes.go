@@ -11,10 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// nodesAtOnce bounds the memory that a large cluster takes: nodes are big objects.
+// nodesAtOnce is the page size of lists. It limits the memory for a large cluster, since nodes are large objects.
 const nodesAtOnce = 100
 
-// nodeList is as little of the nodes as is needed.
+// nodeList has only the fields that are used.
 type nodeList struct {
 	Metadata struct {
 		Continue string `json:"continue"`
@@ -33,8 +33,8 @@ type nodeList struct {
 	} `json:"items"`
 }
 
-// NodesUsing names the nodes that mount the volume, or that it is attached to, as their kubelets and the attach-detach
-// controller say.
+// NodesUsing lists the nodes that mount the volume, or that it is attached to, by the statuses that kubelets and the attach-detach controller
+// write.
 func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeSource) ([]string, error) {
 	volume := UniqueName(source)
 	if volume == "" {
@@ -62,8 +62,8 @@ func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeS
 	}
 }
 
-// NodeLabel is the value of a node's label, empty where the node or the label is missing. It is read from a list of one,
-// so that listing is all that the provisioner has to be allowed.
+// NodeLabel is the value of a node's label, empty if the node or the label is missing. It lists that one node, so that the provisioner
+// needs only the right to list.
 func (c *Client) NodeLabel(ctx context.Context, node, label string) (string, error) {
 	list, err := c.listNodes(ctx, "fieldSelector", "metadata.name="+node)
 	if err != nil || len(list.Items) == 0 {
@@ -88,8 +88,8 @@ func (c *Client) listNodes(ctx context.Context, parameter, value string) (nodeLi
 	return list, nil
 }
 
-// UniqueName is how the kubelet calls a volume in a node's status; each volume plugin has its own form. It is empty for
-// sources that the provisioner does not make.
+// UniqueName is the kubelet's name of a volume in a node's status. Each volume plugin has its own form. It is empty for sources that the
+// provisioner does not make.
 func UniqueName(s corev1.PersistentVolumeSource) string {
 	switch {
 	case s.ISCSI != nil:

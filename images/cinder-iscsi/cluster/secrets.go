@@ -11,12 +11,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// SecretType is what Kubernetes calls Secrets with CHAP credentials.
+// SecretType is Kubernetes' type of Secrets with CHAP credentials.
 const SecretType = corev1.SecretType("kubernetes.io/iscsi-chap")
 
-// PutSecret makes the Secret of a claim's volume, or gives the one that an earlier attempt made the credentials of today.
-// Nothing is read: who may get one Secret of the namespace may get all, the credentials of the clouds among them. That
-// the Secret is the claim's own is for the admission policy flex-secrets-by-provisioner-pod to say, which knows the pod.
+// PutSecret creates the Secret of a claim's volume, or updates the one of an earlier attempt with the present credentials. It does not
+// read the Secret: the right to get one would be a right to get all Secrets of the namespace, including the credentials of clouds. The
+// admission policy flex-secrets-by-provisioner-pod checks that the Secret is that of the pod's claim.
 func (c *Client) PutSecret(ctx context.Context, name, claimUID string, data map[string]string) error {
 	secret := &corev1.Secret{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
@@ -50,8 +50,7 @@ func (c *Client) createSecret(ctx context.Context, secret *corev1.Secret) error 
 	return nil
 }
 
-// RemoveSecret removes the Secret of a volume, if there is one. The name is the claim's UID, so that no other volume's
-// can have it by now.
+// RemoveSecret removes the Secret of a volume, if there is one. The name has the claim's UID, so it cannot be the Secret of another volume.
 func (c *Client) RemoveSecret(ctx context.Context, name string) error {
 	err := c.rest.Delete().Namespace(c.Namespace).Resource("secrets").Name(name).Do(ctx).Error()
 	if err != nil && !apierrors.IsNotFound(err) {

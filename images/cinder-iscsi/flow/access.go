@@ -15,11 +15,11 @@ import (
 // gib is the unit of Cinder's sizes.
 const gib = 1 << 30
 
-// checkRequest refuses what no volume of Cinder can be, before Cinder is asked for anything.
+// checkRequest refuses what no volume of Cinder supports. It needs no request to Cinder.
 func checkRequest(r contract.Request) error {
 	for _, mode := range r.AccessModes {
 		switch corev1.PersistentVolumeAccessMode(mode) {
-		case corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteOncePod: // Kubernetes sees to the one pod
+		case corev1.ReadWriteOnce, corev1.ReadOnlyMany, corev1.ReadWriteOncePod: // Kubernetes enforces the single pod
 		case corev1.ReadWriteMany:
 			if !block(r) {
 				return fmt.Errorf("access mode ReadWriteMany: two nodes would destroy the file system; ask for volumeMode Block, or for ReadWriteOnce")
@@ -42,10 +42,10 @@ func checkRequest(r contract.Request) error {
 
 func block(r contract.Request) bool { return r.VolumeMode == string(corev1.PersistentVolumeBlock) }
 
-// sizeGiB rounds up.
+// sizeGiB is the size in GiB, rounded up.
 func sizeGiB(bytes int64) int { return int((bytes-1)/gib + 1) }
 
-// checkType asks Cinder only for claims that several nodes may write to.
+// checkType checks that the volume type allows several attachments, for claims that several nodes may write to.
 func (f *Flow) checkType(ctx context.Context) error {
 	if !slices.Contains(f.Request.AccessModes, string(corev1.ReadWriteMany)) {
 		return nil

@@ -6,10 +6,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 )
 
-// forgetBegun removes the attachments that Cinder began and did not end, as when it is killed in os-attach. With one of them
-// Cinder calls the volume in use and does not delete it, and with one beside that of the next try it ends no connection. Where
-// there is none, Cinder's refusal stands.
-func (f *Flow) forgetBegun(ctx context.Context, v *cinder.Volume, refusal error) error {
+// forgetUnfinished removes the attachments that Cinder began and did not complete, for instance since it was killed in os-attach. With
+// such an attachment Cinder takes the volume for in use, and does not delete it. With a second one, of a later try, it does not end the
+// connection either. If there is no such attachment, it returns refusal, the error of Cinder.
+func (f *Flow) forgetUnfinished(ctx context.Context, v *cinder.Volume, refusal error) error {
 	ids, err := f.cinder.Begun(ctx, v.ID)
 	if err != nil {
 		return err

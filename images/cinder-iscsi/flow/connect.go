@@ -9,8 +9,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// connect exports the volume to all its connectors and maps it. It may be repeated until there is a PersistentVolume;
-// where an array gives new credentials each time, the last ones count.
+// connect exports the volume to all its connectors, and maps it. It can be repeated until there is a PersistentVolume. Some arrays return new
+// credentials each time, and the last ones are valid.
 func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, readOnly bool, err error) {
 	for i, connector := range f.connectors() {
 		data, err := f.cinder.Connect(ctx, id, connector)

@@ -8,22 +8,22 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 )
 
-// iqnPrefix begins the initiator names of single volumes.
+// iqnPrefix is the prefix of initiator names in the mode "per-volume".
 const iqnPrefix = "iqn.2026-01.io.flex-provisioner:"
 
-// host is the name of the host that a volume is attached to as far as Cinder knows. It is the volume's own and made from
-// the claim alone, so that any later run knows the attachment as ours; some arrays take no more than 23 characters.
+// host is the host name of the volume's attachment in Cinder. It is derived from the claim, so that every later run recognizes the
+// attachment. Some arrays allow no more than 23 characters.
 func (f *Flow) host() string {
 	id := strings.ReplaceAll(f.Request.Claim.UID, "-", "")
 	return "k8s-" + id[:min(18, len(id))]
 }
 
-// device is what a host would call the volume. Here it is the mark by which the attachment is known as ours.
+// device is the device name of the attachment in Cinder. Runs recognize their attachment by it.
 func (f *Flow) device() string { return "/kubernetes/" + f.Request.VolumeName }
 
-func (f *Flow) us() attacher { return attacher{f.host(), f.device()} }
+func (f *Flow) attacher() attacher { return attacher{f.host(), f.device()} }
 
-// nqn is the name of the NVMe host, the volume's own as well.
+// nqn is the name of the NVMe host. Each volume has its own.
 func (f *Flow) nqn() string { return "nqn.2014-08.org.nvmexpress:uuid:" + f.Request.Claim.UID }
 
 // initiator is the name that the kubelet has to log in with; empty for the nodes' own.
@@ -37,8 +37,7 @@ func (f *Flow) initiator() string {
 	return iqnPrefix + f.Request.VolumeName
 }
 
-// connectors are who may connect: one, or in the initiator mode "node" each node. They are the same whenever the volume is
-// looked at.
+// connectors lists the connectors of the volume: one, or in the initiator mode "node" one for each node. They are the same in every run.
 func (f *Flow) connectors() []cinder.Connector {
 	if f.Parameters.InitiatorMode != parameters.Node {
 		host := f.host()

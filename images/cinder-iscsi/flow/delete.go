@@ -14,11 +14,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Delete removes the volume and its Secret; pv is nil for an undo. It refuses to begin while a node uses the volume: the
-// node's device would show whatever the backend puts there next.
+// Delete removes the volume and its Secret. pv is nil for an undo. It does not begin while a node uses the volume, since the node's
+// device could then show another volume that the backend puts there.
 func (f *Flow) Delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	defer f.end()
-	return f.gaveUp(ctx, f.delete(ctx, pv))
+	return f.withState(ctx, f.delete(ctx, pv))
 }
 
 func (f *Flow) delete(ctx context.Context, pv *corev1.PersistentVolume) error {
@@ -30,7 +30,7 @@ func (f *Flow) delete(ctx context.Context, pv *corev1.PersistentVolume) error {
 	if err := f.open(ctx); err != nil {
 		return err
 	}
-	if err := f.checkPlace(pv); err != nil {
+	if err := f.checkLocation(pv); err != nil {
 		return err
 	}
 	if err := f.removeAll(ctx, pv); err != nil {
@@ -47,11 +47,11 @@ func (f *Flow) checkUnused(ctx context.Context, source corev1.PersistentVolumeSo
 	return err
 }
 
-// checkUndo sees for an undo which nodes use the volume, as a delete sees by the PersistentVolume. An undo that a former leader ordered
-// may come when there is one. Only an attached volume can have one, and to connect that once more changes nothing but, on some arrays,
-// its credentials.
+// checkUndo checks for an undo that no node uses the volume. An undo that a former leader ordered may run when there is a PersistentVolume by
+// now. Only an attached volume can have one. An undo has no PersistentVolume that names the target, so the volume is connected again,
+// which changes nothing but, on some arrays, its credentials.
 func (f *Flow) checkUndo(ctx context.Context, v *cinder.Volume) error {
-	if toProvision(v, f.us()) != reconnect {
+	if toProvision(v, f.attacher()) != reconnect {
 		return nil
 	}
 	mapped, _, err := f.connect(ctx, v.ID)
@@ -61,8 +61,8 @@ func (f *Flow) checkUndo(ctx context.Context, v *cinder.Volume) error {
 	return f.checkUnused(ctx, mapped.Source)
 }
 
-// checkPlace: with credentials for another project or region every volume seems to be gone.
-func (f *Flow) checkPlace(pv *corev1.PersistentVolume) error {
+// checkLocation checks that the credentials are for the volume's project and region. With others every volume would seem to be gone.
+func (f *Flow) checkLocation(pv *corev1.PersistentVolume) error {
 	if pv == nil {
 		return sdk.CheckLocation(f.Request, f.location())
 	}
@@ -79,16 +79,16 @@ func (f *Flow) checkPlace(pv *corev1.PersistentVolume) error {
 
 // removeAll returns once Cinder has no volume of the claim.
 func (f *Flow) removeAll(ctx context.Context, pv *corev1.PersistentVolume) error {
-	var p pauses
+	var p backoff
 	for byID := pv != nil; ; {
-		mine, err := f.look(ctx)
+		mine, err := f.findVolumes(ctx)
 		if err != nil {
 			return err
 		}
 		if len(mine) > 0 {
 			byID = false
 		} else if byID {
-			if mine, err = f.renamed(ctx, pv); err != nil {
+			if mine, err = f.findByID(ctx, pv); err != nil {
 				return err
 			}
 		}
@@ -105,14 +105,14 @@ func (f *Flow) removeAll(ctx context.Context, pv *corev1.PersistentVolume) error
 				return err
 			}
 		}
-		if err := p.pause(ctx); err != nil {
+		if err := p.wait(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// renamed is the volume by its ID, for the case that somebody gave it another name.
-func (f *Flow) renamed(ctx context.Context, pv *corev1.PersistentVolume) ([]cinder.Volume, error) {
+// findByID finds the volume by its ID, since somebody may have renamed it.
+func (f *Flow) findByID(ctx context.Context, pv *corev1.PersistentVolume) ([]cinder.Volume, error) {
 	id := pv.Annotations[AnnVolumeID]
 	if id == "" {
 		return nil, nil
@@ -125,22 +125,22 @@ func (f *Flow) renamed(ctx context.Context, pv *corev1.PersistentVolume) ([]cind
 		return nil, err
 	}
 	f.state = describe(volume)
-	return ours([]cinder.Volume{*volume}, f.Request.Claim.UID)
+	return ownVolumes([]cinder.Volume{*volume}, f.Request.Claim.UID)
 }
 
-// remove takes a volume as far towards its end as its state allows.
+// remove takes the next steps to the removal of a volume, as far as its state allows.
 func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
-	next := toDelete(v, f.us())
+	next := toDelete(v, f.attacher())
 	switch next {
 	case wait:
 		return nil
 	case stop:
-		return f.stuck(ctx, v)
+		return f.stateError(ctx, v)
 	case forget:
-		return f.forgetBegun(ctx, v, nil)
+		return f.forgetUnfinished(ctx, v, nil)
 	case terminate:
-		if err := f.letGo(ctx, v); hasStatus(err, http.StatusConflict) {
-			return f.forgetBegun(ctx, v, err)
+		if err := f.disconnect(ctx, v); hasStatus(err, http.StatusConflict) {
+			return f.forgetUnfinished(ctx, v, err)
 		} else if err != nil {
 			return err
 		}
@@ -150,9 +150,9 @@ func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
 	case !hasStatus(err, http.StatusBadRequest):
 		return err
 	case next == terminate:
-		return nil // Cinder is still at it: the next look decides
+		return nil // Cinder still works on it, so the state is read again
 	}
-	return f.forgetBegun(ctx, v, err)
+	return f.forgetUnfinished(ctx, v, err)
 }
 
 func hasStatus(err error, status int) bool {
@@ -160,9 +160,9 @@ func hasStatus(err error, status int) bool {
 	return errors.As(err, &answer) && answer.Status == status
 }
 
-// letGo ends the connections, then detaches a volume that was attached, and unreserves one that was only reserved. The
-// order is the backend's: once the attachment is gone, so is the export, and some can no longer end a connection to it.
-func (f *Flow) letGo(ctx context.Context, v *cinder.Volume) error {
+// disconnect ends the connections. Then it detaches a volume that was attached, and unreserves one that was only reserved. The
+// connections come first: the export is removed with the attachment, and some backends cannot end a connection after that.
+func (f *Flow) disconnect(ctx context.Context, v *cinder.Volume) error {
 	for _, connector := range f.connectors() {
 		if err := f.cinder.Terminate(ctx, v.ID, connector); err != nil {
 			return err

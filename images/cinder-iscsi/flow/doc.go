@@ -1,24 +1,23 @@
-// Package flow is what happens in Cinder when a volume is provisioned and deleted.
+// Package flow provisions, deletes and expands volumes in Cinder.
 //
-// Both directions are loops that look at the volume and take the next step from the state it is in, so that it does not
-// matter at which call an earlier run ended. The claim's UID is in the volume's name and metadata, and that is all by
-// which it is found: a provision that begins again, and an undo without a PersistentVolume, see the same.
+// Each of them is a loop that reads the state of the volume and takes the next step. So it does not matter at which call an earlier run ended.
+// The volume is found by the claim's UID in its name and metadata alone. So a provision that begins again, and an undo without a
+// PersistentVolume, find the same volume.
 //
-// One provision makes six calls to Cinder, and one more for each look at a volume that is not ready yet:
+// A provision makes six calls to Cinder, and one more each time that the volume is not ready yet:
 //
-//	find                   is it there already? Without this a lost answer would make a second one
+//	find                   whether the volume exists; after a lost response a second one would be created else
 //	create
-//	find                   until "available"; by name, so that a second one would be noticed
-//	reserve                takes it, against all others
+//	find                   until it is "available"; by name, so that a second volume is noticed
+//	reserve                the volume, so that nobody else attaches it
 //	initialize_connection  exports it
-//	attach                 makes it "in-use"; without this it could be neither cloned, extended nor snapshotted
+//	attach                 makes it "in-use"; else it could not be cloned, extended or snapshotted
 //
-// One delete makes five, and one more for each look at a volume that is not gone yet: find, terminate_connection,
-// detach, delete, find. Keystone is asked once in either. Where Cinder died while it attached, two more remove what is
-// left of that.
+// A delete makes five, and one more each time that the volume is not gone yet: find, terminate_connection, detach, delete, find. Either makes
+// one request to Keystone. If Cinder was killed during os-attach, two more calls remove the unfinished attachment.
 //
-// An expansion looks as well (Expand): find, extend, and finds until Cinder says that the volume has the size.
+// An expansion makes find, extend, and find until Cinder shows the new size.
 //
-// It may import cinder, cloud, cluster, form, mapper and parameters, the SDK and contract. It never keeps anything
-// between two runs, and never touches a volume before it has proved whose it is. It is not for import by other modules.
+// It may import cinder, cloud, cluster, form, mapper and parameters, the SDK and contract. It keeps nothing between two runs. It changes a
+// volume only after it has verified that the volume is the claim's. It is not for import by other modules.
 package flow

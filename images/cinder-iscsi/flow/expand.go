@@ -12,60 +12,60 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Expand makes the volume of pv at least as large as the request says, and returns once Cinder says that it is. The volume
-// is in use, so the node keeps its connection; when the node sees the new size is between it and the backend.
+// Expand expands the volume of pv to at least the requested size, and returns once Cinder shows that size. The volume is in use, so the
+// node keeps its connection. When the node sees the new size depends on the backend.
 //
-// A plain error means that the volume is not and will not be so large: its user may ask for less. So it is one only where
-// Cinder said so. After every other the run has to be repeated until Cinder does.
+// An error without an exit code means that the volume does not have that size and will not get it, so that the user may ask for less. It
+// is returned only if Cinder says so. After every other error the run has to be repeated until Cinder does.
 func (f *Flow) Expand(ctx context.Context, pv *corev1.PersistentVolume) error {
 	defer f.end()
-	asked, settled, err := f.expand(ctx, pv)
-	err = f.gaveUp(ctx, err)
+	requested, settled, err := f.expand(ctx, pv)
+	err = f.withState(ctx, err)
 	code := sdk.ExitCode(err)
-	if !settled && (code == 1 || asked && code == contract.ExitRefused) {
+	if !settled && (code == 1 || requested && code == contract.ExitRefused) {
 		return sdk.TryAgain(withoutCode(err))
 	}
 	return err
 }
 
-// expand says beside its error whether it asked for a larger volume, and whether the error settles that there is none.
-func (f *Flow) expand(ctx context.Context, pv *corev1.PersistentVolume) (asked, settled bool, err error) {
+// expand reports whether it requested a larger volume, and whether its error is final.
+func (f *Flow) expand(ctx context.Context, pv *corev1.PersistentVolume) (requested, settled bool, err error) {
 	if err := f.open(ctx); err != nil {
 		return false, false, err
 	}
-	if err := f.checkPlace(pv); err != nil {
+	if err := f.checkLocation(pv); err != nil {
 		return false, false, err
 	}
 	gib := sizeGiB(f.Request.SizeBytes)
-	var p pauses
+	var p backoff
 	for {
 		volume, err := f.volumeOf(ctx, pv)
 		if err != nil {
-			return asked, false, err
+			return requested, false, err
 		}
-		switch toExpand(volume, gib, asked) {
+		switch toExpand(volume, gib, requested) {
 		case done:
-			return asked, true, nil
+			return requested, true, nil
 		case stop:
-			return asked, true, f.notExpanded(ctx, volume, gib)
+			return requested, true, f.notExpanded(ctx, volume, gib)
 		case extend:
-			asked = true
+			requested = true
 			if err := f.cinder.Extend(ctx, volume.ID, gib); err != nil {
 				var answer *cinder.Error
-				return asked, errors.As(err, &answer) && answer.Status >= 400 && answer.Status < 500, err
+				return requested, errors.As(err, &answer) && answer.Status >= 400 && answer.Status < 500, err
 			}
 		}
-		if err := p.pause(ctx); err != nil {
-			return asked, false, err
+		if err := p.wait(ctx); err != nil {
+			return requested, false, err
 		}
 	}
 }
 
-// volumeOf is the Cinder volume of a PersistentVolume. That there is none is never good news here.
+// volumeOf is the Cinder volume of a PersistentVolume. It is an error if there is none.
 func (f *Flow) volumeOf(ctx context.Context, pv *corev1.PersistentVolume) (*cinder.Volume, error) {
-	mine, err := f.look(ctx)
+	mine, err := f.findVolumes(ctx)
 	if err == nil && len(mine) == 0 {
-		mine, err = f.renamed(ctx, pv)
+		mine, err = f.findByID(ctx, pv)
 	}
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func (f *Flow) volumeOf(ctx context.Context, pv *corev1.PersistentVolume) (*cind
 	return &mine[0], nil
 }
 
-// notExpanded is the error for a volume that did not become larger, in Cinder's own words where it has some.
+// notExpanded is the error for a volume that did not become larger, with Cinder's message if there is one.
 func (f *Flow) notExpanded(ctx context.Context, v *cinder.Volume, gib int) error {
 	message := f.cinder.Message(ctx, v.ID)
 	if message == "" {

@@ -13,12 +13,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 )
 
-// Flow is one request, and all that is needed to answer it.
+// Flow is a request, with all that is needed to serve it.
 type Flow struct {
-	// Connect logs in. It is called once, when all that can be checked before has been.
+	// Connect logs in. It is called once, after all checks that need no connection.
 	Connect func(context.Context) (*cloud.Client, error)
 	Cluster *cluster.Client
-	// SetLocation remembers for later attempts where this one works; see sdk.SetLocation.
+	// SetLocation reports the location of this attempt; see sdk.SetLocation.
 	SetLocation func(location string) error
 	Log         *slog.Logger
 	Request     contract.Request
@@ -27,14 +27,14 @@ type Flow struct {
 
 	cinder *cinder.Client
 	close  func()
-	// project and region are whose volumes Cinder shows us.
+	// project and region are those of the credentials.
 	project, region string
-	// asked reports whether this run has asked for a volume; created is that volume's ID, as long as it is the one in use.
-	asked   bool
-	created string
+	// requested reports whether this run has requested a volume. created is the ID of that volume, unless the run goes on with another one.
+	requested bool
+	created   string
 	// exists reports whether there may be a volume.
 	exists bool
-	// state is what was last seen, for the message of a run that has to give up.
+	// state describes the volume as it was last read, for the message of a run that ends before it is done.
 	state string
 }
 
@@ -52,7 +52,7 @@ func (f *Flow) open(ctx context.Context) error {
 	return nil
 }
 
-// location is project and region as attempts without a volume remember them.
+// location is the location of this attempt: its project and region.
 func (f *Flow) location() string {
 	place := url.Values{"project": {f.project}}
 	if f.region != "" {
@@ -61,7 +61,7 @@ func (f *Flow) location() string {
 	return place.Encode()
 }
 
-// Keys of the metadata by which volumes are known as ours.
+// Keys of the metadata by which the provisioner recognizes its volumes.
 const (
 	metaClaimUID = "flex-provisioner.io/claim-uid"
 	metaClaim    = "flex-provisioner.io/claim"
@@ -73,7 +73,7 @@ const (
 const (
 	// AnnVolumeID is the ID of the Cinder volume.
 	AnnVolumeID = "cinder.openstack.org/volume-id"
-	// AnnProject and AnnRegion are where it is: to credentials for another place it would seem to be gone.
+	// AnnProject and AnnRegion are the project and region of the Cinder volume. With credentials for others it would seem to be gone.
 	AnnProject = "cinder.openstack.org/project-id"
 	AnnRegion  = "cinder.openstack.org/region"
 	// AnnCloneOf is the claim that the volume is a clone of, namespace/name.

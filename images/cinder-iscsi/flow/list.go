@@ -8,7 +8,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// List names the volumes that this cluster made in the project, with how a person would remove each. It changes nothing.
+// List lists the volumes of this cluster in the project, with the command that removes each. It changes nothing.
 func (f *Flow) List(ctx context.Context) ([]sdk.Storage, error) {
 	if err := f.open(ctx); err != nil {
 		return nil, err
@@ -20,10 +20,10 @@ func (f *Flow) List(ctx context.Context) ([]sdk.Storage, error) {
 	}
 	var storage []sdk.Storage
 	for _, v := range found {
-		// It is called as we called it, whoever gave it another name since.
+		// The name is that of the PersistentVolume, even if somebody renamed the Cinder volume.
 		uid, err := form.UUID(metaClaimUID, v.Metadata[metaClaimUID])
 		if err != nil {
-			continue // somebody else's, where clusters have no names
+			continue // the volume was not made by this provisioner
 		}
 		remove := fmt.Sprintf("openstack volume delete %s", v.ID)
 		if v.Status != statusAvailable {

@@ -16,20 +16,20 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// Provision makes the volume, or goes on with the one that an earlier run made. What was made and then found to be of no
-// use is removed again before the request is refused, since a refusal promises that nothing was made.
+// Provision makes the volume, or goes on with the one that an earlier run made. Before it refuses the request it removes a volume that
+// turned out to be useless, since a refusal promises that nothing was made.
 func (f *Flow) Provision(ctx context.Context) (*sdk.Volume, error) {
 	defer f.end()
 	volume, err := f.provision(ctx)
 	if sdk.ExitCode(err) == contract.ExitRefused {
-		err = f.keepPromise(ctx, err)
+		err = f.undoRefused(ctx, err)
 	}
-	return volume, f.gaveUp(ctx, err)
+	return volume, f.withState(ctx, err)
 }
 
-// keepPromise removes the volume that this run made. One of an earlier run stays, because that run may have got further
-// than this one knows; then the error is no refusal.
-func (f *Flow) keepPromise(ctx context.Context, refused error) error {
+// undoRefused removes the volume that this run made. It keeps a volume of an earlier run, since that run may have created the
+// PersistentVolume. Then it returns an error that is no refusal.
+func (f *Flow) undoRefused(ctx context.Context, refused error) error {
 	if !f.exists {
 		return refused
 	}
@@ -46,7 +46,7 @@ func (f *Flow) keepPromise(ctx context.Context, refused error) error {
 	return refused
 }
 
-// withoutCode keeps of an error its text.
+// withoutCode is the error without its exit code.
 func withoutCode(err error) error { return errors.New(err.Error()) }
 
 func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
@@ -86,8 +86,8 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	return f.attach(ctx, volume, next, label)
 }
 
-// attach takes a volume from "available", or where an earlier run left it, to "in-use", and describes it. label is that by which
-// nodes say in which zone they are, or empty. The zone is the one that Cinder says: another node may have been selected since an
+// attach takes a volume from "available", or from the state in which an earlier run left it, to "in-use", and returns it. label is the
+// zone label of nodes, or empty. The zone is that of the Cinder volume, since the scheduler may have selected another node after an
 // earlier run made the volume.
 func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, label string) (*sdk.Volume, error) {
 	if next == reserve {
@@ -133,11 +133,11 @@ func (f *Flow) annotations(volume *cinder.Volume) map[string]string {
 	return annotations
 }
 
-// ready returns the volume once it can be connected, and how to go on with it.
+// ready waits until the volume can be connected, and returns it with the next step.
 func (f *Flow) ready(ctx context.Context) (*cinder.Volume, step, error) {
-	var p pauses
+	var p backoff
 	for {
-		mine, err := f.look(ctx)
+		mine, err := f.findVolumes(ctx)
 		if err != nil {
 			return nil, stop, err
 		}
@@ -145,31 +145,31 @@ func (f *Flow) ready(ctx context.Context) (*cinder.Volume, step, error) {
 		if len(mine) > 0 {
 			volume = &mine[0]
 			if volume.ID != f.created {
-				f.created = "" // a run beside this one was first
+				f.created = "" // another run was first
 			}
-			if err := f.dropOthers(ctx, mine[1:]); err != nil {
+			if err := f.removeDuplicates(ctx, mine[1:]); err != nil {
 				return nil, stop, err
 			}
 		}
-		next := toProvision(volume, f.us())
+		next := toProvision(volume, f.attacher())
 		switch next {
 		case reserve, connect, reconnect:
 			return volume, next, f.checkSize(volume)
 		case stop:
-			return nil, stop, f.stuck(ctx, volume)
+			return nil, stop, f.stateError(ctx, volume)
 		case clear:
-			// Of the volume that this run made, Cinder's reason is told; that of an earlier run has been told.
+			// Cinder's reason is reported for a volume of this run. For that of an earlier run it has been reported.
 			if volume.ID == f.created {
-				return nil, stop, f.stuck(ctx, volume)
+				return nil, stop, f.stateError(ctx, volume)
 			}
 			err = f.cinder.Delete(ctx, volume.ID)
 		case forget:
-			err = f.forgetBegun(ctx, volume, nil)
+			err = f.forgetUnfinished(ctx, volume, nil)
 		case create:
 			err = f.createOnce(ctx)
 		}
 		if err == nil {
-			err = p.pause(ctx)
+			err = p.wait(ctx)
 		}
 		if err != nil {
 			return nil, stop, err
@@ -177,9 +177,9 @@ func (f *Flow) ready(ctx context.Context) (*cinder.Volume, step, error) {
 	}
 }
 
-// createOnce asks for the volume, at most once in a run: a database that lags behind may not show it at once.
+// createOnce requests the volume, at most once in a run, since a list of Cinder may lag behind and not show the volume at once.
 func (f *Flow) createOnce(ctx context.Context) error {
-	if f.asked {
+	if f.requested {
 		return nil
 	}
 	zone, err := f.zone(ctx)
@@ -190,7 +190,7 @@ func (f *Flow) createOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	f.asked, f.exists = true, true
+	f.requested, f.exists = true, true
 	volume, err := f.cinder.Create(ctx, opts, hints)
 	if err != nil {
 		f.exists = sdk.ExitCode(err) != contract.ExitRefused
@@ -200,10 +200,11 @@ func (f *Flow) createOnce(ctx context.Context) error {
 	return nil
 }
 
-// dropOthers removes volumes that a run beside this one made, unless they are in use; that one will find ours.
-func (f *Flow) dropOthers(ctx context.Context, others []cinder.Volume) error {
+// removeDuplicates removes volumes that another run made at the same time, unless they are in use. The other run will find the volume of
+// this one.
+func (f *Flow) removeDuplicates(ctx context.Context, others []cinder.Volume) error {
 	for _, v := range others {
-		if toDelete(&v, f.us()) == remove {
+		if toDelete(&v, f.attacher()) == remove {
 			if err := f.cinder.Delete(ctx, v.ID); err != nil {
 				return err
 			}

@@ -9,25 +9,25 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// step is what to do with a volume next.
+// step is the next step with a volume.
 type step int
 
 const (
 	wait      step = iota
-	create         // there is none
+	create         // there is no volume
 	reserve        // then connect and attach
 	connect        // it is reserved: connect and attach
-	reconnect      // it is attached: only the connection has to be told again
-	clear          // it failed before it was ever used: remove it, to begin anew
-	forget         // it was being attached when Cinder died: remove what is left of that
-	terminate      // it is attached or reserved: let go of it, then delete
+	reconnect      // it is attached: only the connection info is needed again
+	clear          // it failed before it was used: remove it and begin again
+	forget         // it was being attached when Cinder was killed: remove the unfinished attachment
+	terminate      // it is attached or reserved: disconnect it, then delete
 	remove         // delete
 	extend         // make it larger
 	done           // nothing
-	stop           // a person has to do something
+	stop           // an administrator has to do something
 )
 
-// The states of a volume that decide anything. In all others it is on its way to one of them.
+// The statuses on which a step depends. In every other status the volume is on its way to one of them.
 const (
 	statusAvailable     = "available"
 	statusAttaching     = "attaching"
@@ -38,21 +38,21 @@ const (
 	statusErrorDeleting = "error_deleting"
 )
 
-// deletable are the states in which Cinder deletes, provided that the volume is not attached.
+// deletable are the statuses in which Cinder deletes a volume that is not attached.
 var deletable = []string{statusAvailable, statusError, "error_restoring", "error_extending", "error_managing"}
 
-// failed are the states that a volume does not leave by itself.
+// failed are the statuses that a volume does not leave by itself.
 var failed = []string{statusError, statusErrorDeleting, "error_attaching", "error_detaching", "error_restoring",
 	"error_extending", "error_managing", "error_backing-up", "error_managing_deleting", "maintenance", "awaiting-transfer"}
 
-// toProvision is the next step to a volume that is attached by us. A nil volume does not exist.
+// toProvision is the next step to a volume that is attached by the attacher. A nil volume does not exist.
 func toProvision(v *cinder.Volume, us attacher) step {
 	switch {
 	case v == nil:
 		return create
 	case v.Status == statusError && len(v.Attachments) == 0:
 		return clear
-	case slices.Contains(failed, v.Status) || foreign(v, us) != "":
+	case slices.Contains(failed, v.Status) || otherUser(v, us) != "":
 		return stop
 	case v.Status == statusAvailable:
 		return reserve
@@ -60,22 +60,22 @@ func toProvision(v *cinder.Volume, us attacher) step {
 		return connect
 	case v.Status == statusInUse && len(v.Attachments) > 0:
 		return reconnect
-	case begun(v):
+	case hasHiddenAttachment(v):
 		return forget
 	}
 	return wait
 }
 
-// toDelete is the next step to no volume.
+// toDelete is the next step to the removal of the volume.
 func toDelete(v *cinder.Volume, us attacher) step {
 	switch {
 	case v.Status == statusDeleting:
 		return wait
-	case v.Status == statusErrorDeleting || foreign(v, us) != "":
+	case v.Status == statusErrorDeleting || otherUser(v, us) != "":
 		return stop
 	case len(v.Attachments) > 0 && v.Status != "detaching", v.Status == statusAttaching, v.Status == "error_attaching", v.Status == "error_detaching":
 		return terminate
-	case begun(v):
+	case hasHiddenAttachment(v):
 		return forget
 	case slices.Contains(deletable, v.Status):
 		return remove
@@ -85,9 +85,9 @@ func toDelete(v *cinder.Volume, us attacher) step {
 	return wait
 }
 
-// toExpand is the next step to a volume of at least so many GiB. asked says that this run has asked for it: what goes back
-// to its old state then has failed, whatever its status. Cinder shows the new size only once it has it.
-func toExpand(v *cinder.Volume, gib int, asked bool) step {
+// toExpand is the next step to a volume of at least gib GiB. requested reports whether this run has requested that size. Then a volume
+// that is back in its old status without that size has failed to expand. Cinder shows the new size only once the volume has it.
+func toExpand(v *cinder.Volume, gib int, requested bool) step {
 	switch {
 	case v.Status == statusExtending:
 		return wait
@@ -97,28 +97,29 @@ func toExpand(v *cinder.Volume, gib int, asked bool) step {
 		return stop
 	case v.Status != statusAvailable && v.Status != statusInUse:
 		return wait
-	case asked:
+	case requested:
 		return stop
 	}
 	return extend
 }
 
-// begun reports whether the volume is in use by an attachment that Cinder does not show, because it began it and did not end it.
-func begun(v *cinder.Volume) bool { return v.Status == statusInUse && len(v.Attachments) == 0 }
+// hasHiddenAttachment reports whether the volume is in use by an attachment that Cinder began and did not complete, and does not show.
+func hasHiddenAttachment(v *cinder.Volume) bool {
+	return v.Status == statusInUse && len(v.Attachments) == 0
+}
 
-// attacher is how an attachment of ours looks: the host and the device that it was made with. Cinder shows the host's name
-// to its administrators only.
+// attacher has the host and device of this claim's attachment. Cinder shows the host's name to its administrators only.
 type attacher struct{ host, device string }
 
-func (a attacher) made(attachment cinder.Attachment) bool {
+func (a attacher) matches(attachment cinder.Attachment) bool {
 	return attachment.ServerID == "" && attachment.Device == a.device && (attachment.HostName == "" || attachment.HostName == a.host)
 }
 
-// foreign says who else has the volume attached, or nothing.
-func foreign(v *cinder.Volume, us attacher) string {
+// otherUser names who else has the volume attached. It is empty if nobody has.
+func otherUser(v *cinder.Volume, us attacher) string {
 	for _, a := range v.Attachments {
 		switch {
-		case us.made(a):
+		case us.matches(a):
 		case a.ServerID != "":
 			return "server " + form.Line(a.ServerID)
 		case a.HostName != "":
@@ -130,17 +131,17 @@ func foreign(v *cinder.Volume, us attacher) string {
 	return ""
 }
 
-// ours are the volumes of a claim, the one to keep first: the one that has come furthest, and of those the oldest. There
-// are several only where two runs did not see each other. A volume that has the name, but not the claim's UID in its
-// metadata, is an error.
-func ours(found []cinder.Volume, claimUID string) ([]cinder.Volume, error) {
+// ownVolumes returns the volumes of a claim. The first is the one to keep: the one with the most progress, and of those the oldest. There
+// are several only if two runs created one at the same time. It is an error if a volume has the name, but not the claim's UID in its
+// metadata.
+func ownVolumes(found []cinder.Volume, claimUID string) ([]cinder.Volume, error) {
 	for _, v := range found {
 		if v.Metadata[metaClaimUID] != claimUID {
 			return nil, fmt.Errorf("cinder volume %s is called %s but has not %s=%s in its metadata, so it is not ours; rename it or set the metadata",
 				v.ID, form.Quote(v.Name), metaClaimUID, claimUID)
 		}
 	}
-	mine := slices.Clone(found) // Find gives the oldest first
+	mine := slices.Clone(found) // Find returns the oldest first
 	slices.SortStableFunc(mine, func(a, b cinder.Volume) int { return cmp.Compare(progress(b), progress(a)) })
 	return mine, nil
 }

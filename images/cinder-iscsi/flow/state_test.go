@@ -20,7 +20,7 @@ func TestForeign(t *testing.T) {
 		{cinder.Attachment{Device: "/dev/vdb"}, `another host, as "/dev/vdb"`},
 		{cinder.Attachment{ServerID: "s-1", Device: "/kubernetes/pvc-1"}, "server s-1"},
 	} {
-		if got := foreign(&cinder.Volume{Attachments: []cinder.Attachment{c.attachment}}, us); got != c.want {
+		if got := otherUser(&cinder.Volume{Attachments: []cinder.Attachment{c.attachment}}, us); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.attachment, got, c.want)
 		}
 	}
@@ -101,7 +101,7 @@ func TestOurs(t *testing.T) {
 	volume := func(id, status string) cinder.Volume {
 		return cinder.Volume{ID: id, Name: "pvc-1", Status: status, Metadata: map[string]string{metaClaimUID: "1"}}
 	}
-	mine, err := ours([]cinder.Volume{volume("a", "creating"), volume("b", "error"), volume("c", "available"), volume("d", "in-use"), volume("e", "attaching"), volume("f", "in-use")}, "1")
+	mine, err := ownVolumes([]cinder.Volume{volume("a", "creating"), volume("b", "error"), volume("c", "available"), volume("d", "in-use"), volume("e", "attaching"), volume("f", "in-use")}, "1")
 	got := ""
 	for _, v := range mine {
 		got += v.ID
@@ -110,7 +110,7 @@ func TestOurs(t *testing.T) {
 		t.Errorf("order %s, %v", got, err)
 	}
 	const want = `cinder volume c is called "pvc-1" but has not flex-provisioner.io/claim-uid=2 in its metadata, so it is not ours; rename it or set the metadata`
-	if _, err := ours([]cinder.Volume{volume("c", "available")}, "2"); text(err) != want {
+	if _, err := ownVolumes([]cinder.Volume{volume("c", "available")}, "2"); text(err) != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

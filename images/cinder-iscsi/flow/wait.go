@@ -10,21 +10,21 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// The time between two looks at a volume grows by half each time.
+// The pause between two reads of a volume grows by half each time.
 const (
 	firstPause = 50 * time.Millisecond
-	longest    = 5 * time.Second
+	maxPause   = 5 * time.Second
 )
 
-// unanswered is how many looks in a row may fail by something that passes.
-const unanswered = 3
+// maxFailures is the number of transient failures in a row after which a read is given up.
+const maxFailures = 3
 
-// pauses are those of one wait.
-type pauses struct{ next time.Duration }
+// backoff has the pauses of one wait.
+type backoff struct{ next time.Duration }
 
-// pause is an error when the context ends.
-func (p *pauses) pause(ctx context.Context) error {
-	p.next = min(max(firstPause, p.next*3/2), longest)
+// wait waits for the next pause. It returns an error if the context ends.
+func (p *backoff) wait(ctx context.Context) error {
+	p.next = min(max(firstPause, p.next*3/2), maxPause)
 	timer := time.NewTimer(p.next)
 	defer timer.Stop()
 	select {
@@ -35,14 +35,14 @@ func (p *pauses) pause(ctx context.Context) error {
 	}
 }
 
-// look finds the claim's volumes, and notes the state of the first. It bears a few failures that pass: whatever is waited
-// for goes on meanwhile.
-func (f *Flow) look(ctx context.Context) ([]cinder.Volume, error) {
-	var p pauses
+// findVolumes finds the claim's volumes, and notes the state of the first. It retries transient failures, since Cinder works on the
+// volume meanwhile.
+func (f *Flow) findVolumes(ctx context.Context) ([]cinder.Volume, error) {
+	var p backoff
 	for failures := 1; ; failures++ {
 		found, err := f.cinder.Find(ctx, f.Request.VolumeName)
 		if err == nil {
-			mine, err := ours(found, f.Request.Claim.UID)
+			mine, err := ownVolumes(found, f.Request.Claim.UID)
 			if err != nil {
 				return nil, sdk.Refuse(err)
 			}
@@ -52,10 +52,10 @@ func (f *Flow) look(ctx context.Context) ([]cinder.Volume, error) {
 			}
 			return mine, nil
 		}
-		if failures == unanswered || sdk.ExitCode(err) == contract.ExitRefused || ctx.Err() != nil {
+		if failures == maxFailures || sdk.ExitCode(err) == contract.ExitRefused || ctx.Err() != nil {
 			return nil, err
 		}
-		if err := p.pause(ctx); err != nil {
+		if err := p.wait(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -63,8 +63,8 @@ func (f *Flow) look(ctx context.Context) ([]cinder.Volume, error) {
 
 func describe(v *cinder.Volume) string { return fmt.Sprintf("cinder volume %s is %s", v.ID, v.Status) }
 
-// gaveUp tells the state that the volume was in when the time was over.
-func (f *Flow) gaveUp(ctx context.Context, err error) error {
+// withState adds the last state of the volume to an error that is due to the end of the context.
+func (f *Flow) withState(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}
@@ -78,9 +78,9 @@ func (f *Flow) gaveUp(ctx context.Context, err error) error {
 	return fmt.Errorf("%s while %s: %w", why, f.state, err)
 }
 
-// stuck is the error for a volume that cannot be gone on with, in Cinder's own words where it has some.
-func (f *Flow) stuck(ctx context.Context, v *cinder.Volume) error {
-	if who := foreign(v, f.us()); who != "" {
+// stateError is the error for a volume whose state allows no next step, with Cinder's message if there is one.
+func (f *Flow) stateError(ctx context.Context, v *cinder.Volume) error {
+	if who := otherUser(v, f.attacher()); who != "" {
 		return fmt.Errorf("cinder volume %s is attached to %s; detach it there", v.ID, who)
 	}
 	if message := f.cinder.Message(ctx, v.ID); message != "" {

@@ -15,11 +15,11 @@ import (
 // TestPauses: they grow by half, from 50 ms to 5 s.
 func TestPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pauses
+		var p backoff
 		var took []time.Duration
 		for range 14 {
 			begin := time.Now()
-			if err := p.pause(t.Context()); err != nil {
+			if err := p.wait(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			took = append(took, time.Since(begin).Truncate(time.Millisecond))
@@ -37,10 +37,10 @@ func TestPauseEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cause := errors.New("SIGTERM")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		p := pauses{next: 4 * time.Second}
+		p := backoff{next: 4 * time.Second}
 		time.AfterFunc(2*time.Second, func() { cancel(cause) })
 		begin := time.Now()
-		if err := p.pause(ctx); err != cause || time.Since(begin) != 2*time.Second {
+		if err := p.wait(ctx); err != cause || time.Since(begin) != 2*time.Second {
 			t.Errorf("after %s: %v", time.Since(begin), err)
 		}
 	})
@@ -109,7 +109,7 @@ func TestGaveUp(t *testing.T) {
 		{late, "", cause, "gave up before the pod's deadline of 60 s: no answer"},
 	} {
 		f := &Flow{Request: contract.Request{TimeoutSeconds: 60}, state: c.state}
-		if err := f.gaveUp(c.ctx, c.err); text(err) != c.want || !errors.Is(err, c.err) {
+		if err := f.withState(c.ctx, c.err); text(err) != c.want || !errors.Is(err, c.err) {
 			t.Errorf("%q, %v: %v, want %s", c.state, c.err, err, c.want)
 		}
 	}

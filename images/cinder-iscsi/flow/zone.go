@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// zone is where a new volume goes: to the class's zone, or to one that its allowedTopologies name, that of the node which the
-// scheduler chose if it did. There is no default of "nova": an empty zone leaves it to Cinder.
+// zone is the availability zone of a new volume: the class's, or one of its allowedTopologies. If the scheduler selected a node, it is
+// that node's zone. The default is not "nova": an empty zone leaves the choice to Cinder.
 func (f *Flow) zone(ctx context.Context) (string, error) {
 	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
@@ -37,7 +37,7 @@ func (f *Flow) zone(ctx context.Context) (string, error) {
 	return zone, nil
 }
 
-// allowedZones is the one label that allowedTopologies go by, and all its values.
+// allowedZones is the label of allowedTopologies, and all its values.
 func allowedZones(terms []map[string][]string) (label string, zones []string, err error) {
 	for _, term := range terms {
 		keys := slices.Sorted(maps.Keys(term))
@@ -61,7 +61,7 @@ func nonEmpty(s string) []string {
 	return []string{s}
 }
 
-// chooseZone takes the class's zone, or one of several: the same for a volume each time, others for others.
+// chooseZone is the class's zone, or else one of zones by a hash of the volume's name, so that it is the same in each run.
 func chooseZone(wanted string, zones []string, volume string) (string, error) {
 	switch {
 	case len(zones) == 0 || slices.Contains(zones, wanted):

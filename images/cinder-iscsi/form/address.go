@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// iscsiPort is the one of a portal without one.
+// iscsiPort is the default port of a portal.
 const iscsiPort = "3260"
 
 var (
 	hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$`)
-	// numeric ends what the C library reads as an IPv4 address, such as 127.1 and 0x7f000001.
+	// numeric matches the end of names that the C library takes for an IPv4 address, such as 127.1 and 0x7f000001.
 	numeric = regexp.MustCompile(`(^|\.)([0-9]+|0[xX][0-9A-Fa-f]*)$`)
 	number  = regexp.MustCompile(`^[0-9]{1,5}$`)
 )
 
-// Portal checks an iSCSI portal, brackets IPv6 addresses and adds the port where it is left out. A portal may end with its
-// group, ",1", which is dropped.
+// Portal checks an iSCSI portal. It puts an IPv6 address into brackets, and adds a missing port. It removes a portal group such as ",1"
+// at the end.
 func Portal(field, text string) (string, error) {
 	address, group, grouped := strings.Cut(text, ",")
 	host, port, err := net.SplitHostPort(address)
@@ -64,7 +64,7 @@ func Monitor(field, host, port string) (string, error) {
 	return net.JoinHostPort(normal, number), nil
 }
 
-// Address checks an IP address. The kernel takes it in a list of options between commas, and a zone may have some.
+// Address checks an IP address. It allows no zone, which may have commas: the kernel has the address in a list of options between commas.
 func Address(field, text string) (string, error) {
 	normal, known := ipOf(unbracketed(text))
 	if !known {
@@ -98,7 +98,7 @@ func hostOf(text string) (string, bool) {
 	return text, len(text) <= 253 && hostName.MatchString(text) && !numeric.MatchString(text)
 }
 
-// ipOf knows no address that stands for several hosts, or for none.
+// ipOf refuses addresses of several hosts, or of none.
 func ipOf(text string) (string, bool) {
 	ip, err := netip.ParseAddr(text)
 	if ip = ip.Unmap(); err != nil || ip.Zone() != "" || ip.IsUnspecified() || ip.IsMulticast() {

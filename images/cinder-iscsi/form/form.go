@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	// MaxItems is the most that a list of targets, portals or monitors may have.
+	// MaxItems is the limit on a list of targets, portals or monitors.
 	MaxItems = 64
-	// maxName is the length of an iSCSI and of an NVMe name, in their standards.
+	// maxName is the longest iSCSI or NVMe name, by their standards.
 	maxName = 223
-	// maxQuoted is how much of a value an error shows.
+	// maxQuoted is the limit in bytes on a value in an error.
 	maxQuoted = 100
-	// maxLine is how much of a server's text Line leaves.
+	// maxLine is the limit in bytes on the result of Line.
 	maxLine = 400
 )
 
@@ -33,7 +33,7 @@ var (
 	status     = regexp.MustCompile(`^[a-z][a-z_-]{0,63}$`)
 )
 
-// Quote is a value as an error shows it: in ASCII, on one line, and of bounded length.
+// Quote is a value for an error: in ASCII, on one line, and of limited length.
 func Quote(text string) string {
 	if len(text) > maxQuoted {
 		return strconv.QuoteToASCII(text[:maxQuoted]) + "..."
@@ -45,7 +45,7 @@ func wrong(field, text, form string) error {
 	return fmt.Errorf("%s %s is not %s", field, Quote(text), form)
 }
 
-// ISCSIName checks the name of a target or an initiator. Kubernetes takes NAA names of 32 digits only.
+// ISCSIName checks the name of a target or an initiator. Kubernetes accepts NAA names of 32 digits only.
 func ISCSIName(field, text string) error {
 	if len(text) > maxName || strings.Contains(text, "..") || !iqn.MatchString(text) && !eui.MatchString(text) && !naa.MatchString(text) {
 		return wrong(field, text, "of the form iqn.YYYY-MM.domain:name, eui. with 16 hexadecimal digits or naa. with 32; the name may have letters, digits, '.', ':', '_' and '-', but not '..'")
@@ -53,7 +53,7 @@ func ISCSIName(field, text string) error {
 	return nil
 }
 
-// NQN checks the name of an NVMe subsystem. The kernel takes it in a list of options between commas.
+// NQN checks the name of an NVMe subsystem. The kernel has it in a list of options between commas.
 func NQN(field, text string) error {
 	if len(text) > maxName || strings.Contains(text, "..") || !nqn.MatchString(text) {
 		return wrong(field, text, "of the form nqn.NAME; the name may have letters, digits, '.', ':', '_' and '-', but not '..'")
@@ -61,7 +61,7 @@ func NQN(field, text string) error {
 	return nil
 }
 
-// LUN checks a logical unit number: the API server takes no other, and the kubelet does not know the addressing modes beyond.
+// LUN checks a logical unit number. The API server accepts no other, and the kubelet does not support other addressing modes.
 func LUN(field string, lun int64) (int32, error) {
 	if lun < 0 || lun > 255 {
 		return 0, fmt.Errorf("%s %d is not between 0 and 255, the only LUNs that Kubernetes knows; limit the LUNs of the backend", field, lun)
@@ -79,7 +79,7 @@ func WWN(field, text string) (string, error) {
 	return strings.ReplaceAll(strings.TrimPrefix(normal, "0x"), ":", ""), nil
 }
 
-// Credential checks a CHAP user name or secret. open-iscsi writes them into a file with a setting a line.
+// Credential checks a CHAP user name or secret. open-iscsi writes them into a file with one setting in each line.
 func Credential(field, text string) error {
 	if !credential.MatchString(text) {
 		return fmt.Errorf("%s is not 1 to 255 printable ASCII characters without a space at either end", field)
@@ -96,8 +96,7 @@ func UUID(field, text string) (string, error) {
 	return normal, nil
 }
 
-// CephName checks the name of a pool, an image or a user. Ceph's tools read '/' and '@' in one as the end of it, and '-' at
-// its beginning as an option.
+// CephName checks the name of a pool, an image or a user. For Ceph's tools '/' and '@' end a name, and '-' at the beginning is an option.
 func CephName(field, text string) error {
 	if strings.Contains(text, "..") || !cephName.MatchString(text) {
 		return wrong(field, text, "of 1 to 128 letters, digits, '.', '_' and '-', of which the first is a letter or a digit, and none are '..'")
@@ -129,8 +128,8 @@ func Count(field string, items int) error {
 	return nil
 }
 
-// Line is a server's text as users see it: the first line that is not empty, without control characters, cut between words
-// where it is long, so that what is left of a secret is all of it, and is found and hidden.
+// Line is a server's text for users: the first line that is not empty, without control characters. A long line is cut between words, so
+// that a secret is never cut: redact finds only whole secrets.
 func Line(text string) string {
 	for line := range strings.Lines(text) {
 		if line = contract.OneLine(line); line != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// The keys by which the kubelet finds credentials in a Secret of type kubernetes.io/iscsi-chap.
+// The keys of a Secret of type kubernetes.io/iscsi-chap, by which the kubelet finds the credentials.
 const (
 	sessionUser       = "node.session.auth.username"
 	sessionPassword   = "node.session.auth.password"
@@ -15,7 +15,7 @@ const (
 	discoveryPassword = "discovery.sendtargets.auth.password"
 )
 
-// chapData are the credentials in a connection. Cinder knows one-way CHAP only.
+// chapData are the credentials in a connection. Cinder supports one-way CHAP only.
 type chapData struct {
 	Method            text `json:"auth_method"`
 	User              text `json:"auth_username"`
@@ -25,7 +25,7 @@ type chapData struct {
 	DiscoveryPassword text `json:"discovery_auth_password"`
 }
 
-// secret is nil without CHAP.
+// secret is the content of the Secret, nil without CHAP.
 func (d chapData) secret() (Secret, error) {
 	secret := Secret{}
 	for _, pair := range []struct {

@@ -11,13 +11,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// Connection is what Cinder says of how to reach a volume. Printing it shows no more than its type: the rest has passwords.
+// Connection is the connection info of a volume. Its printed form shows the type only, since the rest has passwords.
 type Connection struct {
 	// Type is driver_volume_type in lower case.
 	Type string
-	// Encrypted volumes are opened with a key that only the host of an instance gets.
+	// Encrypted reports whether the volume is encrypted. Only the host of an instance gets the key.
 	Encrypted bool
-	// ReadOnly volumes are exported so.
+	// ReadOnly reports whether the volume is exported read-only.
 	ReadOnly bool
 	data     json.RawMessage
 }
@@ -28,11 +28,11 @@ func (c Connection) String() string { return c.Type + " connection" }
 // GoString hides what the connection holds.
 func (c Connection) GoString() string { return c.String() }
 
-// maxConnection is many times what the connection of a large Fibre Channel network has.
+// maxConnection is the limit in bytes on connection info. That of a large Fibre Channel network is much smaller.
 const maxConnection = 1 << 20
 
-// Decode reads connection info in all the shapes that Cinder gives it: as initialize_connection answers, with or without
-// the outer "connection_info", and flat, as attachments have it. Errors never quote the input.
+// Decode decodes connection info in every form of Cinder: that of initialize_connection, with or without the outer "connection_info", and
+// the flat form of attachments. Errors never quote the input.
 func Decode(data []byte) (Connection, error) {
 	if len(data) > maxConnection {
 		return Connection{}, fmt.Errorf("connection info has %d bytes; it may have %d", len(data), maxConnection)
@@ -80,7 +80,7 @@ func Decode(data []byte) (Connection, error) {
 
 func isObject(data json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) }
 
-// decode names in its error the field that has the wrong type, and nothing of its value.
+// decode decodes JSON. Its error names the field of a wrong type without its value.
 func decode(data []byte, into any) error {
 	err := json.Unmarshal(data, into)
 	var wrong *json.UnmarshalTypeError
@@ -96,15 +96,15 @@ func decode(data []byte, into any) error {
 	return errors.New("connection info is not a JSON object")
 }
 
-// shapeError says what a field should have been.
+// shapeError says which type a field should have.
 type shapeError string
 
 func (e shapeError) Error() string { return "no " + string(e) }
 
-// text is a string; drivers write some numbers as such and some strings as numbers.
+// text is a string. Drivers write some strings as numbers.
 type text string
 
-// UnmarshalJSON takes a string, a number or null.
+// UnmarshalJSON accepts a string, a number or null.
 func (t *text) UnmarshalJSON(data []byte) error {
 	var s string
 	var n json.Number
@@ -120,13 +120,13 @@ func (t *text) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// number is an integer, written as one or as a string. Set tells 0 from nothing.
+// number is an integer, written as a number or as a string. Set reports whether there is one.
 type number struct {
 	Value int64
 	Set   bool
 }
 
-// UnmarshalJSON takes a whole number, a string that holds one, or null.
+// UnmarshalJSON accepts a whole number, a string with one, or null.
 func (n *number) UnmarshalJSON(data []byte) error {
 	var t text
 	if err := t.UnmarshalJSON(data); err != nil {
@@ -143,11 +143,11 @@ func (n *number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// flag is a truth value, written as one or as Python prints it. What is neither counts as true: the one flag that is read
-// says that a volume must not be mounted.
+// flag is a boolean, written as such or in the form of Python. Every other value is true, since the only flag is for volumes that must
+// not be mounted.
 type flag bool
 
-// UnmarshalJSON takes anything.
+// UnmarshalJSON accepts every value.
 func (f *flag) UnmarshalJSON(data []byte) error {
 	switch strings.ToLower(strings.Trim(string(data), `"`)) {
 	case "false", "null", "", "0", "none":
@@ -158,10 +158,10 @@ func (f *flag) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// list is a list, or one item without the brackets.
+// list is a list, or a single item without brackets.
 type list[T any] []T
 
-// UnmarshalJSON takes a list, an item or null.
+// UnmarshalJSON accepts a list, an item or null.
 func (l *list[T]) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		return nil

@@ -1,9 +1,8 @@
-// Package mapper turns Cinder's connection info into native Kubernetes volumes. It is pure: the same connection,
-// parameters and names give the same volume source, and nothing is asked of Cinder or of Kubernetes.
+// Package mapper maps Cinder's connection info to native Kubernetes volumes. It is pure: the same connection, parameters and names give
+// the same volume source.
 //
-// There is one file for each kind of connection. What can be no native volume, or only an unsafe one, is refused with
-// the reason; the kinds are those of "driver_volume_type".
+// There is a file for each kind of connection, by "driver_volume_type". A connection that no native volume can use, or only an unsafe
+// one, is an error with the reason.
 //
-// It may import form and parameters. It never passes on text whose form has not been checked. It is not for import by
-// other modules.
+// It may import form and parameters. It validates all text that it puts into a volume. It is not for import by other modules.
 package mapper

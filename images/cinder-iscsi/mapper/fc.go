@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// fibreChannel makes volumes for nodes with host bus adapters.
+// fibreChannel maps Fibre Channel connections, for nodes with host bus adapters.
 type fibreChannel struct{}
 
 type fcData struct {
@@ -23,10 +23,10 @@ type fcData struct {
 	Map  lunMap       `json:"initiator_target_lun_map"`
 }
 
-// lunMap has for each of the hosts' ports the targets that it sees and the volume's LUN at each.
+// lunMap has the targets that the hosts' ports see, with the volume's LUN at each.
 type lunMap []fcTarget
 
-// UnmarshalJSON takes {"initiator": [["target", LUN], ...]} or null, and keeps the targets.
+// UnmarshalJSON accepts {"initiator": [["target", LUN], ...]} or null, and keeps the targets.
 func (m *lunMap) UnmarshalJSON(data []byte) error {
 	var byInitiator map[string][]list[json.RawMessage]
 	if json.Unmarshal(data, &byInitiator) != nil {
@@ -56,8 +56,8 @@ type fcTarget struct {
 	lun int64
 }
 
-// Map keeps the targets that have the volume at the same LUN: a volume has one, and under it another target has another
-// volume.
+// Map keeps only the targets that have the volume at the same LUN. A volume source has one LUN, at which the other targets have other
+// volumes.
 func (fibreChannel) Map(c Connection, in Input) (Mapped, error) {
 	var data fcData
 	if err := decode(c.data, &data); err != nil {
@@ -80,8 +80,8 @@ func (fibreChannel) Map(c Connection, in Input) (Mapped, error) {
 	}}}, nil
 }
 
-// targets pairs names with LUNs. target_wwns and target_luns stand before target_wwn and target_lun, as in os-brick;
-// target_lun is that of all names where no list says more. No target may have two.
+// targets pairs names with LUNs. As in os-brick, target_wwns and target_luns come before target_wwn and target_lun. Without a list,
+// target_lun is the LUN at all targets. No target may have two LUNs.
 func (d fcData) targets() ([]fcTarget, error) {
 	names, field := d.WWNs, "target_wwns"
 	if len(names) == 0 {
@@ -131,7 +131,7 @@ func (d fcData) targets() ([]fcTarget, error) {
 	return targets, form.Count("initiator_target_lun_map beside "+field, len(targets))
 }
 
-// sameLUN are the targets at target_lun, or where that is missing at the LUN of the first target.
+// sameLUN returns the targets with target_lun, or with the LUN of the first target if target_lun is missing.
 func (d fcData) sameLUN(targets []fcTarget) (lun int64, wwns []string, err error) {
 	lun = targets[0].lun
 	if d.LUN.Set {

@@ -10,9 +10,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// iscsi makes volumes that the kubelet logs in to by itself.
+// iscsi maps iSCSI connections. The kubelet logs in by itself.
 type iscsi struct {
-	// transport is the iSCSI interface; empty is the kubelet's default, TCP.
+	// transport is the iSCSI interface, empty for the kubelet's default, TCP.
 	transport string
 }
 
@@ -26,18 +26,17 @@ type iscsiData struct {
 	chapData
 }
 
-// path is one way to the volume.
+// path is one path to the volume.
 type path struct {
 	portal, iqn string
 	lun         int64
 }
 
-// maxInterface is the API server's limit on "<volume>:<portal>", the name of the iSCSI interface that the kubelet makes
-// where the volume has an initiator name of its own.
+// maxInterface is the API server's limit on "<volume>:<portal>", the name of the iSCSI interface that the kubelet creates for a volume
+// with an initiator name.
 const maxInterface = 64
 
-// Map picks the path that fits into a volume, and adds the portals that differ from it in nothing else: a volume has one
-// IQN and one LUN.
+// Map takes the first suitable path, and adds the portals of the paths with the same IQN and LUN, since a volume source has only one of each.
 func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	var data iscsiData
 	if err := decode(c.data, &data); err != nil {
@@ -85,8 +84,8 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	return Mapped{Source: corev1.PersistentVolumeSource{ISCSI: source}, Secret: secret}, nil
 }
 
-// paths lists the ways to the volume, that of the singular fields first. What the lists leave out is in the singular field:
-// there are drivers that give the portal alone and the name in a list, or one name for all portals. Pure's has only lists.
+// paths lists the paths to the volume, first that of the singular fields. A singular field also completes the lists: some drivers have
+// lists of portals or names alone, or one name for all portals. Pure's driver has only lists.
 func (d iscsiData) paths() ([]path, error) {
 	var paths []path
 	add := func(portals, iqns list[text], luns list[number], i int) error {
@@ -127,7 +126,7 @@ func (d iscsiData) paths() ([]path, error) {
 	return distinct(paths)
 }
 
-// pick is an item of a list, or where there is no list the singular field, and its name.
+// pick is an item of a list, or else the singular field, and its name.
 func pick[T any](items list[T], i int, single T, field string) (T, string) {
 	if len(items) == 0 {
 		return single, field
@@ -135,7 +134,7 @@ func pick[T any](items list[T], i int, single T, field string) (T, string) {
 	return items[i], fmt.Sprintf("%ss[%d]", field, i)
 }
 
-// distinct drops what is there twice. A target that has the volume at two LUNs has another one at one of them.
+// distinct removes duplicates. It is an error if a target has the volume at two LUNs, since one of them is another volume.
 func distinct(paths []path) ([]path, error) {
 	var out []path
 	for _, p := range paths {
@@ -150,7 +149,7 @@ func distinct(paths []path) ([]path, error) {
 	return out, nil
 }
 
-// mainPath is the first whose portal is short enough for an initiator name.
+// mainPath is the first path whose portal is short enough for an initiator name.
 func mainPath(paths []path, in Input) (path, error) {
 	if in.Initiator == "" {
 		return paths[0], nil
@@ -164,7 +163,7 @@ func mainPath(paths []path, in Input) (path, error) {
 		in.Name, paths[0].portal, maxInterface)
 }
 
-// others are the portals beside that of main. The kubelet waits in vain for a portal that is named twice.
+// others lists the portals besides that of main, each once: the kubelet would wait in vain for the second login to a portal.
 func others(paths []path, main path) []string {
 	var portals []string
 	for _, p := range paths {

@@ -12,20 +12,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 )
 
-// Input is what a volume source is made from, beside the connection.
+// Input has what a volume source needs besides the connection.
 type Input struct {
-	// Name is the PersistentVolume's, and the name of the Secret if there is one.
+	// Name is the name of the PersistentVolume, and of the Secret if there is one.
 	Name string
-	// VolumeID is Cinder's.
+	// VolumeID is the ID of the Cinder volume.
 	VolumeID string
-	// Block reports whether the claim wants the raw device, so that no file system is named.
+	// Block reports whether the claim has volumeMode Block, so that the source has no file system.
 	Block bool
-	// SecretNamespace is where the Secret will lie.
+	// SecretNamespace is the namespace of the Secret.
 	SecretNamespace string
-	// Initiator is the IQN that the connection was made for and that the kubelet has to log in with; empty where the nodes
-	// use their own.
+	// Initiator is the IQN of the connection, with which the kubelet has to log in. It is empty if the nodes use their own.
 	Initiator string
-	// PerVolume reports whether no other volume uses Initiator, so that a target which several volumes share would not do.
+	// PerVolume reports whether only this volume uses Initiator. Then several volumes cannot share a target.
 	PerVolume bool
 	// HostNQN and HostID are the NVMe host that the connection was made for.
 	HostNQN, HostID string
@@ -40,7 +39,7 @@ type Mapped struct {
 	Secret Secret
 }
 
-// Secret is a Secret's content. Printing it shows its keys.
+// Secret is the content of a Secret. Its printed form shows the keys only.
 type Secret map[string]string
 
 // String hides the values.
@@ -49,13 +48,13 @@ func (s Secret) String() string { return fmt.Sprint(slices.Sorted(maps.Keys(s)))
 // GoString hides the values.
 func (s Secret) GoString() string { return s.String() }
 
-// Mapper makes volumes of one kind of connection.
+// Mapper maps connections of one kind.
 type Mapper interface {
-	// Map makes the volume source, and the content of its Secret. An error says why there can be none.
+	// Map makes the volume source, and the content of its Secret. The error says why there can be none.
 	Map(c Connection, in Input) (Mapped, error)
 }
 
-// mappers by driver_volume_type in lower case: one Cinder driver writes iSCSI.
+// mappers has the Mappers by driver_volume_type in lower case, since one Cinder driver writes iSCSI.
 var mappers = map[string]Mapper{
 	"iscsi":         iscsi{},
 	"iser":          iscsi{transport: "iser"},
@@ -64,7 +63,7 @@ var mappers = map[string]Mapper{
 	"nvmeof":        nvme{},
 }
 
-// refused are the kinds that have a reason of their own.
+// refused has reasons of their own for kinds that are not supported.
 var refused = map[string]string{
 	"nfs": "the volume is a file on an export that holds every project's volumes, and mounting it would show them all",
 }
@@ -88,7 +87,7 @@ func Map(c Connection, in Input) (Mapped, error) {
 	return mapped, nil
 }
 
-// fsType is empty for raw devices, and for those whose file system the kubelet may choose.
+// fsType is empty for raw devices, and if the class leaves the choice to the kubelet.
 func (in Input) fsType() string {
 	if in.Block {
 		return ""

@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// nvme makes static volumes of csi-driver-nvmf.
+// nvme maps NVMe connections to static volumes of csi-driver-nvmf.
 type nvme struct{}
 
 // nvmeData has the fields of both versions of Cinder's connection info.
@@ -26,7 +26,7 @@ type nvmeData struct {
 	Replicas  json.RawMessage `json:"volume_replicas"`
 }
 
-// Map takes the first portal, since csi-driver-nvmf knows one.
+// Map takes the first portal, since csi-driver-nvmf supports only one.
 func (nvme) Map(c Connection, in Input) (Mapped, error) {
 	var data nvmeData
 	if err := decode(c.data, &data); err != nil {
@@ -89,8 +89,8 @@ func (d nvmeData) target() (nqn, address, port, transport string, err error) {
 	return "", "", "", "", fmt.Errorf("transport_type %s is neither tcp nor rdma", form.Quote(transport))
 }
 
-// device is the UUID of the namespace, by which the node finds the disk. The old form of the connection does not tell it;
-// Cinder's own target has one subsystem a volume and gives the namespace the volume's ID.
+// device is the UUID of the namespace, by which the node finds the disk. The old form of the connection has none. Cinder's own target has
+// a subsystem for each volume, whose namespace has the volume's ID.
 func (d nvmeData) device(nqn, volumeID string) (string, error) {
 	switch {
 	case d.UUID != "":

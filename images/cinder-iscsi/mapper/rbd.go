@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 )
 
-// rbd makes volumes of images in a Ceph cluster. Cinder gives no key for it, so that the class has to name a Secret.
+// rbd maps images in a Ceph cluster. Cinder does not return the key, so the class has to name a Secret.
 type rbd struct{}
 
 type rbdData struct {
@@ -22,8 +22,7 @@ type rbdData struct {
 	Auth  flag       `json:"auth_enabled"`
 }
 
-// Map makes a static volume of ceph-csi, or a native one where the class asks for it: the kubelet knows those up to
-// Kubernetes 1.30.
+// Map makes a static volume of ceph-csi, or a native one if the class says so. The kubelet supports native ones up to Kubernetes 1.30.
 func (rbd) Map(c Connection, in Input) (Mapped, error) {
 	var data rbdData
 	if err := decode(c.data, &data); err != nil {
@@ -60,7 +59,7 @@ func (d rbdData) native(c Connection, in Input, pool, image string) (*corev1.RBD
 	}
 	source := &corev1.RBDPersistentVolumeSource{
 		CephMonitors: monitors, RBDPool: pool, RBDImage: image, FSType: in.fsType(), ReadOnly: c.ReadOnly,
-		RadosUser: "admin", Keyring: "/etc/ceph/keyring", // what the API server would fill in
+		RadosUser: "admin", Keyring: "/etc/ceph/keyring", // the defaults of the API server
 	}
 	if d.User != "" {
 		if err := form.CephName("auth_username", string(d.User)); err != nil {
@@ -95,7 +94,7 @@ func (d rbdData) monitors() ([]string, error) {
 	return monitors, nil
 }
 
-// cephCSI needs no monitors: ceph-csi has its own list for each cluster ID.
+// cephCSI makes a volume of ceph-csi, which has its own list of monitors for each cluster ID.
 func cephCSI(c Connection, in Input, pool, image string) (*corev1.CSIPersistentVolumeSource, error) {
 	p := in.Parameters
 	if p.CephClusterID == "" || p.CephSecretName == "" {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ownMetadata begins the keys that the provisioner itself sets, by which it knows its volumes.
+// ownMetadata is the prefix of the keys that the provisioner itself sets, and by which it recognizes its volumes.
 const ownMetadata = "flex-provisioner.io/"
 
 // cindersMetadata are keys that Cinder sets on attachment.

@@ -15,13 +15,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// Initiator modes: who the storage believes is connecting.
+// Initiator modes: with which name nodes log in to the storage.
 const (
-	// PerVolume gives each volume an initiator name of its own, which follows it to any node.
+	// PerVolume gives each volume its own initiator name, which every node uses for it.
 	PerVolume = "per-volume"
 	// Fixed is one name for all volumes of the class.
 	Fixed = "fixed"
-	// Node is the nodes' own names, all of them connected when the volume is made.
+	// Node is for the nodes' own names. The volume is exported to all nodes when it is made.
 	Node = "node"
 )
 
@@ -31,18 +31,18 @@ const (
 	RBDNative  = "native"
 )
 
-// Parameters are a StorageClass's, complete with defaults.
+// Parameters are the parameters of a StorageClass, complete with defaults.
 type Parameters struct {
-	// Type is Cinder's volume type by name or ID, and Availability its availability zone; empty leaves both to Cinder.
+	// Type is Cinder's volume type by name or ID, Availability is its availability zone. If they are empty, Cinder chooses.
 	Type, Availability string
 	// FSType is the file system for claims of volumeMode Filesystem.
 	FSType string
 	// InitiatorMode is PerVolume, Fixed or Node; Initiator is the name for Fixed.
 	InitiatorMode, Initiator string
-	// ConnectorIP is the address that Cinder is told of the connecting host.
+	// ConnectorIP is the address of the connecting host, for Cinder.
 	ConnectorIP string
 	Multipath   bool
-	// SmartClone allows claims of the class to be clones.
+	// SmartClone reports whether claims of the class may be clones.
 	SmartClone bool
 	// Metadata is added to each Cinder volume.
 	Metadata map[string]string
@@ -58,14 +58,14 @@ type Parameters struct {
 
 // parameter is a key of the StorageClass.
 type parameter struct {
-	name, meaning, form, preset string
-	read                        func(p *Parameters, value string, at *field.Path) *field.Error
+	name, meaning, form, defaultValue string
+	read                              func(p *Parameters, value string, at *field.Path) *field.Error
 }
 
-// fsType has a second name, which all provisioners know: contract.ParameterFSType.
+// fsType has a second name, which other provisioners support too: contract.ParameterFSType.
 const fsType = "fsType"
 
-var known = []parameter{
+var knownParameters = []parameter{
 	{"type", "Cinder's volume type, by name or ID", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Type })},
 	{"availability", "Cinder's availability zone", "text, at most 255 characters", "", line(func(p *Parameters) *string { return &p.Availability })},
 	{fsType, "the file system that the kubelet makes for claims of volumeMode Filesystem; also as `csi.storage.k8s.io/fstype`", "`ext4`, `ext3`, `xfs` or `btrfs`", "ext4",
@@ -99,14 +99,14 @@ func Parse(values map[string]string) (Parameters, error) {
 	if own, standard := values[fsType], values[contract.ParameterFSType]; own != "" && standard != "" && own != standard {
 		errs = append(errs, field.Invalid(at.Key(fsType), own, fmt.Sprintf("differs from %s, which is %q; keep one", contract.ParameterFSType, standard)))
 	}
-	for _, k := range known {
+	for _, k := range knownParameters {
 		name := k.name
 		if name == fsType && values[contract.ParameterFSType] != "" {
 			name = contract.ParameterFSType
 		}
 		value, present := values[name]
 		if !present {
-			value = k.preset
+			value = k.defaultValue
 		}
 		if value == "" && !present {
 			continue
@@ -123,8 +123,8 @@ func Parse(values map[string]string) (Parameters, error) {
 	return p, nil
 }
 
-// Known drops what Parse would not know. A delete is asked with the parameters of its provision, which another version of
-// the image may have read.
+// Known returns only the parameters that Parse knows. A delete has the parameters of its provision, which may have run by another version
+// of the image.
 func Known(values map[string]string) map[string]string {
 	out := maps.Clone(values)
 	maps.DeleteFunc(out, func(name, _ string) bool { return !slices.Contains(names(), name) && name != contract.ParameterFSType })
@@ -133,13 +133,13 @@ func Known(values map[string]string) map[string]string {
 
 func names() []string {
 	var out []string
-	for _, k := range known {
+	for _, k := range knownParameters {
 		out = append(out, k.name)
 	}
 	return out
 }
 
-// check finds parameters that do not go together.
+// check refuses parameters that do not go together.
 func (p Parameters) check(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	switch {
@@ -157,7 +157,7 @@ func (p Parameters) check(at *field.Path) field.ErrorList {
 func unknown(values map[string]string, names []string, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(names, name) && !strings.Contains(name, "/") { // a name with a prefix speaks to others
+		if !slices.Contains(names, name) && !strings.Contains(name, "/") { // a name with a prefix is for others
 			errs = append(errs, field.Forbidden(at.Key(name), "is not known; known are "+strings.Join(names, ", ")))
 		}
 	}
@@ -170,7 +170,7 @@ var (
 	keyForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/ -]{0,254}$`)
 )
 
-// isIQN takes of the names that the mappers take those in small letters, as most arrays store them.
+// isIQN reports whether the value is a name that the mappers accept, in lower case, as most arrays store it.
 func isIQN(value string) bool {
 	return iqnForm.MatchString(value) && form.ISCSIName("", value) == nil
 }
@@ -217,7 +217,7 @@ func address(into func(*Parameters) *string) reader {
 	}
 }
 
-// domain also fits the names of Secrets and namespaces.
+// domain is for domain names, and for the names of Secrets and namespaces.
 func domain(into func(*Parameters) *string) reader {
 	return func(p *Parameters, value string, at *field.Path) *field.Error {
 		if faults := validation.IsDNS1123Subdomain(value); len(faults) > 0 {

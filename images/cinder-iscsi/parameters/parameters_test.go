@@ -106,8 +106,8 @@ func TestDocumentation(t *testing.T) {
 			t.Errorf("README.md lacks the line\n%s", line)
 		}
 	}
-	if rows := strings.Count(string(data), "\n| `"); rows != len(known)+len(knownProperties) {
-		t.Errorf("README.md has %d rows for %d parameters and %d properties", rows, len(known), len(knownProperties))
+	if rows := strings.Count(string(data), "\n| `"); rows != len(knownParameters)+len(knownProperties) {
+		t.Errorf("README.md has %d rows for %d parameters and %d properties", rows, len(knownParameters), len(knownProperties))
 	}
 }
 
@@ -119,18 +119,18 @@ func documentation() []string {
 		}
 		lines = append(lines, fmt.Sprintf("| `%s` | %s | %s | %s |", name, meaning, form, preset))
 	}
-	for _, k := range known {
-		add(k.name, k.meaning, k.form, k.preset)
+	for _, k := range knownParameters {
+		add(k.name, k.meaning, k.form, k.defaultValue)
 	}
 	for _, k := range knownProperties {
-		add(k.name, k.meaning, k.form, k.preset)
+		add(k.name, k.meaning, k.form, k.defaultValue)
 	}
 	return lines
 }
 
 func FuzzParse(f *testing.F) {
-	for _, k := range known {
-		f.Add(k.name, k.preset)
+	for _, k := range knownParameters {
+		f.Add(k.name, k.defaultValue)
 	}
 	f.Fuzz(func(t *testing.T, key, value string) {
 		p, err := Parse(map[string]string{key: value})

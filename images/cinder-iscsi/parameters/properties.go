@@ -11,15 +11,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// Properties are those of the class's ConfigMap, complete with defaults.
+// Properties are the properties of the class's ConfigMap, complete with defaults.
 type Properties struct {
-	// CloudConfig is the Secret with the credentials; the ConfigMap's key "secrets" names it as well.
+	// CloudConfig is the Secret with the credentials. The ConfigMap's key "secrets" has to name it too.
 	CloudConfig string
-	// Cloud is the name of the cloud in clouds.yaml; empty where it has only one.
+	// Cloud is the name of the cloud in clouds.yaml. It may be empty if there is only one.
 	Cloud string
 	// Cluster names this Kubernetes cluster in the metadata of Cinder volumes.
 	Cluster string
-	// Initiators are the nodes' own iSCSI names, in the order they are given, for the initiator mode "node".
+	// Initiators are the nodes' own iSCSI names in the given order, for the initiator mode "node".
 	Initiators []Initiator
 	// WWPNs and WWNNs are the names of the nodes' Fibre Channel ports and adapters.
 	WWPNs, WWNNs []string
@@ -29,7 +29,7 @@ type Properties struct {
 type Initiator struct{ Host, IQN string }
 
 // property is a key of the ConfigMap.
-type property struct{ name, meaning, form, preset string }
+type property struct{ name, meaning, form, defaultValue string }
 
 var knownProperties = []property{
 	{"cloud-config", "the Secret with the credentials, which the key `secrets` must name as well", "name", "cinder-cloud-config"},
@@ -50,7 +50,7 @@ func ParseProperties(values map[string]string) (Properties, error) {
 			return value
 		}
 		i := slices.IndexFunc(knownProperties, func(p property) bool { return p.name == name })
-		return knownProperties[i].preset
+		return knownProperties[i].defaultValue
 	}
 	p := Properties{CloudConfig: get("cloud-config"), Cloud: get("cloud"), Cluster: get("cluster")}
 	var errs field.ErrorList
@@ -72,7 +72,7 @@ func ParseProperties(values map[string]string) (Properties, error) {
 	errs = append(errs, wrong...)
 	p.WWNNs, wrong = wwns(get("wwnns"), at.Key("wwnns"))
 	errs = append(errs, wrong...)
-	// Cinder's drivers ask for both.
+	// Cinder's drivers need both.
 	if (len(p.WWPNs) == 0) != (len(p.WWNNs) == 0) {
 		errs = append(errs, field.Required(at.Key("wwnns"), "wwpns and wwnns are given both or not at all"))
 	}
@@ -87,7 +87,7 @@ func ParseProperties(values map[string]string) (Properties, error) {
 	return p, nil
 }
 
-// KnownProperties drops what ParseProperties would not know; see Known.
+// KnownProperties returns only the properties that ParseProperties knows; see Known.
 func KnownProperties(values map[string]string) map[string]string {
 	out := map[string]string{}
 	for _, k := range knownProperties {
@@ -102,7 +102,7 @@ func items(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 }
 
-// wwns writes names as os-brick does.
+// wwns parses names, and writes them in the form of os-brick.
 func wwns(value string, at *field.Path) (names []string, errs field.ErrorList) {
 	for _, item := range items(value) {
 		normal, err := form.WWN("", item)

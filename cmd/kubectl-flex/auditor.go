@@ -14,18 +14,18 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// looker reads the cluster for an audit.
-type looker struct {
+// auditor reads the cluster and lists the storage for an audit.
+type auditor struct {
 	client                 kubernetes.Interface
 	namespace, provisioner string
 	storage                bool
-	// notes take what is worth knowing and no fault.
+	// notes takes messages that are no findings.
 	notes io.Writer
 }
 
-func (l looker) objects(ctx context.Context) (audit.Objects, error) {
+func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
 	var o audit.Objects
-	core := l.client.CoreV1()
+	core := a.client.CoreV1()
 	claims, err := core.PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return o, fmt.Errorf("list claims: %w", err)
@@ -34,14 +34,14 @@ func (l looker) objects(ctx context.Context) (audit.Objects, error) {
 	if err != nil {
 		return o, fmt.Errorf("list volumes: %w", err)
 	}
-	pods, err := core.Pods(l.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation})
+	pods, err := core.Pods(a.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation})
 	if err != nil {
-		return o, fmt.Errorf("list pods of %s: %w", l.namespace, err)
+		return o, fmt.Errorf("list pods of %s: %w", a.namespace, err)
 	}
 	secrets, err := core.Secrets("").List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID})
 	switch {
 	case apierrors.IsForbidden(err):
-		l.note("Secrets are not looked at: %v", err)
+		a.note("Secrets are not looked at: %v", err)
 		secrets = &corev1.SecretList{}
 	case err != nil:
 		return o, fmt.Errorf("list secrets: %w", err)
