@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,13 +71,15 @@ func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
 	if podspec.Restored(v) {
 		w.violate("%s creates %s, whose volume was restored from a backup, and nobody allowed that", dispatcher, pod.Name)
 	}
-	w.countOld(dispatcher, pod.Annotations[contract.AnnClass], v)
+	config, _, _ := strings.Cut(pod.Annotations[contract.AnnConfig], "/")
+	w.countOld(dispatcher, pod.Annotations[contract.AnnClass], w.plan.class(config).DeleteLimit, v)
 }
 
 // countOld counts the deletes of old volumes that one dispatcher orders within an hour. class is the one that the dispatcher knows the
-// claim by: an image may have written another one into the volume. A volume that has just grown old may have been read before.
-func (w *World) countOld(dispatcher, class string, v *corev1.PersistentVolume) {
-	limit := w.plan.class(class).DeleteLimit
+// claim by: an image may have written another one into the volume. limit is that of the ConfigMap that the pod was made from, which is the
+// one that made the volume where the class has neither a StorageClass nor a ConfigMap any more. A volume that has just grown old may have
+// been read before.
+func (w *World) countOld(dispatcher, class string, limit int, v *corev1.PersistentVolume) {
 	w.mu.Lock()
 	aged := w.aged[v.Name]
 	w.mu.Unlock()
