@@ -216,7 +216,7 @@ func nodeLost(s *scope) situation {
 }
 
 func startTimeout(s *scope) situation {
-	c := s.inForce("silver", setting{data: map[string]string{"node-selector": "e2e/nowhere=true", "start-timeout": "20s"}}).claim("data")
+	c := s.inForce("silver", setting{data: map[string]string{"node-selector": "e2e/nowhere=true", "start-timeout": "45s"}}).claim("data")
 	c.told(patient, "ProvisionerStartTimeout", "*")
 	return of(c)
 }
