@@ -21,7 +21,26 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
+
+// serve has the controller read from an API server. answer is the object at a path, nil for none.
+func serve(t *testing.T, controller *Controller, answer func(path string) any) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		object := answer(r.URL.Path)
+		if object == nil {
+			w.WriteHeader(http.StatusNotFound)
+			object = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+		}
+		if err := json.NewEncoder(w).Encode(object); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	controller.reader.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+}
 
 // A pod of a former leader, which the cache does not show, keeps a delete back, and so do deletions that began since the first look.
 func TestConfirmDelete(t *testing.T) {
@@ -45,25 +64,16 @@ func TestConfirmDelete(t *testing.T) {
 			for _, words := range c.live {
 				pods.Items = append(pods.Items, *dispatchertest.Pod(words, dispatchertest.Noon.Add(-time.Minute), dispatchertest.Noon))
 			}
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				var answer any = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
-				switch {
-				case strings.Contains(r.URL.Path, "/persistentvolumes/"):
-					answer = volume
-				case strings.HasSuffix(r.URL.Path, "/pods"):
-					answer = &pods
-				}
-				w.Header().Set("Content-Type", "application/json")
-				if _, missing := answer.(*metav1.Status); missing {
-					w.WriteHeader(http.StatusNotFound)
-				}
-				if err := json.NewEncoder(w).Encode(answer); err != nil {
-					t.Error(err)
-				}
-			}))
-			defer server.Close()
 			controller, _ := idle(t)
-			controller.reader.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+			serve(t, controller, func(path string) any {
+				switch {
+				case strings.Contains(path, "/persistentvolumes/"):
+					return volume
+				case strings.HasSuffix(path, "/pods"):
+					return &pods
+				}
+				return nil
+			})
 			controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.released = volume.UID }, func() {})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
 			controller.memory.setConfig("silver", config, "")
@@ -98,26 +108,18 @@ func TestConfirmClass(t *testing.T) {
 		class := func(provisioner string) *storagev1.StorageClass {
 			return &storagev1.StorageClass{TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"}, ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: provisioner}
 		}
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Type", "application/json")
-			var answer any
-			switch {
-			case strings.HasSuffix(r.URL.Path, "/storageclasses/silver"):
-				answer = class(c.live)
-			case strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/data"):
-				answer = claim
-			case strings.HasSuffix(r.URL.Path, "/pods"):
-				answer = &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
-			default:
-				w.WriteHeader(http.StatusNotFound)
-				answer = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
-			}
-			if err := json.NewEncoder(w).Encode(answer); err != nil {
-				t.Error(err)
-			}
-		}))
 		controller, _ := idle(t)
-		controller.reader.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
+		serve(t, controller, func(path string) any {
+			switch {
+			case strings.HasSuffix(path, "/storageclasses/silver"):
+				return class(c.live)
+			case strings.HasSuffix(path, "/persistentvolumeclaims/data"):
+				return claim
+			case strings.HasSuffix(path, "/pods"):
+				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
+			}
+			return nil
+		})
 		controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.wanted = true }, func() {})
 		config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: name, StartTimeout: time.Minute, Properties: map[string]string{"zone": "west"},
 			VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
@@ -132,7 +134,6 @@ func TestConfirmClass(t *testing.T) {
 		if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
 			t.Error(err)
 		}
-		server.Close()
 		if create, _ := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s)); create.Op != c.want {
 			t.Errorf("class of %s, which the cache shows as of %s: %q is ordered, want %s", c.live, c.cached, create.Op, c.want)
 		}
@@ -231,4 +232,39 @@ func TestConfigOfGoneClass(t *testing.T) {
 
 func copied(provisioner, of string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: provisioner, Parameters: map[string]string{contract.ParameterConfigFromClass: of}}
+}
+
+// A pod that came and went which the cache never showed gives its place back: no event of the cache does that.
+func TestMissedPodKeepsNoPlace(t *testing.T) {
+	controller, _ := idle(t)
+	serve(t, controller, func(string) any { return nil })
+	name := podspec.Name(contract.Provision, dispatchertest.UID, 0)
+	if _, _, ok := controller.queue.Acquire("silver", dispatchertest.UID, name, 1, time.Now()); !ok {
+		t.Fatal("there is no place")
+	}
+	controller.memory.expectCreation(dispatchertest.UID, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "created"}})
+	// The claim is gone, too.
+	s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p"}
+	if _, err := controller.advance(t.Context(), s); err != nil || !s.PodMissed {
+		t.Fatalf("pod missed: %t, %v", s.PodMissed, err)
+	}
+	if active, pods := controller.queue.Active("silver"), controller.queue.Pods()["silver"]; active != 0 || pods != 0 {
+		t.Errorf("%d claims are known and %d places taken, want none", active, pods)
+	}
+}
+
+// The API server finds a claim's pods by their label. One whose name is another claim's is not its attempt, as in the cache.
+func TestRelabelledPodIsNobodys(t *testing.T) {
+	pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon, dispatchertest.Noon)
+	controller, _ := idle(t)
+	serve(t, controller, func(string) any {
+		return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
+	})
+	s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(1)}
+	if err := controller.confirmPods(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range s.All() {
+		t.Errorf("claim %s has the attempt %s", s.UID, a.Pod.Name)
+	}
 }

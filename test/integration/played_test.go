@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
 // played is an API server of a test's own with a dispatcher and a class. The test plays its users and kubelets.
@@ -76,16 +76,11 @@ func (p *played) ask(namespace, name, class string) *corev1.PersistentVolumeClai
 // end ends a pod as a kubelet would whose container ended with the exit code.
 func (p *played) end(pod *corev1.Pod, code int32) {
 	p.Helper()
-	pods := p.admin.CoreV1().Pods(pod.Namespace)
-	p.ok(pods.Bind(p.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}, metav1.CreateOptions{}))
-	now, err := pods.Get(p.Context(), pod.Name, metav1.GetOptions{})
-	p.ok(err)
-	now.Status.Phase = corev1.PodSucceeded
+	p.ok(p.admin.CoreV1().Pods(pod.Namespace).Bind(p.Context(), &corev1.Binding{ObjectMeta: metav1.ObjectMeta{Name: pod.Name}, Target: corev1.ObjectReference{Kind: "Node", Name: "node-1"}}, metav1.CreateOptions{}))
+	phase := corev1.PodSucceeded
 	if code != 0 {
-		now.Status.Phase = corev1.PodFailed
+		phase = corev1.PodFailed
 	}
-	now.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, State: corev1.ContainerState{
-		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}}}
-	_, err = pods.UpdateStatus(p.Context(), now, metav1.UpdateOptions{})
-	p.ok(err)
+	p.ok(kubelet.SetStatus(p.Context(), p.admin, pod, corev1.PodStatus{Phase: phase}, corev1.ContainerState{
+		Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()}}))
 }
