@@ -107,7 +107,10 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
 	d.library = library.New(ctx, client, o.ProvisionerName, d.controller,
-		library.Informers{Claims: d.cache.Claims, Volumes: d.cache.Volumes, Classes: d.cache.Classes}, d.recorder.Metrics.Library())
+		library.Informers{Claims: d.cache.Claims, Volumes: d.cache.Volumes, Classes: d.cache.Classes, MadeByHand: func(name string) bool {
+			_, ours := podspec.ClaimUIDOf(name)
+			return !ours
+		}}, d.recorder.Metrics.Library())
 	o.Registry.MustRegister(d.recorder.Gauges(recorder.Sources{Now: o.Now, Queued: d.controller.Queued, Pods: d.controller.RunningPods,
 		PoliciesMissing: func() bool { return d.leads.Load() && d.MissingPolicies() != "" }}))
 	return d, nil
@@ -116,13 +119,14 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 // Run works until ctx ends, and returns when nothing of it runs any more.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.recorder.Start(ctx, d.options.Events, d.controller.EventLost)()
-	if err := d.controller.Listen(); err != nil {
+	// Only what the handlers have seen counts for a class's max-concurrent.
+	synced, err := d.controller.Listen()
+	if err != nil {
 		return err
 	}
 	var running sync.WaitGroup
 	defer running.Wait()
 	informers := append(d.cache.Informers(), d.gate.Informers()...)
-	synced := make([]clientcache.InformerSynced, 0, len(informers))
 	for _, informer := range informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
 		synced = append(synced, informer.HasSynced)

@@ -162,6 +162,12 @@ func (p tenants) run(pod *corev1.Pod) {
 }
 
 func (p tenants) bind(v *corev1.PersistentVolume) {
+	if v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
+		p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
+			o.(*corev1.PersistentVolume).Status.Phase = corev1.VolumeAvailable
+		})
+		return
+	}
 	claim, ok := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
 	if ok && *claim.Spec.StorageClassName != v.Spec.StorageClassName {
 		return

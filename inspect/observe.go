@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -40,8 +42,11 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	}
 	s.DeletionsStopped = snapshot.StoppedBy(o.Stop)
 	s.Wanted = s.Claim != nil && !s.WaitsForNode() && requestedProvisioner(s.Claim) != ""
-	s.Released = s.Volume != nil && snapshot.AwaitsDeletion(s.Volume)
 	s.SetSuccessor(o.ClaimNamed)
+	if s.Released() {
+		s.SetCopiedBy(slices.DeleteFunc(slices.Clone(o.Pods), func(p *corev1.Pod) bool { return snapshot.CopiedVolume(p) != s.Volume.Name }))
+		s.SetUser(slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return snapshot.GivenVolume(c) != s.Volume.Name }))
+	}
 	return s
 }
 

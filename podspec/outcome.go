@@ -90,9 +90,6 @@ func (o Outcome) Killed() bool {
 		(o.ExitCode > signals || o.ExitCode < 0 || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
 }
 
-// Disrupted reports whether the node or a disruption of the pod ended the attempt.
-func (o Outcome) Disrupted() bool { return o.Reason == ReasonEvicted }
-
 // Handled reports whether the pod's outcome has been acted on. Such a pod is kept for its log or its name alone.
 func Handled(pod *corev1.Pod) bool {
 	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""

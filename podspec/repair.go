@@ -33,9 +33,8 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 			annotations[name] = value
 		}
 	}
-	// The library takes the finalizer off volumes that are retained.
-	if v.DeletionTimestamp == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete &&
-		!slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+	// It keeps the object of a retained volume too, as long as pods of its attempts exist.
+	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
 		faults = append(faults, "finalizer "+contract.VolumeFinalizer+" is missing")
 		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
 		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the whole list, so the list must not have changed

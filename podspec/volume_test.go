@@ -142,9 +142,9 @@ func TestRepairOf(t *testing.T) {
 		"no finalizer, and it is being deleted": {func(v *corev1.PersistentVolume) {
 			v.Finalizers, v.DeletionTimestamp = nil, &metav1.Time{}
 		}, &remove, nil, ""},
-		"retained by an administrator, who may take the finalizer too": {func(v *corev1.PersistentVolume) {
+		"retained by an administrator, no finalizer": {func(v *corev1.PersistentVolume) {
 			v.Finalizers, v.Spec.PersistentVolumeReclaimPolicy = nil, retain
-		}, &remove, nil, ""},
+		}, &remove, nil, `{"metadata":{"finalizers":["` + contract.VolumeFinalizer + `"],"resourceVersion":"7","uid":"v"}}`},
 		"another policy": {func(*corev1.PersistentVolume) {}, &retain, nil,
 			`{"metadata":{"uid":"v"},"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`},
 		"another policy, and released": {func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased }, &retain, nil, ""},

@@ -107,6 +107,14 @@ var scenes = map[podspec.Reason]func(w *world){
 		w.more = append(w.more, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: contract.StopDeletes}, Data: map[string]string{"reason": "restoring a backup"}})
 	},
 	events.ReasonHeld: func(w *world) { w.claim = nil; w.volume("released restored") },
+	events.ReasonCopied: func(w *world) {
+		w.claim = nil
+		w.volume("released")
+		copying := w.pod("prov-0 running", 20)
+		copying.Name = "prov-99999999-2222-4333-8444-555555555555-0"
+		copying.Annotations[contract.AnnClaim] = "team-a/copy"
+		copying.Annotations[contract.AnnRequest] = `{"operation":"provision","source":{"namespace":"team-a","name":"data","volumeName":"pvc-` + uid + `"}}`
+	},
 	events.ReasonLimit: func(w *world) {
 		w.claim = nil
 		w.volume("released old")
@@ -208,7 +216,7 @@ func TestStates(t *testing.T) {
 			gone := w.claim
 			w.claim = nil
 			w.pod("prov-2 failed", 60)
-			says(w.pod("del-5 failed", 20), "the export is mounted elsewhere")
+			says(w.pod("del-5 failed undo", 20), "the export is mounted elsewhere")
 			again := gone.DeepCopy() // a claim of that name that has another UID
 			again.UID = "99999999-2222-4333-8444-555555555555"
 			w.more = append(w.more, again)

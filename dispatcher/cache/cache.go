@@ -27,6 +27,8 @@ const (
 	bySource   = "clone-source"
 	byWaiting  = "class-of-waiting"
 	byPodUID   = "pod-uid"
+	byCopied   = "copied-volume"
+	byGiven    = "given-volume"
 	byUID      = "uid"
 )
 
@@ -74,7 +76,9 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 	}{
 		{c.Claims, bySource, sourceOf},
 		{c.Claims, byWaiting, waitingFor},
+		{c.Claims, byGiven, func(obj any) string { return snapshot.GivenVolume(obj.(*corev1.PersistentVolumeClaim)) }},
 		{c.Pods, byClaimUID, claimUIDOf},
+		{c.Pods, byCopied, func(obj any) string { return snapshot.CopiedVolume(obj.(*corev1.Pod)) }},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
 	} {
@@ -147,6 +151,11 @@ func (c *Cache) ClonesOf(namespace, name string) []*corev1.PersistentVolumeClaim
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, bySource, namespace+"/"+name)
 }
 
+// Users are the claims that are, or were, bound to a volume that was made for another claim.
+func (c *Cache) Users(volumeName string) []*corev1.PersistentVolumeClaim {
+	return indexed[*corev1.PersistentVolumeClaim](c.Claims, byGiven, volumeName)
+}
+
 // Waiting are the claims of a class that have no volume.
 func (c *Cache) Waiting(class string) []*corev1.PersistentVolumeClaim {
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, byWaiting, class)
@@ -187,6 +196,11 @@ func (c *Cache) Class(name string) *storagev1.StorageClass {
 // PodsOf are the provisioner pods of the claim with the UID, by their names. They have no labels: see transformer.
 func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 	return indexed[*corev1.Pod](c.Pods, byClaimUID, uid)
+}
+
+// Copying are the pods that copy the volume into clones.
+func (c *Cache) Copying(volumeName string) []*corev1.Pod {
+	return indexed[*corev1.Pod](c.Pods, byCopied, volumeName)
 }
 
 // Pod is the pod of the name in the provisioners' namespace, or nil.

@@ -22,6 +22,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/queue"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reader"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -111,8 +112,9 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-// Listen registers handlers that requeue a claim, or a class, at every change that concerns it. Nothing polls.
-func (c *Controller) Listen() error {
+// Listen registers handlers that requeue a claim, or a class, at every change that concerns it. Nothing polls. synced report whether the
+// handlers have seen what the informers listed first. An informer has synced before that.
+func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 	for _, h := range []struct {
 		informer clientcache.SharedIndexInformer
 		changed  func(obj any, deleted bool)
@@ -126,7 +128,7 @@ func (c *Controller) Listen() error {
 		{c.Cache.Stop, on(c.stopChanged)},
 		{c.Cache.PodEvents, on(c.podEventChanged)},
 	} {
-		_, err := h.informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
+		registration, err := h.informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
 			AddFunc: func(obj any) { h.changed(obj, false) },
 			UpdateFunc: func(old, obj any) {
 				switch old.(type) {
@@ -143,10 +145,11 @@ func (c *Controller) Listen() error {
 			},
 		})
 		if err != nil {
-			return fmt.Errorf("listen for changes: %w", err)
+			return nil, fmt.Errorf("listen for changes: %w", err)
 		}
+		synced = append(synced, registration.HasSynced)
 	}
-	return nil
+	return synced, nil
 }
 
 func on[T any](do func(object T, deleted bool)) func(obj any, deleted bool) {
@@ -159,6 +162,9 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 		return
 	}
 	class, outcome := classOf(pod), podspec.OutcomeOf(pod)
+	if source, copied := podspec.ClaimUIDOf(snapshot.SourceVolume(pod)); copied && (deleted || outcome.Final()) {
+		c.queue.Requeue(source) // its delete waits for the copy
+	}
 	if deleted {
 		c.memory.deletionObserved(pod.UID)
 	}
@@ -177,6 +183,9 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 		c.volumeDeleted(v)
 	}
 	if uid, ok := podspec.ClaimUIDOf(v.Name); ok {
+		if !deleted && snapshot.Due(v, c.ProvisionerName) {
+			c.memory.handOver(uid, func(*claimMemory) {}, func() { c.queue.Add(podspec.ClassOf(v), claimNamespace(v), uid) })
+		}
 		c.enqueue(uid, claimNamespace(v))
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
@@ -221,14 +230,9 @@ func (c *Controller) Provision(claim *corev1.PersistentVolumeClaim, class string
 	}, func() { c.queue.Add(class, claim.Namespace, uid) })
 }
 
-// Delete adds a volume that the library hands over to be deleted.
-func (c *Controller) Delete(v *corev1.PersistentVolume, class string) {
-	uid, ok := podspec.ClaimUIDOf(v.Name)
-	if !ok {
-		c.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
-		return
-	}
-	c.memory.handOver(uid, func(m *claimMemory) { m.released = v.UID }, func() { c.queue.Add(class, claimNamespace(v), uid) })
+// Refuse records that nobody removes the storage of a volume that no provisioner pod can have made.
+func (c *Controller) Refuse(v *corev1.PersistentVolume) {
+	c.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 }
 
 // forget ends all memory of a claim, unless the library handed something over since the snapshot was taken.

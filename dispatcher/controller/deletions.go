@@ -19,10 +19,16 @@ import (
 // server: other deletions may have begun meanwhile, and the volume may be old by then.
 func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
 	s.SetSuccessor(c.Cache.ClaimNamed)
-	s.DeleteLimit, s.RecentDeletions = 0, 0
-	if s.Volume == nil || !s.Released {
+	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User = 0, 0, "", nil
+	if !s.Released() {
 		return
 	}
+
+	s.SetCopiedBy(c.Cache.Copying(s.Volume.Name))
+	if s.CopiedBy == "" {
+		s.CopiedBy = c.copyExpected(s.Volume)
+	}
+	s.SetUser(c.Cache.Users(s.Volume.Name))
 	s.DeleteLimit = c.DeleteLimit
 	if s.Config != nil && s.Config.DeleteLimit != nil {
 		s.DeleteLimit = *s.Config.DeleteLimit
@@ -30,6 +36,19 @@ func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
 	if s.DeleteLimit > 0 && obstacles.Old(s.Volume, s.Now) {
 		s.RecentDeletions = c.countDeletions(s)
 	}
+}
+
+// copyExpected names a pod that was created a moment ago to copy the volume, so that the cache does not show it yet.
+func (c *Controller) copyExpected(v *corev1.PersistentVolume) string {
+	if v.Spec.ClaimRef == nil {
+		return ""
+	}
+	for _, clone := range c.Cache.ClonesOf(v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name) {
+		if expected := c.memory.claim(string(clone.UID)).expected.name; expected != "" {
+			return fmt.Sprintf("pod %s/%s for claim %s/%s", c.Pods.Namespace, expected, clone.Namespace, clone.Name)
+		}
+	}
+	return ""
 }
 
 // countDeletions counts the class's old volumes that wait to be deleted, this one included, and those whose deletion began within

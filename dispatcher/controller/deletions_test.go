@@ -90,7 +90,7 @@ func TestCountDeletions(t *testing.T) {
 			for i, ago := range c.lately {
 				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon.Add(-ago))
 			}
-			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(0), ClassName: "silver", Volume: volumeOf(0), Released: true, DeleteLimit: 3}
+			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(0), ClassName: "silver", Volume: volumeOf(0), DeleteLimit: 3}
 			if got := controller.countDeletions(s); got != c.want {
 				t.Errorf("%d deletions count, want %d", got, c.want)
 			}

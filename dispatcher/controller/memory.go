@@ -20,7 +20,7 @@ type memory struct {
 	mu sync.Mutex
 	// claims by UID. An entry ends with forget.
 	claims map[string]*claimMemory
-	// revision counts what the library handed over.
+	// revision counts the claims and volumes that were added to the queue because something is to be done for them.
 	revision uint64
 	// deletedPods were deleted, and the cache still shows them. An entry ends with its pod.
 	deletedPods map[types.UID]bool
@@ -33,10 +33,9 @@ type memory struct {
 }
 
 type claimMemory struct {
-	// wanted reports whether the library handed the claim over, since when it did so first, and released is the volume that it handed over.
-	wanted   bool
-	since    time.Time
-	released types.UID
+	// wanted reports whether the library handed the claim over, and since when it did so first.
+	wanted bool
+	since  time.Time
 	// deleted is a volume that was deleted, which the cache may not show yet.
 	deleted types.UID
 	// repaired is a volume that was repaired, and repairedAt when.
@@ -97,7 +96,7 @@ func (m *memory) changeLocked(uid string, change func(c *claimMemory)) {
 	}
 }
 
-// handOver changes what is remembered of a claim that the library hands over, and adds it to the queue.
+// handOver changes what is remembered of a claim for which something is to be done, and adds it to the queue.
 func (m *memory) handOver(uid string, change func(c *claimMemory), add func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -31,7 +31,7 @@ func TestForgetAfterHandOver(t *testing.T) {
 		want   bool
 	}{{"before the snapshot", true, true}, {"after the snapshot", false, false}} {
 		m, ended := newMemory(), false
-		handOver := func() { m.handOver("1", func(c *claimMemory) { c.released = "v" }, func() {}) }
+		handOver := func() { m.handOver("1", func(c *claimMemory) { c.wanted = true }, func() {}) }
 		if c.before {
 			handOver()
 		}
@@ -40,7 +40,7 @@ func TestForgetAfterHandOver(t *testing.T) {
 			handOver()
 		}
 		got := m.forget("1", revision, func() { ended = true })
-		if got != c.want || ended != c.want || (m.claim("1").released == "") != c.want {
+		if got != c.want || ended != c.want || m.claim("1").wanted == c.want {
 			t.Errorf("handed over %s: forgotten %t, ended %t, remembered %+v", c.name, got, ended, m.claim("1"))
 		}
 	}

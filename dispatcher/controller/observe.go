@@ -52,7 +52,6 @@ func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 	if s.Repaired = (time.Time{}); s.Volume != nil && s.Volume.UID == m.repaired {
 		s.Repaired = m.repairedAt
 	}
-	s.Released = s.Volume != nil && s.Volume.UID == m.released && snapshot.AwaitsDeletion(s.Volume)
 }
 
 // arrivalGrace is how long a pod that was created may take to reach the cache before the API server is asked for it.
@@ -138,6 +137,11 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	}
 	c.observeConfig(s) // the volume may have another record by now
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
+	if s.Source.Claim != nil {
+		if err := c.confirmSource(ctx, s); err != nil {
+			return err
+		}
+	}
 	c.observeMemory(s)
 	c.observeDeletions(s)
 	return nil
@@ -171,6 +175,15 @@ func (c *Controller) confirmPods(ctx context.Context, s *snapshot.Snapshot) erro
 	pods, err := c.reader.PodsOf(ctx, s.UID)
 	if err == nil {
 		c.setPods(s, pods)
+	}
+	return err
+}
+
+// confirmSource reads the claim that is to be cloned: a copy must not begin beside the removal of its original.
+func (c *Controller) confirmSource(ctx context.Context, s *snapshot.Snapshot) error {
+	claim, err := c.reader.Claim(ctx, s.Source.Claim)
+	if err == nil {
+		s.Source.Claim = claim
 	}
 	return err
 }

@@ -74,10 +74,9 @@ func TestConfirmDelete(t *testing.T) {
 				}
 				return nil
 			})
-			controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.released = volume.UID }, func() {})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
 			controller.memory.setConfig("silver", config, "")
-			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Released: true, Config: config}
+			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Config: config}
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")

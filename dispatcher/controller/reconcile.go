@@ -124,6 +124,8 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 			if err = c.writer.RepairVolume(ctx, s.Volume, a.Patch); err == nil {
 				c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
 			}
+		case reconcile.SetFinalizer:
+			err = c.writer.SetFinalizer(ctx, s.Volume, a.Present)
 		case reconcile.SetCloneOf:
 			err = c.writer.SetCloneOf(ctx, s.Claim, a.Source)
 		case reconcile.SetCapacity:
@@ -143,8 +145,10 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		case reconcile.DeleteVolume:
 			err = c.deleteVolume(ctx, s)
 		case reconcile.Reschedule:
-			c.memory.change(s.UID, func(m *claimMemory) { m.wanted, m.rescheduled = false, a.After }) // the library hands it over again
-			err = c.writer.Reschedule(ctx, s.Claim)
+			c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false }) // before the library hands it over again
+			if err = c.writer.Reschedule(ctx, s.Claim); err == nil {
+				c.memory.change(s.UID, func(m *claimMemory) { m.rescheduled = a.After })
+			}
 		case reconcile.CleanUpPod:
 			if err = c.cleanUpPod(ctx, s.UID, a); err == nil {
 				c.trace(s, a.Pod)
@@ -214,7 +218,7 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	}
 	log := klog.FromContext(ctx)
 	c.memory.expectCreation(s.UID, pod)
-	if order.Op == contract.Delete && s.Released && obstacles.Old(s.Volume, s.Now) {
+	if order.Op == contract.Delete && s.Released() && obstacles.Old(s.Volume, s.Now) {
 		c.memory.deletionBegan(s.ClassName, s.UID, s.Now) // the answer may be lost
 	}
 	now, err := c.writer.CreatePod(ctx, pod)

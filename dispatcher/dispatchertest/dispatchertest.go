@@ -41,12 +41,12 @@ func Has(words, word string, known []string) bool {
 
 // Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits (says nothing), small, misclassed, stray (another
 // claim's), populated (by a populator), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers); bound,
-// released, available, deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day), allowed
+// released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day), allowed
 // (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's
 // own), trusted (by an administrator).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
-		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "populated", "unclaimed", "bare", "bound", "released", "available", "deleting", "retain", "restored", "old", "allowed",
+		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "populated", "unclaimed", "bare", "bound", "released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
 			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected"})
 	}
 	v := &corev1.PersistentVolume{
@@ -107,7 +107,7 @@ func Volume(words string) *corev1.PersistentVolume {
 	if has("retain") {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
-	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound, "released": corev1.VolumeReleased, "available": corev1.VolumeAvailable} {
+	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound, "released": corev1.VolumeReleased, "available": corev1.VolumeAvailable, "unreclaimed": corev1.VolumeFailed} {
 		if has(word) {
 			v.Status.Phase = phase
 		}
@@ -119,11 +119,12 @@ func Volume(words string) *corev1.PersistentVolume {
 // nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or behind (its node's clock, by an hour), suspect,
 // late (one before it was killed half a minute ago), for-node2 (bound to it), early (an undo that was ordered before the attempts ended),
 // undo (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two
-// minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an administrator asked for the next attempt).
+// minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an administrator asked for the next attempt), allowed or refused-delete (an
+// administrator's answer about what it made).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry"})
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
@@ -159,6 +160,12 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("other") {
 		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
+	}
+	if has("allowed") {
+		pod.Annotations[contract.AnnAllowDelete] = "true"
+	}
+	if has("refused-delete") {
+		pod.Annotations[contract.AnnAllowDelete] = "false"
 	}
 	if has("retry") {
 		pod.Annotations[contract.AnnRetry] = "true"

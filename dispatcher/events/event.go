@@ -68,6 +68,7 @@ const (
 	ReasonNodeLost         podspec.Reason = "ProvisionerNodeLost"
 	ReasonStopped          podspec.Reason = "DeletionStopped"
 	ReasonHeld             podspec.Reason = "DeletionHeld"
+	ReasonCopied           podspec.Reason = "CloneRunning"
 	ReasonLimit            podspec.Reason = "DeletionLimit"
 	ReasonRecord           podspec.Reason = "VolumeRecordInvalid"
 	ReasonLeft             podspec.Reason = "StorageLeftBehind"
@@ -106,8 +107,12 @@ func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) 
 
 // StrayDelete says that a delete which was not ordered for the volume may have removed its storage.
 func StrayDelete(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
+	message := fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was created beside it: check the volume's data", pod.Name, v.Name)
+	if pod.Annotations[contract.AnnVolumeUID] == string(v.UID) {
+		message = fmt.Sprintf("pod %s was ordered to remove the storage of volume %s, which was bound to a claim after that: check the volume's data", pod.Name, v.Name)
+	}
 	return Event{On: OnVolume, Pod: pod, Warning: true, Reason: ReasonStrayDelete, Key: "stray/" + pod.Name,
-		Message: fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was created beside it: check the volume's data", pod.Name, v.Name)}
+		Message: message}
 }
 
 // ProvisioningSucceeded says which pod made the volume.

@@ -21,18 +21,22 @@ type Handler interface {
 	IsProvisioning(claim *corev1.PersistentVolumeClaim) bool
 	// Provision takes a claim to be provisioned.
 	Provision(claim *corev1.PersistentVolumeClaim, class string)
-	// Delete takes a volume to be deleted.
-	Delete(volume *corev1.PersistentVolume, class string)
+	// Refuse takes a volume that is to be deleted and that no provisioner pod can have made.
+	Refuse(volume *corev1.PersistentVolume)
 }
 
-// Library hands claims and volumes to a Handler. Make it with New, and start it once with Run.
+// Library hands claims to a Handler. Make it with New, and start it once with Run.
 type Library struct {
 	controller *controller.ProvisionController
 	handlers   []cache.ResourceEventHandler // of the library, for claims; complete when New returns
 }
 
 // Informers that the library shares with the caller.
-type Informers struct{ Claims, Volumes, Classes cache.SharedIndexInformer }
+type Informers struct {
+	Claims, Volumes, Classes cache.SharedIndexInformer
+	// MadeByHand reports whether no provisioner pod can have made a volume of the name. The library decides about these volumes alone.
+	MadeByHand func(volumeName string) bool
+}
 
 // New makes the library's controller. It has to be called before the informers start, since it adds an index, and before any other
 // client of the process is at work, since it adds to the scheme that all of them decode by.
@@ -47,7 +51,7 @@ func New(ctx context.Context, api kubernetes.Interface, provisioner string, hand
 	ended, end := context.WithCancel(klog.NewContext(ctx, klog.New(nil)))
 	end()
 	l := &Library{}
-	l.controller = controller.NewProvisionController(ended, client{api, informers.Volumes.GetStore()}, provisioner, adapter{handler},
+	l.controller = controller.NewProvisionController(ended, api, provisioner, adapter{handler},
 		controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0),
 		controller.FailedDeleteThreshold(0),
@@ -57,7 +61,7 @@ func New(ctx context.Context, api kubernetes.Interface, provisioner string, hand
 		controller.ResyncPeriod(0),
 		controller.Threadiness(4),
 		controller.ClaimsInformer(claimInformer{informers.Claims, l}),
-		controller.VolumesInformer(informers.Volumes),
+		controller.VolumesInformer(volumeInformer{informers.Volumes, informers.MadeByHand}),
 		controller.ClassesInformer(informers.Classes),
 		controller.MetricsInstance(counts),
 	)
@@ -88,6 +92,24 @@ func (c claimInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEve
 	return c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
 }
 
+// volumeInformer shows the library's handlers the volumes alone that no provisioner pod can have made. The dispatcher decides about the
+// others by all their objects. The library decides by a volume alone: it takes the finalizer off a retained volume while the pods of its
+// attempts exist, and by a cache that may be old.
+type volumeInformer struct {
+	cache.SharedIndexInformer
+	madeByHand func(volumeName string) bool
+}
+
+func (v volumeInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+	shown := func(obj any) bool {
+		volume, ok := obj.(*corev1.PersistentVolume)
+		return !ok || v.madeByHand(volume.Name) // a tombstone only ends what the library remembers
+	}
+
+	filtered := cache.FilteringResourceEventHandler{FilterFunc: shown, Handler: handler}
+	return v.SharedIndexInformer.AddEventHandlerWithResyncPeriod(filtered, resync)
+}
+
 // adapter is what the library calls. To the library each claim is "ignored" after that, which writes no event, starts no retry of
 // its own and needs no permission to create volumes.
 type adapter struct{ handler Handler }
@@ -113,8 +135,8 @@ func (a adapter) Provision(_ context.Context, o controller.ProvisionOptions) (*c
 	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was handed over"}
 }
 
-// Delete hands a released volume over. The dispatcher deletes the volume after its storage, without the library.
+// Delete is called for volumes that volumeInformer shows.
 func (a adapter) Delete(_ context.Context, volume *corev1.PersistentVolume) error {
-	a.handler.Delete(volume, util.GetPersistentVolumeClass(volume))
-	return &controller.IgnoredError{Reason: "the volume was handed over"}
+	a.handler.Refuse(volume)
+	return &controller.IgnoredError{Reason: "no provisioner pod can have made the volume"}
 }

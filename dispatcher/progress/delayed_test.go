@@ -22,8 +22,8 @@ func TestDelayed(t *testing.T) {
 		{name: "asked already", pods: []string{"prov-9 failed retry"}, want: "none"},
 		{name: "an undo waits for requests that may be under way", claim: "none", pods: []string{"prov-3 killed"}, want: "none"},
 		{name: "an undo failed", claim: "none", pods: []string{"prov-3 failed", "del-2 failed undo"}, want: "del-2 for 3.5s"},
-		{name: "delete failed", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-5 failed"}, want: "del-5 for 31.5s"},
-		{name: "delete failed, and deletions are stopped", claim: "none", volume: "fits released", also: "asked stopped", pods: []string{"del-5 failed"}, want: "none"},
+		{name: "delete failed", claim: "none", volume: "fits released", pods: []string{"del-5 failed"}, want: "del-5 for 31.5s"},
+		{name: "delete failed, and deletions are stopped", claim: "none", volume: "fits released", also: "stopped", pods: []string{"del-5 failed"}, want: "none"},
 		{name: "bound", claim: "bound", volume: "fits bound", want: "none"},
 	} {
 		t.Run(s.name, func(t *testing.T) {

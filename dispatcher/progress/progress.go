@@ -88,7 +88,7 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 	newest, deleted := snapshot.Last(deletes)
 	done := deleted && newest.Outcome.Phase == podspec.Succeeded
 	switch {
-	case v != nil && (s.Released || v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound):
+	case v != nil && (s.Released() || v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound):
 		return string(contract.Delete), releasedAt(v)
 	case v == nil && deleted && !done: // else they are records
 		return Undo, deletes[0].Pod.CreationTimestamp.Time

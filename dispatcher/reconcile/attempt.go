@@ -33,8 +33,6 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	}
 	delay := min(longestDelay, shortestDelay<<min(a.Number, 9))
 	switch {
-	case a.Outcome.Disrupted():
-		delay = shortestDelay
 	case a.Outcome.Reason == podspec.ReasonTryAgain:
 		delay = min(delay, busyDelay)
 	case a.Outcome.Reason == podspec.ReasonRefused:

@@ -75,7 +75,7 @@ func TestDeferrable(t *testing.T) {
 		{scene{name: "claim bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}, true},
 		{scene{name: "claim to be bound", volume: "fits", pods: []string{"prov-0 done"}}, false},
 		{scene{name: "volume gone", claim: "none", pods: []string{"del-0 done"}}, true},
-		{scene{name: "volume to go", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 done"}}, false},
+		{scene{name: "volume to go", claim: "none", volume: "fits released", pods: []string{"del-0 done"}}, false},
 		{scene{name: "undone, claim waits", pods: []string{"prov-0 failed", "del-0 done"}}, false},
 		{scene{name: "nothing to do", claim: "bound", volume: "fits bound"}, false},
 		{scene{name: "a pod that somebody deletes", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done deleting"}}, false},

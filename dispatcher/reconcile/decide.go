@@ -8,6 +8,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -23,6 +24,7 @@ type attempts struct{ provisions, deletes, expands []snapshot.Attempt }
 func Decide(s *snapshot.Snapshot) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
 	p.cleanUpRetained(s)
+	p.placeFinalizer(s)
 	p.Forget = p.Forget && len(s.Retained) == 0
 	p.spaceRepairs(s)
 	return p
@@ -54,7 +56,8 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 // withVolume checks a volume as soon as it exists, and has it removed once no attempt runs, if it cannot serve.
 func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	faults := p.checkVolume(s, all.provisions)
-	p.stopStrayDeletes(s, all.deletes)
+	removalAsked := obstacles.RemovalAsked(s, faults)
+	p.stopStrayDeletes(s, all.deletes, removalAsked)
 	if running, ok := snapshot.Unfinished(all.provisions); ok {
 		p.stopIfLate(s, running)
 		return
@@ -69,15 +72,15 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		p.do(DeleteVolume{})
 		return
 	}
-	unbound := len(all.provisions) > 0 && s.Volume.Status.Phase != corev1.VolumeBound
-	stray := !s.ClaimLives() && (s.Volume.Spec.ClaimRef == nil || string(s.Volume.Spec.ClaimRef.UID) != s.UID)
 	switch {
-	case s.Released, unbound && (len(faults) > 0 || stray), removalBegun(s.Volume, all.deletes):
+	case removalAsked:
 		p.remove(s, all.deletes)
 		return
-	case len(faults) > 0: // bound to something, or not made by a pod of this dispatcher: to delete it could destroy data
-		if ref := s.Volume.Spec.ClaimRef; ref != nil && string(ref.UID) == s.UID {
-			p.cleanUp(s, all.provisions...) // where there are any, the binder took it all the same
+	case len(faults) > 0: // somebody may have used it, or no pod of this dispatcher made it
+		ref := s.Volume.Spec.ClaimRef
+		named := ref != nil && string(ref.UID) == s.UID
+		if named || s.Claim.Spec.VolumeName != "" {
+			p.cleanUp(s, all.provisions...) // the binder took it all the same, or another volume serves the claim
 		}
 		return
 	}
@@ -89,14 +92,35 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 
 // stopStrayDeletes stops deletes that were not ordered for this volume, and whose storage is the volume's by now. A leader that stalled
 // may have ordered one when there was no volume, and a later leader knew of none when it had the volume made.
-func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
-	_, strays := forVolume(deletes, s.Volume)
+//
+// It also stops those for this volume that have not started and that nothing asks for any more, for instance since an administrator retains
+// the volume. One that runs may finish, because what is half removed serves nobody. Only for a volume that is bound it is stopped as well.
+func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt, removalAsked bool) {
+	these, strays := forVolume(deletes, s.Volume)
 	for _, a := range strays {
 		if a.Outcome.MayHaveRun {
 			p.record(events.StrayDelete(s.Volume, a.Pod))
 		}
 		if !a.Outcome.Final() && a.Pod.DeletionTimestamp == nil {
 			p.do(StopPod{Pod: a.Pod, Kill: true})
+		}
+	}
+	if removalAsked {
+		return
+	}
+
+	bound := s.Volume.Status.Phase == corev1.VolumeBound
+	for _, a := range s.All() {
+		if bound && a.Op == contract.Delete && a.Outcome.MayHaveRun && a.ForVolume(s.Volume) {
+			p.Confirm = Everything
+			p.record(events.StrayDelete(s.Volume, a.Pod))
+		}
+	}
+	for _, a := range these {
+		ends := a.Outcome.Final() || a.Pod.DeletionTimestamp != nil
+		if !ends && (bound || a.Outcome.Phase == podspec.Starting) {
+			p.Confirm = Everything
+			p.do(StopPod{Pod: a.Pod, Kill: bound})
 		}
 	}
 }
@@ -150,22 +174,16 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		p.expand(s, all, expands)
 		return
 	}
-	if snapshot.AwaitsDeletion(s.Volume) {
-		return // a finished delete pod is the proof that spares the volume a second one
+	if these, _ := forVolume(all.deletes, s.Volume); len(these) > 0 {
+		p.Confirm = Everything // they prove that it was released: the cache may be old
 	}
-	deletes := all.deletes
-	if s.Volume.Status.Phase != corev1.VolumeBound && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-		_, deletes = forVolume(deletes, s.Volume) // those for this volume prove that it was released: the cache is old
-	}
-	p.cleanUp(s, deletes...)
+	p.cleanUp(s, all.deletes...)
 	p.Forget = len(s.Attempts) == 0
 }
 
 // undecided reports whether the volume is about to be bound or released. Until then it may turn out unfit, by a claim that the cache does not show
 // yet, or because somebody deletes it, and only the pods of its attempts say that it may be removed.
-func undecided(v *corev1.PersistentVolume) bool {
-	return v.Status.Phase != corev1.VolumeBound && v.Status.Phase != corev1.VolumeReleased
-}
+func undecided(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumePending }
 
 // forVolume separates the attempts for this volume from those for an earlier one of its name.
 func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, others []snapshot.Attempt) {
@@ -179,11 +197,27 @@ func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, othe
 	return these, others
 }
 
-// removalBegun reports whether a delete pod was created for an unfit volume. What is half removed cannot serve anybody any more.
-func removalBegun(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
-	return v.Status.Phase != corev1.VolumeBound && slices.ContainsFunc(deletes, func(a snapshot.Attempt) bool {
-		return a.Pod.Annotations[contract.AnnUndo] != "" && a.ForVolume(v)
-	})
+// placeFinalizer gives a bound volume the finalizer that keeps its object until its storage is removed, and takes it off one that is to be
+// retained. As long as a pod of an attempt exists, a retained volume keeps it: of a volume that an administrator deletes meanwhile, the pod
+// would look like an attempt that came to none, whose storage is to be removed.
+func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
+	v := s.Volume
+	if v == nil || !snapshot.FinalizerMisplaced(v) || v.Annotations[contract.ProvisionedBy] != s.Provisioner {
+		return
+	}
+
+	deletes := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	_, repairs := Find[RepairVolume](*p)
+	switch {
+	case repairs, deletes && v.Status.Phase != corev1.VolumeBound:
+		return
+	case deletes:
+		p.do(SetFinalizer{Present: true})
+	case len(s.Attempts) == 0:
+		p.Confirm = Everything
+		p.do(SetFinalizer{})
+	}
+	p.Forget = false
 }
 
 // abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for them, and the names
@@ -198,7 +232,7 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		}
 		return
 	}
-	if made, ok := snapshot.Suspect(provisions); ok {
+	if made, ok := snapshot.Suspect(provisions); ok && !obstacles.Kept(s) {
 		p.undo(s, provisions, made)
 		return
 	}

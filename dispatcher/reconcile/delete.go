@@ -1,8 +1,6 @@
 package reconcile
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -15,6 +13,9 @@ import (
 // remove orders the removal of the volume's storage. The volume is deleted once a pod has done that.
 func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	newest, ok := snapshot.Last(deletes)
+	if s.Released() && s.Claim != nil {
+		p.Confirm = Everything // the cache may show a claim that is gone, and an event would say that it keeps the storage
+	}
 	switch {
 	case !ok:
 		if !p.awaitLate(s, s.Of(contract.Provision)) {
@@ -39,6 +40,12 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 		p.await(s, running)
 		return
 	}
+	if obstacles.Kept(s) {
+		p.Confirm = Everything
+		p.cleanUp(s, append(all.provisions, all.deletes...)...)
+		return
+	}
+
 	newest, _ := snapshot.Last(all.deletes)
 	made, suspected := snapshot.Suspect(all.provisions)
 	if newest.Outcome.Phase != podspec.Succeeded {
@@ -85,11 +92,15 @@ func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made sn
 	}
 }
 
-// orderDelete orders a delete pod, unless something protects the storage: that of the volume, or without one what the record's attempt may
-// have made.
+// orderDelete orders a delete pod by a proof that the storage may be removed: that of the volume, or without one what the record's attempt
+// may have made.
 func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string) {
-	if reason, why := obstacles.Protection(s); reason != podspec.ReasonNone {
+	proof, reason, why := obstacles.Removal(s)
+	if proof == obstacles.NoProof {
 		p.protect(s, record, reason, why)
+		if s.Released() {
+			p.cleanUp(s, s.Of(contract.Provision)...) // the volume is their outcome, whoever keeps it
+		}
 		return
 	}
 	if reason, why := obstacles.ToPod(s); reason != podspec.ReasonNone {
@@ -108,9 +119,8 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 	if !s.Config.NodeLocal {
 		node = ""
 	}
-	// The library takes the finalizer off a volume that is to be retained. Its object may go before its storage: the pods are the record.
-	if v := s.Volume; v != nil && !s.Released && v.DeletionTimestamp == nil &&
-		(slices.Contains(v.Finalizers, contract.VolumeFinalizer) || v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain) {
+	// The binder takes no volume that is being deleted, so that nobody can use it from now on.
+	if proof == obstacles.NeverUsed && s.Volume.DeletionTimestamp == nil {
 		p.do(RetractVolume{})
 	}
 	p.create(s, snapshot.Order{Op: contract.Delete, Record: record, Node: node})

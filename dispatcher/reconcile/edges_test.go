@@ -14,7 +14,7 @@ import (
 // TestDecideEdges has the moments that tell apart two conditions which come together as a rule.
 func TestDecideEdges(t *testing.T) {
 	for _, s := range []scene{
-		{name: "delete pod starts", claim: "none", volume: "fits released", also: "asked", pods: []string{"del-0 pending"}, want: "requeue in 4m0s"},
+		{name: "delete pod starts", claim: "none", volume: "fits released", pods: []string{"del-0 pending"}, want: "requeue in 4m0s"},
 		{name: "deletions stopped, provision pod starts", also: "stopped", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
 		{name: "pod starting, no ConfigMap", also: "no-config", pods: []string{"prov-0 pending"}, want: ""},
 		{name: "start timeout of a pod that is being deleted", pods: []string{"prov-0 pulling old deleting"}, want: "tell claim ProvisionerImagePullFailed, requeue in 1m0s"},
@@ -26,9 +26,9 @@ func TestDecideEdges(t *testing.T) {
 		{name: "a retained pod goes beside one that made the volume", claim: "bound", volume: "fits bound", pods: []string{"prov-1 failed kept", "prov-2 done"},
 			want: "tell claim ProvisioningSucceeded, clean up prov-2, clean up prov-1"},
 		{name: "a retained pod is replaced once", also: "new-config", pods: []string{"prov-1 failed kept", "prov-2 refused"}, want: "tell claim ProvisionerRefused, create provision 3, clean up prov-2, clean up prov-1, (confirm)"},
-		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits available", pods: []string{"prov-0 done"}, want: ""},
-		{name: "misfit half removed, in a restored cluster", claim: "none", volume: "small available restored", also: "new-config", pods: []string{"del-0 failed misfit"},
-			want: "tell volume ProvisionerFailed, retract volume, create delete 1, keep the name of del-0, (confirm)"},
+		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits", pods: []string{"prov-0 done"}, want: ""},
+		{name: "misfit half removed, in a restored cluster", claim: "none", volume: "small deleting restored", also: "new-config", pods: []string{"del-0 failed misfit"},
+			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if got := describe(Decide(s.snapshot())); got != s.want {
@@ -102,7 +102,7 @@ func TestQuietSuccess(t *testing.T) {
 // TestDeleteLimit: the limit itself may be reached, and 0 is none.
 func TestDeleteLimit(t *testing.T) {
 	for _, c := range []struct{ limit, recent int }{{0, 1000}, {2, 2}} {
-		s := scene{claim: "none", volume: "fits released old", also: "asked"}.snapshot()
+		s := scene{claim: "none", volume: "fits released old"}.snapshot()
 		s.DeleteLimit, s.RecentDeletions = c.limit, c.recent
 		if got := describe(Decide(s)); got != "create delete 0, (confirm)" {
 			t.Errorf("%d of %d: %s", c.recent, c.limit, got)

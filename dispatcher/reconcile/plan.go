@@ -54,6 +54,8 @@ type Action interface{ order() int }
 type (
 	// RepairVolume gives a new volume what it lacks.
 	RepairVolume struct{ *podspec.Repair }
+	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
+	SetFinalizer struct{ Present bool }
 	// SetCloneOf writes on the claim which claim its volume is a clone of, as namespace/name.
 	SetCloneOf struct{ Source string }
 	// SetCapacity writes the size that the volume's storage is known to have.
@@ -95,6 +97,7 @@ type (
 )
 
 func (RepairVolume) order() int        { return 0 }
+func (SetFinalizer) order() int        { return 0 }
 func (SetCloneOf) order() int          { return 1 }
 func (SetCapacity) order() int         { return 2 }
 func (SetResizeStatus) order() int     { return 3 }

@@ -30,7 +30,7 @@ const hostile = `{"properties":{"FLEX_PV_NAME":"pvc-of-another","flex-pv-name":"
 	`"KUBERNETES_SERVICE_HOST":"192.0.2.1","zone":"another","no name":"x"},"parameters":{"pool":"another"}}`
 
 func hostileFacts(identity string) *snapshot.Snapshot {
-	f := scene{claim: "none", volume: "fits released", also: "asked"}.snapshot()
+	f := scene{claim: "none", volume: "fits released"}.snapshot()
 	f.RecordKey = dispatchertest.Key
 	f.Config.Name, f.Config.ResourceVersion, f.Config.Image, f.Config.ServiceAccountName = "cm", "1", "example.com/i", "silver"
 	f.Config.Timeout = time.Minute
@@ -94,7 +94,7 @@ func TestLocation(t *testing.T) {
 		{"@location project=b\n", "project=a", "project=a"},
 		{"@location project=$(HOME) b\n", "", ""},
 	} {
-		f := scene{pods: []string{"prov-0 failed"}, also: "asked"}.snapshot()
+		f := scene{pods: []string{"prov-0 failed"}}.snapshot()
 		f.Config.Timeout, f.RecordKey = time.Minute, dispatchertest.Key
 		record := f.Attempts[0].Pod
 		request, err := json.Marshal(contract.Request{Location: c.told})

@@ -59,6 +59,27 @@ func (s *Snapshot) CloneToRecord(provisions []Attempt) string {
 	return of
 }
 
+// CopiedVolume is the volume that the pod copies into a clone, empty for a pod that copies none or has ended.
+func CopiedVolume(pod *corev1.Pod) string {
+	if podspec.OutcomeOf(pod).Final() {
+		return ""
+	}
+	return SourceVolume(pod)
+}
+
+// SourceVolume is the volume that the pod was to copy into a clone, empty for a pod that copies none. Few pods do: the request of the others
+// is not decoded.
+func SourceVolume(pod *corev1.Pod) string {
+	if !strings.Contains(pod.Annotations[contract.AnnRequest], `"source":`) {
+		return ""
+	}
+	request, err := podspec.RequestOf(pod)
+	if err != nil || request.Operation != contract.Provision || request.Source == nil {
+		return ""
+	}
+	return request.Source.VolumeName
+}
+
 // CloneOf is the name of the claim that this one asks to be a clone of, empty for none. fault says what is wrong with the
 // request.
 func CloneOf(claim *corev1.PersistentVolumeClaim) (name, fault string) {

@@ -79,19 +79,26 @@ func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 // another one would have been undone.
 func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
 	newest, ok := Last(provisions)
-	if !ok || podspec.Recorded(s.Volume) && !podspec.Restored(s.Volume) {
+	ended := ok && newest.Outcome.Final()
+	if !ok || podspec.Recorded(s.Volume) && (ended || !podspec.Restored(s.Volume)) {
 		return nil
+	}
+
+	// A pod that has not ended may have made the volume, however late it came. One that has ended proves nothing about a volume that was
+	// created long after that: a backup tool may have.
+	madeBefore := s.Volume.CreationTimestamp.Time
+	if latest := s.Ended(newest).Add(ClockSkew); ended && latest.Before(madeBefore) {
+		madeBefore = latest
 	}
 	request, err := podspec.RequestOf(newest.Pod)
 	if err != nil {
 		return nil // the dispatcher wrote it, so that it can be read
 	}
 	expected, err := podspec.Skeleton(request, podspec.ClassFields{Provisioner: s.Provisioner,
-		ConfigStamp: newest.Pod.Annotations[contract.AnnConfig], MadeBefore: s.Volume.CreationTimestamp.Time})
+		ConfigStamp: newest.Pod.Annotations[contract.AnnConfig], MadeBefore: madeBefore})
 	if err != nil {
 		return nil
 	}
-	// The volume's own pod exists. So the volume is no copy from a backup, whatever the pod wrote and however late it came.
 	expected.Name, expected.Spec.StorageClassName = s.Volume.Name, podspec.ClassOf(s.Volume)
 	expected.Annotations[contract.AnnRecord] = s.RecordKey.Sign(expected)
 	return expected.Annotations

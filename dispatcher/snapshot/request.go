@@ -58,7 +58,7 @@ func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
 		}
 		pod.Annotations[contract.AnnUndoes] = strings.Join(uids, ",")
 	}
-	if o.Op == contract.Delete && s.Volume != nil && !s.Released {
+	if o.Op == contract.Delete && s.Volume != nil && !s.Released() {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}
 	return pod, nil

@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,8 +54,6 @@ type Snapshot struct {
 	Wanted bool
 	// WantedSince is when it did so first, zero where it did not.
 	WantedSince time.Time
-	// Released reports whether the library handed the volume over to be deleted.
-	Released bool
 	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
 	Rescheduled types.UID
 	// Repaired is when this dispatcher repaired the volume last, or zero.
@@ -70,6 +70,10 @@ type Snapshot struct {
 
 	// DeletionsStopped says, for users, that an administrator stopped all deletions, empty where nobody did.
 	DeletionsStopped string
+	// CopiedBy names, for users, the pod that copies the volume into a clone, empty where none does.
+	CopiedBy string
+	// User is a claim that is, or was, bound to the released volume and that the volume does not name, or nil. It is not Claim.
+	User *corev1.PersistentVolumeClaim
 	// Successor is the claim that has the name in the released volume's claimRef, and another UID, or nil.
 	Successor *corev1.PersistentVolumeClaim
 	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one above
@@ -95,12 +99,43 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 // SetSuccessor finds the claim that took the name in the released volume's claimRef.
 func (s *Snapshot) SetSuccessor(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
 	s.Successor = nil
-	if s.Volume == nil || !s.Released || s.Volume.Spec.ClaimRef == nil {
+	if !s.Released() || s.Volume.Spec.ClaimRef == nil {
 		return
 	}
 	ref := s.Volume.Spec.ClaimRef
 	if other := claim(ref.Namespace, ref.Name); other != nil && other.UID != ref.UID {
 		s.Successor = other
+	}
+}
+
+// GivenVolume is the volume that a claim is, or was, bound to, if it was made for another claim; else it is empty. Few claims have such a volume.
+func GivenVolume(claim *corev1.PersistentVolumeClaim) string {
+	name := claim.Spec.VolumeName
+	if claim.Status.Phase == corev1.ClaimPending || name == podspec.VolumeName(string(claim.UID)) {
+		return ""
+	}
+	return name
+}
+
+// SetUser finds a claim that uses the released volume although the volume does not name it, among those whose GivenVolume it is. A claim of a
+// smaller size is not believed: its author may have written all that binds it.
+func (s *Snapshot) SetUser(claims []*corev1.PersistentVolumeClaim) {
+	s.User = nil
+	for _, claim := range claims {
+		named := s.Volume.Spec.ClaimRef != nil && s.Volume.Spec.ClaimRef.UID == claim.UID
+		asked, has := Requested(claim), Capacity(s.Volume)
+		if !named && asked.Cmp(has) >= 0 {
+			s.User = claim
+			return
+		}
+	}
+}
+
+// SetCopiedBy finds a pod that copies the released volume, among those whose CopiedVolume it is.
+func (s *Snapshot) SetCopiedBy(pods []*corev1.Pod) {
+	s.CopiedBy = ""
+	if len(pods) > 0 {
+		s.CopiedBy = fmt.Sprintf("pod %s/%s for claim %s", pods[0].Namespace, pods[0].Name, pods[0].Annotations[contract.AnnClaim])
 	}
 }
 
@@ -146,9 +181,43 @@ func (s *Snapshot) Expandable() bool {
 	return s.ClaimLives() && s.Volume != nil && podspec.Bound(s.Claim, s.Volume) && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
 
-// AwaitsDeletion reports whether the library is about to hand the volume over for deletion.
+// Released reports whether Kubernetes asks this dispatcher to remove the volume's storage. obstacles.Removal says whether it may.
+func (s *Snapshot) Released() bool {
+	return s.Volume != nil && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner && AwaitsDeletion(s.Volume)
+}
+
+// AwaitsDeletion reports whether Kubernetes has released the volume, so that its provisioner is to remove its storage. The phase is Failed
+// where kube-controller-manager did not find the annotation provisioned-by at that moment. It never changes that phase again.
+//
+// The storage of a volume that is being deleted without the finalizer has been removed, or somebody took the finalizer off.
 func AwaitsDeletion(v *corev1.PersistentVolume) bool {
-	return v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	released := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
+	gone := v.DeletionTimestamp != nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer)
+
+	return released && !gone && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// DeletedByHand reports whether somebody deleted a volume that was freed, so that its object waits for the removal of its storage. Kubernetes
+// releases no volume that names no claim.
+func DeletedByHand(v *corev1.PersistentVolume) bool {
+	kept := v.DeletionTimestamp != nil && slices.Contains(v.Finalizers, contract.VolumeFinalizer)
+
+	return kept && v.Status.Phase == corev1.VolumeAvailable && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+}
+
+// FinalizerMisplaced reports whether the volume lacks the finalizer that keeps its object until its storage is removed, or has it although
+// its storage is to be retained.
+func FinalizerMisplaced(v *corev1.PersistentVolume) bool {
+	has := slices.Contains(v.Finalizers, contract.VolumeFinalizer)
+	if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return !has && v.DeletionTimestamp == nil
+	}
+	return has
+}
+
+// Due reports whether the volume itself asks for work of the provisioner that it names, whoever its claim is.
+func Due(v *corev1.PersistentVolume, provisioner string) bool {
+	return v.Annotations[contract.ProvisionedBy] == provisioner && (AwaitsDeletion(v) || DeletedByHand(v) || FinalizerMisplaced(v))
 }
 
 // SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else empty. The

@@ -51,7 +51,7 @@ func (g Growth) Snapshot() *snapshot.Snapshot {
 	setVolume(f.Volume, g.Volume)
 	f.Claim.Spec.VolumeMode = f.Volume.Spec.VolumeMode
 	if s.has("released") {
-		f.Claim, f.Volume.Status.Phase, f.Released = nil, corev1.VolumeReleased, true
+		f.Claim, f.Volume.Status.Phase = nil, corev1.VolumeReleased
 	}
 	if s.has("no-volume") {
 		f.Claim, f.Volume = nil, nil

@@ -18,13 +18,13 @@ import (
 
 // Scene is a cluster in a few words.
 type Scene struct {
-	// Claim is waiting, bound (to ours), elsewhere, deleting or none. Default waiting.
+	// Claim is waiting, bound (to ours), elsewhere, deleting or none, or bound deleting. Default waiting.
 	Claim string
 	// Volume is empty for none, else words of dispatchertest.Volume. Pods are of dispatchertest.Pod, oldest first.
 	Volume string
 	Pods   []string
 	// Also is unwanted, no-config, new-config, new-properties, new-parameters, node-local, other-provisioner (the class's), uncontained (a
-	// policy is missing), asked (the library asked to delete), stopped (all deletions), limited (three old volumes are to go, and two may),
+	// policy is missing), copied (the volume, into a clone), stopped (all deletions), limited (three old volumes are to go, and two may),
 	// successor (another claim asks for the volume), just-wanted (for a second), rescheduled (after the last pod); of the claim selector,
 	// attributes (a VolumeAttributesClass), selected (a node, and the class waits for the first consumer), selected-early (the class does
 	// not wait). The others are for Growth.
@@ -33,7 +33,7 @@ type Scene struct {
 
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
-	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "asked",
+	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "copied",
 		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted"}
 )
 
@@ -72,6 +72,9 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 	if s.has("limited") {
 		f.DeleteLimit, f.RecentDeletions = 2, 3
 	}
+	if s.has("copied") {
+		f.CopiedBy = "pod ns/prov-clone-0 for claim team-a/clone"
+	}
 	f.Claim = s.makeClaim()
 	if s.has("selected") {
 		wait := storagev1.VolumeBindingWaitForFirstConsumer
@@ -84,7 +87,6 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
 			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-" + dispatchertest.UID}}
 	}
-	f.Released = s.has("asked") && f.Volume != nil && snapshot.AwaitsDeletion(f.Volume)
 	for i, words := range s.Pods {
 		created, ended := dispatchertest.Noon.Add(time.Duration(i-len(s.Pods))*time.Minute), dispatchertest.Noon.Add(-500*time.Millisecond)
 		if i < len(s.Pods)-1 {
@@ -121,15 +123,17 @@ func (s Scene) makeClaim() *corev1.PersistentVolumeClaim {
 		name := "fast"
 		claim.Spec.VolumeAttributesClassName = &name
 	}
-	dispatchertest.Has(s.Claim, "", claimWords)
-	switch s.Claim {
-	case "none":
+	has := func(word string) bool { return dispatchertest.Has(s.Claim, word, claimWords) }
+	if has("none") {
 		return nil
-	case "bound":
+	}
+	if has("bound") {
 		claim.Spec.VolumeName = "pvc-" + dispatchertest.UID
-	case "elsewhere":
+	}
+	if has("elsewhere") {
 		claim.Spec.VolumeName = "another"
-	case "deleting":
+	}
+	if has("deleting") {
 		claim.DeletionTimestamp = &metav1.Time{Time: dispatchertest.Noon}
 	}
 	return claim

@@ -61,6 +61,17 @@ func (w Writer) RepairVolume(ctx context.Context, v *corev1.PersistentVolume, fi
 	return w.patch(ctx, types.MergePatchType, "persistentvolumes", v, fields, nil)
 }
 
+// SetFinalizer puts the finalizer on a volume that is as the plan saw it, or takes it off. By then an administrator may have changed the
+// reclaim policy that the plan went by.
+func (w Writer) SetFinalizer(ctx context.Context, v *corev1.PersistentVolume, present bool) error {
+	fields := withoutFinalizer(v.UID, contract.VolumeFinalizer)
+	if present {
+		fields = map[string]any{"uid": v.UID, "finalizers": []string{contract.VolumeFinalizer}}
+	}
+	fields["resourceVersion"] = v.ResourceVersion
+	return w.patch(ctx, types.StrategicMergePatchType, "persistentvolumes", v, metadata(fields), nil)
+}
+
 // SetCloneOf writes on a claim which claim its volume is a clone of.
 func (w Writer) SetCloneOf(ctx context.Context, claim *corev1.PersistentVolumeClaim, source string) error {
 	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim,

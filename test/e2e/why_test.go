@@ -67,6 +67,7 @@ var reasons = []struct {
 	{events.ReasonNodeLost, cause, nodeLost},
 	{podspec.ReasonDeadline, retried, failing("while :; do sleep 0.1; done\n", map[string]string{"timeout": "10s"})},
 	{events.ReasonHeld, cause, heldVolume},
+	{events.ReasonCopied, cause, copied},
 	{events.ReasonOrphan, past, orphan},
 	{events.ReasonLimit, cause, overLimit},
 	{events.ReasonStopped, cause, deletionsStopped},
@@ -337,6 +338,35 @@ func heldVolume(s *scope) situation {
 	return situation{name: c.volumeName(), after: func() {
 		s.annotate(c.volumeName(), contract.AnnAllowDelete+"=true")
 		c.gone(patient)
+	}}
+}
+
+// copied has a volume whose claim is gone while a pod copies it.
+func copied(s *scope) situation {
+	class := s.inForce("silver", setting{
+		terms:     storagev1.StorageClass{Parameters: map[string]string{contract.ParameterSmartClone: "true"}},
+		provision: "if [ -n \"$FLEX_SOURCE_PV_NAME\" ]; then\n" + gate + "fi\n" + makeDir + makeVolume,
+	})
+	original := class.claim("data")
+	original.bound(patient)
+	s.wait(patient, "pods acted on", original.busy)
+	volume := original.volume()
+
+	clone := class.claim("copy", func(pvc *corev1.PersistentVolumeClaim) {
+		pvc.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: "data"}
+	})
+	s.wait(patient, "copy runs", func() string {
+		if runs := class.runs(); len(runs) != 2 {
+			return fmt.Sprint(runs)
+		}
+		return ""
+	})
+	original.delete()
+	s.told(patient, volume.UID, "CloneRunning", "*")
+	return situation{name: volume.Name, after: func() {
+		class.open(contract.Provision, clone.volumeName())
+		clone.bound(patient)
+		original.gone(patient)
 	}}
 }
 

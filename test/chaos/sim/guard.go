@@ -111,6 +111,13 @@ func (w *World) allowHeld() {
 			w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, "true") })
 		}
 	}
+	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
+		held := func(e string) bool { return strings.HasPrefix(e, "DeletionHeld: ") }
+		if pod.Annotations[contract.AnnAllowDelete] == "" && slices.ContainsFunc(w.eventsOf(string(pod.UID)), held) {
+			w.trace.add("admin", "allows the removal of what %s made", pod.Name)
+			w.server.Mutate(apiserver.Pods, pod.Namespace, pod.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, "true") })
+		}
+	}
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
 }
 
