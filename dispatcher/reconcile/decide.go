@@ -135,7 +135,11 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	if len(provisions) == 0 {
 		return faults
 	}
-	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, s.ExpectedRecord(provisions)); repair != nil {
+	record := s.ExpectedRecord(provisions)
+	if record != nil {
+		p.Confirm = Everything // it says that no backup tool made the volume, by a pod that the cache may show for too long
+	}
+	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record); repair != nil {
 		p.do(RepairVolume{repair})
 		p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
 	}

@@ -32,7 +32,7 @@ func (s scene) snapshot() *snapshot.Snapshot {
 
 // TestRepairsAreSpaced: a volume whose repair somebody undoes each time is not written to without end, and its pods stay as long.
 func TestRepairsAreSpaced(t *testing.T) {
-	const repairs = "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 3, clean up prov-0"
+	const repairs = "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 3, clean up prov-0, (confirm)"
 	for name, c := range map[string]struct {
 		repaired time.Time
 		want     string
@@ -236,14 +236,14 @@ func TestDecide(t *testing.T) {
 		{name: "volume too small, made for a claim that the cache does not show", claim: "none", volume: "small", pods: []string{"prov-0 done"}, want: ""},
 		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
 		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
-		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3"},
-		{name: "a retained volume has the finalizer beside pods of its attempts", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3"},
-		{name: "its pod forged the identity", volume: "fits forged", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
+		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3, (confirm)"},
+		{name: "a retained volume has the finalizer beside pods of its attempts", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3, (confirm)"},
+		{name: "its pod forged the identity", volume: "fits forged", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "its pod forged the identity and is done", claim: "bound", volume: "fits bound forged", pods: []string{"prov-0 done"},
-			want: "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, clean up prov-0"},
+			want: "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, clean up prov-0, (confirm)"},
 		{name: "its pod forged the identity and it does not fit", volume: "small forged", pods: []string{"prov-0 done"},
-			want: "tell claim VolumeDoesNotFit, tell claim VolumeMended, repair 1"},
-		{name: "its pod wrote that an administrator trusts it", volume: "fits forged trusted", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
+			want: "tell claim VolumeDoesNotFit, tell claim VolumeMended, repair 1, (confirm)"},
+		{name: "its pod wrote that an administrator trusts it", volume: "fits forged trusted", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "forged and bound", claim: "bound", volume: "fits bound forged", want: "forget"},
 		{name: "released, identity forged", claim: "none", volume: "fits released forged", want: "tell volume VolumeRecordInvalid"},
 		{name: "released, identity forged, allowed", claim: "none", volume: "fits released forged allowed", want: "tell volume VolumeRecordInvalid"},
@@ -366,7 +366,7 @@ func TestDecide(t *testing.T) {
 		{name: "restored without its claim, pod left", claim: "none", volume: "fits released restored", pods: []string{"prov-0 done"}, want: "tell volume DeletionHeld, clean up prov-0"},
 		{name: "restored without its claim, and given up", claim: "none", volume: "fits released restored allowed", want: "create delete 0, (confirm)"},
 		{name: "restored with its claim", claim: "bound", volume: "fits bound restored", want: "forget"},
-		{name: "made by a late pod", volume: "fits restored", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1"},
+		{name: "made by a late pod", volume: "fits restored", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "given to another claim, which is gone", claim: "none", volume: "stray released", want: "create delete 0, (confirm)"},
 		{name: "given to another claim, which is gone, without a record", claim: "none", volume: "stray released unsigned", want: "tell volume DeletionHeld"},
 		{name: "released, and its claim exists", claim: "elsewhere", volume: "fits released", want: "tell volume DeletionHeld, (confirm)"},
