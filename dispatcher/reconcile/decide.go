@@ -45,8 +45,9 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 	case s.Pending():
 		p.provision(s, all.provisions)
 	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil:
-		// Bound to a volume that the cache does not hold yet, or that is lost. Its arrival requeues the claim.
+		// Bound to a volume that the cache does not hold yet, or that somebody deleted. Its arrival requeues the claim.
 		p.Forget = len(all.provisions) == 0
+		p.forgetAttempts(s, all.provisions)
 	default:
 		p.abandon(s, all.provisions)
 	}
@@ -222,6 +223,17 @@ func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 		p.do(SetFinalizer{})
 	}
 	p.Forget = false
+}
+
+// forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as the claim says so it
+// is known that they came to a volume, and that there is nothing to undo.
+func (p *Plan) forgetAttempts(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
+	if _, running := snapshot.Unfinished(provisions); running || len(provisions) == 0 {
+		return
+	}
+
+	p.Confirm = Everything
+	p.cleanUp(s, provisions...)
 }
 
 // abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for them, and the names

@@ -309,7 +309,7 @@ func TestDecide(t *testing.T) {
 			want: "clean up prov-0, clean up del-0, (confirm)"},
 		{name: "claim deleted, exit 0 and no volume, and an administrator gives up the storage", claim: "none", pods: []string{"prov-0 done allowed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim that lost its volume is being deleted, pod left", claim: "bound deleting", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
-		{name: "claim that lost its volume was deleted, pod left", claim: "bound", pods: []string{"prov-0 failed"}, want: ""},
+		{name: "claim that lost its volume, pod left", claim: "bound", pods: []string{"prov-0 failed"}, want: "clean up prov-0, (confirm)"},
 		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "undo on the node of node-local storage, after a pod that never got there", claim: "none", also: "node-local", pods: []string{"prov-1 unstarted suspect for-node2"}, want: "create delete 0 for prov-1 on node2, (confirm)"},
 		{name: "undo of node-local storage never got to the node", claim: "none", also: "node-local new-config", pods: []string{"del-0 unstarted undo for-node2"}, want: "create delete 1 for del-0 on node2, keep the name of del-0, (confirm)"},
