@@ -57,6 +57,9 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeue
 	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
 		p.RequeueBy(at)
 	}
+	if err == nil {
+		c.memory.change(s.UID, func(m *claimMemory) { m.refusedSince = time.Time{} })
+	}
 	if err != nil || p.Forget && c.forget(s.UID, s.ClassName, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
 	}
@@ -273,14 +276,25 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	return err == nil, nil
 }
 
-// creationFailed records that no pod could be created. It returns the error, too, so that the queue retries with growing delays.
+// lasts is for how long the API server has to refuse a claim's pod, or not to answer, before that is told. What is over
+// in a moment concerns nobody.
+const lasts = 10 * time.Second
+
+// creationFailed records that no pod could be created, at once where the next try most likely gets the same answer. It
+// returns the error, too, so that the queue retries with growing delays.
 func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	failed := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
-	if !recorder.IsTransient(err) {
-		progress.SetCondition(s, &failed, string(order.Op))
+	refused := events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)
+	if recorder.IsTransient(err) {
+		if ctx.Err() != nil || !c.refusalLasts(s) {
+			return err
+		}
+		refused = events.PodRefusedForLong(refused)
 	}
-	c.recordAll(s, failed.Events)
-	if _, fault := c.apply(ctx, s, failed); fault != nil {
+
+	told := reconcile.Plan{Events: []events.Event{refused}}
+	progress.SetCondition(s, &told, string(order.Op))
+	c.recordAll(s, told.Events)
+	if _, fault := c.apply(ctx, s, told); fault != nil {
 		err = errors.Join(err, fault)
 	}
 	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
@@ -289,6 +303,17 @@ func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, o
 		}
 	}
 	return err
+}
+
+// refusalLasts reports whether the claim's pod has been refused for long.
+func (c *Controller) refusalLasts(s *snapshot.Snapshot) (long bool) {
+	c.memory.change(s.UID, func(m *claimMemory) {
+		if m.refusedSince.IsZero() {
+			m.refusedSince = s.Now
+		}
+		long = s.Now.Sub(m.refusedSince) >= lasts
+	})
+	return long
 }
 
 // deleteVolume deletes a volume whose storage is gone, once.
