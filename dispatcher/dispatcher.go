@@ -116,9 +116,13 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	return d, nil
 }
 
-// Run works until ctx ends, and returns when nothing of it runs any more.
+// ErrLeaseLost is the cause with which the context of Run ends when another process may lead.
+var ErrLeaseLost = recorder.ErrLeaseLost
+
+// Run works until ctx ends, and returns when nothing of it runs any more. It first writes what events are left, for a
+// moment, unless the cause is ErrLeaseLost.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	defer d.recorder.Start(ctx, d.options.Events, d.controller.EventLost)()
+	defer d.recorder.Start(ctx, d.options.Events)()
 	// Only what the handlers have seen counts for a class's max-concurrent.
 	synced, err := d.controller.Listen()
 	if err != nil {

@@ -158,8 +158,9 @@ func lead(ctx context.Context, o *options, config *rest.Config, state *readiness
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				started = true
-				working, stop := context.WithCancel(leading)
-				defer context.AfterFunc(ctx, stop)()
+				working, stop := context.WithCancelCause(context.WithoutCancel(leading))
+				defer context.AfterFunc(leading, func() { stop(dispatcher.ErrLeaseLost) })()
+				defer context.AfterFunc(ctx, func() { stop(nil) })()
 				result <- work(working)
 				resign()
 			},

@@ -68,19 +68,6 @@ func New(o Options) *Controller {
 	return c
 }
 
-// lostEventDelay is how long after an event was lost its object is requeued.
-const lostEventDelay = time.Minute
-
-// EventLost requeues the claim, or the class of the ConfigMap, about which an event was lost. Either may be empty.
-func (c *Controller) EventLost(claimUID, configMap string) {
-	if claimUID != "" {
-		c.queue.RequeueAfter(claimUID, lostEventDelay)
-	}
-	if cm := c.Cache.ConfigMap(configMap); cm != nil {
-		c.classQueue.AddAfter(configmaps.ClassName(cm), lostEventDelay)
-	}
-}
-
 // ReconcileAll requeues all known claims.
 func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 
@@ -232,7 +219,7 @@ func (c *Controller) Provision(claim *corev1.PersistentVolumeClaim, class string
 
 // Refuse records that nobody removes the storage of a volume that no provisioner pod can have made.
 func (c *Controller) Refuse(v *corev1.PersistentVolume) {
-	c.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
+	c.Recorder.Warn(v, "", events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 }
 
 // forget ends all memory of a claim, unless the library handed something over since the snapshot was taken.

@@ -108,7 +108,7 @@ func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	}
 	class := podspec.ClassOf(v)
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
-	c.Recorder.Warn(v, events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
+	c.Recorder.Warn(v, "", events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
 		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), recorder.Subject{UID: uid, Class: class, Volume: v}.Keys(nil)...)
 	c.endClass(class) // the counter above may begin the series of a class that does not exist
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
@@ -19,6 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
 // idle is a controller that was not started: its cache holds what the test puts into it.
@@ -134,18 +134,12 @@ func TestVolumeDeleted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, _ := idle(t)
-			recorded := record.NewFakeRecorder(10)
-			d.Recorder.StartWith(recorded, klog.New(nil))
 			v := volumeOf(1)
 			if c.change != nil {
 				c.change(d, v)
 			}
-			d.volumeDeleted(v)
-			got := ""
-			select {
-			case got = <-recorded.Events:
-			default:
-			}
+			start := func(client kubernetes.Interface) func() { return d.Recorder.Start(t.Context(), client) }
+			got := strings.Join(apiserver.Noted(start, func() { d.volumeDeleted(v) }), "\n")
 			if got != c.want {
 				t.Errorf("told %q, want %q", got, c.want)
 			}

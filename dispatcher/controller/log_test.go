@@ -11,8 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -21,6 +19,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
 // TestSayLog: who reads what of the log of a pod that left no message.
@@ -66,8 +65,6 @@ func TestSayLog(t *testing.T) {
 			defer server.Close()
 			controller, _ := idle(t)
 			controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
-			recorded := record.NewFakeRecorder(10)
-			controller.Recorder.StartWith(recorded, klog.New(nil))
 			if !c.gone {
 				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "cm"}}
 				if err := controller.Cache.ConfigMaps.GetStore().Add(cm); err != nil {
@@ -78,13 +75,13 @@ func TestSayLog(t *testing.T) {
 			pod.Annotations[contract.AnnClaim] = "team-a/data"
 			e := events.AttemptProblem(c.on, pod, podspec.ReasonFailed, "no message")
 			e.WithPodLog = true
-			controller.record(t.Context(), &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "silver", Config: c.config, Volume: dispatchertest.Volume("released"),
-				Claim: &corev1.PersistentVolumeClaim{}}, e)
-			close(recorded.Events)
-			var got []string
-			for event := range recorded.Events {
-				got = append(got, event)
-			}
+			start := func(client kubernetes.Interface) func() { return controller.Recorder.Start(t.Context(), client) }
+			got := apiserver.Noted(start, func() {
+				controller.recordAll(&snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "silver", Config: c.config, Volume: dispatchertest.Volume("released"),
+					Claim: &corev1.PersistentVolumeClaim{}}, []events.Event{e})
+			})
+			slices.Sort(got)
+			slices.Sort(c.want)
 			if !slices.Equal(got, c.want) {
 				t.Errorf("recorded\n%q, want\n%q", got, c.want)
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/klog/v2"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
@@ -43,6 +44,8 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeue
 	created := false
 	if err == nil {
 		c.trackProgress(s, &p)
+		c.recordAll(s, p.Events)
+		c.spareLogs(s, &p)
 		created, err = c.apply(ctx, s, p)
 	}
 	if place != "" && !created {
@@ -53,6 +56,9 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeue
 	}
 	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
 		p.RequeueBy(at)
+	}
+	if err == nil {
+		c.memory.change(s.UID, func(m *claimMemory) { m.refusedSince = time.Time{} })
 	}
 	if err != nil || p.Forget && c.forget(s.UID, s.ClassName, s.Revision) || p.RequeueAt.IsZero() {
 		return 0, err
@@ -112,12 +118,9 @@ func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcil
 	}
 }
 
-// apply carries out a plan in order. The process may die after each step. The next reconciliation finds what was done and goes on from
-// there. created reports whether the plan's pod was created.
+// apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
+// was done and goes on from there. created reports whether the plan's pod was created.
 func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcile.Plan) (created bool, err error) {
-	for _, e := range p.Events {
-		c.record(ctx, s, e)
-	}
 	for _, action := range p.Actions {
 		switch a := action.(type) {
 		case reconcile.RepairVolume:
@@ -178,32 +181,69 @@ func subject(s *snapshot.Snapshot) recorder.Subject {
 	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}
 }
 
-func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
-	c.Recorder.Record(subject(s), e, func(e events.Event) string { return c.podLog(ctx, s, e) })
+func (c *Controller) recordAll(s *snapshot.Snapshot, all []events.Event) {
+	for _, e := range all {
+		c.Recorder.Record(subject(s), e, c.podLog(s, e))
+	}
+}
+
+// logGrace is after what time a claim is looked at again whose pod stays because its log is being read.
+const logGrace = time.Second
+
+// spareLogs puts the end of pods off whose logs are being read. As after a crash between two actions, a later plan ends
+// them.
+func (c *Controller) spareLogs(s *snapshot.Snapshot, p *reconcile.Plan) {
+	p.Actions = slices.DeleteFunc(p.Actions, func(action reconcile.Action) bool {
+		cleanUp, ok := action.(reconcile.CleanUpPod)
+		if !ok || !c.Recorder.AwaitsLog(cleanUp.Pod) {
+			return false
+		}
+		p.Forget = false
+		p.RequeueBy(s.Now.Add(logGrace))
+		return true
+	})
 }
 
 // podLog is what an event says of the log of a pod that left no message. A log may contain anything. So events on volumes, pods and
 // ConfigMaps, which administrators read, have its end, and events on claims only if the class says so.
-func (c *Controller) podLog(ctx context.Context, s *snapshot.Snapshot, e events.Event) string {
-	end, err := podlog.EndOf(ctx, c.Client, e.Pod)
-	if err != nil {
-		klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, subject(s).Keys(e.Pod)...)...)
+//
+// It is read in the background: a kubelet that does not answer takes as long as it may. The snapshot has changed by
+// then.
+func (c *Controller) podLog(s *snapshot.Snapshot, e events.Event) recorder.PodLog {
+	if !e.WithPodLog {
+		return recorder.PodLog{}
 	}
-	if end == "" || e.On != events.OnClaim {
-		return podlog.Says(end, err)
-	}
-	var about runtime.Object = e.Pod
-	where := fmt.Sprintf("Pod %s/%s", e.Pod.Namespace, e.Pod.Name)
-	if s.Config != nil {
-		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
+	keys, config := subject(s).Keys(e.Pod), s.Config
+	late := podlog.Says("", context.DeadlineExceeded)
+	return recorder.PodLog{Pod: e.Pod, Missing: late, Read: func(ctx context.Context) string {
+		end, err := podlog.EndOf(ctx, c.Client, e.Pod)
+		if err != nil {
+			klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, keys...)...)
+		}
+		if end == "" || e.On != events.OnClaim {
+			return podlog.Says(end, err)
+		}
+		where := c.recordLog(e.Pod, end, config, keys)
+		if config != nil && config.ShowLogs {
+			return podlog.Says(end, nil)
+		}
+		return "administrators find the end of its log in the events of " + where
+	}}
+}
+
+// recordLog records the end of a pod's log on the ConfigMap of its class, or on the pod if there is none.
+func (c *Controller) recordLog(pod *corev1.Pod, end string, config *configmaps.Config, keys []any) (where string) {
+	var about runtime.Object = pod
+	where = fmt.Sprintf("Pod %s/%s", pod.Namespace, pod.Name)
+	if config != nil {
+		if cm := c.Cache.ConfigMap(config.Name); cm != nil {
 			about, where = cm, fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
 		}
 	}
-	c.Recorder.Warn(about, events.ReasonLog, fmt.Sprintf("pod %s for claim %s: %s", e.Pod.Name, e.Pod.Annotations[contract.AnnClaim], end), subject(s).Keys(e.Pod)...)
-	if s.Config != nil && s.Config.ShowLogs {
-		return podlog.Says(end, nil)
-	}
-	return "administrators find the end of its log in the events of " + where
+	claim := pod.Annotations[contract.AnnClaim]
+	message := fmt.Sprintf("pod %s for claim %s: %s", pod.Name, claim, end)
+	c.Recorder.Warn(about, claim, events.ReasonLog, message, keys...)
+	return where
 }
 
 // createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and watches the
@@ -236,13 +276,25 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 	return err == nil, nil
 }
 
-// creationFailed records that no pod could be created. It returns the error, too, so that the queue retries with growing delays.
+// lasts is for how long the API server has to refuse a claim's pod, or not to answer, before that is told. What is over
+// in a moment concerns nobody.
+const lasts = 10 * time.Second
+
+// creationFailed records that no pod could be created, at once where the next try most likely gets the same answer. It
+// returns the error, too, so that the queue retries with growing delays.
 func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	failed := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
-	if isPermanent(err) {
-		progress.SetCondition(s, &failed, string(order.Op))
+	refused := events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)
+	if recorder.IsTransient(err) {
+		if ctx.Err() != nil || !c.refusalLasts(s) {
+			return err
+		}
+		refused = events.PodRefusedForLong(refused)
 	}
-	if _, fault := c.apply(ctx, s, failed); fault != nil {
+
+	told := reconcile.Plan{Events: []events.Event{refused}}
+	progress.SetCondition(s, &told, string(order.Op))
+	c.recordAll(s, told.Events)
+	if _, fault := c.apply(ctx, s, told); fault != nil {
 		err = errors.Join(err, fault)
 	}
 	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
@@ -253,10 +305,15 @@ func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, o
 	return err
 }
 
-// isPermanent reports whether the next try most likely gets the same answer, so that the claim's status may say it.
-func isPermanent(err error) bool {
-	var unanswered *url.Error
-	return !recorder.IsTransient(err) && !errors.As(err, &unanswered)
+// refusalLasts reports whether the claim's pod has been refused for long.
+func (c *Controller) refusalLasts(s *snapshot.Snapshot) (long bool) {
+	c.memory.change(s.UID, func(m *claimMemory) {
+		if m.refusedSince.IsZero() {
+			m.refusedSince = s.Now
+		}
+		long = s.Now.Sub(m.refusedSince) >= lasts
+	})
+	return long
 }
 
 // deleteVolume deletes a volume whose storage is gone, once.

@@ -176,6 +176,16 @@ func PodRefused(on Target, record *corev1.Pod, err error) Event {
 	return Event{On: on, Pod: record, Warning: true, Reason: ReasonPodRefused, Key: "refused-pod/" + message, Message: message}
 }
 
+// PodRefusedForLong is the event on a refusal that may be over soon, and lasts. What the API server says may have other
+// words each time.
+func PodRefusedForLong(e Event) Event {
+	e.Key = "refused-pod/for-long"
+	const remedy = "; this lasts, and the dispatcher goes on trying: " +
+		"an administrator has to look at the API server and its webhooks"
+	e.Message = podspec.Clip(e.Message, podspec.MaxEvent-len(remedy)) + remedy
+	return e
+}
+
 // NotGranted is what the policy on pods says of a pod that asks for privileges which its ServiceAccount is not granted: these, and the
 // line that grants them. It is empty for every other error.
 func NotGranted(err error) string {

@@ -61,11 +61,13 @@ func (a Auditor) audit() {
 		Pods:    cache.All[*corev1.Pod](a.Cache.Pods),
 	}}) {
 		counts[f.Kind]++
-		a.Recorder.Warn(f.About, events.ReasonOrphan, fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command), append([]any{"kind", f.Kind, "name", f.Name}, keys(f.About)...)...)
+		message := fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command)
+		line := append([]any{"kind", f.Kind, "name", f.Name}, keys(f.About)...)
+		a.Recorder.Warn(f.About, string(f.Kind), events.ReasonOrphan, message, line...)
 	}
 	for _, v := range cache.All[*corev1.PersistentVolume](a.Cache.Volumes) {
 		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == a.Provisioner && snapshot.AwaitsDeletion(v) {
-			a.Recorder.Warn(v, events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
+			a.Recorder.Warn(v, "", events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 		}
 	}
 	for _, kind := range kinds {

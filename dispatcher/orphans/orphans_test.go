@@ -2,6 +2,7 @@ package orphans
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,13 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/record"
-	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
 // TestAudit: each finding is told by every audit, and the metric says how many there are.
@@ -29,8 +29,6 @@ func TestAudit(t *testing.T) {
 	}
 	now := dispatchertest.Noon
 	a := Auditor{Provisioner: "p", Cache: objects, Recorder: recorder.New(recorder.NewMetrics(registry), time.Now), Now: func() time.Time { return now }}
-	recorded := record.NewFakeRecorder(10)
-	a.Recorder.StartWith(recorded, klog.New(nil))
 	var names []string
 	for i := range 2 {
 		v := dispatchertest.Volume("fits released")
@@ -45,22 +43,19 @@ func TestAudit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	a.audit()
+	start := func(client kubernetes.Interface) func() { return a.Recorder.Start(t.Context(), client) }
+	got := apiserver.Noted(start, a.audit)
 	if got, want := dispatchertest.Gauges(t, registry, "flex_provisioner_orphans"), "pod 0, released-volume 2, unprotected-volume 1"; got != want {
 		t.Errorf("the metric says %s, want %s", got, want)
 	}
-	close(recorded.Events)
-	var got []string
-	for e := range recorded.Events {
-		got = append(got, e)
-	}
-	if len(got) != 3 || !strings.HasPrefix(got[0], "Warning OrphanFound its storage was to be removed more than an hour ago") ||
-		!strings.HasSuffix(got[0], fmt.Sprintf("kubectl annotate pv %s flex-provisioner.io/allow-delete=true", names[0])) {
+	slices.Sort(got)
+	if len(got) != 3 || !strings.HasPrefix(got[1], "Warning OrphanFound its storage was to be removed more than an hour ago") ||
+		!strings.HasSuffix(got[1], fmt.Sprintf("kubectl annotate pv %s flex-provisioner.io/allow-delete=true", names[0])) {
 		t.Errorf("told:\n%s", strings.Join(got, "\n"))
 	}
-	recorded.Events = make(chan string, 10)
 	now = now.Add(time.Hour)
-	if a.audit(); len(recorded.Events) != 3 {
-		t.Errorf("an hour later %d are told again, want all 3", len(recorded.Events))
+	a.Recorder = recorder.New(a.Recorder.Metrics, time.Now)
+	if again := apiserver.Noted(start, a.audit); len(again) != 3 {
+		t.Errorf("an hour later %q are told again, want all 3", again)
 	}
 }

@@ -32,6 +32,14 @@ func (h *history) due(key string, now time.Time, persists bool) bool {
 	return true
 }
 
+// forget takes back that an event was recorded, unless it was recorded again since.
+func (h *history) forget(key string, at time.Time) {
+	key = podspec.Clip(key, podspec.MaxEvent)
+	if last, found := h.keys[key]; found && last.Equal(at) {
+		delete(h.keys, key)
+	}
+}
+
 // again is when an event with the key that persists is due again. recorded reports whether it was recorded.
 func (h *history) again(key string) (at time.Time, recorded bool) {
 	last, recorded := h.keys[podspec.Clip(key, podspec.MaxEvent)]

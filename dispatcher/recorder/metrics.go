@@ -22,6 +22,8 @@ type Metrics struct {
 	orphans   *prometheus.GaugeVec
 	outdated  *prometheus.GaugeVec
 	leader    prometheus.Gauge
+	// eventsLost counts by cause.
+	eventsLost *prometheus.CounterVec
 	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
 	// that does not exist.
 	library library.Metrics
@@ -152,7 +154,10 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			Help: "1 while a class runs on an older version of its ConfigMap, which is broken, else 0, by class."}, []string{"class"}),
 		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_leader",
 			Help: "1 on the leader, 0 on a standby replica."}),
+		eventsLost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_events_lost_total",
+			Help: "Events that were given up before they were written, by cause."}, []string{"cause"}),
 	}
-	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.protected, m.stopped, m.orphans, m.outdated, m.leader)
+	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.protected, m.stopped, m.orphans, m.outdated, m.leader,
+		m.eventsLost)
 	return m
 }

@@ -1,7 +1,6 @@
 package recorder
 
 import (
-	"context"
 	"maps"
 	"strings"
 	"sync"
@@ -10,10 +9,8 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/tools/record"
+	"k8s.io/client-go/tools/reference"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -23,15 +20,15 @@ import (
 
 // Recorder writes events, each once. Make it with New, and call Start before anything else.
 //
-// mu guards the maps. What they hold of a claim ends with Forget, of a ConfigMap with ForgetConfigMaps, and of a class with Expire. Of
-// protected an entry ends when SetProtected sets no reason, which comes before Forget. The functions that Expire and ForgetConfigMaps ask
-// are called with mu held.
+// mu guards the maps, the store and what is under way. What they hold of a claim ends with Forget, of a ConfigMap with
+// ForgetConfigMaps, and of a class with Expire. Of protected an entry ends when SetProtected sets no reason, which
+// comes before Forget. An event in the store ends when it is written or given up, and a series with Expire. The
+// functions that Expire and ForgetConfigMaps ask are called with mu held.
 type Recorder struct {
 	Metrics *Metrics
 
-	now      func() time.Time
-	recorder record.EventRecorder
-	log      logr.Logger
+	now func() time.Time
+	log logr.Logger
 
 	mu           sync.Mutex
 	claims       map[string]*history // by UID
@@ -39,6 +36,12 @@ type Recorder struct {
 	protected    map[string]protection
 	waits        map[string]Wait      // by UID
 	endedClasses map[string]time.Time // when they ended, by name
+
+	store         store
+	series        map[key]series
+	wake          chan struct{}
+	writes, reads int // under way
+	draining      bool
 }
 
 // protection is why a claim's storage waits for an administrator.
@@ -47,37 +50,15 @@ type protection struct {
 	reason podspec.Reason
 }
 
-const (
-	// correlated is how many events client-go remembers, to count repetitions instead of writing them. Its default of 4096 costs
-	// 5 MB, and the dispatcher records nothing twice.
-	correlated = 512
-	// perSecond is how many events of one object client-go writes in the long run, and drops the others. It is more than are lost and
-	// recorded again. Its default is one in five minutes.
-	perSecond = 1.0 / 30
-)
-
-// RemindAfter is how long after an event that persists it is recorded again. The API server keeps events for an hour.
-const RemindAfter = time.Hour
+// RemindAfter is how long after an event that persists it is recorded again. The API server keeps events for as long.
+const RemindAfter = keptFor
 
 // New makes a recorder.
 func New(metrics *Metrics, now func() time.Time) *Recorder {
 	return &Recorder{Metrics: metrics, now: now, claims: map[string]*history{}, configMaps: map[string]*history{}, protected: map[string]protection{},
-		waits: map[string]Wait{}, endedClasses: map[string]time.Time{}}
-}
-
-// Start lets events be written in the background until stop is called. For an event that was lost, retry gets
-// the UID of the claim, or the name of the ConfigMap, that it was about, so that it is requeued. Its history is forgotten by then.
-func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface, retry func(claimUID, configMap string)) (stop func()) {
-	broadcaster := record.NewBroadcaster(record.WithContext(ctx), record.WithCorrelatorOptions(record.CorrelatorOptions{LRUCacheSize: correlated, QPS: perSecond}))
-	broadcaster.StartRecordingToSink(sink{&typedcorev1.EventSinkImpl{Interface: client.CoreV1().Events(corev1.NamespaceAll)},
-		func(about corev1.ObjectReference) { r.lost(about, retry) }})
-	r.StartWith(broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "flex-provisioner"}), klog.FromContext(ctx))
-	return broadcaster.Shutdown
-}
-
-// StartWith is Start with another recorder, for tests.
-func (r *Recorder) StartWith(recorder record.EventRecorder, log logr.Logger) {
-	r.recorder, r.log = recorder, log
+		waits: map[string]Wait{}, endedClasses: map[string]time.Time{},
+		store:  store{slots: map[key]*slot{}, lines: map[key]line{}},
+		series: map[key]series{}, wake: make(chan struct{}, 1)}
 }
 
 // Subject is what an event or a log line is about.
@@ -117,11 +98,25 @@ func (s Subject) object(e events.Event) runtime.Object {
 	return nil
 }
 
-// Record writes an event once, and one that persists once in RemindAfter. ofLog is what to add of the pod's log where the event wants it.
-func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event) string) {
-	if e.Key == "" || !r.due(about.UID, e) {
+// Record writes an event once, and one that persists once in RemindAfter. It counts as written while it waits for that.
+// log is what to add of the pod's log.
+func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
+	if e.Key == "" {
 		return
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	h := r.claims[about.UID]
+	if h == nil {
+		h = &history{}
+		r.claims[about.UID] = h
+	}
+	now := r.now()
+	if !h.due(e.Key, now, e.Persists()) {
+		return
+	}
+	h.warned = h.warned || e.Warning
+
 	object := about.object(e)
 	switch {
 	case e.LogOnly:
@@ -130,20 +125,53 @@ func (r *Recorder) Record(about Subject, e events.Event, ofLog func(events.Event
 	case object == nil:
 		return
 	}
-	if e.WithPodLog {
-		if more := ofLog(e); more != "" {
-			e.Message += "; " + more
-		}
-	}
-	kind := corev1.EventTypeNormal
 	if e.Warning {
-		kind = corev1.EventTypeWarning
 		r.Metrics.Failed(about.Label, e.Reason)
 	}
+	key := e.Key
 	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
-	e.Message = podspec.EventMessage(e.Message)
-	r.recorder.Event(object, kind, string(e.Reason), e.Message)
-	r.log.Info("Reported", append([]any{"reason", e.Reason, "message", e.Message}, about.Keys(e.Pod)...)...)
+	r.put(object, "", &event{reason: e.Reason, warning: e.Warning, message: podspec.EventMessage(e.Message), at: now,
+		log: log, forget: func() { h.forget(key, now) }, line: about.Keys(e.Pod)})
+}
+
+// put puts an event into the store. It is called with mu held.
+func (r *Recorder) put(object runtime.Object, of string, e *event) {
+	about, err := reference.GetReference(scheme.Scheme, object)
+	if err != nil {
+		r.log.Error(err, "Could not refer to the object of an event", e.lineKeys()...)
+		return
+	}
+	e.about = *about
+	k := keyOf(e.about, e.reason, of)
+	if e.log.Read == nil {
+		r.report(e)
+	}
+
+	replaced, evicted := r.store.put(k, e, time.Now(), r.series[k].rests())
+	if replaced != nil {
+		replaced.forget()
+	}
+	if evicted != nil {
+		evicted.forget()
+		r.Metrics.eventsLost.WithLabelValues(lostFull).Inc()
+		r.log.Info("Gave up an event, too many wait to be written", evicted.lineKeys()...)
+	}
+	r.wakeWriter()
+}
+
+// report writes the log line of an event.
+func (r *Recorder) report(e *event) { r.log.Info("Reported", e.lineKeys()...) }
+
+func (e *event) lineKeys() []any {
+	return append([]any{"reason", e.reason, "message", e.message}, e.line...)
+}
+
+// AwaitsLog reports whether an event waits for the log of a pod, which has to stay for that. No event waits for longer
+// than logWithin.
+func (r *Recorder) AwaitsLog(pod *corev1.Pod) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.store.awaitsLog(pod, time.Now())
 }
 
 // RemindAt is when the first of a claim's events that persist is recorded again, zero where none is.
@@ -152,37 +180,47 @@ func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	defer r.mu.Unlock()
 	h := r.claims[uid]
 	for _, e := range all {
-		if h == nil || !e.Persists() {
+		if h == nil || e.Key == "" || !e.Persists() {
 			continue
 		}
-		if again, recorded := h.again(e.Key); recorded && (at.IsZero() || again.Before(at)) {
+		again, recorded := h.again(e.Key)
+		if !recorded { // it was given up
+			again = r.now().Add(RemindAfter)
+		}
+		if at.IsZero() || again.Before(at) {
 			at = again
 		}
 	}
 	return at
 }
 
-// Warn writes a warning on an object, as often as it is called. Where it is about a claim, the keys and values are those of Subject.Keys.
-func (r *Recorder) Warn(object runtime.Object, reason podspec.Reason, message string, keysAndValues ...any) {
-	r.recorder.Event(object, corev1.EventTypeWarning, string(reason), message)
-	r.log.Info("Reported", append([]any{"reason", reason, "message", message}, keysAndValues...)...)
+// Warn writes a warning on an object, as often as it is called. of tells warnings of one reason apart, of each of which
+// the latest is written. Where it is about a claim, the keys and values are those of Subject.Keys.
+func (r *Recorder) Warn(object runtime.Object, of string, reason podspec.Reason, message string, keysAndValues ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(object, of, &event{reason: reason, warning: true, message: message, at: r.now(),
+		forget: func() {}, line: keysAndValues})
 }
 
 // RecordConfigMap writes a warning on a ConfigMap, once for each of its versions within RemindAfter. It returns when it is to be written
 // again if it is still true.
 func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) (again time.Time) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	h := r.configMaps[cm.Name]
 	if h == nil || h.version != cm.ResourceVersion {
 		h = &history{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = h
 	}
-	key := string(reason) + "/" + message
-	due := h.due(key, r.now(), true)
-	again, _ = h.again(key)
-	r.mu.Unlock()
-	if due {
-		r.Warn(cm, reason, message, "configMap", klog.KObj(cm))
+	key, now := string(reason)+"/"+message, r.now()
+	if h.due(key, now, true) {
+		r.put(cm, "", &event{reason: reason, warning: true, message: message, at: now,
+			forget: func() { h.forget(key, now) }, line: []any{"configMap", klog.KObj(cm)}})
+	}
+	again, recorded := h.again(key)
+	if !recorded { // it was given up
+		again = now.Add(RemindAfter)
 	}
 	return again
 }
@@ -244,19 +282,6 @@ func (r *Recorder) Forget(uid string) {
 	delete(r.waits, uid)
 }
 
-func (r *Recorder) due(uid string, e events.Event) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	h := r.claims[uid]
-	if h == nil {
-		h = &history{}
-		r.claims[uid] = h
-	}
-	due := h.due(e.Key, r.now(), e.Persists())
-	h.warned = h.warned || due && e.Warning
-	return due
-}
-
 // lastReading is how long the series of a class stay after its end, so that they are collected once more.
 const lastReading = 10 * time.Minute
 
@@ -267,7 +292,8 @@ func (r *Recorder) EndClass(class string) {
 	r.endedClasses[class] = r.now()
 }
 
-// Expire ends the series of classes that ended lastReading ago and do not exist, and those of the library.
+// Expire ends the series of classes that ended lastReading ago and do not exist, those of the library, and what was
+// written too long ago to be updated.
 func (r *Recorder) Expire(exists func(class string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,6 +306,7 @@ func (r *Recorder) Expire(exists func(class string) bool) {
 			r.Metrics.EndClass(class)
 		}
 	}
+	expireSeries(r.series, time.Now())
 	r.Metrics.ResetLibrary()
 }
 

@@ -1,42 +1,92 @@
 package recorder
 
 import (
+	"context"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-func started(t *testing.T) (*Recorder, *record.FakeRecorder, *prometheus.Registry) {
+// bubble runs a test in virtual time, of a recorder that writes to a double of the API server.
+func bubble(t *testing.T, test func(t *testing.T, r *Recorder, api *api)) {
 	t.Helper()
-	registry, recorded := prometheus.NewRegistry(), record.NewFakeRecorder(20)
-	r := New(NewMetrics(registry), time.Now)
-	r.StartWith(recorded, klog.New(nil))
-	return r, recorded, registry
+	synctest.Test(t, func(t *testing.T) {
+		api := &api{Server: apiserver.New()}
+		r := New(NewMetrics(prometheus.NewRegistry()), time.Now)
+		stop := r.Start(klog.NewContext(t.Context(), klog.New(nil)), apiserver.Client(api))
+		test(t, r, api)
+		stop()
+		time.Sleep(time.Hour) // for timers to come to their ends
+	})
+}
+
+// api is the double. refuse may answer a write instead.
+type api struct {
+	*apiserver.Server
+	writes atomic.Int32
+	refuse func(r *http.Request) (code int, err error)
+}
+
+func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.writes.Add(1)
+	if a.refuse != nil {
+		switch code, err := a.refuse(r); {
+		case err != nil:
+			return nil, err
+		case code != 0:
+			answer := fmt.Appendf(nil, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, code)
+			return apiserver.Respond(r, code, answer), nil
+		}
+	}
+	return a.Server.RoundTrip(r)
+}
+
+// told are the events that were written, in the order of their last writes, where one says how often it was.
+func (a *api) told() []string {
+	synctest.Wait()
+	return apiserver.Told(a.Server)
+}
+
+// times is how often events were told.
+func (a *api) times() (n int32) {
+	for _, e := range apiserver.List[*corev1.Event](a.Server, apiserver.Events) {
+		n += e.Count
+	}
+	return n
+}
+
+func newRecorder() (*Recorder, *prometheus.Registry) {
+	registry := prometheus.NewRegistry()
+	return New(NewMetrics(registry), time.Now), registry
 }
 
 // What a volume's fields say goes into an event as one bounded line.
 func TestEventsAreBounded(t *testing.T) {
-	r, recorded, _ := started(t)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{UID: "v"}, Spec: corev1.PersistentVolumeSpec{
-		ClaimRef: &corev1.ObjectReference{Namespace: "a\x1b[2J\nb", Name: strings.Repeat("ä", 5000)}}}
-	r.Record(Subject{UID: "u", Claim: claim}, events.VolumeDoesNotFit(volume, podspec.Misfits(volume, claim)), nil)
-	got := <-recorded.Events
-	want := "Warning VolumeDoesNotFit volume does not fit the claim: spec.claimRef is a [2J b/ää"
-	if !strings.HasPrefix(got, want) || len(got) > len("Warning VolumeDoesNotFit ")+podspec.MaxEvent || !strings.HasSuffix(got, "ä...") {
-		t.Errorf("event of %d bytes: %.100q…, want %q… and at most %d bytes", len(got), got, want, podspec.MaxEvent)
-	}
+	bubble(t, func(t *testing.T, r *Recorder, api *api) {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "u"}}
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{UID: "v"}, Spec: corev1.PersistentVolumeSpec{
+			ClaimRef: &corev1.ObjectReference{Namespace: "a\x1b[2J\nb", Name: strings.Repeat("ä", 5000)}}}
+		r.Record(Subject{UID: "u", Claim: claim}, events.VolumeDoesNotFit(volume, podspec.Misfits(volume, claim)), PodLog{})
+		got := api.told()[0]
+		want := "Warning VolumeDoesNotFit volume does not fit the claim: spec.claimRef is a [2J b/ää"
+		if !strings.HasPrefix(got, want) || len(got) > len("Warning VolumeDoesNotFit ")+podspec.MaxEvent || !strings.HasSuffix(got, "ä...") {
+			t.Errorf("event of %d bytes: %.100q…, want %q… and at most %d bytes", len(got), got, want, podspec.MaxEvent)
+		}
+	})
 }
 
 // What its author changes all the time is told of, and not remembered for ever.
@@ -59,52 +109,63 @@ func TestSaidIsBounded(t *testing.T) {
 
 // Each event is written once for a claim, until its pod is created, cleaned up, or the claim forgotten.
 func TestRecordOnce(t *testing.T) {
-	r, recorded, _ := started(t)
-	about := Subject{UID: "u", Class: "silver", Claim: &corev1.PersistentVolumeClaim{}}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov-u-0"}}
-	failed := events.AttemptProblem(events.OnClaim, pod, podspec.ReasonFailed, "no room")
-	failed.WithPodLog = true
-	logs := 0
-	for _, step := range []struct {
-		name string
-		do   func()
-		e    events.Event
-		want string
-	}{
-		{"a problem", nil, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing"},
-		{"again", nil, failed, ""},
-		{"after its pod was cleaned up", func() { r.PodCleanedUp("u", "prov-u-0") }, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing"},
-		{"after the next was created", func() { r.PodCreated("u") }, failed, "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing"},
-		{"another", nil, events.ClaimWaits(events.ReasonConfigMissing, "none"), "Warning ProvisionerConfigMissing none"},
-		{"without a key", nil, events.Event{On: events.OnClaim}, ""},
-		{"of a volume that is not known", nil, events.DeletionWaits(events.OnVolume, nil, events.ReasonHeld, "x"), ""},
-		{"a log line", nil, events.Event{On: events.OnClaim, Key: "k", LogOnly: true}, ""},
-		{"after the claim was forgotten", func() { r.Forget("u") }, events.ClaimWaits(events.ReasonConfigMissing, "none"), "Warning ProvisionerConfigMissing none"},
-	} {
-		if step.do != nil {
-			step.do()
+	bubble(t, func(t *testing.T, r *Recorder, api *api) {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "u"}}
+		about := Subject{UID: "u", Class: "silver", Claim: claim}
+		waits := events.ClaimWaits(events.ReasonConfigMissing, "none")
+		const hasFailed, hasWaited = "Warning ProvisionerFailed no room (pod ns/prov-u-0); it printed nothing", "Warning ProvisionerConfigMissing none"
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov-u-0"}}
+		failed := events.AttemptProblem(events.OnClaim, pod, podspec.ReasonFailed, "no room")
+		logs := 0
+		log := PodLog{Pod: pod, Read: func(context.Context) string { logs++; return "it printed nothing" }}
+		for _, step := range []struct {
+			name string
+			do   func()
+			e    events.Event
+			want string
+		}{
+			{"a problem", nil, failed, hasFailed},
+			{"again", nil, failed, ""},
+			{"after its pod was cleaned up", func() { r.PodCleanedUp("u", "prov-u-0") }, failed, hasFailed},
+			{"after the next was created", func() { r.PodCreated("u") }, failed, hasFailed},
+			{"another", nil, waits, hasWaited},
+			{"without a key", nil, events.Event{On: events.OnClaim}, ""},
+			{"of a volume that is not known", nil, events.DeletionWaits(events.OnVolume, nil, events.ReasonHeld, "x"), ""},
+			{"a log line", nil, events.Event{On: events.OnClaim, Key: "k", LogOnly: true}, ""},
+			{"after the claim was forgotten", func() { r.Forget("u") }, waits, hasWaited},
+			{"an hour later", func() { time.Sleep(RemindAfter) }, waits, hasWaited},
+		} {
+			if step.do != nil {
+				step.do()
+			}
+			before, of := api.times(), PodLog{}
+			if step.e.Reason == podspec.ReasonFailed {
+				of = log
+			}
+			r.Record(about, step.e, of)
+			got := ""
+			if told := api.told(); api.times() > before {
+				got = told[len(told)-1]
+			}
+			if got != step.want || api.times() > before+1 {
+				t.Errorf("%s: %q, want %q", step.name, got, step.want)
+			}
 		}
-		r.Record(about, step.e, func(events.Event) string { logs++; return "it printed nothing" })
-		got := ""
-		select {
-		case got = <-recorded.Events:
-		default:
+		if logs != 3 || !r.Warned("u") {
+			t.Errorf("the log was read %d times, warned %t", logs, r.Warned("u"))
 		}
-		if got != step.want {
-			t.Errorf("%s: %q, want %q", step.name, got, step.want)
+		if n := len(api.told()); n != 3 {
+			t.Errorf("there are %d Events, want one that is updated, and after an hour a new one: %q", n, api.told())
 		}
-	}
-	if logs != 3 || !r.Warned("u") {
-		t.Errorf("the log was read %d times, warned %t", logs, r.Warned("u"))
-	}
-	if r.Forget("u"); len(r.claims) != 0 {
-		t.Errorf("remembers %v", r.claims)
-	}
+		if r.Forget("u"); len(r.claims) != 0 {
+			t.Errorf("remembers %v", r.claims)
+		}
+	})
 }
 
 // The metric counts what waits for an administrator, by class and reason, as it comes and goes.
 func TestProtectedMetric(t *testing.T) {
-	r, _, registry := started(t)
+	r, registry := newRecorder()
 	for _, step := range []struct {
 		uid    string
 		reason podspec.Reason

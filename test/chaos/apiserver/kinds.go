@@ -38,9 +38,6 @@ type kind struct {
 	status  func(to, from Object)
 	created func(Object)
 	fields  func(Object) fields.Set
-	// same reports whether the object of a name that is taken is the one that has it; without it each is. Another one gets a name of its own.
-	// Clients name an event by its object and the nanosecond: here, unlike in reality, all that happens in an instant has the same one.
-	same func(a, b Object) bool
 
 	objects map[string]*entry
 	log     []change
@@ -109,10 +106,6 @@ func kinds() map[string]*kind {
 	events.fields = func(o Object) fields.Set {
 		e := o.(*corev1.Event)
 		return fields.Set{"involvedObject.kind": e.InvolvedObject.Kind, "type": e.Type, "metadata.name": e.Name}
-	}
-	events.same = func(a, b Object) bool {
-		one, other := a.(*corev1.Event), b.(*corev1.Event)
-		return one.InvolvedObject.UID == other.InvolvedObject.UID && one.Message == other.Message
 	}
 	table := map[string]*kind{}
 	for _, k := range []*kind{pods, claims, volumes, events,

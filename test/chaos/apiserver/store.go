@@ -80,11 +80,8 @@ func (s *Server) Create(resource string, object Object) (Object, error) {
 	}
 	object = object.DeepCopyObject().(Object)
 	at := key(object.GetNamespace(), object.GetName())
-	for ; k.objects[at] != nil; at = key(object.GetNamespace(), object.GetName()) {
-		if k.same == nil || k.same(k.objects[at].object, object) {
-			return nil, apierrors.NewAlreadyExists(k.group4errors(), object.GetName())
-		}
-		object.SetName(object.GetName() + "-")
+	if k.objects[at] != nil {
+		return nil, apierrors.NewAlreadyExists(k.group4errors(), object.GetName())
 	}
 	// Each kind counts for itself: which event came first must not decide what the next claim is called.
 	k.uids++
