@@ -120,7 +120,7 @@ func (w *World) allowHeld() {
 		}
 	}
 	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
-		if told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
+		if pod.Annotations[contract.AnnAllowDelete] == "" && told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
 			w.answerPod(pod)
 		}
 	}
