@@ -28,6 +28,7 @@ type account struct {
 	copied  bool                                // its volume came from a backup, and others may use the storage
 	doomed  bool
 	until   time.Time // until when it was doomed
+	since   time.Time // since when it is used
 	went    bool      // it was removed, as it was meant to be; who gives its volume to somebody meanwhile gives nothing
 }
 
@@ -60,6 +61,9 @@ func (b *books) use(key string, claim types.UID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.of(key)
+	if a.user == "" {
+		a.since = time.Now()
+	}
 	a.user, a.copied = claim, false
 	b.settle(a)
 }
@@ -103,7 +107,7 @@ func (b *books) doomed(key string, at time.Time) (used, doomed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a := b.of(key)
-	return a.user != "", a.doomed || at.Sub(a.until) < decided
+	return a.user != "", a.doomed || at.Before(a.since) || at.Sub(a.until) < decided
 }
 
 // removed says that the storage is removed by what was decided before a time, and reports whether that was right.

@@ -127,19 +127,12 @@ func (w *World) allowHeld() {
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
 }
 
-// answerPod is for a pod whose attempt came to storage that no volume of its name has: the administrator lets it be removed, or has it
-// elsewhere by now and lets go of the pod.
+// answerPod is for a pod whose attempts came to storage that no volume of its name has: the administrator lets it be removed, or has it
+// elsewhere by now.
 func (w *World) answerPod(pod *corev1.Pod) {
-	kept := w.keptByAdmin(podspec.VolumeName(pod.Labels[contract.LabelClaimUID]))
-	w.trace.add("admin", "is asked by %s, and keeps the storage: %v", pod.Name, kept)
-	w.server.Mutate(apiserver.Pods, namespace, pod.Name, func(o apiserver.Object) {
-		if setAnnotation(o, contract.AnnAllowDelete, "true"); kept {
-			o.SetFinalizers(nil)
-		}
-	})
-	if kept {
-		w.remove("admin", apiserver.Pods, namespace, pod.Name)
-	}
+	allowed := fmt.Sprint(!w.keptByAdmin(podspec.VolumeName(pod.Labels[contract.LabelClaimUID])))
+	w.trace.add("admin", "answers %s: %s", pod.Name, allowed)
+	w.server.Mutate(apiserver.Pods, namespace, pod.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, allowed) })
 }
 
 func old(v *corev1.PersistentVolume) bool { return time.Since(v.CreationTimestamp.Time) > 24*time.Hour }
