@@ -286,3 +286,29 @@ var noTruth = mutate(func(c call, send func(call) (*http.Response, error)) (*htt
 })
 
 var capacity = regexp.MustCompile(`"capacity":\{"storage":"[^"]*"\}`)
+
+// todaysMount lets delete and expand pods mount what the newest provision pod mounted.
+func todaysMount() func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		var mu sync.Mutex
+		today := ""
+		return mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+			if c.what != "POST pods" {
+				return send(c)
+			}
+			return send(editPod(c, func(pod *corev1.Pod) {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, v := range pod.Spec.Volumes {
+					if v.PersistentVolumeClaim == nil {
+						continue
+					}
+					if pod.Labels[contract.LabelOperation] == string(contract.Provision) || today == "" {
+						today = v.PersistentVolumeClaim.ClaimName
+					}
+					v.PersistentVolumeClaim.ClaimName = today
+				}
+			}))
+		})(next)
+	}
+}

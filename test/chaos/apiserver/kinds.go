@@ -37,6 +37,8 @@ type kind struct {
 	// change, and the first values.
 	status  func(to, from Object)
 	created func(Object)
+	// changed fills in what follows from a change; nil where nothing does.
+	changed func(before, after Object)
 	fields  func(Object) fields.Set
 
 	objects map[string]*entry
@@ -99,8 +101,16 @@ func kinds() map[string]*kind {
 		to.(*corev1.PersistentVolume).Status = from.(*corev1.PersistentVolume).Status
 	}
 	volumes.created = func(o Object) {
-		o.(*corev1.PersistentVolume).Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending}
+		now := metav1.Now().Rfc3339Copy()
+		o.(*corev1.PersistentVolume).Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: &now}
 		o.SetFinalizers(append(o.GetFinalizers(), "kubernetes.io/pv-protection"))
+	}
+	volumes.changed = func(before, after Object) {
+		was, is := &before.(*corev1.PersistentVolume).Status, &after.(*corev1.PersistentVolume).Status
+		if is.Phase != was.Phase {
+			now := metav1.Now().Rfc3339Copy()
+			is.LastPhaseTransitionTime = &now
+		}
 	}
 	events := of[corev1.Event]("", "v1", Events, "Event")
 	events.fields = func(o Object) fields.Set {

@@ -146,6 +146,9 @@ func (s *Server) replace(k *kind, e *entry, object Object) Object {
 	if object.GetDeletionTimestamp() != nil && len(object.GetFinalizers()) == 0 && (grace == nil || *grace == 0) {
 		return s.remove(k, e)
 	}
+	if k.changed != nil {
+		k.changed(e.object, object)
+	}
 	if bytes.Equal(k.encode(object), e.json) {
 		return e.object // nothing changed, so nothing is written
 	}

@@ -10,8 +10,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
 var errUnreachable = syscall.ECONNREFUSED
@@ -39,8 +39,11 @@ func newBackend(w *World) *backend {
 // key is where a container's storage is: what finds it again.
 func (c *container) key() string {
 	pool := c.request.Properties["zone"] + "-" + c.request.Parameters["pool"]
-	if c.w.plan.class(c.pod.Annotations[contract.AnnClass]).NodeLocal {
+	if c.w.madeFrom(c.pod).NodeLocal {
 		pool += "@" + c.run.n.name
+	}
+	if c.place != "" {
+		pool = c.place + "-" + pool
 	}
 	return pool + "/" + c.request.VolumeName
 }
@@ -154,20 +157,33 @@ func (b *backend) remove(c *container) error {
 	return nil
 }
 
-// mayDelete checks that nobody has or is about to have the storage. how is what happens to it.
+// mayDelete checks that the removal was meant when its pod was ordered, and for what nobody has used that nobody is about to. how is what
+// happens to the storage.
 func (w *World) mayDelete(c *container, key, how string) {
-	name := volumeNameOf(key)
-	v, ok := w.volume(name)
-	if !ok || keyOf(v) != key {
+	if used, doomed := w.books.removed(key, c.pod.CreationTimestamp.Time); used {
+		if !doomed {
+			w.violate("pod %s %s the storage at %s, which a claim has used, and neither was that claim deleted under Delete, nor has anybody allowed it", c.pod.Name, how, key)
+		}
 		return
 	}
-	claim := w.findClaim(uidOf(name))
-	switch {
-	case claim != nil && claim.Spec.VolumeName == name:
-		w.violate("pod %s %s the storage of %s, which is bound to %s", c.pod.Name, how, name, claim.Name)
-	case claim != nil && claim.DeletionTimestamp == nil && w.match(claim) != nil && v.DeletionTimestamp == nil:
-		w.violate("pod %s %s the storage of %s, which is about to be bound to %s", c.pod.Name, how, name, claim.Name)
+	for _, v := range w.books.volumes(key) {
+		if claim := w.holder(v); claim != nil && claim.DeletionTimestamp == nil && claim.Spec.VolumeName == "" && fits(v, claim) {
+			w.violate("pod %s %s the storage of %s, which is about to be bound to %s", c.pod.Name, how, v.Name, claim.Name)
+		}
 	}
+}
+
+// holder is the claim that the volume is for, or nil.
+func (w *World) holder(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	ref := v.Spec.ClaimRef
+	if ref == nil {
+		return nil
+	}
+	claim, ok := apiserver.Get[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims, ref.Namespace, ref.Name)
+	if !ok || !isFor(v, claim) {
+		return nil
+	}
+	return claim
 }
 
 // keyOf is where the volume says that its storage is.
@@ -192,7 +208,7 @@ func (w *World) storage() map[string]storageState {
 
 // binding checks that a volume that is being bound has storage.
 func (w *World) binding(v *corev1.PersistentVolume) {
-	if s := w.storage()[keyOf(v)]; s != available && !isForeign(v) {
+	if s := w.storage()[keyOf(v)]; s != available && !isForeign(v) && !(w.isFreed(v.Name) && w.books.wentBefore(keyOf(v))) {
 		w.violate("volume %s is being bound, but its storage is %q", v.Name, s)
 	}
 }

@@ -20,29 +20,36 @@ func (w *World) unsettled() []string {
 		volumes[v.Name] = v
 	}
 	for _, c := range apiserver.List[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims) {
-		v := volumes["pvc-"+string(c.UID)]
+		v := volumes[c.Spec.VolumeName]
 		switch {
+		case c.Namespace == namespace: // pods mount it
 		case c.DeletionTimestamp != nil:
 			say("claim %s is still being deleted", c.Name)
-		case c.Spec.VolumeAttributesClassName != nil:
-			if events := w.eventsOf(string(c.UID)); !slices.ContainsFunc(events, func(e string) bool { return strings.HasPrefix(e, "ClaimRefused: ") }) {
+		case c.Spec.VolumeAttributesClassName != nil && c.Spec.VolumeName == "":
+			if events := w.eventsOf(string(c.UID)); !told(events, "ClaimRefused") {
 				say("claim %s (%s) asks for a VolumeAttributesClass and is not told that it has none; its events: %s", c.Name, c.UID, strings.Join(events, " | "))
 			}
 		case c.Spec.VolumeName == "":
 			say("claim %s (%s) is not bound; its events: %s", c.Name, c.UID, strings.Join(w.eventsOf(string(c.UID)), " | "))
-		case v == nil || v.Spec.ClaimRef.UID != c.UID:
-			say("claim %s (%s) is bound to %s, which is not there", c.Name, c.UID, c.Spec.VolumeName)
-		case w.plan.Sizes:
+		case v == nil || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID != c.UID || c.Status.Phase != corev1.ClaimBound:
+			say("claim %s (%s, %s) is bound to %s, which is not there or not its own", c.Name, c.UID, c.Status.Phase, c.Spec.VolumeName)
+		case w.plan.Sizes && !w.books.wentBefore(keyOf(v)): // that is what the volume is told
 			list = append(list, w.unfit(c, v)...)
 		}
+	}
+	kept := map[string]bool{} // storage that a volume points to
+	for _, v := range volumes {
+		kept[keyOf(v)] = true
 	}
 	for _, name := range sorted(volumes) {
 		list = append(list, w.strange(volumes[name], storage)...)
 	}
 	for _, key := range sorted(storage) {
-		if name := volumeNameOf(key); volumes[name] == nil && !w.keptByAdmin(name) {
+		if name := volumeNameOf(key); kept[key] {
+			continue
+		} else if volumes[name] == nil && !w.keptByAdmin(name) {
 			say("storage %s (%s) is an orphan: it has no volume", key, storage[key])
-		} else if v := volumes[name]; v != nil && keyOf(v) != key && !w.cameLate(name) { // that goes with the volume
+		} else if v := volumes[name]; v != nil && !w.cameLate(name) { // that goes with the volume
 			say("storage %s (%s) is an orphan: volume %s has its storage at %s", key, storage[key], name, keyOf(v))
 		}
 	}
@@ -76,15 +83,30 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	switch {
 	case v.DeletionTimestamp != nil && !bound:
 		say("volume %s (%s, finalizers %v) is still being deleted", v.Name, v.Status.Phase, v.Finalizers)
-	case !bound && !keeps:
-		say("volume %s is left %s", v.Name, v.Status.Phase)
-	case bound && w.findClaim(uidOf(v.Name)) == nil:
+	case !bound && !keeps && !(v.Status.Phase == corev1.VolumeAvailable && w.isFreed(v.Name)):
+		say("volume %s is left %s; its events: %s", v.Name, v.Status.Phase, strings.Join(w.eventsOf(string(v.UID)), " | "))
+	case bound && w.holder(v) == nil:
 		say("volume %s is bound to a claim that is gone", v.Name)
 	}
-	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) {
+	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) && !(w.books.wentBefore(keyOf(v)) && told(w.eventsOf(string(v.UID)), "StorageMayBeGone")) {
 		say("volume %s (%s) has no storage at %s: it is %q", v.Name, v.Status.Phase, keyOf(v), s)
 	}
 	return list
+}
+
+// isFreed reports whether an administrator took the volume from its claim, so that it waits for another one.
+func (w *World) isFreed(volume string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.freed[volume]
+}
+
+// told reports whether one of the events has one of the reasons.
+func told(events []string, reasons ...string) bool {
+	return slices.ContainsFunc(events, func(e string) bool {
+		reason, _, _ := strings.Cut(e, ": ")
+		return slices.Contains(reasons, reason)
+	})
 }
 
 // events are all that were written, by object.

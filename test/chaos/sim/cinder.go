@@ -275,7 +275,7 @@ func (n *cinder) strangeSecrets(volumes map[string]*corev1.PersistentVolume) []s
 		}
 	}
 	for _, name := range sorted(volumes) {
-		if volumes[name].Spec.ISCSI == nil || n.w.keptByAdmin(name) {
+		if volumes[name].Spec.ISCSI == nil || n.w.keptByAdmin(name) || n.w.books.wentBefore(inCinder+name) {
 			continue
 		}
 		if s := secrets[name]; s == nil || string(s.Data["node.session.auth.password"]) != passwords[name] {

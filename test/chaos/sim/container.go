@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,6 +34,8 @@ type container struct {
 	terminate  context.CancelFunc
 	// location is the line that is in the termination file before any message.
 	location string
+	// place is the server whose export it has mounted.
+	place string
 }
 
 func newContainer(w *World, r *run) *container {
@@ -45,6 +48,7 @@ func newContainer(w *World, r *run) *container {
 	if c.chance("stubborn") {
 		c.asked = c.ctx
 	}
+	c.place, _ = w.mounted(r.pod)
 	context.AfterFunc(c.ctx, c.process.kill)
 	c.process.refuse = c.refusal
 	return c
@@ -139,6 +143,9 @@ func (c *container) begin(refuses func() error) error {
 	if err := c.step(10*time.Millisecond, 2*time.Second, "begin"); err != nil {
 		return err
 	}
+	if c.movedAway() {
+		return errors.New("the mark is that of another storage")
+	}
 	if err := refuses(); err != nil {
 		return err
 	}
@@ -150,10 +157,17 @@ func (c *container) begin(refuses func() error) error {
 
 // storage is the author's part of the work.
 func (c *container) storage() author {
-	if c.w.cinder != nil && c.w.plan.class(c.pod.Annotations[contract.AnnClass]).Cinder {
+	if c.w.cinder != nil && c.w.madeFrom(c.pod).Cinder {
 		return c.w.cinder
 	}
 	return c.w.backend
+}
+
+// madeFrom is the class whose ConfigMap the pod was made from: its image and where that works. An administrator may have moved the volume to
+// another class since.
+func (w *World) madeFrom(pod *corev1.Pod) Class {
+	config, _, _ := strings.Cut(pod.Annotations[contract.AnnConfig], "/")
+	return w.plan.class(config)
 }
 
 // author is what an image does beside keeping the contract.

@@ -85,20 +85,37 @@ func (w *World) alive() []*dispatcherProcess {
 }
 
 // killDispatcher ends a process as SIGKILL does, as far as anybody can tell who is not in it. Another starts if it was
-// the only one.
+// the only one, unless all are away.
 func (w *World) killDispatcher(p *process, why string) {
 	for _, d := range w.alive() {
 		if d.process == p && !w.over.Load() {
 			w.trace.add(p.name, "is killed %s", why)
 			d.kill()
 			d.cancel()
-			w.later(10*time.Millisecond, 20*time.Second, func() {
-				if len(w.alive()) == 0 {
-					w.startDispatcher()
-				}
-			}, "restart", p.name)
+			w.later(10*time.Millisecond, 20*time.Second, w.replaceDispatcher, "restart", p.name)
 		}
 	}
+}
+
+func (w *World) replaceDispatcher() {
+	w.mu.Lock()
+	away := w.away && w.faulty()
+	w.mu.Unlock()
+	if len(w.alive()) == 0 && !away && !w.over.Load() {
+		w.startDispatcher()
+	}
+}
+
+// sendAway ends all dispatchers, and starts none for a while.
+func (w *World) sendAway(long time.Duration) {
+	w.set(func() { w.away = true })
+	for _, d := range w.alive() {
+		w.killDispatcher(d.process, "and stays away")
+	}
+	time.AfterFunc(long, func() {
+		w.set(func() { w.away = false })
+		w.replaceDispatcher()
+	})
 }
 
 func (w *World) disturbDispatchers(a Action) {
@@ -187,7 +204,11 @@ func (w *World) wrote(p *process, r *apiserver.Request, code int) {
 // served checks what a dispatcher does.
 func (w *World) served(p *process, r *apiserver.Request, code int) {
 	var pod corev1.Pod
-	if p.role == "dispatcher" && r.Resource == apiserver.Pods && r.Verb == "create" && code == 201 && json.Unmarshal(r.Body(), &pod) == nil && operation(&pod) == contract.Delete {
+	if p.role != "dispatcher" || r.Resource != apiserver.Pods || r.Verb != "create" || code != 201 || json.Unmarshal(r.Body(), &pod) != nil {
+		return
+	}
+	w.orderedAt(&pod)
+	if operation(&pod) == contract.Delete {
 		w.ordered(p.name, &pod)
 	}
 }

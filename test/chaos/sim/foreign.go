@@ -13,7 +13,7 @@ import (
 const foreign = "csi.example.com"
 
 func isForeign(v *corev1.PersistentVolume) bool {
-	return v.Annotations[contract.ProvisionedBy] == foreign
+	return v.Annotations[contract.ProvisionedBy] == foreign || isExport(v)
 }
 
 func (w *World) isForeign(volume string) bool {

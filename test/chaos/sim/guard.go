@@ -36,34 +36,22 @@ func (w *World) allowDeletes() {
 	w.remove("admin", apiserver.ConfigMaps, namespace, contract.StopDeletes)
 }
 
-// policyChanged hears of volumes, under the server's lock.
-func (w *World) policyChanged(name string, after apiserver.Object) {
-	v, ok := after.(*corev1.PersistentVolume)
-	w.set(func() {
-		switch since := w.retained[name]; {
-		case !ok || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimRetain:
-			delete(w.retained, name)
-		case since.IsZero():
-			w.retained[name] = time.Now()
-		}
-	})
-}
-
 // ordered checks a delete pod that a dispatcher has just created.
 func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
-	name := podspec.VolumeName(pod.Labels[contract.LabelClaimUID])
-	v, ok := w.volume(name)
 	w.mu.Lock()
-	stopped, retained, bound := w.stoppedSince, w.retained[name], w.everBound[name]
+	stopped := w.stoppedSince
 	w.mu.Unlock()
 	if !stopped.IsZero() && time.Since(stopped) > decided {
 		w.violate("%s creates %s, %s after all deletions were stopped", dispatcher, pod.Name, time.Since(stopped))
 	}
-	if !ok || string(v.UID) != pod.Annotations[contract.AnnVolumeUID] {
+	volumes := apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes)
+	i := slices.IndexFunc(volumes, func(v *corev1.PersistentVolume) bool { return string(v.UID) == pod.Annotations[contract.AnnVolumeUID] })
+	if i < 0 {
 		return
 	}
-	if bound && !retained.IsZero() && time.Since(retained) > decided {
-		w.violate("%s creates %s, %s after its volume was to be retained", dispatcher, pod.Name, time.Since(retained))
+	v := volumes[i]
+	if used, doomed := w.books.doomed(keyOf(v), time.Now()); used && !doomed {
+		w.violate("%s creates %s, whose volume a claim has used, and neither was that claim deleted under Delete, nor has anybody allowed it", dispatcher, pod.Name)
 	}
 	if v.Annotations[contract.AnnAllowDelete] != "" {
 		return
@@ -71,8 +59,7 @@ func (w *World) ordered(dispatcher string, pod *corev1.Pod) {
 	if podspec.Restored(v) {
 		w.violate("%s creates %s, whose volume was restored from a backup, and nobody allowed that", dispatcher, pod.Name)
 	}
-	config, _, _ := strings.Cut(pod.Annotations[contract.AnnConfig], "/")
-	w.countOld(dispatcher, pod.Annotations[contract.AnnClass], w.plan.class(config).DeleteLimit, v)
+	w.countOld(dispatcher, pod.Annotations[contract.AnnClass], w.madeFrom(pod).DeleteLimit, v)
 }
 
 // countOld counts the deletes of old volumes that one dispatcher orders within an hour. class is the one that the dispatcher knows the
@@ -103,22 +90,49 @@ func (w *World) countOld(dispatcher, class string, limit int, v *corev1.Persiste
 	}
 }
 
-// allowHeld is the administrator who looks, once everything is mended, at what is not removed, and allows it.
+// allowHeld is the administrator who looks, once everything is mended, at what is not removed or served, and does what its events ask for.
+// Nobody does anything about what no event names, except for volumes of earlier days.
 func (w *World) allowHeld() {
+	w.returnTo()
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
-		if v.Annotations[contract.AnnAllowDelete] == "" && (isForeign(v) || v.Status.Phase == corev1.VolumeReleased && (podspec.Restored(v) || old(v))) {
+		waits := w.eventsOf(string(v.UID))
+		if claim := w.holder(v); claim != nil {
+			waits = append(waits, w.eventsOf(string(claim.UID))...)
+		}
+		switch {
+		case w.edited[v.Name] != nil && told(waits, "VolumeRecordInvalid", "VolumeDoesNotFit", "ProvisionerConfigMissing", "ExpansionRefused"):
+			w.undoEdits(v)
+		case told(waits, "VolumeNotOurs", "VolumeFailedDelete") && !strings.HasPrefix(v.Name, "pvc-"):
+			w.setPolicy(v.Name, corev1.PersistentVolumeReclaimRetain)
+		case v.Annotations[contract.AnnAllowDelete] != "":
+		case isForeign(v) && !isExport(v), told(waits, "DeletionHeld"), v.Status.Phase == corev1.VolumeReleased && (podspec.Restored(v) || old(v)):
 			w.trace.add("admin", "allows the deletion of %s", v.Name)
 			w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, "true") })
 		}
 	}
+	for _, c := range apiserver.List[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims) {
+		told := func(reasons ...string) bool { return told(w.eventsOf(string(c.UID)), reasons...) }
+		own, made := w.volume("pvc-" + string(c.UID))
+		taken := c.Spec.VolumeName == "" && made && !isFor(own, c) && told("VolumeDoesNotFit")
+		asks := c.Spec.VolumeName != "" && c.Status.Phase == corev1.ClaimPending
+		if taken || asks || told("ClaimLost", "ClaimMisbound", "VolumeMismatch", "FailedBinding") {
+			w.remove("user", apiserver.Claims, c.Namespace, c.Name)
+		}
+	}
 	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
-		held := func(e string) bool { return strings.HasPrefix(e, "DeletionHeld: ") }
-		if pod.Annotations[contract.AnnAllowDelete] == "" && slices.ContainsFunc(w.eventsOf(string(pod.UID)), held) {
-			w.trace.add("admin", "allows the removal of what %s made", pod.Name)
-			w.server.Mutate(apiserver.Pods, pod.Namespace, pod.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, "true") })
+		if pod.Annotations[contract.AnnAllowDelete] == "" && told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
+			w.answerPod(pod)
 		}
 	}
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
+}
+
+// answerPod is for a pod whose attempts came to storage that no volume of its name has: the administrator lets it be removed, or has it
+// elsewhere by now.
+func (w *World) answerPod(pod *corev1.Pod) {
+	allowed := fmt.Sprint(!w.keptByAdmin(podspec.VolumeName(pod.Labels[contract.LabelClaimUID])))
+	w.trace.add("admin", "answers %s: %s", pod.Name, allowed)
+	w.server.Mutate(apiserver.Pods, namespace, pod.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, allowed) })
 }
 
 func old(v *corev1.PersistentVolume) bool { return time.Since(v.CreationTimestamp.Time) > 24*time.Hour }
@@ -136,14 +150,14 @@ func (w *World) age() {
 	}
 }
 
-// restore loses a bound volume with its claim, and brings back the volume alone, as from a backup, some hours later: others may use
-// its storage by then.
-func (w *World) restore(v *corev1.PersistentVolume) {
-	claim := w.findClaim(uidOf(v.Name))
-	if claim == nil || claim.Spec.VolumeName != v.Name || v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil || len(w.podsOf(uidOf(v.Name))) > 0 {
+// restore loses a bound volume with its claim, and brings back the volume, as from a backup, some hours later: others may use its storage
+// by then. The claim comes back as docs/restore.md says, or not at all.
+func (w *World) restore(v *corev1.PersistentVolume, withClaim bool) {
+	claim := w.holder(v)
+	if w.edited[v.Name] != nil || claim == nil || claim.Spec.VolumeName != v.Name || v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil || len(w.podsOf(uidOf(v.Name))) > 0 {
 		return
 	}
-	w.trace.add("admin", "restores %s without its claim", v.Name)
+	w.trace.add("admin", "restores %s, with its claim: %v", v.Name, withClaim)
 	for _, lost := range []struct {
 		resource string
 		object   apiserver.Object
@@ -153,7 +167,14 @@ func (w *World) restore(v *corev1.PersistentVolume) {
 	}
 	back := v.DeepCopy()
 	back.ResourceVersion, back.UID = "", ""
+	if withClaim {
+		back.Spec.ClaimRef.UID = ""
+	}
+	w.books.copied(keyOf(v))
 	w.create(apiserver.Volumes, back)
+	if withClaim {
+		w.createClaimFor(numberOf(claim.Name), v.Name)
+	}
 	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 		o.SetCreationTimestamp(metav1.NewTime(time.Now().Add(4 * time.Hour)).Rfc3339Copy())
 	})

@@ -79,13 +79,16 @@ func (r *run) start() bool {
 
 // waits is why the container cannot be started yet, or nil.
 func (r *run) waits() *corev1.ContainerStateWaiting {
+	if _, ok := r.w.mounted(r.pod); !ok {
+		return &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
+	}
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	class := r.pod.Annotations[contract.AnnClass]
+	class := r.w.madeFrom(r.pod)
 	switch {
-	case r.w.images[class]:
+	case r.w.images[class.Name]:
 		return &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}
-	case r.w.noSecret && r.w.plan.class(class).Cinder:
+	case r.w.noSecret && class.Cinder:
 		return &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: "secret \"cinder-cloud-config\" not found"}
 	}
 	return nil

@@ -53,6 +53,16 @@ func (w *World) readyNodes() []*node {
 	return ready
 }
 
+// reaches reports whether the node reaches the volume's storage.
+func (n *node) reaches(v *corev1.PersistentVolume) bool {
+	if v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return true
+	}
+	return slices.ContainsFunc(v.Spec.NodeAffinity.Required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return slices.Contains(r.Values, n.name) })
+	})
+}
+
 func (n *node) ready() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

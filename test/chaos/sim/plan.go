@@ -39,13 +39,16 @@ type Class struct {
 	TTL           time.Duration
 	Cinder        bool // its image is cinder-iscsi
 	NodeLocal     bool // its storage is on the node that the pod ran on
+	Mounts        bool // its storage is where the claim is that its pods mount
 	DeleteLimit   int
 }
 
-// class is the class of a name.
+// class is the class of a name, an empty one where there is none.
 func (p *Plan) class(name string) Class {
-	i := slices.IndexFunc(p.Classes, func(c Class) bool { return c.Name == name })
-	return p.Classes[i]
+	if i := slices.IndexFunc(p.Classes, func(c Class) bool { return c.Name == name }); i >= 0 {
+		return p.Classes[i]
+	}
+	return Class{}
 }
 
 // Action is one thing that happens.
@@ -114,6 +117,17 @@ var laterThemes = []theme{
 	{"retain", map[string]float64{"lag": 0.5}, []string{"volume-retain", "claim-delete", "watch-lag-volumes"}, 9, nil},
 }
 
+// latestThemes are drawn when all of laterThemes were, for the same reason.
+var latestThemes = []theme{
+	{"admins", map[string]float64{"lag": 0.3, "binder-slow": 0.5, "exit-1": 0.3, "kubelet-slow": 0.5, "kill-dispatcher": 0.03}, administration, 30, nil},
+	{"elsewhere", map[string]float64{"exit-1": 0.3, "lag": 0.2, "kill-dispatcher": 0.02}, []string{"class-elsewhere", "class-elsewhere", "claim-create", "claim-delete",
+		"claim-recreate", "claim-expand"}, 16, mounting},
+}
+
+// latestDrawn is how many of latestThemes a seed takes at most where none is named: none, since the dispatcher does not stand up to all of
+// them yet.
+const latestDrawn = 0
+
 // spare is for claims whose node is chosen for them, and another node.
 func spare(p *Plan, _ *rand.Rand) {
 	p.Nodes = max(2, p.Nodes)
@@ -129,6 +143,10 @@ func alike(p *Plan, _ *rand.Rand) {
 func nodeLocal(p *Plan, _ *rand.Rand) {
 	p.Nodes = max(2, p.Nodes)
 	p.Classes[0].NodeLocal, p.Classes[0].Cinder = true, false
+}
+
+func mounting(p *Plan, _ *rand.Rand) {
+	p.Classes[0].Mounts, p.Classes[0].NodeLocal, p.Classes[0].Cinder, p.Classes[0].Retain = true, false, false, false
 }
 
 func limited(p *Plan, r *rand.Rand) { p.Classes[0].DeleteLimit = 1 + r.IntN(2) }
@@ -157,6 +175,7 @@ func NewPlan(seed uint64, only ...string) Plan {
 	}
 	p.Tenants = 1 + r.IntN(min(3, p.Claims))
 	p.takeSome(r, laterThemes, 0, 5, only)
+	p.takeSome(r, latestThemes, 0, latestDrawn, only)
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p
 }

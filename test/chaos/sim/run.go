@@ -81,6 +81,10 @@ func (w *World) mend() {
 	for i := range w.plan.Classes {
 		w.takeClassBack(i)
 		w.putClass(i, "a", contract.ProvisionerName)
+		if w.plan.Classes[i].Mounts {
+			w.mount(i, exports)
+			w.putExport(exports, serverA)
+		}
 		if cm, ok := apiserver.Get[*corev1.ConfigMap](w.server, apiserver.ConfigMaps, namespace, w.plan.Classes[i].Name); !ok || cm.Data["timeout"] == "" {
 			w.putConfig(i, "zone-a", "")
 		}

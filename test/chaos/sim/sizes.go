@@ -3,10 +3,12 @@ package sim
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -17,7 +19,7 @@ func (w *World) resize(claim string, a Action) {
 	if !ok {
 		return
 	}
-	if v, ok := w.volume("pvc-" + string(bound.UID)); !ok || v.Spec.NFS == nil {
+	if v, ok := w.volume(bound.Spec.VolumeName); !ok || v.Spec.NFS == nil {
 		return // of Cinder's volumes and other provisioners' no expansion is drawn
 	}
 	w.server.Mutate(apiserver.Claims, w.tenantOf(claim), claim, func(o apiserver.Object) {
@@ -76,6 +78,12 @@ func (w *World) resized(before, after apiserver.Object) {
 		return
 	}
 	was, is := sizeOf(before), sizeOf(after)
+	w.mu.Lock()
+	edited := w.said[after.GetName()] == is
+	w.mu.Unlock()
+	if edited || is == 0 { // an administrator wrote it; a claim lost its volume
+		return
+	}
 	if is < was {
 		w.violate("%s shrinks from %d to %d bytes", after.GetName(), was, is)
 	}
@@ -95,24 +103,31 @@ func sizeOf(o apiserver.Object) int64 {
 }
 
 // unfit says where the sizes of a bound claim, its volume and its storage differ when nothing happens any more. A size that
-// was asked for and then withdrawn may have been reached. A volume that does not fit is not expanded.
+// was asked for and then withdrawn may have been reached. A volume that does not fit is not expanded. One that was made for another claim may
+// have more than this one asks for, and what an administrator writes need not be true.
 func (w *World) unfit(c *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) []string {
 	w.mu.Lock()
-	withdrawn := w.withdrawn[c.UID]
+	withdrawn, said := w.withdrawn[c.UID], w.said[v.Name] != 0
 	w.mu.Unlock()
-	if v.Spec.StorageClassName != *c.Spec.StorageClassName {
-		return nil
-	}
 	asked, has, made := c.Spec.Resources.Requests.Storage().Value(), sizeOf(c), sizeOf(v)
 	storage := made
 	if v.Spec.NFS != nil {
 		storage = w.backend.size(keyOf(v))
 	}
 	sizes := []int64{asked, has, made, storage}
-	equal := asked == has || withdrawn
-	if has == made && equal && (made == storage || withdrawn) && slices.IsSorted(sizes) && len(c.Status.AllocatedResourceStatuses) == 0 {
+	other := v.Name != "pvc-"+string(c.UID)
+	equal := asked == has || withdrawn || other
+	events := append(w.eventsOf(string(c.UID)), w.eventsOf(string(v.UID))...)
+	switch {
+	case v.Spec.StorageClassName != *c.Spec.StorageClassName:
 		return nil
+	case has == made && equal && (made == storage || withdrawn || other) && slices.IsSorted(sizes) && len(c.Status.AllocatedResourceStatuses) == 0:
+		return nil
+	case said && has >= asked:
+		return nil
+	case !strings.HasPrefix(v.Name, "pvc-") && (v.Annotations[contract.ProvisionedBy] == "" || told(events, "VolumeNotOurs", "VolumeRecordInvalid", "ExpansionRefused")):
+		return nil // nobody knows how it was made
 	}
-	return []string{fmt.Sprintf("claim %s (%s) asks for %d bytes and has %d, its volume has %d, its storage %d, marks %v; its events: %v",
-		c.Name, c.UID, asked, has, made, storage, c.Status.AllocatedResourceStatuses, w.eventsOf(string(c.UID)))}
+	return []string{fmt.Sprintf("claim %s (%s) asks for %d bytes and has %d, its volume %s has %d, its storage %d, marks %v; their events: %s",
+		c.Name, c.UID, asked, has, v.Name, made, storage, c.Status.AllocatedResourceStatuses, strings.Join(events, " | "))}
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
+var gigabyte = resource.MustParse("1Gi")
+
 // putClass creates the StorageClass unless it is there.
 func (w *World) putClass(i int, pool, provisioner string) {
 	c := w.plan.Classes[i]
@@ -65,6 +67,9 @@ func (w *World) putConfig(i int, zone, note string) {
 	if c.NodeLocal {
 		data["node-local"] = "true"
 	}
+	if c.Mounts {
+		data["mount-claims"] = w.mounts + mountPath
+	}
 	if c.DeleteLimit > 0 {
 		data["delete-limit"] = strconv.Itoa(c.DeleteLimit)
 	}
@@ -91,7 +96,10 @@ func (w *World) setConfig(i int, data map[string]string) {
 		Data:       data})
 }
 
-func (w *World) createClaim(i int) {
+func (w *World) createClaim(i int) { w.createClaimFor(i, "") }
+
+// createClaimFor makes a claim that may ask for a volume by name.
+func (w *World) createClaimFor(i int, volume string) {
 	class := w.plan.Classes[i%len(w.plan.Classes)].Name
 	mode := corev1.PersistentVolumeFilesystem
 	var attributes *string
@@ -102,9 +110,9 @@ func (w *World) createClaim(i int) {
 	w.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.plan.Tenant(i), Name: claimName(i)},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, VolumeMode: &mode, VolumeAttributesClassName: attributes,
+			StorageClassName: &class, VolumeMode: &mode, VolumeAttributesClassName: attributes, VolumeName: volume,
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: gigabyte}},
 		},
 	})
 }
@@ -157,6 +165,8 @@ func (w *World) do(a Action) {
 			w.takeClassBack(class)
 			w.putClass(class, pool, contract.ProvisionerName)
 		})
+	case "class-elsewhere":
+		w.pointElsewhere(class, a.N/2, mend)
 	case "volume-retain", "volume-unretain", "volume-delete", "volume-restore":
 		w.touchVolume(a)
 	case "volumes-age":
@@ -175,6 +185,8 @@ func (w *World) do(a Action) {
 		w.disturb(a)
 	case "cinder-quota-zero", "secret-rotate", "secret-delete":
 		w.cinder.do(a, mend)
+	case "dispatcher-away":
+		w.sendAway(a.For)
 	case "dispatcher-old-lists":
 		w.replaceByOld(a)
 	case "dispatcher-kill", "dispatcher-second", "dispatcher-stale":
@@ -184,7 +196,10 @@ func (w *World) do(a Action) {
 	case "node-dead", "node-cut", "node-deleted", "node-lost":
 		w.disturbNode(a)
 	default:
-		panic("unknown action " + a.Do)
+		if !strings.HasPrefix(a.Do, "admin-") {
+			panic("unknown action " + a.Do)
+		}
+		w.administer(a)
 	}
 }
 
@@ -217,7 +232,7 @@ func (w *World) touchVolume(a Action) {
 		return
 	}
 	if a.Do == "volume-restore" {
-		w.restore(v)
+		w.restore(v, false)
 		return
 	}
 	if a.Do == "volume-delete" {
@@ -232,17 +247,18 @@ func (w *World) touchVolume(a Action) {
 		if v.DeletionTimestamp != nil {
 			return // too late: nobody can put the finalizer back that a retained volume does not have (crash point 20)
 		}
-		w.trace.add("admin", "no longer retain %s", v.Name)
 		w.set(func() { delete(w.kept, v.Name); w.givenBack[v.Name] = time.Now() })
-		w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
-			o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
-		})
+		w.setPolicy(v.Name, corev1.PersistentVolumeReclaimDelete)
 		return
 	}
-	w.trace.add("admin", "retain %s", v.Name)
 	w.set(func() { w.kept[v.Name] = true }) // its deletion may have begun: judged when the pod is ordered
-	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
-		o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	w.setPolicy(v.Name, corev1.PersistentVolumeReclaimRetain)
+}
+
+func (w *World) setPolicy(volume string, policy corev1.PersistentVolumeReclaimPolicy) {
+	w.trace.add("admin", "sets the policy of %s to %s", volume, policy)
+	w.server.Mutate(apiserver.Volumes, "", volume, func(o apiserver.Object) {
+		o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = policy
 	})
 }
 

@@ -29,6 +29,7 @@ type World struct {
 	backend *backend
 	cinder  *cinder // nil where no class is Cinder's
 	turns   *turns
+	books   *books
 	ctx     context.Context
 
 	calm            chan struct{} // closed when everything is mended
@@ -44,18 +45,22 @@ type World struct {
 	images       map[string]bool // classes whose image cannot be pulled
 	noSecret     bool            // the Secret with Cinder's credentials is gone
 	noQuota      bool
+	placed       map[string]string // on which server pods were to work, by name
+	mounts       string            // the claim that pods of classes that mount one mount
+	away         bool              // no dispatcher is to run
 	writes       int
 	lastWrite    string
-	stoppedSince time.Time                       // when all deletions were stopped; zero while they are not
-	retained     map[string]time.Time            // since when volumes are to be retained, by name
-	aged         map[string]time.Time            // when a volume was made old
-	oldDeletes   map[string]map[string]time.Time // deletes of old volumes, by process and class, and by volume
-	late         map[string]bool                 // volumes whose storage was asked for by a container that was killed
-	refuses      map[string]bool                 // what admission refuses: "create pods", "patch pods"
-	everBound    map[string]bool                 // volumes that may hold data, by name
-	givenBack    map[string]time.Time            // since when an administrator no longer retains volumes, by name
-	kept         map[string]bool                 // storage whose volume an administrator keeps or dropped, by name
-	withdrawn    map[types.UID]bool              // claims that asked for less again
+	stoppedSince time.Time                           // when all deletions were stopped; zero while they are not
+	aged         map[string]time.Time                // when a volume was made old
+	oldDeletes   map[string]map[string]time.Time     // deletes of old volumes, by process and class, and by volume
+	late         map[string]bool                     // volumes whose storage was asked for by a container that was killed
+	refuses      map[string]bool                     // what admission refuses: "create pods", "patch pods"
+	givenBack    map[string]time.Time                // since when an administrator no longer retains volumes, by name
+	freed        map[string]bool                     // volumes that an administrator took from their claims, by name
+	said         map[string]int64                    // capacities that an administrator wrote, by volume
+	edited       map[string]*corev1.PersistentVolume // volumes as they were before an administrator edited them, by name
+	kept         map[string]bool                     // storage whose volume an administrator keeps or dropped, by name
+	withdrawn    map[types.UID]bool                  // claims that asked for less again
 
 	podMu sync.Mutex
 	pods  map[types.UID]*podState
@@ -66,9 +71,9 @@ type World struct {
 func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
-		retained: map[string]time.Time{}, aged: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, everBound: map[string]bool{}, givenBack: map[string]time.Time{}, kept: map[string]bool{}, withdrawn: map[types.UID]bool{},
+		aged: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, givenBack: map[string]time.Time{}, kept: map[string]bool{}, freed: map[string]bool{}, said: map[string]int64{}, edited: map[string]*corev1.PersistentVolume{}, withdrawn: map[types.UID]bool{}, placed: map[string]string{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
-	w.backend, w.calm, w.turns = newBackend(w), make(chan struct{}), newTurns(w)
+	w.backend, w.calm, w.turns, w.books = newBackend(w), make(chan struct{}), newTurns(w), newBooks()
 	w.server.Calm = w.calm
 	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Cinder }) {
 		w.cinder = newCinder(w, options.T)
@@ -140,22 +145,29 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 	case apiserver.Pods:
 		w.podChanged(before, after)
 	case apiserver.Claims:
+		w.books.changed(before, after)
 		w.resized(before, after)
 		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(name) }, "binder", "claim", name)
 		if after != nil && after.GetDeletionTimestamp() != nil {
 			w.later(time.Millisecond, 2*time.Second, func() { w.unprotectClaim(name) }, "protection", "claim", name)
 		}
 		if after == nil {
-			for _, suffix := range []string{string(before.GetUID())} {
-				w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume("pvc-" + suffix) }, "binder", "volume", suffix)
+			suffix := string(before.GetUID())
+			w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume("pvc-" + suffix) }, "binder", "volume", suffix)
+			if other := before.(*corev1.PersistentVolumeClaim).Spec.VolumeName; other != "" && other != "pvc-"+suffix {
+				w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume(other) }, "binder", "volume", other)
 			}
 		}
 		w.later(time.Millisecond, 500*time.Millisecond, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
 	case apiserver.Volumes:
+		w.books.changed(before, after)
 		w.resized(before, after)
-		w.policyChanged(name, after)
 		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			w.set(func() { w.kept[name] = true })
+		}
+		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.ClaimRef != nil {
+			claim := v.Spec.ClaimRef.Name
+			w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(claim) }, "binder", "claim of", name)
 		}
 		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume(name) }, "binder", "volume", name)
 	case apiserver.Classes:
@@ -175,14 +187,21 @@ func (w *World) claimNames() map[string]bool {
 
 func claimName(i int) string { return fmt.Sprintf("claim-%d", i) }
 
-// tenantOf is the namespace of a claim, by its name.
-func (w *World) tenantOf(claim string) string {
+func numberOf(claim string) int {
 	i, _ := strconv.Atoi(strings.TrimPrefix(claim, "claim-"))
-	return w.plan.Tenant(i)
+	return i
 }
+
+// tenantOf is the namespace of a claim, by its name.
+func (w *World) tenantOf(claim string) string { return w.plan.Tenant(numberOf(claim)) }
 
 // Setup: classes and ConfigMaps.
 func (w *World) setup() {
+	w.mounts = exports
+	if slices.ContainsFunc(w.plan.Classes, func(c Class) bool { return c.Mounts }) {
+		w.putExport(exports, serverA)
+		w.putExport(exportsB, serverB)
+	}
 	for i := range w.plan.Classes {
 		w.putClass(i, "a", contract.ProvisionerName)
 		w.putConfig(i, "zone-a", "")
