@@ -19,8 +19,9 @@ type Repair struct {
 }
 
 // RepairOf is nil where the volume lacks nothing. reclaim is the class's policy, nil where it is not known. record are the annotations of
-// the volume's record, nil where the volume has them.
-func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string) *Repair {
+// the volume's record, nil where the volume has them. location is what its pod reported, empty where the volume has that, or the pod
+// reported none.
+func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string, location string) *Repair {
 	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
 	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
@@ -32,6 +33,10 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 		for name, value := range record {
 			annotations[name] = value
 		}
+	}
+	if location != "" {
+		faults = append(faults, fmt.Sprintf("annotation %s is %.64q, the pod reported %s", contract.AnnLocation, v.Annotations[contract.AnnLocation], Clip(location, 64)))
+		annotations[contract.AnnLocation] = location
 	}
 	// It keeps the object of a retained volume too, as long as pods of its attempts exist.
 	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {

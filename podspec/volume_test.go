@@ -152,7 +152,7 @@ func TestRepairOf(t *testing.T) {
 		_, v := pair()
 		c.change(v)
 		got := ""
-		if repair := RepairOf(v, c.reclaim, "p", c.record); repair != nil {
+		if repair := RepairOf(v, c.reclaim, "p", c.record, ""); repair != nil {
 			data, err := json.Marshal(repair.Patch)
 			if err != nil {
 				t.Fatal(err)
