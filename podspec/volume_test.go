@@ -167,6 +167,23 @@ func TestRepairOf(t *testing.T) {
 	}
 }
 
+// TestRepairOfLocation: a volume of an image that does not know the annotation gets it, and nobody is blamed.
+func TestRepairOfLocation(t *testing.T) {
+	for written, faults := range map[string]int{"": 0, "east": 1} {
+		_, v := pair()
+		if written != "" {
+			v.Annotations[contract.AnnLocation] = written
+		}
+		repair := RepairOf(v, nil, "p", nil, "west")
+		if repair == nil || len(repair.Faults) != faults {
+			t.Fatalf("of location %q the repair is %+v", written, repair)
+		}
+		if got, want := fmt.Sprint(repair.Patch), "map[metadata:map[annotations:map[flex-provisioner.io/location:west] uid:v]]"; got != want {
+			t.Errorf("patch %s, want %s", got, want)
+		}
+	}
+}
+
 // TestRestored: only what was certainly made later than its pod ran comes from a backup.
 func TestRestored(t *testing.T) {
 	latest := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -142,7 +142,9 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	}
 	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record, s.ExpectedLocation(provisions)); repair != nil {
 		p.do(RepairVolume{repair})
-		p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+		if len(repair.Faults) > 0 {
+			p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+		}
 	}
 	return faults
 }
