@@ -122,7 +122,7 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no provisioner pod created it.",
 		Do:    "remove its storage and its finalizer by hand, and delete it."},
 	ReasonUndo: {On: "claim",
-		Means: "Properties of the class changed after an attempt that may have made storage. That storage is removed with the old properties before the new ones are used.",
+		Means: "Properties of the class, or what it mounts, changed after an attempt that may have made storage. That storage is removed with the old properties and mounts before the new ones are used.",
 		Do:    "nothing."},
 	ReasonStrayDelete: {Warning: true, On: "volume",
 		Means: "A pod that removes storage ran while the volume was in use. Either a dispatcher that was no longer the leader created the pod for an earlier attempt, or somebody gave the volume to a claim after its removal had begun. Such a pod is stopped at once.",
