@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -224,6 +225,28 @@ func TestMountNotBound(t *testing.T) {
 	})
 }
 
+// TestMountWaitsForFirstPod: a claim that is bound once a pod uses it keeps no pod away. The record has the claim, and no source.
+func TestMountWaitsForFirstPod(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		defer p.dispatch()()
+		wait, name := storagev1.VolumeBindingWaitForFirstConsumer, "local"
+		p.create(apiserver.Classes, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &wait})
+		p.create(apiserver.Claims, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &name},
+			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending}})
+		p.class("silver", map[string]string{"mount-claims": "one:/export"})
+		p.claim("data", "silver")
+		p.play(10 * time.Second)
+		p.wantMounted("prov", "one")
+		v := p.volumeOf()
+		if v == nil {
+			p.t.Fatal("there is no volume")
+		}
+		if got, want := v.Annotations["flex-provisioner.io/mounts"], `[{"claim":"one","path":"/export"}]`; got != want {
+			t.Errorf("mounts %s, want %s", got, want)
+		}
+	})
+}
+
 // TestAttemptElsewhere: what an attempt may have made is undone where it was made, before the next attempt is made elsewhere.
 func TestAttemptElsewhere(t *testing.T) {
 	inBubble(t, func(p tenants) {
@@ -280,4 +303,31 @@ func TestAbandonedAttempt(t *testing.T) {
 			t.Errorf("there are %s", fmt.Sprint(len(pods), pods[0].Name))
 		}
 	})
+}
+
+// TestLocation: what a provisioner says of the place of its volume reaches the pod that deletes it, if it is a location at all.
+func TestLocation(t *testing.T) {
+	for written, want := range map[string]string{"3f1c": "3f1c", "two words": "", "": ""} {
+		inBubble(t, func(p tenants) {
+			defer p.dispatch()()
+			p.class("silver", nil)
+			p.claim("data", "silver")
+			p.play(10 * time.Second)
+			p.server.Mutate(apiserver.Volumes, "", p.volumeOf().Name, func(o apiserver.Object) { o.GetAnnotations()["flex-provisioner.io/location"] = written })
+			p.remove(apiserver.Claims, "team", "data")
+			p.play(10 * time.Second)
+			for name, pod := range p.ran {
+				request, err := podspec.RequestOf(pod)
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				if strings.HasPrefix(name, "del-") && request.Location != want {
+					t.Errorf("of a volume with %q the delete gets %q, want %q", written, request.Location, want)
+				}
+			}
+			if p.volumeOf() != nil {
+				t.Errorf("with %q the volume is still there", written)
+			}
+		})
+	}
 }
