@@ -228,7 +228,47 @@ func (s State) expectedIn(v *corev1.PersistentVolume, l Listing) bool {
 		return false
 	}
 	identity, err := podspec.IdentityOf(v)
-	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters)
+	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters) && s.madeThere(v, l.Config)
+}
+
+// madeThere reports whether a volume was made in what the pods of a class mount now, as far as its record says.
+func (s State) madeThere(v *corev1.PersistentVolume, config *configmaps.Config) bool {
+	mounts, err := podspec.MountsOf(v)
+	return err == nil && !slices.ContainsFunc(mounts, func(m contract.Mount) bool {
+		if m.Claim == "" {
+			return !slices.ContainsFunc(config.HostPaths, func(h configmaps.HostPath) bool { return h.Path == m.Path })
+		}
+		source := s.sourceOf(config.Namespace, m.Claim)
+		mounted := slices.Contains(slices.Concat(config.MountClaims, config.Devices), configmaps.ClaimMount{Claim: m.Claim, Path: m.Path})
+		return !mounted || m.Source != "" && m.Source != source
+	})
+}
+
+// sourceOf is the source of a claim's volume, empty where the claim is not bound.
+func (s State) sourceOf(namespace, name string) string {
+	for _, c := range s.Claims {
+		if c.Namespace != namespace || c.Name != name {
+			continue
+		}
+		for _, v := range s.Volumes {
+			if podspec.Bound(c, v) {
+				return podspec.MountSource(v)
+			}
+		}
+	}
+	return ""
+}
+
+// Unplaced counts the volumes whose storage is removed with them, and whose record does not say where that is: they were made before
+// records did so. Their pods use what the class mounts by then.
+func (s State) Unplaced() (n int) {
+	for _, v := range s.Volumes {
+		_, placed := v.Annotations[contract.AnnMounts]
+		if !placed && v.Annotations[contract.ProvisionedBy] == s.Provisioner && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+			n++
+		}
+	}
+	return n
 }
 
 // removeEmpty is the command that removes a volume without storage. It deletes the claim only if that is bound to this volume: the pod

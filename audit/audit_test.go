@@ -236,3 +236,43 @@ func TestParseListing(t *testing.T) {
 		t.Errorf("%v does not come back: %v", want, again)
 	}
 }
+
+// TestMadeElsewhere: storage that a class does not list is missing only if the class mounts what the volume was made in. The advice is to
+// delete the claim.
+func TestMadeElsewhere(t *testing.T) {
+	exported := func(path string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "exports", UID: "e"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "exports"},
+				Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}},
+			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{UID: "e"},
+				PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: path}}}}
+	}
+	const recorded = `[{"claim":"exports","source":"nfs://nas/e1","path":"/export"},{"path":"/srv"}]`
+	for name, c := range map[string]struct {
+		mounts, export string
+		change         func(*configmaps.Config)
+		empty          bool
+	}{
+		"in the same place":            {recorded, "/e1", func(*configmaps.Config) {}, true},
+		"of before":                    {"", "/e2", func(*configmaps.Config) {}, true},
+		"in what was replaced":         {recorded, "/e2", func(*configmaps.Config) {}, false},
+		"in another claim":             {recorded, "/e1", func(c *configmaps.Config) { c.MountClaims[0].Claim = "two" }, false},
+		"in another directory":         {recorded, "/e1", func(c *configmaps.Config) { c.HostPaths[0].Path = "/mnt" }, false},
+		"in what cannot be understood": {"{", "/e1", func(*configmaps.Config) {}, false},
+	} {
+		mountClaim, export := exported(c.export)
+		v, l := volume("bound"), listing("")
+		config := *l.Config
+		config.Namespace, config.MountClaims, config.HostPaths = "ns", []configmaps.ClaimMount{{Claim: "exports", Path: "/export"}}, []configmaps.HostPath{{Path: "/srv"}}
+		c.change(&config)
+		if l.Config = &config; c.mounts != "" {
+			v.Annotations[contract.AnnMounts] = c.mounts
+		}
+		s := State{Now: noon, Provisioner: "p", Listings: []Listing{l}, Objects: Objects{Claims: []*corev1.PersistentVolumeClaim{claim(name), mountClaim}, Volumes: []*corev1.PersistentVolume{v, export}}}
+		if found := Compare(s); (len(found) > 0) != c.empty {
+			t.Errorf("%s: %v", name, found)
+		}
+		if unplaced := s.Unplaced(); (unplaced == 1) != (c.mounts == "") {
+			t.Errorf("%s: %d volumes without a place", name, unplaced)
+		}
+	}
+}

@@ -90,6 +90,8 @@ func Checks() []Check {
 			Did: "look for the pods' tokens and the contents of their Secrets in all that was printed, told and created so far"},
 		{Name: "unreachable", Rule: RuleGone, run: (*trial).checkUnreachable, applies: noDirectory,
 			Did: "delete while the directory of the storage is an empty one, as where a mount is missing: no exit code 0"},
+		{Name: "elsewhere", Rule: RuleGone, run: (*trial).checkElsewhere, applies: noDirectory,
+			Did: "delete while the directory of the storage is another one with volumes of its own, as where a class was pointed elsewhere: no exit code 0"},
 		{Name: "messages", Rule: RuleExit, run: (*trial).checkMessages,
 			Did: "look for failures so far that left no message for the claim's owner"},
 	}

@@ -106,18 +106,48 @@ func (t *trial) checkUnreachable() {
 	if !ok {
 		return
 	}
-	for path, dir := range t.storage {
-		t.must(os.Rename(dir, dir+"-away"))
-		t.must(t.newStorage(path))
-	}
+	back := t.replaceStorage()
 	r := t.pod(contract.Delete, c, t.api.Volume(c.VolumeName))
-	for _, dir := range t.storage {
-		t.must(os.RemoveAll(dir))
-		t.must(os.Rename(dir+"-away", dir))
-	}
+	back()
 	if r.ok() {
 		t.fail(r, "delete does not exit with code 0 while its storage is out of reach", r.summary(),
 			"look for something that is there as long as the storage is mounted, and exit with 75 without it")
 	}
 	t.wantGone(c, "once the storage is back", "see check delete")
+}
+
+func (t *trial) checkElsewhere() {
+	c, ok := t.provisioned()
+	if !ok {
+		return
+	}
+	back := t.replaceStorage()
+	other, ok := t.provisioned()
+	if !ok {
+		back()
+		return
+	}
+	r := t.pod(contract.Delete, c, t.api.Volume(c.VolumeName))
+	_, err := t.remove(t.ctx, other)
+	t.must(err)
+	back()
+	if r.ok() {
+		t.fail(r, "delete does not exit with code 0 in other storage, in which another volume was made", r.summary(),
+			"tell one storage from another by the ID in its mark: flexctl require --mark FILE, and flexctl create-pv, which keeps the ID")
+	}
+	t.wantGone(c, "in its own storage", "see check delete")
+}
+
+// replaceStorage puts empty directories in the place of the storage. back takes them away again.
+func (t *trial) replaceStorage() (back func()) {
+	for path, dir := range t.storage {
+		t.must(os.Rename(dir, dir+"-away"))
+		t.must(t.newStorage(path))
+	}
+	return func() {
+		for _, dir := range t.storage {
+			t.must(os.RemoveAll(dir))
+			t.must(os.Rename(dir+"-away", dir))
+		}
+	}
 }

@@ -45,7 +45,11 @@ func (t *trial) checkVolume() {
 	if recordKey.Mark(volume); !podspec.Recorded(volume) {
 		record = map[string]string{contract.AnnRecord: recordKey.Sign(volume)}
 	}
-	if mending := podspec.RepairOf(volume, &reclaim, contract.ProvisionerName, record); mending != nil {
+	location := ""
+	if r.Location != volume.Annotations[contract.AnnLocation] {
+		location = r.Location
+	}
+	if mending := podspec.RepairOf(volume, &reclaim, contract.ProvisionerName, record, location); mending != nil {
 		faults = append(faults, mending.Faults...)
 	}
 	if len(faults) > 0 {

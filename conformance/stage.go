@@ -242,6 +242,9 @@ func (s *stage) build(op contract.Operation, c *claim, volume *corev1.Persistent
 	request.Operation, request.Attempt = op, c.attempt
 	if op != contract.Provision {
 		request.Username, request.Groups = "", nil
+		if volume != nil {
+			request.Location = volume.Annotations[contract.AnnLocation]
+		}
 	}
 	if op == contract.Expand {
 		request.CurrentSizeBytes, request.SizeBytes = request.SizeBytes, 2*request.SizeBytes

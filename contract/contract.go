@@ -87,7 +87,13 @@ const (
 	// AnnMadeBefore is the time, in RFC 3339, after which no pod of the attempt can have created the volume. A volume that was
 	// created later is a copy: somebody restored it from a backup, perhaps beside the original.
 	AnnMadeBefore = Prefix + "made-before"
-	// AnnRecord is the dispatcher's signature over AnnIdentity, AnnConfig, AnnMadeBefore and the volume's name, class and
+	// AnnMounts are the Mounts of the pod that made the volume, as JSON: where the storage is. Later pods mount the same. Volumes of
+	// before have none, and their pods mount what the ConfigMap says.
+	AnnMounts = Prefix + "mounts"
+	// AnnLocation is the location that the provisioner reported; see LocationLine. A provisioner writes it, and it is only ever
+	// compared, by the provisioner: it reaches later pods as Request.Location.
+	AnnLocation = Prefix + "location"
+	// AnnRecord is the dispatcher's signature over AnnIdentity, AnnMounts, AnnConfig, AnnMadeBefore and the volume's name, class and
 	// provisioner: an HMAC-SHA256 of 64 hexadecimal digits. The skeleton has it, and the provisioner passes it on. An
 	// administrator may replace it by RecordTrusted.
 	AnnRecord = Prefix + "record"

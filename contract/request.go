@@ -55,10 +55,13 @@ type Request struct {
 	// AllowedTopologies are the class's. The volume has to be reachable from the nodes that match one of these terms. A term
 	// matches a node whose label of each key has one of the values. Empty means all nodes.
 	AllowedTopologies []map[string][]string `json:"allowedTopologies,omitempty"`
-	// Location is the location that an earlier attempt for the claim reported; see LocationLine. It is for provision and for an
-	// undo, and empty where no attempt reported one. A provisioner whose credentials are for another location would not find what
-	// the earlier attempt made, and must fail.
+	// Location is where the storage is, as an earlier attempt for the claim or the volume's provision reported it; see LocationLine. It
+	// is empty where none did. A provisioner that works elsewhere, by other credentials or in another file system, would not find
+	// the storage, and must fail.
 	Location string `json:"location,omitempty"`
+	// Mounts are what the pod has mounted. A pod that deletes or expands has what the volume's provision had. Nil means that this is
+	// not known, which was so before the contract had the field.
+	Mounts []Mount `json:"mounts,omitzero"`
 	// Identity is what finds the storage again.
 	Identity
 }

@@ -34,6 +34,8 @@ type Diff struct {
 	Changes []Change `json:"changes"`
 	// New reports whether the cluster has no ConfigMap of the name.
 	New bool `json:"new,omitempty"`
+	// Unplaced is the number of volumes whose record does not say what their pod had mounted, if the edit changes what pods mount.
+	Unplaced int `json:"unplaced,omitempty"`
 	// Undone is the number of waiting claims whose earlier attempts may have made storage. An undo removes it first.
 	Undone int `json:"undone,omitempty"`
 }
@@ -54,6 +56,9 @@ func (o *Objects) DiffOf(edited *corev1.ConfigMap) (*Diff, error) {
 	for _, v := range o.Volumes {
 		if slices.Contains(d.Classes, podspec.ClassOf(v)) && o.ownVolume(v) {
 			d.Volumes++
+			if snapshot.BeforePlaces(v) {
+				d.Unplaced++
+			}
 		}
 	}
 	old := o.configMap(edited.Name)
@@ -66,7 +71,7 @@ func (o *Objects) DiffOf(edited *corev1.ConfigMap) (*Diff, error) {
 		}
 	}
 	if old == nil {
-		d.New = true
+		d.New, d.Unplaced = true, 0
 		return d, nil
 	}
 	before, faults := configmaps.Parse(old)
@@ -74,10 +79,17 @@ func (o *Objects) DiffOf(edited *corev1.ConfigMap) (*Diff, error) {
 	if !slices.ContainsFunc(d.Changes, func(c Change) bool { return c.NewVolumes == anotherIdentity }) {
 		d.Undone = 0
 	}
+	if !slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Existing == samePlace }) {
+		d.Unplaced = 0
+	}
 	return d, nil
 }
 
-const anotherIdentity = "from now on, in their record"
+// Effects of a changed property, and of a key by which pods mount something.
+const (
+	anotherIdentity = "from now on, in their record"
+	samePlace       = "keep what they were made with; no storage is moved"
+)
 
 func (d *Diff) compare(old, edited map[string]string, before *configmaps.Config, valid bool, now *configmaps.Config) {
 	keys := maps.Clone(old)
@@ -134,6 +146,8 @@ func (c *Change) keyChanged(was, is string) {
 		if is == "" || is == "false" {
 			c.Existing = "cannot be expanded any more"
 		}
+	case "mount-claims", "host-path", "devices":
+		c.NewVolumes, c.Existing = anotherIdentity, samePlace
 	case "access-modes", "volume-modes":
 		c.Existing = "not concerned"
 	}

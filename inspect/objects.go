@@ -75,6 +75,8 @@ type Objects struct {
 	LeaderSince time.Time
 	// LeaderLost is when the leader last renewed the Lease, if the Lease has expired. Else it is zero.
 	LeaderLost time.Time
+	// OneNamespace reports whether Claims are those of one namespace alone, since the caller may not read others.
+	OneNamespace bool
 	// Unread are the kinds that could not be read.
 	Unread []Unread
 

@@ -37,6 +37,9 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	s.SetPods(pods, func(pod *corev1.Pod) string { return snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
 	s.SetSource(o.ClaimNamed, o.VolumeNamed)
 	classes.Observe(s, o.Dispatcher.Namespace, classes.Listers{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
+	if o.reads(Claims, Volumes) && !o.OneNamespace {
+		s.SetPlaces(o.Dispatcher.Namespace, snapshot.Listers{Claim: o.ClaimNamed, Volume: o.VolumeNamed, Class: o.class})
+	}
 	if !o.Dispatcher.Insecure && len(o.Lacks) > 0 {
 		s.PoliciesMissing = o.Lacks[0]
 	}

@@ -34,7 +34,7 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	if v.Status.Phase != corev1.VolumeReleased {
 		return nil, fmt.Errorf("volume %s is %s, not Released: delete its claim first", v.Name, v.Status.Phase)
 	}
-	if state := o.StateOf(uid); state.Reason == events.ReasonRecord {
+	if state := o.StateOf(uid); state.Reason == events.ReasonRecord || state.Reason == events.ReasonStorageMoved {
 		return nil, fmt.Errorf("%s: %s", state.Reason, state.Message)
 	}
 	size := snapshot.Capacity(v)
@@ -50,6 +50,9 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	}
 	if podspec.Restored(v) {
 		r.Why = append(r.Why, "it was restored from a backup, and its storage may serve another volume")
+	}
+	if snapshot.BeforePlaces(v) {
+		r.Why = append(r.Why, "its record does not say where its storage is: a pod removes what it finds in what the class mounts now")
 	}
 	metadata := map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion, "annotations": map[string]any{contract.AnnAllowDelete: "true"}}
 	r.Patch = map[string]any{"metadata": metadata}

@@ -66,6 +66,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build pod for claim %s/%s: %w", a.Request.Claim.Namespace, a.Request.Claim.Name, err)
 	}
+	a.Config = mounting(a.Config, a.Request.Mounts)
 	volumes, mounts := volumesOf(a, c)
 	timeout := int64(a.Config.Timeout.Seconds())
 	grace := int64(30)
@@ -182,6 +183,7 @@ func volumeFile(volume *corev1.PersistentVolume) (string, error) {
 	volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 	volume.ManagedFields = nil
 	delete(volume.Annotations, Verified)
+	delete(volume.Annotations, SourceText)
 	delete(volume.Annotations, corev1.LastAppliedConfigAnnotation) // a second copy of the volume
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(volume)
 	if err != nil {

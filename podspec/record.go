@@ -53,10 +53,15 @@ func Trusted(v *corev1.PersistentVolume) bool {
 
 func (k RecordKey) sum(v *corev1.PersistentVolume) []byte {
 	mac := hmac.New(sha256.New, k)
-	for _, text := range []string{
+	texts := []string{
 		"flex-provisioner record 1", v.Name, ClassOf(v), v.Annotations[contract.ProvisionedBy],
 		v.Annotations[contract.AnnIdentity], v.Annotations[contract.AnnConfig], v.Annotations[contract.AnnMadeBefore],
-	} {
+	}
+	if mounts, found := v.Annotations[contract.AnnMounts]; found { // not so before there was the annotation
+		texts[0] = "flex-provisioner record 2"
+		texts = append(texts, mounts)
+	}
+	for _, text := range texts {
 		// The length separates a text from the next one.
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))
 		mac.Write([]byte(text))

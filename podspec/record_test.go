@@ -27,6 +27,13 @@ func TestRecord(t *testing.T) {
 		{name: "another identity", change: func(v *corev1.PersistentVolume) { v.Annotations[contract.AnnIdentity] = `{"properties":{"a":"c"}}` }},
 		{name: "another config", change: func(v *corev1.PersistentVolume) { v.Annotations[contract.AnnConfig] = "cm/2@e" }},
 		{name: "another time", change: func(v *corev1.PersistentVolume) { delete(v.Annotations, contract.AnnMadeBefore) }},
+		{name: "another place", change: func(v *corev1.PersistentVolume) { v.Annotations[contract.AnnMounts] = `[{"path":"/srv/b"}]` }},
+		{name: "no place", change: func(v *corev1.PersistentVolume) { delete(v.Annotations, contract.AnnMounts) }},
+		{name: "a place in the place of a time", change: func(v *corev1.PersistentVolume) {
+			v.Annotations[contract.AnnMadeBefore] += v.Annotations[contract.AnnMounts]
+			delete(v.Annotations, contract.AnnMounts)
+		}},
+		{name: "a location, which only the provisioner compares", change: func(v *corev1.PersistentVolume) { v.Annotations[contract.AnnLocation] = "west" }, recorded: true},
 		{name: "text moved to its neighbor", change: func(v *corev1.PersistentVolume) {
 			v.Annotations[contract.AnnConfig], v.Annotations[contract.AnnMadeBefore] = "cm/1@d2026", "-01-01T00:00:00Z"
 		}},
@@ -40,7 +47,8 @@ func TestRecord(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{contract.ProvisionedBy: "p",
-				contract.AnnIdentity: `{"properties":{"a":"b"}}`, contract.AnnConfig: "cm/1@d", contract.AnnMadeBefore: "2026-01-01T00:00:00Z"}},
+				contract.AnnIdentity: `{"properties":{"a":"b"}}`, contract.AnnConfig: "cm/1@d", contract.AnnMadeBefore: "2026-01-01T00:00:00Z",
+				contract.AnnMounts: `[{"path":"/srv/a"}]`}},
 				Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver"}}
 			v.Annotations[contract.AnnRecord] = key.Sign(v)
 			c.change(v)
@@ -67,5 +75,26 @@ func TestRecordWithoutKey(t *testing.T) {
 	v.Annotations[contract.AnnRecord] = RecordKey(nil).Sign(v)
 	if RecordKey(nil).Mark(v); Recorded(v) {
 		t.Error("an empty key verifies")
+	}
+}
+
+// TestRecordOfBefore: a record of the first version, signed when no volume said what its pod had mounted, is still valid, and not for a
+// volume that says so.
+func TestRecordOfBefore(t *testing.T) {
+	key := RecordKey(bytes.Repeat([]byte{1}, MinRecordKey))
+	of := func() *corev1.PersistentVolume {
+		return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Annotations: map[string]string{contract.ProvisionedBy: "p",
+			contract.AnnIdentity: `{"properties":{"a":"b"}}`, contract.AnnConfig: "cm/1@d", contract.AnnMadeBefore: "2026-01-01T00:00:00Z",
+			contract.AnnRecord: "1738a0c9bd213139c9d6abcf5f0fb1c2f3aa1f680afb5f78f0325e4b054c3eff"}},
+			Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver"}}
+	}
+	v := of()
+	if key.Mark(v); !Recorded(v) {
+		t.Error("it is not valid")
+	}
+	v = of()
+	v.Annotations[contract.AnnMounts] = "[]"
+	if key.Mark(v); Recorded(v) {
+		t.Error("it is valid for another place")
 	}
 }

@@ -12,15 +12,16 @@ import (
 // Repair completes a volume that Kubernetes binds although it lacks something. It is patched and not undone, since it may be in use.
 // Without provisioned-by nobody would remove its storage. Without the finalizer the object could be deleted before the storage.
 type Repair struct {
-	// Faults say what the volume lacks.
+	// Faults say what the provisioner should have made otherwise. There may be none.
 	Faults []string
 	// Patch is the merge patch that completes the volume.
 	Patch map[string]any
 }
 
 // RepairOf is nil where the volume lacks nothing. reclaim is the class's policy, nil where it is not known. record are the annotations of
-// the volume's record, nil where the volume has them.
-func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string) *Repair {
+// the volume's record, nil where the volume has them. location is what its pod reported, empty where the volume has that, or the pod
+// reported none.
+func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string, location string) *Repair {
 	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
 	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
@@ -31,6 +32,13 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 		faults = append(faults, "annotation "+contract.AnnRecord+" is not the one of volume.yaml")
 		for name, value := range record {
 			annotations[name] = value
+		}
+	}
+	if location != "" {
+		annotations[contract.AnnLocation] = location
+		// Images of before the contract had the annotation write none.
+		if got, found := v.Annotations[contract.AnnLocation]; found {
+			faults = append(faults, fmt.Sprintf("annotation %s is %.64q, the pod reported %s", contract.AnnLocation, got, Clip(location, 64)))
 		}
 	}
 	// It keeps the object of a retained volume too, as long as pods of its attempts exist.
@@ -45,11 +53,11 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 		faults = append(faults, fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim))
 		patch["spec"] = map[string]any{"persistentVolumeReclaimPolicy": *reclaim}
 	}
-	if len(faults) == 0 {
-		return nil
-	}
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
+	}
+	if len(faults) == 0 && len(annotations) == 0 {
+		return nil
 	}
 	patch["metadata"] = metadata
 	return &Repair{Faults: faults, Patch: patch}

@@ -33,6 +33,13 @@ func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume,
 	volume := skeleton.New(r, fields.Provisioner, fields.ReclaimPolicy, fields.MountOptions)
 	volume.Annotations[contract.AnnConfig] = fields.ConfigStamp
 	volume.Annotations[contract.AnnIdentity] = string(identity)
+	if r.Mounts != nil {
+		mounts, err := json.Marshal(r.Mounts)
+		if err != nil {
+			return nil, fmt.Errorf("encode mounts of volume %s: %w", r.VolumeName, err)
+		}
+		volume.Annotations[contract.AnnMounts] = string(mounts)
+	}
 	if !fields.MadeBefore.IsZero() {
 		volume.Annotations[contract.AnnMadeBefore] = fields.MadeBefore.UTC().Format(time.RFC3339)
 	}
@@ -72,4 +79,17 @@ func IdentityOf(volume *corev1.PersistentVolume) (contract.Identity, error) {
 		return identity, fmt.Errorf("read annotation %s of volume %s: %w", contract.AnnIdentity, volume.Name, err)
 	}
 	return identity, nil
+}
+
+// MountsOf are the mounts that Skeleton wrote on a volume, nil for a volume that was made before it did so, or by hand.
+func MountsOf(volume *corev1.PersistentVolume) ([]contract.Mount, error) {
+	value, found := volume.Annotations[contract.AnnMounts]
+	if !found {
+		return nil, nil
+	}
+	mounts := []contract.Mount{}
+	if err := json.Unmarshal([]byte(value), &mounts); err != nil {
+		return nil, fmt.Errorf("read annotation %s of volume %s: %w", contract.AnnMounts, volume.Name, err)
+	}
+	return mounts, nil
 }

@@ -152,7 +152,7 @@ func TestRepairOf(t *testing.T) {
 		_, v := pair()
 		c.change(v)
 		got := ""
-		if repair := RepairOf(v, c.reclaim, "p", c.record); repair != nil {
+		if repair := RepairOf(v, c.reclaim, "p", c.record, ""); repair != nil {
 			data, err := json.Marshal(repair.Patch)
 			if err != nil {
 				t.Fatal(err)
@@ -163,6 +163,23 @@ func TestRepairOf(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// TestRepairOfLocation: a volume of an image that does not know the annotation gets it, and nobody is blamed.
+func TestRepairOfLocation(t *testing.T) {
+	for written, faults := range map[string]int{"": 0, "east": 1} {
+		_, v := pair()
+		if written != "" {
+			v.Annotations[contract.AnnLocation] = written
+		}
+		repair := RepairOf(v, nil, "p", nil, "west")
+		if repair == nil || len(repair.Faults) != faults {
+			t.Fatalf("of location %q the repair is %+v", written, repair)
+		}
+		if got, want := fmt.Sprint(repair.Patch), "map[metadata:map[annotations:map[flex-provisioner.io/location:west] uid:v]]"; got != want {
+			t.Errorf("patch %s, want %s", got, want)
 		}
 	}
 }

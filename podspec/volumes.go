@@ -48,6 +48,27 @@ func volumesOf(a Attempt, c Cluster) (volumes []corev1.Volume, mounts []corev1.V
 	return volumes, mounts
 }
 
+// mounting is the configuration with the mounts of the request, which of a delete or expansion are those of the volume's provision. Nil
+// mounts are not known, and leave those of the configuration.
+func mounting(config *configmaps.Config, mounts []contract.Mount) *configmaps.Config {
+	if mounts == nil {
+		return config
+	}
+	with := *config
+	with.HostPaths, with.MountClaims, with.Devices = nil, nil, nil
+	for _, m := range mounts {
+		switch {
+		case m.Claim == "":
+			with.HostPaths = append(with.HostPaths, configmaps.HostPath{Path: m.Path, ReadOnly: m.ReadOnly})
+		case m.Device:
+			with.Devices = append(with.Devices, configmaps.ClaimMount{Claim: m.Claim, Path: m.Path})
+		default:
+			with.MountClaims = append(with.MountClaims, configmaps.ClaimMount{Claim: m.Claim, Path: m.Path})
+		}
+	}
+	return &with
+}
+
 // hostVolume has the kubelet create a missing directory, unless it is mounted read-only. Mounts below a read-only directory are read-only
 // too, where the node supports that.
 func hostVolume(h configmaps.HostPath) (corev1.VolumeSource, corev1.VolumeMount) {

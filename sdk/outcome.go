@@ -2,7 +2,11 @@ package sdk
 
 import (
 	"io"
+	"os"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
@@ -25,13 +29,20 @@ func ExitCode(err error) int { return bare.ExitCode(err) }
 func Report(root string, err error, stderr io.Writer) int { return bare.Report(root, err, stderr) }
 
 // SetLocation reports where this attempt works, such as a project, a region or an array. Call it before anything is made there. Later
-// attempts for the claim, and the undo, get it as Request.Location, and compare it by CheckLocation. It is an error if the location is
+// attempts for the claim, the undo, and the pods that expand and delete the volume get it as Request.Location, and compare it by
+// CheckLocation. It is an error if the location is
 // not 1 to contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
 func SetLocation(root, location string) error { return bare.SetLocation(root, location) }
 
 // CheckLocation returns an error if an earlier attempt worked in another location. This attempt would not find what that one made.
 func CheckLocation(request Request, location string) error {
 	return bare.CheckLocation(request, location)
+}
+
+// RequireMark fails unless the file mark shows that the storage is mounted, and that it is the one that the request is about, by the ID in
+// the mark. volume is that of the operation, nil for an undo. It is what flexctl require --mark does.
+func RequireMark(root, mark string, request Request, volume *corev1.PersistentVolume) error {
+	return bare.RequireMark(root, mark, request, request.Operation == contract.Delete && volume == nil, os.Stderr)
 }
 
 // Message is the text of an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
 )
 
 // Request is the pod's request: see contract.Request.
@@ -139,6 +140,9 @@ func provision(ctx context.Context, root string, p Provisioner, request Request,
 	volume, err := NewVolume(skeleton, *made)
 	if err != nil {
 		return err
+	}
+	if location := bare.ReportedLocation(root); location != "" {
+		volume.Annotations[contract.AnnLocation] = location
 	}
 	_, err = CreateVolume(ctx, client, volume)
 	return err

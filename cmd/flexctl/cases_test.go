@@ -9,6 +9,7 @@ var create = []string{"create-pv"}
 var cases = []cliCase{
 	{name: "create", args: create, stdin: nfsSource},
 	{name: "create-json", args: create, stdin: `{"nfs": {"server": "10.0.0.1", "path": "/exports/x"}, "capacity": 12884901888}`},
+	{name: "create-with-location", args: create, stdin: nfsSource, reported: "3f1c"},
 	{name: "create-everything", args: create, stdin: `# a comment
 ---
 nfs:
@@ -116,6 +117,10 @@ nodeAffinity:
 	{name: "require-mark-nowhere", args: []string{"require", "--mark", "/nowhere/.mark"}, undo: true},
 	{name: "require-mark-not-made", args: []string{"require", "--mark", "/nowhere/.mark"}},
 	{name: "require-mark-below-a-file", args: []string{"require", "--mark", "testdata/broken.yaml/.mark"}, delete: true},
+	{name: "require-mounted", args: []string{"require", "--mounted", "/export=nfs://10.0.0.1/srv"}, source: "nfs://10.0.0.1/srv"},
+	{name: "require-other-export", args: []string{"require", "--mounted", "/export=nfs://10.0.0.1/srv/e1"}, source: "nfs://10.0.0.1/srv/e2"},
+	{name: "require-other-export-to-delete", args: []string{"require", "--mounted", "/export=nfs://10.0.0.1/srv/e1"}, source: "nfs://10.0.0.1/srv/e2", delete: true},
+	{name: "require-no-export", args: []string{"require", "--mounted", "/export"}},
 	{name: "require-mark-and-property", args: []string{"require", "--mark", "/nowhere/.mark", "pool"}, delete: true},
 
 	{name: "volume", args: []string{"volume"}, delete: true},

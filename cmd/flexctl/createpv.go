@@ -139,6 +139,12 @@ func (o createOptions) volume(request contract.Request, stdin io.Reader) (object
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)
 	}
+	if location := bare.ReportedLocation(o.root); location != "" {
+		if skeleton.Metadata.Annotations == nil {
+			skeleton.Metadata.Annotations = map[string]string{}
+		}
+		skeleton.Metadata.Annotations[contract.AnnLocation] = location
+	}
 	volume, err := newVolume(skeleton, f, fsType)
 	if err != nil {
 		return nil, fmt.Errorf("create-pv: %w", err)

@@ -29,6 +29,9 @@ type cliCase struct {
 	delete bool // the pod deletes a volume
 	faults []sdktest.Fault
 	fsType string // the class's parameter csi.storage.k8s.io/fstype
+	source string // of the claim that is mounted at /export
+	// reported is the location that the script has reported.
+	reported string
 }
 
 const nfsSource = "nfs: {server: 10.0.0.1, path: /exports/x}\n"
@@ -38,13 +41,20 @@ func newRequest(c cliCase) (contract.Request, *corev1.PersistentVolume) {
 	if c.undo {
 		return sdktest.Delete(properties), nil
 	}
+	mounts := []contract.Mount{}
+	if c.source != "" {
+		mounts = append(mounts, contract.Mount{Claim: "exports", Source: c.source, Path: "/export"})
+	}
 	volume := sdktest.Skeleton(sdktest.Provision(properties))
 	if c.delete {
 		volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: "lun-7"}
 		volume.Spec.NodeAffinity = sdk.NodeAffinity("kubernetes.io/hostname", sdktest.Node)
-		return sdktest.Delete(properties), volume
+		request := sdktest.Delete(properties)
+		request.Mounts = mounts
+		return request, volume
 	}
 	request := sdktest.Provision(properties)
+	request.Mounts = mounts
 	if c.fsType != "" {
 		request.Parameters = map[string]string{contract.ParameterFSType: c.fsType}
 	}
@@ -57,6 +67,11 @@ func TestGolden(t *testing.T) {
 			server := sdktest.NewServer(t, c.faults...)
 			request, volume := newRequest(c)
 			pod := sdktest.NewPod(t, request, volume, server)
+			if c.reported != "" {
+				if err := sdk.SetLocation(pod.Root, c.reported); err != nil {
+					t.Fatal(err)
+				}
+			}
 			t.Setenv("FLEX_ROOT", pod.Root)
 			t.Setenv("FLEX_NODE", sdktest.Node)
 			t.Setenv("FLEX_KUBE_API", server.URL)

@@ -3,8 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,8 +13,9 @@ import (
 
 func newRequireCommand(root string) *cobra.Command {
 	var mark string
+	var mounted []string
 	cmd := &cobra.Command{
-		Use:   "require [--mark FILE] [PROPERTY...]",
+		Use:   "require [--mark FILE] [--mounted PATH=nfs://SERVER/DIRECTORY] [PROPERTY...]",
 		Short: "Fail unless the class sets these properties and the storage is mounted",
 		Long: `Succeeds if the ConfigMap or the StorageClass sets each of the properties to something. Otherwise the request is refused
 with exit code 64 and a message that names all that are missing. Call it before anything is made.
@@ -24,20 +23,37 @@ with exit code 64 and a message that names all that are missing. Call it before 
 --mark tells mounted storage from an empty mount point, where everything would look as if it were gone. FILE lies in the
 storage, beside the volumes. To provision, it is made. To expand and to delete, it has to be there; otherwise the exit code
 is 75, and the request is tried again; to list, it is 69. An undo is let through without it, since it may come before the
-first volume.`,
+first volume.
+
+The mark also tells the storage from another one. Its first line is the ID of the storage, of at most 64 printable
+characters without spaces. A mark without one stays as it is, and FILE.id gets a random ID. create-pv writes the ID on the
+volume. An expand, a delete or an undo that finds another ID fails with exit code 1, and names both.
+
+--mounted compares what mount-claims mounts with what the class's properties say. If PATH is on another NFS export, a
+provision is refused with exit code 64, and everything else fails with 1. Names and addresses of one server are different.`,
 		Example: `  flexctl require server export
-  flexctl require --mark /export/.silver server`,
+  flexctl require --mark /export/.silver server
+  flexctl require --mounted "/export=nfs://$SERVER$EXPORT" --mark /export/.silver`,
 		DisableFlagsInUseLine: true,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 && mark == "" {
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && mark == "" && len(mounted) == 0 {
 				return errors.New("flexctl require: name at least one property, or --mark FILE")
 			}
 			request, err := bare.LoadRequest(root)
 			if err != nil {
 				return err
 			}
-			if err := require(request, args); err != nil || mark == "" {
+			if err := require(request, args); err != nil {
 				return err
+			}
+			for _, pair := range mounted {
+				path, export, _ := strings.Cut(pair, "=")
+				if err := bare.CheckMounted(request, path, export); err != nil {
+					return err
+				}
+			}
+			if mark == "" {
+				return nil
 			}
 			undo := false
 			if request.Operation == contract.Delete {
@@ -47,10 +63,11 @@ first volume.`,
 				}
 				undo = volume == nil
 			}
-			return requireMark(mark, request.Operation, undo)
+			return bare.RequireMark(root, mark, request, undo, cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().StringVar(&mark, "mark", "", "a `FILE` that is there as long as the storage is mounted")
+	cmd.Flags().StringArrayVar(&mounted, "mounted", nil, "a `PATH=EXPORT`: what is mounted at a path of the pod")
 	return cmd
 }
 
@@ -68,29 +85,4 @@ func require(request contract.Request, names []string) error {
 		return bare.Refuse(fmt.Errorf("property %s is missing: set it in the class's ConfigMap", missing[0]))
 	}
 	return bare.Refuse(fmt.Errorf("properties %s are missing: set them in the class's ConfigMap", strings.Join(missing, ", ")))
-}
-
-// requireMark fails unless the file mark shows that the storage is mounted. It never creates the mark's directory, which is missing if the
-// storage is.
-func requireMark(mark string, operation contract.Operation, undo bool) error {
-	_, err := os.Stat(mark)
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, os.ErrNotExist):
-		return bare.TryAgain(fmt.Errorf("look for the mark of the storage: %w", err))
-	case operation == contract.Provision:
-		file, err := os.OpenFile(mark, os.O_CREATE|os.O_WRONLY, 0o644)
-		if err != nil {
-			return bare.TryAgain(fmt.Errorf("mark the storage: %w; is it mounted at %s, and may this user write to it?", err, filepath.Dir(mark)))
-		}
-		return file.Close()
-	case operation == contract.List:
-		return bare.NotHere(fmt.Errorf("%s is not there: nothing was made, or the storage is not mounted at %s", mark, filepath.Dir(mark)))
-	case undo:
-		if _, err := os.Stat(filepath.Dir(mark)); err == nil {
-			return nil
-		}
-	}
-	return bare.TryAgain(fmt.Errorf("%s is not there: the storage is not mounted at %s; if it is, make the file", mark, filepath.Dir(mark)))
 }

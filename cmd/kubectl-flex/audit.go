@@ -55,6 +55,10 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	for _, f := range found {
 		showFinding(out, f)
 	}
+	if n := state.Unplaced(); n > 0 {
+		a.note("volumes that were made before their record said where their storage is: %d. To delete or expand them, pods use what the class mounts by then: "+
+			"see docs/operations.md#pointing-a-class-elsewhere", n)
+	}
 	switch {
 	case len(unseen) > 0:
 		return exit{exitFailed, fmt.Errorf("found %d, but could not look at everything: %w", len(found), utilerrors.NewAggregate(unseen))}

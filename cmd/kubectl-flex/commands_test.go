@@ -47,6 +47,8 @@ func TestCommands(t *testing.T) {
 		"render-refused":        {scene: func(w *world) { w.config.Data["claim-sizes"] = "1Gi-2Gi" }, args: []string{"render", "silver", "--claim", "testdata/files/claim.yaml"}, code: 4},
 		"render-no-class":       {args: []string{"render", "tin"}, code: 4},
 		"diff":                  {scene: func(w *world) { w.bound() }, args: []string{"diff", "-f", "testdata/files/edited.yaml"}, code: 3},
+		"diff-mounts":           {scene: func(w *world) { w.config.Data["mount-claims"] = "one:/export"; w.bound() }, args: []string{"diff", "-f", "testdata/files/mounts.yaml"}, code: 3},
+		"diff-mounts-recorded":  {scene: func(w *world) { w.config.Data["mount-claims"] = "one:/export"; w.claim = nil; w.volume("bound placed") }, args: []string{"diff", "-f", "testdata/files/mounts.yaml"}, code: 3},
 		"diff-undoes":           {scene: func(w *world) { w.pod("prov-0 failed", 20) }, args: []string{"diff", "-f", "testdata/files/edited.yaml"}, code: 3},
 		"diff-new":              {scene: func(w *world) { w.config.Name = "other" }, args: []string{"diff", "-f", "testdata/files/edited.yaml"}, code: 3},
 		"diff-invalid":          {args: []string{"diff", "-f", "testdata/files/faulty.yaml"}, code: 4},

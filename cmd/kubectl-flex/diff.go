@@ -98,6 +98,9 @@ func (o *options) showDiff(d *inspect.Diff) error {
 	if err := columns(o.Out, "KEY CHANGE NEW-VOLUMES EXISTING-VOLUMES", rows); err != nil {
 		return err
 	}
+	if d.Unplaced > 0 {
+		fmt.Fprintln(o.Out, "Warning: volumes whose record does not say where they are: "+strconv.Itoa(d.Unplaced)+". They are deleted and expanded in what the class mounts then.")
+	}
 	if d.Undone > 0 {
 		fmt.Fprintln(o.Out, "What earlier attempts may have made is removed first, for waiting claims: "+strconv.Itoa(d.Undone))
 	}

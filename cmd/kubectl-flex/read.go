@@ -113,6 +113,7 @@ func (r reader) noteForbidden(kind inspect.Kind, right string, err error) error 
 func (r reader) claims(ctx context.Context, namespace string) error {
 	list, err := r.client.CoreV1().PersistentVolumeClaims("").List(ctx, cached)
 	if apierrors.IsForbidden(err) && namespace != "" {
+		r.o.OneNamespace = true
 		list, err = r.client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, cached)
 	}
 	where := " in namespace " + namespace

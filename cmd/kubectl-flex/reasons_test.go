@@ -76,6 +76,7 @@ var scenes = map[podspec.Reason]func(w *world){
 		w.config.Data["access-modes"] = "ReadWriteMany"
 		w.claim.Spec.Selector = &metav1.LabelSelector{}
 	},
+	events.ReasonMountNotBound: func(w *world) { w.config.Data["mount-claims"] = "exports:/export" },
 	events.ReasonConfigMissing: func(w *world) { w.config = nil },
 	events.ReasonPoliciesMissing: func(w *world) {
 		w.unguarded = true
@@ -121,6 +122,10 @@ var scenes = map[podspec.Reason]func(w *world){
 		w.tellVolume(true, events.ReasonLimit, "storage waits to be removed: more than 20 volumes of class silver that are older than a day would be removed within an hour")
 	},
 	events.ReasonRecord: func(w *world) { w.claim = nil; w.volume("released forged") },
+	events.ReasonStorageMoved: func(w *world) {
+		w.claim = nil
+		w.volume("released placed")
+	},
 	events.ReasonLeft: func(w *world) {
 		w.claim = nil
 		w.tellVolume(true, events.ReasonLeft, "volume pvc-"+uid+" was removed before its storage")

@@ -65,7 +65,7 @@ func volumeFaults(claim *corev1.PersistentVolumeClaim, volume *corev1.Persistent
 	if asked, made := claim.Spec.Resources.Requests[corev1.ResourceStorage], volume.Spec.Capacity[corev1.ResourceStorage]; made.Cmp(asked) < 0 {
 		faults = append(faults, fmt.Sprintf("it has %s, less than the %s that the claim asks for", made.String(), asked.String()))
 	}
-	if mending := podspec.RepairOf(volume, class.ReclaimPolicy, class.Provisioner, nil); mending != nil {
+	if mending := podspec.RepairOf(volume, class.ReclaimPolicy, class.Provisioner, nil, ""); mending != nil {
 		faults = append(faults, mending.Faults...)
 	}
 	for _, e := range events {

@@ -43,7 +43,7 @@ type Cache struct {
 // New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the dispatcher
 // serves.
 func New(client kubernetes.Interface, namespace, provisioner string, key podspec.RecordKey) (*Cache, error) {
-	keep := informers.WithTransform((&transformer{key: key}).transform)
+	keep := informers.WithTransform((&transformer{key: key, namespace: namespace}).transform)
 	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	pods := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), keep, informers.WithTweakListOptions(tweak))

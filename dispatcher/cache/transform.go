@@ -24,7 +24,10 @@ import (
 // Tenants and images write these objects. So the work for an object is linear in its size, and what is shared is either weak, as
 // texts are, or in a table of bounded size.
 type transformer struct {
-	key   podspec.RecordKey
+	key podspec.RecordKey
+	// namespace is that of the pods, which mount claims of it.
+	namespace string
+
 	sizes internTable[size, corev1.ResourceList]
 	maps  internTable[string, map[string]string] // annotations, by a text of all keys and values
 }
@@ -84,7 +87,7 @@ func (t *transformer) pod(pod *corev1.Pod) {
 
 // read are the annotations, beside our own, by which somebody here or the library knows bound claims and their volumes.
 var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
-	podspec.Verified, "pv.kubernetes.io/migrated-to"}
+	podspec.Verified, podspec.SourceText, "pv.kubernetes.io/migrated-to"}
 
 func unread(key string) bool {
 	return key == contract.AnnClaimUID || // as the volume's name says
@@ -114,10 +117,18 @@ func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
 }
 
 // volume loses its source, of which only the kind stays, and where it can be reached from. Who needs them reads the
-// volume from the API server.
+// volume from the API server. Of the few whose claims pods mount, the source stays as text.
 func (t *transformer) volume(v *corev1.PersistentVolume) {
 	t.key.Mark(v)
 	s := &v.Spec
+	if s.ClaimRef != nil && s.ClaimRef.Namespace == t.namespace {
+		annotations := maps.Clone(v.Annotations)
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[podspec.SourceText] = podspec.MountSource(v)
+		v.Annotations = annotations
+	}
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
 	restored := podspec.Restored(v)

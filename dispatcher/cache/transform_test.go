@@ -65,6 +65,21 @@ func TestVolume(t *testing.T) {
 	}
 }
 
+// Of a volume whose claim pods can mount, the source stays as text, however often it is transformed.
+func TestMountedVolume(t *testing.T) {
+	l := transformer{namespace: "ns"}
+	for namespace, want := range map[string]string{"ns": "nfs://s/a", "team-a": ""} {
+		v := fullVolume("a")
+		v.Spec.ClaimRef.Namespace = namespace
+		for range 2 {
+			v = transformed(t, &l, v)
+			if got := v.Annotations[podspec.SourceText]; got != want || v.Spec.NFS.Server != "" {
+				t.Errorf("of a claim in %s the source is %q, want %q", namespace, got, want)
+			}
+		}
+	}
+}
+
 // What a populator wrote on a volume outlives it, since the deletion depends on that.
 func TestPopulatedVolume(t *testing.T) {
 	v := fullVolume("a")

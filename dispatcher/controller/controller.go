@@ -163,6 +163,14 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, _ bool) {
 	c.enqueue(string(claim.UID), claim.Namespace)
 	c.requeueClones(claim.Namespace, claim.Name)
+	c.mountChanged(claim.Namespace)
+}
+
+// mountChanged requeues what may wait for a claim that pods mount. There are few in the pods' namespace, and they seldom change.
+func (c *Controller) mountChanged(namespace string) {
+	if namespace == c.Pods.Namespace {
+		c.queue.RequeueAll()
+	}
 }
 
 func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
@@ -177,6 +185,7 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
 		c.requeueClones(ref.Namespace, ref.Name)
+		c.mountChanged(ref.Namespace)
 	}
 }
 

@@ -26,6 +26,7 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	c.setPods(s, c.Cache.PodsOf(uid))
 	c.observeConfig(s)
+	c.observePlaces(s)
 	policies := c.Policies()
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
 	c.observeMemory(s)
@@ -37,6 +38,11 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 // observeConfig finds the configuration in force for the snapshot's class.
 func (c *Controller) observeConfig(s *snapshot.Snapshot) {
 	classes.Observe(s, c.Pods.Namespace, classes.Listers{Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config})
+}
+
+// observePlaces finds the storage of the claims that pods mount. It needs the configuration, the volume and the pods.
+func (c *Controller) observePlaces(s *snapshot.Snapshot) {
+	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{Claim: c.Cache.ClaimNamed, Volume: c.Cache.Volume, Class: c.Cache.Class})
 }
 
 func (c *Controller) setPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
@@ -136,6 +142,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 		return err
 	}
 	c.observeConfig(s) // the volume may have another record by now
+	c.observePlaces(s)
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	if s.Source.Claim != nil {
 		if err := c.confirmSource(ctx, s); err != nil {

@@ -28,6 +28,9 @@ var (
 	Key = podspec.RecordKey(bytes.Repeat([]byte{1}, podspec.MinRecordKey))
 )
 
+// Mounts are what a pod has of claim exports, which is nfs://a/e1.
+const Mounts = `[{"claim":"exports","source":"nfs://a/e1","path":"/export"}]`
+
 // Has reports whether the words have this one. Words that are not known panic: a misspelled one would say nothing.
 func Has(words, word string, known []string) bool {
 	fields := strings.Fields(words)
@@ -43,11 +46,11 @@ func Has(words, word string, known []string) bool {
 // claim's), populated (by a populator), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers); bound,
 // released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day), allowed
 // (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's
-// own), trusted (by an administrator).
+// own), trusted (by an administrator); placed (its record says that it was made with claim exports of nfs://a/e1).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
 		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "populated", "unclaimed", "bare", "bound", "released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
-			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected"})
+			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected", "placed"})
 	}
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
@@ -89,6 +92,9 @@ func Volume(words string) *corev1.PersistentVolume {
 			delete(v.Annotations, podspec.Verified)
 		}
 	}
+	if has("placed") {
+		v.Annotations[contract.AnnMounts] = Mounts
+	}
 	if has("trusted") {
 		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
 	}
@@ -120,11 +126,11 @@ func Volume(words string) *corev1.PersistentVolume {
 // late (one before it was killed half a minute ago), for-node2 (bound to it), early (an undo that was ordered before the attempts ended),
 // undo (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two
 // minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an administrator asked for the next attempt), allowed or refused-delete (an
-// administrator's answer about what it made).
+// administrator's answer about what it made), placed (it had claim exports of nfs://a/e1).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete"})
+		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
@@ -166,6 +172,9 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 	if has("refused-delete") {
 		pod.Annotations[contract.AnnAllowDelete] = "false"
+	}
+	if has("placed") {
+		pod.Annotations[contract.AnnRequest] = `{"properties":{"zone":"west"},"mounts":` + Mounts + `}`
 	}
 	if has("retry") {
 		pod.Annotations[contract.AnnRetry] = "true"

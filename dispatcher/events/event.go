@@ -71,6 +71,8 @@ const (
 	ReasonCopied           podspec.Reason = "CloneRunning"
 	ReasonLimit            podspec.Reason = "DeletionLimit"
 	ReasonRecord           podspec.Reason = "VolumeRecordInvalid"
+	ReasonStorageMoved     podspec.Reason = "StorageMoved"
+	ReasonMountNotBound    podspec.Reason = "MountNotBound"
 	ReasonLeft             podspec.Reason = "StorageLeftBehind"
 	ReasonOrphan           podspec.Reason = "OrphanFound"
 	ReasonNotOurs          podspec.Reason = "VolumeNotOurs"

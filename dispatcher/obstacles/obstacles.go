@@ -50,7 +50,8 @@ func ToProvision(s *snapshot.Snapshot) (reason podspec.Reason, why string, block
 	if missing := missingSource(s); missing != "" {
 		return events.ReasonCloneWaits, missing, true
 	}
-	return podspec.ReasonNone, "", false
+	reason, why = ToStorage(s, contract.Provision, nil)
+	return reason, why, false
 }
 
 // ToExpand is what keeps a volume from being expanded to the size. With ReasonExpansionRefused no pod will be asked to.
@@ -72,7 +73,7 @@ func ToExpand(s *snapshot.Snapshot, target resource.Quantity) (podspec.Reason, s
 	if refused != "" {
 		return events.ReasonExpansionRefused, refused
 	}
-	return podspec.ReasonNone, ""
+	return ToStorage(s, contract.Expand, nil)
 }
 
 // refusals says why a claim can never be served by its class, each with the field, its value and the remedy. A claim that asks

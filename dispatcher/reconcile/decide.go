@@ -140,9 +140,11 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	if record != nil {
 		p.Confirm = Everything // it says that no backup tool made the volume, by a pod that the cache may show for too long
 	}
-	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record); repair != nil {
+	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record, s.ExpectedLocation(provisions)); repair != nil {
 		p.do(RepairVolume{repair})
-		p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+		if len(repair.Faults) > 0 {
+			p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+		}
 	}
 	return faults
 }

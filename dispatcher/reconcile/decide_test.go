@@ -383,6 +383,24 @@ func TestDecide(t *testing.T) {
 		{name: "freed before the delete pod started", claim: "none", volume: "unclaimed available", pods: []string{"del-0 unschedulable"}, want: "stop del-0, (confirm)"},
 		{name: "bound to a claim while the delete pod runs", claim: "bound", volume: "fits bound", pods: []string{"del-0 running"}, want: "tell volume StorageMayBeGone, kill del-0, (confirm)"},
 		{name: "bound to a claim after the delete pod", claim: "bound", volume: "fits bound", pods: []string{"del-0 done"}, want: "tell volume StorageMayBeGone, clean up del-0, (confirm)"},
+
+		{name: "made in a place that is there", claim: "none", volume: "fits released placed", also: "mounted", want: "create delete 0, (confirm)"},
+		{name: "made in a place that has other storage", claim: "none", volume: "fits released placed", also: "moved", want: "tell volume StorageMoved"},
+		{name: "made in a place that is gone", claim: "none", volume: "fits released placed", also: "unmounted", want: "tell volume StorageMoved"},
+		{name: "made in a place that is gone, and allowed to be deleted", claim: "none", volume: "fits released placed allowed", also: "unmounted", want: "tell volume StorageMoved"},
+		{name: "made in a place that has other storage, says an administrator", claim: "none", volume: "fits released placed unsigned trusted", also: "moved", want: "tell volume VolumeRecordInvalid"},
+		{name: "made where the class is, says an administrator", claim: "none", volume: "fits released placed unsigned trusted", also: "mounted", want: "create delete 0, (confirm)"},
+		{name: "made before records had a place", claim: "none", volume: "fits released", also: "moved", want: "create delete 0, (confirm)"},
+		{name: "made before records had a place, and nothing is mounted now", claim: "none", volume: "fits released", also: "unmounted", want: "tell volume MountNotBound"},
+		{name: "its pod left the place out", volume: "fits unsigned", pods: []string{"prov-0 running placed"}, also: "mounted", want: "tell claim VolumeMended, repair 1"},
+		{name: "the class's storage is not there", also: "unmounted", want: "tell claim MountNotBound"},
+		{name: "the class's storage is not there yet", also: "unmounted just-wanted", want: "requeue in 1s"},
+		{name: "the class's storage waits for the first pod", also: "unbound-mount", want: "create provision 0, (confirm)"},
+		{name: "failed where the class is", pods: []string{"prov-0 failed placed"}, also: "mounted new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
+		{name: "failed, and the class mounts other storage", pods: []string{"prov-0 failed placed"}, also: "moved", want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, tell claim StorageMoved"},
+		{name: "failed before records had a place", pods: []string{"prov-0 failed"}, also: "moved new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
+		{name: "claim deleted, pod failed in a place that is gone", claim: "none", pods: []string{"prov-0 failed placed"}, also: "unmounted", want: "tell pod StorageMoved"},
+		{name: "claim deleted, pod failed in a place that is there", claim: "none", pods: []string{"prov-0 failed placed"}, also: "mounted", want: "create delete 0 for prov-0, (confirm)"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			if got := describe(Decide(s.snapshot())); got != s.want {

@@ -116,6 +116,15 @@ func (p *Plan) orderDelete(s *snapshot.Snapshot, record *corev1.Pod, node string
 			return
 		}
 	}
+	switch reason, why := obstacles.ToStorage(s, contract.Delete, record); reason {
+	case podspec.ReasonNone:
+	case events.ReasonMountNotBound: // no record says where the storage is: what the class mounts now is not there
+		p.recordDeletionWaits(s, record, reason, why)
+		return
+	default:
+		p.protect(s, record, reason, why)
+		return
+	}
 	if !s.Config.NodeLocal {
 		node = ""
 	}

@@ -181,7 +181,7 @@ func TestExpandRequest(t *testing.T) {
 	}
 	const want = `{"operation":"expand","attempt":0,"volumeName":"pvc-` + uid + `","claim":{"namespace":"team-a","name":"data","uid":"` + uid + `"},` +
 		`"storageClass":"silver","sizeBytes":2147483648,"currentSizeBytes":1073741824,"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem",` +
-		`"timeoutSeconds":60,"serviceAccount":"silver","properties":{"new":"key","zone":"east"},"parameters":{"pool":"a"}}`
+		`"timeoutSeconds":60,"serviceAccount":"silver","mounts":[],"properties":{"new":"key","zone":"east"},"parameters":{"pool":"a"}}`
 	if got := pod.Annotations[contract.AnnRequest]; got != want {
 		t.Errorf("request\n%s\nwant\n%s", got, want)
 	}

@@ -37,7 +37,8 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		return
 	}
 	if reason, why, blocked := obstacles.ToProvision(s); reason != podspec.ReasonNone {
-		if until := s.WantedSince.Add(configGrace); reason == events.ReasonConfigMissing && s.Now.Before(until) {
+		settling := reason == events.ReasonConfigMissing || reason == events.ReasonMountNotBound
+		if until := s.WantedSince.Add(configGrace); settling && s.Now.Before(until) {
 			p.RequeueBy(until)
 			return
 		}
@@ -66,8 +67,8 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	p.create(s, order)
 }
 
-// configGrace is how long a claim waits for its class's ConfigMap before an event says so. Both may be applied together, and the claim may
-// reach its cache first.
+// configGrace is how long a claim waits for its class's ConfigMap, and for the claims that this mounts, before an event says so. All may be
+// applied together, and the claim may reach its cache first.
 const configGrace = 2 * time.Second
 
 // create orders the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.

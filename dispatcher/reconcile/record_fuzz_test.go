@@ -10,7 +10,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -81,6 +84,48 @@ func FuzzIdentity(f *testing.F) {
 		if current := f.Identity(); !trusted && identity != "" &&
 			(!maps.Equal(request.Properties, current.Properties) || !maps.Equal(request.Parameters, current.Parameters)) {
 			t.Errorf("properties %v and parameters %v of a volume that nobody vouches for are used", request.Properties, request.Parameters)
+		}
+	})
+}
+
+// FuzzMounts lets a pod write any mounts and location onto its volume, and an administrator trust it or not. A pod that deletes mounts what
+// the class does.
+func FuzzMounts(f *testing.F) {
+	f.Add("[]", "00", "west")
+	f.Add(dispatchertest.Mounts, contract.RecordTrusted, "west\n@location east")
+	f.Add(`[{"claim":"another","path":"/export"}]`, contract.RecordTrusted, "")
+	f.Add(`[{"claim":"exports","path":"/export"},{"path":"/etc"}]`, "", strings.Repeat("x", contract.MaxLocation+1))
+	f.Add("null", contract.RecordTrusted, "\x1b[2J")
+	f.Fuzz(func(t *testing.T, mounts, record, location string) {
+		f := hostileFacts(`{"properties":{"server":"$(HOME)","zone":"west"},"parameters":{"pool":"a"}}`)
+		f.Config.MountClaims = []configmaps.ClaimMount{{Claim: "exports", Path: "/export"}}
+		f.Places = map[string]snapshot.Place{"exports": {Source: "nfs://a/e1"}, "another": {Source: "nfs://a/e2"}}
+		f.Volume.Annotations[contract.AnnRecord] = record
+		f.Volume.Annotations[contract.AnnMounts], f.Volume.Annotations[contract.AnnLocation] = mounts, location
+		f.RecordKey.Mark(f.Volume)
+		p := Decide(f)
+		create, ok := Find[CreatePod](p)
+		if !ok {
+			if p.ProtectedBy == podspec.ReasonNone {
+				t.Fatalf("neither held nor deleted: %s", describe(p))
+			}
+			return
+		}
+		pod, err := f.Pod(create.Order, podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"})
+		if err != nil {
+			return // it says why: too large
+		}
+		request, err := podspec.RequestOf(pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range pod.Spec.Volumes {
+			if v.HostPath != nil || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != "exports" {
+				t.Errorf("the pod mounts %+v", v)
+			}
+		}
+		if _, valid := contract.LocationLine(request.Location); request.Location != "" && !valid {
+			t.Errorf("the pod gets location %q", request.Location)
 		}
 	})
 }

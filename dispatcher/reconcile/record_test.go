@@ -174,3 +174,27 @@ func golden(t *testing.T, file string, object any) {
 		t.Errorf("%s differs (go test ./dispatcher/reconcile -update writes it anew):\n%s", file, diff.Diff(string(want), string(got)))
 	}
 }
+
+// TestReportedLocation: while the pod of a volume is there, its own word on the place counts. A volume that says nothing gets it, and one that
+// says something else was changed.
+func TestReportedLocation(t *testing.T) {
+	for name, c := range map[string]struct{ reported, written, want string }{
+		"the same":         {"west", "west", "tell claim ProvisioningSucceeded, clean up prov-0"},
+		"none":             {"", "", "tell claim ProvisioningSucceeded, clean up prov-0"},
+		"only the volume":  {"", "west", "tell claim ProvisioningSucceeded, clean up prov-0"},
+		"only the pod":     {"west", "", "tell claim ProvisioningSucceeded, repair 0, clean up prov-0"},
+		"something else":   {"west", "east", "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, clean up prov-0"},
+		"what is no place": {"a b", "", "tell claim ProvisioningSucceeded, clean up prov-0"},
+	} {
+		s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
+		if c.written != "" {
+			s.Volume.Annotations[contract.AnnLocation] = c.written
+		}
+		pod := s.Attempts[0].Pod
+		pod.Status.ContainerStatuses[0].State.Terminated.Message = "@location " + c.reported + "\n"
+		s.Attempts[0] = snapshot.NewAttempt(pod, "")
+		if got := describe(Decide(s)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -40,10 +40,14 @@ func sameIdentity(a, b contract.Identity) bool {
 	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
 }
 
-// IdentityChanged reports whether the next attempt makes something else than this one may have made.
+// IdentityChanged reports whether the next attempt makes something else than this one may have made, or makes it elsewhere.
 func (s *Snapshot) IdentityChanged(a Attempt) bool {
 	request, err := podspec.RequestOf(a.Pod)
-	return err == nil && (!sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource()))
+	if err != nil {
+		return false
+	}
+	elsewhere := request.Mounts != nil && !sameMounts(request.Mounts, s.ClassMounts())
+	return elsewhere || !sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource())
 }
 
 // VolumeIdentity is what the volume's storage is found by. doubt says why it cannot be used, empty where it can.

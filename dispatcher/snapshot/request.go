@@ -91,7 +91,11 @@ func (s *Snapshot) attempt(o Order) (podspec.Attempt, error) {
 	if err != nil {
 		return a, err
 	}
-	a.Request.Operation, a.Request.Attempt = o.Op, o.Number
+	storage, doubt := s.StorageOf(o.Op, o.Record)
+	if doubt != "" {
+		return a, errors.New(doubt) // an administrator changed the volume since the plan was made
+	}
+	a.Request.Operation, a.Request.Attempt, a.Request.Mounts = o.Op, o.Number, storage.Mounts
 	if o.Op == contract.Expand {
 		a.Request.CurrentSizeBytes, a.Request.SizeBytes = a.Request.SizeBytes, o.Size
 	}
@@ -197,6 +201,7 @@ func (s *Snapshot) volumeRequest() (contract.Request, error) {
 		SizeBytes:    size.Value(),
 		VolumeMode:   string(podspec.ModeOf(s.Volume.Spec.VolumeMode)),
 		AccessModes:  modes(s.Volume.Spec.AccessModes),
+		Location:     LocationOf(s.Volume),
 		Identity:     identity,
 	}
 	if ref := s.Volume.Spec.ClaimRef; ref != nil {

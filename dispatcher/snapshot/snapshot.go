@@ -33,6 +33,8 @@ type Snapshot struct {
 	Volume, Foreign *corev1.PersistentVolume
 	// Source is the claim that this one asks to be a clone of.
 	Source CloneSource
+	// Places are where the claims that pods mount have their storage, by their names; nil where that is not known. SetPlaces sets them.
+	Places map[string]Place
 	// Attempts are the pods of all operations whose outcome has not been acted on, oldest first.
 	Attempts []Attempt
 	// Retained are the pods whose outcome has been acted on. They stay for their logs, or to keep their names taken.

@@ -27,14 +27,16 @@ type Scene struct {
 	// policy is missing), copied (the volume, into a clone), stopped (all deletions), limited (three old volumes are to go, and two may),
 	// successor (another claim asks for the volume), just-wanted (for a second), rescheduled (after the last pod); of the claim selector,
 	// attributes (a VolumeAttributesClass), selected (a node, and the class waits for the first consumer), selected-early (the class does
-	// not wait). The others are for Growth.
+	// not wait). Of claim exports, which pods mount: mounted (the class mounts it, and it is nfs://a/e1), moved (it is nfs://a/e2),
+	// unmounted (it does not exist), unbound-mount (it waits for its first pod). The others are for Growth.
 	Also string
 }
 
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "copied",
-		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted"}
+		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted",
+		"mounted", "moved", "unmounted", "unbound-mount"}
 )
 
 func (s Scene) has(word string) bool { return dispatchertest.Has(s.Also, word, alsoWords) }
@@ -74,6 +76,13 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 	}
 	if s.has("copied") {
 		f.CopiedBy = "pod ns/prov-clone-0 for claim team-a/clone"
+	}
+	for word, place := range map[string]snapshot.Place{"mounted": {Source: "nfs://a/e1"}, "moved": {Source: "nfs://a/e2"}, "unmounted": {Problem: "claim ns/exports does not exist"},
+		"unbound-mount": {Problem: "claim ns/exports is not bound", FirstPod: true}} {
+		if s.has(word) && f.Config != nil {
+			f.Places = map[string]snapshot.Place{"exports": place}
+			f.Config.MountClaims = []configmaps.ClaimMount{{Claim: "exports", Path: "/export"}}
+		}
 	}
 	f.Claim = s.makeClaim()
 	if s.has("selected") {

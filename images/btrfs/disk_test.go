@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -86,7 +87,7 @@ func (d testDisk) request(op contract.Operation, n int, size int64) contract.Req
 func (d testDisk) ask(t *testing.T, request contract.Request, volume *corev1.PersistentVolume) string {
 	t.Helper()
 	pod := sdktest.NewPod(t, request, volume, d.server)
-	err := sdk.Run(context.Background(), pod.Root, provisioner{node: sdktest.Node})
+	err := sdk.Run(context.Background(), pod.Root, provisioner{node: sdktest.Node, root: pod.Root})
 	if err == nil {
 		return ""
 	}
@@ -277,6 +278,33 @@ func TestWrongDisk(t *testing.T) {
 	volume := sdktest.Skeleton(other)
 	volume.Spec.NodeAffinity = sdk.NodeAffinity(corev1.LabelHostname, "node-2")
 	want(t, "delete elsewhere", fresh.ask(t, other, volume), "69 volume pvc-"+uid(1)+" is on node node-2, and this is node node-1")
+}
+
+// The disk on which the volume was made is not the one that is mounted, which has volumes of its own.
+func TestOtherDisk(t *testing.T) {
+	server := newServer(t)
+	d, other := newDisk(t, "btrfs", server), newDisk(t, "btrfs", server)
+	id := func(d testDisk) string { return strings.TrimSpace(run(t, "findmnt", "-no", "UUID", d.root)) }
+	want(t, "provision", d.provision(t, 1, mebi), "")
+	want(t, "provision on the other disk", other.provision(t, 2, mebi), "")
+	var volume corev1.PersistentVolume
+	if err := json.Unmarshal(server.Volume("pvc-"+uid(1)), &volume); err != nil {
+		t.Fatal(err)
+	}
+	if got := volume.Annotations[contract.AnnLocation]; got != id(d) {
+		t.Errorf("the volume is in %q, want %s", got, id(d))
+	}
+	for _, op := range []contract.Operation{contract.Delete, contract.Expand, contract.Provision} {
+		request := other.request(op, 1, 2*mebi)
+		request.Location = id(d)
+		want(t, string(op), other.ask(t, request, &volume), "1 ROOT on node node-1 is file system "+id(other)+", but volume pvc-"+uid(1)+" is on "+id(d)+"; is that one mounted?")
+	}
+	request := d.request(contract.Expand, 1, 2*mebi)
+	request.Location = id(d)
+	want(t, "expand on its own disk", d.ask(t, request, &volume), "")
+	if _, err := os.Stat(d.dir(1)); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestBadProperties(t *testing.T) {

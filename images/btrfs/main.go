@@ -16,5 +16,5 @@ func main() {
 		fmt.Println("btrfs version", version.String())
 		return
 	}
-	sdk.Main(provisioner{node: os.Getenv("FLEX_NODE")})
+	sdk.Main(provisioner{node: os.Getenv("FLEX_NODE"), root: os.Getenv(sdk.RootEnv)})
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
-// provisioner works on the node of its pod.
-type provisioner struct{ node string }
+// provisioner works on the node of its pod. root is put before the contract's paths.
+type provisioner struct{ node, root string }
 
 // disk is the locked file system of a node. Only one provisioner works on it at a time.
 type disk struct {
@@ -62,6 +62,13 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 		return nil, err
 	}
 	defer d.Close()
+	id, err := p.checkDisk(d, request)
+	if err == nil {
+		err = sdk.SetLocation(p.root, id)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if err := p.ensureQuota(d); err != nil {
 		return nil, err
 	}
@@ -87,6 +94,15 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 		Source:       corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: filepath.Join(d.root, request.VolumeName)}},
 		NodeAffinity: sdk.NodeAffinity(corev1.LabelHostname, p.node),
 	}, d.Sync()
+}
+
+// checkDisk is the UUID of the file system. It is an error if that is not the one that the request is about.
+func (p provisioner) checkDisk(d *disk, request sdk.Request) (id string, err error) {
+	id, err = d.ID()
+	if err == nil && request.Location != "" && request.Location != id {
+		err = fmt.Errorf("%s on node %s is file system %s, but volume %s is on %s; is that one mounted?", d.settings.root, p.node, id, request.VolumeName, contract.Clip(contract.OneLine(request.Location), 64))
+	}
+	return id, err
 }
 
 // ensureQuota enables simple quotas in a file system without quotas.
@@ -229,7 +245,11 @@ func (p provisioner) openExisting(request sdk.Request) (*disk, error) {
 		}
 		return nil, err
 	}
-	on, err := d.HasSimpleQuota()
+	_, err = p.checkDisk(d, request)
+	on := false
+	if err == nil {
+		on, err = d.HasSimpleQuota()
+	}
 	if err == nil && !on {
 		err = sdk.TryAgain(fmt.Errorf("%s on node %s has no quotas, so no volume was made there; is its disk mounted?", d.root, p.node))
 	}

@@ -6,11 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
@@ -63,6 +65,51 @@ func TestProvision(t *testing.T) {
 		sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "persistentvolume/"+c.name+" "+want)
 	}
 	c.check(t, 0o777)
+}
+
+// Another disk is mounted at the root, and has marks of its own: the volume is not taken for one that is gone.
+func TestOtherDisk(t *testing.T) {
+	c := newClass(t)
+	provision := c.provision(t)
+	sdktest.RunScript(t, script, provision, 0).Expect(t, 0, "created")
+	here, away := provision.Location(t), c.root+"-away"
+	if err := os.Rename(c.root, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(c.root, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	request := sdktest.Provision(map[string]string{"root": c.root})
+	request.VolumeName, request.Claim.UID = "pvc-00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000"
+	provision = sdktest.NewPod(t, request, sdktest.Skeleton(request), c.server)
+	sdktest.RunScript(t, script, provision, 0).Expect(t, 0, "created")
+	there := provision.Location(t)
+
+	var volume corev1.PersistentVolume
+	if err := json.Unmarshal(c.server.Volume(c.name), &volume); err != nil {
+		t.Fatal(err)
+	}
+	remove := sdktest.Delete(map[string]string{"root": c.root})
+	if remove.Location = volume.Annotations[contract.AnnLocation]; remove.Location != here || here == there {
+		t.Errorf("the volume says that it is in %q, the pod said %q, and the other disk is %q", remove.Location, here, there)
+	}
+	for name, v := range map[string]*corev1.PersistentVolume{
+		"is " + there + ", but volume " + c.name + " is in " + here:  &volume,
+		"is " + there + ", but an earlier attempt worked in " + here: nil,
+	} {
+		pod := sdktest.NewPod(t, remove, v, nil)
+		if got := sdktest.RunScript(t, script, pod, 0); got.Code != 1 || !strings.Contains(pod.Message(t), "the storage at "+c.root+" "+name) {
+			t.Errorf("on the other disk it ends with %d, saying %q", got.Code, pod.Message(t))
+		}
+	}
+	if err := os.RemoveAll(c.root); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(away, c.root); err != nil {
+		t.Fatal(err)
+	}
+	c.check(t, 0o777)
+	sdktest.RunScript(t, script, sdktest.NewPod(t, remove, &volume, nil), 0).Expect(t, 0, "")
 }
 
 func TestProvisionMode(t *testing.T) {

@@ -4,7 +4,8 @@
 # number only.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
-# directory is ours. The directory of the marks proves that the root is the disk we know, and not its empty mount point.
+# directory is ours. The directory of the marks proves that the root is a disk, and not its empty mount point, and the file
+# .flex-provisioner.id beside it that it is the disk on which the volume was made.
 set -eu
 
 : "${MODE:=0777}"
@@ -35,6 +36,8 @@ provision)
 	if [ -e "$dir" ] && [ ! -d "$mark" ]; then
 		flexctl fail "$dir on node $FLEX_NODE is not ours; move it out of the way"
 	fi
+	mkdir -p -- "$marks"
+	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
 	mkdir -p -- "$dir"
 	chmod -- "$MODE" "$dir"
@@ -43,6 +46,7 @@ provision)
 expand)
 	# A directory has no size of its own. That it is here is all there is to say.
 	[ -d "$mark" ] || flexctl fail "$dir is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+	flexctl require --mark "$marks"
 	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo
@@ -52,12 +56,14 @@ delete)
 		[ "$node" = "$FLEX_NODE" ] || flexctl fail --not-here "$dir is on node $node, and this is node $FLEX_NODE"
 	fi
 	[ -d "$ROOT" ] || flexctl fail --try-again "node $FLEX_NODE has no directory $ROOT; is its disk mounted?"
+	# An undo may come before the first mark.
+	[ -d "$marks" ] || [ -z "$volume" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+	flexctl require --mark "$marks"
 	if [ -d "$mark" ]; then
 		# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
 		rm -rf -- "$dir" || [ ! -e "$dir" ]
 		rm -rf -- "$mark" || [ ! -e "$mark" ]
-	elif [ -n "$volume" ]; then # an undo may come before the first mark, and leaves what is not ours alone
-		[ -d "$marks" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+	elif [ -n "$volume" ]; then # an undo leaves what is not ours alone
 		[ ! -e "$dir" ] || flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"
 	fi
 	;;

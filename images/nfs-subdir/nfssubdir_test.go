@@ -3,15 +3,18 @@ package nfssubdir
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 
@@ -308,6 +311,143 @@ func TestServers(t *testing.T) {
 		if got := volume.Spec.NFS.Server; got != address {
 			t.Errorf("server %q, want %q", got, address)
 		}
+	}
+}
+
+// A pod of the class has another export mounted than the class's properties say. Nothing is made or removed there, and both are named.
+func TestOtherExportMounted(t *testing.T) {
+	mounted := func(c class, request contract.Request, source string) sdktest.Pod {
+		request.Mounts = []contract.Mount{{Claim: "exports", Source: source, Path: c.mount}}
+		var volume *corev1.PersistentVolume
+		if request.Operation != contract.Delete {
+			volume = sdktest.Skeleton(request)
+		}
+		return sdktest.NewPod(t, request, volume, c.api)
+	}
+	const other, same = "nfs://" + server + "/srv/e2", "nfs://" + server + export
+	for _, row := range []struct {
+		name, source, property string
+		code                   int // of the provision
+	}{
+		{"the same", same, "", 0},
+		{"another one", other, "", 64},
+		{"the same by another name", "nfs://nas" + export, "", 64},
+		{"the same by another name that the class knows", "nfs://nas" + export, "nfs://nas" + export, 0},
+		{"what is no nfs", "csi:nfs.csi.k8s.io/x", "", 0},
+		{"what is not known", "", "", 0},
+	} {
+		c := newClass(t, nil)
+		if row.property != "" {
+			c.properties["mounted-export"] = row.property
+		}
+		want := ""
+		if row.code != 0 {
+			want = "claim exports, mounted at " + c.mount + ", is the export " + row.source + ", but the class names " + same + ": let mount-claims mount that one; if both are the same, write them alike"
+		}
+		pod := mounted(c, sdktest.Provision(c.properties), row.source)
+		got := sdktest.RunScript(t, script, pod, 0)
+		if got.Code != row.code || pod.Message(t) != want {
+			t.Errorf("%s: provision ends with %d, saying %q\n%s", row.name, got.Code, pod.Message(t), got.Output)
+		}
+		if files, _ := os.ReadDir(c.mount); row.code != 0 && len(files) > 0 {
+			t.Errorf("%s: it made %v", row.name, files)
+		}
+		pod = mounted(c, sdktest.Delete(c.properties), row.source)
+		if got := sdktest.RunScript(t, script, pod, 0); (got.Code == 0) != (row.code == 0) || pod.Message(t) != want {
+			t.Errorf("%s: delete ends with %d, saying %q", row.name, got.Code, pod.Message(t))
+		}
+	}
+}
+
+// The class's properties and mounts are those of the volume, but what is mounted there is another export, which has marks of its own.
+func TestOtherExportInItsPlace(t *testing.T) {
+	c := newClass(t, nil)
+	provision := c.provision(t)
+	sdktest.RunScript(t, script, provision, 0).Expect(t, 0, "created")
+	file := filepath.Join(c.dir(), "file")
+	writeFile(t, file)
+	here := provision.Location(t)
+	var volume corev1.PersistentVolume
+	if err := json.Unmarshal(c.api.Volume(c.name), &volume); err != nil {
+		t.Fatal(err)
+	}
+	if got := volume.Annotations[contract.AnnLocation]; got != here || len(here) != 32 {
+		t.Errorf("the volume says that it is in %q, the pod said %q", got, here)
+	}
+	other := newClass(t, nil)
+	first := sdktest.Provision(other.properties)
+	first.VolumeName, first.Claim.UID = "pvc-00000000-0000-4000-8000-000000000000", "00000000-0000-4000-8000-000000000000"
+	pod := sdktest.NewPod(t, first, sdktest.Skeleton(first), other.api)
+	sdktest.RunScript(t, script, pod, 0).Expect(t, 0, "created")
+	there := pod.Location(t)
+	for name, row := range map[string]struct {
+		request contract.Request
+		volume  *corev1.PersistentVolume
+	}{
+		"delete":    {sdktest.Delete(c.properties), &volume},
+		"undo":      {sdktest.Delete(c.properties), nil},
+		"expand":    {sdktest.Expand(c.properties), &volume},
+		"provision": {sdktest.Provision(c.properties), sdktest.Skeleton(sdktest.Provision(c.properties))},
+	} {
+		row.request.Location = here
+		row.request.Properties = maps.Clone(c.properties)
+		row.request.Properties["mount"] = other.mount
+		pod := sdktest.NewPod(t, row.request, row.volume, c.api)
+		got := sdktest.RunScript(t, script, pod, 0)
+		named := strings.Contains(pod.Message(t), here) && strings.Contains(pod.Message(t), there)
+		if got.Code != 1 || !named && name != "expand" {
+			t.Errorf("%s in the other export ends with %d, saying %q", name, got.Code, pod.Message(t))
+		}
+		if files, _ := os.ReadDir(filepath.Join(other.mount, ".flex-provisioner")); len(files) != 1 {
+			t.Errorf("%s: the other export has the marks %v", name, files)
+		}
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	request := sdktest.Delete(c.properties)
+	request.Location = here
+	sdktest.RunScript(t, script, sdktest.NewPod(t, request, &volume, nil), 0).Expect(t, 0, "")
+	c.checkGone(t)
+}
+
+// Provisions that meet a fresh export at once agree on its ID.
+func TestFreshExportAtOnce(t *testing.T) {
+	c := newClass(t, nil)
+	pods := make([]sdktest.Pod, 4)
+	var group sync.WaitGroup
+	for i := range pods {
+		request := sdktest.Provision(c.properties)
+		request.VolumeName = fmt.Sprintf("pvc-00000000-0000-4000-8000-00000000000%d", i)
+		request.Claim.UID = strings.TrimPrefix(request.VolumeName, "pvc-")
+		pods[i] = sdktest.NewPod(t, request, sdktest.Skeleton(request), c.api)
+		group.Go(func() { sdktest.RunScript(t, script, pods[i], 0).Expect(t, 0, "created") })
+	}
+	group.Wait()
+	for _, pod := range pods {
+		if got, want := pod.Location(t), pods[0].Location(t); got != want || got == "" {
+			t.Errorf("one says that it is in %q, another one in %q", got, want)
+		}
+	}
+}
+
+// An export of before has marks and no ID. Its volumes are deleted as before, and the next provision gives it one.
+func TestExportOfBefore(t *testing.T) {
+	c := newClass(t, nil)
+	c.fill(t)
+	id := filepath.Join(c.mount, ".flex-provisioner.id")
+	if err := os.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	sdktest.RunScript(t, script, c.expand(t), 0).Expect(t, 0, "")
+	sdktest.RunScript(t, script, c.delete(t), 0).Expect(t, 0, "")
+	c.checkGone(t)
+	if _, err := os.Stat(id); !os.IsNotExist(err) {
+		t.Errorf("a delete made an ID: %v", err)
+	}
+	sdktest.RunScript(t, script, c.provision(t), 0).Expect(t, 0, "exists already")
+	if _, err := os.Stat(id); err != nil {
+		t.Error(err)
 	}
 }
 

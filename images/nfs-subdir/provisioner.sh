@@ -1,12 +1,14 @@
 #!/bin/sh
 # Directories of an NFS export as volumes. Properties: server and export, as nodes mount them; mount, where the class's
-# key mount-claims puts the same export here, /export if not given; archive-on-delete, "true" renames a directory to
-# archived-NAME instead of removing it. Sizes are not enforced: expanding a volume
-# changes a number only. To remove what pods wrote as other users, the class runs as root (run-as-user "0", a grant) and
-# the server lets it (no_root_squash), or the server maps all users to one (all_squash).
+# key mount-claims puts the same export here, /export if not given; mounted-export, nfs://SERVER/DIRECTORY, where the
+# claim's volume names the same export in another way; archive-on-delete, "true" renames a directory to archived-NAME
+# instead of removing it. Sizes are not enforced: expanding a volume changes a number only. To remove what pods wrote as
+# other users, the class runs as root (run-as-user "0", a grant) and the server lets it (no_root_squash), or the server
+# maps all users to one (all_squash).
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
-# directory is ours. The directory of the marks proves that the export is mounted.
+# directory is ours. The directory of the marks proves that the export is mounted, and the file .flex-provisioner.id
+# beside it that it is the one on which the volume was made.
 set -eu
 
 : "${MOUNT:=/export}" "${ARCHIVE_ON_DELETE:=false}"
@@ -35,6 +37,7 @@ expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{
 dir=$MOUNT/$FLEX_PV_NAME
 marks=$MOUNT/.flex-provisioner
 mark=$marks/$FLEX_PV_NAME
+flexctl require --mounted "$MOUNT=${MOUNTED_EXPORT:-nfs://$SERVER$EXPORT}"
 
 case $FLEX_OPERATION in
 provision)
@@ -45,6 +48,7 @@ provision)
 	fi
 	# Classes whose provisioners are of other users may share the export. None can remove another's mark.
 	[ -d "$marks" ] || mkdir -m 1777 -- "$marks" 2>/dev/null || true
+	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
 	mkdir -p -- "$dir"
 	chmod -- 0777 "$dir"
@@ -53,10 +57,14 @@ provision)
 expand)
 	# A directory has no size of its own. That it is here is all there is to say.
 	[ -d "$mark" ] || flexctl fail "$EXPORT/$FLEX_PV_NAME is not on $SERVER; is the export mounted at $MOUNT?"
+	flexctl require --mark "$marks"
 	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo
 	[ -d "$MOUNT" ] || flexctl fail --try-again "the export is not mounted at $MOUNT"
+	# An undo may come before the first mark.
+	[ -d "$marks" ] || [ -z "$volume" ] || flexctl fail --try-again "$marks is not there; is the export $EXPORT of $SERVER mounted at $MOUNT?"
+	flexctl require --mark "$marks"
 	if [ -d "$mark" ]; then
 		if [ "$ARCHIVE_ON_DELETE" = true ] && [ -e "$dir" ]; then
 			mv -T -- "$dir" "$MOUNT/archived-$FLEX_PV_NAME" || [ ! -e "$dir" ] ||
@@ -65,8 +73,7 @@ delete)
 		# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
 		rm -rf -- "$dir" || [ ! -e "$dir" ]
 		rm -rf -- "$mark" || [ ! -e "$mark" ]
-	elif [ -n "$volume" ]; then # an undo may come before the first mark, and leaves what is not ours alone
-		[ -d "$marks" ] || flexctl fail --try-again "$marks is not there; is the export $EXPORT of $SERVER mounted at $MOUNT?"
+	elif [ -n "$volume" ]; then # an undo leaves what is not ours alone
 		[ ! -e "$dir" ] || flexctl fail "$EXPORT/$FLEX_PV_NAME on $SERVER has no mark, so it is not removed; remove it by hand"
 	fi
 	;;

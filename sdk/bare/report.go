@@ -18,15 +18,14 @@ func Report(root string, err error, stderr io.Writer) int {
 		return contract.ExitDone
 	}
 	fmt.Fprintln(stderr, "error:", contract.Paragraph(err.Error()))
-	written, _ := os.ReadFile(filepath.Join(root, contract.TerminationFile))
-	location, _ := contract.CutLocation(string(written))
-	line, _ := contract.LocationLine(location)
+	line, _ := contract.LocationLine(ReportedLocation(root))
 	_ = writeTermination(root, line+Message(err)) // stderr has the message too
 	return ExitCode(err)
 }
 
 // SetLocation reports where this attempt works, such as a project, a region or an array. Call it before anything is made there. Later
-// attempts for the claim, and the undo, get it as Request.Location, and compare it by CheckLocation. It is an error if the location is
+// attempts for the claim, the undo, and the pods that expand and delete the volume get it as Request.Location, and compare it by
+// CheckLocation. It is an error if the location is
 // not 1 to contract.MaxLocation printable ASCII characters without spaces, or cannot be written.
 func SetLocation(root, location string) error {
 	line, ok := contract.LocationLine(location)
@@ -37,6 +36,13 @@ func SetLocation(root, location string) error {
 		return fmt.Errorf("write the location: %w", err)
 	}
 	return nil
+}
+
+// ReportedLocation is the location that this attempt has reported, empty where it has reported none.
+func ReportedLocation(root string) string {
+	written, _ := os.ReadFile(filepath.Join(root, contract.TerminationFile)) // outside a pod there is none
+	location, _ := contract.CutLocation(string(written))
+	return location
 }
 
 // CheckLocation returns an error if an earlier attempt worked in another location. This attempt would not find what that one made.

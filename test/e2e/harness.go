@@ -166,25 +166,41 @@ func makeExport(ctx context.Context) error {
 	if err := exportKubectl(); err != nil {
 		return err
 	}
+	return makeExportClaim(ctx, export)
+}
+
+// makeExportClaim makes a claim in the provisioners' namespace, and its volume of the same name, through which provisioner pods reach the
+// directory exportDir. It waits until they are bound.
+func makeExportClaim(ctx context.Context, name string) error {
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: export}, Spec: corev1.PersistentVolumeSpec{
+	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: modes, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-		ClaimRef:               &corev1.ObjectReference{Namespace: contract.ProvisionersNamespace, Name: export},
+		ClaimRef:               &corev1.ObjectReference{Namespace: contract.ProvisionersNamespace, Name: name},
 		PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: nfsServer, Path: exportDir}},
 	}}
 	none := ""
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: export}, Spec: corev1.PersistentVolumeClaimSpec{
-		StorageClassName: &none, VolumeName: export, AccessModes: modes,
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &none, VolumeName: name, AccessModes: modes,
 		Resources: corev1.VolumeResourceRequirements{Requests: size},
 	}}
+	claims := shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace)
 	if _, err := shared.admin.CoreV1().PersistentVolumes().Create(ctx, volume, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("make the export's volume: %w", err)
 	}
-	if _, err := shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Create(ctx, claim, metav1.CreateOptions{}); err != nil {
+	if _, err := claims.Create(ctx, claim, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("make the export's claim: %w", err)
 	}
-	return nil
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, patient, true, func(ctx context.Context) (bool, error) {
+		now, err := claims.Get(ctx, name, metav1.GetOptions{})
+		return err == nil && now.Status.Phase == corev1.ClaimBound, err
+	})
+}
+
+// removeExportClaim removes what makeExportClaim made.
+func removeExportClaim(ctx context.Context, name string) error {
+	return errors.Join(shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Delete(ctx, name, metav1.DeleteOptions{}),
+		shared.admin.CoreV1().PersistentVolumes().Delete(ctx, name, metav1.DeleteOptions{}))
 }
 
 // exportKubectl puts kubectl where scripts find it as /export/kubectl, for authors who do without flexctl.
@@ -199,8 +215,7 @@ func exportKubectl() error {
 func removeExport() {
 	ctx := context.Background()
 	for what, err := range map[string]error{
-		"claim":     shared.admin.CoreV1().PersistentVolumeClaims(contract.ProvisionersNamespace).Delete(ctx, export, metav1.DeleteOptions{}),
-		"volume":    shared.admin.CoreV1().PersistentVolumes().Delete(ctx, export, metav1.DeleteOptions{}),
+		"claim":     removeExportClaim(ctx, export),
 		"directory": os.RemoveAll(exportDir),
 		"programs":  os.RemoveAll(programs),
 	} {

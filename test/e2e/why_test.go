@@ -83,6 +83,7 @@ var reasons = []struct {
 	{events.ReasonConcurrency, cause, concurrency},
 	{events.ReasonConfigOutdated, ofClass, configOutdated},
 	{events.ReasonRecord, cause, recordInvalid},
+	{events.ReasonStorageMoved, cause, storageMoved},
 	{events.ReasonStrayDelete, cause, strayDelete},
 	{events.ReasonExpanded, past, expanded},
 	{events.ReasonExpansionRefused, cause, expansionRefused},
@@ -99,6 +100,7 @@ var reasons = []struct {
 	{events.ReasonPodRefused, cause, failing("", map[string]string{"run-as-user": "0"})},
 	{events.ReasonCloneWaits, cause, cloneWaits},
 	{events.ReasonClaimRefused, cause, claimRefused},
+	{events.ReasonMountNotBound, cause, failing("", map[string]string{"mount-claims": "nowhere:/export"})},
 	{events.ReasonConfigMissing, cause, configMissing},
 	{events.ReasonConfigInvalid, ofClass, failing("", map[string]string{"timeout": "soon"})},
 	{events.ReasonConfigDuplicate, ofClass, configDuplicate},
@@ -384,6 +386,23 @@ func recordInvalid(s *scope) situation {
 	c.delete()
 	return situation{name: c.volumeName(), after: func() {
 		s.annotate(c.volumeName(), contract.AnnIdentity+"-")
+		c.gone(patient)
+	}}
+}
+
+// storageMoved has a volume whose record names a claim that is gone. The class mounts the same storage by another one.
+func storageMoved(s *scope) situation {
+	own := s.name + "-silver"
+	s.ok(makeExportClaim(s.Context(), own))
+	class := s.inForce("silver", setting{data: map[string]string{"mount-claims": own + ":/export"}})
+	c := class.claim("data")
+	c.bound(patient)
+	s.wait(patient, "pods acted on", c.busy)
+	class.edit(map[string]string{"mount-claims": export + ":/export"})
+	s.ok(removeExportClaim(s.Context(), own))
+	c.delete()
+	return situation{name: c.volumeName(), after: func() {
+		s.annotate(c.volumeName(), contract.AnnRecord+"="+contract.RecordTrusted, contract.AnnMounts+"-")
 		c.gone(patient)
 	}}
 }

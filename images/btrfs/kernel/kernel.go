@@ -75,18 +75,27 @@ func (fs *FS) stat() (stat unix.Statfs_t, err error) {
 // Sync writes all changes to the disk.
 func (fs *FS) Sync() error { return fs.wrap("sync", unix.Syncfs(int(fs.dir.Fd()))) }
 
-// HasSimpleQuota reports whether simple quotas are enabled. The error is ErrOtherQuota if others are.
-func (fs *FS) HasSimpleQuota() (bool, error) {
+// ID is the UUID of the file system.
+func (fs *FS) ID() (string, error) {
 	var info struct {
 		maxID, devices uint64
 		fsid           [16]byte
 		_              [992]byte
 	}
 	if err := ioctl(fs.dir, ioctlFSInfo, unsafe.Pointer(&info)); err != nil {
-		return false, fs.wrap("read the file system's ID", err)
+		return "", fs.wrap("read the file system's ID", err)
 	}
 	id := info.fsid
-	mode, err := os.ReadFile(filepath.Join("/sys/fs/btrfs", fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]), "qgroups/mode"))
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:]), nil
+}
+
+// HasSimpleQuota reports whether simple quotas are enabled. The error is ErrOtherQuota if others are.
+func (fs *FS) HasSimpleQuota() (bool, error) {
+	id, err := fs.ID()
+	if err != nil {
+		return false, err
+	}
+	mode, err := os.ReadFile(filepath.Join("/sys/fs/btrfs", id, "qgroups/mode"))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return false, nil

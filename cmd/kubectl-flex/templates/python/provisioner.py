@@ -24,10 +24,8 @@ def fail(message, *how):
     flexctl("fail", *how, "--", message)
 
 
-def provision(request, directory, mark):
+def provision(request, directory):
     """May be killed anywhere and run again, so that every step may find itself done."""
-    with open(mark, "w"):
-        pass
     os.makedirs(directory, exist_ok=True)
     os.chmod(directory, 0o777)  # whatever the umask says
     properties = request["properties"]
@@ -35,11 +33,8 @@ def provision(request, directory, mark):
     flexctl("create-pv", "--nfs", f'{properties["server"]}:{properties["export"]}/{request["volumeName"]}')
 
 
-def delete(directory, mark):
+def delete(directory):
     """Takes the name for the proof that it is ours. What is gone already is success."""
-    # Away is not gone. An undo, which has no volume, may come before there is anything, the mark included.
-    if not os.path.exists(mark) and output("flexctl", "volume", "metadata.name").strip():
-        fail("the export is not mounted", "--try-again")
     if os.path.lexists(directory):
         shutil.rmtree(directory)
 
@@ -50,10 +45,8 @@ def expand(directory):
         fail(f"{directory} is not there; is the export mounted?", "--try-again")
 
 
-def list_storage(request, mount, mark):
+def list_storage(request, mount):
     """Prints what there is, for the audit: a name, and how a person would remove it."""
-    if not os.path.exists(mark):
-        fail("nothing was made, or the export is not mounted", "--not-here")
     properties = request["properties"]
     for name in sorted(os.listdir(mount)):
         if name.startswith("pvc-"):
@@ -71,19 +64,20 @@ def main():
     mount = request["properties"].get("mount", "/export")
     if not os.path.isdir(mount):
         fail(f"the export is not mounted at {mount}", "--try-again")
+    # Away is not gone: the mark tells the export from an empty mount point, and from another one. To provision, it is made.
+    flexctl("require", "--mark", os.path.join(mount, ".{{.Name}}"))
     # The one name by which the next attempt, and the delete, find it again; empty for list.
     directory = os.path.join(mount, request["volumeName"])
-    mark = os.path.join(mount, ".{{.Name}}")  # tells the export from an empty mount point
     operation = request["operation"]
     try:
         if operation == "provision":
-            provision(request, directory, mark)
+            provision(request, directory)
         elif operation == "delete":
-            delete(directory, mark)
+            delete(directory)
         elif operation == "expand":
             expand(directory)
         elif operation == "list":
-            list_storage(request, mount, mark)
+            list_storage(request, mount)
         else:
             fail(f"operation {operation} is not known", "--refuse")
     except OSError as error:
