@@ -392,7 +392,7 @@ func TestDecide(t *testing.T) {
 		{name: "made where the class is, says an administrator", claim: "none", volume: "fits released placed unsigned trusted", also: "mounted", want: "create delete 0, (confirm)"},
 		{name: "made before records had a place", claim: "none", volume: "fits released", also: "moved", want: "create delete 0, (confirm)"},
 		{name: "made before records had a place, and nothing is mounted now", claim: "none", volume: "fits released", also: "unmounted", want: "tell volume MountNotBound"},
-		{name: "its pod left the place out", volume: "fits unsigned", pods: []string{"prov-0 running placed"}, also: "mounted", want: "tell claim VolumeMended, repair 1"},
+		{name: "its pod left the place out", volume: "fits unsigned", pods: []string{"prov-0 running placed"}, also: "mounted", want: "tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "the class's storage is not there", also: "unmounted", want: "tell claim MountNotBound"},
 		{name: "the class's storage is not there yet", also: "unmounted just-wanted", want: "requeue in 1s"},
 		{name: "the class's storage waits for the first pod", also: "unbound-mount", want: "create provision 0, (confirm)"},
