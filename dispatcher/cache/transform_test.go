@@ -15,7 +15,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 func fullVolume(name string) *corev1.PersistentVolume {
@@ -62,16 +61,6 @@ func TestVolume(t *testing.T) {
 	if reflect.ValueOf(got.Annotations).Pointer() != reflect.ValueOf(other.Annotations).Pointer() ||
 		reflect.ValueOf(got.Spec.Capacity).Pointer() != reflect.ValueOf(other.Spec.Capacity).Pointer() || got.Spec.VolumeMode != other.Spec.VolumeMode {
 		t.Error("two volumes of one class do not share their annotations, sizes and modes")
-	}
-}
-
-// What a populator wrote on a volume outlives it, since the deletion depends on that.
-func TestPopulatedVolume(t *testing.T) {
-	v := fullVolume("a")
-	v.Spec.ClaimRef.UID = "another"
-	v.Annotations["hello.example.com/populated-from"] = "team-a/hello"
-	if got := transformed(t, &transformer{}, v); !podspec.Populated(got) {
-		t.Errorf("the cache forgot it: annotations %v", got.Annotations)
 	}
 }
 

@@ -26,9 +26,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim.
+// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim. A claim whose objects name another
+// class than its queue's goes to the queue of that class.
 func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error) {
 	s := c.observe(class, uid)
+	if s.ClassName != class {
+		c.queue.Move(uid, s.ClassName)
+		c.endClass(class)
+		return 0, nil
+	}
 	if requeueAfter, err = c.advance(ctx, s); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not reconcile, will retry", subject(s).Keys(nil)...)
 	}
@@ -131,7 +137,9 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		case reconcile.SetCapacity:
 			err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
 		case reconcile.SetResizeStatus:
-			s.Claim, err = c.writer.SetResizeStatus(ctx, s.Claim, a.Status, metav1.NewTime(s.Now))
+			var left *corev1.PersistentVolumeClaim
+			left, err = c.writer.SetResizeStatus(ctx, s.Holder(), a.Status, metav1.NewTime(s.Now))
+			s.SetHolder(left)
 		case reconcile.RetractVolume:
 			err = c.writer.RetractVolume(ctx, s.Volume)
 		case reconcile.CreatePod:
@@ -154,7 +162,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 				c.trace(s, a.Pod)
 			}
 		case reconcile.SetWaitingCondition:
-			err = c.writer.SetWaitingCondition(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
+			err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:
 			c.Resync(s.Claim)
 		}
@@ -175,11 +183,15 @@ func (c *Controller) trace(s *snapshot.Snapshot, pod *corev1.Pod) {
 }
 
 func subject(s *snapshot.Snapshot) recorder.Subject {
-	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}
+	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Holder(), Volume: s.Volume}
 }
 
 func (c *Controller) record(ctx context.Context, s *snapshot.Snapshot, e events.Event) {
-	c.Recorder.Record(subject(s), e, func(e events.Event) string { return c.podLog(ctx, s, e) })
+	about := subject(s)
+	if e.OfMaking() {
+		about.Claim = s.Claim
+	}
+	c.Recorder.Record(about, e, func(e events.Event) string { return c.podLog(ctx, s, e) })
 }
 
 // podLog is what an event says of the log of a pod that left no message. A log may contain anything. So events on volumes, pods and
@@ -238,7 +250,7 @@ func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order 
 
 // creationFailed records that no pod could be created. It returns the error, too, so that the queue retries with growing delays.
 func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	failed := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)}}
+	failed := reconcile.Plan{Events: []events.Event{events.PodRefused(events.For(order.Op, s.Holder(), s.Volume), order.Record, err)}}
 	if isPermanent(err) {
 		progress.SetCondition(s, &failed, string(order.Op))
 	}

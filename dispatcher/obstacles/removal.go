@@ -141,6 +141,7 @@ func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 func doubt(s *snapshot.Snapshot) string {
 	ref := s.Volume.Spec.ClaimRef
 	given := ref != nil && string(ref.UID) != s.UID
+	byDesign := s.Config != nil && s.Config.VolumesHandedOver
 	switch {
 	case ref == nil || ref.UID == "":
 		return "the volume was freed: its spec.claimRef names no claim that was deleted"
@@ -150,9 +151,9 @@ func doubt(s *snapshot.Snapshot) string {
 		return fmt.Sprintf("claim %s/%s, for which the volume was made, exists and names it", s.Claim.Namespace, s.Claim.Name)
 	case s.User != nil:
 		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim", s.User.Namespace, s.User.Name)
-	case podspec.Restored(s.Volume):
+	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
-	case given && !podspec.Recorded(s.Volume):
+	case given && !podspec.Recorded(s.Volume) && !byDesign:
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
 	case s.Successor != nil && s.Successor.Spec.VolumeName == s.Volume.Name:
 		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)

@@ -136,5 +136,5 @@ func (p *Plan) protect(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.
 }
 
 func (p *Plan) recordDeletionWaits(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.Reason, why string) {
-	p.record(events.DeletionWaits(events.For(contract.Delete, s.Claim, s.Volume), record, reason, why))
+	p.record(events.DeletionWaits(events.For(contract.Delete, s.Holder(), s.Volume), record, reason, why))
 }
