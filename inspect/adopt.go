@@ -153,8 +153,6 @@ func (o *Objects) volumeFaults(v *corev1.PersistentVolume) (faults []error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
 		switch {
-		case podspec.PopulatedKey(key): // it would exempt the volume from a check before its deletion
-			fault("it has the annotation %s, which a volume populator writes: remove it", key)
 		case strings.HasPrefix(key, contract.Prefix): // the patch that gives the volume back would remove it
 			fault("it has the annotation %s: another dispatcher of flex-provisioner made it, or somebody copied it", key)
 		case key == corev1.BetaStorageClassAnnotation:

@@ -113,8 +113,6 @@ func TestAdopt(t *testing.T) {
 		"escapes": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc/\x1b]0;x\a" }, args: []string{name, "--class", "silver"}, code: 4},
 		"escapes-of-options": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"\x1b[2J"} },
 			args: []string{name, "--class", "silver"}, code: 4},
-		"populated": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Annotations["example.com/populated-from"] = "team-a/x" },
-			args: []string{name, "--class", "silver"}, code: 4},
 		"another-contains": {scene: func(w *world, v *corev1.PersistentVolume) {
 			other := v.DeepCopy()
 			other.Name, other.Spec.NFS.Path = "victim", v.Spec.NFS.Path+"/x/."
