@@ -190,8 +190,8 @@ func TestLostRecord(t *testing.T) {
 		p.changeVolume(kept, func(v *corev1.PersistentVolume) {
 			v.Annotations, v.Spec.PersistentVolumeReclaimPolicy = nil, corev1.PersistentVolumeReclaimRetain
 		})
-		const what = "has no annotation pv.kubernetes.io/provisioned-by, so that nobody expands it or removes its storage; if this dispatcher made it: "
-		about := func(volume string) string { return volume + ": volume " + volume + " of class silver.good " + what }
+		const what = "has no annotation pv.kubernetes.io/provisioned-by, so that nobody expands it or removes its storage; if a pod of this dispatcher made it: "
+		about := func(volume string) string { return volume + ": volume " + volume + " of class \"silver.good\" " + what }
 		want := []string{about(lost) + "kubectl flex adopt " + lost + " --class silver.good --yes",
 			about(part) + "kubectl annotate pv " + part + " pv.kubernetes.io/provisioned-by=p"}
 		slices.Sort(want)
@@ -204,7 +204,7 @@ func TestLostRecord(t *testing.T) {
 		}
 		// Nobody deletes the one that is kept, and its user waits.
 		p.grow("kept")
-		waits := "kept: the volume waits to be expanded: volume " + kept + " of class silver.good " + what + "kubectl flex adopt " + kept + " --class silver.good --yes"
+		waits := "kept: the volume waits to be expanded: volume " + kept + " of class \"silver.good\" " + what + "kubectl flex adopt " + kept + " --class silver.good --yes"
 		if got := p.said("VolumeRecordInvalid"); !slices.Contains(got, waits) {
 			t.Errorf("told %q, want %q", got, waits)
 		}

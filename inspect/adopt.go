@@ -136,8 +136,8 @@ func (o *Objects) volumeFaults(v *corev1.PersistentVolume) (faults []error) {
 		}
 		return []error{fmt.Errorf("it is %s: only a volume that is bound to its claim is adopted", phase)}
 	}
-	if want := podspec.VolumeName(string(ref.UID)); v.Name != want {
-		fault("it is not named %s, after the UID of its claim: the dispatcher finds volumes by that name, and names cannot be changed", want)
+	if _, ok := podspec.ClaimUIDOf(v.Name); !ok {
+		fault("it is not named pvc-UID, after the UID of a claim: the dispatcher finds volumes by such names, and names cannot be changed")
 	}
 	claim := o.ClaimNamed(ref.Namespace, ref.Name)
 	switch {
