@@ -82,11 +82,15 @@ func (p tenants) handOver(claim *corev1.PersistentVolumeClaim, volume string) {
 	p.play(5 * time.Second)
 }
 
+func (p tenants) ask(name, size string) {
+	p.server.Mutate(apiserver.Claims, "team", name, func(o apiserver.Object) {
+		o.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	})
+}
+
 // grow asks for more, and says what came of it.
 func (p tenants) grow(name string) string {
-	p.server.Mutate(apiserver.Claims, "team", name, func(o apiserver.Object) {
-		o.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
-	})
+	p.ask(name, "2Gi")
 	p.play(2 * time.Minute)
 	claim := p.claimNamed(name)
 	has, made := claim.Status.Capacity[corev1.ResourceStorage], p.volumeNamed(claim.Spec.VolumeName).Spec.Capacity[corev1.ResourceStorage]
@@ -136,6 +140,7 @@ func TestVolumeOfAnotherClaim(t *testing.T) {
 				c.give(p, made, volume)
 				if c.restart {
 					stop()
+					p.ask(c.to, "2Gi") // nobody sees it happen
 					stop = p.dispatch()
 					p.play(5 * time.Second)
 				}

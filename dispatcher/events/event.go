@@ -146,8 +146,8 @@ func ExpansionWaits(reason podspec.Reason, why string) Event {
 }
 
 // RecordLost says that the volume does not say any more whose it is.
-func RecordLost(v *corev1.PersistentVolume, why string) Event {
-	return Event{On: OnVolume, Warning: true, Reason: ReasonRecord, Key: "lost/" + string(v.UID), Message: why}
+func RecordLost(why string) Event {
+	return Event{On: OnVolume, Warning: true, Reason: ReasonRecord, Key: "lost/" + why, Message: why}
 }
 
 // ExpansionRefused says why no pod will be created to expand the volume.

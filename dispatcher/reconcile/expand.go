@@ -141,7 +141,7 @@ func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 // recordLost says that nobody removes, or expands, the storage of a volume that does not say whose it is.
 func (p *Plan) recordLost(s *snapshot.Snapshot) {
 	why := obstacles.LostRecord(s)
-	p.record(events.RecordLost(s.Volume, why))
+	p.record(events.RecordLost(why))
 	if s.AsksForMore() {
 		p.record(events.ExpansionWaits(events.ReasonRecord, why))
 	}
