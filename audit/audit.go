@@ -59,7 +59,8 @@ type Objects struct {
 	Volumes []*corev1.PersistentVolume
 	// Pods of the provisioners' namespace.
 	Pods []*corev1.Pod
-	// Classes are the names of the provisioner's StorageClasses; empty where nobody asks for volumes that do not say who made them.
+	// Classes are the names of the provisioner's StorageClasses; empty where nobody asks for volumes that do not say
+	// who made them.
 	Classes []string
 	// Secrets of all namespaces with the label flex-provisioner.io/claim-uid; empty where the caller may not read them.
 	Secrets []*corev1.Secret
@@ -171,7 +172,8 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 		return nil
 	}
 	var found []Finding
-	if (v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed) && s.Now.Sub(releasedAt(v)) > gracePeriod {
+	free := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
+	if free && s.Now.Sub(releasedAt(v)) > gracePeriod {
 		found = append(found, Finding{Released, v.Name, "its storage was to be removed more than an hour ago; its events in the namespace default say what it waits for",
 			fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete), v})
 	}

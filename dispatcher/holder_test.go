@@ -69,7 +69,8 @@ func (p tenants) free(claim *corev1.PersistentVolumeClaim, volume string) {
 	p.play(5 * time.Second)
 }
 
-// handOver is what an importer does that made a claim of its own for the one that its user waits for: it changes claimRef alone.
+// handOver is what an importer does that made a claim of its own for the one that its user waits for: it changes
+// claimRef alone.
 func (p tenants) handOver(claim *corev1.PersistentVolumeClaim, volume string) {
 	spec := *claim.Spec.DeepCopy()
 	spec.VolumeName = ""
@@ -107,8 +108,8 @@ func (p tenants) pods(op contract.Operation) (n int) {
 	return n
 }
 
-// TestVolumeOfAnotherClaim: a volume belongs to the claim that it is bound to, whatever its name. It grows, and is removed, as any other.
-// What was restored asks, unless its class says that this is by design.
+// TestVolumeOfAnotherClaim: a volume belongs to the claim that it is bound to, whatever its name. It grows, and is
+// removed, as any other. What was restored asks, unless its class says that this is by design.
 func TestVolumeOfAnotherClaim(t *testing.T) {
 	for name, c := range map[string]struct {
 		give    func(p tenants, claim *corev1.PersistentVolumeClaim, volume string)
@@ -179,7 +180,8 @@ func TestVolumeOfAnotherClaim(t *testing.T) {
 	}
 }
 
-// TestLostRecord: a volume that lost its annotations is named, with the command that helps, once an hour and not at every change.
+// TestLostRecord: a volume that lost its annotations is named, with the command that helps, once an hour and not at
+// every change.
 func TestLostRecord(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		stop := p.dispatch()
@@ -255,7 +257,8 @@ func TestClassOfReleasedVolume(t *testing.T) {
 	})
 }
 
-// TestRefusedAndBoundElsewhere: a claim whose status says that it waits was bound to a volume of somebody else while no dispatcher ran.
+// TestRefusedAndBoundElsewhere: a claim whose status says that it waits was bound to a volume of somebody else while
+// no dispatcher ran.
 func TestRefusedAndBoundElsewhere(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		stop := p.dispatch()

@@ -167,6 +167,8 @@ func (o *Objects) eventsAbout(s *snapshot.Snapshot, claim *corev1.PersistentVolu
 // normalCause is the cause where nothing is wrong.
 func (o *Objects) normalCause(s *snapshot.Snapshot, op string) Cause {
 	running, runs := snapshot.Unfinished(s.Attempts)
+	holder := s.Holder()
+	inUse := holder != nil && holder.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound
 	switch {
 	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeReleased && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
 		return explain(reasonKept, "volume "+s.Volume.Name+" is Released and has reclaim policy Retain", false)
@@ -176,8 +178,8 @@ func (o *Objects) normalCause(s *snapshot.Snapshot, op string) Cause {
 		return Cause{}
 	case runs:
 		return explain(reasonPodWorks, fmt.Sprintf("pod %s is %s", running.Pod.Name, strings.ToLower(string(running.Outcome.Phase))), false)
-	case op == string(contract.Delete) && s.Holder() != nil && s.Holder().DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound:
-		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(s.Holder().Finalizers, ", "), false)
+	case op == string(contract.Delete) && inUse:
+		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(holder.Finalizers, ", "), false)
 	case s.Pending() && s.Class == nil && !s.Wanted:
 		return explain(reasonNoClass, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), true)
 	case s.Pending() && s.WaitsForNode():

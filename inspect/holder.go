@@ -7,8 +7,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// keyOf is the UID under which the dispatcher serves the claim with a UID: that in the name of the claim's volume, which may have been made for
-// another claim.
+// keyOf is the UID under which the dispatcher serves the claim with a UID: that in the name of the claim's volume,
+// which may have been made for another claim.
 func (o *Objects) keyOf(uid string) string {
 	claim := o.claim(uid)
 	if claim == nil || claim.Spec.VolumeName == "" {
@@ -17,7 +17,8 @@ func (o *Objects) keyOf(uid string) string {
 	return snapshot.KeyOf(claim, o.VolumeNamed(claim.Spec.VolumeName), o.Dispatcher.Provisioner)
 }
 
-// holderOf is the UID of the claim that has the volume which was made for the claim with a UID. It is that claim's own where no other has it.
+// holderOf is the UID of the claim that has the volume which was made for the claim with a UID. It is that claim's
+// own where no other has it.
 func (o *Objects) holderOf(uid string) string {
 	v := o.VolumeNamed(podspec.VolumeName(uid))
 	if v == nil {
@@ -41,7 +42,8 @@ func lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVo
 		return c, false
 	}
 	if to := snapshot.GivenTo(volume); to != nil && to.UID != claim.UID {
-		return explain(reasonGiven, "volume "+volume.Name+" was made for this claim, and belongs to claim "+to.Namespace+"/"+to.Name+" now", false), true
+		what := "volume " + volume.Name + " was made for this claim, and belongs to claim " + to.Namespace + "/" + to.Name + " now"
+		return explain(reasonGiven, what, false), true
 	}
 	return c, false
 }

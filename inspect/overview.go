@@ -86,7 +86,8 @@ func (o *Objects) pendingUIDs() []string {
 		}
 	}
 	for _, v := range o.Volumes {
-		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && o.ownVolume(v) && (v.Status.Phase != corev1.VolumeBound || v.Annotations[contract.ProvisionedBy] == "") {
+		doubtful := v.Status.Phase != corev1.VolumeBound || v.Annotations[contract.ProvisionedBy] == ""
+		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && doubtful && o.ownVolume(v) {
 			uids[o.holderOf(uid)] = true
 		}
 	}

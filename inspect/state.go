@@ -157,8 +157,8 @@ func (o *Objects) otherProvisioner(claim *corev1.PersistentVolumeClaim, volume *
 	}
 }
 
-// ofAnotherName reports whether the claim has a volume that no provisioner pod made for it. A volume that is lost, or may not be read, may have
-// been made for another claim.
+// ofAnotherName reports whether the claim has a volume that no provisioner pod made for it. A volume that is lost, or
+// may not be read, may have been made for another claim.
 func (o *Objects) ofAnotherName(claim *corev1.PersistentVolumeClaim) bool {
 	name := claim.Spec.VolumeName
 	_, made := podspec.ClaimUIDOf(name)

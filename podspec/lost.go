@@ -14,8 +14,9 @@ func RecordLost(v *corev1.PersistentVolume) string {
 		v.Name, ClassOf(v), contract.ProvisionedBy)
 }
 
-// MendRecord is the command for a volume that lost the annotation provisioned-by. Where the other annotations of its record are still there,
-// their signature is valid again with it. Where they are gone too, the class's image looks for the storage of a volume in use.
+// MendRecord is the command for a volume that lost the annotation provisioned-by. Where the other annotations of its
+// record are still there, their signature is valid again with it. Where they are gone too, the class's image looks
+// for the storage of a volume in use.
 func MendRecord(v *corev1.PersistentVolume, provisioner string) string {
 	switch {
 	case v.Annotations[contract.AnnIdentity] != "":

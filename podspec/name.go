@@ -48,8 +48,8 @@ func ParseName(name string) (operation contract.Operation, claimUID string, atte
 // VolumeName is the name of the PersistentVolume of a claim, the same that sig-storage-lib gives it.
 func VolumeName(claimUID string) string { return "pvc-" + claimUID }
 
-// ClaimUIDOf is the inverse of VolumeName; ok is false for volumes with other names. It is the UID of the claim that the volume was made
-// for. The volume may be bound to another claim by now.
+// ClaimUIDOf is the inverse of VolumeName; ok is false for volumes with other names. It is the UID of the claim that
+// the volume was made for. The volume may be bound to another claim by now.
 func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
 	parts := volumeNamePattern.FindStringSubmatch(volumeName)
 	if parts == nil {

@@ -134,7 +134,8 @@ func twoPods(w *world) {
 	w.pod("prov-3 failed", 20)
 }
 
-// lostAndFailed is a volume that was given to another claim, and lost its annotations, so that Kubernetes marked it Failed.
+// lostAndFailed is a volume that was given to another claim, and lost its annotations, so that Kubernetes marked it
+// Failed.
 func lostAndFailed(w *world) {
 	w.claim = nil
 	v := w.volume("released bare")

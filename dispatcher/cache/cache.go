@@ -174,8 +174,9 @@ func (c *Cache) KeyOf(claim *corev1.PersistentVolumeClaim) string {
 	return snapshot.KeyOf(claim, c.Volume(claim.Spec.VolumeName), c.provisioner)
 }
 
-// Due is the class of what is served under the UID, if the library would not hand it over and there is something to do: a claim is bound,
-// and has to be expanded, or its status still says that it waits; or a volume has lost its record.
+// Due is the class of what is served under the UID, if the library would not hand it over and there is something to
+// do: a claim is bound, and has to be expanded, or its status still says that it waits; or a volume has lost its
+// record.
 func (c *Cache) Due(uid string) (class string, ok bool) {
 	s := &snapshot.Snapshot{UID: uid, Provisioner: c.provisioner}
 	c.Observe(s)
@@ -184,7 +185,8 @@ func (c *Cache) Due(uid string) (class string, ok bool) {
 	return class, s.RecordLost() || s.Expandable() && resize.Needed(s.Holder()) || outdated(s)
 }
 
-// outdated reports whether the status of a bound claim says that the claim waits. It may be bound to a volume of any provisioner.
+// outdated reports whether the status of a bound claim says that the claim waits. It may be bound to a volume of any
+// provisioner.
 func outdated(s *snapshot.Snapshot) bool {
 	claim := s.Holder()
 	if claim == nil || claim.Status.Phase != corev1.ClaimBound || claim == s.Claim && s.Elsewhere {

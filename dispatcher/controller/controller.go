@@ -196,8 +196,9 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 	}
 }
 
-// enqueue requeues a claim that is known. It adds a bound claim that has to be expanded, or whose status is outdated, and a volume that lost its
-// record: the library hands over none of these. It is called for the claim and for its volume, and so at least once when the caches hold both.
+// enqueue requeues a claim that is known. It adds a bound claim that has to be expanded, or whose status is outdated,
+// and a volume that lost its record: the library hands over none of these. It is called for the claim and for its
+// volume, and so at least once when the caches hold both.
 func (c *Controller) enqueue(uid, namespace string) {
 	if class, ok := c.Cache.Due(uid); ok {
 		c.queue.Add(class, namespace, uid)

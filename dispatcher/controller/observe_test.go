@@ -95,7 +95,8 @@ func TestConfirmDelete(t *testing.T) {
 	}
 }
 
-// An expansion for the claim that a volume was given to relies on what the API server says of that claim, and of the class.
+// An expansion for the claim that a volume was given to relies on what the API server says of that claim, and of the
+// class.
 func TestConfirmHolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)

@@ -26,8 +26,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim. A claim whose objects name another
-// class than its queue's goes to the queue of that class.
+// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim. A claim
+// whose objects name another class than its queue's goes to the queue of that class.
 func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error) {
 	s := c.observe(class, uid)
 	if s.ClassName != class {

@@ -28,8 +28,8 @@ type Event struct {
 // Persists reports whether the event is about something that stays true until somebody changes it. It is recorded again while it does.
 func (e Event) Persists() bool { return e.Warning || e.Reason == ReasonConcurrency }
 
-// OfMaking reports whether the event says how the volume was made. Such an event is for the claim that the volume was made for, and all others
-// are for the claim that has it.
+// OfMaking reports whether the event says how the volume was made. Such an event is for the claim that the volume was
+// made for, and all others are for the claim that has it.
 func (e Event) OfMaking() bool {
 	switch e.Reason {
 	case ReasonSucceeded, ReasonVolumeMended, ReasonVolumeMismatch:

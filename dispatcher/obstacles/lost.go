@@ -7,5 +7,6 @@ import (
 
 // LostRecord says that the volume does not say any more whose it is, what follows, and how to mend it.
 func LostRecord(s *snapshot.Snapshot) string {
-	return podspec.RecordLost(s.Volume) + "; if a pod of this dispatcher made it: " + podspec.MendRecord(s.Volume, s.Provisioner)
+	return podspec.RecordLost(s.Volume) + "; if a pod of this dispatcher made it: " +
+		podspec.MendRecord(s.Volume, s.Provisioner)
 }

@@ -86,8 +86,8 @@ func (q *Queue) Wait() {
 	q.running.Wait()
 }
 
-// Add makes a claim known and queues it. A claim stays in the queue of the class with which it was added first, until its worker moves it: else
-// two workers could reconcile it at once.
+// Add makes a claim known and queues it. A claim stays in the queue of the class with which it was added first, until
+// its worker moves it: else two workers could reconcile it at once.
 func (q *Queue) Add(class, namespace, uid string) {
 	q.mu.Lock()
 	work := q.ensureItem(class, namespace, uid, true).work
@@ -95,8 +95,8 @@ func (q *Queue) Add(class, namespace, uid string) {
 	work.Add(uid)
 }
 
-// Move puts a claim into the queue of another class. The worker that reconciles the claim calls it, and does nothing else for the claim after
-// that. The places of the claim's pods stay those of the class that they were taken from.
+// Move puts a claim into the queue of another class. The worker that reconciles the claim calls it, and does nothing
+// else for the claim after that. The places of the claim's pods stay those of the class that they were taken from.
 func (q *Queue) Move(uid, class string) {
 	q.mu.Lock()
 	it, known := q.items[uid]

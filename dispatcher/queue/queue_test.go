@@ -121,8 +121,8 @@ func TestAddDuringWait(t *testing.T) {
 	})
 }
 
-// TestMove: a claim that its worker moves is reconciled in the queue of its new class, by one worker at a time, whatever was queued before. What
-// others wait for in the class that it leaves comes about without it.
+// TestMove: a claim that its worker moves is reconciled in the queue of its new class, by one worker at a time,
+// whatever was queued before. What others wait for in the class that it leaves comes about without it.
 func TestMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -11,33 +11,37 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// A volume is named after the claim that it was made for, and belongs to the claim in its claimRef. Both are the same until an
-// administrator, a backup tool or an importer gives the volume to another claim.
+// A volume is named after the claim that it was made for, and belongs to the claim in its claimRef. Both are the same
+// until an administrator, a backup tool or an importer gives the volume to another claim.
 
-// GivenTo names the claim that a volume was given to, nil where it was not given to another one than it was made for. The claim need not
-// exist.
+// GivenTo names the claim that a volume was given to, nil where it was not given to another one than it was made for.
+// The claim need not exist.
 func GivenTo(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	ref := v.Spec.ClaimRef
 	madeFor, ours := podspec.ClaimUIDOf(v.Name)
 	if !ours || ref == nil || ref.UID == "" || string(ref.UID) == madeFor || !namesClaim(ref) {
 		return nil
 	}
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}}
+	named := metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: named}
 }
 
-// namesClaim reports whether a claim can have the namespace and name. Whoever may write volumes can write any text there.
+// namesClaim reports whether a claim can have the namespace and name. Whoever may write volumes can write any text
+// there.
 func namesClaim(ref *corev1.ObjectReference) bool {
 	return len(validation.IsDNS1123Label(ref.Namespace))+len(validation.IsDNS1123Subdomain(ref.Name)) == 0
 }
 
-// has reports whether claim and volume name each other. A user can name any volume in a claim, so the volume's claimRef is the proof.
+// has reports whether claim and volume name each other. A user can name any volume in a claim, so the volume's
+// claimRef is the proof.
 func has(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	return claim.Spec.VolumeName == v.Name && ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
+	return claim.Spec.VolumeName == v.Name &&
+		ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
 }
 
-// KeyOf is the UID under which a claim is served: that in the name of its volume, which may have been made for another claim, or else its
-// own. volume is the one that the claim names, or nil.
+// KeyOf is the UID under which a claim is served: that in the name of its volume, which may have been made for
+// another claim, or else its own. volume is the one that the claim names, or nil.
 func KeyOf(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, provisioner string) string {
 	if volume != nil && has(claim, volume) && madeHere(volume, provisioner) {
 		if uid, ours := podspec.ClaimUIDOf(volume.Name); ours {
@@ -66,7 +70,8 @@ func (s *Snapshot) SetOther(claim func(namespace, name string) *corev1.Persisten
 
 // SetElsewhere finds out whether the claim is served under another UID than its own.
 func (s *Snapshot) SetElsewhere(volume func(name string) *corev1.PersistentVolume) {
-	s.Elsewhere = s.Claim != nil && s.Claim.Spec.VolumeName != "" && KeyOf(s.Claim, volume(s.Claim.Spec.VolumeName), s.Provisioner) != s.UID
+	s.Elsewhere = s.Claim != nil && s.Claim.Spec.VolumeName != "" &&
+		KeyOf(s.Claim, volume(s.Claim.Spec.VolumeName), s.Provisioner) != s.UID
 }
 
 // Given reports whether the volume was given to another claim than it was made for. That claim may not exist.
@@ -75,8 +80,8 @@ func (s *Snapshot) Given() bool { return s.Volume != nil && GivenTo(s.Volume) !=
 // HandedOver reports whether another claim than the one that the volume was made for has the volume.
 func (s *Snapshot) HandedOver() bool { return s.Given() && s.Other != nil && has(s.Other, s.Volume) }
 
-// Holder is the claim that the volume belongs to: the size of the volume, its events and its claim's status are about it. Without a volume
-// it is the claim that waits for one. It is nil where there is no such claim.
+// Holder is the claim that the volume belongs to: the size of the volume, its events and its claim's status are about
+// it. Without a volume it is the claim that waits for one. It is nil where there is no such claim.
 func (s *Snapshot) Holder() *corev1.PersistentVolumeClaim {
 	switch {
 	case s.HandedOver():
@@ -111,8 +116,9 @@ func (s *Snapshot) AsksForMore() bool {
 	return asked.Cmp(made) > 0
 }
 
-// RecordLost reports whether a volume of a class of this dispatcher has lost the annotation by which the dispatcher and Kubernetes know whose
-// it is, and whether that matters: nobody would remove its storage, or enlarge it. Until its pods have been acted on, they say whose it is.
+// RecordLost reports whether a volume of a class of this dispatcher has lost the annotation by which the dispatcher
+// and Kubernetes know whose it is, and whether that matters: nobody would remove its storage, or enlarge it. Until
+// its pods have been acted on, they say whose it is.
 func (s *Snapshot) RecordLost() bool {
 	v := s.Volume
 	if v == nil || s.Class == nil || s.Class.Provisioner != s.Provisioner || len(s.Of(contract.Provision)) > 0 {
@@ -130,9 +136,9 @@ func (s *Snapshot) RecordLost() bool {
 
 // ClassByObjects is the StorageClass that the objects are of, and otherwise where none of them names one.
 //
-// A provisioner writes its volume, and may write any class into it. So the class of a pod whose outcome has not been acted on comes first,
-// which the dispatcher wrote. The volume's class counts once a claim is bound to it, whatever the claim's own is (an adopted volume may have
-// another), and once its claim is gone.
+// A provisioner writes its volume, and may write any class into it. So the class of a pod whose outcome has not been
+// acted on comes first, which the dispatcher wrote. The volume's class counts once a claim is bound to it, whatever
+// the claim's own is (an adopted volume may have another), and once its claim is gone.
 func (s *Snapshot) ClassByObjects(otherwise string) string {
 	if newest, ok := Last(s.Of(contract.Provision)); ok && newest.Pod.Annotations[contract.AnnClass] != "" {
 		return newest.Pod.Annotations[contract.AnnClass]

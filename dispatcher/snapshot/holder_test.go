@@ -22,7 +22,8 @@ func claimOf(uid types.UID, volume string) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume, StorageClassName: &class}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
 }
 
-// TestHolder: to which claim a volume belongs, and under which UID that claim is served. What a claim says alone proves nothing.
+// TestHolder: to which claim a volume belongs, and under which UID that claim is served. What a claim says alone
+// proves nothing.
 func TestHolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		volume, provisioner string

@@ -31,8 +31,8 @@ type Snapshot struct {
 	Claim *corev1.PersistentVolumeClaim
 	// Volume is pvc-<UID>, or nil. Foreign is that volume where another provisioner made it: then Volume is nil. SetVolume sets both.
 	Volume, Foreign *corev1.PersistentVolume
-	// Other is the claim that the volume was given to, if it was given to another one than it was made for, or nil. SetOther sets it, and
-	// Holder says which claim the volume belongs to.
+	// Other is the claim that the volume was given to, if it was given to another one than it was made for, or nil.
+	// SetOther sets it, and Holder says which claim the volume belongs to.
 	Other *corev1.PersistentVolumeClaim
 	// Elsewhere reports whether the claim has a volume that was made for another claim, by whose UID it is served.
 	Elsewhere bool
@@ -172,7 +172,8 @@ func (s *Snapshot) KnownClass() string {
 // Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and
 // made again may have another provisioner since.
 func (s *Snapshot) Pending() bool {
-	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && !s.HandedOver() && (s.Class == nil || s.Class.Provisioner == s.Provisioner)
+	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && !s.HandedOver() &&
+		(s.Class == nil || s.Class.Provisioner == s.Provisioner)
 }
 
 // UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
@@ -180,8 +181,8 @@ func (s *Snapshot) UserWaits() bool {
 	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
 }
 
-// Expandable reports whether this dispatcher decides about the volume's size: it and its holder are bound to each other, and a provisioner
-// pod of this dispatcher made the volume.
+// Expandable reports whether this dispatcher decides about the volume's size: it and its holder are bound to each
+// other, and a provisioner pod of this dispatcher made the volume.
 func (s *Snapshot) Expandable() bool {
 	return s.bound() && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
