@@ -153,7 +153,7 @@ func doubt(s *snapshot.Snapshot) string {
 		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim", s.User.Namespace, s.User.Name)
 	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
-	case given && !podspec.Recorded(s.Volume) && !byDesign:
+	case given && !podspec.Recorded(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
 	case s.Successor != nil && s.Successor.Spec.VolumeName == s.Volume.Name:
 		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
