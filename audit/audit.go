@@ -30,12 +30,14 @@ const (
 	Released Kind = "released-volume"
 	// Unprotected is a volume without the finalizer. If it were deleted, its storage would stay.
 	Unprotected Kind = "unprotected-volume"
+	// Unrecorded is a volume of one of the classes that does not say who made it.
+	Unrecorded Kind = "unrecorded-volume"
 	// Empty is a volume whose storage is not on the backend.
 	Empty Kind = "empty-volume"
 )
 
 // Kinds are all kinds, in the order of the report.
-var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Empty}
+var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Unrecorded, Empty}
 
 // Finding is an object or storage that somebody should look at.
 type Finding struct {
@@ -57,6 +59,9 @@ type Objects struct {
 	Volumes []*corev1.PersistentVolume
 	// Pods of the provisioners' namespace.
 	Pods []*corev1.Pod
+	// Classes are the names of the provisioner's StorageClasses; empty where nobody asks for volumes that do not say
+	// who made them.
+	Classes []string
 	// Secrets of all namespaces with the label flex-provisioner.io/claim-uid; empty where the caller may not read them.
 	Secrets []*corev1.Secret
 }
@@ -157,11 +162,18 @@ func (s State) needed() map[string]bool {
 }
 
 func (s State) volume(v *corev1.PersistentVolume) []Finding {
-	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+	by, recorded := v.Annotations[contract.ProvisionedBy]
+	switch {
+	case v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete:
+		return nil
+	case !recorded && s.ofClasses(v) && s.Now.Sub(v.CreationTimestamp.Time) > gracePeriod:
+		return []Finding{{Unrecorded, v.Name, podspec.RecordLost(v), podspec.MendRecord(v, s.Provisioner), v}}
+	case by != s.Provisioner:
 		return nil
 	}
 	var found []Finding
-	if v.Status.Phase == corev1.VolumeReleased && s.Now.Sub(releasedAt(v)) > gracePeriod {
+	free := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
+	if free && s.Now.Sub(releasedAt(v)) > gracePeriod {
 		found = append(found, Finding{Released, v.Name, "its storage was to be removed more than an hour ago; its events in the namespace default say what it waits for",
 			fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete), v})
 	}
@@ -170,6 +182,12 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 			fmt.Sprintf(`kubectl patch pv %s -p '{"metadata": {"finalizers": [%q]}}'`, v.Name, contract.VolumeFinalizer), v})
 	}
 	return found
+}
+
+// ofClasses reports whether a pod of one of the classes may have made the volume.
+func (s State) ofClasses(v *corev1.PersistentVolume) bool {
+	_, named := podspec.ClaimUIDOf(v.Name)
+	return named && slices.Contains(s.Classes, podspec.ClassOf(v))
 }
 
 // releasedAt is when the volume reached its phase, or else when it was created.

@@ -55,6 +55,10 @@ func volume(words string) *corev1.PersistentVolume {
 			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 		case "foreign":
 			v.Annotations[contract.ProvisionedBy] = "other"
+		case "failed":
+			v.Status.Phase = corev1.VolumeFailed
+		case "unmarked":
+			v.Annotations = nil
 		case "bare":
 			v.Finalizers = nil
 		case "elsewhere":
@@ -173,6 +177,16 @@ func TestCompare(t *testing.T) {
 			want: []string{"unprotected-volume " + name + `: kubectl patch pv ` + name + ` -p '{"metadata": {"finalizers": ["external-provisioner.volume.kubernetes.io/finalizer"]}}'`}},
 		{name: "without finalizer yet", state: State{Objects: Objects{Volumes: volumes(volume("bare young"))}}},
 		{name: "retained, which the library takes the finalizer off", state: State{Objects: Objects{Volumes: volumes(volume("bare retain"))}}},
+
+		{name: "released volume that says nothing", state: State{Objects: Objects{Classes: []string{"silver"}, Volumes: volumes(volume("released unmarked"))}},
+			want: []string{"unrecorded-volume " + name + ": kubectl flex release " + name}},
+		{name: "bound volume that says nothing", state: State{Objects: Objects{Classes: []string{"silver"}, Volumes: volumes(volume("bound unmarked"))}},
+			want: []string{"unrecorded-volume " + name + ": kubectl flex adopt " + name + " --class silver --yes"}},
+		{name: "volume of another class that says nothing", state: State{Objects: Objects{Classes: []string{"gold"}, Volumes: volumes(volume("bound unmarked"))}}},
+		{name: "retained volume that says nothing", state: State{Objects: Objects{Classes: []string{"silver"}, Volumes: volumes(volume("bound unmarked retain"))}}},
+		{name: "volume that says nothing yet", state: State{Objects: Objects{Classes: []string{"silver"}, Volumes: volumes(volume("bound unmarked young"))}}},
+		{name: "volume that Kubernetes marked Failed long ago", state: State{Objects: Objects{Volumes: volumes(volume("failed long"))}},
+			want: []string{"released-volume " + name + ": kubectl annotate pv " + name + " flex-provisioner.io/allow-delete=true"}},
 
 		{name: "failed pod of a claim that is gone", state: State{Objects: Objects{Pods: pods(pod("failed long"))}},
 			want: []string{"pod ns/prov-" + uid + `-0: kubectl -n ns patch pod prov-` + uid + `-0 -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": ["flex-provisioner.io/outcome-recorded"]}}' && kubectl -n ns delete pod prov-` + uid + "-0"}},

@@ -103,6 +103,9 @@ type Config struct {
 	MinSize, MaxSize int64
 	// NodeLocal reports whether the storage is on the node that the provision pod ran on.
 	NodeLocal bool
+	// VolumesHandedOver reports whether volumes of the class are given to other claims, or restored, by design.
+	// Otherwise an administrator is asked before the storage of a restored volume is removed.
+	VolumesHandedOver bool
 	// ShowLogs reports whether users see the last log lines of a failed pod that left no message.
 	ShowLogs bool
 }

@@ -133,6 +133,8 @@ var reserved = []reservedKey{
 	{name: "node-local", meaning: "the storage lives on the node that the pod ran on. If the scheduler chose a node for the claim, the pod has to run there; " +
 		"pods of other classes do if they can", form: "true or false",
 		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.NodeLocal })},
+	{name: "volumes-handed-over", meaning: "importers or backup tools give the class's volumes to other claims, or create them again, by design: that alone keeps no storage from being removed", form: "true or false",
+		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.VolumesHandedOver })},
 	{name: "show-logs", meaning: "the last log lines of a failed pod without a message go to the user's event", form: "true or false",
 		defaultValue: "false", parse: boolean(func(c *Config) *bool { return &c.ShowLogs })},
 }

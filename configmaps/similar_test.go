@@ -14,7 +14,7 @@ func TestResembles(t *testing.T) {
 		"secret": "secrets", "resource": "resources", "imag": "image", "images": "image", "iamge": "image", "deleet": "delete", "dalate": "delete",
 		"provison": "provision", "provisioner": "provision", "host-paths": "host-path", "hsot-paht": "host-path",
 		"run-as-usr": "run-as-user", "run-as-users": "run-as-user", "access-mode": "access-modes", "volume-mode": "volume-modes",
-		"show-log": "show-logs", "nodes-local": "node-local", "mount-claim": "mount-claims", "max-concurrency": "max-concurrent",
+		"show-log": "show-logs", "volume-handed-over": "volumes-handed-over", "volumesHandedOver": "volumes-handed-over", "nodes-local": "node-local", "mount-claim": "mount-claims", "max-concurrency": "max-concurrent",
 		"image-pull-secret": "image-pull-secrets", "failed-pods-ttl": "failed-pod-ttl", "plugin-names": "plugin-name",
 		"capability": "", "capabilitys": "capabilities", "privilegd": "privileged", "privileges": "privileged",
 		"host-networks": "host-network", "hostnet": "", "priority-class": "", "priority-class-names": "priority-class-name", "pod-label": "pod-labels",

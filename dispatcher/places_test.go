@@ -81,12 +81,6 @@ func (p tenants) volumeOf() *corev1.PersistentVolume {
 	return nil
 }
 
-func (p tenants) grow(size string) {
-	p.server.Mutate(apiserver.Claims, "team", "data", func(o apiserver.Object) {
-		o.(*corev1.PersistentVolumeClaim).Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-	})
-}
-
 var mounting = map[string]string{"mount-claims": "one:/export", "host-path": "/srv/one", "expand": "true"}
 
 // TestClassPointedElsewhere: a volume is expanded and deleted where it was made, whatever its class mounts by then.
@@ -100,7 +94,7 @@ func TestClassPointedElsewhere(t *testing.T) {
 		p.play(10 * time.Second)
 		p.wantMounted("prov", "/srv/one", "one")
 		p.edit("silver", map[string]string{"mount-claims": "two:/export", "host-path": "/srv/two"})
-		p.grow("2Gi")
+		p.ask("data", "2Gi")
 		p.play(10 * time.Second)
 		p.wantMounted("exp", "/srv/one", "one")
 		p.remove(apiserver.Claims, "team", "data")
@@ -146,7 +140,7 @@ func TestStorageReplaced(t *testing.T) {
 				p.claim("data", "silver")
 				p.play(10 * time.Second)
 				c.replace(p)
-				p.grow("2Gi")
+				p.ask("data", "2Gi")
 				p.play(5 * time.Second)
 				p.wantMounted("exp")
 				p.remove(apiserver.Claims, "team", "data")
@@ -187,7 +181,7 @@ func TestVolumesOfBefore(t *testing.T) {
 			v.Annotations["flex-provisioner.io/record"] = podspec.RecordKey(dispatchertest.Key).Sign(v)
 		})
 		p.edit("silver", map[string]string{"zone": "east"}) // the record is signed: the new property is not the volume's
-		p.grow("2Gi")
+		p.ask("data", "2Gi")
 		p.play(10 * time.Second)
 		p.wantMounted("exp", "/srv/one", "one")
 		p.remove(apiserver.Claims, "team", "data")

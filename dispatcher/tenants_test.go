@@ -161,32 +161,47 @@ func (p tenants) run(pod *corev1.Pod) {
 	})
 }
 
+// bind is what kube-controller-manager does with a volume, whose claimRef may have no UID yet, or be missing.
 func (p tenants) bind(v *corev1.PersistentVolume) {
-	if v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "" {
-		p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
-			o.(*corev1.PersistentVolume).Status.Phase = corev1.VolumeAvailable
-		})
+	claim := p.claimFor(v)
+	if claim != nil && *claim.Spec.StorageClassName != v.Spec.StorageClassName {
 		return
 	}
-	claim, ok := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name)
-	if ok && *claim.Spec.StorageClassName != v.Spec.StorageClassName {
-		return
+	phase := corev1.VolumeReleased
+	switch {
+	case claim != nil:
+		phase = corev1.VolumeBound
+	case v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "":
+		phase = corev1.VolumeAvailable
 	}
-	phase := corev1.VolumeBound
-	if !ok || claim.UID != v.Spec.ClaimRef.UID {
-		phase = corev1.VolumeReleased
-	}
-	if v.Status.Phase == phase {
+	if v.Status.Phase == phase && (claim == nil || claim.Status.Phase == corev1.ClaimBound) {
 		return
 	}
 	p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
-		now, status := metav1.Now(), &o.(*corev1.PersistentVolume).Status
-		status.Phase, status.LastPhaseTransitionTime = phase, &now // the API server writes the time
+		now, v := metav1.Now(), o.(*corev1.PersistentVolume)
+		v.Status.Phase, v.Status.LastPhaseTransitionTime = phase, &now // the API server writes the time
+		if claim != nil {
+			v.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+		}
 	})
-	if ok {
+	if claim != nil {
 		p.server.Mutate(apiserver.Claims, claim.Namespace, claim.Name, func(o apiserver.Object) {
 			c := o.(*corev1.PersistentVolumeClaim)
 			c.Spec.VolumeName, c.Status.Phase, c.Status.Capacity = v.Name, corev1.ClaimBound, v.Spec.Capacity.DeepCopy()
 		})
 	}
+}
+
+// claimFor is the claim that a volume is for: that of its claimRef, or where it has none the one that names the volume.
+func (p tenants) claimFor(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	for _, claim := range apiserver.List[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims) {
+		ref := v.Spec.ClaimRef
+		named := ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == claim.UID || ref.UID == "")
+		asks := ref == nil && claim.Spec.VolumeName == v.Name
+		ours := claim.Spec.VolumeName == "" || claim.Spec.VolumeName == v.Name
+		if (named || asks) && ours {
+			return claim
+		}
+	}
+	return nil
 }

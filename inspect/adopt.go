@@ -136,8 +136,8 @@ func (o *Objects) volumeFaults(v *corev1.PersistentVolume) (faults []error) {
 		}
 		return []error{fmt.Errorf("it is %s: only a volume that is bound to its claim is adopted", phase)}
 	}
-	if want := podspec.VolumeName(string(ref.UID)); v.Name != want {
-		fault("it is not named %s, after the UID of its claim: the dispatcher finds volumes by that name, and names cannot be changed", want)
+	if _, ok := podspec.ClaimUIDOf(v.Name); !ok {
+		fault("it is not named pvc-UID, after the UID of a claim: the dispatcher finds volumes by such names, and names cannot be changed")
 	}
 	claim := o.ClaimNamed(ref.Namespace, ref.Name)
 	switch {
@@ -153,8 +153,6 @@ func (o *Objects) volumeFaults(v *corev1.PersistentVolume) (faults []error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.Annotations)) {
 		switch {
-		case podspec.PopulatedKey(key): // it would exempt the volume from a check before its deletion
-			fault("it has the annotation %s, which a volume populator writes: remove it", key)
 		case strings.HasPrefix(key, contract.Prefix): // the patch that gives the volume back would remove it
 			fault("it has the annotation %s: another dispatcher of flex-provisioner made it, or somebody copied it", key)
 		case key == corev1.BetaStorageClassAnnotation:

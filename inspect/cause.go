@@ -40,6 +40,9 @@ const (
 	reasonKept       podspec.Reason = "VolumeRetained"
 	reasonClass      podspec.Reason = "ClassInvalid"
 	reasonNotGranted podspec.Reason = "NotGranted"
+	reasonLost       podspec.Reason = "VolumeLost"
+	reasonGiven      podspec.Reason = "VolumeGivenAway"
+	reasonFailed     podspec.Reason = "VolumeFailed"
 )
 
 // reasonMeanings explains the reasons of this package.
@@ -50,10 +53,16 @@ var reasonMeanings = map[podspec.Reason]events.Meaning{
 	reasonNoClass: {Warning: true, Means: "The claim names a StorageClass that does not exist, or none, so that nobody makes a volume for it.", Do: "create the class, or the claim again with another one."},
 	reasonDispatcher: {Means: "The dispatcher is about to take the next step.",
 		Do: "nothing; if it stays so for more than a few seconds, look at the dispatcher: kubectl flex status."},
-	reasonInUse:      {Means: "The claim is deleted once no pod uses it any more. Kubernetes waits for that.", Do: "delete the pods that use it."},
-	reasonPodWorks:   {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing; its log: kubectl flex logs."},
-	reasonBinding:    {Means: "The volume exists, and Kubernetes binds it to the claim.", Do: "nothing."},
-	reasonKept:       {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing, or give it up: kubectl flex release."},
+	reasonInUse:    {Means: "The claim is deleted once no pod uses it any more. Kubernetes waits for that.", Do: "delete the pods that use it."},
+	reasonPodWorks: {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing; its log: kubectl flex logs."},
+	reasonBinding:  {Means: "The volume exists, and Kubernetes binds it to the claim.", Do: "nothing."},
+	reasonKept:     {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing, or give it up: kubectl flex release."},
+	reasonLost: {Warning: true, Means: "The claim does not have the PersistentVolume any more that it was bound to: somebody deleted it with its finalizers, or gave it to another claim. Its storage may still exist.",
+		Do: "create the PersistentVolume again ([restore.md](restore.md#a-claim-is-lost)). The audit lists the storage of classes that can list it: kubectl flex audit."},
+	reasonGiven: {Means: "The volume's spec.claimRef names another claim: an importer, a backup tool or an administrator gave the volume to that claim.",
+		Do: "nothing, or delete this claim. The storage stays with the other claim."},
+	reasonFailed: {Warning: true, Means: "Kubernetes found no program that removes the volume's storage, and marked the volume Failed.",
+		Do: "have the storage removed: kubectl flex release; or set the reclaim policy to Retain."},
 	reasonClass:      {Warning: true, Means: "The StorageClass has a parameter that is not valid.", Do: "create the StorageClass again without it."},
 	reasonNotGranted: {Warning: true, Means: "The allow-list does not let the class's ServiceAccount create what its ConfigMap asks for.", Do: "add the line to the ConfigMap, or let the class ask for less."},
 }
@@ -79,6 +88,9 @@ var eventOnlyReasons = []podspec.Reason{
 // eventOnlyReasons, else what Kubernetes waits for.
 func (o *Objects) cause(s *snapshot.Snapshot, p reconcile.Plan, op string) Cause {
 	if op == "" {
+		if warning, ok := lastWarning(p); ok && s.RecordLost() {
+			return warning
+		}
 		if cause, ok := o.newestEvent(s, lastingReasons); ok {
 			return cause
 		}
@@ -119,7 +131,7 @@ func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (C
 		}
 	}
 	var newest *corev1.Event
-	for _, e := range o.eventsAbout(s) {
+	for _, e := range o.eventsAbout(s, s.Holder()) {
 		if e.Reason == string(events.ReasonPoliciesMissing) && o.reads(Policies) && len(o.Lacks) == 0 {
 			continue // the policies are complete by now
 		}
@@ -133,11 +145,11 @@ func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (C
 	return explain(podspec.Reason(newest.Reason), newest.Message, newest.Type == corev1.EventTypeWarning), true
 }
 
-// eventsAbout lists the events on the claim, its volume and its pods, oldest first.
-func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
+// eventsAbout lists the events on a claim of the snapshot, on the volume and on the pods, oldest first.
+func (o *Objects) eventsAbout(s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	var list []*corev1.Event
-	if s.Claim != nil {
-		list = append(list, o.eventsOnClaim(s.Claim)...)
+	if claim != nil {
+		list = append(list, o.eventsOnClaim(claim)...)
 	}
 	list = append(list, o.eventsOnVolume(podspec.VolumeName(s.UID))...)
 	for _, a := range s.All() {
@@ -155,15 +167,19 @@ func (o *Objects) eventsAbout(s *snapshot.Snapshot) []*corev1.Event {
 // normalCause is the cause where nothing is wrong.
 func (o *Objects) normalCause(s *snapshot.Snapshot, op string) Cause {
 	running, runs := snapshot.Unfinished(s.Attempts)
+	holder := s.Holder()
+	inUse := holder != nil && holder.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound
 	switch {
 	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeReleased && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
 		return explain(reasonKept, "volume "+s.Volume.Name+" is Released and has reclaim policy Retain", false)
+	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeFailed:
+		return explain(reasonFailed, "volume "+s.Volume.Name+" is Failed: "+s.Volume.Status.Message, true)
 	case op == "":
 		return Cause{}
 	case runs:
 		return explain(reasonPodWorks, fmt.Sprintf("pod %s is %s", running.Pod.Name, strings.ToLower(string(running.Outcome.Phase))), false)
-	case op == string(contract.Delete) && s.Claim != nil && s.Claim.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound:
-		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(s.Claim.Finalizers, ", "), false)
+	case op == string(contract.Delete) && inUse:
+		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(holder.Finalizers, ", "), false)
 	case s.Pending() && s.Class == nil && !s.Wanted:
 		return explain(reasonNoClass, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), true)
 	case s.Pending() && s.WaitsForNode():
@@ -180,6 +196,11 @@ func (o *Objects) normalCause(s *snapshot.Snapshot, op string) Cause {
 func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) State {
 	s.EventsOnly = true
 	if claim == nil {
+		return s
+	}
+	if cause, lost := lostVolume(claim, nil); lost { // volumes were not read
+		cause.Message += ", or belongs to another claim"
+		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
 		return s
 	}
 	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]

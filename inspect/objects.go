@@ -275,7 +275,8 @@ func (o *Objects) ownVolume(v *corev1.PersistentVolume) bool {
 		return by == o.Dispatcher.Provisioner
 	}
 	class := o.class(podspec.ClassOf(v))
-	return class != nil && class.Provisioner == o.Dispatcher.Provisioner && strings.HasPrefix(v.Name, "pvc-")
+	_, named := podspec.ClaimUIDOf(v.Name)
+	return class != nil && class.Provisioner == o.Dispatcher.Provisioner && named
 }
 
 func first[T any](list []*T, is func(*T) bool) *T {

@@ -12,29 +12,25 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// snapshot is the dispatcher's snapshot of a claim, as far as the objects show it. For what only the dispatcher knows it assumes the usual
+// snapshot is the dispatcher's snapshot of the claim with a UID, as far as the objects show it. For what only the dispatcher knows it assumes the usual
 // case: the library has passed on every claim and volume, the volume's record is genuine, and no limit on deletions is reached. In
 // other cases there is an event.
 func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
-	s := &snapshot.Snapshot{Now: o.Now, UID: uid, Provisioner: o.Dispatcher.Provisioner, Claim: o.claim(uid)}
-	volume := o.VolumeNamed(podspec.VolumeName(uid))
+	key := o.keyOf(uid)
+	s := &snapshot.Snapshot{Now: o.Now, UID: key, Provisioner: o.Dispatcher.Provisioner, Claim: o.claim(key)}
+	volume := o.VolumeNamed(podspec.VolumeName(key))
 	if volume != nil {
 		volume = verified(volume)
 	}
 	s.SetVolume(volume)
-	pods := o.podsOf(uid)
-	switch {
-	case s.Claim != nil && s.Volume != nil && podspec.Bound(s.Claim, s.Volume): // an adopted volume may have another class than its claim
-		s.ClassName = podspec.ClassOf(s.Volume)
-	case s.Claim != nil:
-		s.ClassName = podspec.ClassOfClaim(s.Claim)
-	case volume != nil:
-		s.ClassName = podspec.ClassOf(volume)
-	case len(pods) > 0:
-		s.ClassName = pods[0].Annotations[contract.AnnClass]
+	s.SetOther(o.ClaimNamed)
+	s.SetElsewhere(o.VolumeNamed)
+	s.SetPods(o.podsOf(key), func(pod *corev1.Pod) string { return snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
+	s.ClassName = s.ClassByObjects("")
+	if s.Foreign != nil && s.Claim == nil {
+		s.ClassName = podspec.ClassOf(s.Foreign)
 	}
 	s.Class = o.class(s.ClassName)
-	s.SetPods(pods, func(pod *corev1.Pod) string { return snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
 	s.SetSource(o.ClaimNamed, o.VolumeNamed)
 	classes.Observe(s, o.Dispatcher.Namespace, classes.Listers{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
 	if o.reads(Claims, Volumes) && !o.OneNamespace {

@@ -80,18 +80,20 @@ const healthOk = "Ok"
 func (o *Objects) pendingUIDs() []string {
 	uids := map[string]bool{}
 	for _, claim := range o.Claims {
-		if uid := string(claim.UID); !upToDate(claim) || len(o.podsOf(uid)) > 0 || len(o.eventsOnVolume(podspec.VolumeName(uid))) > 0 {
+		uid := string(claim.UID)
+		if key := o.keyOf(uid); !upToDate(claim) || len(o.podsOf(key)) > 0 || len(o.eventsOnVolume(podspec.VolumeName(key))) > 0 {
 			uids[uid] = true
 		}
 	}
 	for _, v := range o.Volumes {
-		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && o.ownVolume(v) && v.Status.Phase != corev1.VolumeBound {
-			uids[uid] = true
+		doubtful := v.Status.Phase != corev1.VolumeBound || v.Annotations[contract.ProvisionedBy] == ""
+		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && doubtful && o.ownVolume(v) {
+			uids[o.holderOf(uid)] = true
 		}
 	}
 	for _, pod := range o.Pods {
 		if _, uid, _, ours := podspec.ParseName(pod.Name); ours && !podspec.Handled(pod) {
-			uids[uid] = true
+			uids[o.holderOf(uid)] = true
 		}
 	}
 	return slices.Sorted(maps.Keys(uids))

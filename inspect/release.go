@@ -31,10 +31,11 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	if !o.ownVolume(v) || !ok {
 		return nil, o.notOurs(v)
 	}
-	if v.Status.Phase != corev1.VolumeReleased {
+	if v.Status.Phase != corev1.VolumeReleased && v.Status.Phase != corev1.VolumeFailed {
 		return nil, fmt.Errorf("volume %s is %s, not Released: delete its claim first", v.Name, v.Status.Phase)
 	}
-	if state := o.StateOf(uid); state.Reason == events.ReasonRecord || state.Reason == events.ReasonStorageMoved {
+	by, recorded := v.Annotations[contract.ProvisionedBy]
+	if state := o.StateOf(uid); state.Reason == events.ReasonStorageMoved || state.Reason == events.ReasonRecord && recorded {
 		return nil, fmt.Errorf("%s: %s", state.Reason, state.Message)
 	}
 	size := snapshot.Capacity(v)
@@ -48,13 +49,24 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 			r.Why = append(r.Why, "whether a claim of that name exists, to get the volume back, is not known: claims may not be read")
 		}
 	}
+	if snapshot.GivenTo(v) != nil {
+		r.Why = append(r.Why, "it was made for another claim, with UID "+uid+", and was given to that one")
+	}
 	if podspec.Restored(v) {
 		r.Why = append(r.Why, "it was restored from a backup, and its storage may serve another volume")
 	}
 	if snapshot.BeforePlaces(v) {
 		r.Why = append(r.Why, "its record does not say where its storage is: a pod removes what it finds in what the class mounts now")
 	}
-	metadata := map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion, "annotations": map[string]any{contract.AnnAllowDelete: "true"}}
+	annotations := map[string]any{contract.AnnAllowDelete: "true"}
+	if by == "" {
+		r.Why = append(r.Why, "its annotation "+contract.ProvisionedBy+" is lost, and is written again")
+		if v.Annotations[contract.AnnIdentity] == "" {
+			r.Why = append(r.Why, "its record is lost: its storage is looked for by the properties and parameters that the class has now")
+		}
+		annotations[contract.ProvisionedBy] = o.Dispatcher.Provisioner
+	}
+	metadata := map[string]any{"uid": v.UID, "resourceVersion": v.ResourceVersion, "annotations": annotations}
 	r.Patch = map[string]any{"metadata": metadata}
 	if v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		r.Why = append(r.Why, fmt.Sprintf("its reclaim policy is %s, and becomes Delete", v.Spec.PersistentVolumeReclaimPolicy))

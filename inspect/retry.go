@@ -42,7 +42,7 @@ func (o *Objects) PodOf(uid string, number int) (*corev1.Pod, error) {
 		}
 		return 0
 	}
-	for _, pod := range o.podsOf(uid) {
+	for _, pod := range o.podsOf(o.keyOf(uid)) {
 		_, _, n, _ := podspec.ParseName(pod.Name)
 		numbers = append(numbers, n)
 		if number >= 0 && n != number {

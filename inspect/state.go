@@ -23,6 +23,8 @@ const (
 	Released Phase = "Released"
 	// Gone says that neither claim nor volume exists.
 	Gone Phase = "Gone"
+	// Lost says that the claim does not have the volume any more that it was bound to.
+	Lost Phase = "Lost"
 )
 
 // State is the state of a claim.
@@ -54,21 +56,32 @@ type State struct {
 func (s State) Troubled() bool { return s.Warning }
 
 // Done reports whether nothing is left to do.
-func (s State) Done() bool { return s.Phase == Bound || s.Phase == Released || s.Phase == Gone }
+func (s State) Done() bool {
+	return slices.Contains([]Phase{Bound, Released, Gone, Lost}, s.Phase)
+}
 
-// StateOf is the state of the claim with a UID.
+// StateOf is the state of the claim with a UID, or where that is gone of the claim that has its volume now.
 func (o *Objects) StateOf(uid string) State {
 	claim := o.claim(uid)
-	volume := o.VolumeNamed(podspec.VolumeName(uid))
+	if claim == nil {
+		uid = o.holderOf(uid)
+		claim = o.claim(uid)
+	}
+	key := o.keyOf(uid)
+	volume, pods := o.VolumeNamed(podspec.VolumeName(key)), o.podsOf(key)
 	s := State{UID: uid, Attempt: -1, Phase: progress.Waiting}
-	s.identify(claim, volume, o.podsOf(uid))
-	if other := o.otherProvisioner(claim, volume, len(o.podsOf(uid)) > 0); other != "" {
+	s.identify(claim, volume, pods)
+	if other := o.otherProvisioner(claim, volume, len(pods) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
 		s.Phase, s.Operation = phaseOfOther(claim), ""
 		return s
 	}
 	if !o.complete() {
 		return o.stateByEvents(s, claim)
+	}
+	if cause, lost := lostVolume(claim, volume); lost {
+		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
+		return s
 	}
 	snap := o.snapshot(uid)
 	plan := reconcile.Decide(snap)
@@ -83,7 +96,7 @@ func (o *Objects) StateOf(uid string) State {
 	case s.Operation != "":
 	case claim == nil && volume == nil:
 		s.Phase = Gone
-	case volume != nil && volume.Status.Phase == corev1.VolumeReleased:
+	case volume != nil && (volume.Status.Phase == corev1.VolumeReleased || volume.Status.Phase == corev1.VolumeFailed):
 		s.Phase = Released
 	default:
 		s.Phase = Bound
@@ -126,7 +139,7 @@ func (o *Objects) otherProvisioner(claim *corev1.PersistentVolumeClaim, volume *
 		return volume.Annotations[contract.ProvisionedBy]
 	case claim == nil:
 		return ""
-	case claim.Spec.VolumeName != "" && claim.Spec.VolumeName != podspec.VolumeName(string(claim.UID)):
+	case o.ofAnotherName(claim):
 		if v := o.VolumeNamed(claim.Spec.VolumeName); v != nil && v.Annotations[contract.ProvisionedBy] != "" {
 			return v.Annotations[contract.ProvisionedBy]
 		}
@@ -142,6 +155,14 @@ func (o *Objects) otherProvisioner(claim *corev1.PersistentVolumeClaim, volume *
 	default:
 		return by
 	}
+}
+
+// ofAnotherName reports whether the claim has a volume that no provisioner pod made for it. A volume that is lost, or
+// may not be read, may have been made for another claim.
+func (o *Objects) ofAnotherName(claim *corev1.PersistentVolumeClaim) bool {
+	name := claim.Spec.VolumeName
+	_, made := podspec.ClaimUIDOf(name)
+	return name != "" && name != podspec.VolumeName(string(claim.UID)) && (!made || o.VolumeNamed(name) != nil)
 }
 
 // Nobody is the value of State.NotOurs for a claim without any provisioner.

@@ -41,11 +41,12 @@ type Step struct {
 // StoryOf is the story of the claim with a UID.
 func (o *Objects) StoryOf(uid string) Story {
 	story := Story{State: o.StateOf(uid), Unread: o.Unread}
-	s := o.snapshot(uid)
+	s, uid := o.snapshot(story.State.UID), story.State.UID
 	add := func(at time.Time, format string, args ...any) {
 		story.Steps = append(story.Steps, Step{At: at, What: podspec.EventMessage(fmt.Sprintf(format, args...))})
 	}
-	if claim := s.Claim; claim != nil {
+	claim := o.claim(uid)
+	if claim != nil {
 		size := snapshot.Requested(claim)
 		add(claim.CreationTimestamp.Time, "claim %s/%s asks for %s of class %s", claim.Namespace, claim.Name, size.String(), quoted(podspec.ClassOfClaim(claim)))
 		if to := requestedProvisioner(claim); to != "" {
@@ -71,7 +72,7 @@ func (o *Objects) StoryOf(uid string) Story {
 		reported[a.Pod.Name+"/"+string(reason)] = true
 	}
 	o.volumeSteps(s, add)
-	for _, e := range o.eventsAbout(s) {
+	for _, e := range o.eventsAbout(s, claim) {
 		if step, ok := eventStep(e, reported); ok {
 			story.Steps = append(story.Steps, step)
 		}
@@ -81,7 +82,7 @@ func (o *Objects) StoryOf(uid string) Story {
 	if o.complete() {
 		if failed, _, ok := progress.Delayed(s); ok && story.State.NotOurs == "" {
 			switch {
-			case s.Claim != nil:
+			case claim != nil:
 				story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
 			case s.Volume != nil:
 				story.RetryWith = "kubectl flex retry " + story.State.Volume
@@ -176,12 +177,18 @@ func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, 
 	}
 	size := snapshot.Capacity(v)
 	add(v.CreationTimestamp.Time, "volume %s exists, %s", v.Name, size.String())
+	if to := snapshot.GivenTo(v); to != nil {
+		add(v.CreationTimestamp.Time, "the volume was made for the claim with UID %s, and was given to claim %s/%s", s.UID, to.Namespace, to.Name)
+	}
+	if podspec.Restored(v) {
+		add(v.CreationTimestamp.Time, "the volume was restored from a backup")
+	}
 	changed := v.CreationTimestamp.Time
 	if t := v.Status.LastPhaseTransitionTime; t != nil {
 		changed = t.Time
 	}
 	switch {
-	case s.Claim != nil && podspec.Bound(s.Claim, v):
+	case s.Holder() != nil && podspec.Bound(s.Holder(), v):
 		add(changed, "Kubernetes has bound claim and volume")
 	case v.Status.Phase == corev1.VolumeReleased:
 		add(changed, "the claim is gone, and the volume is Released with reclaim policy %s", v.Spec.PersistentVolumeReclaimPolicy)
@@ -246,7 +253,7 @@ func (o *Objects) Find(namespace, name string) (uid string, err error) {
 		return uid, nil
 	}
 	if uid, ok := podspec.ClaimUIDOf(name); ok && (o.VolumeNamed(name) != nil || len(o.podsOf(uid)) > 0 || o.claim(uid) != nil || len(o.eventsOnVolume(name)) > 0) {
-		return uid, nil
+		return o.holderOf(uid), nil
 	}
 	if v := o.VolumeNamed(name); v != nil && v.Spec.ClaimRef != nil && o.claim(string(v.Spec.ClaimRef.UID)) != nil {
 		return string(v.Spec.ClaimRef.UID), nil

@@ -13,7 +13,13 @@ import (
 // MaxAttempt is the highest attempt number, since the admission policy for volumes reads four digits. The number after it is 0 again.
 const MaxAttempt = 9999
 
-var namePattern = regexp.MustCompile(`^(prov|del|exp)-([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})-([0-9]{1,4})$`)
+// uuid is how the API server writes the UID of a claim.
+const uuid = `([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})`
+
+var (
+	namePattern       = regexp.MustCompile(`^(prov|del|exp)-` + uuid + `-([0-9]{1,4})$`)
+	volumeNamePattern = regexp.MustCompile(`^pvc-` + uuid + `$`)
+)
 
 var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp"}
 
@@ -42,12 +48,14 @@ func ParseName(name string) (operation contract.Operation, claimUID string, atte
 // VolumeName is the name of the PersistentVolume of a claim, the same that sig-storage-lib gives it.
 func VolumeName(claimUID string) string { return "pvc-" + claimUID }
 
-// ClaimUIDOf is the inverse of VolumeName; ok is false for volumes with other names.
+// ClaimUIDOf is the inverse of VolumeName; ok is false for volumes with other names. It is the UID of the claim that
+// the volume was made for. The volume may be bound to another claim by now.
 func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
-	if len(volumeName) < 4 || volumeName[:4] != "pvc-" {
+	parts := volumeNamePattern.FindStringSubmatch(volumeName)
+	if parts == nil {
 		return "", false
 	}
-	return volumeName[4:], true
+	return parts[1], true
 }
 
 // ClassHash is the value of contract.LabelClassHash for a storage class.

@@ -3,7 +3,6 @@ package podspec
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,21 +51,6 @@ func Restored(volume *corev1.PersistentVolume) bool {
 	latest, err := time.Parse(time.RFC3339, volume.Annotations[contract.AnnMadeBefore])
 	return err == nil && volume.CreationTimestamp.After(latest)
 }
-
-// Populated reports whether a volume populator filled the volume by a claim of its own, and then gave it to the claim that waited for the
-// data. Kubernetes' library for populators leaves such an annotation, with the claim's namespace.
-func Populated(volume *corev1.PersistentVolume) bool {
-	ref := volume.Spec.ClaimRef
-	for key, of := range volume.Annotations {
-		if PopulatedKey(key) && ref != nil && strings.HasPrefix(of, ref.Namespace+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-// PopulatedKey reports whether an annotation is that of a populator. Each populator has its own prefix.
-func PopulatedKey(key string) bool { return strings.HasSuffix(key, "/populated-from") }
 
 // IdentityOf is the identity that Skeleton wrote on a volume. It is empty for a volume that was made by hand.
 func IdentityOf(volume *corev1.PersistentVolume) (contract.Identity, error) {

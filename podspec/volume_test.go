@@ -225,7 +225,8 @@ func TestIdentityOf(t *testing.T) {
 }
 
 func TestClaimUIDOf(t *testing.T) {
-	for name, want := range map[string]string{"pvc-1": "1", "pvc-": "", "pvc": "none", "pv-11": "none"} {
+	const uid = "11111111-2222-3333-4444-555555555555"
+	for name, want := range map[string]string{"pvc-" + uid: uid, "pvc-" + uid + "0": "none", "pv-" + uid: "none", "xpvc-" + uid: "none", "pvc-backup": "none", "pvc-": "none"} {
 		uid, ok := ClaimUIDOf(name)
 		if !ok {
 			uid = "none"

@@ -97,8 +97,6 @@ func TestNewVolumeErrors(t *testing.T) {
 			"annotations[flex-provisioner.io/identity]: Forbidden: flex-provisioner.io is reserved; use a domain of yours, such as example.com/"},
 		{"upper case", annotated("Volume.Beta.Kubernetes.io/mount-options"),
 			"annotations[Volume.Beta.Kubernetes.io/mount-options]: Forbidden: kubernetes.io is reserved; use a domain of yours, such as example.com/"},
-		{"a populator's", annotated("hello.example.com/populated-from"),
-			"annotations[hello.example.com/populated-from]: Forbidden: populated-from is what volume populators write; use another name"},
 		{"all at once", sdk.Volume{MountOptions: []string{""}},
 			`[volume source: Required value: name exactly one, for example nfs or csi, mountOptions[0]: Invalid value: "": must not be empty or hold control characters]`},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,9 +98,12 @@ func TestAdopt(t *testing.T) {
 			args: []string{name, "--class", "silver"}, code: 4},
 		"named-by-hand": {scene: func(w *world, v *corev1.PersistentVolume) { v.Name = "home"; w.claim.Spec.VolumeName = "home" }, args: []string{"home", "--class", "silver"}, code: 4},
 		"released":      {scene: func(_ *world, v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased }, args: []string{name, "--class", "silver"}, code: 4},
-		"claim-gone":    {scene: func(w *world, _ *corev1.PersistentVolume) { w.claim.UID = "other" }, args: []string{name, "--class", "silver"}, code: 4},
-		"elsewhere":     {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc" }, args: []string{name, "--class", "silver"}, code: 4},
-		"above":         {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/../etc" }, args: []string{name, "--class", "silver"}, code: 4},
+		"lost-record": {scene: func(w *world, v *corev1.PersistentVolume) {
+			v.Annotations, v.Spec.ClaimRef.UID, w.claim.UID = nil, another, another
+		}, args: []string{name, "--class", "silver", "--yes"}},
+		"claim-gone": {scene: func(w *world, _ *corev1.PersistentVolume) { w.claim.UID = "other" }, args: []string{name, "--class", "silver"}, code: 4},
+		"elsewhere":  {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc" }, args: []string{name, "--class", "silver"}, code: 4},
+		"above":      {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/../etc" }, args: []string{name, "--class", "silver"}, code: 4},
 		"not-granted": {scene: func(_ *world, v *corev1.PersistentVolume) {
 			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{ISCSI: &corev1.ISCSIPersistentVolumeSource{TargetPortal: "10.0.0.1:3260", IQN: "iqn.2000-01.x",
 				SecretRef: &corev1.SecretReference{Namespace: "kube-system", Name: "chap"}}}
@@ -112,8 +116,6 @@ func TestAdopt(t *testing.T) {
 		"dot":     {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/./x" }, args: []string{name, "--class", "silver"}, code: 4},
 		"escapes": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc/\x1b]0;x\a" }, args: []string{name, "--class", "silver"}, code: 4},
 		"escapes-of-options": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"\x1b[2J"} },
-			args: []string{name, "--class", "silver"}, code: 4},
-		"populated": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Annotations["example.com/populated-from"] = "team-a/x" },
 			args: []string{name, "--class", "silver"}, code: 4},
 		"another-contains": {scene: func(w *world, v *corev1.PersistentVolume) {
 			other := v.DeepCopy()
@@ -168,7 +170,7 @@ func TestAdopt(t *testing.T) {
 			}
 			now, err := w.client.CoreV1().PersistentVolumes().Get(t.Context(), before.Name, metav1.GetOptions{})
 			w.must(err)
-			if adopted := test == "yes" || test == "all"; adopted == same(t, now, before) {
+			if adopted := slices.Contains([]string{"yes", "all", "lost-record"}, test); adopted == same(t, now, before) {
 				t.Errorf("adopted: want %t, the volume is %+v", adopted, now)
 			}
 		})

@@ -38,6 +38,15 @@ func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
 	if err != nil {
 		return o, fmt.Errorf("list pods of %s: %w", a.namespace, err)
 	}
+	classes, err := a.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return o, fmt.Errorf("list storageclasses: %w", err)
+	}
+	for _, class := range classes.Items {
+		if class.Provisioner == a.provisioner {
+			o.Classes = append(o.Classes, class.Name)
+		}
+	}
 	secrets, err := core.Secrets("").List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID})
 	switch {
 	case apierrors.IsForbidden(err):

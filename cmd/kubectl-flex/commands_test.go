@@ -68,6 +68,7 @@ func TestCommands(t *testing.T) {
 		"release-bound":         {scene: func(w *world) { w.bound() }, args: []string{"release", "pvc-" + uid}, code: 1},
 		"release-no-volume":     {args: []string{"release", "pvc-1"}, code: 1},
 		"release-forged":        {scene: func(w *world) { w.claim = nil; w.volume("released forged") }, args: []string{"release", "pvc-" + uid}, code: 1},
+		"release-lost-record":   {scene: lostAndFailed, args: []string{"release", "pvc-" + uid}, input: "pvc-" + uid + "\nyes\n"},
 		"release-not-sure":      {scene: held, args: []string{"release", "pvc-" + uid}, input: "pvc-" + uid + "\nno\n", code: 1},
 		"release-wrong-name":    {scene: held, args: []string{"release", "pvc-" + uid}, input: "yes\nyes\n", code: 1},
 		"release-end-of-input":  {scene: held, args: []string{"release", "pvc-" + uid}, code: 1},
@@ -133,6 +134,14 @@ func TestCommands(t *testing.T) {
 func twoPods(w *world) {
 	w.pod("prov-0 failed kept", 60)
 	w.pod("prov-3 failed", 20)
+}
+
+// lostAndFailed is a volume that was given to another claim, and lost its annotations, so that Kubernetes marked it
+// Failed.
+func lostAndFailed(w *world) {
+	w.claim = nil
+	v := w.volume("released bare")
+	v.Status.Phase, v.Spec.ClaimRef.UID = corev1.VolumeFailed, another
 }
 
 func held(w *world) { w.claim = nil; w.volume("released restored retain") }
@@ -246,15 +255,18 @@ func TestStopDeletesOfWhom(t *testing.T) {
 
 // TestRelease: a volume that was retained goes the way of one that is to be deleted, after both answers.
 func TestRelease(t *testing.T) {
-	w := newWorld(t)
-	held(w)
-	output, code := w.run("pvc-"+uid+"\nyes\n", "release", "pvc-"+uid)
-	v, err := w.client.CoreV1().PersistentVolumes().Get(context.Background(), "pvc-"+uid, metav1.GetOptions{})
-	if err != nil || code != 0 {
-		t.Fatalf("%s, %d, %v", output, code, err)
-	}
-	if v.Annotations[contract.AnnAllowDelete] != "true" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-		t.Errorf("%v, %s", v.Annotations, v.Spec.PersistentVolumeReclaimPolicy)
+	for name, scene := range map[string]func(w *world){"held": held, "lost record": lostAndFailed} {
+		w := newWorld(t)
+		scene(w)
+		output, code := w.run("pvc-"+uid+"\nyes\n", "release", "pvc-"+uid)
+		v, err := w.client.CoreV1().PersistentVolumes().Get(context.Background(), "pvc-"+uid, metav1.GetOptions{})
+		if err != nil || code != 0 {
+			t.Fatalf("%s: %s, %d, %v", name, output, code, err)
+		}
+		if v.Annotations[contract.AnnAllowDelete] != "true" || v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete ||
+			v.Annotations[contract.ProvisionedBy] != contract.ProvisionerName || len(v.Finalizers) != 1 {
+			t.Errorf("%s: %v, %v, %s", name, v.Annotations, v.Finalizers, v.Spec.PersistentVolumeReclaimPolicy)
+		}
 	}
 }
 

@@ -233,8 +233,62 @@ func TestStates(t *testing.T) {
 			v := w.volume("bound bare")
 			v.Name = "by-hand"
 		},
-		"tenant-bound": func(w *world) { w.bound(); w.tenant = true },
-		"tenant-waits": func(w *world) { w.tenant = true },
+		"restored": func(w *world) { w.handedOver("bound restored") },
+		"handed-over-expanding": func(w *world) {
+			w.handedOver("bound")
+			w.config.Data["expandable"] = "true"
+			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+			w.pod("exp-0 running", 20)
+		},
+		"handed-over-refused": func(w *world) {
+			w.handedOver("bound")
+			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+		},
+		"handed-over-released": func(w *world) {
+			w.handedOver("released")
+			w.claim = nil
+			says(w.pod("del-5 failed", 20), "the export is mounted elsewhere")
+		},
+		"given-away": func(w *world) {
+			to := w.claim.DeepCopy()
+			w.handedOver("bound")
+			w.claim.Name = "filled"
+			w.more[0].(*corev1.PersistentVolume).Spec.ClaimRef.Name = "filled"
+			w.more = append(w.more, w.claim)
+			to.Spec.VolumeName, to.Status.Phase = "pvc-"+uid, corev1.ClaimLost
+			w.claim = to
+		},
+		"lost-record": func(w *world) { w.bound().Annotations = nil },
+		"lost-record-in-part": func(w *world) {
+			v := w.bound()
+			v.Annotations = map[string]string{contract.AnnIdentity: "{}", contract.AnnRecord: strings.Repeat("0a", 32)}
+		},
+		"lost-record-retained-expanding": func(w *world) {
+			w.bound()
+			v := w.more[0].(*corev1.PersistentVolume)
+			v.Annotations, v.Spec.PersistentVolumeReclaimPolicy = nil, corev1.PersistentVolumeReclaimRetain
+			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+		},
+		"lost-record-failed": func(w *world) {
+			w.claim = nil
+			v := w.volume("released bare")
+			v.Status.Phase, v.Status.Message = corev1.VolumeFailed, "error getting deleter volume plugin for volume \"pvc-"+uid+"\": no deletable volume plugin matched"
+		},
+		"failed": func(w *world) {
+			w.claim = nil
+			v := w.volume("released retain")
+			v.Status.Phase, v.Status.Message = corev1.VolumeFailed, "error getting deleter volume plugin for volume \"pvc-"+uid+"\": no deletable volume plugin matched"
+		},
+		"lost": func(w *world) {
+			w.claim.Spec.VolumeName, w.claim.Status.Phase = "pvc-"+uid, corev1.ClaimLost
+		},
+		"tenant-lost": func(w *world) {
+			w.tenant = true
+			w.claim.UID, w.claim.Spec.VolumeName, w.claim.Status.Phase = another, "pvc-"+uid, corev1.ClaimLost
+		},
+		"tenant-handed-over": func(w *world) { w.handedOver("bound"); w.tenant = true },
+		"tenant-bound":       func(w *world) { w.bound(); w.tenant = true },
+		"tenant-waits":       func(w *world) { w.tenant = true },
 		"tenant-failed": func(w *world) {
 			w.tenant = true
 			w.tellClaim(true, podspec.ReasonFailed, "the backend is at lunch (pod flex-provisioners/prov-"+uid+"-3)")

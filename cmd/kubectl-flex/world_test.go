@@ -101,6 +101,19 @@ func (w *world) bound() *corev1.PersistentVolume {
 	return w.volume("bound")
 }
 
+// another is the UID of the claim that has the volume which was made for the one with UID uid.
+const another = "99999999-2222-4333-8444-555555555555"
+
+// handedOver makes the claim that which the volume was given to.
+func (w *world) handedOver(words string) *corev1.PersistentVolume {
+	w.bound().Spec.ClaimRef.UID = another
+	w.claim.UID = another
+	w.more = nil
+	v := w.volume(words)
+	v.Spec.ClaimRef.UID = another
+	return v
+}
+
 // volume adds the volume in words of dispatchertest.Volume, made by this dispatcher with the record that it signed.
 func (w *world) volume(words string) *corev1.PersistentVolume {
 	v := dispatchertest.Volume(words)

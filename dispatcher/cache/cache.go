@@ -161,21 +161,39 @@ func (c *Cache) Waiting(class string) []*corev1.PersistentVolumeClaim {
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, byWaiting, class)
 }
 
-// Due is the class of the claim with the UID, if the claim is bound, its volume was made by this dispatcher's provisioners, and the claim
-// has to be expanded, or its status still says that it waits.
+// Observe takes the claim of the snapshot's UID, its volume and the claim that has the volume.
+func (c *Cache) Observe(s *snapshot.Snapshot) {
+	s.Claim = c.Claim(s.UID)
+	s.SetVolume(c.Volume(podspec.VolumeName(s.UID)))
+	s.SetOther(c.ClaimNamed)
+	s.SetElsewhere(c.Volume)
+}
+
+// KeyOf is the UID under which the claim is served.
+func (c *Cache) KeyOf(claim *corev1.PersistentVolumeClaim) string {
+	return snapshot.KeyOf(claim, c.Volume(claim.Spec.VolumeName), c.provisioner)
+}
+
+// Due is the class of what is served under the UID, if the library would not hand it over and there is something to
+// do: a claim is bound, and has to be expanded, or its status still says that it waits; or a volume has lost its
+// record.
 func (c *Cache) Due(uid string) (class string, ok bool) {
-	claim := c.Claim(uid)
-	if claim == nil {
-		return "", false
+	s := &snapshot.Snapshot{UID: uid, Provisioner: c.provisioner}
+	c.Observe(s)
+	class = s.ClassByObjects("")
+	s.Class = c.Class(class)
+	return class, s.RecordLost() || s.Expandable() && resize.Needed(s.Holder()) || outdated(s)
+}
+
+// outdated reports whether the status of a bound claim says that the claim waits. It may be bound to a volume of any
+// provisioner.
+func outdated(s *snapshot.Snapshot) bool {
+	claim := s.Holder()
+	if claim == nil || claim.Status.Phase != corev1.ClaimBound || claim == s.Claim && s.Elsewhere {
+		return false
 	}
-	if _, waits := snapshot.WaitingCondition(claim); !resize.Needed(claim) && (!waits || claim.Status.Phase != corev1.ClaimBound) {
-		return "", false
-	}
-	volume := c.Volume(podspec.VolumeName(uid))
-	if volume == nil || volume.Annotations[contract.ProvisionedBy] != c.provisioner {
-		return "", false
-	}
-	return podspec.ClassOf(volume), true
+	_, waits := snapshot.WaitingCondition(claim)
+	return waits
 }
 
 // Volume is the volume of the name, or nil.

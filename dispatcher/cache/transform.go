@@ -134,7 +134,7 @@ func (t *transformer) volume(v *corev1.PersistentVolume) {
 	restored := podspec.Restored(v)
 	v.Annotations, v.Labels = t.annotations(without(v.Annotations, func(key string) bool {
 		// Each volume was made before another time; without that none counts as restored.
-		return unread(key) && !podspec.PopulatedKey(key) || key == contract.AnnMadeBefore && !restored
+		return unread(key) || key == contract.AnnMadeBefore && !restored
 	})), nil
 	v.Finalizers = internAll(v.Finalizers)
 	s.StorageClassName = intern(s.StorageClassName)

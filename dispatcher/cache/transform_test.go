@@ -80,16 +80,6 @@ func TestMountedVolume(t *testing.T) {
 	}
 }
 
-// What a populator wrote on a volume outlives it, since the deletion depends on that.
-func TestPopulatedVolume(t *testing.T) {
-	v := fullVolume("a")
-	v.Spec.ClaimRef.UID = "another"
-	v.Annotations["hello.example.com/populated-from"] = "team-a/hello"
-	if got := transformed(t, &transformer{}, v); !podspec.Populated(got) {
-		t.Errorf("the cache forgot it: annotations %v", got.Annotations)
-	}
-}
-
 // A claim that is bound keeps what an expansion or a clone asks for; one that is not keeps everything.
 func TestClaim(t *testing.T) {
 	make := func(phase corev1.PersistentVolumeClaimPhase, volume string) *corev1.PersistentVolumeClaim {

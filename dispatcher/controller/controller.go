@@ -162,6 +162,9 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, _ bool) {
 	c.enqueue(string(claim.UID), claim.Namespace)
+	if key := c.Cache.KeyOf(claim); key != string(claim.UID) {
+		c.enqueue(key, claim.Namespace) // its volume was made for another claim
+	}
 	c.requeueClones(claim.Namespace, claim.Name)
 	c.mountChanged(claim.Namespace)
 }
@@ -189,8 +192,9 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 	}
 }
 
-// enqueue requeues a claim that is known. It adds a bound claim that has to be expanded, or whose status is outdated: the library hands over
-// no such claim. It is called for the claim and for its volume, and so at least once when the caches hold both.
+// enqueue requeues a claim that is known. It adds a bound claim that has to be expanded, or whose status is outdated,
+// and a volume that lost its record: the library hands over none of these. It is called for the claim and for its
+// volume, and so at least once when the caches hold both.
 func (c *Controller) enqueue(uid, namespace string) {
 	if class, ok := c.Cache.Due(uid); ok {
 		c.queue.Add(class, namespace, uid)

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -12,19 +13,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// observe takes a snapshot from the caches.
+// observe takes a snapshot from the caches. class is that of the queue, for objects that name none.
 func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	// The revision is read first: what the library hands over after that may be missing below.
 	revision := c.memory.handedOver()
-	s := &snapshot.Snapshot{Now: c.Now(), UID: uid, ClassName: class, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
-		Claim: c.Cache.Claim(uid), Class: c.Cache.Class(class)}
-	s.SetVolume(c.Cache.Volume(podspec.VolumeName(uid)))
-	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(class) > 1
+	s := &snapshot.Snapshot{Now: c.Now(), UID: uid, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision}
+	c.Cache.Observe(s)
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	c.setPods(s, c.Cache.PodsOf(uid))
+	s.ClassName = s.ClassByObjects(class)
+	s.Class = c.Cache.Class(s.ClassName)
+	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(s.ClassName) > 1
 	c.observeConfig(s)
 	c.observePlaces(s)
 	policies := c.Policies()
@@ -141,6 +142,10 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	if err := errors.Join(faults[:]...); err != nil {
 		return err
 	}
+	s.SetElsewhere(c.Cache.Volume)
+	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
+		return fmt.Errorf("claim %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
+	}
 	c.observeConfig(s) // the volume may have another record by now
 	c.observePlaces(s)
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
@@ -170,11 +175,18 @@ func (c *Controller) confirmClaim(ctx context.Context, s *snapshot.Snapshot, cla
 	return err
 }
 
+// confirmVolume reads the claim that has the volume, too, where that is another one than the volume was made for.
 func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) error {
 	v, err := c.reader.Volume(ctx, s.UID)
-	if err == nil {
-		s.SetVolume(v)
+	if err != nil {
+		return err
 	}
+	s.SetVolume(v)
+	s.Other = nil
+	if !s.Given() {
+		return nil
+	}
+	s.Other, err = c.reader.Claim(ctx, snapshot.GivenTo(v))
 	return err
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -91,6 +92,69 @@ func TestConfirmDelete(t *testing.T) {
 				t.Errorf("a delete is ordered: %t, want %t", got, c.want)
 			}
 		})
+	}
+}
+
+// An expansion for the claim that a volume was given to relies on what the API server says of that claim, and of the
+// class.
+func TestConfirmHolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume)
+		want   string
+	}{
+		"as the cache has it": {func(*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {}, "true <nil>"},
+		"it asks for less": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Gi")
+		}, "false <nil>"},
+		"it is being deleted": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			claim.DeletionTimestamp = &metav1.Time{Time: dispatchertest.Noon}
+		}, "false <nil>"},
+		"another has its name": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) { claim.UID = "third" }, "false <nil>"},
+		"it names another volume": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
+			claim.Spec.VolumeName = "by-hand"
+		}, "false <nil>"},
+		"the volume was given to a third": {func(_ *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
+			volume.Spec.ClaimRef.UID = "third"
+		}, "false <nil>"},
+		"the volume was given to no claim": {func(_ *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
+			volume.Spec.ClaimRef.Name = "../x"
+		}, "false <nil>"},
+		"the volume is of another class": {func(_ *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
+			volume.Spec.StorageClassName = "gold"
+		}, `claim ` + dispatchertest.UID + ` is of class "gold" by now, and the caches show class "silver"`},
+	} {
+		s := snapshottest.Scene{Claim: "none", Volume: "bound", Also: "another-has"}.Snapshot()
+		claim, volume := s.Other.DeepCopy(), s.Volume.DeepCopy()
+		claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
+		volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		volume.Annotations[contract.ProvisionedBy] = "p"
+		c.change(claim, volume)
+		create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
+		if !ok || create.Op != contract.Expand {
+			t.Fatal("the cache alone leads to no expansion")
+		}
+		controller, _ := idle(t)
+		controller.memory.setConfig("silver", s.Config, "")
+		serve(t, controller, func(path string) any {
+			switch {
+			case strings.Contains(path, "/persistentvolumes/"):
+				return volume
+			case strings.HasSuffix(path, "/persistentvolumeclaims/filled"):
+				return claim
+			case strings.HasSuffix(path, "/pods"):
+				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+			}
+			return nil
+		})
+		err := controller.confirm(t.Context(), s, &create.Order)
+		got := fmt.Sprint(err)
+		if err == nil {
+			_, creates := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
+			got = fmt.Sprint(creates, " ", err)
+		}
+		if got != c.want {
+			t.Errorf("%s: an expansion is ordered: %s, want %s", name, got, c.want)
+		}
 	}
 }
 

@@ -27,9 +27,15 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim.
+// reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim. A claim
+// whose objects name another class than its queue's goes to the queue of that class.
 func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error) {
 	s := c.observe(class, uid)
+	if s.ClassName != class {
+		c.queue.Move(uid, s.ClassName)
+		c.endClass(class)
+		return 0, nil
+	}
 	if requeueAfter, err = c.advance(ctx, s); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not reconcile, will retry", subject(s).Keys(nil)...)
 	}
@@ -134,7 +140,9 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		case reconcile.SetCapacity:
 			err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
 		case reconcile.SetResizeStatus:
-			s.Claim, err = c.writer.SetResizeStatus(ctx, s.Claim, a.Status, metav1.NewTime(s.Now))
+			var left *corev1.PersistentVolumeClaim
+			left, err = c.writer.SetResizeStatus(ctx, s.Holder(), a.Status, metav1.NewTime(s.Now))
+			s.SetHolder(left)
 		case reconcile.RetractVolume:
 			err = c.writer.RetractVolume(ctx, s.Volume)
 		case reconcile.CreatePod:
@@ -157,7 +165,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 				c.trace(s, a.Pod)
 			}
 		case reconcile.SetWaitingCondition:
-			err = c.writer.SetWaitingCondition(ctx, s.Claim, string(a.Reason), a.Message, metav1.NewTime(s.Now))
+			err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:
 			c.Resync(s.Claim)
 		}
@@ -178,12 +186,16 @@ func (c *Controller) trace(s *snapshot.Snapshot, pod *corev1.Pod) {
 }
 
 func subject(s *snapshot.Snapshot) recorder.Subject {
-	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Claim, Volume: s.Volume}
+	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Holder(), Volume: s.Volume}
 }
 
 func (c *Controller) recordAll(s *snapshot.Snapshot, all []events.Event) {
 	for _, e := range all {
-		c.Recorder.Record(subject(s), e, c.podLog(s, e))
+		about := subject(s)
+		if e.OfMaking() {
+			about.Claim = s.Claim
+		}
+		c.Recorder.Record(about, e, c.podLog(s, e))
 	}
 }
 
@@ -283,7 +295,7 @@ const lasts = 10 * time.Second
 // creationFailed records that no pod could be created, at once where the next try most likely gets the same answer. It
 // returns the error, too, so that the queue retries with growing delays.
 func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	refused := events.PodRefused(events.For(order.Op, s.Claim, s.Volume), order.Record, err)
+	refused := events.PodRefused(events.For(order.Op, s.Holder(), s.Volume), order.Record, err)
 	if recorder.IsTransient(err) {
 		if ctx.Err() != nil || !c.refusalLasts(s) {
 			return err

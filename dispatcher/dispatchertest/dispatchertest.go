@@ -43,13 +43,13 @@ func Has(words, word string, known []string) bool {
 }
 
 // Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits (says nothing), small, misclassed, stray (another
-// claim's), populated (by a populator), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers); bound,
+// claim's), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers); bound,
 // released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day), allowed
 // (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's
 // own), trusted (by an administrator); placed (its record says that it was made with claim exports of nfs://a/e1).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
-		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "populated", "unclaimed", "bare", "bound", "released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
+		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound", "released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
 			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected", "placed"})
 	}
 	v := &corev1.PersistentVolume{
@@ -71,9 +71,6 @@ func Volume(words string) *corev1.PersistentVolume {
 	}
 	if has("stray") {
 		v.Spec.ClaimRef.UID = "another"
-	}
-	if has("populated") {
-		v.Annotations["hello.example.com/populated-from"] = "team-a/hello"
 	}
 	v.CreationTimestamp.Time = Noon.Add(-time.Hour)
 	v.Annotations[contract.AnnMadeBefore] = "2026-11-21T11:30:00Z"

@@ -28,6 +28,16 @@ type Event struct {
 // Persists reports whether the event is about something that stays true until somebody changes it. It is recorded again while it does.
 func (e Event) Persists() bool { return e.Warning || e.Reason == ReasonConcurrency }
 
+// OfMaking reports whether the event says how the volume was made. Such an event is for the claim that the volume was
+// made for, and all others are for the claim that has it.
+func (e Event) OfMaking() bool {
+	switch e.Reason {
+	case ReasonSucceeded, ReasonVolumeMended, ReasonVolumeMismatch:
+		return true
+	}
+	return false
+}
+
 // Target is the object of an event.
 type Target string
 
@@ -135,6 +145,11 @@ func ExpansionSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod, bytes int64
 // ExpansionWaits says why no pod is created to expand the volume yet.
 func ExpansionWaits(reason podspec.Reason, why string) Event {
 	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: "the volume waits to be expanded: " + why}
+}
+
+// RecordLost says that the volume does not say any more whose it is.
+func RecordLost(why string) Event {
+	return Event{On: OnVolume, Warning: true, Reason: ReasonRecord, Key: "lost/" + why, Message: why}
 }
 
 // ExpansionRefused says why no pod will be created to expand the volume.

@@ -141,16 +141,19 @@ func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 func doubt(s *snapshot.Snapshot) string {
 	ref := s.Volume.Spec.ClaimRef
 	given := ref != nil && string(ref.UID) != s.UID
+	byDesign := s.Config != nil && s.Config.VolumesHandedOver
 	switch {
 	case ref == nil || ref.UID == "":
 		return "the volume was freed: its spec.claimRef names no claim that was deleted"
 	case s.Claim != nil && names(ref, s.Claim):
 		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s", ref.Namespace, ref.Name, quoted(s.Claim.Spec.VolumeName))
+	case s.Other != nil && names(ref, s.Other):
+		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s", ref.Namespace, ref.Name, quoted(s.Other.Spec.VolumeName))
 	case s.Claim != nil && s.Claim.Spec.VolumeName == s.Volume.Name:
 		return fmt.Sprintf("claim %s/%s, for which the volume was made, exists and names it", s.Claim.Namespace, s.Claim.Name)
 	case s.User != nil:
 		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim", s.User.Namespace, s.User.Name)
-	case podspec.Restored(s.Volume):
+	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
 	case given && !podspec.Recorded(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)

@@ -83,7 +83,7 @@ func Served(s *snapshot.Snapshot, op string) bool {
 
 // operation is what is to be done for the claim, and since when.
 func operation(s *snapshot.Snapshot) (op string, since time.Time) {
-	claim, v := s.Claim, s.Volume
+	claim, v := s.Holder(), s.Volume
 	deletes, provisions := s.Of(contract.Delete), s.Of(contract.Provision)
 	newest, deleted := snapshot.Last(deletes)
 	done := deleted && newest.Outcome.Phase == podspec.Succeeded
@@ -98,9 +98,9 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 		return Undo, s.Ended(provisions[len(provisions)-1])
 	case v != nil && claim != nil && claim.DeletionTimestamp != nil:
 		return string(contract.Delete), claim.DeletionTimestamp.Time
-	case v != nil && s.ClaimLives() && !podspec.Bound(claim, v) && claim.Spec.VolumeName == "":
+	case v != nil && s.ClaimLives() && claim == s.Claim && !podspec.Bound(claim, v) && claim.Spec.VolumeName == "":
 		return string(contract.Provision), wantedSince(s, provisions)
-	case s.Expandable() && expands(s):
+	case s.Expandable() && expands(s), s.RecordLost() && s.AsksForMore():
 		return string(contract.Expand), expandsSince(s)
 	}
 	return "", since
@@ -136,13 +136,12 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 
 // expands reports whether the claim asks for more than its volume has, or an expansion is on record: in its status, or by a pod.
 func expands(s *snapshot.Snapshot) bool {
-	asked, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Volume)
-	return asked.Cmp(has) > 0 || resize.Marked(s.Claim) || len(s.Of(contract.Expand)) > 0
+	return s.AsksForMore() || resize.Marked(s.Holder()) || len(s.Of(contract.Expand)) > 0
 }
 
 // expandsSince is when the first of the conditions began that the status has of the expansion, zero where it has none.
 func expandsSince(s *snapshot.Snapshot) (since time.Time) {
-	for _, c := range s.Claim.Status.Conditions {
+	for _, c := range s.Holder().Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimResizing || c.Type == corev1.PersistentVolumeClaimControllerResizeError {
 			if since.IsZero() || c.LastTransitionTime.Time.Before(since) {
 				since = c.LastTransitionTime.Time

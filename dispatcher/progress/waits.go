@@ -17,11 +17,12 @@ const conditionRest = time.Minute
 // last: a plan that is put off has other events. Nothing is written for a claim that is served without trouble. What was written is
 // removed once nothing is to be done, or the next attempt is made. While an attempt runs, the status says why the last one failed.
 func SetCondition(s *snapshot.Snapshot, p *reconcile.Plan, operation string) {
-	if !s.ClaimLives() {
+	claim := s.Holder()
+	if claim == nil || claim.DeletionTimestamp != nil || claim == s.Claim && s.Elsewhere {
 		return
 	}
-	had, waiting := snapshot.WaitingCondition(s.Claim)
-	e, waits := waitingEvent(p.Events)
+	had, waiting := snapshot.WaitingCondition(claim)
+	e, waits := waitingEvent(s, p.Events)
 	_, created := reconcile.Find[reconcile.CreatePod](*p)
 	switch {
 	case operation != "" && waits:
@@ -41,9 +42,10 @@ func SetCondition(s *snapshot.Snapshot, p *reconcile.Plan, operation string) {
 }
 
 // waitingEvent is the last event on the claim that says why the claim waits: why there is no next attempt comes after how the last one failed.
-func waitingEvent(all []events.Event) (last events.Event, ok bool) {
+func waitingEvent(s *snapshot.Snapshot, all []events.Event) (last events.Event, ok bool) {
 	for _, e := range all {
-		if e.On == events.OnClaim && e.Persists() && e.Reason != events.ReasonVolumeMended {
+		ofOther := e.OfMaking() && s.HandedOver()
+		if e.On == events.OnClaim && e.Persists() && e.Reason != events.ReasonVolumeMended && !ofOther {
 			last, ok = e, true
 		}
 	}

@@ -86,13 +86,34 @@ func (q *Queue) Wait() {
 	q.running.Wait()
 }
 
-// Add makes a claim known and queues it. A claim stays in the queue of the class with which it was added first, whatever class a volume of
-// its name may name: else two workers could reconcile it at once.
+// Add makes a claim known and queues it. A claim stays in the queue of the class with which it was added first, until
+// its worker moves it: else two workers could reconcile it at once.
 func (q *Queue) Add(class, namespace, uid string) {
 	q.mu.Lock()
 	work := q.ensureItem(class, namespace, uid, true).work
 	q.mu.Unlock()
 	work.Add(uid)
+}
+
+// Move puts a claim into the queue of another class. The worker that reconciles the claim calls it, and does nothing
+// else for the claim after that. The places of the claim's pods stay those of the class that they were taken from.
+func (q *Queue) Move(uid, class string) {
+	q.mu.Lock()
+	it, known := q.items[uid]
+	if !known {
+		q.mu.Unlock()
+		return
+	}
+	from, to := q.class(it.class), q.class(class)
+	woken := q.setUserWaits(it, false)
+	q.endDeferral(uid, it)
+	from.leave(it, false)
+	it.class, it.reportAt = class, time.Time{}
+	from.active--
+	to.active++
+	q.requeueNextAndUnlock(from)
+	q.requeueEach(woken)
+	to.work.Add(uid)
 }
 
 // ensureItem makes a claim known. It is called with mu held. A claim that became known without its namespace stays where it stands in line:

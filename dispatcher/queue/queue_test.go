@@ -120,3 +120,48 @@ func TestAddDuringWait(t *testing.T) {
 		}
 	})
 }
+
+// TestMove: a claim that its worker moves is reconciled in the queue of its new class, by one worker at a time,
+// whatever was queued before. What others wait for in the class that it leaves comes about without it.
+func TestMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		var looks []string
+		var busy atomic.Int32
+		var q *Queue
+		q = New(3, func(_ context.Context, class, uid string) (time.Duration, error) {
+			if busy.Add(1) > 1 {
+				t.Error("two workers reconcile it at once")
+			}
+			defer busy.Add(-1)
+			looks = append(looks, class)
+			if class == "silver" {
+				q.Requeue(uid) // something changes meanwhile
+				q.Move(uid, "gold")
+				return time.Second, nil
+			}
+			time.Sleep(time.Minute)
+			return 0, nil
+		})
+		q.know("silver", "team", "1")
+		if _, _, ok := q.Acquire("silver", "0", "pod", 1, time.Now()); !ok {
+			t.Fatal("there is no place")
+		}
+		q.UserWaits("1", true)
+		q.Acquire("silver", "1", "waits", 1, time.Now())
+		q.Start(ctx)
+		q.Add("silver", "team", "1")
+		time.Sleep(10 * time.Minute)
+		if want := []string{"silver", "gold", "gold"}; len(looks) < 2 || !slices.Equal(looks[:2], want[:2]) || slices.Contains(looks[1:], "silver") {
+			t.Errorf("looked at in %q, want %q", looks, want)
+		}
+		if silver, gold := q.Active("silver"), q.Active("gold"); silver != 1 || gold != 1 {
+			t.Errorf("%d claims are of silver and %d of gold, want one each", silver, gold)
+		}
+		if c := q.classes["silver"]; c.userWaits != 0 || c.next() != "" {
+			t.Errorf("in silver %d users wait, and %q is next", c.userWaits, c.next())
+		}
+		cancel()
+		q.Wait()
+	})
+}

@@ -158,5 +158,5 @@ func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool)
 }
 
 func problem(s *snapshot.Snapshot, a snapshot.Attempt, reason podspec.Reason, message string) events.Event {
-	return events.AttemptProblem(events.For(a.Op, s.Claim, s.Volume), a.Pod, reason, message)
+	return events.AttemptProblem(events.For(a.Op, s.Holder(), s.Volume), a.Pod, reason, message)
 }

@@ -96,7 +96,7 @@ func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int
 	if p.waitsUntil(s, reportAt) {
 		return
 	}
-	p.record(events.ConcurrencyLimitReached(events.For(order.Op, s.Claim, s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
+	p.record(events.ConcurrencyLimitReached(events.For(order.Op, s.Holder(), s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
 }
 
 // Defer puts the plan's actions off.

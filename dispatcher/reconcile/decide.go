@@ -128,10 +128,14 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt
 
 // checkVolume says what keeps Kubernetes from binding the volume, and repairs the rest.
 func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (faults []string) {
-	if s.ClaimLives() {
+	// One that somebody gave to another claim after it was bound has served this one.
+	if s.ClaimLives() && !(s.Given() && s.Claim.Spec.VolumeName == s.Volume.Name) {
 		if faults = podspec.Misfits(s.Volume, s.Claim); len(faults) > 0 {
 			p.record(events.VolumeDoesNotFit(s.Volume, faults))
 		}
+	}
+	if s.HandedOver() {
+		faults = nil // they concern the claim that it was made for, and not the one that has it
 	}
 	if len(provisions) == 0 {
 		return faults
@@ -181,11 +185,14 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		p.expand(s, all, expands)
 		return
 	}
+	if s.RecordLost() {
+		p.recordLost(s)
+	}
 	if these, _ := forVolume(all.deletes, s.Volume); len(these) > 0 {
 		p.Confirm = Everything // they prove that it was released: the cache may be old
 	}
 	p.cleanUp(s, all.deletes...)
-	p.Forget = len(s.Attempts) == 0
+	p.Forget = len(s.Attempts) == 0 && !s.RecordLost() // it stays known, so that this is recorded once, and again every hour
 }
 
 // undecided reports whether the volume is about to be bound or released. Until then it may turn out unfit, by a claim that the cache does not show
@@ -209,7 +216,7 @@ func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, othe
 // would look like an attempt that came to none, whose storage is to be removed.
 func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 	v := s.Volume
-	if v == nil || !snapshot.FinalizerMisplaced(v) || v.Annotations[contract.ProvisionedBy] != s.Provisioner {
+	if v == nil || !snapshot.FinalizerMisplaced(v, s.Provisioner) {
 		return
 	}
 

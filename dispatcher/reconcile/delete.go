@@ -13,7 +13,7 @@ import (
 // remove orders the removal of the volume's storage. The volume is deleted once a pod has done that.
 func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	newest, ok := snapshot.Last(deletes)
-	if s.Released() && s.Claim != nil {
+	if s.Released() && (s.Claim != nil || s.Other != nil) {
 		p.Confirm = Everything // the cache may show a claim that is gone, and an event would say that it keeps the storage
 	}
 	switch {
@@ -145,5 +145,5 @@ func (p *Plan) protect(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.
 }
 
 func (p *Plan) recordDeletionWaits(s *snapshot.Snapshot, record *corev1.Pod, reason podspec.Reason, why string) {
-	p.record(events.DeletionWaits(events.For(contract.Delete, s.Claim, s.Volume), record, reason, why))
+	p.record(events.DeletionWaits(events.For(contract.Delete, s.Holder(), s.Volume), record, reason, why))
 }

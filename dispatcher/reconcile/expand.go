@@ -38,7 +38,7 @@ func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		p.do(SetResizeStatus{status})
 		return
 	}
-	if reached || resize.OnNode(s.Claim) {
+	if reached || resize.OnNode(s.Holder()) {
 		if reached || done {
 			p.cleanUp(s, expands...)
 		}
@@ -50,7 +50,7 @@ func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 
 // targetSize is the size to reach: the claim's, or a larger one that an attempt may have reached.
 func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quantity {
-	asked := snapshot.Requested(s.Claim)
+	asked := snapshot.Requested(s.Holder())
 	if newest, ok := snapshot.Last(expands); ok && newest.SizeUnclear() && newest.Size > asked.Value() {
 		return *resource.NewQuantity(newest.Size, resource.BinarySI)
 	}
@@ -60,15 +60,16 @@ func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quant
 // followVolume is what the claim's status has to say of its volume's size, nil where it says so. reached reports whether the volume has
 // the size to reach.
 func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool) *resize.Status {
-	has := s.Claim.Status.Capacity[corev1.ResourceStorage]
+	claim := s.Holder()
+	has := claim.Status.Capacity[corev1.ResourceStorage]
 	switch {
 	case has.Cmp(capacity) < 0 && resize.LastStepOf(s.Volume) == resize.Kubelet:
-		if resize.OnNode(s.Claim) || s.Claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimNodeResizeInfeasible {
+		if resize.OnNode(claim) || claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimNodeResizeInfeasible {
 			return nil
 		}
-		return resize.NodePending(s.Claim, capacity)
-	case has.Cmp(capacity) < 0, reached && resize.Marked(s.Claim):
-		return resize.Finished(s.Claim, capacity)
+		return resize.NodePending(claim, capacity)
+	case has.Cmp(capacity) < 0, reached && resize.Marked(claim):
+		return resize.Finished(claim, capacity)
 	}
 	return nil
 }
@@ -79,13 +80,13 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 	case podspec.ReasonNone:
 	case events.ReasonExpansionRefused:
 		p.record(events.ExpansionRefused(why))
-		p.setResizeStatus(resize.Infeasible(s.Claim, why))
+		p.setResizeStatus(resize.Infeasible(s.Holder(), why))
 		return
 	default:
 		p.record(events.ExpansionWaits(reason, why))
 		return
 	}
-	status := resize.InProgress(s.Claim, target)
+	status := resize.InProgress(s.Holder(), target)
 	newest, tried := snapshot.Last(expands)
 	if tried && newest.Outcome.Phase == podspec.Failed {
 		e, known := failure(s, newest)
@@ -93,7 +94,7 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 			p.record(e)
 		}
 		if newest.Size == target.Value() {
-			failing := resize.Failing(s.Claim, target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
+			failing := resize.Failing(s.Holder(), target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
 			if p.delayed(s, newest) {
 				if known {
 					p.setResizeStatus(failing)
@@ -133,6 +134,15 @@ func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 // withdrawn reports whether the claim asks for less by now than the expansion is to reach. One that follows an attempt which may have reached
 // the size is wanted all the same, as targetSize has it: without it nobody knows the size.
 func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
-	asked := snapshot.Requested(s.Claim)
+	asked := snapshot.Requested(s.Holder())
 	return a.Size > asked.Value() && a.Pod.Annotations[contract.AnnSuspect] == ""
+}
+
+// recordLost says that nobody removes, or expands, the storage of a volume that does not say whose it is.
+func (p *Plan) recordLost(s *snapshot.Snapshot) {
+	why := obstacles.LostRecord(s)
+	p.record(events.RecordLost(why))
+	if s.AsksForMore() {
+		p.record(events.ExpansionWaits(events.ReasonRecord, why))
+	}
 }

@@ -6,8 +6,6 @@ import (
 	"reflect"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -55,7 +53,7 @@ func (s *Snapshot) IdentityChanged(a Attempt) bool {
 // A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator vouches for
 // it, or it says nothing else than the class does.
 func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
-	if ref := s.Volume.Spec.ClaimRef; ref != nil && len(validation.IsDNS1123Label(ref.Namespace))+len(validation.IsDNS1123Subdomain(ref.Name)) > 0 {
+	if ref := s.Volume.Spec.ClaimRef; ref != nil && !namesClaim(ref) {
 		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; correct it", s.Volume.Name, ref.Namespace, ref.Name)
 	}
 	if s.Volume.Annotations[contract.AnnIdentity] == "" {

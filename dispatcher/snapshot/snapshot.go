@@ -21,9 +21,9 @@ import (
 // each be missing.
 type Snapshot struct {
 	Now time.Time
-	// UID is the claim's.
+	// UID is the claim's, and that in the name of the volume, which may belong to another claim by now.
 	UID string
-	// ClassName is the StorageClass that the claim, or its volume, names.
+	// ClassName is the StorageClass that the objects are of: see ClassByObjects.
 	ClassName string
 	// Class is the StorageClass, nil where it does not exist.
 	Class *storagev1.StorageClass
@@ -31,6 +31,11 @@ type Snapshot struct {
 	Claim *corev1.PersistentVolumeClaim
 	// Volume is pvc-<UID>, or nil. Foreign is that volume where another provisioner made it: then Volume is nil. SetVolume sets both.
 	Volume, Foreign *corev1.PersistentVolume
+	// Other is the claim that the volume was given to, if it was given to another one than it was made for, or nil.
+	// SetOther sets it, and Holder says which claim the volume belongs to.
+	Other *corev1.PersistentVolumeClaim
+	// Elsewhere reports whether the claim has a volume that was made for another claim, by whose UID it is served.
+	Elsewhere bool
 	// Source is the claim that this one asks to be a clone of.
 	Source CloneSource
 	// Places are where the claims that pods mount have their storage, by their names; nil where that is not known. SetPlaces sets them.
@@ -93,7 +98,7 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 	if v == nil {
 		return
 	}
-	if by, found := v.Annotations[contract.ProvisionedBy]; found && by != s.Provisioner {
+	if !madeHere(v, s.Provisioner) {
 		s.Volume, s.Foreign = nil, v
 	}
 }
@@ -169,7 +174,8 @@ func (s *Snapshot) KnownClass() string {
 // Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and
 // made again may have another provisioner since.
 func (s *Snapshot) Pending() bool {
-	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && (s.Class == nil || s.Class.Provisioner == s.Provisioner)
+	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && !s.HandedOver() &&
+		(s.Class == nil || s.Class.Provisioner == s.Provisioner)
 }
 
 // UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
@@ -177,10 +183,10 @@ func (s *Snapshot) UserWaits() bool {
 	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
 }
 
-// Expandable reports whether this dispatcher decides about the size of the claim's volume: both are bound to each other, and a
-// provisioner pod of this dispatcher made the volume.
+// Expandable reports whether this dispatcher decides about the volume's size: it and its holder are bound to each
+// other, and a provisioner pod of this dispatcher made the volume.
 func (s *Snapshot) Expandable() bool {
-	return s.ClaimLives() && s.Volume != nil && podspec.Bound(s.Claim, s.Volume) && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
+	return s.bound() && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
 
 // Released reports whether Kubernetes asks this dispatcher to remove the volume's storage. obstacles.Removal says whether it may.
@@ -207,19 +213,28 @@ func DeletedByHand(v *corev1.PersistentVolume) bool {
 	return kept && v.Status.Phase == corev1.VolumeAvailable && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// FinalizerMisplaced reports whether the volume lacks the finalizer that keeps its object until its storage is removed, or has it although
-// its storage is to be retained.
-func FinalizerMisplaced(v *corev1.PersistentVolume) bool {
+// FinalizerMisplaced reports whether a volume of the provisioner lacks the finalizer that keeps its object until its storage is removed, or
+// has it although its storage is to be retained. A retained volume that has lost its annotations counts once somebody deletes it: nobody else
+// would take the finalizer off.
+func FinalizerMisplaced(v *corev1.PersistentVolume, provisioner string) bool {
 	has := slices.Contains(v.Finalizers, contract.VolumeFinalizer)
-	if v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
-		return !has && v.DeletionTimestamp == nil
+	by, named := v.Annotations[contract.ProvisionedBy]
+	retained := v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
+	switch {
+	case !named:
+		return retained && has && v.DeletionTimestamp != nil
+	case by != provisioner:
+		return false
+	case retained:
+		return has
 	}
-	return has
+	return !has && v.DeletionTimestamp == nil
 }
 
 // Due reports whether the volume itself asks for work of the provisioner that it names, whoever its claim is.
 func Due(v *corev1.PersistentVolume, provisioner string) bool {
-	return v.Annotations[contract.ProvisionedBy] == provisioner && (AwaitsDeletion(v) || DeletedByHand(v) || FinalizerMisplaced(v))
+	made := v.Annotations[contract.ProvisionedBy] == provisioner
+	return made && (AwaitsDeletion(v) || DeletedByHand(v)) || FinalizerMisplaced(v, provisioner)
 }
 
 // SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else empty. The

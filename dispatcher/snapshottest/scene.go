@@ -24,7 +24,8 @@ type Scene struct {
 	Volume string
 	Pods   []string
 	// Also is unwanted, no-config, new-config, new-properties, new-parameters, node-local, other-provisioner (the class's), uncontained (a
-	// policy is missing), copied (the volume, into a clone), stopped (all deletions), limited (three old volumes are to go, and two may),
+	// policy is missing), another-has (another claim has the volume, and asks for 2Gi), copied (the volume, into a clone),
+	// stopped (all deletions), limited (three old volumes are to go, and two may),
 	// successor (another claim asks for the volume), just-wanted (for a second), rescheduled (after the last pod); of the claim selector,
 	// attributes (a VolumeAttributesClass), selected (a node, and the class waits for the first consumer), selected-early (the class does
 	// not wait). Of claim exports, which pods mount: mounted (the class mounts it, and it is nfs://a/e1), moved (it is nfs://a/e2),
@@ -35,7 +36,7 @@ type Scene struct {
 var (
 	claimWords = []string{"", "waiting", "bound", "elsewhere", "deleting", "none"}
 	alsoWords  = []string{"unwanted", "no-config", "new-config", "new-properties", "new-parameters", "node-local", "selected", "selected-early", "selector", "copied",
-		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "attributes", "rescheduled", "just-wanted",
+		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume", "other-provisioner", "another-has", "attributes", "rescheduled", "just-wanted",
 		"mounted", "moved", "unmounted", "unbound-mount"}
 )
 
@@ -95,6 +96,14 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 	if s.has("successor") {
 		f.Successor = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
 			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-" + dispatchertest.UID}}
+	}
+	if s.has("another-has") {
+		f.Other = Scene{Claim: "bound"}.makeClaim()
+		f.Other.Name, f.Other.UID = "filled", "another"
+		f.Other.Spec.Resources.Requests = sizes("2Gi")
+		f.Other.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: sizes("1Gi")}
+		f.Volume.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "team-a", Name: "filled", UID: "another"}
+		f.Volume.Spec.NFS, f.Config.Expandable = &corev1.NFSVolumeSource{}, true
 	}
 	for i, words := range s.Pods {
 		created, ended := dispatchertest.Noon.Add(time.Duration(i-len(s.Pods))*time.Minute), dispatchertest.Noon.Add(-500*time.Millisecond)

@@ -88,10 +88,7 @@ func checkAnnotations(annotations map[string]string) field.ErrorList {
 		for _, fault := range content.IsLabelKey(strings.ToLower(key)) {
 			errs = append(errs, field.Invalid(path, key, fault))
 		}
-		domain, name, found := strings.Cut(key, "/")
-		if strings.EqualFold(name, "populated-from") { // with it a volume may belong to another claim
-			errs = append(errs, field.Forbidden(path, "populated-from is what volume populators write; use another name"))
-		}
+		domain, _, found := strings.Cut(key, "/")
 		if !found {
 			errs = append(errs, field.Invalid(path, key, "must begin with a domain of yours, such as example.com/"))
 		}

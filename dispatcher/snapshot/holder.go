@@ -1,0 +1,164 @@
+package snapshot
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// A volume is named after the claim that it was made for, and belongs to the claim in its claimRef. Both are the same
+// until an administrator, a backup tool or an importer gives the volume to another claim.
+
+// GivenTo names the claim that a volume was given to, nil where it was not given to another one than it was made for.
+// The claim need not exist.
+func GivenTo(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	ref := v.Spec.ClaimRef
+	madeFor, ours := podspec.ClaimUIDOf(v.Name)
+	if !ours || ref == nil || ref.UID == "" || string(ref.UID) == madeFor || !namesClaim(ref) {
+		return nil
+	}
+	named := metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: named}
+}
+
+// namesClaim reports whether a claim can have the namespace and name. Whoever may write volumes can write any text
+// there.
+func namesClaim(ref *corev1.ObjectReference) bool {
+	return len(validation.IsDNS1123Label(ref.Namespace))+len(validation.IsDNS1123Subdomain(ref.Name)) == 0
+}
+
+// has reports whether claim and volume name each other. A user can name any volume in a claim, so the volume's
+// claimRef is the proof.
+func has(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
+	ref := v.Spec.ClaimRef
+	return claim.Spec.VolumeName == v.Name &&
+		ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
+}
+
+// KeyOf is the UID under which a claim is served: that in the name of its volume, which may have been made for
+// another claim, or else its own. volume is the one that the claim names, or nil.
+func KeyOf(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, provisioner string) string {
+	if volume != nil && has(claim, volume) && madeHere(volume, provisioner) {
+		if uid, ours := podspec.ClaimUIDOf(volume.Name); ours {
+			return uid
+		}
+	}
+	return string(claim.UID)
+}
+
+// madeHere reports whether no other provisioner says that it made the volume.
+func madeHere(v *corev1.PersistentVolume, provisioner string) bool {
+	by, found := v.Annotations[contract.ProvisionedBy]
+	return !found || by == provisioner
+}
+
+// SetOther finds the claim that the volume was given to.
+func (s *Snapshot) SetOther(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
+	s.Other = nil
+	if s.Volume == nil {
+		return
+	}
+	if to := GivenTo(s.Volume); to != nil {
+		s.Other = claim(to.Namespace, to.Name)
+	}
+}
+
+// SetElsewhere finds out whether the claim is served under another UID than its own.
+func (s *Snapshot) SetElsewhere(volume func(name string) *corev1.PersistentVolume) {
+	s.Elsewhere = s.Claim != nil && s.Claim.Spec.VolumeName != "" &&
+		KeyOf(s.Claim, volume(s.Claim.Spec.VolumeName), s.Provisioner) != s.UID
+}
+
+// Given reports whether the volume was given to another claim than it was made for. That claim may not exist.
+func (s *Snapshot) Given() bool { return s.Volume != nil && GivenTo(s.Volume) != nil }
+
+// HandedOver reports whether another claim than the one that the volume was made for has the volume.
+func (s *Snapshot) HandedOver() bool { return s.Given() && s.Other != nil && has(s.Other, s.Volume) }
+
+// Holder is the claim that the volume belongs to: the size of the volume, its events and its claim's status are about
+// it. Without a volume it is the claim that waits for one. It is nil where there is no such claim.
+func (s *Snapshot) Holder() *corev1.PersistentVolumeClaim {
+	switch {
+	case s.HandedOver():
+		return s.Other
+	case s.Given():
+		return nil
+	}
+	return s.Claim
+}
+
+// SetHolder replaces the holder by what a write left of it.
+func (s *Snapshot) SetHolder(claim *corev1.PersistentVolumeClaim) {
+	if s.HandedOver() {
+		s.Other = claim
+	} else {
+		s.Claim = claim
+	}
+}
+
+// bound reports whether a claim that lives is bound to the volume.
+func (s *Snapshot) bound() bool {
+	holder := s.Holder()
+	return holder != nil && holder.DeletionTimestamp == nil && s.Volume != nil && podspec.Bound(holder, s.Volume)
+}
+
+// AsksForMore reports whether the claim that is bound to the volume asks for more than the volume has.
+func (s *Snapshot) AsksForMore() bool {
+	if !s.bound() {
+		return false
+	}
+	asked, made := Requested(s.Holder()), Capacity(s.Volume)
+	return asked.Cmp(made) > 0
+}
+
+// RecordLost reports whether a volume of a class of this dispatcher has lost the annotation by which the dispatcher
+// and Kubernetes know whose it is, and whether that matters: nobody would remove its storage, or enlarge it. Until
+// its pods have been acted on, they say whose it is.
+func (s *Snapshot) RecordLost() bool {
+	v := s.Volume
+	if v == nil || s.Class == nil || s.Class.Provisioner != s.Provisioner || len(s.Of(contract.Provision)) > 0 {
+		return false
+	}
+	if _, found := v.Annotations[contract.ProvisionedBy]; found {
+		return false
+	}
+	deletes := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	if deletes && v.DeletionTimestamp != nil {
+		return true
+	}
+	switch v.Status.Phase {
+	case corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed:
+		return deletes || s.AsksForMore()
+	}
+	return false
+}
+
+// ClassByObjects is the StorageClass that the objects are of, and otherwise where none of them names one.
+//
+// A provisioner writes its volume, and may write any class into it. So the class of a pod whose outcome has not been
+// acted on comes first, which the dispatcher wrote. The volume's class counts once a claim is bound to it, whatever
+// the claim's own is (an adopted volume may have another), and once its claim is gone.
+func (s *Snapshot) ClassByObjects(otherwise string) string {
+	if newest, ok := Last(s.Of(contract.Provision)); ok && newest.Pod.Annotations[contract.AnnClass] != "" {
+		return newest.Pod.Annotations[contract.AnnClass]
+	}
+	switch {
+	case s.Volume != nil && (s.Claim == nil || s.bound()):
+		return podspec.ClassOf(s.Volume)
+	case s.Claim != nil:
+		return podspec.ClassOfClaim(s.Claim)
+	}
+	all := s.All()
+	slices.SortFunc(all, compare)
+	for _, a := range slices.Backward(all) {
+		if class := a.Pod.Annotations[contract.AnnClass]; class != "" {
+			return class
+		}
+	}
+	return otherwise
+}

@@ -1,0 +1,145 @@
+package snapshot
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+)
+
+const ownVolume = "pvc-" + dispatchertest.UID
+
+// claimOf is a bound claim of class gold that names a volume.
+func claimOf(uid types.UID, volume string) *corev1.PersistentVolumeClaim {
+	class := "gold"
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume, StorageClassName: &class}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
+}
+
+// TestHolder: to which claim a volume belongs, and under which UID that claim is served. What a claim says alone
+// proves nothing.
+func TestHolder(t *testing.T) {
+	for name, c := range map[string]struct {
+		volume, provisioner string
+		change              func(v *corev1.PersistentVolume)
+		claim, other        *corev1.PersistentVolumeClaim
+		holder, key         string
+		pending             bool
+	}{
+		"its own claim":             {volume: "bound", claim: claimOf(dispatchertest.UID, ownVolume), holder: dispatchertest.UID},
+		"its claim waits":           {volume: "available", claim: claimOf(dispatchertest.UID, ""), holder: dispatchertest.UID, pending: true},
+		"another claim":             {volume: "stray bound", other: claimOf("another", ownVolume), holder: "another", key: dispatchertest.UID},
+		"another, and its own too":  {volume: "stray bound", claim: claimOf(dispatchertest.UID, ownVolume), other: claimOf("another", ownVolume), holder: "another", key: dispatchertest.UID},
+		"another, its own waits":    {volume: "stray bound", claim: claimOf(dispatchertest.UID, ""), other: claimOf("another", ownVolume), holder: "another", key: dispatchertest.UID},
+		"another that names none":   {volume: "stray bound", claim: claimOf(dispatchertest.UID, ownVolume), other: claimOf("another", ""), key: "another"},
+		"another that is gone":      {volume: "stray released", claim: claimOf(dispatchertest.UID, ownVolume)},
+		"one that says so alone":    {volume: "bound", other: claimOf("another", ownVolume), key: "another"},
+		"another of the name":       {volume: "stray bound", other: claimOf("third", ownVolume), key: "third"},
+		"another provisioner's":     {volume: "stray bound foreign", other: claimOf("another", ownVolume), key: "another"},
+		"without any annotation":    {volume: "stray bound bare", other: claimOf("another", ownVolume), holder: "another", key: dispatchertest.UID},
+		"given to what is no claim": {volume: "bound", change: func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID, v.Spec.ClaimRef.Name = "another", "../x" }, claim: claimOf(dispatchertest.UID, ownVolume), holder: dispatchertest.UID},
+	} {
+		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim}
+		volume := dispatchertest.Volume(c.volume)
+		if c.change != nil {
+			c.change(volume)
+		}
+		s.SetVolume(volume)
+		s.SetOther(func(string, string) *corev1.PersistentVolumeClaim { return c.other })
+		holder := ""
+		if claim := s.Holder(); claim != nil {
+			holder = string(claim.UID)
+		}
+		if holder != c.holder || s.Pending() != c.pending {
+			t.Errorf("%s: the holder is %q, want %q; pending: %t, want %t", name, holder, c.holder, s.Pending(), c.pending)
+		}
+		if c.other == nil {
+			continue
+		}
+		if got := KeyOf(c.other, volume, "p"); got != c.key {
+			t.Errorf("%s: the other claim is served as %s, want %s", name, got, c.key)
+		}
+		own := &Snapshot{UID: string(c.other.UID), Provisioner: "p", Claim: c.other}
+		own.SetElsewhere(func(string) *corev1.PersistentVolume { return volume })
+		if want := c.key != string(c.other.UID); own.Elsewhere != want {
+			t.Errorf("%s: the other claim is served elsewhere: %t, want %t", name, own.Elsewhere, want)
+		}
+	}
+}
+
+// TestClassByObjects: which class the objects are of. An image may write any class into its volume.
+func TestClassByObjects(t *testing.T) {
+	for name, c := range map[string]struct {
+		volume       string // of class silver
+		claim, other *corev1.PersistentVolumeClaim
+		pods         map[string]string // their classes
+		want         string
+	}{
+		"nothing":                               {want: "queue"},
+		"a claim":                               {claim: claimOf(dispatchertest.UID, ""), want: "gold"},
+		"pods alone":                            {pods: map[string]string{"prov-0 failed kept": "old", "prov-1 failed": "new"}, want: "new"},
+		"acted on alone":                        {pods: map[string]string{"prov-0 failed": "old"}, want: "old"},
+		"a volume alone":                        {volume: "released", want: "silver"},
+		"a claim's that is not bound yet":       {volume: "available", claim: claimOf(dispatchertest.UID, ""), want: "gold"},
+		"an adopted volume":                     {volume: "bound", claim: claimOf(dispatchertest.UID, ownVolume), want: "silver"},
+		"another claim's":                       {volume: "stray bound", claim: claimOf(dispatchertest.UID, ownVolume), other: claimOf("another", ownVolume), want: "silver"},
+		"another claim's, and its own is bound": {volume: "stray bound", claim: claimOf(dispatchertest.UID, ownVolume), want: "gold"},
+		"made by a pod":                         {volume: "released", pods: map[string]string{"prov-0 done": "pods"}, want: "pods"},
+		"bound, made by a pod":                  {volume: "bound", claim: claimOf(dispatchertest.UID, ownVolume), pods: map[string]string{"prov-0 done": "pods"}, want: "pods"},
+		"removed by a pod":                      {volume: "released", pods: map[string]string{"del-0 failed": "pods"}, want: "silver"},
+	} {
+		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim, Other: c.other}
+		if c.volume != "" {
+			s.SetVolume(dispatchertest.Volume(c.volume))
+		}
+		for words, class := range c.pods {
+			pod := dispatchertest.Pod(words, dispatchertest.Noon, dispatchertest.Noon)
+			pod.Annotations[contract.AnnClass] = class
+			s.Add(NewAttempt(pod, ""))
+		}
+		s.Sort()
+		if got := s.ClassByObjects("queue"); got != c.want {
+			t.Errorf("%s: class %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestRecordLost: a volume that does not say who made it is worth a word where nobody would remove or enlarge it.
+func TestRecordLost(t *testing.T) {
+	asks := claimOf(dispatchertest.UID, ownVolume)
+	asks.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}
+	for _, c := range []struct {
+		volume, class, pod string
+		claim              *corev1.PersistentVolumeClaim
+		want               bool
+	}{
+		{volume: "bare bound", class: "p", want: true},
+		{volume: "bare released", class: "p", want: true},
+		{volume: "bare available", class: "p"},
+		{volume: "bare bound", class: "p", pod: "prov-0 done"}, // the pod's end mends it
+		{volume: "bare bound", class: "csi.example.com"},
+		{volume: "bare bound"},
+		{volume: "bare bound retain", class: "p"},
+		{volume: "bare bound retain", class: "p", claim: asks, want: true},
+		{volume: "bound", class: "p"},
+		{volume: "foreign bound", class: "p"},
+	} {
+		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim}
+		s.SetVolume(dispatchertest.Volume(c.volume))
+		if c.class != "" {
+			s.Class = &storagev1.StorageClass{Provisioner: c.class}
+		}
+		if c.pod != "" {
+			s.Add(NewAttempt(dispatchertest.Pod(c.pod, dispatchertest.Noon, dispatchertest.Noon), ""))
+		}
+		if got := s.RecordLost(); got != c.want {
+			t.Errorf("%+v: lost: %t", c, got)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package inspect
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+)
+
+// keyOf is the UID under which the dispatcher serves the claim with a UID: that in the name of the claim's volume,
+// which may have been made for another claim.
+func (o *Objects) keyOf(uid string) string {
+	claim := o.claim(uid)
+	if claim == nil || claim.Spec.VolumeName == "" {
+		return uid
+	}
+	return snapshot.KeyOf(claim, o.VolumeNamed(claim.Spec.VolumeName), o.Dispatcher.Provisioner)
+}
+
+// holderOf is the UID of the claim that has the volume which was made for the claim with a UID. It is that claim's
+// own where no other has it.
+func (o *Objects) holderOf(uid string) string {
+	v := o.VolumeNamed(podspec.VolumeName(uid))
+	if v == nil {
+		return uid
+	}
+	to := snapshot.GivenTo(v)
+	if to == nil || o.claim(string(to.UID)) == nil || o.keyOf(string(to.UID)) != uid {
+		return uid
+	}
+	return string(to.UID)
+}
+
+// lostVolume is why the claim does not have the volume that it is bound to, if it does not.
+func lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (c Cause, lost bool) {
+	switch {
+	case claim == nil || claim.Spec.VolumeName == "":
+		return c, false
+	case volume == nil && claim.Status.Phase == corev1.ClaimLost:
+		return explain(reasonLost, "PersistentVolume "+claim.Spec.VolumeName+" does not exist any more", true), true
+	case volume == nil || volume.Name != claim.Spec.VolumeName:
+		return c, false
+	}
+	if to := snapshot.GivenTo(volume); to != nil && to.UID != claim.UID {
+		what := "volume " + volume.Name + " was made for this claim, and belongs to claim " + to.Namespace + "/" + to.Name + " now"
+		return explain(reasonGiven, what, false), true
+	}
+	return c, false
+}
