@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,9 +34,11 @@ func lacks(i int) events.Event {
 // TestEverybodyIsTold: of thousands of events at once, none is lost, and none is written twice. Of what comes later
 // about the same objects, only the latest is written.
 func TestEverybodyIsTold(t *testing.T) {
-	const claims = 6000
-	// What the client writes in a second is written again.
-	for versions, most := range map[int]int32{1: claims, 3: claims + 2*400} {
+	for _, c := range []struct {
+		claims, versions int
+		writes           int32 // at most: what was written in a second is written again
+	}{{6000, 1, 6000}, {1500, 3, 1500 + 2*400}} {
+		claims, versions, most := c.claims, c.versions, c.writes
 		bubble(t, func(t *testing.T, r *Recorder, api *api) {
 			for version := range versions {
 				for i := range claims {
@@ -185,7 +188,7 @@ func TestRetries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, r *Recorder, api *api) {
-				api.refuse = func(*http.Request) (int, error) { return c.code, c.err }
+				api.refuseBy(func(*http.Request) (int, error) { return c.code, c.err })
 				for range 30 {
 					r.Record(subjectOf(0), lacks(0), PodLog{})
 					time.Sleep(time.Minute)
@@ -193,7 +196,7 @@ func TestRetries(t *testing.T) {
 				if n := int(api.writes.Load()); !c.tries(n) {
 					t.Errorf("it was tried %d times in half an hour", n)
 				}
-				api.refuse = nil
+				api.refuseBy(nil)
 				time.Sleep(2 * time.Minute)
 				if told := api.told(); len(told) != c.then || api.times() != int32(c.then) {
 					t.Errorf("then %q is told, %d times", told, api.times())
@@ -212,7 +215,7 @@ func TestRetries(t *testing.T) {
 func TestUnansweredCreation(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Recorder, api *api) {
 		first := true
-		api.refuse = func(hr *http.Request) (int, error) {
+		api.refuseBy(func(hr *http.Request) (int, error) {
 			if !first {
 				return 0, nil
 			}
@@ -221,7 +224,7 @@ func TestUnansweredCreation(t *testing.T) {
 				t.Error(err)
 			}
 			return 0, syscall.ECONNRESET
-		}
+		})
 		r.Record(subjectOf(0), lacks(0), PodLog{})
 		time.Sleep(time.Minute)
 		if told := api.told(); len(told) != 1 || api.times() != 1 || api.writes.Load() != 2 {
@@ -233,16 +236,16 @@ func TestUnansweredCreation(t *testing.T) {
 // TestOutdatedIsGivenUp: what could not be written for an hour is given up, and recorded again if it is still true.
 func TestOutdatedIsGivenUp(t *testing.T) {
 	bubble(t, func(t *testing.T, r *Recorder, api *api) {
-		api.refuse = func(*http.Request) (int, error) { return 500, nil }
+		api.refuseBy(func(*http.Request) (int, error) { return 500, nil })
 		r.Record(subjectOf(0), lacks(0), PodLog{})
 		time.Sleep(2 * time.Hour)
-		if n := len(r.store.order); n != 0 {
-			t.Errorf("after two hours %d events wait", n)
+		if synctest.Wait(); len(r.store.order) != 0 {
+			t.Errorf("after two hours %d events wait", len(r.store.order))
 		}
 		if at := r.RemindAt(subjectOf(0).UID, []events.Event{lacks(0)}); time.Until(at) != RemindAfter {
 			t.Errorf("the claim is looked at again in %s", time.Until(at))
 		}
-		api.refuse = nil
+		api.refuseBy(nil)
 		r.Record(subjectOf(0), lacks(0), PodLog{})
 		if told := api.told(); len(told) != 1 {
 			t.Errorf("it is told again as %q", told)

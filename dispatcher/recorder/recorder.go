@@ -37,11 +37,12 @@ type Recorder struct {
 	waits        map[string]Wait      // by UID
 	endedClasses map[string]time.Time // when they ended, by name
 
-	store         store
-	series        map[key]series
-	wake          chan struct{}
-	writes, reads int // under way
-	draining      bool
+	store    store
+	series   map[key]series
+	wake     chan struct{}
+	writes   int             // under way
+	reads    map[string]bool // nodes from which a log is being read
+	draining bool
 }
 
 // protection is why a claim's storage waits for an administrator.
@@ -58,7 +59,7 @@ func New(metrics *Metrics, now func() time.Time) *Recorder {
 	return &Recorder{Metrics: metrics, now: now, claims: map[string]*history{}, configMaps: map[string]*history{}, protected: map[string]protection{},
 		waits: map[string]Wait{}, endedClasses: map[string]time.Time{},
 		store:  store{slots: map[key]*slot{}, lines: map[key]line{}},
-		series: map[key]series{}, wake: make(chan struct{}, 1)}
+		series: map[key]series{}, reads: map[string]bool{}, wake: make(chan struct{}, 1)}
 }
 
 // Subject is what an event or a log line is about.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -38,13 +39,17 @@ func bubble(t *testing.T, test func(t *testing.T, r *Recorder, api *api)) {
 type api struct {
 	*apiserver.Server
 	writes atomic.Int32
+	mu     sync.Mutex
 	refuse func(r *http.Request) (code int, err error)
 }
 
 func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 	a.writes.Add(1)
-	if a.refuse != nil {
-		switch code, err := a.refuse(r); {
+	a.mu.Lock()
+	refuse := a.refuse
+	a.mu.Unlock()
+	if refuse != nil {
+		switch code, err := refuse(r); {
 		case err != nil:
 			return nil, err
 		case code != 0:
@@ -53,6 +58,13 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 	}
 	return a.Server.RoundTrip(r)
+}
+
+// refuseBy sets what may answer a write instead, nil for nothing.
+func (a *api) refuseBy(refuse func(r *http.Request) (code int, err error)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.refuse = refuse
 }
 
 // told are the events that were written, in the order of their last writes, where one says how often it was.

@@ -55,8 +55,7 @@ type slot struct {
 	// logBy is until when the event waits for the pod's log.
 	logBy time.Time
 	tries int
-	// reads is the node from which the log is being read, and reading and writing report what is under way.
-	reads            string
+	// reading and writing report what is under way.
 	reading, writing bool
 }
 
@@ -188,20 +187,11 @@ func (s *store) next(now time.Time) (best *slot, again time.Time) {
 }
 
 // nextLog takes the slot whose pod's log is to be read now, nil for none. One log is read from each node at a time: a
-// kubelet that does not answer holds up the logs of its own pods alone.
-func (s *store) nextLog(now time.Time) *slot {
-	busy := map[string]bool{}
+// kubelet that does not answer holds up the logs of its own pods alone. busy are the nodes from which one is being read.
+func (s *store) nextLog(now time.Time, busy map[string]bool) *slot {
 	for _, c := range s.order {
-		if c.reading {
-			busy[c.reads] = true
-		}
-	}
-	for _, c := range s.order {
-		if !c.wantsLog(now) || c.reading || c.writing {
-			continue
-		}
-		if node := c.event.log.Pod.Spec.NodeName; !busy[node] {
-			c.reading, c.reads = true, node
+		if c.wantsLog(now) && !c.reading && !c.writing && !busy[c.event.log.Pod.Spec.NodeName] {
+			c.reading = true
 			return c
 		}
 	}

@@ -121,14 +121,15 @@ func (r *Recorder) begin(ctx context.Context, client kubernetes.Interface, runni
 	defer r.mu.Unlock()
 	now := time.Now()
 
-	for r.reads < maxReads {
-		c := r.store.nextLog(now)
+	for len(r.reads) < maxReads {
+		c := r.store.nextLog(now, r.reads)
 		if c == nil {
 			break
 		}
-		r.reads++
 		e, by := c.event, c.logBy
-		running.Go(func() { r.readLog(ctx, c, e, by) })
+		node, read := e.log.Pod.Spec.NodeName, e.log.Read
+		r.reads[node] = true
+		running.Go(func() { r.readLog(ctx, c, e, node, read, by) })
 	}
 
 	for r.writes < maxWrites {
@@ -150,14 +151,15 @@ func (r *Recorder) begin(ctx context.Context, client kubernetes.Interface, runni
 }
 
 // readLog reads the log for an event, which the slot may have lost to a later one by then.
-func (r *Recorder) readLog(ctx context.Context, c *slot, e *event, by time.Time) {
+func (r *Recorder) readLog(ctx context.Context, c *slot, e *event, node string, read func(context.Context) string,
+	by time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
-	more := e.log.Read(ctx)
+	more := read(ctx)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.reads--
+	delete(r.reads, node)
 	c.reading = false
 	if c.event == e && !c.writing && e.log.Read != nil {
 		r.completeLog(e, more)

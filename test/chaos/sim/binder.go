@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +89,8 @@ func (w *World) tell(kind string, o apiserver.Object, reason, message string) {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
-	_, _ = w.server.Create(apiserver.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: o.GetName() + "." + strings.ToLower(reason)},
+	name := fmt.Sprintf("%s.%s.%s", o.GetName(), o.GetUID(), strings.ToLower(reason))
+	_, _ = w.server.Create(apiserver.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID()},
 		Type:           corev1.EventTypeWarning, Reason: reason, Message: message, LastTimestamp: metav1.Now().Rfc3339Copy()})
 }

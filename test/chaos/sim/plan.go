@@ -124,9 +124,8 @@ var latestThemes = []theme{
 		"claim-recreate", "claim-expand"}, 16, mounting},
 }
 
-// latestDrawn is how many of latestThemes a seed takes at most where none is named: none, since the dispatcher does not stand up to all of
-// them yet.
-const latestDrawn = 0
+// latestDrawn is how many of latestThemes a seed takes at most where none is named.
+const latestDrawn = 1
 
 // spare is for claims whose node is chosen for them, and another node.
 func spare(p *Plan, _ *rand.Rand) {
