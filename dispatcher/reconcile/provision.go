@@ -31,6 +31,10 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		}
 		return
 	}
+	if s.WaitsForNode() {
+		p.Forget = !tried // the library may have handed it over by the node that the scheduler was asked to replace
+		return
+	}
 	if !s.Wanted {
 		p.do(ResyncClaim{})
 		p.Forget = !tried
