@@ -32,10 +32,10 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 		return s.Now
 	}
 	delay := min(longestDelay, shortestDelay<<min(a.Number, 9))
-	switch {
-	case a.Outcome.Reason == podspec.ReasonTryAgain:
+	switch a.Outcome.Reason {
+	case podspec.ReasonTryAgain:
 		delay = min(delay, busyDelay)
-	case a.Outcome.Reason == podspec.ReasonRefused:
+	case podspec.ReasonRefused:
 		delay = longestDelay
 	}
 	return s.Ended(a).Add(delay)

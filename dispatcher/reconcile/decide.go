@@ -129,7 +129,7 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt
 // checkVolume says what keeps Kubernetes from binding the volume, and repairs the rest.
 func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (faults []string) {
 	// One that somebody gave to another claim after it was bound has served this one.
-	if s.ClaimLives() && !(s.Given() && s.Claim.Spec.VolumeName == s.Volume.Name) {
+	if s.ClaimLives() && (!s.Given() || s.Claim.Spec.VolumeName != s.Volume.Name) {
 		if faults = podspec.Misfits(s.Volume, s.Claim); len(faults) > 0 {
 			p.record(events.VolumeDoesNotFit(s.Volume, faults))
 		}

@@ -100,7 +100,7 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 func (p provisioner) checkDisk(d *disk, request sdk.Request) (id string, err error) {
 	id, err = d.ID()
 	if err == nil && request.Location != "" && request.Location != id {
-		err = fmt.Errorf("%s on node %s is file system %s, but volume %s is on %s; is that one mounted?", d.settings.root, p.node, id, request.VolumeName, contract.Clip(contract.OneLine(request.Location), 64))
+		err = fmt.Errorf("%s on node %s is file system %s, but volume %s is on %s; is that one mounted?", d.root, p.node, id, request.VolumeName, contract.Clip(contract.OneLine(request.Location), 64))
 	}
 	return id, err
 }

@@ -208,7 +208,7 @@ func (w *World) storage() map[string]storageState {
 
 // binding checks that a volume that is being bound has storage.
 func (w *World) binding(v *corev1.PersistentVolume) {
-	if s := w.storage()[keyOf(v)]; s != available && !isForeign(v) && !(w.isFreed(v.Name) && w.books.wentBefore(keyOf(v))) {
+	if s := w.storage()[keyOf(v)]; s != available && !isForeign(v) && (!w.isFreed(v.Name) || !w.books.wentBefore(keyOf(v))) {
 		w.violate("volume %s is being bound, but its storage is %q", v.Name, s)
 	}
 }

@@ -83,12 +83,12 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	switch {
 	case v.DeletionTimestamp != nil && !bound:
 		say("volume %s (%s, finalizers %v) is still being deleted", v.Name, v.Status.Phase, v.Finalizers)
-	case !bound && !keeps && !(v.Status.Phase == corev1.VolumeAvailable && w.isFreed(v.Name)):
+	case !bound && !keeps && (v.Status.Phase != corev1.VolumeAvailable || !w.isFreed(v.Name)):
 		say("volume %s is left %s; its events: %s", v.Name, v.Status.Phase, strings.Join(w.eventsOf(string(v.UID)), " | "))
 	case bound && w.holder(v) == nil:
 		say("volume %s is bound to a claim that is gone", v.Name)
 	}
-	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) && !(w.books.wentBefore(keyOf(v)) && told(w.eventsOf(string(v.UID)), "StorageMayBeGone")) {
+	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) && (!w.books.wentBefore(keyOf(v)) || !told(w.eventsOf(string(v.UID)), "StorageMayBeGone")) {
 		say("volume %s (%s) has no storage at %s: it is %q", v.Name, v.Status.Phase, keyOf(v), s)
 	}
 	return list

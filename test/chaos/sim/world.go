@@ -225,15 +225,5 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 
 func uidOf(volume string) string { return volume[len("pvc-"):] }
 
-// findClaim is the claim with a UID, or nil.
-func (w *World) findClaim(uid string) *corev1.PersistentVolumeClaim {
-	for _, claim := range apiserver.List[*corev1.PersistentVolumeClaim](w.server, apiserver.Claims) {
-		if string(claim.UID) == uid {
-			return claim
-		}
-	}
-	return nil
-}
-
 // namespace of the provisioners.
 const namespace = contract.ProvisionersNamespace
