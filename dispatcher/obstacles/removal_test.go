@@ -6,8 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 )
 
 // TestOld: a volume counts for the limit of deletions once it is more than a day old.
@@ -15,5 +17,25 @@ func TestOld(t *testing.T) {
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Time{Time: dispatchertest.Noon.Add(-24 * time.Hour)}}}
 	if Old(v, dispatchertest.Noon) || !Old(v, dispatchertest.Noon.Add(time.Second)) {
 		t.Error("a day is not the bound")
+	}
+}
+
+// TestRemovalOfGivenVolume: Kubernetes releases a volume whose claimRef names a claim that is bound elsewhere. It was meant to get the data.
+func TestRemovalOfGivenVolume(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid   types.UID
+		proof Proof
+		why   string
+	}{
+		"it exists": {"another", NoProof, "claim team-a/data, which the volume names, exists and is bound to volume other; " +
+			"if it is to be removed: kubectl annotate pv pvc-" + dispatchertest.UID + " flex-provisioner.io/allow-delete=true"},
+		"another one has its name": {"later", ClaimDeleted, ""},
+	} {
+		s := snapshottest.Scene{Claim: "none", Volume: "stray released"}.Snapshot()
+		s.Other = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: c.uid},
+			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "other"}}
+		if proof, _, why := Removal(s); proof != c.proof || why != c.why {
+			t.Errorf("%s: %q, %q, want %q, %q", name, proof, why, c.proof, c.why)
+		}
 	}
 }
