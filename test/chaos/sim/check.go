@@ -74,6 +74,13 @@ func (w *World) cameLate(volume string) bool {
 	return w.late[volume]
 }
 
+// knownGone reports whether the storage went before somebody took the volume, and an event says so. A volume that an administrator imported is
+// made of one that had the event.
+func (w *World) knownGone(v *corev1.PersistentVolume) bool {
+	said := told(w.eventsOf(string(v.UID)), "StorageMayBeGone") || strings.HasPrefix(v.Name, "imported-")
+	return said && w.books.wentBefore(keyOf(v))
+}
+
 // strange says what is wrong with a volume that nothing happens to any more.
 func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageState) []string {
 	var list []string
@@ -88,7 +95,7 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	case bound && w.holder(v) == nil:
 		say("volume %s is bound to a claim that is gone", v.Name)
 	}
-	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) && (!w.books.wentBefore(keyOf(v)) || !told(w.eventsOf(string(v.UID)), "StorageMayBeGone")) {
+	if s := storage[keyOf(v)]; s != available && !w.keptByAdmin(v.Name) && !isForeign(v) && !w.knownGone(v) {
 		say("volume %s (%s) has no storage at %s: it is %q", v.Name, v.Status.Phase, keyOf(v), s)
 	}
 	return list
