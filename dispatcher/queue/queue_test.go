@@ -152,6 +152,7 @@ func TestMove(t *testing.T) {
 		q.Start(ctx)
 		q.Add("silver", "team", "1")
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if want := []string{"silver", "gold", "gold"}; len(looks) < 2 || !slices.Equal(looks[:2], want[:2]) || slices.Contains(looks[1:], "silver") {
 			t.Errorf("looked at in %q, want %q", looks, want)
 		}

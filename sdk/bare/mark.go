@@ -122,6 +122,10 @@ func makeID(mark string, notes io.Writer) (string, error) {
 	for range 3 {
 		target := mark
 		if isThere(mark) {
+			// Another pod may have made it a moment ago, and then it has an ID from its first moment.
+			if id, err := readID(mark); id != "" || err != nil {
+				return id, err
+			}
 			target += idSuffix
 		}
 		if err = linkID(target); err != nil && !errors.Is(err, fs.ErrExist) {
