@@ -18,11 +18,28 @@ var deletedMeanwhile = []struct {
 	name string
 	// end is what the script does when the claim is gone.
 	end string
+	// asks reports whether an administrator is asked then.
+	asks bool
 }{
 	{name: "then the pod fails", end: "exit 1\n"},
 	{name: "then the pod makes the volume", end: makeVolume},
-	{name: "then the pod makes no volume", end: "exit 0\n"},
+	{name: "then the pod makes no volume", end: "exit 0\n", asks: true},
 	{name: "then the pod refuses too late", end: makeVolume + "exit 1\n"},
+}
+
+// answerHeld lets the storage be removed of a pod that says that it made a volume, which does not exist.
+func (s *scope) answerHeld(c *claim) {
+	s.Helper()
+	s.wait(patient, "DeletionHeld on the pod", func() string {
+		for _, p := range c.livePods() {
+			if untold(p.UID, "DeletionHeld", "*") == "" {
+				_, err := kubectl(s.Context(), "-n", p.Namespace, "annotate", "pod", p.Name, "--overwrite", contract.AnnAllowDelete+"=true")
+				s.ok(err)
+				return ""
+			}
+		}
+		return "none"
+	})
 }
 
 func TestClaimDeletedMeanwhile(t *testing.T) {
@@ -37,6 +54,9 @@ func TestClaimDeletedMeanwhile(t *testing.T) {
 			c.delete()
 			s.wait(soon, "claim gone", c.present)
 			class.open(contract.Provision, c.volumeName())
+			if meanwhile.asks {
+				s.answerHeld(c)
+			}
 			c.gone(patient)
 			c.ran(contract.Provision, 1)
 			c.ran(contract.Delete, 1)
