@@ -77,7 +77,7 @@ var reasons = []struct {
 	{events.ReasonLog, retriedStep, failing("echo 'no route to 10.0.0.7'\nexit 7\n", nil)},
 	{podspec.ReasonNotHere, retried, failing("flexctl fail --not-here 'this node has no fabric'\n", nil)},
 	{podspec.ReasonTryAgain, retried, failing("flexctl fail --try-again 'the array is rebuilding'\n", nil)},
-	{events.ReasonNoVolume, retried, failing("true\n", nil)},
+	{events.ReasonNoVolume, retried, noVolume},
 	{podspec.ReasonRefused, retried, failing("flexctl fail --refuse 'pool gold is full'\n", nil)},
 	{podspec.ReasonStart, retried, notStarted},
 	{events.ReasonConcurrency, cause, concurrency},
@@ -308,6 +308,16 @@ printf '  nfs:\n    server: %s\n    path: %s\n' "$SERVER" "$EXPORT/$FOLDER/volum
 	c.told(patient, "VolumeMended", "*")
 	c.bound(patient)
 	return of(c)
+}
+
+// noVolume has a pod that says that it made a volume, which does not exist. Its storage is an administrator's to remove.
+func noVolume(s *scope) situation {
+	c := s.inForce("silver", setting{provision: "true\n"}).claim("data")
+	return situation{name: c.Name, after: func() {
+		c.delete()
+		s.answerHeld(c)
+		c.gone(patient)
+	}}
 }
 
 func cloneWaits(s *scope) situation {
