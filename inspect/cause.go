@@ -160,7 +160,7 @@ func (o *Objects) eventsAbout(s *snapshot.Snapshot, claim *corev1.PersistentVolu
 			list = append(list, e)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
+	slices.SortStableFunc(list, byLastSeen)
 	return list
 }
 

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -183,7 +184,7 @@ func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid
 // eventsOn lists the events about a claim or a pod, oldest first.
 func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
 	list := slices.Clone(o.indexed().events[eventKey{namespace, uid}])
-	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
+	slices.SortStableFunc(list, byLastSeen)
 	return list
 }
 
@@ -203,7 +204,7 @@ func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.E
 	}
 	list = append(list, &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Source: corev1.EventSource{Component: source}, Type: kind, Reason: c.Reason, Message: c.Message, LastTimestamp: c.LastProbeTime})
-	slices.SortStableFunc(list, func(a, b *corev1.Event) int { return lastSeen(a).Compare(lastSeen(b)) })
+	slices.SortStableFunc(list, byLastSeen)
 	return list
 }
 
@@ -224,6 +225,11 @@ func fromDispatcher(e *corev1.Event) bool {
 	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap"}
 	m, resolutions := events.MeaningOf(podspec.Reason(e.Reason))
 	return namesDispatcher(e) && resolutions && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
+}
+
+// byLastSeen orders events. Times have whole seconds, and the API server lists events by names that say nothing.
+func byLastSeen(a, b *corev1.Event) int {
+	return cmp.Or(lastSeen(a).Compare(lastSeen(b)), strings.Compare(a.Reason, b.Reason))
 }
 
 // lastSeen is when an event last happened.

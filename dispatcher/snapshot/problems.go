@@ -39,7 +39,7 @@ var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": t
 // behind matches what a kubelet says that has not read a new pod's Secrets or ConfigMaps yet, and one whose API server does not know yet
 // that the pod is on the node and may have its token. Busy machines cause both. They say nothing about the pod, and the kubelet tries again
 // within a second.
-var behind = regexp.MustCompile(`failed to sync (secret|configmap) cache: |: no relationship found between node '`)
+var behind = regexp.MustCompile(`failed to sync (secret|configmap) cache: |: no relationship found between node '|node requested token bound to a pod scheduled on a different node`)
 
 // IsStartProblem reports whether the event, of the kubelet, says why a pod does not start. A missing Secret or claim which the pod mounts
 // shows nowhere in the pod's status.
