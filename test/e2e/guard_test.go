@@ -152,10 +152,14 @@ func TestRestoredVolume(t *testing.T) {
 	original.holds()
 	again.delete()
 	s.wait(patient, "held again", func() string {
+		var times int32
 		for _, e := range eventsOn(restored.UID) {
-			if e.Reason == "DeletionHeld" && e.Count > 1 {
-				return ""
+			if e.Reason == "DeletionHeld" && strings.Contains(e.Message, "restored from a backup") {
+				times += e.Count
 			}
+		}
+		if times > 1 {
+			return ""
 		}
 		return showEvents(eventsOn(restored.UID))
 	})
