@@ -142,13 +142,17 @@ func doubt(s *snapshot.Snapshot) string {
 	ref := s.Volume.Spec.ClaimRef
 	given := ref != nil && string(ref.UID) != s.UID
 	byDesign := s.Config != nil && s.Config.VolumesHandedOver
+	named := s.Claim
+	if given {
+		named = s.Other
+	}
+
 	switch {
 	case ref == nil || ref.UID == "":
 		return "the volume was freed: its spec.claimRef names no claim that was deleted"
-	case s.Claim != nil && names(ref, s.Claim):
-		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s", ref.Namespace, ref.Name, quoted(s.Claim.Spec.VolumeName))
-	case s.Other != nil && names(ref, s.Other):
-		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s", ref.Namespace, ref.Name, quoted(s.Other.Spec.VolumeName))
+	case named != nil && names(ref, named):
+		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s",
+			ref.Namespace, ref.Name, quoted(named.Spec.VolumeName))
 	case s.Claim != nil && s.Claim.Spec.VolumeName == s.Volume.Name:
 		return fmt.Sprintf("claim %s/%s, for which the volume was made, exists and names it", s.Claim.Namespace, s.Claim.Name)
 	case s.User != nil:
@@ -156,9 +160,11 @@ func doubt(s *snapshot.Snapshot) string {
 	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
 	case given && !podspec.Recorded(s.Volume):
-		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
+		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, "+
+			"and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
 	case s.Successor != nil && s.Successor.Spec.VolumeName == s.Volume.Name:
-		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
+		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, "+
+			"remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
 	}
 	return ""
 }

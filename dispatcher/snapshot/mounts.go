@@ -66,9 +66,9 @@ func placeOf(namespace, name string, of Listers) Place {
 	if volume != nil && podspec.Bound(claim, volume) {
 		return Place{Source: podspec.MountSource(volume)}
 	}
-	class := of.Class(podspec.ClassOfClaim(claim))
-	waits := class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
-	return Place{Problem: fmt.Sprintf("claim %s/%s is not bound", namespace, name), FirstPod: waits && claim.Status.Phase == corev1.ClaimPending}
+
+	firstPod := claim.Status.Phase == corev1.ClaimPending && waitsForConsumer(of.Class(podspec.ClassOfClaim(claim)))
+	return Place{Problem: fmt.Sprintf("claim %s/%s is not bound", namespace, name), FirstPod: firstPod}
 }
 
 // ClassMounts are what a new pod of the class mounts. It is not nil. The source of a claim is its present one, empty where there is none.

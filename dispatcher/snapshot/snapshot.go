@@ -249,7 +249,11 @@ func (s *Snapshot) SelectedNode() string {
 
 // WaitsForConsumer reports whether claims of the class wait for a pod that uses them.
 func (s *Snapshot) WaitsForConsumer() bool {
-	return s.Class != nil && s.Class.VolumeBindingMode != nil && *s.Class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	return waitsForConsumer(s.Class)
+}
+
+func waitsForConsumer(class *storagev1.StorageClass) bool {
+	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // WaitsForNode reports whether Kubernetes hands the claim over only once a pod that uses it has a node.
