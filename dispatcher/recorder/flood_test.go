@@ -3,6 +3,7 @@ package recorder
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -155,19 +157,38 @@ func TestStoreIsBounded(t *testing.T) {
 	if len(r.store.lines) != maxPending {
 		t.Errorf("%d objects are in line", len(r.store.lines))
 	}
+	if lost := lostBy(t, registry)[lostFull]; lost != 103 {
+		t.Errorf("%v events are counted as lost, want 103", lost)
+	}
+}
+
+// lostBy counts the events that were given up, by cause.
+func lostBy(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
+	t.Helper()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
+
+	by := map[string]float64{}
 	for _, family := range families {
-		if family.GetName() == "flex_provisioner_events_lost_total" {
-			if n := family.Metric[0].Counter.GetValue(); n != 103 {
-				t.Errorf("%v are counted as lost, want 103", n)
-			}
-			return
+		if family.GetName() != "flex_provisioner_events_lost_total" {
+			continue
+		}
+		for _, m := range family.Metric {
+			by[m.Label[0].GetValue()] = m.Counter.GetValue()
 		}
 	}
-	t.Error("no event is counted as lost")
+	return by
+}
+
+// TestLostStartsAtZero: each cause has a series before its first event, so that Prometheus sees the increase.
+func TestLostStartsAtZero(t *testing.T) {
+	_, registry := newRecorder()
+	want := map[string]float64{lostFull: 0, lostRefused: 0, lostOutdated: 0, lostEnded: 0}
+	if got := lostBy(t, registry); !maps.Equal(got, want) {
+		t.Errorf("series %v, want %v", got, want)
+	}
 }
 
 // TestRetries: what the API server does not answer, or refuses for now, is written again, with growing delays, for an

@@ -159,5 +159,8 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 	}
 	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.protected, m.stopped, m.orphans, m.outdated, m.leader,
 		m.eventsLost)
+	for _, cause := range []string{lostFull, lostRefused, lostOutdated, lostEnded} {
+		m.eventsLost.WithLabelValues(cause) // a counter that begins with its first event shows no increase
+	}
 	return m
 }

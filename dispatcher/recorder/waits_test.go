@@ -66,7 +66,6 @@ func TestLint(t *testing.T) {
 	m.Failed("silver", podspec.ReasonFailed)
 	m.SetConfigOutdated("silver", true, true)
 	m.SetOrphans("pod", 1)
-	m.eventsLost.WithLabelValues(lostFull).Inc()
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
