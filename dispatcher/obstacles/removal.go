@@ -137,10 +137,11 @@ func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	return ClaimDeleted, podspec.ReasonNone, ""
 }
 
-// doubt says why a released volume looks as if somebody still needed its storage, empty where nothing does.
+// doubt says why a released volume looks as if somebody still needed its storage, empty where nothing does. It names a
+// claim: else it would not be Released.
 func doubt(s *snapshot.Snapshot) string {
 	ref := s.Volume.Spec.ClaimRef
-	given := ref != nil && string(ref.UID) != s.UID
+	given := string(ref.UID) != s.UID
 	byDesign := s.Config != nil && s.Config.VolumesHandedOver
 	named := s.Claim
 	if given {
@@ -148,8 +149,6 @@ func doubt(s *snapshot.Snapshot) string {
 	}
 
 	switch {
-	case ref == nil || ref.UID == "":
-		return "the volume was freed: its spec.claimRef names no claim that was deleted"
 	case named != nil && names(ref, named):
 		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s",
 			ref.Namespace, ref.Name, quoted(named.Spec.VolumeName))
@@ -162,7 +161,7 @@ func doubt(s *snapshot.Snapshot) string {
 	case given && !podspec.Recorded(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, "+
 			"and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
-	case s.Successor != nil && s.Successor.Spec.VolumeName == s.Volume.Name:
+	case s.Successor != nil:
 		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, "+
 			"remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
 	}

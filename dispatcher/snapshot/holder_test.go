@@ -110,6 +110,63 @@ func TestClassByObjects(t *testing.T) {
 	}
 }
 
+// TestUserOfReleasedVolume: which claims a released volume is kept for, although it names a claim that is gone. A claim
+// that its author alone says to be bound has to pay for the volume.
+func TestUserOfReleasedVolume(t *testing.T) {
+	for name, c := range map[string]struct {
+		uid             types.UID
+		volume, size    string
+		phase           corev1.PersistentVolumeClaimPhase
+		user, successor bool
+	}{
+		"bound":                  {uid: "b", volume: ownVolume, size: "1Gi", phase: corev1.ClaimBound, user: true, successor: true},
+		"bound, and smaller":     {uid: "b", volume: ownVolume, size: "1", phase: corev1.ClaimBound, user: true},
+		"lost":                   {uid: "b", volume: ownVolume, size: "2Gi", phase: corev1.ClaimLost, user: true, successor: true},
+		"lost, and smaller":      {uid: "b", volume: ownVolume, size: "1023Mi", phase: corev1.ClaimLost},
+		"pending, and smaller":   {uid: "b", volume: ownVolume, size: "1", phase: corev1.ClaimPending},
+		"pending":                {uid: "b", volume: ownVolume, size: "1Gi", phase: corev1.ClaimPending, successor: true},
+		"bound to another":       {uid: "b", volume: "pvc-b", size: "1Gi", phase: corev1.ClaimBound},
+		"the one that it names":  {uid: dispatchertest.UID, volume: ownVolume, size: "1Gi", phase: corev1.ClaimBound},
+		"of a volume for itself": {uid: "b", volume: "pvc-b", size: "1Gi", phase: corev1.ClaimLost},
+	} {
+		claim := claimOf(c.uid, c.volume)
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.size)}
+		claim.Status.Phase = c.phase
+		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p"}
+		s.SetVolume(dispatchertest.Volume("released"))
+		var users []*corev1.PersistentVolumeClaim
+		if GivenVolume(claim) == s.Volume.Name {
+			users = append(users, claim)
+		}
+
+		s.SetUser(users)
+		s.SetSuccessor(func(string, string) *corev1.PersistentVolumeClaim { return claim })
+
+		if user, successor := s.User != nil, s.Successor != nil; user != c.user || successor != c.successor {
+			t.Errorf("%s: user: %t, want %t; successor: %t, want %t", name, user, c.user, successor, c.successor)
+		}
+	}
+}
+
+// TestFreedVolume: a volume whose claimRef names no claim is nobody's to remove, whatever phase it still has.
+func TestFreedVolume(t *testing.T) {
+	for _, phase := range []corev1.PersistentVolumePhase{corev1.VolumeReleased, corev1.VolumeFailed} {
+		for name, free := range map[string]func(v *corev1.PersistentVolume){
+			"without claimRef": func(v *corev1.PersistentVolume) { v.Spec.ClaimRef = nil },
+			"without its UID":  func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID = "" },
+		} {
+			v := dispatchertest.Volume("released")
+			v.Status.Phase = phase
+			if !AwaitsDeletion(v) {
+				t.Fatalf("%s: a released volume does not await its deletion", phase)
+			}
+			if free(v); AwaitsDeletion(v) {
+				t.Errorf("%s, %s: it awaits its deletion", phase, name)
+			}
+		}
+	}
+}
+
 // TestRecordLost: a volume that does not say who made it is worth a word where nobody would remove or enlarge it.
 func TestRecordLost(t *testing.T) {
 	asks := claimOf(dispatchertest.UID, ownVolume)

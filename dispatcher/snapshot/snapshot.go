@@ -81,7 +81,8 @@ type Snapshot struct {
 	CopiedBy string
 	// User is a claim that is, or was, bound to the released volume and that the volume does not name, or nil. It is not Claim.
 	User *corev1.PersistentVolumeClaim
-	// Successor is the claim that has the name in the released volume's claimRef, and another UID, or nil.
+	// Successor is the claim that has the name in the released volume's claimRef, and another UID, and asks for the
+	// volume; or nil. SetSuccessor sets it.
 	Successor *corev1.PersistentVolumeClaim
 	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one above
 	// DeleteLimit. A limit of 0 means none.
@@ -103,16 +104,26 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 	}
 }
 
-// SetSuccessor finds the claim that took the name in the released volume's claimRef.
+// SetSuccessor finds the claim that took the name in the released volume's claimRef and asks for the volume. A claim
+// that asks for less than the volume has is not believed: a tenant could keep storage for ever that no quota counts.
 func (s *Snapshot) SetSuccessor(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
 	s.Successor = nil
-	if !s.Released() || s.Volume.Spec.ClaimRef == nil {
+	if !s.Released() {
 		return
 	}
+
 	ref := s.Volume.Spec.ClaimRef
-	if other := claim(ref.Namespace, ref.Name); other != nil && other.UID != ref.UID {
+	other := claim(ref.Namespace, ref.Name)
+	asks := other != nil && other.UID != ref.UID && other.Spec.VolumeName == s.Volume.Name
+	if asks && paysFor(other, s.Volume) {
 		s.Successor = other
 	}
+}
+
+// paysFor reports whether the claim asks for all that the volume has, so that its namespace's quota counts it.
+func paysFor(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
+	asked, has := Requested(claim), Capacity(v)
+	return asked.Cmp(has) >= 0
 }
 
 // GivenVolume is the volume that a claim is, or was, bound to, if it was made for another claim; else it is empty. Few claims have such a volume.
@@ -124,14 +135,15 @@ func GivenVolume(claim *corev1.PersistentVolumeClaim) string {
 	return name
 }
 
-// SetUser finds a claim that uses the released volume although the volume does not name it, among those whose GivenVolume it is. A claim of a
-// smaller size is not believed: its author may have written all that binds it.
+// SetUser finds a claim that uses the released volume although the volume does not name it, among those whose
+// GivenVolume it is. Kubernetes alone makes a claim Bound. A claim that is Lost may never have been bound: its author
+// can write all that makes it so, and is believed where the claim pays for the volume's size.
 func (s *Snapshot) SetUser(claims []*corev1.PersistentVolumeClaim) {
 	s.User = nil
 	for _, claim := range claims {
 		named := s.Volume.Spec.ClaimRef != nil && s.Volume.Spec.ClaimRef.UID == claim.UID
-		asked, has := Requested(claim), Capacity(s.Volume)
-		if !named && asked.Cmp(has) >= 0 {
+		believed := claim.Status.Phase == corev1.ClaimBound || paysFor(claim, s.Volume)
+		if !named && believed {
 			s.User = claim
 			return
 		}
@@ -194,15 +206,18 @@ func (s *Snapshot) Released() bool {
 	return s.Volume != nil && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner && AwaitsDeletion(s.Volume)
 }
 
-// AwaitsDeletion reports whether Kubernetes has released the volume, so that its provisioner is to remove its storage. The phase is Failed
-// where kube-controller-manager did not find the annotation provisioned-by at that moment. It never changes that phase again.
+// AwaitsDeletion reports whether Kubernetes has released the volume, so that its provisioner is to remove its storage.
+// The phase is Failed where kube-controller-manager did not find the annotation provisioned-by at that moment. It never
+// changes that phase again, unless somebody frees the volume. Then it makes the volume Available within a moment.
 //
-// The storage of a volume that is being deleted without the finalizer has been removed, or somebody took the finalizer off.
+// The storage of a volume that is being deleted without the finalizer has been removed, or somebody took the finalizer
+// off.
 func AwaitsDeletion(v *corev1.PersistentVolume) bool {
 	released := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
+	freed := v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == ""
 	gone := v.DeletionTimestamp != nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer)
 
-	return released && !gone && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return released && !freed && !gone && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // DeletedByHand reports whether somebody deleted a volume that was freed, so that its object waits for the removal of its storage. Kubernetes
