@@ -147,7 +147,9 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 		return fmt.Errorf("claim %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
 	}
 	c.observeConfig(s) // the volume may have another record by now
-	c.observePlaces(s)
+	if err := c.confirmPlaces(ctx, s, known); err != nil {
+		return err
+	}
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	if s.Source.Claim != nil {
 		if err := c.confirmSource(ctx, s); err != nil {
@@ -157,6 +159,31 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	c.observeMemory(s)
 	c.observeDeletions(s)
 	return nil
+}
+
+// confirmPlaces reads the claims that pods mount, and their volumes, where the pod has to find what an earlier one made.
+// A cache may show the storage from before an administrator pointed a claim elsewhere.
+func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot, known bool) error {
+	if !known {
+		c.observePlaces(s)
+		return nil
+	}
+
+	var faults []error
+	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{
+		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
+			claim, err := c.reader.ClaimNamed(ctx, namespace, name)
+			faults = append(faults, err)
+			return claim
+		},
+		Volume: func(name string) *corev1.PersistentVolume {
+			v, err := c.reader.VolumeNamed(ctx, name)
+			faults = append(faults, err)
+			return v
+		},
+		Class: c.Cache.Class,
+	})
+	return errors.Join(faults...)
 }
 
 func (c *Controller) confirmClass(ctx context.Context, s *snapshot.Snapshot) error {

@@ -95,6 +95,57 @@ func TestConfirmDelete(t *testing.T) {
 	}
 }
 
+// A delete goes to the storage that the API server says the class mounts, whatever the cache shows.
+func TestConfirmPlaces(t *testing.T) {
+	const made, another = "/e1", "/e2"
+	for live, want := range map[string]bool{made: true, another: false, "": false} {
+		s := snapshottest.Scene{Claim: "none", Volume: "fits released placed", Also: "mounted"}.Snapshot()
+		volume := s.Volume.DeepCopy()
+		volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
+		claim := &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "exports", UID: "e"},
+			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "export"}}
+		export := &corev1.PersistentVolume{TypeMeta: volume.TypeMeta, ObjectMeta: metav1.ObjectMeta{Name: "export"},
+			Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "exports", UID: "e"}}}
+		claim.Status.Phase, export.Status.Phase = corev1.ClaimBound, corev1.VolumeBound
+		export.Spec.NFS = &corev1.NFSVolumeSource{Server: "a", Path: made}
+		controller, _ := idle(t)
+		for of, object := range map[interface{ Add(obj any) error }]any{
+			controller.Cache.Claims.GetIndexer(): claim, controller.Cache.Volumes.GetIndexer(): export.DeepCopy()} {
+			if err := of.Add(object); err != nil {
+				t.Fatal(err)
+			}
+		}
+		export.Spec.NFS.Path = live
+		serve(t, controller, func(path string) any {
+			switch {
+			case strings.HasSuffix(path, "/persistentvolumes/export"):
+				return export
+			case strings.Contains(path, "/persistentvolumes/"):
+				return volume
+			case strings.HasSuffix(path, "/persistentvolumeclaims/exports") && live != "":
+				return claim
+			case strings.HasSuffix(path, "/pods"):
+				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
+			}
+			return nil
+		})
+		controller.memory.setConfig(s.ClassName, s.Config, "")
+		create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
+		if !ok || create.Op != contract.Delete {
+			t.Fatal("the cache alone leads to no delete")
+		}
+
+		if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
+			t.Fatal(err)
+		}
+
+		if _, got := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s)); got != want {
+			t.Errorf("claim exports is %q: a delete is ordered: %t, want %t", live, got, want)
+		}
+	}
+}
+
 // An expansion for the claim that a volume was given to relies on what the API server says of that claim, and of the
 // class.
 func TestConfirmHolder(t *testing.T) {

@@ -37,17 +37,33 @@ func found[T any](object *T, err error, kind, name string) (*T, error) {
 
 // Claim is the claim as it is now. Another one that has its name is not it.
 func (r Reader) Claim(ctx context.Context, claim *corev1.PersistentVolumeClaim) (*corev1.PersistentVolumeClaim, error) {
-	now, err := r.Client.CoreV1().PersistentVolumeClaims(claim.Namespace).Get(ctx, claim.Name, metav1.GetOptions{})
-	if now, err = found(now, err, "claim", claim.Namespace+"/"+claim.Name); now == nil || now.UID != claim.UID {
+	now, err := r.ClaimNamed(ctx, claim.Namespace, claim.Name)
+	if now == nil || now.UID != claim.UID {
 		return nil, err
 	}
-	now.Spec.AccessModes = cache.DistinctModes(now.Spec.AccessModes)
 	return now, nil
+}
+
+// ClaimNamed is the claim of a name.
+func (r Reader) ClaimNamed(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
+	claim, err := r.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	if claim, err = found(claim, err, "claim", namespace+"/"+name); claim == nil {
+		return nil, err
+	}
+	claim.Spec.AccessModes = cache.DistinctModes(claim.Spec.AccessModes)
+	return claim, nil
 }
 
 // Volume is the volume of a claim, with the verdict on its record.
 func (r Reader) Volume(ctx context.Context, claimUID string) (*corev1.PersistentVolume, error) {
-	name := podspec.VolumeName(claimUID)
+	return r.VolumeNamed(ctx, podspec.VolumeName(claimUID))
+}
+
+// VolumeNamed is the volume of a name, with the verdict on its record. There is none without a name.
+func (r Reader) VolumeNamed(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
+	if name == "" {
+		return nil, nil
+	}
 	v, err := r.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	if v, err = found(v, err, "volume", name); v == nil {
 		return nil, err
