@@ -96,6 +96,8 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 // The class decides whether the next attempt uses what an earlier one may have made, or whether that is undone. So the class is read if
 // there are attempts and no volume: of two leaders with different caches, one would undo beside the other's retry.
 //
+// What pods mount is always read, so that the record of a first pod says where it works.
+//
 // One read may take long, because the client retried it, and the others are old by then. So all of them are repeated, at most twice, since
 // the API server may be slow throughout.
 func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
@@ -147,7 +149,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 		return fmt.Errorf("claim %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
 	}
 	c.observeConfig(s) // the volume may have another record by now
-	if err := c.confirmPlaces(ctx, s, known); err != nil {
+	if err := c.confirmPlaces(ctx, s); err != nil {
 		return err
 	}
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
@@ -161,14 +163,9 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 	return nil
 }
 
-// confirmPlaces reads the claims that pods mount, and their volumes, where the pod has to find what an earlier one made.
-// A cache may show the storage from before an administrator pointed a claim elsewhere.
-func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot, known bool) error {
-	if !known {
-		c.observePlaces(s)
-		return nil
-	}
-
+// confirmPlaces reads the claims that pods mount, and their volumes. A cache may show the storage from before an
+// administrator pointed a claim elsewhere. A first pod would work there, and its record say another place.
+func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot) error {
 	var faults []error
 	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
