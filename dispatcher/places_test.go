@@ -26,7 +26,7 @@ func (p tenants) export(claim, directory string) {
 		return
 	}
 	c, _ := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, "ns", claim)
-	p.create(apiserver.Volumes, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim + "-" + strings.Trim(directory, "/")},
+	p.create(apiserver.Volumes, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim + strings.ReplaceAll(directory, "/", "-")},
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: directory}},
 			ClaimRef:               &corev1.ObjectReference{Namespace: "ns", Name: claim, UID: c.UID}}})

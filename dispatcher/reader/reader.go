@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -59,11 +60,13 @@ func (r Reader) Volume(ctx context.Context, claimUID string) (*corev1.Persistent
 	return r.VolumeNamed(ctx, podspec.VolumeName(claimUID))
 }
 
-// VolumeNamed is the volume of a name, with the verdict on its record. There is none without a name.
+// VolumeNamed is the volume of a name, with the verdict on its record. The API server takes any text as a claim's
+// volumeName, and most texts are the name of no volume.
 func (r Reader) VolumeNamed(ctx context.Context, name string) (*corev1.PersistentVolume, error) {
-	if name == "" {
+	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
 		return nil, nil
 	}
+
 	v, err := r.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
 	if v, err = found(v, err, "volume", name); v == nil {
 		return nil, err

@@ -58,7 +58,12 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	faults := p.checkVolume(s, all.provisions)
 	removalAsked := obstacles.RemovalAsked(s, faults)
-	p.stopStrayDeletes(s, all.deletes, removalAsked)
+	deletes, strays := forVolume(all.deletes, s.Volume)
+	p.stopStrayDeletes(s, strays)
+	if !removalAsked {
+		p.stopUnaskedDeletes(s, deletes)
+	}
+
 	if running, ok := snapshot.Unfinished(all.provisions); ok {
 		p.stopIfLate(s, running)
 		return
@@ -68,7 +73,10 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	if !s.Expandable() {
 		p.cleanUp(s, expands...)
 	}
-	if newest, ok := snapshot.Last(all.deletes); ok && newest.Outcome.Phase == podspec.Succeeded && newest.ForVolume(s.Volume) && s.Volume.Status.Phase != corev1.VolumeBound {
+
+	newest, deleting := snapshot.Last(all.deletes)
+	removed := deleting && newest.Outcome.Phase == podspec.Succeeded && newest.ForVolume(s.Volume)
+	if removed && s.Volume.Status.Phase != corev1.VolumeBound {
 		// Its storage is gone, whatever has become of the claim and the reclaim policy since. So the volume goes.
 		p.do(DeleteVolume{})
 		return
@@ -91,13 +99,10 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	p.served(s, all, expands)
 }
 
-// stopStrayDeletes stops deletes that were not ordered for this volume, and whose storage is the volume's by now. A leader that stalled
-// may have ordered one when there was no volume, and a later leader knew of none when it had the volume made.
-//
-// It also stops those for this volume that have not started and that nothing asks for any more, for instance since an administrator retains
-// the volume. One that runs may finish, because what is half removed serves nobody. Only for a volume that is bound it is stopped as well.
-func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt, removalAsked bool) {
-	these, strays := forVolume(deletes, s.Volume)
+// stopStrayDeletes stops deletes that were not ordered for this volume, and whose storage is the volume's by now. A
+// leader that stalled may have ordered one when there was no volume, and a later leader knew of none when it had the
+// volume made.
+func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, strays []snapshot.Attempt) {
 	for _, a := range strays {
 		if a.Outcome.MayHaveRun {
 			p.record(events.StrayDelete(s.Volume, a.Pod))
@@ -106,10 +111,12 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt
 			p.do(StopPod{Pod: a.Pod, Kill: true})
 		}
 	}
-	if removalAsked {
-		return
-	}
+}
 
+// stopUnaskedDeletes stops deletes for this volume that have not started and that nothing asks for any more, for
+// instance since an administrator retains the volume. One that runs may finish, because what is half removed serves
+// nobody. Only for a volume that is bound it is stopped as well.
+func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	bound := s.Volume.Status.Phase == corev1.VolumeBound
 	for _, a := range s.All() {
 		if bound && a.Op == contract.Delete && a.Outcome.MayHaveRun && a.ForVolume(s.Volume) {
@@ -117,7 +124,8 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt
 			p.record(events.StrayDelete(s.Volume, a.Pod))
 		}
 	}
-	for _, a := range these {
+
+	for _, a := range deletes {
 		ends := a.Outcome.Final() || a.Pod.DeletionTimestamp != nil
 		if !ends && (bound || a.Outcome.Phase == podspec.Starting) {
 			p.Confirm = Everything

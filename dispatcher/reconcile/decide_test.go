@@ -278,7 +278,7 @@ func TestDecide(t *testing.T) {
 		{name: "retained volume that an administrator freed a moment ago, pod left", claim: "none", volume: "unclaimed released retain", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
 		{name: "retained volume that an administrator freed, no pod left", claim: "none", volume: "unclaimed available retain", want: "take the finalizer off, (confirm)"},
 		{name: "volume that an administrator freed, pod left", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
-		{name: "released volume that an administrator freed a moment ago", claim: "none", volume: "unclaimed released", want: "tell volume DeletionHeld"},
+		{name: "released volume that an administrator freed a moment ago", claim: "none", volume: "unclaimed released", want: "forget"},
 		{name: "freed volume that is too small for the claim that waits", volume: "small unclaimed available", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
 		{name: "volume too small that may have been used", volume: "small available", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, clean up prov-0"},
 		{name: "retained", claim: "none", volume: "fits released retain", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
