@@ -219,9 +219,10 @@ func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, othe
 	return these, others
 }
 
-// placeFinalizer gives a bound volume the finalizer that keeps its object until its storage is removed, and takes it off one that is to be
-// retained. As long as a pod of an attempt exists, a retained volume keeps it: of a volume that an administrator deletes meanwhile, the pod
-// would look like an attempt that came to none, whose storage is to be removed.
+// placeFinalizer gives a volume that is bound, or free to be bound, the finalizer that keeps its object until its
+// storage is removed, and takes it off one that is to be retained. As long as a pod of an attempt exists, a retained
+// volume keeps it: of a volume that an administrator deletes meanwhile, the pod would look like an attempt that came to
+// none, whose storage is to be removed.
 func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 	v := s.Volume
 	if v == nil || !snapshot.FinalizerMisplaced(v, s.Provisioner) {
@@ -229,9 +230,10 @@ func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 	}
 
 	deletes := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	serves := v.Status.Phase == corev1.VolumeBound || v.Status.Phase == corev1.VolumeAvailable
 	_, repairs := Find[RepairVolume](*p)
 	switch {
-	case repairs, deletes && v.Status.Phase != corev1.VolumeBound:
+	case repairs, deletes && !serves:
 		return
 	case deletes:
 		p.do(SetFinalizer{Present: true})

@@ -285,6 +285,7 @@ func TestDecide(t *testing.T) {
 		{name: "bound, to be retained, pod left", claim: "bound", volume: "fits bound retain", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
 		{name: "bound, to be retained", claim: "bound", volume: "fits bound retain", want: "take the finalizer off, (confirm)"},
 		{name: "bound, to be retained no more", claim: "bound", volume: "fits bound unprotected", want: "put the finalizer on"},
+		{name: "freed, to be retained no more", claim: "none", volume: "unclaimed available unprotected", want: "put the finalizer on"},
 
 		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0, (confirm)"},
 		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0, (confirm)"},
