@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Mount is storage that a pod has mounted: a claim of the pods' namespace, or a directory of the node. Together the mounts say where a
-// volume's storage is.
+// Mount is storage that a pod has mounted: a claim of the pods' namespace, or a directory of the node. Together the
+// mounts say where a volume's storage is.
 type Mount struct {
 	// Claim is the claim's name, empty for a directory of the node.
 	Claim string `json:"claim,omitempty"`
@@ -23,8 +23,8 @@ type Mount struct {
 // SchemeNFS begins the source of an NFS export; see NFSSource.
 const SchemeNFS = "nfs://"
 
-// NFSSource is the source of an NFS export: "nfs://10.0.0.1/srv/nfs". An IPv6 address has brackets, and the path no slash at its end.
-// Names and addresses of one server are different sources.
+// NFSSource is the source of an NFS export: "nfs://10.0.0.1/srv/nfs". An IPv6 address has brackets, and the path no
+// slash at its end. Names and addresses of one server are different sources.
 func NFSSource(server, directory string) string {
 	server = strings.Trim(server, "[]")
 	if strings.Contains(server, ":") {

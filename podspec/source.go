@@ -12,15 +12,16 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// SourceText is an annotation that keeps MountSource on a volume in memory whose source was dropped. Its name is not valid in the API, so no
-// volume from the API server has it.
+// SourceText is an annotation that keeps MountSource on a volume in memory whose source was dropped. Its name is not
+// valid in the API, so no volume from the API server has it.
 const SourceText = "source as text"
 
 // maxSource is the longest source that is written out. A longer one is a hash.
 const maxSource = 512
 
-// MountSource is the source of a claim's volume as a text that is equal for the same storage alone: "nfs://10.0.0.1/srv". What has no short
-// form is a hash of its source. A volume of a node has its node affinity in the text. No text holds a secret.
+// MountSource is the source of a claim's volume as a text that is equal for the same storage alone:
+// "nfs://10.0.0.1/srv". What has no short form is a hash of its source. A volume of a node has its node affinity in the
+// text. No text holds a secret.
 func MountSource(v *corev1.PersistentVolume) string {
 	if text, found := v.Annotations[SourceText]; found {
 		return text
@@ -50,8 +51,8 @@ func sourceText(v *corev1.PersistentVolume) string {
 	}
 }
 
-// attributesText tells volumes apart whose handle is a name that somebody chose, and whose place is in their attributes. The identity of the
-// program that made a volume says nothing of its place.
+// attributesText tells volumes apart whose handle is a name that somebody chose, and whose place is in their
+// attributes. The identity of the program that made a volume says nothing of its place.
 func attributesText(attributes map[string]string) string {
 	place := map[string]string{}
 	for key, value := range attributes {

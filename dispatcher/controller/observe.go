@@ -64,9 +64,9 @@ func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 // arrivalGrace is how long a pod that was created may take to reach the cache before the API server is asked for it.
 const arrivalGrace = 2 * time.Second
 
-// podMissing reports whether the cache does not show yet the pod that was created last. Nothing can be decided until then: another pod
-// could be created beside it. Its arrival requeues the claim. A pod that the API server does not have either was created and deleted
-// between two lists. Each snapshot says so until the next pod is created.
+// podMissing reports whether the cache does not show yet the pod that was created last. Nothing can be decided until
+// then: another pod could be created beside it. Its arrival requeues the claim. A pod that the API server does not have
+// either was created and deleted between two lists. Each snapshot says so until the next pod is created.
 func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool, error) {
 	name := c.memory.claim(s.UID).expected.name
 	if name == "" {
@@ -85,21 +85,23 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil
 }
 
-// confirm replaces the snapshot's claim, volume and pods by those that the API server has. A cache may lag by any time. Without this, a
-// claim that was bound and deleted meanwhile would be provisioned a second time, a delete would run beside a provision of the former
-// leader, and what another leader made for a claim that the cache does not show yet would be undone.
+// confirm replaces the snapshot's claim, volume and pods by those that the API server has. A cache may lag by any time.
+// Without this, a claim that was bound and deleted meanwhile would be provisioned a second time, a delete would run
+// beside a provision of the former leader, and what another leader made for a claim that the cache does not show yet
+// would be undone.
 //
-// For a first provision, volume and pods are read only if the cache shows pods, or missed one. The first pod of a claim stays until the
-// claim is bound, so that no dispatcher can create it a second time. No pod stays after an expansion, so that volume and pods are always
-// read for an expansion and for a delete.
+// For a first provision, volume and pods are read only if the cache shows pods, or missed one. The first pod of a claim
+// stays until the claim is bound, so that no dispatcher can create it a second time. No pod stays after an expansion,
+// so that volume and pods are always read for an expansion and for a delete.
 //
-// The class decides whether the next attempt uses what an earlier one may have made, or whether that is undone. So the class is read if
-// there are attempts and no volume: of two leaders with different caches, one would undo beside the other's retry.
+// The class decides whether the next attempt uses what an earlier one may have made, or whether that is undone. So the
+// class is read if there are attempts and no volume: of two leaders with different caches, one would undo beside the
+// other's retry.
 //
 // What pods mount is always read, so that the record of a first pod says where it works.
 //
-// One read may take long, because the client retried it, and the others are old by then. So all of them are repeated, at most twice, since
-// the API server may be slow throughout.
+// One read may take long, because the client retried it, and the others are old by then. So all of them are repeated,
+// at most twice, since the API server may be slow throughout.
 func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
 	for try := 1; ; try++ {
 		began := time.Now()
@@ -113,8 +115,8 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *s
 const (
 	// fresh is how old confirmed facts should be when they are acted on.
 	fresh = time.Second
-	// stale is how old they may be at most. A process that was stopped meanwhile may not be the leader any more. It is less than the
-	// duration of a Lease, so that the work of a later leader is never unknown for long.
+	// stale is how old they may be at most. A process that was stopped meanwhile may not be the leader any more. It is
+	// less than the duration of a Lease, so that the work of a later leader is never unknown for long.
 	stale = 10 * time.Second
 )
 
@@ -137,7 +139,8 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 		all.Go(func() { faults[3] = c.confirmPods(ctx, s) })
 	}
 	if deletes {
-		// A backup of etcd may have been restored in which deletions are stopped, while the cache is of the time before.
+		// A backup of etcd may have been restored in which deletions are stopped, while the cache is of the time
+		// before.
 		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
 	}
 	all.Wait()

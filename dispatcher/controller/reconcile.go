@@ -72,13 +72,15 @@ func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeue
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
 }
 
-// trackProgress sets the metrics of waiting claims, and adds to the plan what the claim's status has to say about the wait.
+// trackProgress sets the metrics of waiting claims, and adds to the plan what the claim's status has to say about the
+// wait.
 func (c *Controller) trackProgress(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
 	now := progress.Of(s, *p)
 	progress.SetCondition(s, p, now.Operation)
 	if now.Operation == "" && !s.Confirmed.IsZero() && !p.Forget {
-		// Live reads are ahead of the caches, which the next reconciliation uses: it would begin the wait again, and end it a second time.
+		// Live reads are ahead of the caches, which the next reconciliation uses: it would begin the wait again, and
+		// end it a second time.
 		return
 	}
 	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
@@ -87,8 +89,8 @@ func (c *Controller) trackProgress(s *snapshot.Snapshot, p *reconcile.Plan) {
 	}
 }
 
-// plan decides, and decides again on confirmed facts if the plan relies on any. place is the pod for which a place in the class was
-// acquired. A claim that waits for a place costs the API server nothing.
+// plan decides, and decides again on confirmed facts if the plan relies on any. place is the pod for which a place in
+// the class was acquired. A claim that waits for a place costs the API server nothing.
 func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcile.Plan, place string, err error) {
 	for confirmed := reconcile.Nothing; ; confirmed = p.Confirm {
 		p = reconcile.Decide(s)
@@ -216,8 +218,9 @@ func (c *Controller) spareLogs(s *snapshot.Snapshot, p *reconcile.Plan) {
 	})
 }
 
-// podLog is what an event says of the log of a pod that left no message. A log may contain anything. So events on volumes, pods and
-// ConfigMaps, which administrators read, have its end, and events on claims only if the class says so.
+// podLog is what an event says of the log of a pod that left no message. A log may contain anything. So events on
+// volumes, pods and ConfigMaps, which administrators read, have its end, and events on claims only if the class says
+// so.
 //
 // It is read in the background: a kubelet that does not answer takes as long as it may. The snapshot has changed by
 // then.
@@ -258,8 +261,8 @@ func (c *Controller) recordLog(pod *corev1.Pod, end string, config *configmaps.C
 	return where
 }
 
-// createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and watches the
-// pod that exists.
+// createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and
+// watches the pod that exists.
 func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order) (created bool, err error) {
 	pod, err := s.Pod(order, c.Pods)
 	if err != nil {

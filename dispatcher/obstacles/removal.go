@@ -13,19 +13,21 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Proof is why storage is the dispatcher's to remove. docs/removal.md lists the proofs for administrators, by these names.
+// Proof is why storage is the dispatcher's to remove. docs/removal.md lists the proofs for administrators, by these
+// names.
 type Proof string
 
 // The proofs. There are no others: without one, storage stays.
 const (
 	NoProof Proof = ""
-	// ClaimDeleted: the volume is released under the reclaim policy Delete, and the claim that its claimRef names by UID does not exist.
+	// ClaimDeleted: the volume is released under the reclaim policy Delete, and the claim that its claimRef names by
+	// UID does not exist.
 	ClaimDeleted Proof = "ClaimDeleted"
-	// NeverUsed: the volume cannot serve the claim that its pod made it for, that claim has never been bound, and the volume has been Pending
-	// since its creation. So nobody can have used it.
+	// NeverUsed: the volume cannot serve the claim that its pod made it for, that claim has never been bound, and the
+	// volume has been Pending since its creation. So nobody can have used it.
 	NeverUsed Proof = "NeverUsed"
-	// NoVolume: attempts may have made storage, and none of them came to a volume. A volume with pods of attempts keeps its finalizer, so
-	// that it cannot disappear beside them.
+	// NoVolume: attempts may have made storage, and none of them came to a volume. A volume with pods of attempts keeps
+	// its finalizer, so that it cannot disappear beside them.
 	NoVolume Proof = "NoVolume"
 	// RemovalBegun: a delete pod was created by one of the proofs above, and what is half removed serves nobody.
 	RemovalBegun Proof = "RemovalBegun"
@@ -33,8 +35,8 @@ const (
 	Allowed Proof = "Allowed"
 )
 
-// oldVolume is the age from which volumes count for the limit on deletions. Tests and builds make and remove younger ones in any
-// number, and nobody has kept anything in them for long.
+// oldVolume is the age from which volumes count for the limit on deletions. Tests and builds make and remove younger
+// ones in any number, and nobody has kept anything in them for long.
 const oldVolume = 24 * time.Hour
 
 // Old reports whether a volume counts for the limit.
@@ -42,16 +44,17 @@ func Old(v *corev1.PersistentVolume, now time.Time) bool {
 	return now.Sub(v.CreationTimestamp.Time) > oldVolume
 }
 
-// RemovalAsked reports whether the volume's storage is to be removed, as far as the objects say. Removal says whether that is proved. A
-// volume that neither its claim's end nor a fault puts up for removal belongs to whoever keeps it, whatever pods are left.
+// RemovalAsked reports whether the volume's storage is to be removed, as far as the objects say. Removal says whether
+// that is proved. A volume that neither its claim's end nor a fault puts up for removal belongs to whoever keeps it,
+// whatever pods are left.
 func RemovalAsked(s *snapshot.Snapshot, faults []string) bool {
 	unfit := len(faults) > 0 && s.ClaimLives() && len(s.Of(contract.Provision)) > 0 && neverUsed(s)
 
 	return s.Released() || unfit || removalBegun(s) || snapshot.DeletedByHand(s.Volume)
 }
 
-// Kept reports whether an administrator keeps what attempts without a volume may have made: by the annotation allow-delete with the value
-// false on one of their pods.
+// Kept reports whether an administrator keeps what attempts without a volume may have made: by the annotation
+// allow-delete with the value false on one of their pods.
 func Kept(s *snapshot.Snapshot) bool { return s.Volume == nil && answered(s, "false") }
 
 func answered(s *snapshot.Snapshot, answer string) bool {
@@ -60,9 +63,9 @@ func answered(s *snapshot.Snapshot, answer string) bool {
 	})
 }
 
-// Removal is the one place that decides whether storage may be removed: that of the volume, or without one, what attempts may have made.
-// Every delete pod is ordered by its proof. Without a proof it says why the storage stays. What is removed is gone for ever, while what waits
-// costs a little space. So in doubt an administrator is asked.
+// Removal is the one place that decides whether storage may be removed: that of the volume, or without one, what
+// attempts may have made. Every delete pod is ordered by its proof. Without a proof it says why the storage stays. What
+// is removed is gone for ever, while what waits costs a little space. So in doubt an administrator is asked.
 //
 // It relies on nothing but the snapshot's objects, which were read from the API server when a pod is created.
 func Removal(s *snapshot.Snapshot) (proof Proof, reason podspec.Reason, why string) {
@@ -87,11 +90,12 @@ func Removal(s *snapshot.Snapshot) (proof Proof, reason podspec.Reason, why stri
 	return held("the volume may have been used, and no claim of it was deleted", volume(s))
 }
 
-// neverUsed reports whether nobody can have used the volume. Its phase is Pending from its creation until a claim is bound to it, or
-// somebody frees it, and never again after that. Policies let a pod create a volume with its own claim's UID alone, so another UID is an
-// administrator's. The claim's volumeName, once set, stays.
+// neverUsed reports whether nobody can have used the volume. Its phase is Pending from its creation until a claim is
+// bound to it, or somebody frees it, and never again after that. Policies let a pod create a volume with its own
+// claim's UID alone, so another UID is an administrator's. The claim's volumeName, once set, stays.
 //
-// A volume with the claim's UID and another name is one that a pod made so. No claim can be bound to it, and Kubernetes releases it.
+// A volume with the claim's UID and another name is one that a pod made so. No claim can be bound to it, and Kubernetes
+// releases it.
 func neverUsed(s *snapshot.Snapshot) bool {
 	ref, phase := s.Volume.Spec.ClaimRef, s.Volume.Status.Phase
 	asMade := ref != nil && string(ref.UID) == s.UID
@@ -108,8 +112,8 @@ func names(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) boo
 	return ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
 }
 
-// removalBegun reports whether a delete pod was created for an unfit volume. The volume was being deleted by then, so that nobody was bound
-// to it since.
+// removalBegun reports whether a delete pod was created for an unfit volume. The volume was being deleted by then, so
+// that nobody was bound to it since.
 func removalBegun(s *snapshot.Snapshot) bool {
 	retracted := s.Volume.DeletionTimestamp != nil && s.Volume.Status.Phase != corev1.VolumeBound
 
@@ -121,7 +125,7 @@ func removalBegun(s *snapshot.Snapshot) bool {
 // releasedRemoval is for a volume that Kubernetes has released under the reclaim policy Delete.
 func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	if s.CopiedBy != "" {
-		return NoProof, events.ReasonCopied, fmt.Sprintf("%s copies the volume; its storage is removed after that", s.CopiedBy)
+		return NoProof, events.ReasonCopied, s.CopiedBy + " copies the volume; its storage is removed after that"
 	}
 	if s.Volume.Annotations[contract.AnnAllowDelete] == "true" {
 		return Allowed, podspec.ReasonNone, ""
@@ -131,8 +135,9 @@ func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	}
 	limit := s.DeleteLimit
 	if limit > 0 && Old(s.Volume, s.Now) && s.RecentDeletions > limit {
-		return NoProof, events.ReasonLimit, fmt.Sprintf("more than %d volumes of class %s that are older than a day would be removed within an hour; "+
-			"if that is meant, raise the ConfigMap's delete-limit, or kubectl annotate pv NAME... %s=true", limit, s.ClassName, contract.AnnAllowDelete)
+		return NoProof, events.ReasonLimit, fmt.Sprintf("more than %d volumes of class %s that are older than a day would "+
+			"be removed within an hour; if that is meant, raise the ConfigMap's delete-limit, or kubectl annotate pv NAME... "+
+			"%s=true", limit, s.ClassName, contract.AnnAllowDelete)
 	}
 	return ClaimDeleted, podspec.ReasonNone, ""
 }
@@ -162,8 +167,8 @@ func doubt(s *snapshot.Snapshot) string {
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, "+
 			"and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
 	case s.Successor != nil:
-		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the volume, "+
-			"remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
+		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the "+
+			"volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
 	}
 	return ""
 }
@@ -173,43 +178,54 @@ func foreignRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	if s.Foreign.Annotations[contract.AnnAllowDelete] == "true" {
 		return Allowed, podspec.ReasonNone, ""
 	}
-	return held(fmt.Sprintf("volume %s was made by provisioner %.64q, which may have taken over what an earlier attempt of this dispatcher made",
+	return held(fmt.Sprintf("volume %s was made by provisioner %.64q, which may have taken over what an earlier attempt "+
+		"of this dispatcher made",
 		s.Foreign.Name, s.Foreign.Annotations[contract.ProvisionedBy]), "pv "+s.Foreign.Name)
 }
 
 // undoRemoval is for what attempts may have made, where no volume exists.
 //
-// An administrator who keeps retained storage deletes the volume's object, and perhaps makes another one for the storage. So it counts as
-// proof that no attempt can have come to a volume: the claim has never been bound to one of the attempts, or it is gone and none of them says
-// that it made the volume.
+// An administrator who keeps retained storage deletes the volume's object, and perhaps makes another one for the
+// storage. So it counts as proof that no attempt can have come to a volume: the claim has never been bound to one of
+// the attempts, or it is gone and none of them says that it made the volume.
 func undoRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	name := podspec.VolumeName(s.UID)
 	last, _ := snapshot.Last(s.Attempts)
 	newest, deleting := snapshot.Last(s.Of(contract.Delete))
-	made := slices.DeleteFunc(s.Of(contract.Provision), func(a snapshot.Attempt) bool { return a.Outcome.Phase != podspec.Succeeded })
+	made := slices.IndexFunc(s.Of(contract.Provision), func(a snapshot.Attempt) bool {
+		return a.Outcome.Phase == podspec.Succeeded
+	})
+
 	switch {
 	case answered(s, "true"):
 		return Allowed, podspec.ReasonNone, ""
 	case deleting && newest.Pod.Annotations[contract.AnnUndo] != "":
 		return RemovalBegun, podspec.ReasonNone, ""
 	case deleting && newest.Pod.Annotations[contract.AnnVolumeUID] != "":
-		return heldWithoutVolume(fmt.Sprintf("volume %s was deleted before its storage was removed: somebody took its finalizer off, and another volume may have the storage", name), newest)
+		return heldWithoutVolume(newest, "volume %s was deleted before its storage was removed: somebody took its "+
+			"finalizer off, and another volume may have the storage", name)
 	case s.Claim != nil && s.Claim.Spec.VolumeName == name:
-		return heldWithoutVolume(fmt.Sprintf("claim %s/%s was bound to volume %s, which somebody deleted: another volume may have its storage", s.Claim.Namespace, s.Claim.Name, name), last)
-	case s.Claim == nil && len(made) > 0:
-		return heldWithoutVolume(fmt.Sprintf("pod %s says that it made volume %s, which does not exist: somebody may have deleted the volume and kept its storage", made[0].Pod.Name, name), made[0])
+		return heldWithoutVolume(last, "claim %s/%s was bound to volume %s, which somebody deleted: another volume may "+
+			"have its storage", s.Claim.Namespace, s.Claim.Name, name)
+	case s.Claim == nil && made >= 0:
+		a := s.Of(contract.Provision)[made]
+		return heldWithoutVolume(a, "pod %s says that it made volume %s, which does not exist: somebody may have deleted "+
+			"the volume and kept its storage", a.Pod.Name, name)
 	}
 	return NoVolume, podspec.ReasonNone, ""
 }
 
 // held says why storage stays, and how an administrator lets it go: by an annotation of the object.
 func held(why, object string) (Proof, podspec.Reason, string) {
-	return NoProof, events.ReasonHeld, fmt.Sprintf("%s; if it is to be removed: kubectl annotate %s %s=true", why, object, contract.AnnAllowDelete)
+	allow := fmt.Sprintf("; if it is to be removed: kubectl annotate %s %s=true", object, contract.AnnAllowDelete)
+	return NoProof, events.ReasonHeld, why + allow
 }
 
-// heldWithoutVolume is held where only a pod can have the answer. With the other answer the pods go, and the storage stays.
-func heldWithoutVolume(why string, a snapshot.Attempt) (Proof, podspec.Reason, string) {
-	proof, reason, message := held(why, fmt.Sprintf("pod -n %s %s", a.Pod.Namespace, a.Pod.Name))
+// heldWithoutVolume is held where only a pod can have the answer. With the other answer the pods go, and the storage
+// stays.
+func heldWithoutVolume(a snapshot.Attempt, format string, args ...any) (Proof, podspec.Reason, string) {
+	pod := fmt.Sprintf("pod -n %s %s", a.Pod.Namespace, a.Pod.Name)
+	proof, reason, message := held(fmt.Sprintf(format, args...), pod)
 	return proof, reason, message + "; if it is to be kept: the same with =false"
 }
 

@@ -11,9 +11,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// ToStorage is what keeps a pod from the storage that it is to work on: a claim that it mounts is not bound, or has other storage than the
-// record says. In another place a delete would find nothing, and the volume's storage would belong to nobody. record is the pod
-// whose attempt an undo is for.
+// ToStorage is what keeps a pod from the storage that it is to work on: a claim that it mounts is not bound, or has
+// other storage than the record says. In another place a delete would find nothing, and the volume's storage would
+// belong to nobody. record is the pod whose attempt an undo is for.
 func ToStorage(s *snapshot.Snapshot, op contract.Operation, record *corev1.Pod) (podspec.Reason, string) {
 	storage, doubt := s.StorageOf(op, record)
 	if doubt != "" {

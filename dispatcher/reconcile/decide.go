@@ -18,9 +18,9 @@ type attempts struct{ provisions, deletes, expands []snapshot.Attempt }
 
 // Decide says what to do about a claim.
 //
-// While an attempt runs, nothing else starts. A volume is the commit: it ends provisioning, whatever the pods say. Without a
-// volume, a claim that waits gets attempts. Once nobody waits, what the attempts may have made is removed before their records
-// are.
+// While an attempt runs, nothing else starts. A volume is the commit: it ends provisioning, whatever the pods say.
+// Without a volume, a claim that waits gets attempts. Once nobody waits, what the attempts may have made is removed
+// before their records are.
 func Decide(s *snapshot.Snapshot) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
 	p.cleanUpRetained(s)
@@ -161,11 +161,12 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 	return faults
 }
 
-// repairPeriod is how often a volume is repaired at most. Somebody else may undo each repair, and both changes requeue the claim.
+// repairPeriod is how often a volume is repaired at most. Somebody else may undo each repair, and both changes requeue
+// the claim.
 const repairPeriod = 10 * time.Second
 
-// spaceRepairs puts the plan's actions off where the volume was repaired a moment ago. The cache may not show that yet, which its
-// arrival ends.
+// spaceRepairs puts the plan's actions off where the volume was repaired a moment ago. The cache may not show that yet,
+// which its arrival ends.
 func (p *Plan) spaceRepairs(s *snapshot.Snapshot) {
 	_, repairs := Find[RepairVolume](*p)
 	if ago := s.Now.Sub(s.Repaired); repairs && ago >= 0 && ago < repairPeriod {
@@ -203,8 +204,9 @@ func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 	p.Forget = len(s.Attempts) == 0 && !s.RecordLost() // it stays known, so that this is recorded once, and again every hour
 }
 
-// undecided reports whether the volume is about to be bound or released. Until then it may turn out unfit, by a claim that the cache does not show
-// yet, or because somebody deletes it, and only the pods of its attempts say that it may be removed.
+// undecided reports whether the volume is about to be bound or released. Until then it may turn out unfit, by a claim
+// that the cache does not show yet, or because somebody deletes it, and only the pods of its attempts say that it may
+// be removed.
 func undecided(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumePending }
 
 // forVolume separates the attempts for this volume from those for an earlier one of its name.
@@ -244,8 +246,8 @@ func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 	p.Forget = false
 }
 
-// forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as the claim says so it
-// is known that they came to a volume, and that there is nothing to undo.
+// forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as
+// the claim says so it is known that they came to a volume, and that there is nothing to undo.
 func (p *Plan) forgetAttempts(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	if _, running := snapshot.Unfinished(provisions); running || len(provisions) == 0 {
 		return
@@ -255,8 +257,8 @@ func (p *Plan) forgetAttempts(s *snapshot.Snapshot, provisions []snapshot.Attemp
 	p.cleanUp(s, provisions...)
 }
 
-// abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for them, and the names
-// of their pods keep others from making the first one again.
+// abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for
+// them, and the names of their pods keep others from making the first one again.
 func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	if running, ok := snapshot.Unfinished(provisions); ok {
 		if running.Pod.Spec.NodeName == "" || running.Outcome.Reason != podspec.ReasonNone {

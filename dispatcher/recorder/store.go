@@ -187,7 +187,8 @@ func (s *store) next(now time.Time) (best *slot, again time.Time) {
 }
 
 // nextLog takes the slot whose pod's log is to be read now, nil for none. One log is read from each node at a time: a
-// kubelet that does not answer holds up the logs of its own pods alone. busy are the nodes from which one is being read.
+// kubelet that does not answer holds up the logs of its own pods alone. busy are the nodes from which one is being
+// read.
 func (s *store) nextLog(now time.Time, busy map[string]bool) *slot {
 	for _, c := range s.order {
 		if c.wantsLog(now) && !c.reading && !c.writing && !busy[c.event.log.Pod.Spec.NodeName] {

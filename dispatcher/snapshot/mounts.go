@@ -71,7 +71,8 @@ func placeOf(namespace, name string, of Listers) Place {
 	return Place{Problem: fmt.Sprintf("claim %s/%s is not bound", namespace, name), FirstPod: firstPod}
 }
 
-// ClassMounts are what a new pod of the class mounts. It is not nil. The source of a claim is its present one, empty where there is none.
+// ClassMounts are what a new pod of the class mounts. It is not nil. The source of a claim is its present one, empty
+// where there is none.
 func (s *Snapshot) ClassMounts() []contract.Mount {
 	mounts := []contract.Mount{}
 	if s.Config == nil {
@@ -95,11 +96,12 @@ type Storage struct {
 	Recorded bool
 }
 
-// StorageOf is what the pod of an order is to mount. record is the pod whose attempt an undo is for. doubt says why the volume's record cannot
-// be used, empty where it can.
+// StorageOf is what the pod of an order is to mount. record is the pod whose attempt an undo is for. doubt says why the
+// volume's record cannot be used, empty where it can.
 //
-// As for the identity, a provisioner wrote the volume. Its mounts count where the dispatcher signed them. Else they may only say what the
-// class mounts: an administrator who vouches for a record has not looked at which claims of other classes it names.
+// As for the identity, a provisioner wrote the volume. Its mounts count where the dispatcher signed them. Else they may
+// only say what the class mounts: an administrator who vouches for a record has not looked at which claims of other
+// classes it names.
 func (s *Snapshot) StorageOf(op contract.Operation, record *corev1.Pod) (storage Storage, doubt string) {
 	now := Storage{Mounts: s.ClassMounts()}
 	if op == contract.Provision {
@@ -140,7 +142,8 @@ func BeforePlaces(v *corev1.PersistentVolume) bool {
 	return !found
 }
 
-// sameMounts reports whether two pods mount the same storage at the same paths. A source that is not known is that of its claim.
+// sameMounts reports whether two pods mount the same storage at the same paths. A source that is not known is that of
+// its claim.
 func sameMounts(a, b []contract.Mount) bool { return len(differences(a, b)) == 0 }
 
 // differences are the paths at which two pods mount different storage, sorted.
@@ -173,8 +176,8 @@ func LocationOf(v *corev1.PersistentVolume) string {
 	return location
 }
 
-// ExpectedLocation is the location that the volume has to have by the pod of the latest attempt, empty where the volume has it, or the pod
-// said none.
+// ExpectedLocation is the location that the volume has to have by the pod of the latest attempt, empty where the volume
+// has it, or the pod said none.
 func (s *Snapshot) ExpectedLocation(provisions []Attempt) string {
 	newest, ok := Last(provisions)
 	if !ok || newest.Location() == LocationOf(s.Volume) {

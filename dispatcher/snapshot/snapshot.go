@@ -17,8 +17,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Snapshot is everything that is known about one claim at one moment. The claim's UID is the key: claim, volume and pods may
-// each be missing.
+// Snapshot is everything that is known about one claim at one moment. The claim's UID is the key: claim, volume and
+// pods may each be missing.
 type Snapshot struct {
 	Now time.Time
 	// UID is the claim's, and that in the name of the volume, which may belong to another claim by now.
@@ -29,7 +29,8 @@ type Snapshot struct {
 	Class *storagev1.StorageClass
 	// Claim is the claim with this UID, or nil.
 	Claim *corev1.PersistentVolumeClaim
-	// Volume is pvc-<UID>, or nil. Foreign is that volume where another provisioner made it: then Volume is nil. SetVolume sets both.
+	// Volume is pvc-<UID>, or nil. Foreign is that volume where another provisioner made it: then Volume is nil.
+	// SetVolume sets both.
 	Volume, Foreign *corev1.PersistentVolume
 	// Other is the claim that the volume was given to, if it was given to another one than it was made for, or nil.
 	// SetOther sets it, and Holder says which claim the volume belongs to.
@@ -38,7 +39,8 @@ type Snapshot struct {
 	Elsewhere bool
 	// Source is the claim that this one asks to be a clone of.
 	Source CloneSource
-	// Places are where the claims that pods mount have their storage, by their names; nil where that is not known. SetPlaces sets them.
+	// Places are where the claims that pods mount have their storage, by their names; nil where that is not known.
+	// SetPlaces sets them.
 	Places map[string]Place
 	// Attempts are the pods of all operations whose outcome has not been acted on, oldest first.
 	Attempts []Attempt
@@ -49,10 +51,12 @@ type Snapshot struct {
 	Provisioner string
 	// RecordKey signs the record of a volume.
 	RecordKey podspec.RecordKey
-	// Config is the configuration in force for the class, or nil. ConfigProblem then says, for users, why there is none.
+	// Config is the configuration in force for the class, or nil. ConfigProblem then says, for users, why there is
+	// none.
 	Config        *configmaps.Config
 	ConfigProblem string
-	// PoliciesMissing names the admission policy without which no provisioner pod is safe, empty where all are in force.
+	// PoliciesMissing names the admission policy without which no provisioner pod is safe, empty where all are in
+	// force.
 	PoliciesMissing string
 	// CreatorKnown reports whether the claim's created-by annotations can be believed.
 	CreatorKnown bool
@@ -61,7 +65,8 @@ type Snapshot struct {
 	Wanted bool
 	// WantedSince is when it did so first, zero where it did not.
 	WantedSince time.Time
-	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen the same.
+	// Rescheduled is the pod after whose failure the scheduler was asked for another node, or empty. It may have chosen
+	// the same.
 	Rescheduled types.UID
 	// Repaired is when this dispatcher repaired the volume last, or zero.
 	Repaired time.Time
@@ -71,29 +76,30 @@ type Snapshot struct {
 	Confirmed time.Time
 	// Revision is the state of what the library handed over, read before anything else of the snapshot.
 	Revision uint64
-	// Quiet reports whether a success is worth a log line and no event: other claims of the class are active, and this one had no
-	// warning. Each event is a write, and whoever waits for a thousand claims sees that they are bound.
+	// Quiet reports whether a success is worth a log line and no event: other claims of the class are active, and this
+	// one had no warning. Each event is a write, and whoever waits for a thousand claims sees that they are bound.
 	Quiet bool
 
 	// DeletionsStopped says, for users, that an administrator stopped all deletions, empty where nobody did.
 	DeletionsStopped string
 	// CopiedBy names, for users, the pod that copies the volume into a clone, empty where none does.
 	CopiedBy string
-	// User is a claim that is, or was, bound to the released volume and that the volume does not name, or nil. It is not Claim.
+	// User is a claim that is, or was, bound to the released volume and that the volume does not name, or nil. It is
+	// not Claim.
 	User *corev1.PersistentVolumeClaim
 	// Successor is the claim that has the name in the released volume's claimRef, and another UID, and asks for the
 	// volume; or nil. SetSuccessor sets it.
 	Successor *corev1.PersistentVolumeClaim
-	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one above
-	// DeleteLimit. A limit of 0 means none.
+	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one
+	// above DeleteLimit. A limit of 0 means none.
 	RecentDeletions, DeleteLimit int
 }
 
 // ClaimLives reports whether somebody still waits for the claim.
 func (s *Snapshot) ClaimLives() bool { return s.Claim != nil && s.Claim.DeletionTimestamp == nil }
 
-// SetVolume takes in the volume of the claim's name, or nil. A volume without the annotation provisioned-by counts as this
-// dispatcher's: its pod left the annotation out.
+// SetVolume takes in the volume of the claim's name, or nil. A volume without the annotation provisioned-by counts as
+// this dispatcher's: its pod left the annotation out.
 func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 	s.Volume, s.Foreign = v, nil
 	if v == nil {
@@ -126,7 +132,8 @@ func paysFor(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bo
 	return asked.Cmp(has) >= 0
 }
 
-// GivenVolume is the volume that a claim is, or was, bound to, if it was made for another claim; else it is empty. Few claims have such a volume.
+// GivenVolume is the volume that a claim is, or was, bound to, if it was made for another claim; else it is empty. Few
+// claims have such a volume.
 func GivenVolume(claim *corev1.PersistentVolumeClaim) string {
 	name := claim.Spec.VolumeName
 	if claim.Status.Phase == corev1.ClaimPending || name == podspec.VolumeName(string(claim.UID)) {
@@ -174,8 +181,8 @@ func (s *Snapshot) ClaimRef() *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(s.UID)}}
 }
 
-// KnownClass is the class's name, empty where the claim alone says that there is one: its author may write anything. Volumes and pods
-// name none but those that an administrator made.
+// KnownClass is the class's name, empty where the claim alone says that there is one: its author may write anything.
+// Volumes and pods name none but those that an administrator made.
 func (s *Snapshot) KnownClass() string {
 	if s.Class == nil && s.Volume == nil && len(s.Attempts)+len(s.Retained) == 0 {
 		return ""
@@ -183,8 +190,8 @@ func (s *Snapshot) KnownClass() string {
 	return s.ClassName
 }
 
-// Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that was deleted and
-// made again may have another provisioner since.
+// Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that
+// was deleted and made again may have another provisioner since.
 func (s *Snapshot) Pending() bool {
 	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && !s.HandedOver() &&
 		(s.Class == nil || s.Class.Provisioner == s.Provisioner)
@@ -201,7 +208,8 @@ func (s *Snapshot) Expandable() bool {
 	return s.bound() && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
 
-// Released reports whether Kubernetes asks this dispatcher to remove the volume's storage. obstacles.Removal says whether it may.
+// Released reports whether Kubernetes asks this dispatcher to remove the volume's storage. obstacles.Removal says
+// whether it may.
 func (s *Snapshot) Released() bool {
 	return s.Volume != nil && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner && AwaitsDeletion(s.Volume)
 }
@@ -220,17 +228,17 @@ func AwaitsDeletion(v *corev1.PersistentVolume) bool {
 	return released && !freed && !gone && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// DeletedByHand reports whether somebody deleted a volume that was freed, so that its object waits for the removal of its storage. Kubernetes
-// releases no volume that names no claim.
+// DeletedByHand reports whether somebody deleted a volume that was freed, so that its object waits for the removal of
+// its storage. Kubernetes releases no volume that names no claim.
 func DeletedByHand(v *corev1.PersistentVolume) bool {
 	kept := v.DeletionTimestamp != nil && slices.Contains(v.Finalizers, contract.VolumeFinalizer)
 
 	return kept && v.Status.Phase == corev1.VolumeAvailable && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// FinalizerMisplaced reports whether a volume of the provisioner lacks the finalizer that keeps its object until its storage is removed, or
-// has it although its storage is to be retained. A retained volume that has lost its annotations counts once somebody deletes it: nobody else
-// would take the finalizer off.
+// FinalizerMisplaced reports whether a volume of the provisioner lacks the finalizer that keeps its object until its
+// storage is removed, or has it although its storage is to be retained. A retained volume that has lost its annotations
+// counts once somebody deletes it: nobody else would take the finalizer off.
 func FinalizerMisplaced(v *corev1.PersistentVolume, provisioner string) bool {
 	has := slices.Contains(v.Finalizers, contract.VolumeFinalizer)
 	by, named := v.Annotations[contract.ProvisionedBy]
@@ -252,9 +260,9 @@ func Due(v *corev1.PersistentVolume, provisioner string) bool {
 	return made && (AwaitsDeletion(v) || DeletedByHand(v)) || FinalizerMisplaced(v, provisioner)
 }
 
-// SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else empty. The
-// claim's author can write the annotation too. Elsewhere it means nothing, and here the pod still passes the scheduler with
-// the class's node selector, so that it cannot reach a node where the class has nothing to do.
+// SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else
+// empty. The claim's author can write the annotation too. Elsewhere it means nothing, and here the pod still passes the
+// scheduler with the class's node selector, so that it cannot reach a node where the class has nothing to do.
 func (s *Snapshot) SelectedNode() string {
 	if s.Claim == nil || !s.WaitsForConsumer() {
 		return ""

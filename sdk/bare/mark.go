@@ -21,12 +21,12 @@ const maxID = 64
 // idSuffix ends the name of the file that has the ID of a storage whose mark has none.
 const idSuffix = ".id"
 
-// RequireMark fails unless the file mark shows that the storage is mounted, and that it is the one that the request is about. It never
-// creates the mark's directory, which is missing if the storage is.
+// RequireMark fails unless the file mark shows that the storage is mounted, and that it is the one that the request is
+// about. It never creates the mark's directory, which is missing if the storage is.
 //
-// To provision, the mark is made. Its first line is the ID of the storage, which is reported as the location of the attempt; see
-// SetLocation. A mark without an ID stays as it is, and the file of its name with ".id" gets one. If that cannot be written, notes says
-// so, and the storage has no ID. Of several marks, the first one of an attempt counts.
+// To provision, the mark is made. Its first line is the ID of the storage, which is reported as the location of the
+// attempt; see SetLocation. A mark without an ID stays as it is, and the file of its name with ".id" gets one. If that
+// cannot be written, notes says so, and the storage has no ID. Of several marks, the first one of an attempt counts.
 //
 // undo reports whether a delete has no volume. It may come before the first mark.
 func RequireMark(root, mark string, request contract.Request, undo bool, notes io.Writer) error {
@@ -81,8 +81,8 @@ func checkID(mark, id string, request contract.Request, undo bool) error {
 		dir, is, request.VolumeName, was, contract.AnnLocation)
 }
 
-// readID is the ID of the storage of a mark, empty where it has none. That in the file beside the mark comes first: it was made since the
-// mark had none.
+// readID is the ID of the storage of a mark, empty where it has none. That in the file beside the mark comes first: it
+// was made since the mark had none.
 func readID(mark string) (string, error) {
 	for _, name := range []string{mark + idSuffix, mark} {
 		if id, err := firstLine(name); id != "" || err != nil {
@@ -116,7 +116,8 @@ func firstLine(name string) (string, error) {
 	return line, nil
 }
 
-// makeID makes the mark where there is none, and the ID of the storage. Several pods may do so at once: the first one's ID is that of all.
+// makeID makes the mark where there is none, and the ID of the storage. Several pods may do so at once: the first one's
+// ID is that of all.
 func makeID(mark string, notes io.Writer) (string, error) {
 	var err error
 	for range 3 {
@@ -171,8 +172,9 @@ func newID() string {
 	return hex.EncodeToString(bits[:])
 }
 
-// CheckMounted returns an error if a path of the pod is on another NFS export than the one that the class names, as nfs://SERVER/DIRECTORY.
-// It says nothing of a path that is on something else, or of which the request does not know what it is on.
+// CheckMounted returns an error if a path of the pod is on another NFS export than the one that the class names, as
+// nfs://SERVER/DIRECTORY. It says nothing of a path that is on something else, or of which the request does not know
+// what it is on.
 func CheckMounted(request contract.Request, path, export string) error {
 	named, isNFS := strings.CutPrefix(export, contract.SchemeNFS)
 	server, directory, found := strings.Cut(named, "/")

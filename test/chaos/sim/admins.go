@@ -186,8 +186,8 @@ func (w *World) rebind(v *corev1.PersistentVolume, i, how int) {
 	}
 }
 
-// handOver is what importers and populators do: they fill a volume by a claim of their own, give it to the claim that waits for it, and
-// delete theirs.
+// handOver is what importers and populators do: they fill a volume by a claim of their own, give it to the claim that
+// waits for it, and delete theirs.
 func (w *World) handOver(v *corev1.PersistentVolume, i int) {
 	from := w.holder(v)
 	if from == nil || from.Name == claimName(i) {

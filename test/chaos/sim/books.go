@@ -11,17 +11,18 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-// books say which storage which claim used last, and whether it may be removed. They know what happened to claims and volumes, and
-// nothing of what the dispatcher wrote or believes.
+// books say which storage which claim used last, and whether it may be removed. They know what happened to claims and
+// volumes, and nothing of what the dispatcher wrote or believes.
 type books struct {
 	mu       sync.Mutex
 	accounts map[string]*account // by key of the storage
 	gone     map[types.UID]bool  // claims that were deleted
 }
 
-// account is what the books say of one storage. It is doomed while the claim that used it last is deleted, and the only volume that points
-// to it names that claim, or another one that is deleted too, and has the policy Delete; or while an administrator allows its removal. What is
-// doomed when its volume goes stays doomed, and nothing else that is used is removed, whatever becomes of its volume.
+// account is what the books say of one storage. It is doomed while the claim that used it last is deleted, and the only
+// volume that points to it names that claim, or another one that is deleted too, and has the policy Delete; or while an
+// administrator allows its removal. What is doomed when its volume goes stays doomed, and nothing else that is used is
+// removed, whatever becomes of its volume.
 type account struct {
 	user    types.UID                           // the claim that was bound to it last; empty if none was
 	volumes map[string]*corev1.PersistentVolume // that point to it, by name
@@ -102,7 +103,8 @@ func (b *books) changed(before, after apiserver.Object) {
 	}
 }
 
-// doomed reports whether the storage was ever used, and if so whether it may be removed by what was decided before a time.
+// doomed reports whether the storage was ever used, and if so whether it may be removed by what was decided before a
+// time.
 func (b *books) doomed(key string, at time.Time) (used, doomed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

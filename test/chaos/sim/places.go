@@ -10,8 +10,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-// Classes whose pods mount a claim have their storage on the server of that claim's volume. An administrator points such a class elsewhere by
-// another claim, or by another volume of the claim.
+// Classes whose pods mount a claim have their storage on the server of that claim's volume. An administrator points
+// such a class elsewhere by another claim, or by another volume of the claim.
 
 const (
 	exports   = "exports" // the claim that pods mount, and the beginning of the names of its volumes
@@ -24,8 +24,8 @@ const (
 // isExport is for the volumes that pods mount.
 func isExport(v *corev1.PersistentVolume) bool { return strings.HasPrefix(v.Name, exports) }
 
-// putExport binds a claim of the provisioners' namespace to the export of a server, as administrators do by hand. A claim of the name goes
-// before.
+// putExport binds a claim of the provisioners' namespace to the export of a server, as administrators do by hand. A
+// claim of the name goes before.
 func (w *World) putExport(claim, server string) {
 	for resource, name := range map[string]string{apiserver.Claims: claim, apiserver.Volumes: w.exportOf(claim)} {
 		space := map[string]string{apiserver.Claims: namespace}[resource]
@@ -55,7 +55,8 @@ func (w *World) exportOf(claim string) string {
 	return ""
 }
 
-// mounted is the server whose export the pod mounts, empty where it mounts none. Until claim and volume exist, ok is false.
+// mounted is the server whose export the pod mounts, empty where it mounts none. Until claim and volume exist, ok is
+// false.
 func (w *World) mounted(pod *corev1.Pod) (server string, ok bool) {
 	for _, mount := range pod.Spec.Volumes {
 		if mount.PersistentVolumeClaim == nil {
@@ -77,15 +78,16 @@ func (w *World) orderedAt(pod *corev1.Pod) {
 	}
 }
 
-// movedAway reports whether what the pod mounts changed between its creation and its start, which the mark of the storage tells the image.
-// Before its creation that is the dispatcher's part.
+// movedAway reports whether what the pod mounts changed between its creation and its start, which the mark of the
+// storage tells the image. Before its creation that is the dispatcher's part.
 func (c *container) movedAway() bool {
 	c.w.mu.Lock()
 	defer c.w.mu.Unlock()
 	return c.w.placed[c.pod.Name] != c.place
 }
 
-// pointElsewhere lets the pods of a class work on the other server: they mount another claim, or the claim another volume.
+// pointElsewhere lets the pods of a class work on the other server: they mount another claim, or the claim another
+// volume.
 func (w *World) pointElsewhere(i, how int, mend func(func())) {
 	if !w.plan.Classes[i].Mounts {
 		return
