@@ -298,6 +298,25 @@ func TestVolumeOfAnotherName(t *testing.T) {
 		if said := p.said("VolumeNotOurs"); len(said) != 1 || len(p.ran) > 0 {
 			t.Errorf("%d pods ran, and told is %q", len(p.ran), said)
 		}
+
+		p.create(apiserver.Volumes, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "by-hand", Annotations: map[string]string{contract.ProvisionedBy: "p"}},
+			Spec: corev1.PersistentVolumeSpec{StorageClassName: "manual",
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+				Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+				ClaimRef:                      &corev1.ObjectReference{Namespace: "team", Name: "data"}}})
+		p.claim("data", "manual")
+		p.play(5 * time.Second)
+		if said := p.said("ExpansionRefused"); len(said) > 0 {
+			t.Errorf("told %q of a claim that has what it asks for", said)
+		}
+		p.ask("data", "2Gi")
+		p.play(5 * time.Second)
+		want := []string{"data: the volume is not named pvc-<claim UID>, so no provisioner pod made it, and none can expand it: " +
+			"copy the data to a larger claim"}
+		if said := p.said("ExpansionRefused"); !slices.Equal(said, want) {
+			t.Errorf("told %q, want %q", said, want)
+		}
 		stop()
 	})
 }

@@ -160,7 +160,10 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 	}
 }
 
-func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, _ bool) {
+func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted bool) {
+	if v := c.Cache.Volume(claim.Spec.VolumeName); !deleted && v != nil && snapshot.AsksInVain(claim, v, c.ProvisionerName) {
+		c.Recorder.Warn(claim, "", events.ReasonExpansionRefused, events.NotOursToExpand, "volume", v.Name)
+	}
 	c.enqueue(string(claim.UID), claim.Namespace)
 	if key := c.Cache.KeyOf(claim); key != string(claim.UID) {
 		c.enqueue(key, claim.Namespace) // its volume was made for another claim

@@ -90,6 +90,10 @@ const (
 	ReasonUndone           podspec.Reason = "ProvisionerUndone"
 )
 
+// NotOursToExpand is the message of ReasonExpansionRefused for a volume that no provisioner pod made.
+const NotOursToExpand = "the volume is not named pvc-<claim UID>, so no provisioner pod made it, and none can expand " +
+	"it: copy the data to a larger claim"
+
 // NotOurs is the message of ReasonNotOurs.
 const NotOurs = "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume"
 
@@ -121,7 +125,7 @@ func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) 
 func StrayDelete(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
 	message := fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was created beside it: check the volume's data", pod.Name, v.Name)
 	if pod.Annotations[contract.AnnVolumeUID] == string(v.UID) {
-		message = fmt.Sprintf("pod %s was ordered to remove the storage of volume %s, which was bound to a claim after that: check the volume's data", pod.Name, v.Name)
+		message = fmt.Sprintf("pod %s was ordered to remove the storage of volume %s, which somebody keeps since: check the volume's data", pod.Name, v.Name)
 	}
 	return Event{On: OnVolume, Pod: pod, Warning: true, Reason: ReasonStrayDelete, Key: "stray/" + pod.Name,
 		Message: message}

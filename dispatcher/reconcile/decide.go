@@ -59,8 +59,11 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	faults := p.checkVolume(s, all.provisions)
 	removalAsked := obstacles.RemovalAsked(s, faults)
 	deletes, strays := forVolume(all.deletes, s.Volume)
+	newest, deleting := snapshot.Last(deletes)
+	bound := s.Volume.Status.Phase == corev1.VolumeBound
+	removed := deleting && newest.Outcome.Phase == podspec.Succeeded && !bound
 	p.stopStrayDeletes(s, strays)
-	if !removalAsked {
+	if !removalAsked && !removed {
 		p.stopUnaskedDeletes(s, deletes)
 	}
 
@@ -73,14 +76,12 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	if !s.Expandable() {
 		p.cleanUp(s, expands...)
 	}
-
-	newest, deleting := snapshot.Last(all.deletes)
-	removed := deleting && newest.Outcome.Phase == podspec.Succeeded && newest.ForVolume(s.Volume)
-	if removed && s.Volume.Status.Phase != corev1.VolumeBound {
+	if removed {
 		// Its storage is gone, whatever has become of the claim and the reclaim policy since. So the volume goes.
 		p.do(DeleteVolume{})
 		return
 	}
+
 	switch {
 	case removalAsked:
 		p.remove(s, all.deletes)
@@ -115,16 +116,17 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, strays []snapshot.Attempt)
 
 // stopUnaskedDeletes stops deletes for this volume that have not started and that nothing asks for any more, for
 // instance since an administrator retains the volume. One that runs may finish, because what is half removed serves
-// nobody. Only for a volume that is bound it is stopped as well.
+// nobody. Only for a volume that is bound it is stopped as well. Whoever keeps the volume has to know of those that ran.
 func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
-	bound := s.Volume.Status.Phase == corev1.VolumeBound
 	for _, a := range s.All() {
-		if bound && a.Op == contract.Delete && a.Outcome.MayHaveRun && a.ForVolume(s.Volume) {
+		ofVolume := a.Op == contract.Delete && a.ForVolume(s.Volume)
+		if ofVolume && a.Outcome.MayHaveRun && a.Outcome.Phase != podspec.Starting {
 			p.Confirm = Everything
 			p.record(events.StrayDelete(s.Volume, a.Pod))
 		}
 	}
 
+	bound := s.Volume.Status.Phase == corev1.VolumeBound
 	for _, a := range deletes {
 		ends := a.Outcome.Final() || a.Pod.DeletionTimestamp != nil
 		if !ends && (bound || a.Outcome.Phase == podspec.Starting) {

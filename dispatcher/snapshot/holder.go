@@ -116,6 +116,17 @@ func (s *Snapshot) AsksForMore() bool {
 	return asked.Cmp(made) > 0
 }
 
+// AsksInVain reports whether a claim asks for more than a volume has that nobody can enlarge: the volume names the
+// provisioner, and is not named as those that its pods make. An administrator made it.
+func AsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume, provisioner string) bool {
+	_, ours := podspec.ClaimUIDOf(v.Name)
+	if ours || v.Annotations[contract.ProvisionedBy] != provisioner || !podspec.Bound(claim, v) {
+		return false
+	}
+	asked, made := Requested(claim), Capacity(v)
+	return asked.Cmp(made) > 0
+}
+
 // RecordLost reports whether a volume of a class of this dispatcher has lost the annotation by which the dispatcher
 // and Kubernetes know whose it is, and whether that matters: nobody would remove its storage, or enlarge it. Until
 // its pods have been acted on, they say whose it is.
