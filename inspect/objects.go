@@ -227,9 +227,18 @@ func fromDispatcher(e *corev1.Event) bool {
 	return namesDispatcher(e) && resolutions && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
 }
 
-// byLastSeen orders events. Times have whole seconds, and the API server lists events by names that say nothing.
+// byLastSeen orders events. Times have whole seconds. Within a second, the names of events tell, which end with the time
+// in nanoseconds. What a status says has no name, and comes last.
 func byLastSeen(a, b *corev1.Event) int {
-	return cmp.Or(lastSeen(a).Compare(lastSeen(b)), strings.Compare(a.Reason, b.Reason))
+	return cmp.Or(lastSeen(a).Compare(lastSeen(b)), strings.Compare(nanoseconds(a), nanoseconds(b)))
+}
+
+// nanoseconds is the end of an event's name.
+func nanoseconds(e *corev1.Event) string {
+	if e.Name == "" {
+		return "~"
+	}
+	return e.Name[strings.LastIndex(e.Name, ".")+1:]
 }
 
 // lastSeen is when an event last happened.

@@ -76,13 +76,13 @@ func hash(texts ...string) uint64 {
 	return h.Sum64()
 }
 
-// nameOf is the name of an event's Event. It is the same at each try, so that a creation that was not answered is not
+// nameOf is the name of an event's Event. It ends with the time, as the names of client-go's recorder do, because the
+// timestamps of Events are whole seconds. It is the same at each try, so that a creation that was not answered is not
 // repeated.
 func nameOf(k key, e *event) string {
-	const longest = 253 - len(".0123456789abcdef")
-	name := strings.TrimRight(k.name[:min(len(k.name), longest)], "-.")
-	at := e.at.UTC().Format(time.RFC3339Nano)
-	return fmt.Sprintf("%s.%016x", name, hash(k.uid, string(k.reason), k.of, e.message, at))
+	suffix := fmt.Sprintf(".%016x%08x", e.at.UnixNano(), uint32(hash(k.uid, string(k.reason), k.of, e.message)))
+	const longest = 253 - len(".0123456789abcdef01234567")
+	return strings.TrimRight(k.name[:min(len(k.name), longest)], "-.") + suffix
 }
 
 func typeOf(e *event) string {

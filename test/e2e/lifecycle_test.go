@@ -42,6 +42,21 @@ func (s *scope) answerHeld(c *claim) {
 	})
 }
 
+// goneOnceAnswered waits until nothing of the claim is left, and answers for pods that say that they made a volume, if
+// the dispatcher asks about any.
+func (s *scope) goneOnceAnswered(c *claim) {
+	s.Helper()
+	s.wait(patient, "claim gone", func() string {
+		for _, p := range c.livePods() {
+			if untold(p.UID, "DeletionHeld", "*") == "" && p.Annotations[contract.AnnAllowDelete] == "" {
+				_, err := kubectl(s.Context(), "-n", p.Namespace, "annotate", "pod", p.Name, contract.AnnAllowDelete+"=true")
+				s.ok(err)
+			}
+		}
+		return c.left()
+	})
+}
+
 func TestClaimDeletedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for _, meanwhile := range deletedMeanwhile {

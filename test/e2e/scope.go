@@ -175,9 +175,10 @@ func (s *scope) deleteKeptPods(ctx context.Context) {
 	}
 }
 
-// checkDirectories fails if storage of the class is left.
+// checkDirectories fails if storage of the class is left. The ID of the whole storage stays.
 func (s *scope) checkDirectories(c *class) {
 	left, err := filepath.Glob(c.dir() + "/volumes/*")
+	left = slices.DeleteFunc(left, func(path string) bool { return filepath.Base(path) == ".flex-provisioner.id" })
 	if err != nil || len(left) > 0 {
 		s.Errorf("storage of class %s is left: %v %v", c.name, left, err)
 	}

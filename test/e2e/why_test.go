@@ -310,13 +310,13 @@ printf '  nfs:\n    server: %s\n    path: %s\n' "$SERVER" "$EXPORT/$FOLDER/volum
 	return of(c)
 }
 
-// noVolume has a pod that says that it made a volume, which does not exist. Its storage is an administrator's to remove.
+// noVolume has a pod that says that it made a volume, which does not exist. If it is the last one, its storage is an
+// administrator's to remove.
 func noVolume(s *scope) situation {
 	c := s.inForce("silver", setting{provision: "true\n"}).claim("data")
 	return situation{name: c.Name, after: func() {
 		c.delete()
-		s.answerHeld(c)
-		c.gone(patient)
+		s.goneOnceAnswered(c)
 	}}
 }
 
