@@ -161,8 +161,8 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 }
 
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted bool) {
-	if v := c.Cache.Volume(claim.Spec.VolumeName); !deleted && v != nil && snapshot.AsksInVain(claim, v, c.ProvisionerName) {
-		c.Recorder.Warn(claim, "", events.ReasonExpansionRefused, events.NotOursToExpand, "volume", v.Name)
+	if v := c.Cache.Volume(claim.Spec.VolumeName); !deleted && v != nil {
+		c.tellAsksInVain(claim, v)
 	}
 	c.enqueue(string(claim.UID), claim.Namespace)
 	if key := c.Cache.KeyOf(claim); key != string(claim.UID) {
@@ -170,6 +170,13 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted b
 	}
 	c.requeueClones(claim.Namespace, claim.Name)
 	c.mountChanged(claim.Namespace)
+}
+
+// tellAsksInVain tells a claim that nobody expands its volume. It is called for both, since either may come last.
+func (c *Controller) tellAsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+	if snapshot.AsksInVain(claim, v, c.ProvisionerName) {
+		c.Recorder.Warn(claim, "", events.ReasonExpansionRefused, events.NotOursToExpand, "volume", v.Name)
+	}
 }
 
 // mountChanged requeues what may wait for a claim that pods mount. There are few in the pods' namespace, and they seldom change.
@@ -190,6 +197,9 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 		c.enqueue(uid, claimNamespace(v))
 	}
 	if ref := v.Spec.ClaimRef; ref != nil {
+		if claim := c.Cache.ClaimNamed(ref.Namespace, ref.Name); !deleted && claim != nil {
+			c.tellAsksInVain(claim, v)
+		}
 		c.requeueClones(ref.Namespace, ref.Name)
 		c.mountChanged(ref.Namespace)
 	}

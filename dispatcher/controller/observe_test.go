@@ -77,7 +77,7 @@ func TestConfirmDelete(t *testing.T) {
 			})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
 			controller.memory.setConfig("silver", config, "")
-			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Volume: volume, Config: config}
+			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Class: &storagev1.StorageClass{Provisioner: "p"}, Volume: volume, Config: config}
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")

@@ -51,8 +51,8 @@ func (a Auditor) Run(ctx context.Context, first time.Duration) {
 	}
 }
 
-// audit sets the metric to what is found. It records each finding, each released volume that no provisioner pod can
-// remove, and each claim that asks for more of such a volume. Unlike kubectl flex audit it sees neither Secrets nor the storage.
+// audit sets the metric to what is found. It records each finding, and each released volume that no provisioner pod can
+// remove. Unlike kubectl flex audit it sees neither Secrets nor the storage.
 func (a Auditor) audit() {
 	counts := map[audit.Kind]int{}
 	for _, f := range audit.Compare(audit.State{Now: a.Now(), Provisioner: a.Provisioner, Objects: audit.Objects{
@@ -68,12 +68,6 @@ func (a Auditor) audit() {
 	for _, v := range cache.All[*corev1.PersistentVolume](a.Cache.Volumes) {
 		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == a.Provisioner && snapshot.AwaitsDeletion(v) {
 			a.Recorder.Warn(v, "", events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
-		}
-	}
-	for _, claim := range cache.All[*corev1.PersistentVolumeClaim](a.Cache.Claims) {
-		v := a.Cache.Volume(claim.Spec.VolumeName)
-		if v != nil && snapshot.AsksInVain(claim, v, a.Provisioner) {
-			a.Recorder.Warn(claim, "", events.ReasonExpansionRefused, events.NotOursToExpand, "volume", v.Name)
 		}
 	}
 	for _, kind := range kinds {

@@ -50,13 +50,17 @@ func (s *Snapshot) IdentityChanged(a Attempt) bool {
 
 // VolumeIdentity is what the volume's storage is found by. doubt says why it cannot be used, empty where it can.
 //
-// A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator vouches for
-// it, or it says nothing else than the class does.
+// A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator vouches
+// for it, or it says nothing else than the class does. A class that does not exist says nothing.
 func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 	if ref := s.Volume.Spec.ClaimRef; ref != nil && !namesClaim(ref) {
 		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; correct it", s.Volume.Name, ref.Namespace, ref.Name)
 	}
 	if s.Volume.Annotations[contract.AnnIdentity] == "" {
+		if s.Class == nil {
+			return contract.Identity{}, fmt.Sprintf("volume %s has no annotation %s, and StorageClass %q does not exist, whose "+
+				"parameters may say where the storage is: create the class again", s.Volume.Name, contract.AnnIdentity, s.ClassName)
+		}
 		return s.Identity(), ""
 	}
 	identity, err := podspec.IdentityOf(s.Volume)
@@ -68,7 +72,8 @@ func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 		return identity, fmt.Sprintf("annotation %s of volume %s cannot be used: %v; to use the properties and parameters of class %s: kubectl annotate pv %[2]s %[1]s-",
 			contract.AnnIdentity, s.Volume.Name, faults.ToAggregate(), s.ClassName)
 	}
-	if podspec.Recorded(s.Volume) || podspec.Trusted(s.Volume) || sameIdentity(identity, s.Identity()) {
+	asClass := s.Class != nil && sameIdentity(identity, s.Identity())
+	if podspec.Recorded(s.Volume) || podspec.Trusted(s.Volume) || asClass {
 		return identity, ""
 	}
 	return identity, fmt.Sprintf("annotation %[1]s of volume %[2]s is not signed by this dispatcher, and differs from class %[3]s; if it is right: kubectl annotate pv %[2]s --overwrite %[4]s=%[5]s; "+

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -57,9 +59,20 @@ func (w *World) unsettled() []string {
 		list = append(list, w.cinder.strangeSecrets(volumes)...)
 	}
 	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
+		if w.expandsNothing(pod) {
+			continue
+		}
 		say("pod %s (%s, finalizers %v, deleted %v) is left", pod.Name, pod.Status.Phase, pod.Finalizers, pod.DeletionTimestamp != nil)
 	}
 	return list
+}
+
+// expandsNothing reports whether the pod is to expand storage that went before somebody took its volume. That fails for
+// ever.
+func (w *World) expandsNothing(pod *corev1.Pod) bool {
+	op, uid, _, _ := podspec.ParseName(pod.Name)
+	v, there := w.volume(podspec.VolumeName(uid))
+	return op == contract.Expand && there && w.knownGone(v)
 }
 
 func (w *World) keptByAdmin(volume string) bool {

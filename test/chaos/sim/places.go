@@ -119,9 +119,9 @@ func (w *World) returnTo() {
 	now := export.Spec.NFS.Server
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
 		c, events := w.holder(v), w.eventsOf(string(v.UID))
-		waits := isReleased(v)
+		waits := !isBound(v)
 		if c != nil {
-			events, waits = append(events, w.eventsOf(string(c.UID))...), isBound(v) && len(w.unfit(c, v)) > 0
+			events, waits = append(events, w.eventsOf(string(c.UID))...), !isBound(v) || len(w.unfit(c, v)) > 0
 		}
 		if key := keyOf(v); waits && told(events, "StorageMoved") && !strings.HasPrefix(key, now) {
 			w.bringBack(key, v.Name)
