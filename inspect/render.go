@@ -56,6 +56,11 @@ func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string)
 	s := with.snapshot(string(claim.UID))
 	s.SetVolume(nil)
 	s.Wanted, s.PoliciesMissing = true, "" // they do not change the pod
+	if s.WaitsForNode() {
+		immediate := s.Class.DeepCopy()
+		immediate.VolumeBindingMode = nil
+		s.Class = immediate // as if the scheduler had chosen a node, whichever
+	}
 	return s
 }
 

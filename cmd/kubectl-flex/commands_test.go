@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -30,6 +31,7 @@ func TestCommands(t *testing.T) {
 		"validate-twice":        {args: []string{"validate", "-f", "testdata/files/twice.yaml", "--offline"}, code: 4},
 		"validate-json":         {args: []string{"validate", "-f", "testdata/files/twice.yaml", "--offline", "-o", "json"}, code: 4},
 		"validate-class":        {args: []string{"validate", "silver"}},
+		"validate-waits":        {scene: func(w *world) { w.class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer) }, args: []string{"validate", "silver"}},
 		"validate-no-class":     {args: []string{"validate", "tin"}, code: 4},
 		"validate-no-account":   {scene: func(w *world) { w.account.Name = "other" }, args: []string{"validate", "silver"}, code: 4},
 		"validate-nothing":      {args: []string{"validate"}, code: 2},

@@ -187,10 +187,12 @@ func (s *scope) livesOn(c *claim, node string) {
 	s.patchVolume(c.volumeName(), fmt.Sprintf(`{"spec":{"nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchFields":[{"key":"metadata.name","operator":"In","values":[%q]}]}]}}}}`, node))
 }
 
-// waitsForNode waits until a pod of the operation that ran nowhere yet may run on no node but the test's simulated one.
+// waitsForNode waits until a pod of the operation that ran nowhere yet may run on no node but the test's simulated one. A
+// simulated pod of an attempt may have ended, which says that it made a volume.
 func (s *scope) waitsForNode(c *claim, operation contract.Operation) {
 	s.Helper()
 	s.wait(2*patient, fmt.Sprintf("the %s of claim %s waits for the node", operation, c.Name), func() string {
+		s.answerAny(c)
 		for _, p := range c.livePods() {
 			if p.Labels[contract.LabelOperation] != string(operation) || p.Spec.NodeName != "" {
 				continue

@@ -42,17 +42,22 @@ func (s *scope) answerHeld(c *claim) {
 	})
 }
 
-// goneOnceAnswered waits until nothing of the claim is left, and answers for pods that say that they made a volume, if
-// the dispatcher asks about any.
+// answerAny answers for pods of the claim that say that they made a volume, if the dispatcher asks about any.
+func (s *scope) answerAny(c *claim) {
+	s.Helper()
+	for _, p := range c.livePods() {
+		if untold(p.UID, "DeletionHeld", "*") == "" && p.Annotations[contract.AnnAllowDelete] == "" {
+			_, err := kubectl(s.Context(), "-n", p.Namespace, "annotate", "pod", p.Name, contract.AnnAllowDelete+"=true")
+			s.ok(err)
+		}
+	}
+}
+
+// goneOnceAnswered waits until nothing of the claim is left.
 func (s *scope) goneOnceAnswered(c *claim) {
 	s.Helper()
 	s.wait(patient, "claim gone", func() string {
-		for _, p := range c.livePods() {
-			if untold(p.UID, "DeletionHeld", "*") == "" && p.Annotations[contract.AnnAllowDelete] == "" {
-				_, err := kubectl(s.Context(), "-n", p.Namespace, "annotate", "pod", p.Name, contract.AnnAllowDelete+"=true")
-				s.ok(err)
-			}
-		}
+		s.answerAny(c)
 		return c.left()
 	})
 }
