@@ -227,6 +227,28 @@ func TestLostRecord(t *testing.T) {
 	})
 }
 
+// TestLostRecordBeforeItsClass: a volume that lost its record is told of, also where its class reaches the dispatcher
+// after it.
+func TestLostRecordBeforeItsClass(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		defer p.dispatch()()
+		p.create(apiserver.Volumes, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "pvc-00000001-0016-4000-8000-000000000001"},
+			Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver.good",
+				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+				ClaimRef:                      &corev1.ObjectReference{Namespace: "team", Name: "gone", UID: "gone"}}})
+		p.play(time.Minute)
+		if said := p.said("VolumeRecordInvalid"); len(said) > 0 {
+			t.Errorf("told %q of a volume of nobody's class", said)
+		}
+		p.class("silver.good", nil)
+		p.play(5 * time.Second)
+		if said := p.said("VolumeRecordInvalid"); len(said) != 1 {
+			t.Errorf("told %q, want one", said)
+		}
+	})
+}
+
 // TestClassOfReleasedVolume: the class of a volume is the one that it names now, without a restart.
 func TestClassOfReleasedVolume(t *testing.T) {
 	inBubble(t, func(p tenants) {

@@ -15,6 +15,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/versions"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // syncNextClass syncs the next class whose ConfigMaps or StorageClass changed. It returns false once the queue is shut down.
@@ -62,7 +63,8 @@ func (c *Controller) syncClass(class string) (r classes.Resolution, requeueAfter
 	return r, requeueAfter
 }
 
-// classChanged syncs the class and the class whose ConfigMap serves it, and resyncs the class's claims that have no volume.
+// classChanged syncs the class and the class whose ConfigMap serves it. It resyncs the class's claims that have no
+// volume, and adds the volumes that lost their record.
 func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	c.classQueue.Add(class.Name)
 	if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != "" {
@@ -74,6 +76,15 @@ func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	// The library drops a claim for good while the cache has its class as another provisioner's.
 	for _, claim := range c.Cache.Waiting(class.Name) {
 		c.Resync(claim)
+	}
+
+	// A volume that lost its record is this dispatcher's by its class alone, which may reach the cache after it.
+	for _, v := range cache.All[*corev1.PersistentVolume](c.Cache.Volumes) {
+		uid, named := podspec.ClaimUIDOf(v.Name)
+		_, recorded := v.Annotations[contract.ProvisionedBy]
+		if named && !recorded && podspec.ClassOf(v) == class.Name {
+			c.enqueue(uid, claimNamespace(v))
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ func (w *World) administer(a Action) {
 		w.with(a, w.isUndecided, func(v *corev1.PersistentVolume) { w.reimport(v, a.N, other) })
 	case "admin-class":
 		w.with(a, meant(isReleased), func(v *corev1.PersistentVolume) {
-			class := append([]Class{{Name: "gone"}}, w.plan.Classes...)[a.N%(1+len(w.plan.Classes))].Name
+			class := w.classesLike(v.Spec.StorageClassName)[a.N%(1+len(w.plan.Classes))]
 			w.edit(v, "moves it to class "+class, func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = class })
 		})
 	case "admin-capacity":
@@ -245,6 +245,21 @@ func (w *World) reimport(v *corev1.PersistentVolume, n, i int) {
 	}
 	w.set(func() { w.freed[again.Name] = true })
 	w.create(apiserver.Volumes, again)
+}
+
+// classesLike are the names to which an administrator moves a volume of a class: classes whose storage is at the same
+// place, and one that does not exist.
+func (w *World) classesLike(class string) []string {
+	names := make([]string, 0, 1+len(w.plan.Classes))
+	names = append(names, "gone")
+	local := slices.ContainsFunc(w.plan.Classes, func(c Class) bool { return c.Name == class && c.NodeLocal })
+	for _, c := range w.plan.Classes {
+		if c.NodeLocal != local {
+			c.Name = class
+		}
+		names = append(names, c.Name)
+	}
+	return names
 }
 
 // resizeByHand writes a capacity: of storage that was enlarged by hand, or one that is not true.
