@@ -259,6 +259,7 @@ func (w *World) release(v *corev1.PersistentVolume) {
 // unbind takes the claim out of a volume, or where somebody else had written it its UID.
 func (w *World) unbind(v *corev1.PersistentVolume) {
 	w.trace.add("binder", "unbinds %s", v.Name)
+	w.set(func() { w.freed[v.Name] = true })
 	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 		now := o.(*corev1.PersistentVolume)
 		switch {

@@ -114,7 +114,8 @@ func (w *World) strange(v *corev1.PersistentVolume, storage map[string]storageSt
 	return list
 }
 
-// isFreed reports whether an administrator took the volume from its claim, so that it waits for another one.
+// isFreed reports whether an administrator or Kubernetes took the volume from its claim, so that it waits for another
+// one.
 func (w *World) isFreed(volume string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
