@@ -55,6 +55,9 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	if podspec.Restored(v) {
 		r.Why = append(r.Why, "it was restored from a backup, and its storage may serve another volume")
 	}
+	if podspec.OriginUnknown(v) {
+		r.Why = append(r.Why, "whether it was restored from a backup is not known, since its record is not valid")
+	}
 	if snapshot.BeforePlaces(v) {
 		r.Why = append(r.Why, "its record does not say where its storage is: a pod removes what it finds in what the class mounts now")
 	}

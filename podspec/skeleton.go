@@ -52,6 +52,12 @@ func Restored(volume *corev1.PersistentVolume) bool {
 	return err == nil && volume.CreationTimestamp.After(latest)
 }
 
+// OriginUnknown reports whether nobody knows if Restored is right: somebody took the annotation off that tells, or it was
+// never there, and no signature and no administrator says so.
+func OriginUnknown(volume *corev1.PersistentVolume) bool {
+	return volume.Annotations[contract.AnnMadeBefore] == "" && !Recorded(volume) && !Trusted(volume)
+}
+
 // IdentityOf is the identity that Skeleton wrote on a volume. It is empty for a volume that was made by hand.
 func IdentityOf(volume *corev1.PersistentVolume) (contract.Identity, error) {
 	var identity contract.Identity

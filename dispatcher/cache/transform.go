@@ -131,10 +131,10 @@ func (t *transformer) volume(v *corev1.PersistentVolume) {
 	}
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
-	restored := podspec.Restored(v)
+	told := podspec.Restored(v) || !podspec.Recorded(v)
 	v.Annotations, v.Labels = t.annotations(without(v.Annotations, func(key string) bool {
-		// Each volume was made before another time; without that none counts as restored.
-		return unread(key) || key == contract.AnnMadeBefore && !restored
+		// Each volume was made before another time; without that none that is recorded counts as restored.
+		return unread(key) || key == contract.AnnMadeBefore && !told
 	})), nil
 	v.Finalizers = internAll(v.Finalizers)
 	s.StorageClassName = intern(s.StorageClassName)

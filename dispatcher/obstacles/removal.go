@@ -163,6 +163,9 @@ func doubt(s *snapshot.Snapshot) string {
 		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim", s.User.Namespace, s.User.Name)
 	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
+	case podspec.OriginUnknown(s.Volume) && !byDesign:
+		return fmt.Sprintf("the volume has no valid record and no annotation %s, so that nobody knows whether it was restored "+
+			"from a backup", contract.AnnMadeBefore)
 	case given && !podspec.Recorded(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, "+
 			"and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)

@@ -39,3 +39,32 @@ func TestRemovalOfGivenVolume(t *testing.T) {
 		}
 	}
 }
+
+// TestRemovalOfUnknownOrigin: a volume that may come from a backup stays, unless its class's volumes do so by design.
+func TestRemovalOfUnknownOrigin(t *testing.T) {
+	const unknown = "the volume has no valid record and no annotation flex-provisioner.io/made-before, so that nobody knows " +
+		"whether it was restored from a backup; if it is to be removed: kubectl annotate pv pvc-" + dispatchertest.UID +
+		" flex-provisioner.io/allow-delete=true"
+	for name, c := range map[string]struct {
+		volume     string
+		lost       bool
+		handedOver bool
+		proof      Proof
+		why        string
+	}{
+		"recorded":                       {volume: "fits released", lost: true, proof: ClaimDeleted},
+		"not recorded":                   {volume: "fits released unsigned", proof: ClaimDeleted},
+		"not recorded, and time lost":    {volume: "fits released unsigned", lost: true, why: unknown},
+		"an administrator vouches":       {volume: "fits released unsigned trusted", lost: true, proof: ClaimDeleted},
+		"volumes are handed over anyway": {volume: "fits released unsigned", lost: true, handedOver: true, proof: ClaimDeleted},
+	} {
+		s := snapshottest.Scene{Claim: "none", Volume: c.volume}.Snapshot()
+		s.Config.VolumesHandedOver = c.handedOver
+		if c.lost {
+			delete(s.Volume.Annotations, "flex-provisioner.io/made-before")
+		}
+		if proof, _, why := Removal(s); proof != c.proof || why != c.why {
+			t.Errorf("%s: %q, %q, want %q, %q", name, proof, why, c.proof, c.why)
+		}
+	}
+}
