@@ -287,5 +287,8 @@ func (w *World) forge(v *corev1.PersistentVolume, n int) {
 	if n%3 == 0 {
 		name, value = contract.AnnIdentity, `{"properties":{"zone":"forged"},"parameters":{"pool":"forged"}}`
 	}
+	if name == contract.AnnIdentity && value == "" {
+		w.set(func() { w.kept[v.Name] = true }) // which says that the storage is where the class has its storage, then and later
+	}
 	w.edit(v, strings.TrimSpace("annotates "+name+" "+value), func(v *corev1.PersistentVolume) { setAnnotation(v, name, value) })
 }
