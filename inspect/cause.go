@@ -78,7 +78,7 @@ func explain(reason podspec.Reason, message string, warning bool) Cause {
 	return c
 }
 
-// eventOnlyReasons are the reasons that only the dispatcher's events show, and no other object.
+// eventOnlyReasons are the reasons that only the dispatcher's events and a claim's status show, and no other object.
 var eventOnlyReasons = []podspec.Reason{
 	events.ReasonPodRefused, events.ReasonConcurrency, events.ReasonPoliciesMissing, events.ReasonLimit, events.ReasonRecord,
 	events.ReasonNotOurs, events.ReasonStrayDelete, events.ReasonLeft, events.ReasonOrphan, events.ReasonStartTimeout,
@@ -122,6 +122,23 @@ func lastWarning(p reconcile.Plan) (Cause, bool) {
 // lastingReasons are those of eventOnlyReasons that stay true when the claim has its volume, or is gone.
 var lastingReasons = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrphan, events.ReasonNotOurs, events.ReasonLeft}
 
+// believed lists what the dispatcher says of the claim, the volume and the pods, where a tenant cannot say it in its
+// name. Who may create events in the claim's namespace can write any event on the claim, and only the dispatcher
+// writes the claim's status. Events on volumes are in the namespace default, and those on pods in the provisioners'.
+func (o *Objects) believed(s *snapshot.Snapshot) []*corev1.Event {
+	list := slices.Clone(o.eventsOnVolume(podspec.VolumeName(s.UID)))
+	for _, a := range s.All() {
+		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
+	}
+	if holder := s.Holder(); holder != nil {
+		if told, waits := waitingEvent(holder); waits {
+			list = append(list, told)
+		}
+	}
+	slices.SortStableFunc(list, byLastSeen)
+	return list
+}
+
 // newestEvent is the cause that the newest event with one of the reasons gives, if no pod was created since.
 func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (Cause, bool) {
 	var since time.Time
@@ -131,7 +148,7 @@ func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (C
 		}
 	}
 	var newest *corev1.Event
-	for _, e := range o.eventsAbout(s, s.Holder()) {
+	for _, e := range o.believed(s) {
 		if e.Reason == string(events.ReasonPoliciesMissing) && o.reads(Policies) && len(o.Lacks) == 0 {
 			continue // the policies are complete by now
 		}

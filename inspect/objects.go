@@ -192,20 +192,33 @@ func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
 // is gone.
 func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	list := o.eventsOn(claim.Namespace, claim.UID)
-	c, waits := snapshot.WaitingCondition(claim)
-	reported := func(e *corev1.Event) bool { return e.Reason == c.Reason && strings.HasPrefix(e.Message, c.Message) }
+	told, waits := waitingEvent(claim)
+	reported := func(e *corev1.Event) bool {
+		return e.Reason == told.Reason && strings.HasPrefix(e.Message, told.Message)
+	}
 	if !waits || slices.ContainsFunc(list, reported) {
 		return list
+	}
+	list = append(list, told)
+	slices.SortStableFunc(list, byLastSeen)
+	return list
+}
+
+// waitingEvent is the condition in a claim's status as the event that it is of.
+func waitingEvent(claim *corev1.PersistentVolumeClaim) (e *corev1.Event, waits bool) {
+	c, waits := snapshot.WaitingCondition(claim)
+	if !waits {
+		return nil, false
 	}
 	m, _ := events.MeaningOf(podspec.Reason(c.Reason))
 	kind := corev1.EventTypeNormal
 	if m.Warning {
 		kind = corev1.EventTypeWarning
 	}
-	list = append(list, &corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
-		Source: corev1.EventSource{Component: source}, Type: kind, Reason: c.Reason, Message: c.Message, LastTimestamp: c.LastProbeTime})
-	slices.SortStableFunc(list, byLastSeen)
-	return list
+	about := corev1.ObjectReference{Kind: "PersistentVolumeClaim",
+		Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	return &corev1.Event{InvolvedObject: about, Source: corev1.EventSource{Component: source}, Type: kind,
+		Reason: c.Reason, Message: c.Message, LastTimestamp: c.LastProbeTime}, true
 }
 
 // eventsOnVolume lists the events about a volume, which may be gone.

@@ -48,6 +48,9 @@ func Bound(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool
 		v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID
 }
 
+// longestClass in bytes is more than a name takes.
+const longestClass = 300
+
 // ModeOf is the volume mode, by default Filesystem.
 func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	if mode == nil {
@@ -56,10 +59,11 @@ func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	return *mode
 }
 
-// ClassOfClaim is the StorageClass of a claim, empty for none. As in Kubernetes' volume binder, the beta annotation comes first.
+// ClassOfClaim is the StorageClass of a claim, empty for none. As in Kubernetes' volume binder, the beta annotation
+// comes first, which may be any text: what is too long for a name is shortened.
 func ClassOfClaim(claim *corev1.PersistentVolumeClaim) string {
 	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
-		return class
+		return Clip(class, longestClass)
 	}
 	return *claim.Spec.StorageClassName
 }

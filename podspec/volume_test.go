@@ -260,3 +260,14 @@ func TestTooLarge(t *testing.T) {
 		t.Errorf("one byte too many: %v", err)
 	}
 }
+
+// The beta annotation of a claim is any text, and a class's name is the key of queues and log lines.
+func TestLongClass(t *testing.T) {
+	for length, want := range map[int]int{253: 253, longestClass: longestClass, 200 << 10: longestClass} {
+		claim, _ := pair()
+		claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: strings.Repeat("x", length)}
+		if got := ClassOfClaim(claim); len(got) != want {
+			t.Errorf("of a name of %d bytes %d stay, want %d", length, len(got), want)
+		}
+	}
+}

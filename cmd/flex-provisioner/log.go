@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 
 	"github.com/go-logr/logr"
@@ -35,8 +37,60 @@ func setUpLogging(out io.Writer, format, verbosity string) error {
 	default:
 		return fmt.Errorf("--logging-format=%s: say text or json", format)
 	}
-	klog.SetLoggerWithOptions(logger, klog.ContextualLogger(true))
+	klog.SetLoggerWithOptions(logger.WithSink(bounded{logger.WithCallDepth(1).GetSink()}), klog.ContextualLogger(true))
 	return nil
+}
+
+// maxLogged is the limit in bytes on each text in a record. Tenants, images and authors of ConfigMaps write
+// annotations of 256 KiB, which errors quote, of this program and of its libraries.
+const maxLogged = 2048
+
+// bounded shortens texts that are too long.
+type bounded struct{ logr.LogSink }
+
+func (b bounded) Info(level int, message string, keysAndValues ...any) {
+	b.LogSink.Info(level, contract.Clip(message, maxLogged), short(keysAndValues)...)
+}
+
+func (b bounded) Error(err error, message string, keysAndValues ...any) {
+	if err != nil && len(err.Error()) > maxLogged {
+		err = errors.New(contract.Clip(err.Error(), maxLogged))
+	}
+	b.LogSink.Error(err, contract.Clip(message, maxLogged), short(keysAndValues)...)
+}
+
+func (b bounded) WithValues(keysAndValues ...any) logr.LogSink {
+	return bounded{b.LogSink.WithValues(short(keysAndValues)...)}
+}
+
+func (b bounded) WithName(name string) logr.LogSink { return bounded{b.LogSink.WithName(name)} }
+
+// WithCallDepth keeps the file and line in a record those of the caller.
+func (b bounded) WithCallDepth(depth int) logr.LogSink {
+	if sink, ok := b.LogSink.(logr.CallDepthLogSink); ok {
+		return bounded{sink.WithCallDepth(depth)}
+	}
+	return b
+}
+
+// short are the values. Of a text with more than maxLogged bytes so much stays.
+func short(keysAndValues []any) []any {
+	values := slices.Clone(keysAndValues)
+	for i, value := range values {
+		var text string
+		switch v := value.(type) {
+		case string:
+			text = v
+		case error:
+			text = v.Error()
+		case fmt.Stringer:
+			text = v.String()
+		}
+		if len(text) > maxLogged {
+			values[i] = contract.Clip(text, maxLogged)
+		}
+	}
+	return values
 }
 
 // printable writes records without escape sequences of terminals.

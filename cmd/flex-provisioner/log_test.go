@@ -44,6 +44,44 @@ func TestLog(t *testing.T) {
 	}
 }
 
+// stringer is a value that has its text from a method.
+type stringer string
+
+func (s stringer) String() string { return string(s) }
+
+// Whatever is logged of others' texts, a record is of a bounded size, in each format.
+func TestLongTexts(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	for _, format := range []string{formatText, formatJSON} {
+		state := klog.CaptureState()
+		var out bytes.Buffer
+		if err := setUpLogging(&out, format, "2"); err != nil {
+			t.Fatal(err)
+		}
+		logger := klog.FromContext(context.Background())
+		for what, log := range map[string]func(){
+			"value":         func() { logger.Info("Reported", "class", long) },
+			"stringer":      func() { logger.Info("Reported", "class", stringer(long)) },
+			"error as such": func() { logger.Error(errors.New(long), "Could not reconcile, will retry") },
+			"error":         func() { logger.Info("Ignored", "err", fmt.Errorf("ConfigMap: %w", errors.New(long))) },
+			"message":       func() { logger.Info(long) },
+			"lasting value": func() { logger.WithName("a").WithValues("class", long).Info("Reported") },
+			"library":       func() { klog.Errorf("class %s", long) },
+		} {
+			out.Reset()
+			log()
+			klog.Flush()
+			if out.Len() < 1000 || out.Len() > 3000 {
+				t.Errorf("%s, %s: a record has %d bytes", format, what, out.Len())
+			}
+			if format == formatText && what != "library" && !strings.Contains(out.String(), " log_test.go:") {
+				t.Errorf("%s: the record is not of this file: %.60s", what, out.String())
+			}
+		}
+		state.Restore()
+	}
+}
+
 func TestVerbosityIsANumber(t *testing.T) {
 	if err := setUpLogging(nil, formatText, "many"); err == nil || !strings.HasPrefix(err.Error(), "--v=many: give a number: ") {
 		t.Errorf("error %v", err)

@@ -52,7 +52,7 @@ var scenes = map[podspec.Reason]func(w *world){
 	events.ReasonNodeLost:       func(w *world) { w.pod("prov-0 running lost", 300) },
 	events.ReasonStartTimeout:   func(w *world) { w.pod("prov-0 pulling old", 0) },
 	events.ReasonPodRefused: func(w *world) {
-		w.tellClaim(true, events.ReasonPodRefused, "create pod flex-provisioners/prov-"+uid+"-0: exceeded quota: pods")
+		w.waits(true, events.ReasonPodRefused, "create pod flex-provisioners/prov-"+uid+"-0: exceeded quota: pods")
 	},
 	events.ReasonExpanded: func(w *world) {
 		w.bound()
@@ -66,7 +66,8 @@ var scenes = map[podspec.Reason]func(w *world){
 	},
 	events.ReasonConcurrency: func(w *world) {
 		w.config.Data["max-concurrent"] = "1"
-		w.tellClaim(false, events.ReasonConcurrency, "waiting for other provisioner pods of StorageClass silver to end: 1 of at most 1 (max-concurrent) are running or starting")
+		w.waits(false, events.ReasonConcurrency,
+			"waiting for other provisioner pods of StorageClass silver to end: 1 of at most 1 (max-concurrent) are running or starting")
 	},
 	events.ReasonCloneWaits: func(w *world) {
 		w.class.Parameters = map[string]string{"smartclone": "true"}
@@ -80,7 +81,8 @@ var scenes = map[podspec.Reason]func(w *world){
 	events.ReasonConfigMissing: func(w *world) { w.config = nil },
 	events.ReasonPoliciesMissing: func(w *world) {
 		w.unguarded = true
-		w.tellClaim(true, events.ReasonPoliciesMissing, "ValidatingAdmissionPolicy flex-allow-list does not exist: apply the installation again")
+		w.waits(true, events.ReasonPoliciesMissing,
+			"ValidatingAdmissionPolicy flex-allow-list does not exist: apply the installation again")
 	},
 	events.ReasonVolumeMended: func(w *world) {
 		w.bound()
@@ -300,6 +302,14 @@ func TestStates(t *testing.T) {
 		"forged-event": func(w *world) {
 			w.tellClaim(true, events.ReasonPodRefused, "of another tenant")
 			w.more[len(w.more)-1].(*corev1.Event).Namespace = "team-b"
+		},
+		"forged-refusal": func(w *world) {
+			w.tellClaim(true, events.ReasonPodRefused,
+				"create pod flex-provisioners/prov-"+uid+"-0: not granted: add privileged to silver.privileges")
+		},
+		"forged-log": func(w *world) {
+			w.tell("ConfigMap", "silver", "config", true, events.ReasonPodRefused,
+				"pod prov-"+uid+"-0: not granted: add privileged to silver.privileges")
 		},
 		"forged-orphan": func(w *world) {
 			w.tellClaim(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl delete namespace flex-system")

@@ -177,6 +177,15 @@ func (w *world) tellClaim(warning bool, reason podspec.Reason, message string) {
 	w.tell("PersistentVolumeClaim", "data", uid, warning, reason, message)
 }
 
+// waits is what the dispatcher says of a claim that waits, in an event and in the claim's status.
+func (w *world) waits(warning bool, reason podspec.Reason, message string) {
+	w.tellClaim(warning, reason, message)
+	at := w.more[len(w.more)-1].(*corev1.Event).LastTimestamp
+	told := corev1.PersistentVolumeClaimCondition{Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
+		Reason: string(reason), Message: message, LastProbeTime: at, LastTransitionTime: at}
+	w.claim.Status.Conditions = append(w.claim.Status.Conditions, told)
+}
+
 func (w *world) tellVolume(warning bool, reason podspec.Reason, message string) {
 	w.tell("PersistentVolume", "pvc-"+uid, "volume-UID", warning, reason, message)
 }

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,8 @@ type Cache struct {
 // New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the dispatcher
 // serves.
 func New(client kubernetes.Interface, namespace, provisioner string, key podspec.RecordKey) (*Cache, error) {
-	keep := informers.WithTransform((&transformer{key: key, namespace: namespace}).transform)
+	t := &transformer{key: key, namespace: namespace}
+	keep := informers.WithTransform(t.transform)
 	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	pods := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
 		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), keep, informers.WithTweakListOptions(tweak))
@@ -58,8 +60,12 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		}
 		return func(o *metav1.ListOptions) { o.FieldSelector = set.AsSelector().String() }
 	}
+	claims := func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return cache.NewSharedIndexInformer(claimsOf(client, t.claim), &corev1.PersistentVolumeClaim{}, 0,
+			cache.Indexers{})
+	}
 	c := &Cache{
-		Claims:     cluster.Core().V1().PersistentVolumeClaims().Informer(),
+		Claims:     cluster.InformerFor(&corev1.PersistentVolumeClaim{}, claims),
 		Volumes:    cluster.Core().V1().PersistentVolumes().Informer(),
 		Classes:    cluster.Storage().V1().StorageClasses().Informer(),
 		Pods:       pods(labels(contract.LabelClaimUID)).Core().V1().Pods().Informer(),

@@ -38,14 +38,15 @@ func TestTellsTextsApart(t *testing.T) {
 // Annotations of one claim that read like those of another stay its own.
 func TestKeepsAnnotationsApart(t *testing.T) {
 	var l transformer
+	const a, b, c = contract.AnnCloneOf, contract.AnnCloneRequest, snapshot.AnnSelectedNode
 	for _, annotations := range []map[string]string{
-		{"a": "p", "b": "n"},
-		{"a": "p1 bn"},
-		{"a1": "p", "b": "n"},
-		{"a": "p1", "b": "n"},
-		{"a": "", "b": "n"},
-		{"b": "n"},
-		{"a": "p", "b": "n", "c": ""},
+		{a: "p", b: "n"},
+		{a: "p1 " + b + "n"},
+		{a: "p 1", b: "n"},
+		{a: "p1", b: "n"},
+		{a: "", b: "n"},
+		{b: "n"},
+		{a: "p", b: "n", c: ""},
 	} {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}}
 		want := map[string]string{}

@@ -153,6 +153,69 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
+// large is a claim of somebody else's class, with so many bytes in each field that a tenant writes: those that nobody
+// reads here, and those that somebody does.
+func large(i, unread, read int) *corev1.PersistentVolumeClaim {
+	text, name, class := strings.Repeat("x", unread), strings.Repeat("y", read), "others"
+	many := make([]string, unread/64)
+	for i := range many {
+		many[i] = "text"
+	}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("data-%d", i),
+			UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), ResourceVersion: "1",
+			GenerateName: text, Labels: map[string]string{"label": text}, Finalizers: many,
+			OwnerReferences: make([]metav1.OwnerReference, unread/256),
+			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: text}},
+			Annotations: map[string]string{"text": text, corev1.LastAppliedConfigAnnotation: text,
+				contract.AnnAllowDelete: text, contract.AnnCreatedByGroups: text,
+				contract.AnnCloneRequest: name, snapshot.AnnSelectedNode: name,
+				"volume.kubernetes.io/storage-provisioner": name}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceStorage: resource.MustParse("1Gi"), corev1.ResourceName(text): resource.MustParse("1")}},
+			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"label": text},
+				MatchExpressions: []metav1.LabelSelectorRequirement{{Key: text, Values: many}}},
+			DataSource:    &corev1.TypedLocalObjectReference{Kind: name, Name: name},
+			DataSourceRef: &corev1.TypedObjectReference{Kind: name, Name: name}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimPending},
+	}
+	claim.Spec.VolumeName = name
+	if i%2 == 0 {
+		claim.Status.Phase = corev1.ClaimBound
+	}
+	return claim
+}
+
+// Claims of any class come to the caches. 2,000 of them with a megabyte in each field that nobody reads take as much
+// as those with short texts. Where somebody reads the fields, what they take is bounded.
+func TestLargeClaims(t *testing.T) {
+	const many, megabyte, atMost = 2000, 1 << 20, 4 << 10
+	taken := func(unread, read int) int64 {
+		var l transformer
+		kept := make([]metav1.Object, 0, many)
+		before := liveHeap()
+		for i := range many {
+			kept = append(kept, transformed(t, &l, large(i, unread, read)))
+		}
+		grown := liveHeap() - before
+		runtime.KeepAlive(kept)
+		runtime.KeepAlive(&l)
+		return grown
+	}
+	short, long, all := taken(10, 10), taken(megabyte, 10), taken(megabyte, megabyte)
+	t.Logf("%d claims take %d bytes, %d with megabytes that nobody reads, and %d with megabytes in all fields", many,
+		short, long, all)
+	if long > short+short/5 {
+		t.Errorf("%d claims take %d bytes, and %d with megabytes that nobody reads, want a fifth more at most", many,
+			short, long)
+	}
+	if all > many*atMost {
+		t.Errorf("a claim with megabytes in all fields takes %d bytes, want %d at most", all/many, atMost)
+	}
+}
+
 // What thousands of odd objects brought goes with them. What stays shared is bounded, however many there have been.
 func TestOddTextIsGivenUp(t *testing.T) {
 	const many, atMost = 5000, 3 << 20 // of 130 MB

@@ -85,7 +85,7 @@ func (t *transformer) pod(pod *corev1.Pod) {
 	}
 }
 
-// read are the annotations, beside our own, by which somebody here or the library knows bound claims and their volumes.
+// read are the annotations, beside our own, by which somebody here or the library knows volumes.
 var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
 	podspec.Verified, podspec.SourceText, "pv.kubernetes.io/migrated-to"}
 
@@ -94,26 +94,85 @@ func unread(key string) bool {
 		!strings.HasPrefix(key, contract.Prefix) && !slices.Contains(read, key)
 }
 
-// claim loses little until it is bound, and then all that nobody reads of a bound claim.
+// readOfClaim are the annotations by which somebody here or the library knows a claim, and readOfWaiting those by
+// which they know one that is not bound. The creator of a claim is read from the API server, with all else of a claim
+// that a pod is made for.
+var (
+	readOfClaim   = []string{contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation}
+	readOfWaiting = append([]string{
+		"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner",
+		snapshot.AnnSelectedNode, "alpha.kubernetes.io/selected-node"}, readOfClaim...)
+)
+
+// anySelector stands for a selector, of which it only counts that there is one.
+var anySelector metav1.LabelSelector
+
+// claim keeps what is read of a claim, less of it once the claim is bound. Every tenant can make claims of any class,
+// of which this dispatcher hears. So what a claim takes here is bounded, whatever is in it.
 func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
-	claim.Annotations = without(claim.Annotations, func(key string) bool { return key == corev1.LastAppliedConfigAnnotation })
-	if claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound {
+	bound := claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound
+	annotations := readOfWaiting
+	if bound {
 		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
-		claim.Annotations = without(claim.Annotations, unread)
-		claim.Labels = nil
+		annotations = readOfClaim
 	}
-	claim.Annotations = t.annotations(claim.Annotations)
-	claim.Namespace = intern(claim.Namespace)
+	claim.ObjectMeta = metav1.ObjectMeta{
+		Namespace: intern(claim.Namespace), Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
+		CreationTimestamp: claim.CreationTimestamp, DeletionTimestamp: claim.DeletionTimestamp,
+		Annotations: t.annotations(clipped(claim.Annotations, annotations)),
+	}
+
+	s := claim.Spec
+	claim.Spec = corev1.PersistentVolumeClaimSpec{
+		VolumeName: clip(s.VolumeName), VolumeAttributesClassName: s.VolumeAttributesClassName,
+		VolumeMode: sharedMode(s.VolumeMode), AccessModes: DistinctModes(s.AccessModes),
+		Resources: corev1.VolumeResourceRequirements{Requests: t.size(s.Resources.Requests)},
+	}
+	if class := s.StorageClassName; class != nil {
+		claim.Spec.StorageClassName = new(intern(clip(*class)))
+	}
+	if s.Selector != nil {
+		claim.Spec.Selector = &anySelector
+	}
+	if from := s.DataSource; from != nil {
+		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: clipIn(from.APIGroup),
+			Kind: clip(from.Kind), Name: clip(from.Name)}
+	}
+	if from := s.DataSourceRef; from != nil {
+		claim.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: clipIn(from.APIGroup), Kind: clip(from.Kind),
+			Name: clip(from.Name), Namespace: clipIn(from.Namespace)}
+	}
+
 	claim.Status.Phase = intern(claim.Status.Phase)
-	claim.Finalizers = internAll(claim.Finalizers)
-	if class := claim.Spec.StorageClassName; class != nil {
-		shared := intern(*class)
-		claim.Spec.StorageClassName = &shared
-	}
-	claim.Spec.AccessModes, claim.Status.AccessModes = DistinctModes(claim.Spec.AccessModes), DistinctModes(claim.Status.AccessModes)
-	claim.Spec.VolumeMode = sharedMode(claim.Spec.VolumeMode)
-	claim.Spec.Resources.Requests = t.size(claim.Spec.Resources.Requests)
+	claim.Status.AccessModes = DistinctModes(claim.Status.AccessModes)
 	claim.Status.Capacity = t.size(claim.Status.Capacity)
+}
+
+// clip shortens a text that is longer than any name, so that it stays a name of nothing.
+func clip(text string) string { return podspec.Clip(text, longestName) }
+
+func clipIn(text *string) *string {
+	if text == nil {
+		return nil
+	}
+	return new(clip(*text))
+}
+
+// longestName in bytes is more than a namespace and a name take.
+const longestName = 512
+
+// clipped are those of the annotations that are read, nil for none.
+func clipped(all map[string]string, keys []string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, found := all[key]; found {
+			if kept == nil {
+				kept = make(map[string]string)
+			}
+			kept[key] = clip(value)
+		}
+	}
+	return kept
 }
 
 // volume loses its source, of which only the kind stays, and where it can be reached from. Who needs them reads the
@@ -265,11 +324,15 @@ const aSize, aMap = 700, 350
 
 func (t *transformer) size(list corev1.ResourceList) corev1.ResourceList {
 	storage, found := list[corev1.ResourceStorage]
-	bytes, whole := storage.AsInt64()
-	if !found || !whole || len(list) != 1 {
-		return list
+	if !found {
+		return nil
 	}
-	return t.sizes.share(size{bytes, storage.Format}, aSize, list)
+	only := corev1.ResourceList{corev1.ResourceStorage: storage}
+	bytes, whole := storage.AsInt64()
+	if !whole {
+		return only
+	}
+	return t.sizes.share(size{bytes, storage.Format}, aSize, only)
 }
 
 func (t *transformer) annotations(list map[string]string) map[string]string {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func TestMountedVolume(t *testing.T) {
 	}
 }
 
-// A claim that is bound keeps what an expansion or a clone asks for; one that is not keeps everything.
+// A claim that is bound keeps what an expansion or a clone asks for; one that is not keeps what a volume is made by.
 func TestClaim(t *testing.T) {
 	make := func(phase corev1.PersistentVolumeClaimPhase, volume string) *corev1.PersistentVolumeClaim {
 		class := "silver"
@@ -101,8 +102,40 @@ func TestClaim(t *testing.T) {
 		t.Errorf("bound: %+v", bound)
 	}
 	waiting := transformed(t, &l, make(corev1.ClaimPending, ""))
-	if want := map[string]string{contract.AnnCloneOf: "team-a/a", snapshot.AnnSelectedNode: "node1"}; !reflect.DeepEqual(waiting.Annotations, want) || waiting.Labels["app"] != "x" {
-		t.Errorf("waiting: annotations %v, labels %v, want %v and app=x", waiting.Annotations, waiting.Labels, want)
+	want := map[string]string{contract.AnnCloneOf: "team-a/a", snapshot.AnnSelectedNode: "node1"}
+	if !reflect.DeepEqual(waiting.Annotations, want) || waiting.Labels != nil {
+		t.Errorf("waiting: annotations %v, labels %v, want %v and none", waiting.Annotations, waiting.Labels, want)
+	}
+}
+
+// What keeps a claim from being served stays, as far as it says that. What is too long for a name stays as a text that
+// is none.
+func TestRefusedClaim(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data",
+			Annotations: map[string]string{corev1.BetaStorageClassAnnotation: long}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("silver"), VolumeAttributesClassName: new("fast"),
+			Selector:   &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
+			DataSource: &corev1.TypedLocalObjectReference{APIGroup: new("g"), Kind: "Kind", Name: long},
+			DataSourceRef: &corev1.TypedObjectReference{APIGroup: new(long), Kind: "Kind", Name: "name",
+				Namespace: new("other")}},
+	}
+	short := strings.Repeat("x", longestName-3) + "..."
+	want := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data",
+			Annotations: map[string]string{corev1.BetaStorageClassAnnotation: short}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: new("silver"), VolumeAttributesClassName: new("fast"),
+			Selector:   &metav1.LabelSelector{},
+			DataSource: &corev1.TypedLocalObjectReference{APIGroup: new("g"), Kind: "Kind", Name: short},
+			DataSourceRef: &corev1.TypedObjectReference{APIGroup: new(short), Kind: "Kind", Name: "name",
+				Namespace: new("other")}},
+	}
+	var l transformer
+	for range 2 {
+		if claim = transformed(t, &l, claim); !reflect.DeepEqual(claim, want) {
+			t.Fatalf("got\n%+v\nwant\n%+v", claim, want)
+		}
 	}
 }
 

@@ -2,10 +2,12 @@ package queue
 
 import "time"
 
-// concurrency keeps a class's max-concurrent: at most so many pods of it that have not ended. Each has a place. A claim that
-// finds no place waits in line, and is requeued when it is the first and a place is free. The namespace that has the fewest
-// places goes first. Among equals namespaces take turns, and within a namespace it is first come, first served. A claim leaves the
-// line when it gets a place, or when its reconciliation asks for none. Queue.mu guards it.
+// concurrency keeps a class's max-concurrent: at most so many pods of it that have not ended. Each has a place. A
+// claim that finds no place waits in line, and is requeued when it is the first and a place is free. The namespace
+// that has the fewest places goes first. Among equals namespaces take turns, and within a namespace it is first come,
+// first served. A namespace has had its turn when it gets a place, and again when it gives one back: with one place in
+// all, it would otherwise have two in a row while another one waits. A claim leaves the line when it gets a place, or
+// when its reconciliation asks for none. Queue.mu guards it.
 type concurrency struct {
 	limit  int            // as it was asked for last; 0 for none
 	used   int            // places in all
@@ -124,6 +126,7 @@ func (q *Queue) Release(pod string) (had bool) {
 	if c.places[p.namespace]--; c.places[p.namespace] == 0 {
 		delete(c.places, p.namespace)
 	}
+	c.line.postpone(p.namespace)
 	q.requeueNextAndUnlock(c)
 	return true
 }

@@ -29,6 +29,8 @@ func TestConcurrency(t *testing.T) {
 		{"who has fewer pods goes first", []string{"take 1a", "take 2b", "take 3a waits", "take 4b waits", "free 2b: 4b", "take 4b", "free 1a: 3a"}},
 		{"also if its pods end sooner", []string{"take 1a", "take 2b", "take 3a waits", "take 4b waits", "take 5b waits", "free 2b: 4b", "take 4b", "free 4b: 5b", "take 5b", "free 5b: 3a"}},
 		{"equals take turns", []string{"take 1a", "take 2b", "take 3a waits", "take 4a waits", "take 5b waits", "free 1a: 3a", "free 2b: 3a", "take 3a: 5b", "take 5b", "free 3a: 4a"}},
+		{"who had the place goes last", []string{"take 1a", "take 2", "take 3a waits", "take 4b waits", "free 1a: 4b",
+			"take 4b", "free 2: 3a"}},
 		{"who could not use its turn has it again", []string{"take 1a", "take 2a", "take 3b waits", "take 4a waits", "take 5a waits", "free 1a: 3b", "looked 3b: 4a", "take 4a", "take 3b waits", "free 2a: 3b"}},
 		{"and leaves it to the next of its namespace", []string{"take 1a", "take 2a", "take 3b waits", "take 4b waits", "take 5a waits", "free 1a: 3b", "looked 3b: 4b"}},
 	} {

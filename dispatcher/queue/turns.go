@@ -74,6 +74,13 @@ func (t *turns) leave(namespace string, number uint64, served bool) {
 	}
 }
 
+// postpone lets all others that wait go before the namespace.
+func (t *turns) postpone(namespace string) {
+	if at := slices.Index(t.order, namespace); at >= 0 {
+		t.order = append(slices.Delete(t.order, at, at+1), namespace)
+	}
+}
+
 // ahead is about how many go before one that enters now.
 func (t *turns) ahead(namespace string) int {
 	if len(t.waiting[namespace]) == 0 {

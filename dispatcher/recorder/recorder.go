@@ -130,19 +130,19 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 		r.Metrics.Failed(about.Label, e.Reason)
 	}
 	key := e.Key
-	// Fields of a volume, which its provisioner wrote, and of a claim may hold any text.
-	r.put(object, "", &event{reason: e.Reason, warning: e.Warning, message: podspec.EventMessage(e.Message), at: now,
+	r.put(object, "", &event{reason: e.Reason, warning: e.Warning, message: e.Message, at: now,
 		log: log, forget: func() { h.forget(key, now) }, line: about.Keys(e.Pod)})
 }
 
-// put puts an event into the store. It is called with mu held.
+// put puts an event into the store. It is called with mu held. Fields of a volume, which its provisioner wrote, and
+// those of a claim, a class or a ConfigMap may hold any text.
 func (r *Recorder) put(object runtime.Object, of string, e *event) {
 	about, err := reference.GetReference(scheme.Scheme, object)
 	if err != nil {
 		r.log.Error(err, "Could not refer to the object of an event", e.lineKeys()...)
 		return
 	}
-	e.about = *about
+	e.about, e.message = *about, podspec.EventMessage(e.message)
 	k := keyOf(e.about, e.reason, of)
 	if e.log.Read == nil {
 		r.report(e)
@@ -214,6 +214,7 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 		h = &history{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = h
 	}
+	message = podspec.EventMessage(message)
 	key, now := string(reason)+"/"+message, r.now()
 	if h.due(key, now, true) {
 		r.put(cm, "", &event{reason: reason, warning: true, message: message, at: now,

@@ -22,6 +22,37 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
+// TestLongMessages: whoever wrote the text of a warning, and however it is recorded, an event is of bounded size. So
+// is what is remembered.
+func TestLongMessages(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Recorder, api *api) {
+		long := strings.Repeat("long\n", 50_000)
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "silver", UID: "cm"}}
+		v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "v"}}
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "data", UID: "1"}}
+		refused := events.Event{On: events.OnClaim, Warning: true, Reason: events.ReasonClaimRefused,
+			Key: "refused", Message: long}
+		r.RecordConfigMap(cm, events.ReasonConfigDuplicate, long)
+		r.Warn(v, "", events.ReasonOrphan, long)
+		r.Record(Subject{UID: "1", Claim: claim}, refused, PodLog{})
+		time.Sleep(time.Minute)
+		list := apiserver.List[*corev1.Event](api.Server, apiserver.Events)
+		for _, e := range list {
+			if len(e.Message) > podspec.MaxEvent || strings.Contains(e.Message, "\n") {
+				t.Errorf("%s has %d bytes", e.Reason, len(e.Message))
+			}
+		}
+		if len(list) != 3 {
+			t.Errorf("%d events were written, want 3", len(list))
+		}
+		for key := range r.configMaps["silver"].keys {
+			if len(key) > 2*podspec.MaxEvent {
+				t.Errorf("%d bytes of a message are remembered", len(key))
+			}
+		}
+	})
+}
+
 // bubble runs a test in virtual time, of a recorder that writes to a double of the API server.
 func bubble(t *testing.T, test func(t *testing.T, r *Recorder, api *api)) {
 	t.Helper()

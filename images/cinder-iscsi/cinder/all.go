@@ -4,22 +4,13 @@ import (
 	"context"
 	"slices"
 	"strings"
-
-	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
 )
 
 // All lists the volumes of the project that have the metadata, by name. It applies the filter itself too, since a server without that filter
 // lists all volumes.
 func (c *Client) All(ctx context.Context, metadata map[string]string) ([]Volume, error) {
 	var found []Volume
-	err := c.do(Find, "", func() error {
-		pages, err := volumes.List(c.service, volumes.ListOpts{}).AllPages(ctx)
-		if err != nil {
-			return err
-		}
-		found, err = volumes.ExtractVolumes(pages)
-		return err
-	})
+	err := c.do(Find, "", func() (err error) { found, err = c.list(ctx, ""); return err })
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/attachments"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
@@ -25,7 +26,8 @@ func (c *Client) attachments() *gophercloud.ServiceClient {
 func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 	var all []attachments.Attachment
 	err := c.do(Begun, id, func() error {
-		pages, err := attachments.List(c.attachments(), attachments.ListOpts{VolumeID: id}).AllPages(ctx)
+		list := attachments.List(c.attachments(), attachments.ListOpts{VolumeID: id})
+		pages, err := list.WithPageCreator(attachmentPage).AllPages(ctx)
 		if err != nil {
 			return err
 		}
@@ -46,6 +48,10 @@ func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 		}
 	}
 	return begun, nil
+}
+
+func attachmentPage(result pagination.PageResult) pagination.Page {
+	return attachments.AttachmentPage{LinkedPageBase: pageOf(result)}
 }
 
 // Forget removes an attachment by the attachments API. Cinder removes its export, and keeps other attachments of the volume.

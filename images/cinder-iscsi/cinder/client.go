@@ -9,6 +9,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumes"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 )
@@ -75,12 +76,17 @@ func (c *Client) Find(ctx context.Context, name string) ([]Volume, error) {
 	return found, validate(found...)
 }
 
+// list lists the volumes of a name, or all of them if it is empty.
 func (c *Client) list(ctx context.Context, name string) ([]Volume, error) {
-	pages, err := volumes.List(c.service, volumes.ListOpts{Name: name}).AllPages(ctx)
+	pages, err := volumes.List(c.service, volumes.ListOpts{Name: name}).WithPageCreator(volumePage).AllPages(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return volumes.ExtractVolumes(pages)
+}
+
+func volumePage(result pagination.PageResult) pagination.Page {
+	return volumes.VolumePage{LinkedPageBase: pageOf(result)}
 }
 
 // Show returns a volume by its ID, nil if it does not exist.

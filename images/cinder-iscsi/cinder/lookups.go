@@ -8,6 +8,7 @@ import (
 
 	"github.com/gophercloud/gophercloud/v2"
 	"github.com/gophercloud/gophercloud/v2/openstack/blockstorage/v3/volumetypes"
+	"github.com/gophercloud/gophercloud/v2/pagination"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
@@ -57,7 +58,7 @@ func (c *Client) multiattach(ctx context.Context, name string) (bool, error) {
 		}
 		return isMultiattach(volumeType), nil
 	}
-	pages, err := volumetypes.List(c.service, volumetypes.ListOpts{}).AllPages(ctx)
+	pages, err := volumetypes.List(c.service, volumetypes.ListOpts{}).WithPageCreator(typePage).AllPages(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -71,6 +72,10 @@ func (c *Client) multiattach(ctx context.Context, name string) (bool, error) {
 		}
 	}
 	return false, sdk.Refuse(fmt.Errorf("cinder has no volume type %q", name))
+}
+
+func typePage(result pagination.PageResult) pagination.Page {
+	return volumetypes.VolumeTypePage{LinkedPageBase: pageOf(result)}
 }
 
 func isMultiattach(t *volumetypes.VolumeType) bool {

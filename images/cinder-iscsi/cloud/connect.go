@@ -40,12 +40,15 @@ const userAgent = "flex-provisioner-cinder"
 // Connect authenticates by one request to Keystone. Errors of HTTP wrap those of gophercloud. Without authentication it sends no request,
 // unless only some releases of Cinder allow the project's name in a URL.
 func (c *Config) Connect(ctx context.Context) (*Client, error) {
-	provider := &gophercloud.ProviderClient{HTTPClient: http.Client{Transport: bounded{c.transport()}, CheckRedirect: noRedirect}}
+	hosts := &pinned{RoundTripper: c.transport()}
+	client := http.Client{Transport: bounded{hosts}, CheckRedirect: noRedirect}
+	provider := &gophercloud.ProviderClient{HTTPClient: client}
 	provider.UserAgent.Prepend(userAgent)
 	provider.UseTokenLock()
 	if c.AuthURL == "" {
-		return c.connectNoAuth(ctx, provider)
+		return c.connectNoAuth(ctx, provider, hosts)
 	}
+	hosts.allow(c.AuthURL)
 	provider.IdentityBase = strings.TrimSuffix(c.AuthURL, "v3/")
 	provider.IdentityEndpoint = c.AuthURL
 	auth := c.auth
@@ -68,10 +71,12 @@ func (c *Config) Connect(ctx context.Context) (*Client, error) {
 			return nil, sdk.Refuse(err)
 		}
 	}
-	return c.client(provider, at, project), nil
+	return c.client(provider, hosts, at, project), nil
 }
 
-func (c *Config) client(provider *gophercloud.ProviderClient, at, project string) *Client {
+// client is a client of the Cinder at a URL. hosts are those of its requests.
+func (c *Config) client(provider *gophercloud.ProviderClient, hosts *pinned, at, project string) *Client {
+	hosts.allow(at)
 	return &Client{
 		ServiceClient: &gophercloud.ServiceClient{ProviderClient: provider, Endpoint: at, Type: "block-storage"},
 		Project:       project,
@@ -163,23 +168,24 @@ var hexProject = regexp.MustCompile(`^[0-9a-f-]+$`)
 
 // connectNoAuth puts the project into the URL if all releases accept it. Before microversion 3.67 the URL needs a project, and accepts
 // any. Later releases respond 404 to a name, but know the project from the token.
-func (c *Config) connectNoAuth(ctx context.Context, provider *gophercloud.ProviderClient) (*Client, error) {
+func (c *Config) connectNoAuth(ctx context.Context, provider *gophercloud.ProviderClient,
+	hosts *pinned) (*Client, error) {
 	provider.SetToken(c.User + ":" + c.Project)
 	at := strings.ReplaceAll(c.Endpoint, projectTemplate, c.Project)
 	switch {
 	case !strings.HasSuffix(at, "/v3/"): // it has a project already
-		return c.client(provider, at, projectOf(at)), nil
+		return c.client(provider, hosts, at, projectOf(at)), nil
 	case hexProject.MatchString(c.Project):
-		return c.client(provider, at+c.Project+"/", c.Project), nil
+		return c.client(provider, hosts, at+c.Project+"/", c.Project), nil
 	}
-	optional, err := projectOptional(ctx, c.client(provider, at, c.Project))
+	optional, err := projectOptional(ctx, c.client(provider, hosts, at, c.Project))
 	if err != nil {
 		return nil, fmt.Errorf("ask %s for its version: %w", at, err)
 	}
 	if !optional {
 		at += url.PathEscape(c.Project) + "/"
 	}
-	return c.client(provider, at, c.Project), nil
+	return c.client(provider, hosts, at, c.Project), nil
 }
 
 func projectOf(at string) string {

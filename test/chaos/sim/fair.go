@@ -14,9 +14,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-// turns checks classes that have a max-concurrent: while a claim waits for its first pod, another namespace that runs as many
-// pods as the claim's own gets one more at most. It hears of every change, under the server's lock. While something goes
-// wrong, and for as long after that as the dispatcher may wait before it tries again, nothing is said.
+// turns checks classes that have a max-concurrent: while a claim waits for its first pod, another namespace that runs
+// as many pods as the claim's own gets one more at most. It gets none if the claim has waited for the end of a pod of
+// that namespace already, while its own namespace had none. It hears of every change, under the server's lock. While
+// something goes wrong, and for as long after that as the dispatcher may wait before it tries again, nothing is said.
 type turns struct {
 	w *World
 
@@ -70,7 +71,7 @@ func (t *turns) changed(resource string, before, after apiserver.Object) {
 		t.claimChanged(before, after.(*corev1.PersistentVolumeClaim))
 	case apiserver.Pods:
 		if after == nil {
-			delete(t.running, before.GetUID())
+			t.ended(before.GetUID())
 			return
 		}
 		t.podChanged(before == nil, after.(*corev1.Pod))
@@ -97,12 +98,47 @@ func (t *turns) podChanged(isNew bool, pod *corev1.Pod) {
 	of := tenant{pod.Annotations[contract.AnnClass], namespace}
 	switch {
 	case ended(pod):
-		delete(t.running, pod.UID)
+		t.ended(pod.UID)
 	case isNew:
 		delete(t.waiting, types.UID(pod.Labels[contract.LabelClaimUID]))
 		t.turn(of, pod.Name)
 		t.running[pod.UID] = of
 	}
+}
+
+// ended is called with mu held when a pod has ended, or is gone. For tenants without a pod that waited for it, it was
+// its tenant's turn.
+func (t *turns) ended(pod types.UID) {
+	of, ran := t.running[pod]
+	delete(t.running, pod)
+	if !ran || time.Now().Before(t.trouble) {
+		return
+	}
+
+	pods := t.pods()
+	for _, claim := range t.waiting {
+		heard := time.Since(claim.at) > hearing
+		if claim.class == of.class && claim.namespace != of.namespace && heard && pods[claim.tenant] == 0 {
+			t.pass(claim.tenant, of, 1)
+		}
+	}
+}
+
+// pods counts the pods that run.
+func (t *turns) pods() map[tenant]int {
+	pods := map[tenant]int{}
+	for _, of := range t.running {
+		pods[of]++
+	}
+	return pods
+}
+
+// pass notes how often another tenant had its turn while the tenant waited, unless that is noted already.
+func (t *turns) pass(waits, other tenant, times int) {
+	if t.passed[waits] == nil {
+		t.passed[waits] = map[tenant]int{}
+	}
+	t.passed[waits][other] = max(t.passed[waits][other], times)
 }
 
 // turn is called with mu held when the tenant gets a pod.
@@ -111,10 +147,7 @@ func (t *turns) turn(of tenant, pod string) {
 	if time.Now().Before(t.trouble) {
 		return
 	}
-	pods := map[tenant]int{}
-	for _, other := range t.running {
-		pods[other]++
-	}
+	pods := t.pods()
 	late := map[tenant]bool{}
 	for _, claim := range t.waiting {
 		if claim.class == of.class && claim.namespace != of.namespace && time.Since(claim.at) > hearing && pods[of] >= pods[claim.tenant] {
@@ -122,11 +155,9 @@ func (t *turns) turn(of tenant, pod string) {
 		}
 	}
 	for other := range late {
-		if t.passed[other] == nil {
-			t.passed[other] = map[tenant]int{}
-		}
-		t.passed[other][of]++
-		if n := t.passed[other][of]; n > 1 {
+		n := t.passed[other][of] + 1
+		t.pass(other, of, n)
+		if n > 1 {
 			t.w.violate("%s is turn number %d of namespace %s of class %s while a claim of namespace %s waits for its first", pod, n, of.namespace, of.class, other.namespace)
 		}
 	}
