@@ -51,6 +51,9 @@ func (t *trial) checkVolume() {
 	}
 	if mending := podspec.RepairOf(volume, &reclaim, contract.ProvisionerName, record, location); mending != nil {
 		faults = append(faults, mending.Faults...)
+		if mending.Kept != "" {
+			faults = append(faults, mending.Kept)
+		}
 	}
 	if len(faults) > 0 {
 		t.fail(r, "the volume fits its claim and lacks nothing", strings.Join(faults, "; "),

@@ -98,7 +98,9 @@ const (
 	// administrator may replace it by RecordTrusted.
 	AnnRecord = Prefix + "record"
 	// AnnAdoptedFrom marks a volume of another provisioner that an administrator gave to a class of the dispatcher. Its value is what
-	// the volume had before, as JSON, for the command that gives it back. The claim of such a volume may be of another class.
+	// the volume had before, as JSON, for the command that gives it back. The claim of such a volume may be of another
+	// class. The claim has it too, with the former provisioner: by it the policy on the dispatcher knows that the claim's
+	// status is the dispatcher's.
 	AnnAdoptedFrom = Prefix + "adopted-from"
 	// AnnAllowDelete, if "true", allows the dispatcher to remove storage that it would not remove without an administrator's
 	// consent.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
@@ -28,6 +29,10 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 	if made.Cmp(asked) < 0 && !Bound(claim, v) {
 		fault("spec.capacity.storage is %s, less than the %s that the claim asks for", made.String(), asked.String())
 	}
+	if limit := largest(asked); made.Cmp(limit) > 0 && !Bound(claim, v) {
+		fault("spec.capacity.storage is %s, more than %s, the most for the %s that the claim asks for",
+			made.String(), limit.String(), asked.String())
+	}
 	for _, mode := range claim.Spec.AccessModes {
 		if !slices.Contains(v.Spec.AccessModes, mode) {
 			fault("spec.accessModes lacks %s", mode)
@@ -40,6 +45,24 @@ func Misfits(v *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) []
 		fault("somebody deleted it before it was bound")
 	}
 	return faults
+}
+
+const (
+	// maxGrowth is how many times the size that is asked for a volume may have. A provisioner may hand out whole disks, so
+	// that a volume may have maxSmall in any case.
+	maxGrowth = 16
+	maxSmall  = "64Ti"
+)
+
+// largest is the largest capacity that is believed of a volume for a claim. The claim's status shows it, and expansions
+// go by it.
+func largest(asked resource.Quantity) resource.Quantity {
+	limit := asked.DeepCopy()
+	limit.Mul(maxGrowth)
+	if small := resource.MustParse(maxSmall); limit.Cmp(small) < 0 {
+		return small
+	}
+	return limit
 }
 
 // Bound reports whether claim and volume are bound to each other.

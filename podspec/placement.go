@@ -30,23 +30,28 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 	return tolerations
 }
 
-// affinityOf puts the pod on a node that has the storage or is to have it. Node-local storage is made where the pod runs, so its pod is
-// bound to the class's allowedTopologies. The scheduler obeys them for claims with WaitForFirstConsumer, but the claim's author
-// can write the annotation with the selected node. For network storage the consumer's node is only preferred: the class's
-// node-selector or mounts may not allow it.
+// affinityOf puts the pod on a node that has the storage or is to have it. A volume of another type than local and
+// hostPath is reached over the network: its nodes are only preferred, since a provisioner wrote them, and a pod that no
+// node meets would keep the storage for ever.
+//
+// Node-local storage is made where the pod runs, so its pod is bound to the class's allowedTopologies. The scheduler
+// obeys them for claims with WaitForFirstConsumer, but the claim's author can write the annotation with the selected
+// node. For network storage the consumer's node is only preferred: the class's node-selector or mounts may not allow it.
 func affinityOf(a Attempt) *corev1.Affinity {
 	provision := a.Request.Operation == contract.Provision
 	var terms []corev1.NodeSelectorTerm
 	switch {
 	case !provision && a.Volume != nil && a.Volume.Spec.NodeAffinity != nil && a.Volume.Spec.NodeAffinity.Required != nil:
 		terms = a.Volume.Spec.NodeAffinity.Required.NodeSelectorTerms
+		if !a.Config.NodeLocal && a.Volume.Spec.Local == nil && a.Volume.Spec.HostPath == nil {
+			return preferring(terms)
+		}
 	case provision && a.Config.NodeLocal && len(a.Request.AllowedTopologies) > 0:
 		for _, topology := range a.Request.AllowedTopologies {
 			terms = append(terms, termOf(topology, a.Node))
 		}
 	case provision && !a.Config.NodeLocal && a.Node != "":
-		return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{
-			{Weight: 100, Preference: corev1.NodeSelectorTerm{MatchFields: matchNodeName(a.Node)}}}}}
+		return preferring([]corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}})
 	case a.Node != "":
 		terms = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
 	default:
@@ -54,6 +59,15 @@ func affinityOf(a Attempt) *corev1.Affinity {
 	}
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+}
+
+// preferring prefers the nodes that one of the terms matches.
+func preferring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
+	var preferred []corev1.PreferredSchedulingTerm
+	for _, term := range terms {
+		preferred = append(preferred, corev1.PreferredSchedulingTerm{Weight: 100, Preference: term})
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}}
 }
 
 // termOf matches the nodes of a topology, and of these only node where it is not empty. In Kubernetes a topology without labels matches

@@ -2,13 +2,22 @@ package podspec
 
 import (
 	"encoding/json"
+	"strconv"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
+
+func onNode(v *corev1.PersistentVolume, source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
+	v = v.DeepCopy()
+	v.Spec.PersistentVolumeSource = source
+	return v
+}
 
 // What a class allows bounds where node-local storage comes to be, and not where it is removed.
 func TestAllowedTopologies(t *testing.T) {
@@ -34,6 +43,11 @@ func TestAllowedTopologies(t *testing.T) {
 		{what: "nothing is allowed", op: contract.Provision, allowed: []map[string][]string{{}}, node: "node1", want: `[{}]`},
 		{what: "undo", op: contract.Delete, allowed: zone, node: "node1", want: "[{" + name + "}]"},
 		{what: "delete", op: contract.Delete, allowed: zone, volume: local, want: "[{" + name + "}]"},
+		{what: "delete of network storage", op: contract.Delete, network: true, volume: local, want: "prefers {" + name + "}"},
+		{what: "delete of a local volume of a class that does not say so", op: contract.Delete, network: true,
+			volume: onNode(local, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{}}), want: "[{" + name + "}]"},
+		{what: "expansion of a hostPath volume", op: contract.Expand, network: true,
+			volume: onNode(local, corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), want: "[{" + name + "}]"},
 	} {
 		got := "none"
 		affinity := affinityOf(Attempt{Config: &configmaps.Config{NodeLocal: !c.network}, Node: c.node, Volume: c.volume,
@@ -55,5 +69,46 @@ func TestAllowedTopologies(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
+	}
+}
+
+// TestLargestVolumeFits: a volume that is as large as the policy flex-pv-by-provisioner-pod lets a pod make it, with
+// large properties, goes into the annotations of the pod that deletes it.
+func TestLargestVolumeFits(t *testing.T) {
+	long := func(n int) string { return strings.Repeat("x", n) }
+	identity := contract.Identity{Properties: map[string]string{}}
+	for i := range 8 {
+		identity.Properties["property-"+strconv.Itoa(i)] = long(1980)
+	}
+	frozen, err := json.Marshal(identity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Labels: map[string]string{},
+		Annotations: map[string]string{contract.AnnIdentity: string(frozen)}}}
+	for i := range 4 {
+		v.Annotations["example.com/"+strconv.Itoa(i)] = long(4096 - 13)
+	}
+	for i := range 32 {
+		v.Labels["example.com/"+strconv.Itoa(i)+long(50)] = long(63)
+	}
+	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: long(1024),
+		VolumeAttributes: map[string]string{}}
+	for i := range 4 {
+		v.Spec.CSI.VolumeAttributes[strconv.Itoa(i)] = long(4095)
+	}
+	values := make([]string, 256)
+	for i := range values {
+		values[i] = long(63)
+	}
+	zone := corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: values}
+	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchExpressions: []corev1.NodeSelectorRequirement{zone}}}}}
+	config := &configmaps.Config{StorageClass: "x", Image: "example.com/x", ServiceAccountName: "x"}
+	_, err = Build(Attempt{Config: config, Volume: v, Request: contract.Request{
+		Operation: contract.Delete, VolumeName: v.Name, StorageClass: "x", Identity: identity,
+		Claim: contract.Claim{Namespace: "team", Name: "data", UID: "1"}}}, Cluster{})
+	if err != nil {
+		t.Error(err)
 	}
 }

@@ -14,7 +14,9 @@ import (
 type Repair struct {
 	// Faults say what the provisioner should have made otherwise. There may be none.
 	Faults []string
-	// Patch is the merge patch that completes the volume.
+	// Kept says what is left as it is, since an administrator may have made it so; empty where nothing is.
+	Kept string
+	// Patch is the merge patch that completes the volume, nil where nothing is to be patched.
 	Patch map[string]any
 }
 
@@ -47,18 +49,24 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
 		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the whole list, so the list must not have changed
 	}
-	// An administrator may have set Retain. It stays.
-	if policy := v.Spec.PersistentVolumeReclaimPolicy; reclaim != nil && policy != *reclaim &&
-		policy != corev1.PersistentVolumeReclaimRetain && v.Status.Phase != corev1.VolumeReleased {
+	kept := ""
+	switch policy := v.Spec.PersistentVolumeReclaimPolicy; {
+	case reclaim == nil || policy == *reclaim || v.Status.Phase == corev1.VolumeReleased:
+	case policy == corev1.PersistentVolumeReclaimRetain: // an administrator may have set it
+		kept = fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim)
+	default:
 		faults = append(faults, fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim))
 		patch["spec"] = map[string]any{"persistentVolumeReclaimPolicy": *reclaim}
 	}
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
-	if len(faults) == 0 && len(annotations) == 0 {
-		return nil
+	switch {
+	case len(faults) > 0 || len(annotations) > 0:
+		patch["metadata"] = metadata
+		return &Repair{Faults: faults, Kept: kept, Patch: patch}
+	case kept != "":
+		return &Repair{Kept: kept}
 	}
-	patch["metadata"] = metadata
-	return &Repair{Faults: faults, Patch: patch}
+	return nil
 }

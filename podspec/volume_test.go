@@ -77,6 +77,27 @@ func TestMisfits(t *testing.T) {
 		"smaller, and the claim is bound to another": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 			claim.Status.Phase, claim.Spec.VolumeName, v.Spec.Capacity[corev1.ResourceStorage] = corev1.ClaimBound, "pvc-2", resource.MustParse("1Gi")
 		}, "spec.capacity.storage is 1Gi, less than the 2Gi that the claim asks for"},
+		"a whole disk": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("64Ti")
+		}, ""},
+		"larger than a disk": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("4Ei")
+		}, "spec.capacity.storage is 4Ei, more than 64Ti, the most for the 2Gi that the claim asks for"},
+		"larger than a disk and bound": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			claim.Status.Phase, v.Spec.Capacity[corev1.ResourceStorage] = corev1.ClaimBound, resource.MustParse("8Ei")
+		}, ""},
+		"16 times what is asked": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Pi")
+			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("16Pi")
+		}, ""},
+		"17 times what is asked": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Pi")
+			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("17Pi")
+		}, "spec.capacity.storage is 17Pi, more than 16Pi, the most for the 1Pi that the claim asks for"},
+		"16 times what is asked, beyond 64 bits": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Ei")
+			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("32Ei")
+		}, ""},
 		"a mode is missing": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
 			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany}
 		}, "spec.accessModes lacks ReadWriteMany"},
@@ -164,6 +185,23 @@ func TestRepairOf(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
+	}
+}
+
+// TestRetainedIsKept: an administrator may have set the policy. It is told and not changed, until the volume is
+// released.
+func TestRetainedIsKept(t *testing.T) {
+	remove := corev1.PersistentVolumeReclaimDelete
+	_, v := pair()
+	v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	repair := RepairOf(v, &remove, "p", nil, "")
+	const kept = "spec.persistentVolumeReclaimPolicy is Retain, the class says Delete"
+	if repair == nil || repair.Patch != nil || len(repair.Faults) > 0 || repair.Kept != kept {
+		t.Errorf("the repair is %+v", repair)
+	}
+	v.Status.Phase = corev1.VolumeReleased
+	if repair := RepairOf(v, &remove, "p", nil, ""); repair != nil {
+		t.Errorf("released, the repair is %+v", repair)
 	}
 }
 

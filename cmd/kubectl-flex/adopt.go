@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -103,9 +104,11 @@ func (a *adoption) run(ctx context.Context, names []string) error {
 	return nil
 }
 
-// adopt makes two writes, in this order: it creates the pod that looks for the storage, and it patches the volume.
+// adopt makes three writes, in this order: it creates the pod that looks for the storage, marks the claim, and patches
+// the volume. By the mark, the policy on the dispatcher lets it write into the status of a claim that names another
+// provisioner. It changes nothing else.
 //
-// The patch is a single write. It sets the annotation provisioned-by, which names the volume's provisioner, the class, the properties that
+// The patch of the volume is a single write. It sets the annotation provisioned-by, which names the volume's provisioner, the class, the properties that
 // find the storage, the finalizer, and what the volume had before. So the volume is entirely the other provisioner's before the patch
 // and entirely the dispatcher's after it, and the same object has all that is needed to undo it. If the annotation were written first,
 // a released volume could be deleted by the class's present properties instead of those that the pod verified. If the finalizer were
@@ -135,6 +138,13 @@ func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objec
 	if err := a.verifyStorage(ctx, client, plan); err != nil {
 		return fmt.Errorf("the image does not find its storage: %w", err)
 	}
+	former := ""
+	if by := plan.From.Provisioner; by != nil {
+		former = *by
+	}
+	if err := markClaim(ctx, client, ref, former); err != nil {
+		return err
+	}
 	if err := patchVolume(ctx, client, plan.Volume, plan.Patch, metav1.PatchOptions{}); err != nil {
 		return err
 	}
@@ -155,10 +165,32 @@ func (a *adoption) giveBack(ctx context.Context, client kubernetes.Interface, ob
 	if a.yes {
 		options, done = metav1.PatchOptions{}, "given back"
 	}
-	if err := patchVolume(ctx, client, objects.VolumeNamed(name), patch, options); err != nil {
+	volume := objects.VolumeNamed(name)
+	if err := patchVolume(ctx, client, volume, patch, options); err != nil {
 		return err
 	}
+	if ref := volume.Spec.ClaimRef; a.yes && ref != nil {
+		if err := markClaim(ctx, client, ref, nil); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(a.Out, "%s: %s to %s, class %s\n", name, done, to, contract.OneLine(from.StorageClass))
+	return nil
+}
+
+// markClaim says on the claim that its volume was adopted, and from whom; nil takes that back. A claim that is gone
+// needs no mark.
+func markClaim(ctx context.Context, client kubernetes.Interface, ref *corev1.ObjectReference, former any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": ref.UID, "annotations": map[string]any{contract.AnnAdoptedFrom: former}}})
+	if err != nil {
+		return fmt.Errorf("encode patch of claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
+	claims := client.CoreV1().PersistentVolumeClaims(ref.Namespace)
+	_, err = claims.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("mark claim %s/%s: %w", ref.Namespace, ref.Name, err)
+	}
 	return nil
 }
 

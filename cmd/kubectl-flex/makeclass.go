@@ -29,6 +29,7 @@ var grants = []struct{ flag, setting, help string }{
 	{"csi-drivers", "csiDrivers", "drivers that csi volumes may have"},
 	{"secret-namespaces", "secretNamespaces", "namespaces of Secrets that volumes may refer to"},
 	{"mount-options", "mountOptions", "mount options that volumes may have"},
+	{"volume-fields", "volumeFields", "fc.wwids, iscsi.initiatorName, loopback"},
 	{"privileges", "privileges", "what its pods may have, such as root,capability/SYS_ADMIN"},
 	{"host-paths", "hostPaths", "directories of nodes that its pods may mount"},
 }
@@ -73,10 +74,9 @@ type makeFlags struct {
 func newClass(o *options) *cobra.Command {
 	f := &makeFlags{o: o, scripts: map[string]*string{}, grants: map[string]*string{}}
 	cmd := &cobra.Command{
-		Use:   "class NAME --volume-types TYPES --image IMAGE|--script-dir DIRECTORY|--provision FILE...",
-		Short: "Make a storage class, or change one, on the cluster of your kubeconfig",
-		Long: `Applies the StorageClass NAME, its ConfigMap, its pods' ServiceAccount, and what that may create, in the ConfigMap
-flex-pv-policy. It says what it granted, and what the ConfigMap asks for beyond.`,
+		Use:                   "class NAME --volume-types TYPES --image IMAGE|--script-dir DIRECTORY|--provision FILE...",
+		Short:                 "Make a storage class, or change one, on the cluster of your kubeconfig",
+		Long:                  `Applies the StorageClass NAME, its ConfigMap, its ServiceAccount and its lines of flex-pv-policy.`,
 		Example:               `  kubectl flex class disks --image registry.example/disks:v1 --volume-types local --path-prefixes /d`,
 		DisableFlagsInUseLine: true,
 		Args:                  args(1, 1, "the name of the StorageClass and the ConfigMap"),

@@ -67,6 +67,9 @@ func volumeFaults(claim *corev1.PersistentVolumeClaim, volume *corev1.Persistent
 	}
 	if mending := podspec.RepairOf(volume, class.ReclaimPolicy, class.Provisioner, nil, ""); mending != nil {
 		faults = append(faults, mending.Faults...)
+		if mending.Kept != "" {
+			faults = append(faults, mending.Kept)
+		}
 	}
 	for _, e := range events {
 		if e.InvolvedObject.UID == claim.UID && (e.Reason == "VolumeMended" || e.Reason == "VolumeDoesNotFit") {

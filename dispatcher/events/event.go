@@ -121,6 +121,14 @@ func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) 
 		Message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", v.Name, strings.Join(faults, "; "))}
 }
 
+// VolumeKept says what of a new volume is not as its class says, and stays, since an administrator may want it so. pod
+// made it.
+func VolumeKept(v *corev1.PersistentVolume, pod *corev1.Pod, kept string) Event {
+	return Event{On: OnClaim, Pod: pod, Warning: true, Reason: ReasonVolumeMended, Key: "kept/" + string(v.UID),
+		Message: fmt.Sprintf("volume %s was not mended, its storage stays when its claim is deleted: %s; "+
+			"unless an administrator wants that: kubectl patch pv %[1]s -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'", v.Name, kept)}
+}
+
 // StrayDelete says that a delete which was not ordered for the volume may have removed its storage.
 func StrayDelete(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
 	message := fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was created beside it: check the volume's data", pod.Name, v.Name)

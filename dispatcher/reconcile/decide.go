@@ -155,7 +155,12 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 		p.Confirm = Everything // it says that no backup tool made the volume, by a pod that the cache may show for too long
 	}
 	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record, s.ExpectedLocation(provisions)); repair != nil {
-		p.do(RepairVolume{repair})
+		if repair.Patch != nil {
+			p.do(RepairVolume{repair})
+		}
+		if repair.Kept != "" && s.ClaimLives() {
+			p.record(events.VolumeKept(s.Volume, provisions[0].Pod, repair.Kept))
+		}
 		if len(repair.Faults) > 0 {
 			p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
 		}

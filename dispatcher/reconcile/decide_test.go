@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 const uid = dispatchertest.UID
@@ -53,6 +55,30 @@ func TestRepairsAreSpaced(t *testing.T) {
 	s.Repaired = noon
 	if got := describe(Decide(s)); got != "tell claim ProvisioningSucceeded, clean up prov-0" {
 		t.Errorf("a volume that lacks nothing: %s", got)
+	}
+}
+
+// TestRetainedIsTold: of a new volume that is to be retained although its class says otherwise it is told, and nothing
+// is changed.
+func TestRetainedIsTold(t *testing.T) {
+	remove := corev1.PersistentVolumeReclaimDelete
+	for _, c := range []struct{ claim, volume, want string }{
+		{"", "fits retain", "tell claim VolumeMended"},
+		{"", "fits", ""},
+		{"none", "fits retain", ""},
+	} {
+		s := scene{claim: c.claim, volume: c.volume, pods: []string{"prov-0 running"}}.snapshot()
+		s.Class.ReclaimPolicy = &remove
+		plan := Decide(s)
+		if got := describe(plan); got != c.want {
+			t.Errorf("claim %q, volume %q: %s, want %s", c.claim, c.volume, got, c.want)
+		}
+		const told = "volume pvc-1 was not mended, its storage stays when its claim is deleted: " +
+			"spec.persistentVolumeReclaimPolicy is Retain, the class says Delete; unless an administrator wants that: " +
+			"kubectl patch pv pvc-1 -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'"
+		if c.want != "" && strings.ReplaceAll(plan.Events[0].Message, podspec.VolumeName(s.UID), "pvc-1") != told {
+			t.Errorf("told is %s", plan.Events[0].Message)
+		}
 	}
 }
 

@@ -204,10 +204,22 @@ func (s *Snapshot) volumeRequest() (contract.Request, error) {
 		Location:     LocationOf(s.Volume),
 		Identity:     identity,
 	}
-	if ref := s.Volume.Spec.ClaimRef; ref != nil {
-		r.Claim.Namespace, r.Claim.Name = ref.Namespace, ref.Name
-	}
+	r.Claim.Namespace, r.Claim.Name = s.claimNamed()
 	return r, nil
+}
+
+// claimNamed is the namespace and name of the claim that the volume belongs to. A provisioner wrote the claimRef, and
+// policies see its UID alone. So where the UID is that of the claim that the volume was made for, the claim says its
+// name, or the pod of an attempt.
+func (s *Snapshot) claimNamed() (namespace, name string) {
+	ref := s.Volume.Spec.ClaimRef
+	if ref == nil {
+		return "", ""
+	}
+	if made := s.ClaimRef(); made != nil && ref.UID == made.UID {
+		return made.Namespace, made.Name
+	}
+	return ref.Namespace, ref.Name
 }
 
 // withGained are the properties of the identity, and those of the class whose environment name the identity does not use.

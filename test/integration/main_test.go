@@ -29,6 +29,14 @@ var users = []apiserver.User{
 	{Name: "system:serviceaccount:kube-system:cilium"},
 	{Name: "system:ovn-node:node1", Groups: []string{"system:ovn-nodes"}},
 	{Name: "system:serviceaccount:istio-system:istio-cni"},
+	{Name: "system:serviceaccount:kube-system:addon"}, // which somebody gave all rights
+	{Name: "system:serviceaccount:kube-system:generic-garbage-collector"},
+	{Name: "system:serviceaccount:kube-system:namespace-controller"},
+	{Name: "system:serviceaccount:kube-system:root-ca-cert-publisher"},
+	{Name: "system:serviceaccount:kube-system:service-account-controller"},
+	{Name: "system:serviceaccount:kube-system:legacy-service-account-token-cleaner"},
+	{Name: "system:serviceaccount:kube-system:persistent-volume-binder"},
+	{Name: "system:serviceaccount:kube-system:pvc-protection-controller"},
 }
 
 func TestMain(m *testing.M) {

@@ -49,7 +49,9 @@ func suite(t *testing.T) []trial {
 	t.Helper()
 	var all []trial
 	for table, read := range map[string]func(*testing.T, map[string]string) []trial{
-		"volumes": volumeTrials, "pods": podTrials, "privileges": privilegeTrials, "requests": requestTrials, "claims": claimTrials} {
+		"volumes": volumeTrials, "pods": podTrials, "privileges": privilegeTrials, "claims": claimTrials,
+		"requests": requestTrials("requests.yaml"), "dispatcher": requestTrials("dispatcher.yaml"),
+		"controllers": requestTrials("controllers.yaml")} {
 		for _, c := range read(t, holderTokens(t)) {
 			c.name = table + "/" + c.name
 			all = append(all, c)
@@ -68,6 +70,7 @@ var holders = map[string]struct{ account, pod string }{
 	"nfs-subdir":         {"nfs-subdir", "prov-33333333-3333-4333-8333-333333333333-9999"},
 	"inline":             {"inline", "prov-44444444-4444-4444-8444-444444444444-1"},
 	"wide":               {"wide", "prov-55555555-5555-4555-8555-555555555555-0"},
+	"narrow":             {"narrow", "prov-56565656-5656-4565-8565-565656565656-0"},
 	"unlisted":           {"unlisted", "prov-66666666-6666-4666-8666-666666666666-0"},
 	"cinder":             {"cinder", "prov-11111111-1111-4111-8111-111111111111-1"},
 	"cinder deleting":    {"cinder", "del-11111111-1111-4111-8111-111111111111-1"},
@@ -116,6 +119,9 @@ func volumeTrials(t *testing.T, tokens map[string]string) []trial {
 		if !known || tokens[c.Holder] == "" {
 			t.Fatalf("%s: volume %q or holder %q is unknown", c.Name, c.Volume, c.Holder)
 		}
+		if c.Needs != "" && !serves(t, c.Needs) {
+			continue
+		}
 		all = append(all, trial{name: c.Name, token: tokens[c.Holder], refused: c.Refused, invalid: c.Invalid,
 			Request: request.Request{Verb: "POST", Path: "/api/v1/persistentvolumes", Body: request.Merged(volume, c.Patch)}})
 	}
@@ -157,13 +163,20 @@ func ensureSecret(t *testing.T, secret corev1.Secret) {
 	}
 }
 
-func requestTrials(t *testing.T, _ map[string]string) []trial {
+func requestTrials(file string) func(*testing.T, map[string]string) []trial {
+	return func(t *testing.T, _ map[string]string) []trial {
+		t.Helper()
+		return readRequests(t, file)
+	}
+}
+
+func readRequests(t *testing.T, file string) []trial {
 	t.Helper()
 	var data struct {
 		Pod   map[string]any `json:"pod"`
 		Cases []requestCase  `json:"cases"`
 	}
-	readData(t, "requests.yaml", &data)
+	readData(t, file, &data)
 	foo := ensurePod(t, "prov-88888888-8888-4888-8888-888888888888-0", "foo")
 	inline := ensurePod(t, "prov-88888888-8888-4888-8888-888888888889-0", "inline")
 	if foo.Spec.NodeName == "" {
@@ -218,10 +231,14 @@ func ensureClaim(t *testing.T, body map[string]any) {
 	}
 }
 
-// serves says that the API server has the resource, or subresource, of the core API.
+// serves says that the API server has the resource, or subresource, of the core API, or the GROUP/VERSION/RESOURCE.
 func serves(t *testing.T, resource string) bool {
 	t.Helper()
-	list, err := server.Client(apiserver.Admin.Token()).Discovery().ServerResourcesForGroupVersion("v1")
+	version := "v1"
+	if parts := strings.Split(resource, "/"); len(parts) == 3 {
+		version, resource = parts[0]+"/"+parts[1], parts[2]
+	}
+	list, err := server.Client(apiserver.Admin.Token()).Discovery().ServerResourcesForGroupVersion(version)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func dispatcherToken(t *testing.T) string {
 // ServiceAccount.
 func tokenOf(t *testing.T, name string) string {
 	t.Helper()
-	for _, u := range append(users, apiserver.Admin) {
+	for _, u := range append(users, apiserver.Admin, apiserver.Controllers) {
 		if u.Name == name {
 			return u.Token()
 		}

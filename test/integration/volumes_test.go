@@ -13,6 +13,7 @@ type volumeCase struct {
 	Holder  string         `json:"holder"`
 	Volume  string         `json:"volume"`
 	Patch   map[string]any `json:"patch"`
+	Needs   string         `json:"needs"`
 	Refused string         `json:"refused"`
 	Invalid string         `json:"invalid"`
 }

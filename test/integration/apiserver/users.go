@@ -25,7 +25,7 @@ func (u User) UID() string { return "uid-of-" + u.Name }
 func writeTokens(path string, users []User) error {
 	var text strings.Builder
 	w := csv.NewWriter(&text)
-	for _, u := range append([]User{Admin, controllers}, users...) {
+	for _, u := range append([]User{Admin, Controllers}, users...) {
 		if err := w.Write([]string{u.Token(), u.Name, u.UID(), strings.Join(u.Groups, ",")}); err != nil {
 			return fmt.Errorf("write %s: %w", path, err)
 		}
