@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -87,6 +88,9 @@ func (t *trial) checkUnknownOperation() {
 // checkSecrets never shows the secret that it found.
 func (t *trial) checkSecrets() {
 	for _, r := range t.runs {
+		if r.Cut && len(t.findings) < maxFindings {
+			t.fail(r, "a log that can be looked through", fmt.Sprintf("a %s printed more than %d KiB", r.Operation, 2*maxOutput>>10), "print less")
+		}
 		for _, secret := range t.tokens {
 			for where, text := range map[string]string{"the log": r.Output, "the message": r.Message, "the volume": string(r.volume)} {
 				if Shows(text, secret) {

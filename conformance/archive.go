@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+
+	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
 )
 
 // program is the configuration of an image's program.
@@ -26,7 +28,38 @@ type program struct {
 type archive struct {
 	file  *os.File
 	parts map[string]part
+	room  room
+	// hostUsers reports whether the image's users are those of this machine.
+	hostUsers bool
 }
+
+// room is what an image may still take. An archive of a few bytes can say that it holds a file of terabytes.
+type room struct{ files, read, written int64 }
+
+// roomOf every image.
+var roomOf = room{files: 1 << 20, read: 16 << 30, written: 16 << 30}
+
+var errTooLarge = errors.New("the image is larger than the kit unpacks: 16 GiB, or a million files")
+
+// bounded is a reader that fails where the room ends.
+type bounded struct {
+	from io.Reader
+	left *int64
+}
+
+func (b bounded) Read(p []byte) (int, error) {
+	n, err := b.from.Read(p)
+	if *b.left -= int64(n); *b.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// maxParts limits the parts of an archive, which are layers and their descriptions.
+const maxParts = 10_000
+
+// maxManifest limits the parts of an archive that are read as a whole.
+const maxManifest = 4 << 20
 
 type part struct{ offset, size int64 }
 
@@ -39,7 +72,7 @@ func openArchive(name string) (*archive, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open image: %w", err)
 	}
-	a := &archive{file, map[string]part{}}
+	a := &archive{file: file, parts: map[string]part{}, room: roomOf}
 	for r := tar.NewReader(file); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -51,6 +84,9 @@ func openArchive(name string) (*archive, error) {
 		}
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("read image %s: %w", name, errNoArchive), file.Close())
+		}
+		if len(a.parts) == maxParts {
+			return nil, errors.Join(fmt.Errorf("read image %s: %w", name, errTooLarge), file.Close())
 		}
 		a.parts[path.Clean(header.Name)] = part{at, header.Size}
 	}
@@ -75,7 +111,7 @@ func (a *archive) read(name string, into any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.NewDecoder(r).Decode(into); err != nil {
+	if err := json.NewDecoder(io.LimitReader(r, maxManifest)).Decode(into); err != nil {
 		return fmt.Errorf("read image %s: %s: %w", a.file.Name(), name, err)
 	}
 	return nil
@@ -146,7 +182,7 @@ func (a *archive) unpack(dir string) (program, error) {
 	for _, layer := range layers {
 		r, err := a.part(layer)
 		if err == nil {
-			err = unpackLayer(r, dir)
+			err = a.unpackLayer(r, dir)
 		}
 		if err != nil {
 			return program{}, fmt.Errorf("unpack image %s: %w", a.file.Name(), err)
@@ -155,7 +191,7 @@ func (a *archive) unpack(dir string) (program, error) {
 	return image.Config, nil
 }
 
-func unpackLayer(r io.Reader, dir string) error {
+func (a *archive) unpackLayer(r io.Reader, dir string) error {
 	// No link of the image may lead out of the directory.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -173,13 +209,16 @@ func unpackLayer(r io.Reader, dir string) error {
 			return err
 		}
 	}
-	for files := tar.NewReader(r); ; {
+	for files := tar.NewReader(bounded{r, &a.room.read}); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if a.room.files--; err == nil && a.room.files < 0 {
+			err = errTooLarge
+		}
 		if err == nil {
-			err = unpackFile(root, header, files)
+			err = a.unpackFile(root, header, bounded{files, &a.room.written})
 		}
 		if err != nil {
 			return fmt.Errorf("a layer: %w", err)
@@ -188,7 +227,7 @@ func unpackLayer(r io.Reader, dir string) error {
 }
 
 // unpackFile unpacks a file, or removes one for a whiteout. It skips devices, since the sandbox has its own.
-func unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
+func (a *archive) unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
 	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
 	if name == "" {
 		return nil
@@ -208,12 +247,15 @@ func unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
 		}
 	}
 	mode := header.FileInfo().Mode().Perm()
+	if header.Typeflag == tar.TypeDir {
+		mode |= 0o700 // who is not root has to unpack into it, and to remove it
+	}
 	switch header.Typeflag {
 	case tar.TypeDir:
 		if err := root.MkdirAll(name, mode); err != nil {
 			return err
 		}
-		return chown(root, name, header)
+		return a.chown(root, name, header, mode)
 	case tar.TypeSymlink:
 		return root.Symlink(header.Linkname, name)
 	case tar.TypeLink:
@@ -227,17 +269,16 @@ func unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
 		if err = errors.Join(err, file.Close()); err != nil {
 			return err
 		}
-		return chown(root, name, header)
+		return a.chown(root, name, header, mode)
 	}
 	return nil
 }
 
-// chown sets the owner and then the mode, since the former changes the latter. Without root the owner stays.
-func chown(root *os.Root, name string, header *tar.Header) error {
-	if os.Geteuid() == 0 {
-		if err := root.Lchown(name, header.Uid, header.Gid); err != nil {
-			return err
-		}
+// chown sets the owner and then the mode, since the former changes the latter. The owner is who that user of the image is in the sandbox.
+// No file of an image is set-user-ID on this machine: it would have no effect in a pod.
+func (a *archive) chown(root *os.Root, name string, header *tar.Header, mode os.FileMode) error {
+	if err := root.Lchown(name, sandbox.HostID(header.Uid, a.hostUsers), sandbox.HostID(header.Gid, a.hostUsers)); err != nil {
+		return err
 	}
-	return root.Chmod(name, header.FileInfo().Mode()&(os.ModePerm|os.ModeSetuid|os.ModeSetgid|os.ModeSticky))
+	return root.Chmod(name, mode|header.FileInfo().Mode()&os.ModeSticky)
 }

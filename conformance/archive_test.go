@@ -95,7 +95,8 @@ func TestUnpackHostile(t *testing.T) {
 		if err := os.Mkdir(root, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		err := unpackLayer(bytes.NewReader(tarOf(t, files...)), root)
+		a := &archive{room: roomOf}
+		err := a.unpackLayer(bytes.NewReader(tarOf(t, files...)), root)
 		inside := exists(filepath.Join(root, "planted"))
 		if exists("/planted") || exists(filepath.Join(dir, "planted")) || err == nil && !inside {
 			t.Errorf("%s: error %v, inside is %t", name, err, inside)

@@ -46,6 +46,11 @@ type Options struct {
 	Listable bool
 	// RunAsUser is the pods' user, nil for the class's.
 	RunAsUser *int64
+	// HostUsers reports whether pods have the users of this machine, so that a pod that runs as root is root to the files and sockets in
+	// Mounts. It needs root, and takes away most of what holds an image. Only the caller gives it.
+	HostUsers bool
+	// Network reports whether pods have the network of this machine. Else they reach the API server only.
+	Network bool
 	// Timeout limits a pod. Grace is the time between SIGTERM and SIGKILL. Both are whole seconds.
 	Timeout, Grace time.Duration
 	// Kills is the number of moments of an operation at which a pod is killed.
@@ -54,6 +59,8 @@ type Options struct {
 	Only []string
 	// Flexctl is the path of the static binary flexctl, for the PATH of scripts.
 	Flexctl string
+	// Warn is called before anything of the subject runs, with what will run and what it can do. It may be nil.
+	Warn func(string)
 	// Done is called with each result. It may be nil.
 	Done func(Result)
 }
@@ -71,7 +78,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer removeAll(dir)
 	subject, err := load(ctx, o, dir)
 	if err != nil {
 		return nil, err
@@ -84,6 +91,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	defer s.listener.Close()
+	if o.Warn != nil {
+		o.Warn(subject.warning(o))
+	}
 	if err := s.probe(ctx); err != nil {
 		return nil, err
 	}
@@ -156,9 +166,14 @@ func Unknown(only []string, checks []Check) field.ErrorList {
 }
 
 // probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a directory of marks. If
-// that fails, it finds out which restriction of the pod is the cause, so that one broken rule is one failed check.
+// that fails, it finds out which restriction of the pod is the cause, so that one broken rule is one failed check. Root of this machine is
+// no level to try.
 func (s *stage) probe(ctx context.Context) error {
-	for _, s.level = range []level{{}, {writable: true}, {root: true}, {writable: true, root: true}} {
+	levels := []level{{}, {writable: true}, {root: true}, {writable: true, root: true}}
+	if s.options.HostUsers {
+		levels = levels[:2]
+	}
+	for _, s.level = range levels {
 		c := s.newClaim()
 		r, err := s.do(ctx, contract.Provision, c, nil)
 		if err != nil {

@@ -63,7 +63,7 @@ func TestCinder(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := options(t, archives+"cinder-iscsi.tar")
-	o.Properties, o.Storage, o.Expandable, o.Listable = nil, nil, true, true
+	o.Properties, o.Storage, o.Expandable, o.Listable, o.Network = nil, nil, true, true, true
 	o.Parameters = map[string]string{"availability": "nova"}
 	o.Secrets = map[string]string{"cinder-cloud-config": secret}
 	o.Rights = []string{"create secrets", "update secrets", "delete secrets", "list nodes"}

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -45,7 +46,13 @@ func newTarget(t *testing.T) target {
 	tgtd.Env = append(os.Environ(), "TGT_IPC_SOCKET="+g.socket+"/socket")
 	tgtd.Stdout, tgtd.Stderr = log, log
 	tgtd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	if err := tgtd.Start(); err != nil {
+	begun := make(chan error)
+	go func() { // the kernel takes the end of the thread that started it for the parent's, and the kit ends threads
+		runtime.LockOSThread()
+		begun <- tgtd.Start()
+		<-t.Context().Done()
+	}()
+	if err := <-begun; err != nil {
 		t.Fatalf("%v: install tgt", err)
 	}
 	t.Cleanup(func() {
@@ -168,6 +175,7 @@ func TestFilledISCSI(t *testing.T) {
 	}
 	o := options(t, "../examples/use-case-2-iscsi-filled/class/configmap.yaml")
 	o.Image, o.Storage, o.List, o.Inspect, o.Kills = image, nil, g.list, g.inspect, 4
+	o.HostUsers, o.Network = true, true // tgtd answers root of the machine alone, and at a port
 	o.Properties = map[string]string{"portal": g.portal, "files": g.files}
 	o.Secrets = map[string]string{"iscsi-chap": secret}
 	// tgtd knows the LUNs by the same paths as the pod. The class's own directory has another one here.

@@ -36,19 +36,21 @@ func (p pod) mounts() ([]sandbox.Mount, error) {
 	}
 	mounts := []sandbox.Mount{}
 	for _, volume := range p.Spec.Volumes {
+		if volume.EmptyDir != nil && volume.EmptyDir.SizeLimit != nil {
+			mounts = append(mounts, sandbox.Mount{Memory: volume.EmptyDir.SizeLimit.Value(), Target: at[volume.Name].MountPath})
+			continue
+		}
 		source, err := p.source(volume)
 		if err != nil {
 			return nil, fmt.Errorf("lay out volume %s of the pod: %w", volume.Name, err)
 		}
 		if source != "" {
-			mounts = append(mounts, sandbox.Mount{Source: source, Target: at[volume.Name].MountPath, ReadOnly: at[volume.Name].ReadOnly})
+			storage := volume.PersistentVolumeClaim != nil || volume.HostPath != nil
+			readOnly := at[volume.Name].ReadOnly || !storage
+			mounts = append(mounts, sandbox.Mount{Source: source, Target: at[volume.Name].MountPath, ReadOnly: readOnly})
 		}
 	}
-	message := filepath.Join(p.dir, "termination-log")
-	if err := writeFile(message, nil, 0o666); err != nil {
-		return nil, err
-	}
-	mounts = append(mounts, sandbox.Mount{Source: message, Target: contract.TerminationFile})
+	mounts = append(mounts, sandbox.Mount{Memory: 64 << 10, File: true, Target: contract.TerminationFile})
 	if _, mounted := at["flexctl"]; p.subject.root == "/" && !mounted { // the machine stands for an image that has it
 		mounts = append(mounts, sandbox.Mount{Source: p.stage.bin, Target: contract.BinDir, ReadOnly: true})
 	}
@@ -66,8 +68,6 @@ func (p pod) source(volume corev1.Volume) (string, error) {
 		return p.stage.secretDir(volume.Secret.SecretName), nil
 	case volume.Name == "flexctl":
 		return p.stage.bin, nil
-	case volume.Name == "tmp":
-		return dir, errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777|os.ModeSticky))
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return "", err
@@ -125,11 +125,12 @@ func (p pod) command() []string {
 	return podspec.ScriptCommand(string(p.subject.script))
 }
 
-// env is the image's, or for what runs on the machine's own root the caller's, and over it the pod's.
+// env is the image's, or for what runs on the machine's own root the caller's PATH, and over it the pod's. The caller's other variables
+// are his: credentials are among them.
 func (p pod) env() []string {
 	env := slices.Clone(p.subject.program.Env)
 	if p.subject.root == "/" {
-		env = append(os.Environ(), "TMPDIR=/tmp", "PATH="+os.Getenv("PATH")+":"+contract.BinDir)
+		env = []string{"PATH=" + os.Getenv("PATH") + ":" + contract.BinDir}
 	} else if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "PATH=") }) {
 		env = append(env, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
 	}
@@ -149,8 +150,7 @@ func (p pod) env() []string {
 func unescape(value string) string { return strings.ReplaceAll(value, "$$", "$") }
 
 // outcome is what the dispatcher would make of the pod's end.
-func (p pod) outcome(exit sandbox.Exit) podspec.Outcome {
-	message, _ := os.ReadFile(filepath.Join(p.dir, "termination-log"))
+func (p pod) outcome(exit sandbox.Exit, message string) podspec.Outcome {
 	ended := p.DeepCopy()
 	ended.Spec.NodeName = node
 	ended.Status.Phase = corev1.PodFailed
@@ -159,7 +159,7 @@ func (p pod) outcome(exit sandbox.Exit) podspec.Outcome {
 	}
 	ended.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, ContainerID: "sandbox",
 		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: int32(exit.Code), Reason: "Error", Message: string(message)}}}}
+			ExitCode: int32(exit.Code), Reason: "Error", Message: message}}}}
 	return podspec.OutcomeOf(ended)
 }
 

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -67,7 +66,9 @@ type run struct {
 	Operation contract.Operation
 	podspec.Outcome
 	sandbox.Exit
-	Output   string
+	Output string
+	// Cut reports whether the output is not all that was printed.
+	Cut      bool
 	Message  string
 	TimedOut bool
 	// Struck reports whether the kit sent it SIGKILL or SIGTERM.
@@ -142,7 +143,8 @@ func (s *stage) newStorage(path string) error {
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return fmt.Errorf("make storage: %w", err)
 	}
-	return os.Chmod(dir, 0o777)
+	owner := sandbox.HostID(0, s.options.HostUsers)
+	return errors.Join(os.Lchown(dir, owner, owner), os.Chmod(dir, 0o777))
 }
 
 // directory is the directory that pods have at a path.
@@ -289,7 +291,7 @@ type started struct {
 	claim   *claim
 	op      contract.Operation
 	process *sandbox.Process
-	output  *bytes.Buffer
+	output  *podOutput
 }
 
 // anyUser replaces the user that a cluster would choose.
@@ -315,31 +317,45 @@ func (s *stage) start(op contract.Operation, c *claim, volume *corev1.Persistent
 	if s.level.root {
 		user = 0
 	}
-	r := &started{pod: p, claim: c, op: op, output: &bytes.Buffer{}}
+	spec := sandbox.Spec{Root: s.subject.root, Scratch: scratch, Writable: s.level.writable,
+		User: user, HostUsers: s.options.HostUsers, Network: s.options.Network, Listen: s.listener.Address(),
+		Mounts: mounts, Keep: []string{contract.TerminationFile, tmpDir},
+		Command: p.command(), Env: p.env(), Dir: s.subject.program.WorkingDir}
+	r := &started{pod: p, claim: c, op: op, output: &podOutput{}}
 	// One buffer for both is written by one goroutine.
-	r.process, err = sandbox.Start(sandbox.Spec{Root: s.subject.root, Scratch: scratch, Writable: s.level.writable, User: user,
-		Mounts: mounts, Command: p.command(), Env: p.env(), Dir: s.subject.program.WorkingDir}, sandbox.Output{Stdout: r.output, Stderr: r.output})
-	return r, err
+	r.process, err = sandbox.Start(spec, sandbox.Output{Stdout: r.output, Stderr: r.output})
+	if err != nil {
+		return nil, err
+	}
+	if r.process.Listener != nil {
+		s.listener.Also(r.process.Listener)
+	}
+	return r, nil
 }
 
 // wait ends the pod at its deadline, as the kubelet does.
 func (r *started) wait(ctx context.Context) (*run, error) {
 	deadline, cancel := context.WithTimeout(ctx, time.Duration(r.claim.TimeoutSeconds)*time.Second)
 	defer cancel()
+	defer r.process.Close()
 	exit, err := r.process.Wait(deadline)
 	if err = errors.Join(err, ctx.Err()); err != nil {
 		return nil, err
 	}
-	message, _ := os.ReadFile(filepath.Join(r.dir, "termination-log"))
-	result := &run{Claim: r.claim.Claim, Operation: r.op, Outcome: r.outcome(exit), Exit: exit, Output: r.output.String(),
-		Message: string(message), TimedOut: deadline.Err() != nil && exit.Signaled, Calls: r.stage.api.Calls(),
-		Fell: exists(filepath.Join(r.dir, "tmp", canary)), volume: r.stage.api.Sent(r.claim.VolumeName)}
+	message, err := r.process.Tail(contract.TerminationFile, maxMessage)
+	if err != nil {
+		return nil, err
+	}
+	result := &run{Claim: r.claim.Claim, Operation: r.op, Outcome: r.outcome(exit, string(message)), Exit: exit,
+		Output: r.output.String(), Cut: r.output.left > 0, Message: string(message),
+		TimedOut: deadline.Err() != nil && exit.Signaled, Calls: r.stage.api.Calls(),
+		Fell: r.process.Has(tmpDir, canary), volume: r.stage.api.Sent(r.claim.VolumeName)}
 	r.stage.api.Revoke(r.token)
 	r.stage.learnSecrets()
 	r.stage.mutex.Lock()
 	r.stage.runs = append(r.stage.runs, result)
 	r.stage.mutex.Unlock()
-	return result, os.RemoveAll(r.dir)
+	return result, removeAll(r.dir)
 }
 
 // do runs a pod to its end.
@@ -372,6 +388,9 @@ func (s *stage) remove(ctx context.Context, c *claim) (*run, error) {
 // sees reports whether the kit can see the storage.
 func (s *stage) sees() bool { return len(s.storage) > 0 || s.options.List != nil }
 
+// maxFiles limits the storage that the kit looks at.
+const maxFiles = 100_000
+
 // listStorage lists all storage: the files and directories, or the output of the command.
 func (s *stage) listStorage(ctx context.Context) ([]string, error) {
 	var found []string
@@ -382,6 +401,9 @@ func (s *stage) listStorage(ctx context.Context) ([]string, error) {
 			}
 			if err != nil {
 				return err
+			}
+			if len(found) == maxFiles {
+				return fmt.Errorf("there are more than %d files", maxFiles)
 			}
 			found = append(found, filepath.Join(path, strings.TrimPrefix(name, dir)))
 			return nil

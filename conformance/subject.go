@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/conformance/sandbox"
 )
 
 // subject is what is checked: an unpacked image, or a script with the root of this machine.
@@ -34,17 +36,17 @@ func (s *subject) onlyInline() bool { return s.config.Provision != "" }
 
 // load finds the subject, and unpacks it below dir.
 func load(ctx context.Context, o Options, dir string) (*subject, error) {
-	data, err := os.ReadFile(o.Subject)
+	data, image, err := read(o.Subject)
 	var s *subject
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		s = &subject{kind: "image " + o.Subject, config: &configmaps.Config{Image: o.Subject}}
-		err = s.fetch(ctx, o.Subject, dir)
+		err = s.fetch(ctx, o, o.Subject, dir)
 	case err != nil:
 		err = fmt.Errorf("read %s: %w", o.Subject, err)
-	case isTar(data):
+	case image:
 		s = &subject{kind: "image archive " + o.Subject, config: &configmaps.Config{Image: o.Subject}}
-		err = s.unpack(o.Subject, dir)
+		err = s.unpack(o, o.Subject, dir)
 	case configmaps.IsManifest(o.Subject, data):
 		s, err = fromConfigMap(ctx, o, data, dir)
 	default:
@@ -91,7 +93,55 @@ func (s *subject) complete(o Options) {
 	}
 }
 
-func isTar(data []byte) bool { return len(data) > 262 && string(data[257:262]) == "ustar" }
+// maxProgram limits a program that is one file.
+const maxProgram = 512 << 20
+
+// read reads a script, a program or a manifest. It does not read an archive of an image, which may be large.
+func read(name string) (data []byte, image bool, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer file.Close()
+	head := make([]byte, 512)
+	n, err := io.ReadFull(file, head)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return head[:n], false, nil
+	}
+	if err != nil || string(head[257:262]) == "ustar" {
+		return nil, true, err
+	}
+	rest, err := io.ReadAll(io.LimitReader(file, maxProgram))
+	if len(rest) == maxProgram {
+		err = fmt.Errorf("it is larger than %d MiB", maxProgram>>20)
+	}
+	return append(head, rest...), false, err
+}
+
+// warning says what will run, before it does.
+func (s *subject) warning(o Options) string {
+	root := "the image's files"
+	if s.root == "/" {
+		root = "all files of this machine that every user may read"
+	}
+	users := "as nobody of this machine"
+	if sandbox.HostID(0, false) < 0 {
+		users = "as you"
+	}
+	if o.HostUsers {
+		users = "as a user of this machine, root included"
+	}
+	network := "no network but a double of the API server"
+	if o.Network {
+		network = "the network of this machine"
+	}
+	text := fmt.Sprintf("Warning: %s is run on this machine, a few hundred times, in a sandbox: %s, with %s and %s. "+
+		"It can fill the disk of %s and use all CPUs and memory.", s.kind, users, root, network, os.TempDir())
+	for _, path := range slices.Sorted(maps.Keys(o.Mounts)) {
+		text += fmt.Sprintf(" It can change %s.", o.Mounts[path])
+	}
+	return text
+}
 
 // fromConfigMap reads a class's ConfigMap. Inline scripts run in the machine's own root where no image is given, since any image with
 // a shell should do.
@@ -113,25 +163,27 @@ func fromConfigMap(ctx context.Context, o Options, data []byte, dir string) (*su
 	case o.Image != "":
 		s.kind += " in image " + o.Image
 		if _, err := os.Stat(o.Image); err == nil {
-			return s, s.unpack(o.Image, dir)
+			return s, s.unpack(o, o.Image, dir)
 		}
-		return s, s.fetch(ctx, o.Image, dir)
+		return s, s.fetch(ctx, o, o.Image, dir)
 	case config.Provision != "":
 		s.kind += " on this machine instead of in image " + config.Image
 		return s, nil
 	}
 	s.kind += " in image " + config.Image
-	return s, s.fetch(ctx, config.Image, dir)
+	return s, s.fetch(ctx, o, config.Image, dir)
 }
 
-func (s *subject) unpack(file, dir string) error {
+func (s *subject) unpack(o Options, file, dir string) error {
 	a, err := openArchive(file)
 	if err != nil {
 		return err
 	}
 	defer a.file.Close()
+	a.hostUsers = o.HostUsers
 	s.root = filepath.Join(dir, "root")
-	if err := os.Mkdir(s.root, 0o755); err != nil {
+	owner := sandbox.HostID(0, o.HostUsers)
+	if err := errors.Join(os.Mkdir(s.root, 0o755), os.Chmod(s.root, 0o755), os.Chown(s.root, owner, owner)); err != nil {
 		return fmt.Errorf("unpack image: %w", err)
 	}
 	s.program, err = a.unpack(s.root)
@@ -142,7 +194,7 @@ func (s *subject) unpack(file, dir string) error {
 var engines = []string{"docker", "podman", "nerdctl"}
 
 // fetch has a container engine write the image as an archive. The engine does not run it, since every subject runs in the sandbox.
-func (s *subject) fetch(ctx context.Context, image, dir string) error {
+func (s *subject) fetch(ctx context.Context, o Options, image, dir string) error {
 	for _, name := range engines {
 		engine, err := exec.LookPath(name)
 		if err != nil {
@@ -152,7 +204,7 @@ func (s *subject) fetch(ctx context.Context, image, dir string) error {
 		if output, err := exec.CommandContext(ctx, engine, "save", "-o", file, "--", image).CombinedOutput(); err != nil {
 			return fmt.Errorf("fetch image %s: there is no file of that name, and %s save: %w: %s", image, name, err, bytes.TrimSpace(output))
 		}
-		return s.unpack(file, dir)
+		return s.unpack(o, file, dir)
 	}
 	return fmt.Errorf("fetch image %s: there is no file of that name, nor one of %s to ask for the image", image, strings.Join(engines, ", "))
 }

@@ -36,12 +36,9 @@ func newConformance(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP, or --cluster --class NAME",
 		Short: "Try a provisioner against the contract, without a cluster or on one",
-		Long: `Runs a provisioner a few hundred times as the dispatcher and the kubelet would, with a double of the API server. SCRIPT
-is any program, and finds flexctl on its PATH. IMAGE is an archive of docker save, or a name that docker, podman or
-nerdctl knows. CONFIGMAP is a class's, as a file. It needs Linux, and root or user namespaces. With --cluster it tries a
-class that is installed, by claims in the namespace of -n or one of its own; --timeout is 5m then, and --kills 3.`,
-		Example: `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1
-  kubectl flex conformance --cluster --class silver`,
+		Long: `Runs a program, an archive or name of an image, or a class's ConfigMap a few hundred times, in a sandbox on this
+machine. With --cluster it tries an installed class, by claims; --timeout is 5m then, and --kills 3.`,
+		Example:               `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1`,
 		DisableFlagsInUseLine: true,
 		Args:                  args(0, 1, "one provisioner"),
 		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
@@ -63,6 +60,8 @@ func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.Listable, "listable", false, "the operation list is known, as the ConfigMap's key says")
 	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
+	flags.BoolVar(&f.Network, "network", false, "pods use the network of this machine (default: the API server only)")
+	flags.BoolVar(&f.HostUsers, "host-users", false, "pods that run as root are root of this machine, to what --mount names")
 	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a pod may run; with --cluster: how long to wait")
 	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
 	flags.IntVar(&f.Kills, "kills", 20, "how often each operation is killed")
@@ -103,6 +102,7 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 		return err
 	}
 	o.Done = printResult(cmd.OutOrStdout())
+	o.Warn = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
 	return f.finish(cmd)(conformance.Run(cmd.Context(), o))
 }
 

@@ -17,7 +17,7 @@ const consumerImage = scriptImage
 
 // Flags of one mode alone. Flags in neither list are for both modes.
 var (
-	alone = []string{"property", "parameter", "secret", "storage", "mount", "allow", "expandable", "listable", "image", "run-as-user", "grace", "flexctl"}
+	alone = []string{"property", "parameter", "secret", "storage", "mount", "allow", "expandable", "listable", "image", "run-as-user", "network", "host-users", "grace", "flexctl"}
 	there = []string{"class", "namespace", "size", "consumer-image"}
 )
 

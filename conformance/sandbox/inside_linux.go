@@ -4,12 +4,28 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// order is what Start tells the process inside.
+type order struct {
+	Spec
+	// Assembled reports whether the working directory is the root of the sandbox already.
+	Assembled bool
+}
+
+// The descriptors that Start gives the process inside.
+const (
+	channelFD = 3
+	programFD = 4
 )
 
 // Enter does not return in a process that Start started, and does nothing in any other. Call it first in main.
@@ -17,38 +33,232 @@ func Enter() {
 	if len(os.Args) != 1 || os.Args[0] != Inside {
 		return
 	}
-	runtime.LockOSThread() // capabilities are a thread's
-	fault := os.NewFile(4, "fault")
-	syscall.CloseOnExec(3)
-	syscall.CloseOnExec(4)
-	err := become(os.NewFile(3, "spec"))
-	fmt.Fprint(fault, err)
+	runtime.LockOSThread() // capabilities and filters are a thread's
+	syscall.CloseOnExec(channelFD)
+	syscall.CloseOnExec(programFD)
+	channel := os.NewFile(channelFD, "channel")
+	err := become(channel)
+	fmt.Fprint(channel, err)
 	os.Exit(125)
 }
 
-func become(file *os.File) error {
-	var spec Spec
-	if err := json.NewDecoder(file).Decode(&spec); err != nil {
+// become sets up what can be set up in the sandbox's own namespaces only, gives up all rights, and runs the program. The machine's files
+// are out of sight before the first path of the image's choice is opened.
+func become(channel *os.File) error {
+	var o order
+	if err := json.NewDecoder(channel).Decode(&o); err != nil {
 		return fmt.Errorf("read what to run: %w", err)
 	}
-	if err := spec.mountAll(); err != nil {
+	if !o.Assembled {
+		root, err := o.assemble()
+		if err == nil {
+			err = unix.Fchdir(root)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := enterRoot(); err != nil {
 		return err
 	}
-	dir := spec.Dir
-	if dir == "" {
-		dir = "/"
-	}
-	if err := os.Chdir(dir); err != nil {
-		return fmt.Errorf("enter working directory: %w", err)
-	}
-	program, err := spec.program()
+	root, err := unix.Open("/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
-	if err := spec.drop(); err != nil {
-		return fmt.Errorf("become user %d: %w", spec.User, err)
+	t := tree{fd: root}
+	if err := o.offer(t, channel); err != nil {
+		return err
 	}
-	return fmt.Errorf("run %s: %w", program, syscall.Exec(program, spec.Command, spec.Env))
+	if err := t.enter(o.Dir); err != nil {
+		return fmt.Errorf("enter working directory: %w", err)
+	}
+	program, err := o.program()
+	if err != nil {
+		return err
+	}
+	if err := o.drop(); err != nil {
+		return fmt.Errorf("become user %d: %w", o.User, err)
+	}
+	return fmt.Errorf("run %q: %w", program, syscall.Exec(program, o.Command, o.Env))
+}
+
+// enterRoot makes the working directory the root, with a /proc of its own processes, and leaves the machine's root.
+func enterRoot() error {
+	// A mount that was made outside is locked, and cannot become the root itself.
+	root, err := copyOf(unix.AT_FDCWD, ".", 0)
+	if err != nil {
+		return fmt.Errorf("take over the root: %w", err)
+	}
+	if err := unix.MoveMount(root, "", unix.AT_FDCWD, ".", unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("take over the root: %w", err)
+	}
+	if err := unix.Fchdir(root); err != nil {
+		return err
+	}
+	if err := mountProc(tree{fd: root}); err != nil {
+		return fmt.Errorf("mount /proc: %w", err)
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("change root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leave the machine's root: %w", err)
+	}
+	return unix.Chdir("/")
+}
+
+// What a runtime of containers takes out of sight in /proc, and what it makes read-only. Root of the machine may write to
+// /proc/sys/kernel/core_pattern in any namespace, which is a program that the machine then runs.
+var (
+	masked   = []string{"acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats"}
+	readOnly = []string{"bus", "driver", "fs", "irq", "sys", "sysrq-trigger"}
+)
+
+// mountProc mounts /proc. The kernel allows it while that of the machine is in sight as a whole, which it is not in most containers.
+func mountProc(t tree) error {
+	const attributes = noSurprises | unix.MOUNT_ATTR_NOEXEC
+	proc, err := fileSystem("proc", nil, attributes)
+	if errors.Is(err, unix.EPERM) {
+		return fmt.Errorf("%w: run it outside of containers, or in one whose /proc has nothing masked", err)
+	}
+	if err != nil {
+		return err
+	}
+	point, err := t.point("/proc", true)
+	if err != nil {
+		return err
+	}
+	if err := attach(proc, point); err != nil {
+		return err
+	}
+	// Namespaces of users lead to most of what a kernel does for root alone.
+	if err := write(proc, "sys/user/max_user_namespaces", "0"); err != nil {
+		return fmt.Errorf("forbid user namespaces: %w", err)
+	}
+	for _, name := range readOnly {
+		if err := cover(proc, name, func() (int, error) { return copyOf(proc, name, attributes|unix.MOUNT_ATTR_RDONLY) }); err != nil {
+			return fmt.Errorf("make %s read-only: %w", name, err)
+		}
+	}
+	for _, name := range masked {
+		if err := cover(proc, name, func() (int, error) { return nothing(proc, name) }); err != nil {
+			return fmt.Errorf("mask %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func write(at int, name, text string) error {
+	fd, err := unix.Openat(at, name, unix.O_WRONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	_, err = unix.Write(fd, []byte(text))
+	return errors.Join(err, unix.Close(fd))
+}
+
+// cover mounts over what has that name. Kernels differ in what they have.
+func cover(at int, name string, with func() (int, error)) error {
+	point, err := unix.Openat(at, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if errors.Is(err, unix.ENOENT) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	mount, err := with()
+	if err != nil {
+		return err
+	}
+	return attach(mount, point)
+}
+
+// nothing is an empty directory or, in place of a file, /dev/null.
+func nothing(at int, name string) (int, error) {
+	var stat unix.Stat_t
+	if err := unix.Fstatat(at, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return -1, err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFDIR {
+		return fileSystem("tmpfs", map[string]string{"size": "4k", "mode": "0555"}, noSurprises|unix.MOUNT_ATTR_RDONLY)
+	}
+	return copyOf(unix.AT_FDCWD, "/dev/null", 0) // still the machine's
+}
+
+// offer sends the caller what it is to keep, and the socket that it is to serve.
+func (s Spec) offer(t tree, channel *os.File) error {
+	var fds []int
+	for _, name := range s.Keep {
+		fd, err := t.open(name, unix.O_RDONLY|unix.O_NONBLOCK)
+		if err != nil {
+			return err
+		}
+		fds = append(fds, fd)
+	}
+	if !s.Network {
+		if err := loopback(); err != nil {
+			return fmt.Errorf("bring the loopback interface up: %w", err)
+		}
+		if s.Listen != "" {
+			fd, err := listen(s.Listen)
+			if err != nil {
+				return fmt.Errorf("listen on %s: %w", s.Listen, err)
+			}
+			fds = append(fds, fd)
+		}
+	}
+	if len(fds) == 0 {
+		return nil
+	}
+	if err := unix.Sendmsg(int(channel.Fd()), []byte("\n"), unix.UnixRights(fds...), nil, 0); err != nil {
+		return fmt.Errorf("send descriptors: %w", err)
+	}
+	for _, fd := range fds {
+		unix.Close(fd)
+	}
+	return nil
+}
+
+func loopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	lo, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, lo)
+}
+
+func listen(address string) (int, error) {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil || !at.Addr().Is4() {
+		return -1, &net.AddrError{Err: "no IPv4 address and port", Addr: address}
+	}
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	err = unix.Bind(socket, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
+	if err == nil {
+		err = unix.Listen(socket, unix.SOMAXCONN)
+	}
+	if err != nil {
+		return -1, errors.Join(err, unix.Close(socket))
+	}
+	return socket, nil
+}
+
+// enter changes the directory, by no link of /proc.
+func (t tree) enter(dir string) error {
+	fd, err := t.open(dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	return errors.Join(unix.Fchdir(fd), unix.Close(fd))
 }
 
 func (s Spec) program() (string, error) {
@@ -65,170 +275,4 @@ func (s Spec) program() (string, error) {
 		return "", fmt.Errorf("find program: %w", err)
 	}
 	return program, nil
-}
-
-// old is the path of the machine's root while mounts are made from it.
-const old = "/.flex-provisioner-old"
-
-// mountAll makes the root an overlay whose upper layer is in memory, so that mount points can be created in it.
-func (s Spec) mountAll() error {
-	others, err := s.otherMounts()
-	if err != nil {
-		return err
-	}
-	resolv, _ := os.ReadFile("/etc/resolv.conf") // may lead into /run; names are then not resolved
-	if err := s.pivot(); err != nil {
-		return err
-	}
-	for _, m := range append(append(others, devices()...), s.Mounts...) {
-		if err := m.mount(); err != nil {
-			return err
-		}
-	}
-	if err := mountProc(); err != nil {
-		return err
-	}
-	if err := os.MkdirAll("/etc", 0o755); err != nil {
-		return err
-	}
-	if err := os.RemoveAll("/etc/resolv.conf"); err != nil {
-		return err
-	}
-	if err := os.WriteFile("/etc/resolv.conf", resolv, 0o644); err != nil {
-		return err
-	}
-	if err := syscall.Unmount(old, syscall.MNT_DETACH); err != nil {
-		return fmt.Errorf("leave the machine's root: %w", err)
-	}
-	if err := os.Remove(old); err != nil {
-		return err
-	}
-	if s.Writable {
-		return nil
-	}
-	if err := syscall.Mount("", "/", "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
-		return fmt.Errorf("make the root read-only: %w", err)
-	}
-	return nil
-}
-
-func (s Spec) pivot() error {
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("keep mounts to ourselves: %w", err)
-	}
-	if err := syscall.Mount("scratch", s.Scratch, "tmpfs", 0, "mode=0755"); err != nil {
-		return fmt.Errorf("mount scratch: %w", err)
-	}
-	root, upper, work := filepath.Join(s.Scratch, "root"), filepath.Join(s.Scratch, "upper"), filepath.Join(s.Scratch, "work")
-	for _, dir := range []string{root, upper, work} {
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return err
-		}
-	}
-	options := "lowerdir=" + s.Root + ",upperdir=" + upper + ",workdir=" + work
-	if s.Mapped {
-		options += ",userxattr"
-	}
-	if err := syscall.Mount("overlay", root, "overlay", 0, options); err != nil {
-		return fmt.Errorf("mount overlay over %s: %w", s.Root, err)
-	}
-	if err := os.Mkdir(root+old, 0o700); err != nil {
-		return err
-	}
-	if err := syscall.PivotRoot(root, root+old); err != nil {
-		return fmt.Errorf("change root: %w", err)
-	}
-	return os.Chdir("/")
-}
-
-// mount creates the mount point and mounts the source. The target is resolved inside the new root.
-func (m Mount) mount() error {
-	source := old + m.Source
-	info, err := os.Stat(source)
-	if err != nil {
-		return fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
-	}
-	if info.IsDir() {
-		err = os.MkdirAll(m.Target, 0o755)
-	} else if err = os.MkdirAll(filepath.Dir(m.Target), 0o755); err == nil {
-		var file *os.File
-		if file, err = os.OpenFile(m.Target, os.O_CREATE, 0o644); err == nil {
-			err = file.Close()
-		}
-	}
-	if err == nil {
-		err = syscall.Mount(source, m.Target, "", syscall.MS_BIND|syscall.MS_REC, "")
-	}
-	if err == nil && m.ReadOnly {
-		var flags syscall.Statfs_t
-		if err = syscall.Statfs(m.Target, &flags); err == nil {
-			const kept = syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC // which a user namespace may not take away
-			err = syscall.Mount("", m.Target, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|uintptr(flags.Flags)&kept, "")
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
-	}
-	return nil
-}
-
-// otherMounts lists the file systems below the machine's root, which an overlay does not show, without those that the sandbox mounts itself.
-func (s Spec) otherMounts() ([]Mount, error) {
-	if s.Root != "/" {
-		return nil, nil
-	}
-	table, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return nil, fmt.Errorf("list mounts: %w", err)
-	}
-	seen := []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/var/run", "/etc/resolv.conf"}
-	var mounts []Mount
-	for line := range strings.Lines(string(table)) {
-		fields := strings.Fields(line)
-		if len(fields) < 5 || fields[4] == "/" || strings.Contains(fields[4], `\`) || within(fields[4], seen) {
-			continue
-		}
-		seen = append(seen, fields[4])
-		if _, err := os.Stat(fields[4]); err == nil {
-			mounts = append(mounts, Mount{fields[4], fields[4], true})
-		}
-	}
-	return mounts, nil
-}
-
-func within(path string, dirs []string) bool {
-	for _, dir := range dirs {
-		if path == dir || strings.HasPrefix(path, dir+"/") {
-			return true
-		}
-	}
-	return false
-}
-
-func devices() []Mount {
-	var mounts []Mount
-	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
-		mounts = append(mounts, Mount{"/dev/" + name, "/dev/" + name, false})
-	}
-	return mounts
-}
-
-// mountProc mounts /proc. It falls back to that of the machine if the kernel does not allow a new one, as inside other containers.
-func mountProc() error {
-	if err := os.MkdirAll("/proc", 0o755); err != nil {
-		return err
-	}
-	err := syscall.Mount("proc", "/proc", "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
-	if err != nil {
-		err = syscall.Mount(old+"/proc", "/proc", "", syscall.MS_BIND|syscall.MS_REC, "")
-	}
-	if err != nil {
-		return fmt.Errorf("mount /proc: %w", err)
-	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
-		if err := os.Symlink(to, "/dev/"+name); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
-		}
-	}
-	return nil
 }

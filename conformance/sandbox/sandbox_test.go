@@ -1,3 +1,5 @@
+//go:build linux
+
 package sandbox_test
 
 import (
@@ -12,7 +14,16 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Enter()
-	os.Exit(m.Run())
+	if os.Getenv(reopen) != "" {
+		reopenMain()
+	}
+	os.Exit(func() int {
+		code := m.Run()
+		if builtPayload.file != "" {
+			os.RemoveAll(filepath.Dir(builtPayload.file))
+		}
+		return code
+	}())
 }
 
 // shared are directories that every user may enter.
@@ -41,7 +52,7 @@ func TestSandbox(t *testing.T) {
 			"0\nCapPrm:000000000000000b\nCapEff:000000000000000b\nCapBnd:000000000000000b\n"},
 		{"the first process", sandbox.Spec{User: 65532}, "echo $$", 0, "1\n"},
 		{"the root is read-only", sandbox.Spec{}, "echo x 2>/dev/null > /etc/planted || echo no", 0, "no\n"},
-		{"a writable root", sandbox.Spec{Writable: true}, "echo x > /etc/planted && cat /etc/planted", 0, "x\n"},
+		{"a writable root", sandbox.Spec{Writable: true}, "echo x > /var/tmp/planted && cat /var/tmp/planted", 0, "x\n"},
 		{"an exit code", sandbox.Spec{User: 65532}, "exit 64", 64, ""},
 		{"a signal", sandbox.Spec{User: 65532}, "sh -c 'kill -9 $$'; exit $?", 137, "Killed\n"},
 		{"a mount", sandbox.Spec{User: 65532, Mounts: []sandbox.Mount{{Target: "/var/run/secrets/x/y"}}},
@@ -61,11 +72,12 @@ func TestSandbox(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer process.Close()
 			exit, err := process.Wait(t.Context())
 			if err != nil || exit.Code != c.code || output.String() != c.output {
 				t.Errorf("exit %+v, error %v, output:\n%s\nwant code %d, output:\n%s", exit, err, output.String(), c.code, c.output)
 			}
-			if _, err := os.Stat("/etc/planted"); err == nil {
+			if _, err := os.Stat("/var/tmp/planted"); err == nil {
 				t.Error("the machine's own root was written to")
 			}
 		})

@@ -5,13 +5,22 @@ package sandbox
 import (
 	"context"
 	"errors"
+	"net"
 )
 
 // Process is a program that was started in a sandbox.
-type Process struct{}
+type Process struct {
+	// Listener is never there.
+	Listener net.Listener
+}
+
+var errNotStarted = errors.New("nothing was started")
 
 // Enter does nothing without a sandbox.
 func Enter() {}
+
+// HostID is -1, since there is no sandbox.
+func HostID(int, bool) int { return -1 }
 
 // Start returns an error, since there is no sandbox.
 func Start(Spec, Output) (*Process, error) {
@@ -25,4 +34,13 @@ func (*Process) Kill() {}
 func (*Process) Terminate() {}
 
 // Wait is never called.
-func (*Process) Wait(context.Context) (Exit, error) { return Exit{}, errors.New("nothing was started") }
+func (*Process) Wait(context.Context) (Exit, error) { return Exit{}, errNotStarted }
+
+// Tail is never called.
+func (*Process) Tail(string, int64) ([]byte, error) { return nil, errNotStarted }
+
+// Has is never called.
+func (*Process) Has(string, string) bool { return false }
+
+// Close is never called.
+func (*Process) Close() {}

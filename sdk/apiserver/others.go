@@ -89,6 +89,10 @@ func (s *Server) createSecret(w http.ResponseWriter, body []byte) {
 		fail(w, http.StatusConflict, metav1.StatusReasonAlreadyExists, `secrets "`+secret.Name+`" already exists`)
 		return
 	}
+	if len(s.secrets) >= maxSecrets {
+		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, `secrets "`+secret.Name+`" is forbidden: exceeded quota`)
+		return
+	}
 	secret.UID = types.UID("uid-of-" + secret.Name)
 	s.secrets[secret.Name] = secret
 	write(w, http.StatusCreated, secret)

@@ -47,6 +47,14 @@ type Server struct {
 	fault   func(n int, call string) Fault
 }
 
+// What a client may make the server keep. Kubernetes' own limit on a request is 3 MiB.
+const (
+	maxBody    = 3 << 20
+	maxCalls   = 100_000
+	maxCalled  = 256
+	maxSecrets = 100
+)
+
 // volume is an object and the body of the request that created it.
 type volume struct {
 	object *corev1.PersistentVolume
@@ -97,10 +105,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	c := parse(r)
-	s.calls = append(s.calls, r.Method+" "+c.resource)
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	called := r.Method + " " + c.resource
+	called = called[:min(len(called), maxCalled)]
+	if len(s.calls) < maxCalls {
+		s.calls = append(s.calls, called)
+	}
 	var fault Fault
 	if s.fault != nil {
-		fault = s.fault(len(s.calls), r.Method+" "+c.resource)
+		fault = s.fault(len(s.calls), called)
 	}
 	if fault.Do != nil && !fault.After {
 		fault.Do()

@@ -1,6 +1,7 @@
 package apiserver_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -71,5 +72,31 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%+v: volume %t, calls %v", c.fault, made, s.Calls())
 		}
 		server.Close()
+	}
+}
+
+// A client makes the server keep no more than a cluster would.
+func TestLimits(t *testing.T) {
+	s := apiserver.New("create secrets")
+	s.Admit("pod", "own")
+	code := func(path, body string) int {
+		r := httptest.NewRequest(http.MethodPost, "/api/v1/"+path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer pod")
+		w := httptest.NewRecorder()
+		s.ServeHTTP(w, r)
+		return w.Code
+	}
+	if got := code("persistentvolumes", strings.Repeat(" ", 4<<20)+own); got != http.StatusBadRequest {
+		t.Errorf("a body of 4 MiB: %d", got)
+	}
+	for i := range 101 {
+		got := code("namespaces/flex-provisioners/secrets", fmt.Sprintf(`{"metadata": {"name": "s-%d"}}`, i))
+		if i < 100 && got != http.StatusCreated || i == 100 && got != http.StatusForbidden {
+			t.Errorf("secret %d: %d", i, got)
+		}
+	}
+	_ = code(strings.Repeat("%80", 2000), "")
+	if calls := s.Calls(); len(calls[len(calls)-1]) > 256 {
+		t.Errorf("a call of %d bytes is kept", len(calls[len(calls)-1]))
 	}
 }
