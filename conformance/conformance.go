@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	defer removeAll(dir)
+	defer func() { _ = removeAll(dir) }() // what is left is in the machine's directory for temporary files
 	subject, err := load(ctx, o, dir)
 	if err != nil {
 		return nil, err
