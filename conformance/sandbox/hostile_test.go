@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,6 +51,8 @@ type outside struct {
 }
 
 func (o outside) path(name string) string { return filepath.Join(o.dir, name) }
+
+func (o outside) keyName() string { return fmt.Sprintf("flex-hostile-%d", o.pid) }
 
 // hostile is an image or a program that tries one way out.
 type hostile struct {
@@ -183,9 +186,9 @@ func others() []hostile {
 		{name: "a file by its handle", attack: does("handle"), spec: as(0)},
 		{name: "a device that it makes", attack: does("mknod", "254", "0"), spec: as(0)},
 		{name: "the devices of the machine", attack: does("read", "/dev/vda", "/dev/sda", "/dev/nvme0n1", "/dev/mem", "/dev/kmsg"), spec: as(0)},
-		{name: "a key of the session by a search", attack: does("find-key")},
+		{name: "a key of the session by a search", attack: func(o outside) []string { return []string{"find-key", o.keyName()} }},
 		{name: "a key of the session by its number", attack: func(o outside) []string { return []string{"key", strconv.Itoa(o.key)} }, spec: as(0)},
-		{name: "the list of keys", attack: does("list-keys")},
+		{name: "the list of keys", attack: func(o outside) []string { return []string{"list-keys", o.keyName()} }},
 		{name: "a key of its own", attack: does("add-key")},
 		{name: "a signal", attack: func(o outside) []string { return []string{"kill", strconv.Itoa(o.pid)} }, spec: as(0)},
 		{name: "ptrace", attack: func(o outside) []string { return []string{"ptrace", strconv.Itoa(o.pid)} }, spec: as(0)},
@@ -349,10 +352,13 @@ func newOutside(t *testing.T) outside {
 			o.unix = address
 		}
 	}
-	// A sandbox inherits the session of the thread that starts it. This is the thread that most likely does.
+	// Without a session of the machine, each thread has one. Other programs may have this one too.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var err error
-	o.key, err = unix.AddKey("user", "flex-hostile", []byte("password"), unix.KEY_SPEC_SESSION_KEYRING)
+	o.key, err = unix.AddKey("user", o.keyName(), []byte("password"), unix.KEY_SPEC_SESSION_KEYRING)
 	must(t, err)
+	t.Cleanup(func() { _, _ = unix.KeyctlInt(unix.KEYCTL_UNLINK, o.key, unix.KEY_SPEC_SESSION_KEYRING, 0, 0) })
 	const all = 0x3f3f3f3f
 	_, _, errno := unix.Syscall(unix.SYS_KEYCTL, unix.KEYCTL_SETPERM, uintptr(o.key), all)
 	if errno != 0 {

@@ -74,17 +74,17 @@ var attacks = map[string]func(args []string) error{
 		fmt.Printf("%q ", text[:n])
 		return nil
 	},
-	"find-key": func([]string) error {
-		_, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", "flex-hostile", 0)
+	"find-key": func(args []string) error {
+		_, err := unix.KeyctlSearch(unix.KEY_SPEC_SESSION_KEYRING, "user", args[0], 0)
 		return err
 	},
 	"add-key": func([]string) error {
 		_, err := unix.AddKey("user", "flex-planted", []byte("x"), unix.KEY_SPEC_USER_KEYRING)
 		return err
 	},
-	"list-keys": func([]string) error {
+	"list-keys": func(args []string) error {
 		text, err := os.ReadFile("/proc/keys")
-		if err == nil && !bytes.Contains(text, []byte("flex-hostile")) {
+		if err == nil && !bytes.Contains(text, []byte(args[0])) {
 			err = errHeld
 		}
 		return err
