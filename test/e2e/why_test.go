@@ -454,16 +454,18 @@ func leftBehind(s *scope) situation {
 	return situation{name: c.volumeName(), after: func() { s.ok(os.RemoveAll(c.directory())) }}
 }
 
-// releasedVolume makes a volume by hand whose claim is gone.
+// releasedVolume makes a volume by hand whose claim is gone. It does not count as restored.
 func (s *scope) releasedVolume(name, provisioner, class string, annotations map[string]string) *corev1.PersistentVolume {
 	s.Helper()
 	uid, ours := podspec.ClaimUIDOf(name)
 	if !ours {
 		uid = string(uuid.NewUUID())
 	}
+	annotations = with(annotations, contract.ProvisionedBy, provisioner)
+	annotations = with(annotations, contract.AnnMadeBefore, "2100-01-01T00:00:00Z")
 	volumes := shared.admin.CoreV1().PersistentVolumes()
 	v, err := volumes.Create(s.Context(), &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: with(annotations, contract.ProvisionedBy, provisioner), Finalizers: []string{contract.VolumeFinalizer}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations, Finalizers: []string{contract.VolumeFinalizer}},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
 			StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
