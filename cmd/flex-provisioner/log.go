@@ -53,8 +53,8 @@ func (b bounded) Info(level int, message string, keysAndValues ...any) {
 }
 
 func (b bounded) Error(err error, message string, keysAndValues ...any) {
-	if err != nil && len(err.Error()) > maxLogged {
-		err = errors.New(contract.Clip(err.Error(), maxLogged))
+	if text := textOf(err); len(text) > maxLogged {
+		err = errors.New(contract.Clip(text, maxLogged))
 	}
 	b.LogSink.Error(err, contract.Clip(message, maxLogged), short(keysAndValues)...)
 }
@@ -77,20 +77,31 @@ func (b bounded) WithCallDepth(depth int) logr.LogSink {
 func short(keysAndValues []any) []any {
 	values := slices.Clone(keysAndValues)
 	for i, value := range values {
-		var text string
-		switch v := value.(type) {
-		case string:
-			text = v
-		case error:
-			text = v.Error()
-		case fmt.Stringer:
-			text = v.String()
-		}
-		if len(text) > maxLogged {
+		if text := textOf(value); len(text) > maxLogged {
 			values[i] = contract.Clip(text, maxLogged)
 		}
 	}
 	return values
+}
+
+// textOf is the text of a string, an error or a Stringer. It is empty for what has none, such as a nil pointer whose
+// method panics: the sinks of klog and slog write of that what they can.
+func textOf(value any) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = ""
+		}
+	}()
+
+	switch v := value.(type) {
+	case string:
+		return v
+	case error:
+		return v.Error()
+	case fmt.Stringer:
+		return v.String()
+	}
+	return ""
 }
 
 // printable writes records without escape sequences of terminals.

@@ -49,6 +49,33 @@ type stringer string
 
 func (s stringer) String() string { return string(s) }
 
+// pointed is a value whose text cannot be had of a nil pointer.
+type pointed struct{ text string }
+
+func (p *pointed) String() string { return p.text }
+func (p *pointed) Error() string  { return p.text }
+
+// A value without a text ends no program: the record says what it can.
+func TestNilInLog(t *testing.T) {
+	for _, format := range []string{formatText, formatJSON} {
+		state := klog.CaptureState()
+		var out bytes.Buffer
+		if err := setUpLogging(&out, format, "2"); err != nil {
+			t.Fatal(err)
+		}
+		logger, none := klog.FromContext(context.Background()), (*pointed)(nil)
+		logger.Info("Reported as stringer", "volume", fmt.Stringer(none))
+		logger.Info("Reported as error", "err", error(none))
+		logger.Error(none, "Reported as such")
+		klog.Flush()
+		state.Restore()
+
+		if n := strings.Count(out.String(), "Reported"); n != 3 {
+			t.Errorf("%s: %d records, want 3: %s", format, n, out.String())
+		}
+	}
+}
+
 // Whatever is logged of others' texts, a record is of a bounded size, in each format.
 func TestLongTexts(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
