@@ -30,6 +30,7 @@ const (
 	byPodUID   = "pod-uid"
 	byCopied   = "copied-volume"
 	byGiven    = "given-volume"
+	byNobody   = "class-without-provisioner"
 	byUID      = "uid"
 )
 
@@ -86,6 +87,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		{c.Pods, byClaimUID, claimUIDOf},
 		{c.Pods, byCopied, func(obj any) string { return snapshot.CopiedVolume(obj.(*corev1.Pod)) }},
 		{c.Volumes, byDueClass, c.dueClass},
+		{c.Volumes, byNobody, withoutProvisioner},
 		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
 	} {
 		err := index.of.AddIndexers(cache.Indexers{index.name: func(obj any) ([]string, error) {
@@ -132,6 +134,16 @@ func waitingFor(obj any) string {
 func (c *Cache) dueClass(obj any) string {
 	v := obj.(*corev1.PersistentVolume)
 	if !snapshot.AwaitsDeletion(v) || v.Annotations[contract.AnnAllowDelete] == "true" || v.Annotations[contract.ProvisionedBy] != c.provisioner {
+		return ""
+	}
+	return podspec.ClassOf(v)
+}
+
+// withoutProvisioner is the class of a volume that is named as those of provisioner pods and does not say who made it.
+func withoutProvisioner(obj any) string {
+	v := obj.(*corev1.PersistentVolume)
+	_, named := podspec.ClaimUIDOf(v.Name)
+	if _, said := v.Annotations[contract.ProvisionedBy]; said || !named {
 		return ""
 	}
 	return podspec.ClassOf(v)
@@ -210,6 +222,11 @@ func (c *Cache) Volume(name string) *corev1.PersistentVolume {
 // DueForDeletion are the class's released volumes whose deletion counts for the limit.
 func (c *Cache) DueForDeletion(class string) []*corev1.PersistentVolume {
 	return indexed[*corev1.PersistentVolume](c.Volumes, byDueClass, class)
+}
+
+// WithoutProvisioner are the class's volumes that are named as those of provisioner pods and do not say who made them.
+func (c *Cache) WithoutProvisioner(class string) []*corev1.PersistentVolume {
+	return indexed[*corev1.PersistentVolume](c.Volumes, byNobody, class)
 }
 
 // Class is the StorageClass of the name, or nil.

@@ -79,12 +79,9 @@ func (c *Controller) classChanged(class *storagev1.StorageClass, deleted bool) {
 	}
 
 	// A volume that lost its record is this dispatcher's by its class alone, which may reach the cache after it.
-	for _, v := range cache.All[*corev1.PersistentVolume](c.Cache.Volumes) {
-		uid, named := podspec.ClaimUIDOf(v.Name)
-		_, recorded := v.Annotations[contract.ProvisionedBy]
-		if named && !recorded && podspec.ClassOf(v) == class.Name {
-			c.enqueue(uid, claimNamespace(v))
-		}
+	for _, v := range c.Cache.WithoutProvisioner(class.Name) {
+		uid, _ := podspec.ClaimUIDOf(v.Name)
+		c.enqueue(uid, claimNamespace(v))
 	}
 }
 
