@@ -11,16 +11,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// longestClass in bytes is more than the name of a StorageClass takes.
-const longestClass = 300
-
 // ClassName is the storage class that a ConfigMap names, without any check; "" if it names none. What is too long for
 // a name is shortened.
 func ClassName(cm *corev1.ConfigMap) string {
 	if label := cm.Labels[keyStorageClass]; label != "" {
 		return label
 	}
-	return contract.Clip(strings.TrimSpace(cm.Data[keyStorageClass]), longestClass)
+	return contract.Clip(strings.TrimSpace(cm.Data[keyStorageClass]), contract.MaxClass)
 }
 
 // parseClass sets the class's name from the label, and compares it with the key storage-class, which was parsed before.

@@ -31,6 +31,10 @@ func OneLine(text string) string { return strings.Join(strings.Fields(Lines(text
 // Clean is the text as one line of printable characters, of at most MaxMessage bytes.
 func Clean(text string) string { return Clip(OneLine(text), MaxMessage) }
 
+// MaxClass is the limit in bytes on what is kept of a text that should name a StorageClass, and need not. It is more
+// than any name takes.
+const MaxClass = 300
+
 // Clip shortens a text to a number of bytes, at the end of a character, and marks the cut by three dots.
 func Clip(text string, limit int) string {
 	if len(text) <= limit {

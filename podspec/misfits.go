@@ -71,9 +71,6 @@ func Bound(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool
 		v.Spec.ClaimRef != nil && v.Spec.ClaimRef.UID == claim.UID
 }
 
-// longestClass in bytes is more than a name takes.
-const longestClass = 300
-
 // ModeOf is the volume mode, by default Filesystem.
 func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 	if mode == nil {
@@ -86,7 +83,7 @@ func ModeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
 // comes first, which may be any text: what is too long for a name is shortened.
 func ClassOfClaim(claim *corev1.PersistentVolumeClaim) string {
 	if class, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found || claim.Spec.StorageClassName == nil {
-		return Clip(class, longestClass)
+		return Clip(class, contract.MaxClass)
 	}
 	return *claim.Spec.StorageClassName
 }

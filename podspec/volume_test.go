@@ -301,7 +301,7 @@ func TestTooLarge(t *testing.T) {
 
 // The beta annotation of a claim is any text, and a class's name is the key of queues and log lines.
 func TestLongClass(t *testing.T) {
-	for length, want := range map[int]int{253: 253, longestClass: longestClass, 200 << 10: longestClass} {
+	for length, want := range map[int]int{253: 253, contract.MaxClass: contract.MaxClass, 200 << 10: contract.MaxClass} {
 		claim, _ := pair()
 		claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: strings.Repeat("x", length)}
 		if got := ClassOfClaim(claim); len(got) != want {
