@@ -327,7 +327,11 @@ func (t *transformer) size(list corev1.ResourceList) corev1.ResourceList {
 	if !found {
 		return nil
 	}
-	only := corev1.ResourceList{corev1.ResourceStorage: storage}
+	only := list
+	if len(list) > 1 {
+		only = corev1.ResourceList{corev1.ResourceStorage: storage}
+	}
+
 	bytes, whole := storage.AsInt64()
 	if !whole {
 		return only
