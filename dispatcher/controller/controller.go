@@ -172,7 +172,8 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted b
 	c.mountChanged(claim.Namespace)
 }
 
-// tellAsksInVain tells a claim that nobody expands its volume. It is called for both, since either may come last.
+// tellAsksInVain tells a claim that nobody expands its volume. It is called when either of them changes, because either
+// may reach its cache last.
 func (c *Controller) tellAsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 	if snapshot.AsksInVain(claim, v, c.ProvisionerName) {
 		c.Recorder.Warn(claim, "", events.ReasonExpansionRefused, events.NotOursToExpand, "volume", v.Name)

@@ -167,7 +167,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, orde
 }
 
 // confirmPlaces reads the claims that pods mount, and their volumes. A cache may show the storage from before an
-// administrator pointed a claim elsewhere. A first pod would work there, and its record say another place.
+// administrator pointed a claim elsewhere. The pod would work in the new place, and its record would name the old one.
 func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot) error {
 	var faults []error
 	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{

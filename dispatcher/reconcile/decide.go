@@ -59,9 +59,7 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	faults := p.checkVolume(s, all.provisions)
 	removalAsked := obstacles.RemovalAsked(s, faults)
 	deletes, strays := forVolume(all.deletes, s.Volume)
-	newest, deleting := snapshot.Last(deletes)
-	bound := s.Volume.Status.Phase == corev1.VolumeBound
-	removed := deleting && newest.Outcome.Phase == podspec.Succeeded && !bound
+	removed := storageRemoved(s.Volume, deletes)
 	p.stopStrayDeletes(s, strays)
 	if !removalAsked && !removed {
 		p.stopUnaskedDeletes(s, deletes)
@@ -98,6 +96,13 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		return
 	}
 	p.served(s, all, expands)
+}
+
+// storageRemoved reports whether the newest of the volume's deletes has removed its storage, and no claim is bound to it
+// since.
+func storageRemoved(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
+	newest, deleting := snapshot.Last(deletes)
+	return deleting && newest.Outcome.Phase == podspec.Succeeded && v.Status.Phase != corev1.VolumeBound
 }
 
 // stopStrayDeletes stops deletes that were not ordered for this volume, and whose storage is the volume's by now. A
