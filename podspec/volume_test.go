@@ -32,6 +32,14 @@ func pair() (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 	return claim, v
 }
 
+// sized has the claim ask for a size, and the volume have one.
+func sized(asked, has string) func(*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
+	return func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
+		claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(asked)
+		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse(has)
+	}
+}
+
 func TestMisfits(t *testing.T) {
 	gold := map[string]string{corev1.BetaStorageClassAnnotation: "gold"}
 	for name, c := range map[string]struct {
@@ -68,36 +76,21 @@ func TestMisfits(t *testing.T) {
 			claim.Spec.StorageClassName = nil
 		},
 			`spec.storageClassName is "silver", not ""`},
-		"smaller": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Gi")
-		}, "spec.capacity.storage is 1Gi, less than the 2Gi that the claim asks for"},
+		"smaller": {sized("2Gi", "1Gi"), "spec.capacity.storage is 1Gi, less than the 2Gi that the claim asks for"},
 		"smaller and bound: an expansion": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 			claim.Status.Phase, v.Spec.Capacity[corev1.ResourceStorage] = corev1.ClaimBound, resource.MustParse("1Gi")
 		}, ""},
 		"smaller, and the claim is bound to another": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 			claim.Status.Phase, claim.Spec.VolumeName, v.Spec.Capacity[corev1.ResourceStorage] = corev1.ClaimBound, "pvc-2", resource.MustParse("1Gi")
 		}, "spec.capacity.storage is 1Gi, less than the 2Gi that the claim asks for"},
-		"a whole disk": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("64Ti")
-		}, ""},
-		"larger than a disk": {func(_ *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("4Ei")
-		}, "spec.capacity.storage is 4Ei, more than 64Ti, the most for the 2Gi that the claim asks for"},
+		"a whole disk":       {sized("2Gi", "64Ti"), ""},
+		"larger than a disk": {sized("2Gi", "4Ei"), "spec.capacity.storage is 4Ei, more than 64Ti, the most for the 2Gi that the claim asks for"},
 		"larger than a disk and bound": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
 			claim.Status.Phase, v.Spec.Capacity[corev1.ResourceStorage] = corev1.ClaimBound, resource.MustParse("8Ei")
 		}, ""},
-		"16 times what is asked": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Pi")
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("16Pi")
-		}, ""},
-		"17 times what is asked": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("1Pi")
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("17Pi")
-		}, "spec.capacity.storage is 17Pi, more than 16Pi, the most for the 1Pi that the claim asks for"},
-		"16 times what is asked, beyond 64 bits": {func(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-			claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Ei")
-			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("32Ei")
-		}, ""},
+		"16 times what is asked":                 {sized("1Pi", "16Pi"), ""},
+		"17 times what is asked":                 {sized("1Pi", "17Pi"), "spec.capacity.storage is 17Pi, more than 16Pi, the most for the 1Pi that the claim asks for"},
+		"16 times what is asked, beyond 64 bits": {sized("2Ei", "32Ei"), ""},
 		"a mode is missing": {func(claim *corev1.PersistentVolumeClaim, _ *corev1.PersistentVolume) {
 			claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadWriteMany}
 		}, "spec.accessModes lacks ReadWriteMany"},
