@@ -27,30 +27,29 @@ var deletedMeanwhile = []struct {
 	{name: "then the pod refuses too late", end: makeVolume + "exit 1\n"},
 }
 
-// answerHeld lets the storage be removed of a pod that says that it made a volume, which does not exist.
-func (s *scope) answerHeld(c *claim) {
-	s.Helper()
-	s.wait(patient, "DeletionHeld on the pod", func() string {
-		for _, p := range c.livePods() {
-			if untold(p.UID, "DeletionHeld", "*") == "" {
-				_, err := kubectl(s.Context(), "-n", p.Namespace, "annotate", "pod", p.Name, "--overwrite", contract.AnnAllowDelete+"=true")
-				s.ok(err)
-				return ""
-			}
-		}
-		return "none"
-	})
-}
-
-// answerAny answers for pods of the claim that say that they made a volume, if the dispatcher asks about any.
-func (s *scope) answerAny(c *claim) {
+// answerAny lets the storage be removed of pods of the claim that say that they made a volume, which does not exist, if
+// the dispatcher asks about any. answered reports whether it does.
+func (s *scope) answerAny(c *claim) (answered bool) {
 	s.Helper()
 	for _, p := range c.livePods() {
 		if untold(p.UID, "DeletionHeld", "*") == "" && p.Annotations[contract.AnnAllowDelete] == "" {
 			_, err := kubectl(s.Context(), "-n", p.Namespace, "annotate", "pod", p.Name, contract.AnnAllowDelete+"=true")
 			s.ok(err)
+			answered = true
 		}
 	}
+	return answered
+}
+
+// answerHeld waits until the dispatcher asks about a pod of the claim, and answers.
+func (s *scope) answerHeld(c *claim) {
+	s.Helper()
+	s.wait(patient, "DeletionHeld on the pod", func() string {
+		if s.answerAny(c) {
+			return ""
+		}
+		return "none"
+	})
 }
 
 // goneOnceAnswered waits until nothing of the claim is left.
