@@ -274,8 +274,8 @@ func (a *archive) unpackFile(root *os.Root, header *tar.Header, content io.Reade
 	return nil
 }
 
-// chown sets the owner and then the mode, since the former changes the latter. The owner is who that user of the image is in the sandbox.
-// No file of an image is set-user-ID on this machine: it would have no effect in a pod.
+// chown sets the owner and then the mode, since the former changes the latter. The owner is who that user of the image
+// is in the sandbox. No file of an image is set-user-ID on this machine: it would have no effect in a pod.
 func (a *archive) chown(root *os.Root, name string, header *tar.Header, mode os.FileMode) error {
 	if err := root.Lchown(name, sandbox.HostID(header.Uid, a.hostUsers), sandbox.HostID(header.Gid, a.hostUsers)); err != nil {
 		return err

@@ -31,10 +31,11 @@ type Options struct {
 	Secrets map[string]string
 	// Storage are paths at which each pod has a directory for storage, as with mount-claims and host-path.
 	Storage []string
-	// Mounts are directories of this machine that each pod has, by their paths in the pod, such as that with the socket of a daemon.
-	// Storage that pods make by them is real, and only List shows it.
+	// Mounts are directories of this machine that each pod has, by their paths in the pod, such as that with the socket
+	// of a daemon. Storage that pods make by them is real, and only List shows it.
 	Mounts map[string]string
-	// List lists all storage, by texts that contain the volume's name. It is nil if that is not possible, or if all storage is in Storage.
+	// List lists all storage, by texts that contain the volume's name. It is nil if that is not possible, or if all
+	// storage is in Storage.
 	List func(context.Context) ([]string, error)
 	// Inspect returns an error if the storage of a new volume is not complete. It may be nil.
 	Inspect func(context.Context, *corev1.PersistentVolume) error
@@ -46,8 +47,8 @@ type Options struct {
 	Listable bool
 	// RunAsUser is the pods' user, nil for the class's.
 	RunAsUser *int64
-	// HostUsers reports whether pods have the users of this machine, so that a pod that runs as root is root to the files and sockets in
-	// Mounts. It needs root, and takes away most of what holds an image. Only the caller gives it.
+	// HostUsers reports whether pods have the users of this machine, so that a pod that runs as root is root to the
+	// files and sockets in Mounts. It needs root, and takes away most of what holds an image. Only the caller gives it.
 	HostUsers bool
 	// Network reports whether pods have the network of this machine. Else they reach the API server only.
 	Network bool
@@ -65,10 +66,12 @@ type Options struct {
 	Done func(Result)
 }
 
-// Enter runs the pod in a process that Run started, and does not return there. Programs that use Run call it first in main.
+// Enter runs the pod in a process that Run started, and does not return there. Programs that use Run call it first in
+// main.
 func Enter() { sandbox.Enter() }
 
-// Run checks a provisioner. The error is about what kept the kit from checking. Faults of the provisioner are in the report.
+// Run checks a provisioner. The error is about what kept the kit from checking. Faults of the provisioner are in the
+// report.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()
@@ -165,9 +168,9 @@ func Unknown(only []string, checks []Check) field.ErrorList {
 	return faults
 }
 
-// probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a directory of marks. If
-// that fails, it finds out which restriction of the pod is the cause, so that one broken rule is one failed check. Root of this machine is
-// no level to try.
+// probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a
+// directory of marks. If that fails, it finds out which restriction of the pod is the cause, so that one broken rule is
+// one failed check. Root of this machine is no level to try.
 func (s *stage) probe(ctx context.Context) error {
 	levels := []level{{}, {writable: true}, {root: true}, {writable: true, root: true}}
 	if s.options.HostUsers {

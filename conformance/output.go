@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// maxOutput is the limit in bytes on the beginning, and on the end, of what a pod prints. All runs are kept until the report.
+	// maxOutput is the limit in bytes on the beginning, and on the end, of what a pod prints. All runs are kept until
+	// the report.
 	maxOutput = 64 << 10
 	// maxMessage is the part of the termination log that the kubelet reads: its end.
 	maxMessage = 4096
@@ -43,7 +44,8 @@ func (o *podOutput) String() string {
 	return fmt.Sprintf("%s\n[%d bytes are left out]\n%s", o.head, o.left, o.tail)
 }
 
-// removeAll removes what pods left as well. They may have taken the right to do so from directories. No link is followed.
+// removeAll removes what pods left as well. They may have taken the right to do so from directories. No link is
+// followed.
 func removeAll(dir string) error {
 	if err := os.RemoveAll(dir); err == nil {
 		return nil

@@ -125,8 +125,8 @@ func (p pod) command() []string {
 	return podspec.ScriptCommand(string(p.subject.script))
 }
 
-// env is the image's, or for what runs on the machine's own root the caller's PATH, and over it the pod's. The caller's other variables
-// are his: credentials are among them.
+// env is the image's, or for what runs on the machine's own root the caller's PATH, and over it the pod's. The caller's
+// other variables are his: credentials are among them.
 func (p pod) env() []string {
 	env := slices.Clone(p.subject.program.Env)
 	if p.subject.root == "/" {

@@ -65,7 +65,8 @@ type Objects struct {
 	Events    []*corev1.Event
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
-	// Exists reports whether a ServiceAccount, Secret or claim of the provisioners' namespace exists, as far as that is known.
+	// Exists reports whether a ServiceAccount, Secret or claim of the provisioners' namespace exists, as far as that is
+	// known.
 	Exists map[Ref]bool
 	// Logs has the last log lines of provisioner pods by the pod's UID, as far as they were read.
 	Logs map[types.UID]string
@@ -96,8 +97,8 @@ type index struct {
 	configMapLogs []*corev1.Event
 }
 
-// eventKey is the event's namespace with the object's UID. The namespace is part of it, since an event in one tenant's namespace may name
-// an object of another tenant.
+// eventKey is the event's namespace with the object's UID. The namespace is part of it, since an event in one tenant's
+// namespace may name an object of another tenant.
 type eventKey struct {
 	namespace string
 	uid       types.UID
@@ -188,8 +189,8 @@ func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {
 	return list
 }
 
-// eventsOnClaim lists the events about a claim, oldest first. The condition in the claim's status counts as an event once the event itself
-// is gone.
+// eventsOnClaim lists the events about a claim, oldest first. The condition in the claim's status counts as an event
+// once the event itself is gone.
 func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	list := o.eventsOn(claim.Namespace, claim.UID)
 	told, waits := waitingEvent(claim)
@@ -232,16 +233,17 @@ func namesDispatcher(e *corev1.Event) bool {
 	return e.Source.Component == source || e.ReportingController == source
 }
 
-// fromDispatcher reports whether the dispatcher may have written an event: the event names the dispatcher, and the dispatcher writes its
-// reason on objects of that kind. So a tenant's event on a claim cannot pass for one that the dispatcher writes on volumes alone.
+// fromDispatcher reports whether the dispatcher may have written an event: the event names the dispatcher, and the
+// dispatcher writes its reason on objects of that kind. So a tenant's event on a claim cannot pass for one that the
+// dispatcher writes on volumes alone.
 func fromDispatcher(e *corev1.Event) bool {
 	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap"}
 	m, resolutions := events.MeaningOf(podspec.Reason(e.Reason))
 	return namesDispatcher(e) && resolutions && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
 }
 
-// byLastSeen orders events. Times have whole seconds. Within a second, the names of events tell, which end with the time
-// in nanoseconds. What a status says has no name, and comes last.
+// byLastSeen orders events. Times have whole seconds. Within a second, the names of events tell, which end with the
+// time in nanoseconds. What a status says has no name, and comes last.
 func byLastSeen(a, b *corev1.Event) int {
 	return cmp.Or(lastSeen(a).Compare(lastSeen(b)), strings.Compare(nanoseconds(a), nanoseconds(b)))
 }
@@ -278,8 +280,8 @@ func (o *Objects) resolve(class string) classes.Resolution {
 	return r
 }
 
-// provisionerOf is the provisioner of a claim: the class's, or else the one in the annotation of kube-controller-manager. It is empty where
-// neither is known.
+// provisionerOf is the provisioner of a claim: the class's, or else the one in the annotation of
+// kube-controller-manager. It is empty where neither is known.
 func (o *Objects) provisionerOf(claim *corev1.PersistentVolumeClaim) string {
 	if class := o.class(podspec.ClassOfClaim(claim)); class != nil {
 		return class.Provisioner
@@ -287,7 +289,8 @@ func (o *Objects) provisionerOf(claim *corev1.PersistentVolumeClaim) string {
 	return requestedProvisioner(claim)
 }
 
-// requestedProvisioner is the provisioner that kube-controller-manager asked for a volume, empty where it has asked none yet.
+// requestedProvisioner is the provisioner that kube-controller-manager asked for a volume, empty where it has asked
+// none yet.
 func requestedProvisioner(claim *corev1.PersistentVolumeClaim) string {
 	for _, key := range []string{"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner"} {
 		if name := claim.Annotations[key]; name != "" {

@@ -16,8 +16,8 @@ func nodeSelectorOf(config *configmaps.Config) map[string]string {
 	return selector
 }
 
-// lostNodeSeconds is how long a pod stays on a node that is not ready or unreachable. Kubernetes' default is five minutes, but an attempt
-// on a lost node blocks the next one.
+// lostNodeSeconds is how long a pod stays on a node that is not ready or unreachable. Kubernetes' default is five
+// minutes, but an attempt on a lost node blocks the next one.
 const lostNodeSeconds = int64(60)
 
 func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
@@ -36,7 +36,8 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 //
 // Node-local storage is made where the pod runs, so its pod is bound to the class's allowedTopologies. The scheduler
 // obeys them for claims with WaitForFirstConsumer, but the claim's author can write the annotation with the selected
-// node. For network storage the consumer's node is only preferred: the class's node-selector or mounts may not allow it.
+// node. For network storage the consumer's node is only preferred: the class's node-selector or mounts may not allow
+// it.
 func affinityOf(a Attempt) *corev1.Affinity {
 	provision := a.Request.Operation == contract.Provision
 	var terms []corev1.NodeSelectorTerm
@@ -70,8 +71,8 @@ func preferring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}}
 }
 
-// termOf matches the nodes of a topology, and of these only node where it is not empty. In Kubernetes a topology without labels matches
-// no node, as a term without requirements does.
+// termOf matches the nodes of a topology, and of these only node where it is not empty. In Kubernetes a topology
+// without labels matches no node, as a term without requirements does.
 func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
 	var term corev1.NodeSelectorTerm
 	for _, key := range slices.Sorted(maps.Keys(topology)) {
@@ -84,8 +85,8 @@ func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
 	return term
 }
 
-// matchNodeName matches a node by its name. It leaves the choice to the scheduler: spec.nodeName would skip taints and resources. The
-// label kubernetes.io/hostname may differ from the name.
+// matchNodeName matches a node by its name. It leaves the choice to the scheduler: spec.nodeName would skip taints and
+// resources. The label kubernetes.io/hostname may differ from the name.
 func matchNodeName(node string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}
 }

@@ -22,8 +22,8 @@ type ClassFields struct {
 	MadeBefore time.Time
 }
 
-// Skeleton is the PersistentVolume that the pod is to create. It lacks only the volume source, and has the annotations that the dispatcher
-// needs later.
+// Skeleton is the PersistentVolume that the pod is to create. It lacks only the volume source, and has the annotations
+// that the dispatcher needs later.
 func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume, error) {
 	identity, err := json.Marshal(r.Identity)
 	if err != nil {
@@ -45,15 +45,15 @@ func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume,
 	return volume, nil
 }
 
-// Restored reports whether a volume was created after the last time at which a pod of the attempt can have run. The volume then comes from a
-// backup, and another volume may use its storage. It is false where the time is not known.
+// Restored reports whether a volume was created after the last time at which a pod of the attempt can have run. The
+// volume then comes from a backup, and another volume may use its storage. It is false where the time is not known.
 func Restored(volume *corev1.PersistentVolume) bool {
 	latest, err := time.Parse(time.RFC3339, volume.Annotations[contract.AnnMadeBefore])
 	return err == nil && volume.CreationTimestamp.After(latest)
 }
 
-// OriginUnknown reports whether nobody knows if Restored is right: somebody took the annotation off that tells, or it was
-// never there, and no signature and no administrator says so.
+// OriginUnknown reports whether nobody knows if Restored is right: somebody took the annotation off that tells, or it
+// was never there, and no signature and no administrator says so.
 func OriginUnknown(volume *corev1.PersistentVolume) bool {
 	return volume.Annotations[contract.AnnMadeBefore] == "" && !Recorded(volume) && !Trusted(volume)
 }

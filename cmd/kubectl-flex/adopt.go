@@ -108,15 +108,16 @@ func (a *adoption) run(ctx context.Context, names []string) error {
 // the volume. By the mark, the policy on the dispatcher lets it write into the status of a claim that names another
 // provisioner. It changes nothing else.
 //
-// The patch of the volume is a single write. It sets the annotation provisioned-by, which names the volume's provisioner, the class, the properties that
-// find the storage, the finalizer, and what the volume had before. So the volume is entirely the other provisioner's before the patch
-// and entirely the dispatcher's after it, and the same object has all that is needed to undo it. If the annotation were written first,
-// a released volume could be deleted by the class's present properties instead of those that the pod verified. If the finalizer were
-// written first and the command then killed, no provisioner would remove it.
+// The patch of the volume is a single write. It sets the annotation provisioned-by, which names the volume's
+// provisioner, the class, the properties that find the storage, the finalizer, and what the volume had before. So the
+// volume is entirely the other provisioner's before the patch and entirely the dispatcher's after it, and the same
+// object has all that is needed to undo it. If the annotation were written first, a released volume could be deleted by
+// the class's present properties instead of those that the pod verified. If the finalizer were written first and the
+// command then killed, no provisioner would remove it.
 //
-// The patch has the UID and the resource version of the volume that the pod was built from. So the API server refuses it if the volume was
-// released, deleted or adopted meanwhile. A command that is killed before the patch leaves at most the pod. The pod changes nothing,
-// ends by its deadline, and has a name that the next run deletes first.
+// The patch has the UID and the resource version of the volume that the pod was built from. So the API server refuses
+// it if the volume was released, deleted or adopted meanwhile. A command that is killed before the patch leaves at most
+// the pod. The pod changes nothing, ends by its deadline, and has a name that the next run deletes first.
 func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objects *inspect.Objects, name string) error {
 	plan, err := objects.AdoptionOf(name, a.class)
 	if err != nil {

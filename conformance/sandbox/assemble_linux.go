@@ -15,8 +15,8 @@ import (
 // scratchSize limits what a program can write to a root that is writable, in memory.
 const scratchSize = 64 << 20
 
-// assemble makes the root of the sandbox out of sight of all other processes, and returns its descriptor. The caller has a mount
-// namespace of its own, and still sees the machine. No program of the image runs meanwhile.
+// assemble makes the root of the sandbox out of sight of all other processes, and returns its descriptor. The caller
+// has a mount namespace of its own, and still sees the machine. No program of the image runs meanwhile.
 //
 // The root is an overlay whose upper layer is in memory, so that mount points can be created in it.
 func (s Spec) assemble() (int, error) {
@@ -24,10 +24,12 @@ func (s Spec) assemble() (int, error) {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return -1, fmt.Errorf("keep mounts to ourselves: %w", err)
 	}
+
 	others, err := s.otherMounts()
 	if err != nil {
 		return -1, err
 	}
+
 	t, err := s.overlay()
 	if err != nil {
 		return -1, err
@@ -40,6 +42,7 @@ func (s Spec) assemble() (int, error) {
 			return -1, fmt.Errorf("mount %s at %s: %w", m.Source, m.Target, err)
 		}
 	}
+
 	proc, err := t.directory("/proc")
 	if err != nil {
 		return -1, err
@@ -50,6 +53,7 @@ func (s Spec) assemble() (int, error) {
 			return -1, err
 		}
 	}
+
 	if s.Writable {
 		return t.fd, nil
 	}
@@ -66,6 +70,7 @@ func (s Spec) overlay() (tree, error) {
 	if err := unix.Mount("scratch", s.Scratch, "tmpfs", attributes, size); err != nil {
 		return tree{}, fmt.Errorf("mount scratch: %w", err)
 	}
+
 	dirs := map[string]string{}
 	for _, name := range []string{"root", "upper", "work"} {
 		dirs[name] = filepath.Join(s.Scratch, name)
@@ -73,10 +78,12 @@ func (s Spec) overlay() (tree, error) {
 			return tree{}, err
 		}
 	}
+
 	owner := HostID(0, s.HostUsers)
 	if err := os.Chown(dirs["upper"], owner, owner); err != nil {
 		return tree{}, err
 	}
+
 	escaped := strings.NewReplacer(`\`, `\\`, ",", `\,`, ":", `\:`).Replace
 	options := "lowerdir=" + escaped(s.Root) + ",upperdir=" + escaped(dirs["upper"]) + ",workdir=" + escaped(dirs["work"])
 	if !asRoot() {
@@ -85,6 +92,7 @@ func (s Spec) overlay() (tree, error) {
 	if err := unix.Mount("overlay", dirs["root"], "overlay", attributes, options); err != nil {
 		return tree{}, fmt.Errorf("mount overlay over %s: %w", s.Root, err)
 	}
+
 	fd, err := unix.Open(dirs["root"], unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return tree{}, err
@@ -108,6 +116,7 @@ func (t tree) devices() error {
 		return fmt.Errorf("make /dev: %w", err)
 	}
 	defer unix.Close(dev)
+
 	point, err := t.point("/dev", true)
 	if err == nil {
 		err = errors.Join(t.own(dev), attach(dev, point), unix.Close(point))
@@ -115,11 +124,13 @@ func (t tree) devices() error {
 	if err != nil {
 		return fmt.Errorf("mount /dev: %w", err)
 	}
+
 	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
 		if err := t.device(dev, name); err != nil {
 			return fmt.Errorf("mount /dev/%s: %w", name, err)
 		}
 	}
+
 	for name, to := range map[string]string{"fd": "fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"} {
 		if err := unix.Symlinkat("/proc/self/"+to, dev, name); err != nil {
 			return fmt.Errorf("make /dev/%s: %w", name, err)
@@ -147,6 +158,7 @@ func (s Spec) mount(t tree, m Mount, number int) error {
 	if m.ReadOnly {
 		attributes |= unix.MOUNT_ATTR_RDONLY
 	}
+
 	source := m.Source
 	if m.Memory > 0 {
 		var err error
@@ -154,6 +166,7 @@ func (s Spec) mount(t tree, m Mount, number int) error {
 			return err
 		}
 	}
+
 	info, err := os.Stat(source)
 	if err != nil {
 		return err
@@ -163,6 +176,7 @@ func (s Spec) mount(t tree, m Mount, number int) error {
 		return err
 	}
 	defer unix.Close(mounted)
+
 	point, err := t.point(m.Target, info.IsDir())
 	if err != nil {
 		return err
@@ -181,6 +195,7 @@ func (s Spec) memory(t tree, m Mount, number int) (string, error) {
 	if err := unix.Mount("memory", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return "", err
 	}
+
 	if m.File {
 		file := filepath.Join(dir, "file")
 		return file, os.WriteFile(file, nil, 0o666)
@@ -211,8 +226,8 @@ func (t tree) resolv() error {
 	return os.WriteFile("/proc/self/fd/"+strconv.Itoa(point), text, 0o644)
 }
 
-// otherMounts lists the file systems below the machine's root, which an overlay does not show, without those that the sandbox mounts
-// itself.
+// otherMounts lists the file systems below the machine's root, which an overlay does not show, without those that the
+// sandbox mounts itself.
 func (s Spec) otherMounts() ([]Mount, error) {
 	if s.Root != "/" {
 		return nil, nil
@@ -221,6 +236,7 @@ func (s Spec) otherMounts() ([]Mount, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list mounts: %w", err)
 	}
+
 	seen := []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/var/run", "/etc/resolv.conf"}
 	var mounts []Mount
 	for line := range strings.Lines(string(table)) {

@@ -20,8 +20,8 @@ const lastCapabilityAt = "/proc/sys/kernel/cap_last_cap"
 // maxProcesses is the number of processes and threads that a sandbox may have.
 const maxProcesses = 1024
 
-// drop gives up all that a provisioner pod does not have. Capabilities themselves are lost when another program is run: of root's only
-// those in the bounding set stay, of other users' none.
+// drop gives up all that a provisioner pod does not have. Capabilities themselves are lost when another program is run:
+// of root's only those in the bounding set stay, of other users' none.
 func (o order) drop() error {
 	last := unix.CAP_LAST_CAP
 	if text, err := os.ReadFile(lastCapabilityAt); err == nil {
@@ -29,14 +29,17 @@ func (o order) drop() error {
 			last = n
 		}
 	}
+
 	// What this process or its caller has open is not the program's.
 	if err := unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("close descriptors: %w", err)
 	}
+
 	// The keyrings of the caller's session have his tickets and passphrases.
 	if _, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0); err != nil && err != unix.ENOSYS {
 		return fmt.Errorf("leave the session's keyring: %w", err)
 	}
+
 	for resource, limit := range map[int]uint64{
 		unix.RLIMIT_NPROC: maxProcesses,
 		unix.RLIMIT_CORE:  1, // 0 would still start a core_pattern that is a program
@@ -46,6 +49,7 @@ func (o order) drop() error {
 		}
 	}
 	syscall.Umask(0o022)
+
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
 		return fmt.Errorf("drop ambient capabilities: %w", err)
 	}
@@ -59,6 +63,7 @@ func (o order) drop() error {
 	if err := o.become(); err != nil {
 		return err
 	}
+
 	// Root would keep what is inheritable, whatever the bounding set is, and gets nothing new.
 	kept := [2]unix.CapUserData{}
 	if o.User == 0 {
@@ -68,6 +73,7 @@ func (o order) drop() error {
 	if err := unix.Capset(&header, &kept[0]); err != nil {
 		return fmt.Errorf("drop capabilities: %w", err)
 	}
+
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)
 	}
@@ -91,8 +97,8 @@ func (o order) become() error {
 // machines are the architectures by their numbers in filters.
 var machines = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// refused are system calls that no program of a container needs and that reach what has no namespace, or much of the kernel. Runtimes of
-// containers refuse them by default too.
+// refused are system calls that no program of a container needs and that reach what has no namespace, or much of the
+// kernel. Runtimes of containers refuse them by default too.
 var refused = []uint32{
 	unix.SYS_ADD_KEY, unix.SYS_KEYCTL, unix.SYS_REQUEST_KEY, // keys of the caller's other programs
 	unix.SYS_BPF, unix.SYS_IO_URING_SETUP, unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
@@ -111,6 +117,7 @@ func filter() error {
 		answer = unix.BPF_RET | unix.BPF_K
 		x32    = 0x40000000 // the first number of another way to call, on amd64
 	)
+
 	n := uint8(len(refused))
 	program := []unix.SockFilter{
 		{Code: load, K: 4}, // the architecture
@@ -121,6 +128,7 @@ func filter() error {
 	for i, number := range refused {
 		program = append(program, unix.SockFilter{Code: equal, K: number, Jt: n - uint8(i)})
 	}
+
 	program = append(program,
 		unix.SockFilter{Code: answer, K: unix.SECCOMP_RET_ALLOW},
 		unix.SockFilter{Code: answer, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)})

@@ -42,13 +42,14 @@ func Enter() {
 	os.Exit(125)
 }
 
-// become sets up what can be set up in the sandbox's own namespaces only, gives up all rights, and runs the program. The machine's files
-// are out of sight before the first path of the image's choice is opened.
+// become sets up what can be set up in the sandbox's own namespaces only, gives up all rights, and runs the program.
+// The machine's files are out of sight before the first path of the image's choice is opened.
 func become(channel *os.File) error {
 	var o order
 	if err := json.NewDecoder(channel).Decode(&o); err != nil {
 		return fmt.Errorf("read what to run: %w", err)
 	}
+
 	if !o.Assembled {
 		root, err := o.assemble()
 		if err == nil {
@@ -58,6 +59,7 @@ func become(channel *os.File) error {
 			return err
 		}
 	}
+
 	if err := enterRoot(); err != nil {
 		return err
 	}
@@ -69,6 +71,7 @@ func become(channel *os.File) error {
 	if err := o.offer(t, channel); err != nil {
 		return err
 	}
+
 	if err := t.enter(o.Dir); err != nil {
 		return fmt.Errorf("enter working directory: %w", err)
 	}
@@ -76,6 +79,7 @@ func become(channel *os.File) error {
 	if err != nil {
 		return err
 	}
+
 	if err := o.drop(); err != nil {
 		return fmt.Errorf("become user %d: %w", o.User, err)
 	}
@@ -95,9 +99,11 @@ func enterRoot() error {
 	if err := unix.Fchdir(root); err != nil {
 		return err
 	}
+
 	if err := mountProc(tree{fd: root}); err != nil {
 		return fmt.Errorf("mount /proc: %w", err)
 	}
+
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("change root: %w", err)
 	}
@@ -107,14 +113,16 @@ func enterRoot() error {
 	return unix.Chdir("/")
 }
 
-// What a runtime of containers takes out of sight in /proc, and what it makes read-only. Root of the machine may write to
-// /proc/sys/kernel/core_pattern in any namespace, which is a program that the machine then runs.
+// What a runtime of containers takes out of sight in /proc, and what it makes read-only. Root of the machine may write
+// to /proc/sys/kernel/core_pattern in any namespace, which is a program that the machine then runs.
 var (
-	masked   = []string{"acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi", "timer_list", "timer_stats"}
+	masked = []string{"acpi", "asound", "interrupts", "kcore", "keys", "latency_stats", "sched_debug", "scsi",
+		"timer_list", "timer_stats"}
 	readOnly = []string{"bus", "driver", "fs", "irq", "sys", "sysrq-trigger"}
 )
 
-// mountProc mounts /proc. The kernel allows it while that of the machine is in sight as a whole, which it is not in most containers.
+// mountProc mounts /proc. The kernel allows it while that of the machine is in sight as a whole, which it is not in
+// most containers.
 func mountProc(t tree) error {
 	const attributes = noSurprises | unix.MOUNT_ATTR_NOEXEC
 	proc, err := fileSystem("proc", nil, attributes)
@@ -124,6 +132,7 @@ func mountProc(t tree) error {
 	if err != nil {
 		return err
 	}
+
 	point, err := t.point("/proc", true)
 	if err != nil {
 		return err
@@ -131,12 +140,15 @@ func mountProc(t tree) error {
 	if err := attach(proc, point); err != nil {
 		return err
 	}
+
 	// Namespaces of users lead to most of what a kernel does for root alone.
 	if err := write(proc, "sys/user/max_user_namespaces", "0"); err != nil {
 		return fmt.Errorf("forbid user namespaces: %w", err)
 	}
+
 	for _, name := range readOnly {
-		if err := cover(proc, name, func() (int, error) { return copyOf(proc, name, attributes|unix.MOUNT_ATTR_RDONLY) }); err != nil {
+		same := func() (int, error) { return copyOf(proc, name, attributes|unix.MOUNT_ATTR_RDONLY) }
+		if err := cover(proc, name, same); err != nil {
 			return fmt.Errorf("make %s read-only: %w", name, err)
 		}
 	}
@@ -195,6 +207,7 @@ func (s Spec) offer(t tree, channel *os.File) error {
 		}
 		fds = append(fds, fd)
 	}
+
 	if !s.Network {
 		if err := loopback(); err != nil {
 			return fmt.Errorf("bring the loopback interface up: %w", err)
@@ -207,6 +220,7 @@ func (s Spec) offer(t tree, channel *os.File) error {
 			fds = append(fds, fd)
 		}
 	}
+
 	if len(fds) == 0 {
 		return nil
 	}
@@ -225,6 +239,7 @@ func loopback() error {
 		return err
 	}
 	defer unix.Close(socket)
+
 	lo, err := unix.NewIfreq("lo")
 	if err != nil {
 		return err
@@ -242,6 +257,7 @@ func listen(address string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+
 	err = unix.Bind(socket, &unix.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()})
 	if err == nil {
 		err = unix.Listen(socket, unix.SOMAXCONN)
@@ -270,6 +286,7 @@ func (s Spec) program() (string, error) {
 			os.Setenv("PATH", path)
 		}
 	}
+
 	program, err := exec.LookPath(s.Command[0])
 	if err != nil {
 		return "", fmt.Errorf("find program: %w", err)

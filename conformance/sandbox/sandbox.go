@@ -16,11 +16,11 @@ type Spec struct {
 	Scratch string
 	// Writable reports whether the program can write to its root. The changes are discarded.
 	Writable bool
-	// User is who it runs as, and the group. Root has the three capabilities of a provisioner pod that runs as root, in its own user
-	// namespace.
+	// User is who it runs as, and the group. Root has the three capabilities of a provisioner pod that runs as root, in
+	// its own user namespace.
 	User int
-	// HostUsers reports whether the sandbox's users are those of the machine, as with hostUsers of a pod. Its root then is root to
-	// sockets and files of the machine that are mounted. It needs root.
+	// HostUsers reports whether the sandbox's users are those of the machine, as with hostUsers of a pod. Its root then
+	// is root to sockets and files of the machine that are mounted. It needs root.
 	HostUsers bool
 	// Network reports whether it has the machine's network. Else it has a loopback interface of its own.
 	Network bool
@@ -28,7 +28,8 @@ type Spec struct {
 	Listen string
 	// Mounts are made in this order.
 	Mounts []Mount
-	// Keep are files and directories of the sandbox that the caller reads after the program's end, by Process.Tail and Process.Has.
+	// Keep are files and directories of the sandbox that the caller reads after the program's end, by Process.Tail and
+	// Process.Has.
 	Keep []string
 	// Command is the program, looked up in the PATH of Env, and its arguments.
 	Command []string
@@ -41,7 +42,8 @@ type Spec struct {
 type Mount struct {
 	Source, Target string
 	ReadOnly       bool
-	// Memory replaces the source by an empty directory in memory, of at most so many bytes, or, with File, by an empty file.
+	// Memory replaces the source by an empty directory in memory, of at most so many bytes, or, with File, by an empty
+	// file.
 	Memory int64
 	File   bool
 }

@@ -28,12 +28,14 @@ type Process struct {
 	ended chan struct{}
 }
 
-// Start starts a program. It returns once the program itself runs, or with the error that prevented it. Call Wait and then Close.
+// Start starts a program. It returns once the program itself runs, or with the error that prevented it. Call Wait and
+// then Close.
 func Start(spec Spec, out Output) (*Process, error) {
 	p := &Process{kept: map[string]*os.File{}, ended: make(chan struct{})}
 	done := make(chan error)
 	go func() {
-		// The thread gets mounts that nobody else sees. It ends with the goroutine, and not before the program, which it would take along.
+		// The thread gets mounts that nobody else sees. It ends with the goroutine, and not before the program, which
+		// it would take along.
 		runtime.LockOSThread()
 		err := p.run(spec, out)
 		done <- err
@@ -56,6 +58,7 @@ func (p *Process) run(spec Spec, out Output) error {
 	case spec.HostUsers && !asRoot():
 		return errors.New("who is not root has no users of the machine to give: run it as root, or without host users")
 	}
+
 	self, err := program()
 	if err != nil {
 		return err
@@ -67,6 +70,7 @@ func (p *Process) run(spec Spec, out Output) error {
 	channel, inside := os.NewFile(uintptr(ends[0]), "channel"), os.NewFile(uintptr(ends[1]), "inside")
 	defer channel.Close()
 	defer inside.Close()
+
 	o := order{Spec: spec, Assembled: asRoot()}
 	if o.Assembled {
 		if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
@@ -81,13 +85,16 @@ func (p *Process) run(spec Spec, out Output) error {
 			return err
 		}
 	}
-	p.cmd = &exec.Cmd{Path: fmt.Sprintf("/proc/self/fd/%d", programFD), Args: []string{Inside}, Stdout: out.Stdout, Stderr: out.Stderr,
+
+	p.cmd = &exec.Cmd{Path: fmt.Sprintf("/proc/self/fd/%d", programFD), Args: []string{Inside},
+		Stdout: out.Stdout, Stderr: out.Stderr,
 		ExtraFiles: []*os.File{inside, self}, SysProcAttr: spec.attributes()}
 	err = p.cmd.Start()
 	inside.Close()
 	if err != nil {
 		return fmt.Errorf("%w; it needs Linux 5.14, and root or user namespaces", err)
 	}
+
 	err = json.NewEncoder(channel).Encode(o)
 	fault, receiveErr := p.receive(channel, spec) // ends as soon as the program runs
 	if err = errors.Join(err, receiveErr); err == nil && fault != "" {
@@ -102,18 +109,19 @@ func (p *Process) run(spec Spec, out Output) error {
 	return nil
 }
 
-// attributes are new namespaces, of users too. The process inside has the capabilities in them that it needs before it drops them.
+// attributes are new namespaces, of users too. The process inside has the capabilities in them that it needs before it
+// drops them.
 func (s Spec) attributes() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS |
-			syscall.CLONE_NEWCGROUP,
+		Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC |
+			syscall.CLONE_NEWUTS | syscall.CLONE_NEWCGROUP,
 		Pdeathsig:                  syscall.SIGKILL,
 		Setsid:                     true,
 		UidMappings:                s.mapping(os.Geteuid()),
 		GidMappings:                s.mapping(os.Getegid()),
 		GidMappingsEnableSetgroups: asRoot(),
-		AmbientCaps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID, unix.CAP_SETPCAP, unix.CAP_NET_ADMIN,
-			unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE},
+		AmbientCaps: []uintptr{unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_SETUID, unix.CAP_SETGID,
+			unix.CAP_SETPCAP, unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN, unix.CAP_SYS_RESOURCE},
 	}
 	if !s.Network {
 		a.Cloneflags |= syscall.CLONE_NEWNET
@@ -121,14 +129,15 @@ func (s Spec) attributes() *syscall.SysProcAttr {
 	return a
 }
 
-// program is a copy of the running program in memory that nobody can change. A program of the sandbox that is, or is interpreted by,
-// /proc/self/exe is then no way to the file on the machine.
+// program is a copy of the running program in memory that nobody can change. A program of the sandbox that is, or is
+// interpreted by, /proc/self/exe is then no way to the file on the machine.
 var program = sync.OnceValues(func() (*os.File, error) {
 	self, err := os.Open("/proc/self/exe")
 	if err != nil {
 		return nil, err
 	}
 	defer self.Close()
+
 	flags := unix.MFD_CLOEXEC | unix.MFD_ALLOW_SEALING
 	fd, err := unix.MemfdCreate(Inside, flags|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
@@ -137,6 +146,7 @@ var program = sync.OnceValues(func() (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy this program: %w", err)
 	}
+
 	file := os.NewFile(uintptr(fd), Inside)
 	if _, err := io.Copy(file, self); err != nil {
 		return nil, errors.Join(fmt.Errorf("copy this program: %w", err), file.Close())
@@ -148,7 +158,8 @@ var program = sync.OnceValues(func() (*os.File, error) {
 	return file, nil
 })
 
-// receive reads what the process inside sends until the program runs: descriptors, and the error that keeps it from running.
+// receive reads what the process inside sends until the program runs: descriptors, and the error that keeps it from
+// running.
 func (p *Process) receive(channel *os.File, spec Spec) (fault string, err error) {
 	text, rights := make([]byte, 4096), make([]byte, unix.CmsgSpace(64))
 	for {
@@ -207,10 +218,12 @@ func (p *Process) Wait(ctx context.Context) (Exit, error) {
 	defer stop()
 	err := p.cmd.Wait()
 	close(p.ended)
+
 	var failed *exec.ExitError
 	if err != nil && !errors.As(err, &failed) {
 		return Exit{}, fmt.Errorf("wait for sandbox: %w", err)
 	}
+
 	exit := Exit{Code: p.cmd.ProcessState.ExitCode(), Took: time.Since(p.start)}
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		exit.Code, exit.Signaled = 128+int(status.Signal()), true
@@ -228,6 +241,7 @@ func (p *Process) Tail(name string, max int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("read %s: it is no file", name)
 	}
+
 	text := make([]byte, min(info.Size(), max))
 	n, err := file.ReadAt(text, info.Size()-int64(len(text)))
 	if errors.Is(err, io.EOF) {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is the future root of a sandbox, by a descriptor of its directory. All paths are resolved as if the directory were the root: a
-// link of the image, absolute or not, leads to something below it or to nothing.
+// tree is the future root of a sandbox, by a descriptor of its directory. All paths are resolved as if the directory
+// were the root: a link of the image, absolute or not, leads to something below it or to nothing.
 type tree struct {
 	fd int
 	// ours are the file systems that end with the sandbox. Nothing is created in any other.
@@ -41,6 +41,7 @@ func (t tree) directory(name string) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+
 	done := "/"
 	for _, part := range strings.Split(strings.Trim(path.Clean("/"+name), "/"), "/") {
 		if part == "" {
@@ -70,6 +71,7 @@ func (t tree) point(name string, directory bool) (fd int, err error) {
 	if err != nil {
 		return -1, err
 	}
+
 	var root, stat unix.Stat_t
 	if err := errors.Join(unix.Fstat(t.fd, &root), unix.Fstat(fd, &stat)); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
@@ -86,6 +88,7 @@ func (t tree) file(name string) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(parent)
+
 	fd, err := t.open(name, unix.O_PATH)
 	if errors.Is(err, unix.ENOENT) {
 		return t.create(parent, path.Base(name), unix.S_IFREG)
@@ -112,6 +115,7 @@ func (t tree) create(parent int, name string, kind uint32) (int, error) {
 	if err := unix.Unlinkat(parent, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return -1, err
 	}
+
 	flags := unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	var err error
 	if kind == unix.S_IFDIR {
@@ -139,6 +143,7 @@ func copyOf(at int, name string, attributes uint64) (int, error) {
 	if err != nil {
 		return -1, err
 	}
+
 	change := unix.MountAttr{Attr_set: attributes, Propagation: unix.MS_PRIVATE}
 	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &change); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// firstID is the user and group of the machine that root of a sandbox is. The range is in the part that systemd leaves to
-	// containers (https://systemd.io/UIDS-GIDS), and its end, so that neither people nor services have it.
+	// firstID is the user and group of the machine that root of a sandbox is. The range is in the part that systemd
+	// leaves to containers (https://systemd.io/UIDS-GIDS), and its end, so that neither people nor services have it.
 	firstID = 0x6FFE0000
 	// ids is the number of users of a sandbox.
 	ids = 1 << 16
@@ -18,8 +18,8 @@ const (
 	nobody = ids - 2
 )
 
-// asRoot reports whether the caller is root and may give a sandbox other users than himself. Root of a container without privileges may
-// not.
+// asRoot reports whether the caller is root and may give a sandbox other users than himself. Root of a container
+// without privileges may not.
 var asRoot = sync.OnceValue(func() bool {
 	table, err := os.ReadFile("/proc/self/uid_map")
 	return err == nil && os.Geteuid() == 0 && covers(string(table), firstID+2*ids)
@@ -32,7 +32,8 @@ func covers(table string, end int64) bool {
 	return err == nil && n == 3 && inside == 0 && size >= end
 }
 
-// HostID is the ID of the machine that a user or group of a sandbox has. It is -1 if all users of the sandbox are the caller.
+// HostID is the ID of the machine that a user or group of a sandbox has. It is -1 if all users of the sandbox are the
+// caller.
 func HostID(id int, hostUsers bool) int {
 	if !asRoot() {
 		return -1

@@ -98,8 +98,8 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 	p.served(s, all, expands)
 }
 
-// storageRemoved reports whether the newest of the volume's deletes has removed its storage, and no claim is bound to it
-// since.
+// storageRemoved reports whether the newest of the volume's deletes has removed its storage, and no claim is bound to
+// it since.
 func storageRemoved(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
 	newest, deleting := snapshot.Last(deletes)
 	return deleting && newest.Outcome.Phase == podspec.Succeeded && v.Status.Phase != corev1.VolumeBound
@@ -121,7 +121,8 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, strays []snapshot.Attempt)
 
 // stopUnaskedDeletes stops deletes for this volume that have not started and that nothing asks for any more, for
 // instance since an administrator retains the volume. One that runs may finish, because what is half removed serves
-// nobody. Only for a volume that is bound it is stopped as well. Whoever keeps the volume has to know of those that ran.
+// nobody. Only for a volume that is bound it is stopped as well. Whoever keeps the volume has to know of those that
+// ran.
 func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 	for _, a := range s.All() {
 		ofVolume := a.Op == contract.Delete && a.ForVolume(s.Volume)

@@ -11,9 +11,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// RecordedConfig is the name of the ConfigMap by which the volume, or where there is none the newest attempt, was made; empty where
-// nobody says so who can be believed. A provisioner wrote the volume: an administrator who vouches for its identity has not looked at
-// which image and ServiceAccount it would get.
+// RecordedConfig is the name of the ConfigMap by which the volume, or where there is none the newest attempt, was made;
+// empty where nobody says so who can be believed. A provisioner wrote the volume: an administrator who vouches for its
+// identity has not looked at which image and ServiceAccount it would get.
 func (s *Snapshot) RecordedConfig() string {
 	var stamp string
 	if newest, ok := Last(s.Attempts); s.Volume != nil && podspec.Recorded(s.Volume) {
@@ -38,7 +38,8 @@ func sameIdentity(a, b contract.Identity) bool {
 	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
 }
 
-// IdentityChanged reports whether the next attempt makes something else than this one may have made, or makes it elsewhere.
+// IdentityChanged reports whether the next attempt makes something else than this one may have made, or makes it
+// elsewhere.
 func (s *Snapshot) IdentityChanged(a Attempt) bool {
 	request, err := podspec.RequestOf(a.Pod)
 	if err != nil {
@@ -50,8 +51,8 @@ func (s *Snapshot) IdentityChanged(a Attempt) bool {
 
 // VolumeIdentity is what the volume's storage is found by. doubt says why it cannot be used, empty where it can.
 //
-// A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator vouches
-// for it, or it says nothing else than the class does. A class that does not exist says nothing.
+// A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator
+// vouches for it, or it says nothing else than the class does. A class that does not exist says nothing.
 func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 	if ref := s.Volume.Spec.ClaimRef; ref != nil && !namesClaim(ref) {
 		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; correct it", s.Volume.Name, ref.Namespace, ref.Name)
@@ -81,9 +82,9 @@ func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 		contract.AnnIdentity, s.Volume.Name, s.ClassName, contract.AnnRecord, contract.RecordTrusted)
 }
 
-// ExpectedRecord are the annotations that a new volume has to have, by the pod of the latest attempt, nil where the volume has
-// them. The container of an earlier attempt may have made the volume. Its storage is found by the same identity, since
-// another one would have been undone.
+// ExpectedRecord are the annotations that a new volume has to have, by the pod of the latest attempt, nil where the
+// volume has them. The container of an earlier attempt may have made the volume. Its storage is found by the same
+// identity, since another one would have been undone.
 func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
 	newest, ok := Last(provisions)
 	ended := ok && newest.Outcome.Final()
@@ -91,8 +92,8 @@ func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
 		return nil
 	}
 
-	// A pod that has not ended may have made the volume, however late it came. One that has ended proves nothing about a volume that was
-	// created long after that: a backup tool may have.
+	// A pod that has not ended may have made the volume, however late it came. One that has ended proves nothing about
+	// a volume that was created long after that: a backup tool may have.
 	madeBefore := s.Volume.CreationTimestamp.Time
 	if latest := s.Ended(newest).Add(ClockSkew); ended && latest.Before(madeBefore) {
 		madeBefore = latest

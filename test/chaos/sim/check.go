@@ -87,8 +87,8 @@ func (w *World) cameLate(volume string) bool {
 	return w.late[volume]
 }
 
-// knownGone reports whether the storage went before somebody took the volume, and an event says so. A volume that an administrator imported is
-// made of one that had the event.
+// knownGone reports whether the storage went before somebody took the volume, and an event says so. A volume that an
+// administrator imported is made of one that had the event.
 func (w *World) knownGone(v *corev1.PersistentVolume) bool {
 	said := told(w.eventsOf(string(v.UID)), "StorageMayBeGone") || strings.HasPrefix(v.Name, "imported-")
 	return said && w.books.wentBefore(keyOf(v))

@@ -1,5 +1,5 @@
-// Command hostile is the program of hostile images: each of its attacks tries one way out of a sandbox. It prints "through: " and what it
-// reached, or "held: " and why not.
+// Command hostile is the program of hostile images: each of its attacks tries one way out of a sandbox. It prints
+// "through: " and what it reached, or "held: " and why not.
 package main
 
 import (
