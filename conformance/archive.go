@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -34,12 +35,13 @@ type archive struct {
 }
 
 // room is what an image may still take. An archive of a few bytes can say that it holds a file of terabytes.
-type room struct{ files, read, written int64 }
+// names are the bytes of the names of one layer's files, which are kept in memory.
+type room struct{ files, names, read, written int64 }
 
 // roomOf every image.
-var roomOf = room{files: 1 << 20, read: 16 << 30, written: 16 << 30}
+var roomOf = room{files: 1 << 20, names: 256 << 20, read: 16 << 30, written: 16 << 30}
 
-var errTooLarge = errors.New("the image is larger than the kit unpacks: 16 GiB, or a million files")
+var errTooLarge = errors.New("the image is larger than the kit unpacks: 16 GiB, a million files, or 256 MiB of names in a layer")
 
 // bounded is a reader that fails where the room ends.
 type bounded struct {
@@ -209,16 +211,21 @@ func (a *archive) unpackLayer(r io.Reader, dir string) error {
 			return err
 		}
 	}
+	own, names := map[string]bool{}, a.room.names
 	for files := tar.NewReader(bounded{r, &a.room.read}); ; {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
-		if a.room.files--; err == nil && a.room.files < 0 {
+		a.room.files--
+		if err == nil {
+			names -= int64(len(header.Name))
+		}
+		if err == nil && (a.room.files < 0 || names < 0) {
 			err = errTooLarge
 		}
 		if err == nil {
-			err = a.unpackFile(root, header, bounded{files, &a.room.written})
+			err = a.unpackFile(root, header, bounded{files, &a.room.written}, own)
 		}
 		if err != nil {
 			return fmt.Errorf("a layer: %w", err)
@@ -226,15 +233,27 @@ func (a *archive) unpackLayer(r io.Reader, dir string) error {
 	}
 }
 
-// unpackFile unpacks a file, or removes one for a whiteout. It skips devices, since the sandbox has its own.
-func (a *archive) unpackFile(root *os.Root, header *tar.Header, content io.Reader) error {
+// opaque is the name of a whiteout that hides all that the layers below have in its directory.
+const opaque = ".wh..wh..opq"
+
+// unpackFile unpacks a file, or removes some for a whiteout. It skips devices, since the sandbox has its own. The names
+// of the layer's files, and of the directories that hold them, are added to own.
+func (a *archive) unpackFile(root *os.Root, header *tar.Header, content io.Reader, own map[string]bool) error {
 	name := strings.TrimPrefix(path.Clean("/"+header.Name), "/")
 	if name == "" {
 		return nil
 	}
+
 	parent, base := path.Split(name)
+	if base == opaque {
+		return hide(root, path.Clean(parent), own)
+	}
 	if removed, is := strings.CutPrefix(base, ".wh."); is {
 		return root.RemoveAll(path.Join(parent, removed))
+	}
+
+	for at := name; at != "." && !own[at]; at = path.Dir(at) {
+		own[at] = true
 	}
 	if parent != "" {
 		if err := root.MkdirAll(filepath.Clean(parent), 0o755); err != nil {
@@ -272,6 +291,24 @@ func (a *archive) unpackFile(root *os.Root, header *tar.Header, content io.Reade
 		return a.chown(root, name, header, mode)
 	}
 	return nil
+}
+
+// hide removes what is in a directory and not the layer's own. The whiteout may follow files of its layer.
+func hide(root *os.Root, dir string, own map[string]bool) error {
+	err := fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || name == dir || own[name] {
+			return err
+		}
+		if err := root.RemoveAll(name); err != nil || !entry.IsDir() {
+			return err
+		}
+		return fs.SkipDir
+	})
+
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // chown sets the owner and then the mode, since the former changes the latter. The owner is who that user of the image

@@ -40,10 +40,11 @@ func tarOf(t *testing.T, files ...file) []byte {
 
 const configOfTest = `{"config": {"Entrypoint": ["/run"], "Cmd": ["now"], "Env": ["A=b"], "WorkingDir": "/tmp"}}`
 
-// layers are one image: the second layer takes a file away and replaces another.
+// layers are one image: the second layer takes a file away and replaces another, and it hides what the first has in opt.
 func layers(t *testing.T) (lower, upper string) {
-	return string(tarOf(t, file{name: "etc/"}, file{name: "etc/a", text: "a"}, file{name: "etc/b", text: "b"}, file{name: "bin", link: "/usr/bin"})),
-		string(tarOf(t, file{name: "etc/.wh.a"}, file{name: "etc/b", text: "new"}))
+	return string(tarOf(t, file{name: "etc/"}, file{name: "etc/a", text: "a"}, file{name: "etc/b", text: "b"}, file{name: "bin", link: "/usr/bin"},
+			file{name: "opt/sub/old", text: "old"}, file{name: "opt/old", text: "old"})),
+		string(tarOf(t, file{name: "etc/.wh.a"}, file{name: "etc/b", text: "new"}, file{name: "opt/sub/new", text: "new"}, file{name: "opt/.wh..wh..opq"}))
 }
 
 func TestUnpack(t *testing.T) {
@@ -73,8 +74,13 @@ func TestUnpack(t *testing.T) {
 			if text, err := os.ReadFile(filepath.Join(root, "etc/b")); err != nil || string(text) != "new" {
 				t.Errorf("the upper layer's file: %q, %v", text, err)
 			}
-			if exists(filepath.Join(root, "etc/a")) {
-				t.Error("a file that was taken away is there")
+			for _, gone := range []string{"etc/a", "opt/old", "opt/sub/old", "opt/.wh..opq"} {
+				if exists(filepath.Join(root, gone)) {
+					t.Errorf("%s, which the upper layer takes away, is there", gone)
+				}
+			}
+			if !exists(filepath.Join(root, "opt/sub/new")) {
+				t.Error("opt/sub/new, which the upper layer brings, is not there")
 			}
 			if to, err := os.Readlink(filepath.Join(root, "bin")); err != nil || to != "/usr/bin" {
 				t.Errorf("the link leads to %q, %v", to, err)

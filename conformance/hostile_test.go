@@ -213,9 +213,10 @@ func TestBombs(t *testing.T) {
 		layer io.Reader
 		room  room
 	}{
-		"zeros, compressed": {&zeros, room{files: 10, read: 1 << 20, written: 1 << 30}},
-		"a sparse file":     {sparseTar(t, sparse, 64<<20), room{files: 10, read: 1 << 30, written: 1 << 20}},
-		"files":             {tarred(t, many...), room{files: 100, read: 1 << 30, written: 1 << 30}},
+		"zeros, compressed": {&zeros, room{files: 10, names: 1 << 20, read: 1 << 20, written: 1 << 30}},
+		"a sparse file":     {sparseTar(t, sparse, 64<<20), room{files: 10, names: 1 << 20, read: 1 << 30, written: 1 << 20}},
+		"files":             {tarred(t, many...), room{files: 100, names: 1 << 20, read: 1 << 30, written: 1 << 30}},
+		"names":             {tarred(t, many...), room{files: 1 << 20, names: 100, read: 1 << 30, written: 1 << 30}},
 	} {
 		root := t.TempDir()
 		if err := (&archive{room: c.room}).unpackLayer(c.layer, root); !errors.Is(err, errTooLarge) {
