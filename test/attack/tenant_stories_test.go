@@ -124,25 +124,37 @@ func poisonedCache(s *story) {
 		_, err := cluster.Kubectl(s.ctx, args...)
 		s.ok(err)
 	}
+	// The test's own context has ended when the installation is whole again.
 	s.Cleanup(func() {
-		if _, err := cluster.Kubectl(context.Background(), "apply", "--server-side", "--force-conflicts", "-k", cluster.Installation); err != nil {
+		ctx := context.Background()
+		if _, err := cluster.Kubectl(ctx, "apply", "--server-side", "--force-conflicts", "-k", cluster.Installation); err != nil {
 			s.Error(err)
 		}
+
+		if err := s.wait(ctx, patient, func() string { return s.stampIs(ctx, true) }); err != nil {
+			s.Errorf("claims are not stamped again, as the next cases need it: %v", err)
+		}
 	})
-	unstamped := func() string {
-		made, err := s.admin.CoreV1().PersistentVolumeClaims(s.victim).Create(s.ctx, &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Name: s.name}, Spec: s.data.Spec}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil {
-			return err.Error()
-		}
-		if made.Annotations[contract.AnnCreatedBy] != "" {
-			return "claims are stamped"
-		}
-		return ""
-	}
-	s.await(soon, "no stamp", unstamped)
+
+	s.await(soon, "no stamp", func() string { return s.stampIs(s.ctx, false) })
 	s.claimBy(s.name, s.object("patch"))
 	s.served(soon)
+}
+
+// stampIs says what keeps a claim from being made with, or without, the stamp that names its creator.
+func (s *story) stampIs(ctx context.Context, there bool) string {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: s.name}, Spec: *s.data.Spec.DeepCopy()}
+	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
+
+	made, err := s.admin.CoreV1().PersistentVolumeClaims(s.victim).Create(ctx, claim, dryRun)
+	if err != nil {
+		return err.Error()
+	}
+
+	if stamped := made.Annotations[contract.AnnCreatedBy] != ""; stamped != there {
+		return fmt.Sprintf("that claims are stamped is %t", stamped)
+	}
+	return ""
 }
 
 // turns has one tenant make many claims of a class with max-concurrent, and another one claim. That has to be bound while
