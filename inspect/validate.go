@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -105,16 +106,25 @@ func (o *Objects) validateConfigMap(m *Manifest, cm *corev1.ConfigMap) []Fault {
 			fault(configMapKey(config, ref), "%s %s/%s does not exist: create it", ref.Kind, o.Dispatcher.Namespace, ref.Name)
 		}
 	}
-	o.validateGrants(config, class, fault)
-	for _, sc := range o.Classes {
-		if served, _ := classes.ServedAs(sc.Name, sc, o.Dispatcher.Provisioner); served != class || sc.Provisioner != o.Dispatcher.Provisioner {
-			continue
-		}
+	served := o.classesServedBy(class)
+	o.validateGrants(config, class, served, fault)
+	for _, sc := range served {
 		for _, err := range configmaps.CheckIdentity(config.Properties, configmaps.Parameters(sc.Parameters)) {
 			fault(err.Field, "with StorageClass %s: %s", sc.Name, err.Error())
 		}
 	}
 	return faults
+}
+
+// classesServedBy lists the StorageClasses that the ConfigMap of a class serves.
+func (o *Objects) classesServedBy(class string) (served []*storagev1.StorageClass) {
+	for _, sc := range o.Classes {
+		name, _ := classes.ServedAs(sc.Name, sc, o.Dispatcher.Provisioner)
+		if classes.Ours(sc, o.Dispatcher.Provisioner) && name == class {
+			served = append(served, sc)
+		}
+	}
+	return served
 }
 
 // configMapKey is the key of the ConfigMap that names an object.
@@ -130,16 +140,31 @@ func configMapKey(config *configmaps.Config, ref Ref) string {
 	return "data[image-pull-secrets]"
 }
 
-func (o *Objects) validateGrants(config *configmaps.Config, class string, fault func(path, format string, args ...any)) {
+// validateGrants faults what the allow-list lacks for the class of the ConfigMap, and for the further classes that the
+// ConfigMap serves.
+func (o *Objects) validateGrants(config *configmaps.Config, class string, served []*storagev1.StorageClass,
+	fault func(path, format string, args ...any)) {
 	if o.Dispatcher.Insecure || o.AllowList == nil && !o.reads(AllowList) {
 		return
 	}
-	for _, lack := range o.grants(config.ServiceAccountName).Lacks(class, config) {
+
+	lines := o.grants(config.ServiceAccountName)
+	lacks := lines.Lacks(class, config)
+	for _, sc := range served {
+		for _, lack := range lines.Lacks(sc.Name, config) {
+			if !slices.Contains(lacks, lack) {
+				lacks = append(lacks, lack)
+			}
+		}
+	}
+
+	for _, lack := range lacks {
 		key, known := grantKeys[lack.Setting]
 		if !known {
 			key = "data[service-account-name]"
 		}
-		fault(key, "ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, config.ServiceAccountName, lack.Setting, lack.What)
+		fault(key, "ConfigMap %s/%s: data[%s.%s] %s",
+			o.Dispatcher.System, allowlist.Name, config.ServiceAccountName, lack.Setting, lack.What)
 	}
 }
 

@@ -142,9 +142,16 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 		for _, class := range classes {
 			list = append(list, r.o.ConfigMapsFor(class)...)
 		}
-		if err := r.checkExists(ctx, r.o.Needs(list)); err != nil {
+		needs := r.o.Needs(list)
+		if err := r.checkExists(ctx, needs); err != nil {
 			return err
 		}
+
+		denied, err := r.checkPermissions(ctx, needs)
+		if err != nil {
+			return err
+		}
+		faults = append(faults, denied...)
 	}
 	faults = append(faults, r.o.Validate(m, classes)...)
 	if !offline && len(faults) == 0 {

@@ -34,6 +34,8 @@ func TestCommands(t *testing.T) {
 		"validate-waits":        {scene: func(w *world) { w.class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer) }, args: []string{"validate", "silver"}},
 		"validate-no-class":     {args: []string{"validate", "tin"}, code: 4},
 		"validate-no-account":   {scene: func(w *world) { w.account.Name = "other" }, args: []string{"validate", "silver"}, code: 4},
+		"validate-unbound":      {scene: func(w *world) { w.unbound = true }, args: []string{"validate", "silver"}, code: 4},
+		"validate-further":      {scene: furtherClass, args: []string{"validate", "gold"}, code: 4},
 		"validate-nothing":      {args: []string{"validate"}, code: 2},
 		"validate-stdin-empty":  {args: []string{"validate", "-f", "-", "--offline"}, input: "# nothing\n---\n", code: 4},
 		"validate-elsewhere":    {args: []string{"validate", "-f", "testdata/files/elsewhere.yaml"}, code: 4},
@@ -131,6 +133,13 @@ func TestCommands(t *testing.T) {
 			golden(t, "command-"+name+".txt", output)
 		})
 	}
+}
+
+// furtherClass is served by the ConfigMap of silver, and is not in the allow-list.
+func furtherClass(w *world) {
+	gold := w.class.DeepCopy()
+	gold.Name, gold.Parameters = "gold", map[string]string{contract.ParameterConfigFromClass: "silver"}
+	w.more = append(w.more, gold)
 }
 
 func twoPods(w *world) {

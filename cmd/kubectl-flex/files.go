@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -109,6 +110,42 @@ func (r reader) checkExists(ctx context.Context, refs []inspect.Ref) error {
 		}
 	}
 	return nil
+}
+
+// checkPermissions returns a fault for each ServiceAccount that may not create volumes by RBAC. The admission policies
+// decide which volumes.
+func (r reader) checkPermissions(ctx context.Context, refs []inspect.Ref) (faults []inspect.Fault, err error) {
+	asked := map[string]bool{}
+
+	for _, ref := range refs {
+		if ref.Kind != "ServiceAccount" || asked[ref.Name] {
+			continue
+		}
+		asked[ref.Name] = true
+
+		namespace := r.o.Dispatcher.Namespace
+		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User:               "system:serviceaccount:" + namespace + ":" + ref.Name,
+			Groups:             []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace, "system:authenticated"},
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "persistentvolumes"},
+		}}
+		review, err := r.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+		if apierrors.IsForbidden(err) {
+			return nil, r.noteForbidden("permissions of ServiceAccounts", "create subjectaccessreviews", err)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read permissions of ServiceAccount %s/%s: %w", namespace, ref.Name, err)
+		}
+
+		if !review.Status.Allowed {
+			faults = append(faults, inspect.Fault{
+				Object: "ServiceAccount " + namespace + "/" + ref.Name,
+				Message: "may not create PersistentVolumes: apply deploy/base, " +
+					"whose ClusterRoleBinding flex-provisioner-pod allows it",
+			})
+		}
+	}
+	return faults, nil
 }
 
 // withFiles reads the cluster's objects, and replaces them by those of the files. With offline there are those of the files alone.

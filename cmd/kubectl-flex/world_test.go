@@ -15,6 +15,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -58,6 +59,8 @@ type world struct {
 	events    int
 	// tenant may read nothing but claims and events of team-a.
 	tenant bool
+	// unbound reports whether no ClusterRoleBinding lets ServiceAccounts create volumes.
+	unbound bool
 	// forbids are resources that may not be read.
 	forbids []string
 	// ctx is what ends a command, nil for nothing.
@@ -248,6 +251,7 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	w.t.Helper()
 	if w.client == nil {
 		w.client = fake.NewClientset(w.objects()...)
+		w.client.PrependReactor("create", "subjectaccessreviews", w.review)
 		if w.tenant {
 			w.client.PrependReactor("*", "*", forbidden)
 		}
@@ -269,6 +273,13 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	}
 	code = runCommand(ctx, commandOf("kubectl flex", o), args, streams)
 	return out.String() + errs.String(), code
+}
+
+// review answers what a ServiceAccount may do.
+func (w *world) review(action clienttesting.Action) (bool, runtime.Object, error) {
+	review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
+	review.Status.Allowed = !w.unbound
+	return true, review, nil
 }
 
 func (w *world) must(err error) {

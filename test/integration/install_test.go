@@ -3,6 +3,8 @@
 package integration
 
 import (
+	"encoding/json"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/flex-provisioner/flex-provisioner/class"
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
@@ -68,28 +69,22 @@ func TestDispatcherPodIsAccepted(t *testing.T) {
 // The parts of an example name each other rightly. A wrong name shows only when a claim is made.
 func TestExamplesAreConsistent(t *testing.T) {
 	admin := server.Client(apiserver.Admin.Token())
-	cluster, err := class.New(server.Config(apiserver.Admin.Token()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	plugin := buildPlugin(t)
 	names, err := server.Kubectl(t.Context(), "get", "-k", "examples", "-o", "name")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	checked := 0
 	for line := range strings.Lines(names) {
 		kind, name, _ := strings.Cut(strings.TrimSpace(line), "/")
 		switch kind {
 		case "storageclass.storage.k8s.io":
 			checked++
-			report, err := cluster.Check(t.Context(), name, class.Default())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, lack := range report.Missing {
+			for _, fault := range validate(t, plugin, name) {
 				// What no example can bring along.
-				if !strings.HasPrefix(lack, "Secret ") && !strings.Contains(lack, " is not bound, and pods that mount it do not start") {
-					t.Errorf("class %s: %s", name, lack)
+				if !strings.HasPrefix(fault.Message, "Secret ") && !strings.Contains(fault.Message, "MountNotBound") {
+					t.Errorf("class %s: %s: %s", name, fault.Object, fault.Message)
 				}
 			}
 		case "pod":
@@ -107,6 +102,36 @@ func TestExamplesAreConsistent(t *testing.T) {
 	if checked < 15 {
 		t.Errorf("%d classes of examples were found in %s", checked, names)
 	}
+}
+
+// fault is what kubectl flex validate finds wrong.
+type fault struct{ Object, Message string }
+
+func buildPlugin(t *testing.T) (program string) {
+	t.Helper()
+	program = filepath.Join(t.TempDir(), "kubectl-flex")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./cmd/kubectl-flex")
+	build.Dir = apiserver.Repo()
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", build, err, out)
+	}
+	return program
+}
+
+// validate lists what is wrong with a class.
+func validate(t *testing.T, plugin, class string) (faults []fault) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), plugin, "--kubeconfig", server.Kubeconfig, "validate", class, "-o", "json")
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	err := cmd.Run()
+	if decoded := json.Unmarshal([]byte(out.String()), &faults); decoded != nil || problems.String() != "" {
+		t.Fatalf("%s: %v: %s%s", cmd, err, out.String(), problems.String())
+	}
+	if (err == nil) != (len(faults) == 0) {
+		t.Errorf("%s: %v, although it printed %s", cmd, err, out.String())
+	}
+	return faults
 }
 
 // checkClaim fails unless a claim of users is there, and its class.
