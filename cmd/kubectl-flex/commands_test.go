@@ -188,7 +188,7 @@ func TestHelpFits(t *testing.T) {
 			}
 		}
 	}
-	if len(texts) < 18 {
+	if len(texts) < 16 {
 		t.Errorf("%d texts were looked at", len(texts))
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // consumerImage is an image of the project that has the programs which the kit's consumers need.
-const consumerImage = scriptImage
+const consumerImage = "registry.invalid/flex-provisioner/shell:dev"
 
 // Flags of one mode alone. Flags in neither list are for both modes.
 var (
