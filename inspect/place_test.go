@@ -1,8 +1,6 @@
 package inspect
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,19 +55,6 @@ func TestOverlap(t *testing.T) {
 		o := &Objects{Volumes: []*corev1.PersistentVolume{v, volume("other", c.otherNode, c.other)}}
 		if err := o.overlap(v, []string{"/srv"}); (err != nil) != c.refused {
 			t.Errorf("%s: %v, refused should be %t", name, err, c.refused)
-		}
-	}
-}
-
-// TestForms: the policy has the same.
-func TestForms(t *testing.T) {
-	policy, err := os.ReadFile("../deploy/policies/volumes.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for form := range forms {
-		if !strings.Contains(string(policy), "'"+form+"'") {
-			t.Errorf("the policy does not have %s", form)
 		}
 	}
 }

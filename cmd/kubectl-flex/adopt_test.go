@@ -114,7 +114,7 @@ func TestAdopt(t *testing.T) {
 		}, args: []string{name, "--class", "silver"}, code: 4},
 		"root":    {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/" }, args: []string{name, "--class", "silver"}, code: 4},
 		"dot":     {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/./x" }, args: []string{name, "--class", "silver"}, code: 4},
-		"escapes": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/etc/\x1b]0;x\a" }, args: []string{name, "--class", "silver"}, code: 4},
+		"escapes": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.NFS.Path = "/srv/x\x1b]0;x\a\n" }, args: []string{name, "--class", "silver"}, code: 4},
 		"escapes-of-options": {scene: func(_ *world, v *corev1.PersistentVolume) { v.Spec.MountOptions = []string{"\x1b[2J"} },
 			args: []string{name, "--class", "silver"}, code: 4},
 		"another-contains": {scene: func(w *world, v *corev1.PersistentVolume) {
