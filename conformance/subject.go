@@ -156,7 +156,7 @@ func fromConfigMap(ctx context.Context, o Options, data []byte, dir string) (*su
 	}
 	if config.Privileged || config.HostNetwork || len(config.Capabilities)+len(config.Devices) > 0 {
 		return nil, fmt.Errorf("read ConfigMap %s: capabilities, devices, host-network and privileged are given by a node only: "+
-			"install the class and run kubectl flex conformance --cluster --class %s", o.Subject, config.StorageClass)
+			"try the class on a cluster (docs/conformance.md)", o.Subject)
 	}
 	s := &subject{kind: "ConfigMap " + o.Subject, config: config, root: "/"}
 	switch {

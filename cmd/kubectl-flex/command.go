@@ -68,7 +68,7 @@ func commandOf(name string, o *options) *cobra.Command {
 	root.SetHelpFunc(help)
 	root.SetUsageFunc(func(c *cobra.Command) error { help(c, nil); return nil })
 	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
-		newRender(o), newValidate(o), newNew(o), newConformance(o), newAudit(o), newAdopt(o),
+		newRender(o), newValidate(o), newNew(o), newConformance(), newAudit(o), newAdopt(o),
 		newCompletion(), newOptions())
 	return root
 }

@@ -16,35 +16,30 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/flex-provisioner/flex-provisioner/conformance"
-	"github.com/flex-provisioner/flex-provisioner/conformance/cluster"
 )
 
 // conformanceFlags are the flags of the command conformance.
 type conformanceFlags struct {
-	o *options
 	conformance.Options
 	properties, parameters, secrets []string
 	mounts                          []string
 	runAsUser                       int64
 	list, junit, json, flexctl      string
-	onCluster                       bool
-	cluster                         cluster.Options
 }
 
-func newConformance(o *options) *cobra.Command {
-	f := &conformanceFlags{o: o}
+func newConformance() *cobra.Command {
+	f := &conformanceFlags{}
 	cmd := &cobra.Command{
-		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP, or --cluster --class NAME",
-		Short: "Try a provisioner against the contract, without a cluster or on one",
+		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP",
+		Short: "Try a provisioner against the contract, without a cluster",
 		Long: `Runs a program, an archive or name of an image, or a class's ConfigMap a few hundred times, in a sandbox on this
-machine. With --cluster it tries an installed class, by claims; --timeout is 5m then, and --kills 3.`,
+machine. docs/conformance.md explains the checks, and how to try a class on a cluster.`,
 		Example:               `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1`,
 		DisableFlagsInUseLine: true,
-		Args:                  args(0, 1, "one provisioner"),
-		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
+		Args:                  args(1, 1, "a script, an image or a ConfigMap"),
+		RunE:                  func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	f.add(cmd.Flags())
-	f.addCluster(cmd.Flags())
 	return cmd
 }
 
@@ -62,7 +57,7 @@ func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")
 	flags.BoolVar(&f.Network, "network", false, "pods use the network of this machine (default: the API server only)")
 	flags.BoolVar(&f.HostUsers, "host-users", false, "pods that run as root are root of this machine, to what --mount names")
-	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a pod may run; with --cluster: how long to wait")
+	flags.DurationVar(&f.Timeout, "timeout", time.Minute, "how long a pod may run")
 	flags.DurationVar(&f.Grace, "grace", 30*time.Second, "how long a pod may run on after SIGTERM")
 	flags.IntVar(&f.Kills, "kills", 20, "how often each operation is killed")
 	flags.StringArrayVar(&f.Only, "check", nil, "run this check only; the others then count as skipped")
@@ -71,18 +66,9 @@ func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.json, "json", "", "write the report to this file, as JSON")
 }
 
-func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
-	if err := f.checkMode(cmd.Flags()); err != nil {
-		return err
-	}
-	if f.onCluster {
-		return f.runOnCluster(cmd, args)
-	}
-	if len(args) == 0 {
-		return usageFault(cmd, errors.New("name a script, an image or a ConfigMap"))
-	}
+func (f *conformanceFlags) run(cmd *cobra.Command, subject string) (err error) {
 	o := f.Options
-	o.Subject = args[0]
+	o.Subject = subject
 	for _, pairs := range []struct {
 		flag string
 		from []string
@@ -101,39 +87,23 @@ func (f *conformanceFlags) run(cmd *cobra.Command, args []string) (err error) {
 	if o.Flexctl, err = findFlexctl(f.flexctl); err != nil {
 		return err
 	}
-	o.Done = printResult(cmd.OutOrStdout())
+	o.Done = func(r conformance.Result) {
+		_ = r.WriteText(cmd.OutOrStdout()) // a line that cannot be printed does not end the run
+	}
 	o.Warn = func(text string) { fmt.Fprintln(cmd.ErrOrStderr(), text) }
-	return f.finish(cmd)(conformance.Run(cmd.Context(), o))
-}
 
-// printResult prints each result as soon as there is one.
-func printResult(out io.Writer) func(conformance.Result) {
-	return func(r conformance.Result) { _ = r.WriteText(out) } // a line that cannot be printed does not end the run
-}
-
-// finish prints and writes the report of a run. There may be a report although there is an error.
-func (f *conformanceFlags) finish(cmd *cobra.Command) func(*conformance.Report, error) error {
-	return func(report *conformance.Report, err error) error {
-		if report == nil {
-			return failed(err)
-		}
-		fmt.Fprintln(cmd.OutOrStdout(), "\n"+report.Summary())
-		if err := errors.Join(err, f.write(report)); err != nil {
-			return failed(err)
-		}
-		if !report.Passed {
-			return errors.New("not all that is required passed")
-		}
-		return nil
+	report, err := conformance.Run(cmd.Context(), o)
+	if err != nil {
+		return err
 	}
-}
-
-// failed is the exit for an error. The error is printed even if the command was interrupted, since it may say what was left behind.
-func failed(err error) error {
-	if err == nil {
-		return nil
+	fmt.Fprintln(cmd.OutOrStdout(), "\n"+report.Summary())
+	if err := f.write(report); err != nil {
+		return err
 	}
-	return exit{exitFailed, err}
+	if !report.Passed {
+		return errors.New("not all that is required passed")
+	}
+	return nil
 }
 
 func (f *conformanceFlags) write(report *conformance.Report) error {

@@ -232,12 +232,3 @@ func pointers[T any](items []T) []*T {
 	}
 	return list
 }
-
-// provisioners is the namespace of ConfigMaps and pods, from the flag, or else from the dispatcher's Deployment.
-func (o *options) provisioners(ctx context.Context) (string, error) {
-	objects, err := o.dispatcherOnly(ctx)
-	if err != nil {
-		return "", err
-	}
-	return objects.Dispatcher.Namespace, nil
-}

@@ -18,7 +18,7 @@ sleep 0.2
 done`
 
 // TestPartitions has an image of a stranger, with nothing of this project in it, that needs root, a capability and a device: granted,
-// it conforms.
+// it works.
 func TestPartitions(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -37,8 +37,6 @@ func TestPartitions(t *testing.T) {
 	s.consumed(folder, "hello from "+folder)
 	s.exampleGone(folder)
 	s.onNode("! grep " + strings.TrimPrefix(device, "/dev/") + "p /proc/partitions")
-
-	s.conforms(folder, []string{"expand", "secrets"}, "--size", "16Mi", "--timeout", "60s", "--list", "partx --show --noheadings --output UUID "+device)
 }
 
 // partitioned is a block device of 512 MiB of the node, with an empty partition table of the identifier.
