@@ -93,7 +93,7 @@ func (t *trial) checkSecrets() {
 		}
 		for _, secret := range t.tokens {
 			for where, text := range map[string]string{"the log": r.Output, "the message": r.Message, "the volume": string(r.volume)} {
-				if Shows(text, secret) {
+				if shows(text, secret) {
 					t.fail(nil, "no secret in "+where, "a "+string(r.Operation)+" put the pod's token or a line of its Secrets into "+where,
 						"do not print what is read from "+contract.TokenDir+" or "+contract.SecretsDir+"; no set -x")
 				}
@@ -106,7 +106,7 @@ func (t *trial) checkSecrets() {
 }
 
 // redact hides secrets in a text of the report.
-func (s *stage) redact(text string) string { return Redact(text, s.tokens) }
+func (s *stage) redact(text string) string { return redact(text, s.tokens) }
 
 func (t *trial) checkMessages() {
 	for _, r := range t.runs {

@@ -150,13 +150,13 @@ func (o Options) validate() field.ErrorList {
 	if o.Kills < 1 {
 		faults = append(faults, field.Invalid(field.NewPath("kills"), o.Kills, "must be at least 1"))
 	}
-	return append(faults, Unknown(o.Only, Checks())...)
+	return append(faults, unknownChecks(o.Only)...)
 }
 
-// Unknown returns an error for each name that is not that of a check.
-func Unknown(only []string, checks []Check) field.ErrorList {
+// unknownChecks returns an error for each name that is not that of a check.
+func unknownChecks(only []string) field.ErrorList {
 	var names []string
-	for _, c := range checks {
+	for _, c := range Checks() {
 		names = append(names, c.Name)
 	}
 	var faults field.ErrorList
@@ -221,7 +221,7 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	check.run(t)
 	result.Took = time.Since(start)
 	for _, f := range t.findings[:min(len(t.findings), maxFindings)] {
-		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.got), f.remedy, s.redact(LastLines(f.log))})
+		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.got), f.remedy, s.redact(lastLines(f.log))})
 	}
 	switch {
 	case len(result.Findings) > 0:
@@ -232,8 +232,8 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	return result, nil
 }
 
-// LastLines is the end of a log for a report.
-func LastLines(log string) string {
+// lastLines is the end of a log for a report.
+func lastLines(log string) string {
 	lines := strings.Split(strings.TrimSpace(log), "\n")
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }

@@ -9,16 +9,15 @@ import (
 // shortest is the minimum length in bytes of a secret. Shorter words may appear by chance.
 const shortest = 8
 
+// guarded matches the names of settings whose values are secrets.
 var guarded = regexp.MustCompile(`(?i)passw|secret|token|key`)
 
-// Guarded reports whether the value of a setting with that name is a secret.
-func Guarded(key string) bool { return guarded.MatchString(key) }
-
-// SecretWords returns the secrets in a file of a Secret: its lines. Of a setting KEY=value it is the value, if the key is Guarded.
-func SecretWords(data string) []string {
+// secretWords returns the secrets in a file of a Secret: its lines. Of a setting KEY=value it is the value, if the key
+// is guarded.
+func secretWords(data string) []string {
 	var words []string
 	for line := range strings.Lines(data) {
-		if key, value, found := strings.Cut(line, "="); found && !Guarded(key) {
+		if key, value, found := strings.Cut(line, "="); found && !guarded.MatchString(key) {
 			continue
 		} else if found {
 			line = value
@@ -30,13 +29,13 @@ func SecretWords(data string) []string {
 	return words
 }
 
-// Shows reports whether a text contains the secret, plain or in base64.
-func Shows(text, secret string) bool {
+// shows reports whether a text contains the secret, plain or in base64.
+func shows(text, secret string) bool {
 	return strings.Contains(text, secret) || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(secret)))
 }
 
-// Redact hides secrets in a text of the report.
-func Redact(text string, secrets []string) string {
+// redact hides secrets in a text of the report.
+func redact(text string, secrets []string) string {
 	for _, secret := range secrets {
 		text = strings.ReplaceAll(text, secret, "[secret]")
 		text = strings.ReplaceAll(text, base64.StdEncoding.EncodeToString([]byte(secret)), "[secret]")

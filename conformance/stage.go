@@ -177,7 +177,7 @@ func (s *stage) addSecret(name, from string) error {
 		if err != nil {
 			return fmt.Errorf("read secret %s: %w", name, err)
 		}
-		s.tokens = append(s.tokens, SecretWords(string(data))...)
+		s.tokens = append(s.tokens, secretWords(string(data))...)
 	}
 	return nil
 }
@@ -187,8 +187,8 @@ func (s *stage) hostPort() (string, string) {
 	return address.Hostname(), address.Port()
 }
 
-// SizeOf is 1 GiB, or the nearest size that the class allows.
-func SizeOf(config *configmaps.Config) int64 {
+// sizeOf is 1 GiB, or the nearest size that the class allows.
+func sizeOf(config *configmaps.Config) int64 {
 	size := max(int64(1<<30), config.MinSize)
 	if config.MaxSize > 0 {
 		size = min(size, config.MaxSize)
@@ -211,7 +211,7 @@ func (s *stage) newClaim() *claim {
 	return &claim{Request: contract.Request{
 		VolumeName:   podspec.VolumeName(uid),
 		Claim:        contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
-		StorageClass: config.StorageClass, SizeBytes: SizeOf(config),
+		StorageClass: config.StorageClass, SizeBytes: sizeOf(config),
 		AccessModes: []string{string(access)}, VolumeMode: string(mode),
 		Username: "alice", Groups: []string{"team-a", "system:authenticated"},
 		TimeoutSeconds: int64(s.options.Timeout.Seconds()),
@@ -428,7 +428,7 @@ func (s *stage) learnSecrets() {
 	for _, secret := range s.api.Secrets() {
 		for key, value := range secret.Data {
 			word := string(value)
-			if Guarded(key) && len(word) >= shortest && !slices.Contains(s.tokens, word) {
+			if guarded.MatchString(key) && len(word) >= shortest && !slices.Contains(s.tokens, word) {
 				s.tokens = append(s.tokens, word)
 			}
 		}
