@@ -52,7 +52,6 @@ func newCommand() *cobra.Command {
 	}
 	command.SetUsageFunc(usage)
 	command.CompletionOptions.DisableDefaultCmd = true
-	command.AddCommand(movedAudit())
 	return command
 }
 

@@ -133,9 +133,6 @@ nodeAffinity:
 
 	{name: "install-nowhere", args: []string{"install"}},
 
-	{name: "moved-class", args: []string{"class", "disks", "--image", "example.com/x"}},
-	{name: "moved-conformance", args: []string{"conformance", "--help"}},
-	{name: "moved-new", args: []string{"new", "disks", "--lang", "go"}},
 	{name: "version", args: []string{"version"}},
 	{name: "version-flag", args: []string{"--version"}},
 	{name: "version-argument", args: []string{"version", "now"}},

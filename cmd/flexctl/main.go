@@ -68,7 +68,6 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 	})
 	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
 		newInstallCommand(), newVersionCommand())
-	cmd.AddCommand(movedCommands()...)
 	return cmd
 }
 
