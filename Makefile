@@ -177,9 +177,8 @@ bin/version: FORCE
 
 FORCE:
 
-# grpcnotrace leaves out a part of gRPC that serves nobody here, and that keeps the linker from dropping what is unused.
 bin/%: $(SOURCES) bin/version
-	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
 # The licences that go along with a program.
