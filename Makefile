@@ -105,8 +105,8 @@ fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
-mutate: bin/mutate bin/gremlins ## small changes to the code that decides, which tests have to notice; ONLY=podspec; too slow for make test
-	nice -n 19 bin/mutate -gremlins bin/gremlins -only '$(ONLY)'
+mutate: ## small changes to the code of a package, which its tests have to notice; ONLY=podspec; too slow for make test
+	nice -n 19 go tool -modfile=tools/gremlins/go.mod gremlins unleash --workers 1 --invert-logical --invert-loopctrl ./$(or $(ONLY),dispatcher/reconcile)
 
 soak: export ISCSI = 1
 soak: export NODES = 3
@@ -153,12 +153,6 @@ replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
-
-bin/mutate: $(wildcard tools/mutate/*.go) tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 go build -o ../$@ ./mutate
-
-bin/gremlins: tools/gremlins/go.mod tools/gremlins/go.sum
-	CGO_ENABLED=0 go build -modfile=$< -o $@ github.com/go-gremlins/gremlins/cmd/gremlins
 
 # Tools of a release, each from a module of its own.
 bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/release/go.mod tools/release/go.sum
