@@ -42,11 +42,9 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	go vet -tags conformance ./...
 	cd tools && go vet ./...
 	cd tools/release && go vet ./...
-	cd tools/dashboard && go vet ./...
 	go tool -modfile=tools/lint/go.mod golangci-lint run
 	cd tools && go tool -modfile=lint/go.mod golangci-lint run
 	cd tools/release && go tool -modfile=../lint/go.mod golangci-lint run
-	cd tools/dashboard && go tool -modfile=../lint/go.mod golangci-lint run
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	tools/licences/licences.sh check ./cmd/... ./images/...
@@ -116,13 +114,6 @@ soak: cluster-up images ## crashes for real: two claims a second on the cluster,
 
 bench: cluster-up images ## how fast, against the raw API and others
 	test/bench/run.sh
-
-dashboard: ## docs/dashboard.png anew: the dashboard's queries at a real Prometheus, over a run with faults, FOR=9m
-	test/cluster/build.sh kubernetes
-	test/cluster/build.sh prometheus
-	@mkdir -p bin
-	go test -count=1 -timeout 8h -tags integration ./test/integration/monitoring -run '^TestDashboard$$' -for $(or $(FOR),9m) -answers $(CURDIR)/bin/dashboard.json
-	cd tools/dashboard && go run . ../../bin/dashboard.json ../../docs/dashboard.png
 
 demo: $(if $(filter current,$(CLUSTER)),,cluster-up) images ## a claim from nothing to a volume in use
 	test/demo.sh
