@@ -41,12 +41,8 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	go vet -tags cinder ./...
 	go vet -tags conformance ./...
 	cd tools && go vet ./...
-	cd tools/release && go vet ./...
-	cd tools/dashboard && go vet ./...
 	go tool -modfile=tools/lint/go.mod golangci-lint run
 	cd tools && go tool -modfile=lint/go.mod golangci-lint run
-	cd tools/release && go tool -modfile=../lint/go.mod golangci-lint run
-	cd tools/dashboard && go tool -modfile=../lint/go.mod golangci-lint run
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	tools/licences/licences.sh check ./cmd/... ./images/...
@@ -56,8 +52,7 @@ test: lint test-unit test-conformance test-integration test-e2e test-attack chao
 
 test-unit: ## what needs nothing but Go
 	go test -race ./...
-	cd tools && go test -race ./...
-	cd tools/release && go test ./...
+	cd tools && go test ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
@@ -105,8 +100,8 @@ fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
-mutate: bin/mutate bin/gremlins ## small changes to the code that decides, which tests have to notice; ONLY=podspec; too slow for make test
-	nice -n 19 bin/mutate -gremlins bin/gremlins -only '$(ONLY)'
+mutate: ## small changes to the code of a package, which its tests have to notice; ONLY=podspec; too slow for make test
+	nice -n 19 go tool -modfile=tools/go.mod gremlins unleash --workers 1 --invert-logical --invert-loopctrl ./$(or $(ONLY),dispatcher/reconcile)
 
 soak: export ISCSI = 1
 soak: export NODES = 3
@@ -116,13 +111,6 @@ soak: cluster-up images ## crashes for real: two claims a second on the cluster,
 
 bench: cluster-up images ## how fast, against the raw API and others
 	test/bench/run.sh
-
-dashboard: ## docs/dashboard.png anew: the dashboard's queries at a real Prometheus, over a run with faults, FOR=9m
-	test/cluster/build.sh kubernetes
-	test/cluster/build.sh prometheus
-	@mkdir -p bin
-	go test -count=1 -timeout 8h -tags integration ./test/integration/monitoring -run '^TestDashboard$$' -for $(or $(FOR),9m) -answers $(CURDIR)/bin/dashboard.json
-	cd tools/dashboard && go run . ../../bin/dashboard.json ../../docs/dashboard.png
 
 demo: $(if $(filter current,$(CLUSTER)),,cluster-up) images ## a claim from nothing to a volume in use
 	test/demo.sh
@@ -154,18 +142,12 @@ bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
 
-bin/mutate: $(wildcard tools/mutate/*.go) tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 go build -o ../$@ ./mutate
+# Tools of a release.
+bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ ./release/pushchart
 
-bin/gremlins: tools/gremlins/go.mod tools/gremlins/go.sum
-	CGO_ENABLED=0 go build -modfile=$< -o $@ github.com/go-gremlins/gremlins/cmd/gremlins
-
-# Tools of a release, each from a module of its own.
-bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/release/go.mod tools/release/go.sum
-	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ ./pushchart
-
-bin/helm: tools/release/go.mod tools/release/go.sum
-	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ helm.sh/helm/v4/cmd/helm
+bin/helm: tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ helm.sh/helm/v4/cmd/helm
 
 bin/cosign: tools/cosign/go.mod tools/cosign/go.sum
 	cd tools/cosign && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign
@@ -177,9 +159,8 @@ bin/version: FORCE
 
 FORCE:
 
-# grpcnotrace leaves out a part of gRPC that serves nobody here, and that keeps the linker from dropping what is unused.
 bin/%: $(SOURCES) bin/version
-	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
 # The licences that go along with a program.

@@ -32,7 +32,7 @@ func (p tenants) dispatchWith(registry *prometheus.Registry) (stop func()) {
 	ctx, cancel := context.WithCancel(klog.NewContext(p.t.Context(), klog.New(p.log)))
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.api, QPS: 500, Burst: 1000,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
-	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true, Trace: p.trace,
+	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
 		Pods: podspec.Cluster{Namespace: "ns", KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {
 		p.t.Fatal(err)

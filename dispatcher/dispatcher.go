@@ -19,7 +19,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/library"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/orphans"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -55,8 +54,6 @@ type Options struct {
 	Now func() time.Time
 	// Registry takes the metrics.
 	Registry prometheus.Registerer
-	// Trace takes spans, and returns at once; default none are made.
-	Trace func([]tracing.Span)
 }
 
 // Dispatcher runs provisioner pods for claims. Make it with New, and start it once with Run.
@@ -103,7 +100,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 	}
 	d.controller = controller.New(controller.Options{
 		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
-		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now, Trace: o.Trace,
+		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
 	d.library = library.New(ctx, client, o.ProvisionerName, d.controller,

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
@@ -30,8 +29,6 @@ type tenants struct {
 	api http.RoundTripper
 	// log takes what dispatchers log, nil for nobody.
 	log logr.LogSink
-	// trace takes the spans of dispatchers, nil for nobody.
-	trace func([]tracing.Span)
 }
 
 func (p tenants) create(resource string, o apiserver.Object) {

@@ -24,7 +24,7 @@ for recipe in images/*/image.yaml; do images+=("$(basename "${recipe%/*}")"); do
 
 # program OS ARCH FOLDER OUTPUT
 program() {
-	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false -tags grpcnotrace -ldflags "-s -w -X $module/version.stamp=$version" -o "$4" "$3"
+	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false -ldflags "-s -w -X $module/version.stamp=$version" -o "$4" "$3"
 }
 
 # build_images makes the images of an architecture in a tree of its own, whose recipes find that architecture's programs.
@@ -53,7 +53,7 @@ build_images() {
 archives() { local arch; for arch in "${arches[@]}"; do echo "$stage/archives/$1-$arch.tar"; done; }
 
 # kustomized FOLDER
-kustomized() { (cd tools/release && go tool kustomize build "$OLDPWD/$1"); }
+kustomized() { (cd tools && go tool kustomize build "$OLDPWD/$1"); }
 
 # example writes a class that needs nothing but the nodes, and a claim with a pod that uses it.
 example() {

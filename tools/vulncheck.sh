@@ -16,7 +16,7 @@ trap 'rm -rf "$bin"' EXIT
 # Programs and not sources: what the linker kept of a program is all that it can call, and it takes a second, not minutes.
 for main in cmd/*/main.go images/*/main.go; do
 	program=$(basename "$(dirname "$main")")
-	CGO_ENABLED=0 go build -trimpath -tags grpcnotrace -o "$bin/$program" "./$(dirname "$main")"
+	CGO_ENABLED=0 go build -trimpath -o "$bin/$program" "./$(dirname "$main")"
 	echo "== $program"
 	"$bin/govulncheck" -db "$db" -mode binary "$bin/$program"
 done

@@ -37,9 +37,6 @@ type options struct {
 	profiling       bool
 	deleteLimit     int
 	loggingFormat   string
-	tracingFile     string
-
-	tracing *tracingConfiguration // what validate read from tracingFile; nil without one
 }
 
 // Values of --flexctl-mount.
@@ -84,7 +81,6 @@ func (o *options) register(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.leaderElect, "leader-elect", o.leaderElect, "work only while holding the Lease, so that several replicas can run")
 	flags.StringVar(&o.leaseNamespace, "lease-namespace", o.leaseNamespace, "`namespace` of the Lease")
 	flags.DurationVar(&o.leaseDuration, "lease-duration", o.leaseDuration, "how long a replica that died is waited for")
-	flags.StringVar(&o.tracingFile, "tracing-config-file", "", "`file` with a TracingConfiguration, as the API server takes it, for OpenTelemetry traces of claims (default: none are made)")
 	flags.StringVar(&o.loggingFormat, "logging-format", o.loggingFormat, "`format` of the log: text, or json with one object a line")
 }
 
@@ -132,12 +128,6 @@ func (o *options) validate() (*options, error) {
 	}
 	if o.leaseDuration < 3*time.Second {
 		wrong("lease-duration", o.leaseDuration, "give 3s or more: the Lease is renewed every fifth of it")
-	}
-	if o.tracingFile != "" {
-		var err error
-		if o.tracing, err = readTracing(o.tracingFile); err != nil {
-			wrong("tracing-config-file", o.tracingFile, err.Error())
-		}
 	}
 	return o, utilerrors.NewAggregate(faults)
 }

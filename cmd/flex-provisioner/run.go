@@ -23,7 +23,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/clock"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -60,19 +59,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	var trace func([]tracing.Span)
-	if o.tracing != nil {
-		send, stop, err := o.tracing.export(ctx)
-		if err != nil {
-			return err
-		}
-		defer stop()
-		trace = send
-	}
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key,
 		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Prober: asProvisioner,
-		Events: events, Registry: registry, Now: server.Now, Trace: trace,
+		Events: events, Registry: registry, Now: server.Now,
 	})
 	if err != nil {
 		return err

@@ -23,7 +23,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reader"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
@@ -46,8 +45,6 @@ type Options struct {
 	Policies func() admission.Verdict
 	// Resync makes the library sync a claim.
 	Resync func(claim *corev1.PersistentVolumeClaim)
-	// Trace takes spans, and returns at once. Nil is for no traces.
-	Trace func([]tracing.Span)
 }
 
 // Controller reconciles claims. Make it with New, call Listen before the caches fill, and Run once they have.

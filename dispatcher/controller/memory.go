@@ -46,8 +46,6 @@ type claimMemory struct {
 	// refusedSince is when the API server began to refuse the claim's pod for a reason that may be over soon, zero once
 	// it was created.
 	refusedSince time.Time
-	// traced is the pod whose spans were sent last, which the cache may still show as it was before.
-	traced types.UID
 	// expected is a pod that was created and that the cache has not shown yet.
 	expected podID
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/tracing"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -163,9 +162,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 				c.memory.change(s.UID, func(m *claimMemory) { m.rescheduled = a.After })
 			}
 		case reconcile.CleanUpPod:
-			if err = c.cleanUpPod(ctx, s.UID, a); err == nil {
-				c.trace(s, a.Pod)
-			}
+			err = c.cleanUpPod(ctx, s.UID, a)
 		case reconcile.SetWaitingCondition:
 			err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 		case reconcile.ResyncClaim:
@@ -176,15 +173,6 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 		}
 	}
 	return created, nil
-}
-
-// trace sends the spans of a pod whose outcome has been acted on, once.
-func (c *Controller) trace(s *snapshot.Snapshot, pod *corev1.Pod) {
-	if c.Trace == nil || podspec.Handled(pod) || c.memory.claim(s.UID).traced == pod.UID {
-		return
-	}
-	c.memory.change(s.UID, func(m *claimMemory) { m.traced = pod.UID })
-	c.Trace(tracing.Of(s, pod))
 }
 
 func subject(s *snapshot.Snapshot) recorder.Subject {

@@ -42,7 +42,6 @@ var arrows = []arrow{
 	{"dispatcher/obstacles", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
 	{"dispatcher/reconcile", []string{"dispatcher/obstacles", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "contract"}},
 	{"dispatcher/progress", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "contract"}},
-	{"dispatcher/tracing", []string{"dispatcher/snapshot", "podspec", "contract"}},
 	{"dispatcher/queue", nil},
 	{"dispatcher/clock", nil},
 	{"dispatcher/library", nil},
@@ -53,9 +52,9 @@ var arrows = []arrow{
 	{"dispatcher/orphans", []string{"dispatcher/recorder", "dispatcher/cache", "dispatcher/snapshot", "dispatcher/events", "audit", "podspec", "contract"}},
 	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "contract"}},
 	{"dispatcher/admission", []string{"podspec", "configmaps", "contract", "deploy/..."}},
-	{"dispatcher/controller", []string{"dispatcher/progress", "dispatcher/reconcile", "dispatcher/obstacles", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/tracing", "dispatcher/queue", "dispatcher/reader", "dispatcher/writer",
+	{"dispatcher/controller", []string{"dispatcher/progress", "dispatcher/reconcile", "dispatcher/obstacles", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/reader", "dispatcher/writer",
 		"dispatcher/versions", "dispatcher/cache", "dispatcher/admission", "podlog", "podspec", "configmaps", "contract"}},
-	{"dispatcher", []string{"dispatcher/controller", "dispatcher/orphans", "dispatcher/recorder", "dispatcher/tracing", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
+	{"dispatcher", []string{"dispatcher/controller", "dispatcher/orphans", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "contract", "version"}},
 	{"inspect", []string{"allowlist", "dispatcher/progress", "dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "contract"}},
 	{"cmd/kubectl-flex", []string{"inspect", "allowlist", "audit", "conformance", "dispatcher/admission", "podlog", "podspec", "configmaps", "contract", "version"}},
@@ -171,7 +170,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/obstacles", "dispatcher/reconcile", "dispatcher/progress", "dispatcher/tracing", "inspect"}
+var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/obstacles", "dispatcher/reconcile", "dispatcher/progress", "inspect"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"math/rand"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -42,24 +43,18 @@ func TestMain(m *testing.M) {
 	_ = flags.Set("stderrthreshold", "FATAL")
 	// The default handlers wait for a global clock, which runs in the time of whichever bubble looked at it last.
 	utilruntime.ErrorHandlers = nil
-	runtime.GOMAXPROCS(1) // fewer ways in which goroutines can take turns; bubbles hardly gain by more
+	runtime.GOMAXPROCS(1)  // fewer ways in which goroutines can take turns; bubbles hardly gain by more
+	debug.SetGCPercent(-1) // a collection makes goroutines yield: see collect
 	os.Exit(m.Run())
 }
 
-// warm fills what a process fills once, caches of types and the like, where a seed has to come out the same whenever it runs.
-func warm(t *testing.T) {
-	if !replays || warmed {
-		return
-	}
-	warmed = true
-	for seed := range uint64(4) {
-		plan := sim.NewPlan(seed + 1)
-		plan.Classes[0].Cinder = seed%2 == 0
-		run(t, plan, sim.Options{})
+// collect collects garbage between runs.
+func collect() {
+	var stats runtime.MemStats
+	if runtime.ReadMemStats(&stats); stats.HeapAlloc > 300<<20 {
+		runtime.GC()
 	}
 }
-
-var warmed bool
 
 // watching is what the watchdog names when a run comes to no end in real time.
 var watching atomic.Value
@@ -67,7 +62,6 @@ var watching atomic.Value
 // run runs a plan in a bubble of its own. A deadlock or a panic is a violation.
 func run(t *testing.T, plan sim.Plan, options sim.Options) (result sim.Result) {
 	t.Helper()
-	warm(t)
 	collect()
 	watching.Store(plan.String())
 	dog := time.AfterFunc(2*time.Minute, func() { panic("no end of\n" + watching.Load().(string)) })

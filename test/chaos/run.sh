@@ -6,8 +6,7 @@ cd "$(dirname "$0")"
 seeds=${SEEDS:-2000} from=${FROM:-1} chunk=200
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-go run ./replay "$work"
-go test -tags replay -overlay "$work/overlay.json" -c -o "$work/chaos" .
+go test -c -o "$work/chaos" .
 export GODEBUG=asyncpreemptoff=1 GOMAXPROCS=1
 tasks() {
 	if [[ -z ${SEEDS:-} && -z ${FROM:-} ]]; then echo "-test.skip=^TestSeeds$"; fi

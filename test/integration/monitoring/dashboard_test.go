@@ -4,7 +4,6 @@ package monitoring
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -18,15 +17,10 @@ import (
 	"time"
 )
 
-var (
-	length  = flag.Duration("for", 45*time.Second, "how long the run with faults of TestDashboard takes")
-	answers = flag.String("answers", "", "`file` for the dashboard with the series that Prometheus answered, for tools/dashboard")
-)
-
 // scrapes is Prometheus' interval. The run is short, so that it stands for scraped, which is the ServiceMonitor's.
 const scrapes, scraped = time.Second, 30 * time.Second
 
-// dashboard is a dashboard of Grafana, as far as it is read here and by tools/dashboard.
+// dashboard is a dashboard of Grafana, as far as it is read here.
 type dashboard struct {
 	Title      string `json:"title"`
 	Templating struct {
@@ -37,42 +31,27 @@ type dashboard struct {
 			AllValue string          `json:"allValue"`
 		} `json:"list"`
 	} `json:"templating"`
-	Panels   []panel  `json:"panels"`
-	Answered answered `json:"answered"` // not Grafana's
-}
-
-// answered is the grid on which Prometheus answered, in seconds.
-type answered struct {
-	From int64 `json:"from"`
-	To   int64 `json:"to"`
-	Step int64 `json:"step"`
+	Panels []panel `json:"panels"`
 }
 
 type panel struct {
-	Type        string         `json:"type"`
-	Title       string         `json:"title"`
-	Description string         `json:"description"`
-	GridPos     map[string]int `json:"gridPos"`
+	Title       string `json:"title"`
 	FieldConfig struct {
 		Defaults struct {
-			Unit       string          `json:"unit"`
-			NoValue    string          `json:"noValue,omitempty"`
-			Thresholds json.RawMessage `json:"thresholds,omitempty"`
-			Custom     json.RawMessage `json:"custom,omitempty"`
+			Unit string `json:"unit"`
 		} `json:"defaults"`
 	} `json:"fieldConfig"`
 	Targets []struct {
 		Expr         string `json:"expr"`
 		LegendFormat string `json:"legendFormat"`
-		Interval     string `json:"interval,omitempty"`
+		Interval     string `json:"interval"`
 	} `json:"targets"`
-	Series []series `json:"series"` // what Prometheus answered; not Grafana's
 }
 
-// series is a line of a panel. A point is a time in seconds and a value.
-type series struct {
-	Legend string       `json:"legend"`
-	Points [][2]float64 `json:"points"`
+// line is a line of a panel, with the values that Prometheus answered.
+type line struct {
+	legend string
+	values []float64
 }
 
 // seen is what the run with faults has to bring into each panel: lines that rise above 0. All other lines are 0.
@@ -114,27 +93,16 @@ func TestDashboard(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, began := runWithFaults(t)
-	// Grafana takes as many steps as a panel has pixels, but none shorter than a scrape.
-	g := grafana{prometheus: p, from: began, to: time.Now(), step: max(scrapes, (time.Since(began) / 120).Round(time.Second))}
+	// Grafana takes as many steps as a panel has pixels, but none shorter than a scrape: here they are that short.
+	g := grafana{prometheus: p, from: began, to: time.Now(), step: scrapes}
 	g.variables(t, d)
-	for i := range d.Panels {
-		t.Run(d.Panels[i].Title, func(t *testing.T) { g.look(t, &d.Panels[i]) })
+	for _, p := range d.Panels {
+		t.Run(p.Title, func(t *testing.T) { compare(t, p.Title, g.look(t, p)) })
 	}
 	for _, title := range slices.AppendSeq(slices.Collect(maps.Keys(seen)), maps.Keys(quiet)) {
 		if !slices.ContainsFunc(d.Panels, func(p panel) bool { return p.Title == title }) {
 			t.Errorf("%q is no panel", title)
 		}
-	}
-	if *answers == "" {
-		return
-	}
-	d.Answered = answered{From: g.from.Unix(), To: g.to.Unix(), Step: int64(g.step.Seconds())}
-	text, err = json.Marshal(d)
-	if err == nil {
-		err = os.WriteFile(*answers, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -173,8 +141,9 @@ func (g *grafana) variables(t *testing.T, d dashboard) {
 	g.values = strings.NewReplacer(replace...)
 }
 
-// look asks the panel's queries, and compares what it shows with what has to be seen.
-func (g *grafana) look(t *testing.T, p *panel) {
+// look asks the panel's queries.
+func (g *grafana) look(t *testing.T, p panel) (lines []line) {
+	t.Helper()
 	legends := map[string]bool{}
 	for _, target := range p.Targets {
 		unit := "short"
@@ -211,11 +180,11 @@ func (g *grafana) look(t *testing.T, p *panel) {
 				t.Errorf("two lines have the legend %q", legend)
 			}
 			legends[legend] = true
-			p.Series = append(p.Series, series{Legend: legend, Points: r.points(t)})
+			lines = append(lines, line{legend, r.numbers(t)})
 		}
 	}
-	slices.SortFunc(p.Series, func(a, b series) int { return strings.Compare(a.Legend, b.Legend) })
-	g.compare(t, p)
+	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.legend, b.legend) })
+	return lines
 }
 
 // intervals are Grafana's, by the query's "Min step": $__rate_interval is at least four times that, else four times what the data source
@@ -230,26 +199,27 @@ func (g *grafana) intervals(t *testing.T, minStep string) *strings.Replacer {
 	return strings.NewReplacer("$__interval", g.step.String(), "$__rate_interval", max(g.step+least, 4*least).String())
 }
 
-func (g *grafana) compare(t *testing.T, p *panel) {
+// compare compares the lines of a panel with what has to be seen in it.
+func compare(t *testing.T, title string, lines []line) {
 	t.Helper()
-	want, known := seen[p.Title]
-	if _, isQuiet := quiet[p.Title]; known == isQuiet {
+	want, known := seen[title]
+	if _, isQuiet := quiet[title]; known == isQuiet {
 		t.Errorf("the panel has to be among those in which something is seen, or among the quiet ones")
 	}
 	var rise, points []string
-	for _, s := range p.Series {
+	for _, l := range lines {
 		high := 0.0
-		for _, point := range s.Points {
-			high = max(high, point[1])
+		for _, value := range l.values {
+			high = max(high, value)
 		}
 		if high > 0 {
-			rise = append(rise, s.Legend)
+			rise = append(rise, l.legend)
 		}
-		if len(s.Points) > 0 {
-			points = append(points, fmt.Sprintf("%q up to %.3g", s.Legend, high))
+		if len(l.values) > 0 {
+			points = append(points, fmt.Sprintf("%q up to %.3g", l.legend, high))
 		}
 	}
-	t.Logf("%d lines: %s", len(p.Series), strings.Join(points, ", "))
+	t.Logf("%d lines: %s", len(lines), strings.Join(points, ", "))
 	if len(points) == 0 {
 		t.Error("no line has a point")
 	}
@@ -260,20 +230,18 @@ func (g *grafana) compare(t *testing.T, p *panel) {
 	}
 }
 
-// points are without those that are no numbers, where Grafana leaves a gap.
-func (r result) points(t *testing.T) [][2]float64 {
+// numbers are the values. Where one is no number, Grafana leaves a gap.
+func (r result) numbers(t *testing.T) (numbers []float64) {
 	t.Helper()
-	points := [][2]float64{}
 	for _, value := range r.Values {
-		at, isNumber := value[0].(float64)
 		text, isText := value[1].(string)
 		number, err := strconv.ParseFloat(text, 64)
-		if !isNumber || !isText || err != nil {
+		if !isText || err != nil {
 			t.Fatalf("point %v: %v", value, err)
 		}
 		if !math.IsNaN(number) && !math.IsInf(number, 0) {
-			points = append(points, [2]float64{at, number})
+			numbers = append(numbers, number)
 		}
 	}
-	return points
+	return numbers
 }

@@ -25,6 +25,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
+// length is how long the run with faults takes.
+const length = 45 * time.Second
+
 // class is a StorageClass, and what a run does with it.
 type class struct {
 	name   string
@@ -57,7 +60,7 @@ var classes = []class{
 		return succeeds, 2 * time.Second
 	}},
 	{name: "archive", claims: 30, data: map[string]string{"max-concurrent": "1"}, end: func(float64) (end, time.Duration) {
-		return succeeds, *length / 15 // so that half of the claims have no turn
+		return succeeds, length / 15 // so that half of the claims have no turn
 	}},
 	{name: "cinder", claims: 3, data: map[string]string{"timeout": "20s"}, end: always(hangs, 0)},
 	{name: "gold", claims: 2, data: map[string]string{"start-timeout": "1h"}, end: always(noImage, 0)},
@@ -75,7 +78,7 @@ type run struct {
 	acts   int                     // of administrators, that were done
 }
 
-// runWithFaults runs the dispatcher at an API server, with Prometheus, for -for. When it returns, Prometheus still runs.
+// runWithFaults runs the dispatcher at an API server, with Prometheus, for the length. When it returns, Prometheus still runs.
 func runWithFaults(t *testing.T) (prometheus, time.Time) {
 	t.Helper()
 	dispatcher := apiserver.User{Name: "system:serviceaccount:" + contract.SystemNamespace + ":dispatcher",

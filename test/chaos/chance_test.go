@@ -1,7 +1,0 @@
-//go:build !replay
-
-package chaos
-
-const replays = false
-
-func collect() {}
