@@ -94,6 +94,9 @@ test-upgrade: export SPARE = 1
 test-upgrade: cluster-up images ## from the version of the git reference FROM, by default the last tag, to this one and back
 	test/upgrade.sh
 
+tables: ## the tables and lists of docs/ and the keys in the policies anew, from the code
+	go test ./configmaps ./test/docs -update
+
 fuzz: ## all fuzz targets, each FOR=10m, or those that match ONLY
 	test/fuzz.sh
 

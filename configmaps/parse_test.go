@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,6 +43,33 @@ func TestParse(t *testing.T) {
 			golden(t, filepath.Join(folder, "config.yaml"), gotConfig)
 			golden(t, filepath.Join(folder, "errors.txt"), gotErrors)
 		})
+	}
+}
+
+// TestEveryKey: the case every-key has each reserved key that can stand beside inline scripts and the label of the class.
+func TestEveryKey(t *testing.T) {
+	var cm corev1.ConfigMap
+	readYAML(t, "testdata/every-key/configmap.yaml", &cm)
+	for _, key := range reserved {
+		_, there := cm.Data[key.name]
+		apart := key.name == keyStorageClass || key.name == keyExpandable || key.name == keyListable
+		if there == apart {
+			t.Errorf("testdata/every-key/configmap.yaml has the key %s: %t", key.name, there)
+		}
+	}
+}
+
+// TestEmptyValues: no reserved key may be empty, and a required one says what it is for.
+func TestEmptyValues(t *testing.T) {
+	for _, key := range reserved {
+		want := "data[" + key.name + "]: Required value: is empty; give it a value or leave it out"
+		if key.required {
+			want = "data[" + key.name + "]: Required value: " + key.meaning
+		}
+		config, errs := Parse(good(map[string]string{key.name: ""}))
+		if config != nil || !slices.Contains(texts(errs), want) {
+			t.Errorf("%s: got %v, want %s", key.name, texts(errs), want)
+		}
 	}
 }
 

@@ -37,6 +37,17 @@ func TestResembles(t *testing.T) {
 	}
 }
 
+// TestSlipsInEveryKey: each reserved key is recognized in another case, with other separators, and with a doubled letter.
+func TestSlipsInEveryKey(t *testing.T) {
+	for _, k := range reserved {
+		for _, slip := range []string{strings.ToUpper(k.name), strings.ReplaceAll(k.name, "-", "_"), k.name[:1] + k.name} {
+			if got := misspellingOf(slip); slip != k.name && got != k.name {
+				t.Errorf("resembles(%q) = %q, want %q", slip, got, k.name)
+			}
+		}
+	}
+}
+
 // TestInnocent lists names that people give their properties.
 func TestInnocent(t *testing.T) {
 	for _, key := range []string{

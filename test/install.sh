@@ -174,7 +174,7 @@ by_chart() {
 	deleted
 	say "the volume of before was removed by the new installation"
 	helm uninstall flex-provisioner --namespace kube-system --wait
-	# docs/helm.md has this.
+	# docs/install-on.md has this.
 	run kubectl delete namespace flex-provisioners flex-system --timeout=120s
 	kubectl get validatingadmissionpolicybindings,validatingadmissionpolicies -o name --selector=app.kubernetes.io/part-of=flex-provisioner |
 		grep /flex- | xargs kubectl delete

@@ -49,7 +49,7 @@ type recording struct {
 	Answer json.RawMessage
 }
 
-// row is one of the table in docs/cinder-errors.md.
+// row is one of the table in docs/cinder.md.
 type row struct {
 	answer, outcome string
 	calls           []string
@@ -57,12 +57,13 @@ type row struct {
 
 func errorTable(t *testing.T) []row {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/cinder-errors.md")
+	data, err := os.ReadFile("../../docs/cinder.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var rows []row
-	table, _, _ := strings.Cut(string(data), "## What is not an answer")
+	_, table, _ := strings.Cut(string(data), "\n## What becomes of errors\n")
+	table, _, _ = strings.Cut(table, "\n### What is not an answer\n")
 	for line := range strings.Lines(table) {
 		cells := strings.Split(line, "|")
 		if len(cells) != 6 || strings.Contains(cells[1], "---") || strings.TrimSpace(cells[1]) == "Answer" {

@@ -40,7 +40,7 @@ func main() {
 	flag.IntVar(&s.n, "n", 12, "claims, and bare pods, one at a time on the real kubelet")
 	flag.BoolVar(&s.check, "check", false, "fail where a ratio or a count falls short of its goal")
 	flag.StringVar(&s.json, "json", "bin/bench.json", "`file` that gets the figures")
-	table := flag.String("table", "", "print the figures of a `file` that -json wrote as the tables of docs/performance.md, and end")
+	table := flag.String("table", "", "print the figures of a `file` that -json wrote as tables, and end")
 	list := flag.Bool("list", false, "print the cases that would be run, and end")
 	flag.Parse()
 	if s.check {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// printTable writes the figures of a JSON file as the tables of docs/performance.md, one figure a cell.
+// printTable writes the figures of a JSON file as the tables of README.md, one figure a cell.
 func printTable(w io.Writer, path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -50,3 +50,30 @@ func direct(t *testing.T, dir string) []string {
 	}
 	return found
 }
+
+// TestPackagesOfSite: docs/dependencies.md has the packages that the site is built with, each of one version, and all have a hash.
+func TestPackagesOfSite(t *testing.T) {
+	const name = "docs/dependencies.md"
+	var manifest struct{ DevDependencies map[string]string }
+	var lock struct {
+		Packages map[string]struct{ Version, Integrity, Resolved string }
+	}
+	for file, value := range map[string]any{"tools/site/package.json": &manifest, "tools/site/package-lock.json": &lock} {
+		if err := json.Unmarshal([]byte(read(t, file)), value); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+	}
+	var direct []string
+	for pkg, version := range manifest.DevDependencies {
+		direct = append(direct, pkg)
+		if locked := lock.Packages["node_modules/"+pkg].Version; locked != version {
+			t.Errorf("tools/site/package.json wants %s %s, and the lock has %q", pkg, version, locked)
+		}
+	}
+	same(t, name+", tools/site", column(table(t, section(t, name, "## tools/site/package.json")), 0), direct)
+	for path, pkg := range lock.Packages {
+		if path != "" && (!strings.HasPrefix(pkg.Integrity, "sha512-") || pkg.Resolved != "") {
+			t.Errorf("tools/site/package-lock.json: %s has the hash %q, and the address %q", path, pkg.Integrity, pkg.Resolved)
+		}
+	}
+}

@@ -1,3 +1,3 @@
-// Package docs keeps the documentation true: its tests compare every table and list of README.md and docs/ with the
-// code, in both directions where the code knows the whole. It is not for import by other modules.
+// Package docs keeps the documentation true: its tests follow every link, and compare tables and lists with the code that
+// knows them. -update writes those that the code knows whole. It is not for import by other modules.
 package docs

@@ -65,63 +65,32 @@ func reasonOf(t *testing.T, spec *ast.ValueSpec) []string {
 	return []string{value}
 }
 
-var eventItem = regexp.MustCompile("(?m)^- `([A-Za-z]+)` \\((Normal|Warning)[;,] ")
+var eventItem = regexp.MustCompile("(?m)^- `([A-Za-z]+)` \\(.*\n(?:  .*\n)*")
 
+// TestEvents: docs/events.md explains each reason as kubectl flex does. -update writes the items from the code. It puts a
+// new one before the alerts, from where it has to be moved to its section.
 func TestEvents(t *testing.T) {
-	var documented []string
-	for _, match := range eventItem.FindAllStringSubmatch(read(t, "docs/events.md"), -1) {
-		documented = append(documented, match[1])
-	}
-	same(t, "docs/events.md", documented, allReasons(t))
-}
+	const name, next = "docs/events.md", "\n## Alerts\n"
+	had, missing := read(t, name), allReasons(t)
 
-// TestTroubleshooting: every reason that a pod can give a claim is in the README, and none that does not exist.
-func TestTroubleshooting(t *testing.T) {
-	all := allReasons(t)
-	var documented []string
-	for _, name := range column(table(t, section(t, "README.md", "## Troubleshooting")), 0) {
-		documented = append(documented, name)
-		if !slices.Contains(all, name) {
-			t.Errorf("README.md has the event %s, the code does not", name)
-		}
+	list, alerts, found := strings.Cut(had, next)
+	if !found {
+		t.Fatalf("%s has no heading %q after its events", name, next)
 	}
-	for _, name := range reasons(t, "podspec") {
-		if !slices.Contains(documented, name) {
-			t.Errorf("the README's troubleshooting lacks %s", name)
+	list = eventItem.ReplaceAllStringFunc(list, func(item string) string {
+		reason := eventItem.FindStringSubmatch(item)[1]
+		i := slices.Index(missing, reason)
+		if i < 0 {
+			return "" // the code does not have it, or the page has it twice
 		}
-	}
-}
-
-// TestEventsInDocuments: what looks like one of our reasons anywhere in the documents is one.
-func TestEventsInDocuments(t *testing.T) {
-	all := allReasons(t)
-	for _, name := range markdown(t) {
-		for _, word := range spans(read(t, name)) {
-			if regexp.MustCompile(`^Provision(er|ing)[A-Z][A-Za-z]+$`).MatchString(word) && !slices.Contains(all, word) {
-				t.Errorf("%s names the event %s, which the code does not have: %s", name, word, strings.Join(all, ", "))
-			}
-		}
-	}
-}
-
-// TestEventsAsMeant: docs/events.md explains each reason as kubectl flex does. -update writes what the code says.
-func TestEventsAsMeant(t *testing.T) {
-	const name = "docs/events.md"
-	had := read(t, name)
-	want := regexp.MustCompile("(?m)^- `[A-Za-z]+` \\(.*\n(?:  .*\n)*").ReplaceAllStringFunc(had, func(item string) string {
-		reason := strings.Split(item, "`")[1]
-		m, ok := events.MeaningOf(podspec.Reason(reason))
-		if !ok {
-			t.Errorf("%s has %s, which dispatcher/events/meaning.go does not explain", name, reason)
-			return item
-		}
-		return itemOf(reason, m)
+		missing = slices.Delete(missing, i, i+1)
+		return itemOf(t, reason)
 	})
-	for _, reason := range allReasons(t) {
-		if m, ok := events.MeaningOf(podspec.Reason(reason)); !ok || m.Means == "" || m.Do == "" || m.On == "" {
-			t.Errorf("dispatcher/events/meaning.go does not explain %s: %+v", reason, m)
-		}
+	for _, reason := range missing {
+		list += itemOf(t, reason)
 	}
+
+	want := list + next + alerts
 	if had == want {
 		return
 	}
@@ -131,11 +100,16 @@ func TestEventsAsMeant(t *testing.T) {
 		}
 		return
 	}
-	t.Errorf("%s differs from dispatcher/events/meaning.go; -update writes it from there", name)
+	t.Errorf("%s differs from dispatcher/events/meaning.go, or lacks %v; -update writes it from there", name, missing)
 }
 
 // itemOf is an item of the list of events, in lines of at most 120 columns.
-func itemOf(reason string, m events.Meaning) string {
+func itemOf(t *testing.T, reason string) string {
+	t.Helper()
+	m, ok := events.MeaningOf(podspec.Reason(reason))
+	if !ok || m.Means == "" || m.Do == "" || m.On == "" {
+		t.Errorf("dispatcher/events/meaning.go does not explain %s: %+v", reason, m)
+	}
 	kind, sep := "Normal", ","
 	if m.Warning {
 		kind = "Warning"

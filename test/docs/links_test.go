@@ -49,7 +49,10 @@ func anchors(t *testing.T, name string) []string {
 // TestPaths: what README.md and docs/ name as a file or folder of the project is one. A * stands for any name.
 func TestPaths(t *testing.T) {
 	top := regexp.MustCompile(`^(configmaps|contract|deploy|dispatcher|docs|examples|images|podspec|sdk|test|tools)/[^ ]*$`)
-	for _, name := range ours(t) {
+	for _, name := range markdown(t) {
+		if strings.Contains(name, "/") && !strings.HasPrefix(name, "docs/") {
+			continue
+		}
 		for _, word := range spans(read(t, name)) {
 			if !top.MatchString(word) {
 				continue
@@ -78,30 +81,21 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// ours are README.md and the pages of docs/.
-func ours(t *testing.T) []string {
-	t.Helper()
-	return slices.DeleteFunc(markdown(t), func(name string) bool { return strings.Contains(name, "/") && !strings.HasPrefix(name, "docs/") })
-}
-
-// TestScreens: lines fit into 120 columns, but for code and tables of docs/, and a section of the README into a screen.
-func TestScreens(t *testing.T) {
-	const columns, lines = 120, 50
-	for _, name := range ours(t) {
-		text := read(t, name)
-		if name != "README.md" {
-			text = regexp.MustCompile(`(?m)^\|.*$`).ReplaceAllString(block.ReplaceAllString(text, ""), "")
-		}
-		for line := range strings.Lines(text) {
-			if len([]rune(strings.TrimSuffix(line, "\n"))) > columns {
-				t.Errorf("%s has a line of more than %d columns: %s", name, columns, line)
-			}
-		}
+// TestMenu: docs/README.md, which is the site's menu too, has every page of docs/ by its title.
+func TestMenu(t *testing.T) {
+	const menu = "docs/README.md"
+	item := regexp.MustCompile(`(?m)^\* \[([^\]]+)\]\(([^)]+)\): .`)
+	listed := map[string]string{}
+	for _, match := range item.FindAllStringSubmatch(read(t, menu), -1) {
+		listed[filepath.Join("docs", match[2])] = match[1]
 	}
-	for _, part := range regexp.MustCompile(`(?m)^## `).Split(read(t, "README.md"), -1) {
-		title, _, _ := strings.Cut(part, "\n")
-		if n := strings.Count(strings.TrimSpace(part), "\n") + 1; n > lines {
-			t.Errorf("README.md: section %q has %d lines, more than a screen of %d", title, n, lines)
+	for _, page := range markdown(t) {
+		if !strings.HasPrefix(page, "docs/") || page == menu {
+			continue
+		}
+		title, _, _ := strings.Cut(read(t, page), "\n")
+		if title != "# "+listed[page] {
+			t.Errorf("%s calls %s %q, whose title is %q", menu, page, listed[page], title)
 		}
 	}
 }

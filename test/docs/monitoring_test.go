@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// TestRunbooks: docs/runbooks.md has a section for each alert, and each alert names its own.
-func TestRunbooks(t *testing.T) {
+// TestAlerts: docs/events.md has a section for each alert, and each alert names its own.
+func TestAlerts(t *testing.T) {
 	var alerts, sections []string
 	text := read(t, "deploy/monitoring/alerts.yaml")
 	for _, rule := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(text, -1) {
 		alerts = append(alerts, rule[1])
-		if link := "runbook: docs/runbooks.md#" + strings.ToLower(rule[1]) + "\n"; !strings.Contains(text, link) {
+		if link := "runbook: docs/events.md#" + strings.ToLower(rule[1]) + "\n"; !strings.Contains(text, link) {
 			t.Errorf("alert %s does not have %s", rule[1], link)
 		}
 	}
-	for _, section := range regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatch(read(t, "docs/runbooks.md"), -1) {
+	for _, section := range regexp.MustCompile(`(?m)^### (Flex\w+)$`).FindAllStringSubmatch(read(t, "docs/events.md"), -1) {
 		sections = append(sections, section[1])
 	}
-	same(t, "docs/runbooks.md", sections, alerts)
+	same(t, "docs/events.md", sections, alerts)
 }
 
 // TestMonitoredMetrics: what alerts and the dashboard ask for are metrics of docs/metrics.md, and each of those is asked for.
@@ -42,7 +42,7 @@ func TestMonitoredMetrics(t *testing.T) {
 }
 
 // TestDashboardLabels: queries of the dashboard select and group by labels that docs/metrics.md says the metric has. Panels have their
-// own place, and runbooks name those that there are.
+// own place, and docs/events.md names those that there are.
 func TestDashboardLabels(t *testing.T) {
 	labels := map[string][]string{}
 	for _, row := range table(t, read(t, "docs/metrics.md")) {
@@ -97,9 +97,9 @@ func TestDashboardLabels(t *testing.T) {
 			}
 		}
 	}
-	for _, match := range regexp.MustCompile(`panel "([^"]+)"`).FindAllStringSubmatch(read(t, "docs/runbooks.md"), -1) {
+	for _, match := range regexp.MustCompile(`panel "([^"]+)"`).FindAllStringSubmatch(read(t, "docs/events.md"), -1) {
 		if !titles[match[1]] {
-			t.Errorf("docs/runbooks.md names the panel %q, which does not exist", match[1])
+			t.Errorf("docs/events.md names the panel %q, which does not exist", match[1])
 		}
 	}
 }

@@ -9,13 +9,13 @@ func TestHelp(t *testing.T) {
 	embedded(t, "docs/operations.md", "help", "```text\n"+output(t, ".", "go", "run", "./cmd/flex-provisioner", "--help")+"```\n")
 }
 
-// TestPerformance: docs/performance.md has the figures of docs/performance.json, which make bench wrote.
+// TestPerformance: test/bench/README.md has the figures of figures.json, which make bench wrote.
 func TestPerformance(t *testing.T) {
-	embedded(t, "docs/performance.md", "figures", output(t, ".", "go", "run", "./test/bench", "-table", "docs/performance.json"))
+	embedded(t, "test/bench/README.md", "figures", output(t, ".", "go", "run", "./test/bench", "-table", "test/bench/figures.json"))
 }
 
-// TestUpstream: docs/upstream.md has the tables of docs/upstream.json, which make test-upstream wrote, and no test in there failed or was
-// left out without a reason in test/upstream/cannot.yaml.
+// TestUpstream: test/upstream/README.md has the tables of results.json, which make test-upstream wrote, and no test in there
+// failed or was left out without a reason in test/upstream/cannot.yaml.
 func TestUpstream(t *testing.T) {
-	embedded(t, "docs/upstream.md", "results", output(t, ".", "go", "run", "./test/upstream", "-table", "docs/upstream.json"))
+	embedded(t, "test/upstream/README.md", "results", output(t, ".", "go", "run", "./test/upstream", "-table", "test/upstream/results.json"))
 }

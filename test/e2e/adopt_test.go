@@ -68,11 +68,15 @@ func (p *peer) theirs(names ...string) []*claim {
 }
 
 // guide applies the class of a page, with its words replaced in pairs, and adds it to the classes of the test.
-func (s *scope) guide(page string, replace ...string) *class {
+func (s *scope) guide(heading string, replace ...string) *class {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(repository, page))
+	text, err := os.ReadFile(filepath.Join(repository, "docs/adopt.md"))
 	s.ok(err)
-	_, manifests, _ := strings.Cut(string(text), "```yaml\n")
+	_, section, found := strings.Cut(string(text), "\n## "+heading+"\n")
+	if !found {
+		s.Fatalf("docs/adopt.md has no section %q", heading)
+	}
+	_, manifests, _ := strings.Cut(section, "```yaml\n")
 	manifests, _, _ = strings.Cut(manifests, "```\n")
 	name := s.name + "-ours"
 	manifests = strings.NewReplacer(append(replace, "disks", name)...).Replace(manifests)
@@ -211,7 +215,7 @@ spec:
     securityContext: {runAsUser: 0}
 `
 
-// TestAdoptLocalPath does what docs/adopt-local-path.md says with local-path-provisioner.
+// TestAdoptLocalPath does what docs/adopt.md says with local-path-provisioner.
 func TestAdoptLocalPath(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -231,7 +235,7 @@ func TestAdoptLocalPath(t *testing.T) {
 		"--helper-image", shellImage, "--helper-pod-file", s.file("helper.yaml", helperPod),
 		"--config", s.file("config.json", `{"nodePathMap": [{"node": "DEFAULT_PATH_FOR_NON_LISTED_NODES", "paths": ["`+root+`"]}]}`))
 	claims := p.theirs("one", "two", "three")
-	ours := s.guide("docs/adopt-local-path.md", "/opt/local-path-provisioner", root)
+	ours := s.guide("A class for local-path-provisioner", "/opt/local-path-provisioner", root)
 	path := func(c *claim) string { return c.volume().Spec.HostPath.Path }
 	p.takeOver(ours, claims, func(c *claim, back bool) {
 		from, to := path(c), path(c)+".away"
@@ -244,7 +248,7 @@ func TestAdoptLocalPath(t *testing.T) {
 	})
 }
 
-// TestAdoptNFSSubdir does what docs/adopt-nfs-subdir.md says with nfs-subdir-external-provisioner. Its module cannot be had from every
+// TestAdoptNFSSubdir does what docs/adopt.md says with nfs-subdir-external-provisioner. Its module cannot be had from every
 // proxy, so that its program is built by hand.
 func TestAdoptNFSSubdir(t *testing.T) {
 	t.Parallel()
@@ -267,7 +271,7 @@ func TestAdoptNFSSubdir(t *testing.T) {
 	p.start([]string{"KUBECONFIG=/kubeconfig", "NFS_SERVER=" + nfsServer, "NFS_PATH=" + root, "PROVISIONER_NAME=example.com/" + s.name, "ENABLE_LEADER_ELECTION=false"},
 		"unshare", "-m", "--propagation", "private", "sh", "-c", mount, "sh", program, s.file("kubeconfig", config), root)
 	claims := p.theirs("one", "two", "three")
-	ours := s.guide("docs/adopt-nfs-subdir.md", "/srv/nfs", root)
+	ours := s.guide("A class for nfs-subdir-external-provisioner", "/srv/nfs", root)
 	p.takeOver(ours, claims, func(c *claim, back bool) {
 		from, to := c.volume().Spec.NFS.Path, c.volume().Spec.NFS.Path+".away"
 		if back {

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// TestAuthorPages does what each page for authors says, word for word, from nothing to a bound claim and back.
+// TestAuthorPages does what the tutorial for authors says for each language, word for word, from nothing to a bound claim and back.
 func TestAuthorPages(t *testing.T) {
 	installedAfter(t)
 	for _, language := range []string{"shell", "go", "python"} {
 		t.Run(language, func(t *testing.T) {
 			s := begin(t)
-			folder := filepath.Join(repository, "disks") // as the pages call it
+			folder := filepath.Join(repository, "disks") // as the page calls it
 			if exists(folder) {
 				t.Fatalf("%s is there already; remove it", folder)
 			}
@@ -39,9 +39,9 @@ func TestAuthorPages(t *testing.T) {
 					s.Error(err)
 				}
 			})
-			out, err := command(s.Context(), "test/follow-page.sh", "docs/authors-"+language+".md")
+			out, err := command(s.Context(), "test/follow-page.sh", "docs/tutorial.md", language)
 			s.ok(err)
-			s.Logf("docs/authors-%s.md:\n%s", language, regexp.MustCompile(`(?m)^(follow-page: .*|hello from .*|default/disks)\n`).FindAllString(out, -1))
+			s.Logf("docs/tutorial.md, %s:\n%s", language, regexp.MustCompile(`(?m)^(follow-page: .*|hello from .*|default/disks)\n`).FindAllString(out, -1))
 		})
 	}
 }

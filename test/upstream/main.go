@@ -1,5 +1,5 @@
 // Command upstream judges a run of Kubernetes' own storage tests by cannot.yaml, and prints the results as the tables of
-// docs/upstream.md. run.sh runs the tests.
+// README.md. run.sh runs the tests.
 package main
 
 import (
@@ -23,7 +23,7 @@ const usage = `usage:
   upstream -class CLASS -all FILE -defined FILE -new REGEXP
       prints regular expressions for the tests that match REGEXP, and have no result yet
   upstream -table FILE
-      prints results as the tables of docs/upstream.md`
+      prints results as the tables of README.md`
 
 type settings struct {
 	class, all, defined, commit, results, table, exceptions, drivers, cannot, new string

@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// Results is the file that runs write, and that docs/upstream.md is made from.
+// Results is the file that runs write, and that the tables of README.md are made from.
 type Results struct {
 	// Date is the day of the last run that is in here, and Commit what it tested.
 	Date   string `json:"date"`

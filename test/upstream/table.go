@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// printTables writes the tables of docs/upstream.md.
+// printTables writes the tables of README.md.
 func printTables(w io.Writer, r Results, exceptions []Exception) {
 	fmt.Fprintf(w, "The tests of Kubernetes %s, at commit %s; the last of them ran on %s.\n\n", r.Kubernetes, r.Commit, r.Date)
 	fmt.Fprint(w, "| Class | Passed | By part of the suite | Cannot pass | Not run yet |\n|---|---:|---|---:|---:|\n")

@@ -106,7 +106,7 @@ func (c cluster) mustRefusePrivilegedPod() {
 	}
 }
 
-// removePolicies does what docs/helm.md says, after the namespaces are gone.
+// removePolicies does what docs/install-on.md says, after the namespaces are gone.
 func (c cluster) removePolicies() {
 	c.Helper()
 	args := []string{"delete"}
