@@ -61,7 +61,7 @@ test-conformance: images ## the shipped images, the templates and wrong images, 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
 	test/cluster/build.sh prometheus
-	go test -race -count=1 -timeout 20m -tags integration ./test/integration/...
+	go test -race -count=1 -timeout 20m -tags integration ./test/integration/... ./test/attack
 	test/cinder/test.sh
 
 test-versions: ## the admission policies on older API servers: a real 1.30, and what the newest emulates
@@ -79,7 +79,7 @@ test-e2e: cluster-up images ## against three real nodes, with volumes of a real 
 test-install: cluster-up bin/mkimage bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone
 	test/install.sh
 
-test-attack: cluster-up images ## what attackers try, from six points of view
+test-attack: cluster-up images ## what attackers try in several steps, from six points of view
 	go test -count=1 -timeout 20m -tags e2e ./test/attack
 
 test-upstream: export ISCSI = 1

@@ -33,8 +33,9 @@ type attempt struct {
 	// Attacks says what would be lost.
 	Attacks string `json:"attacks"`
 
-	// RefusedBy names what refuses it, a colon and a piece of what that says. It is a policy, or how the names of several begin, "rbac", "podsecurity", "apiserver" for what else
-	// Kubernetes itself refuses, "mapper", or "dispatcher" with the reason of its event.
+	// RefusedBy names what refuses it, a colon and a piece of what that says. It is a policy, or how the names of several
+	// begin, "rbac", "apiserver" for what else Kubernetes itself refuses, "mapper", or "dispatcher" with the reason of its
+	// event.
 	RefusedBy string `json:"refused-by"`
 	// Accepted is why it is accepted on purpose. docs/security.md says the same.
 	Accepted string `json:"accepted"`

@@ -12,7 +12,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -42,22 +41,6 @@ func (w *world) wait(ctx context.Context, limit time.Duration, lacking func() st
 	return nil
 }
 
-// claim makes a claim of 64Mi of the class attack.
-func (w *world) claim(ctx context.Context, namespace, name string, change func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
-	class := className
-	claim := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
-		},
-	}
-	if change != nil {
-		change(claim)
-	}
-	return w.admin.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, claim, metav1.CreateOptions{})
-}
-
 // open lets the claim's provision pods go on, at any attempt.
 func (w *world) open(claim *corev1.PersistentVolumeClaim) error {
 	for i := range 10 {
@@ -66,10 +49,6 @@ func (w *world) open(claim *corev1.PersistentVolumeClaim) error {
 		}
 	}
 	return nil
-}
-
-func directory(claim *corev1.PersistentVolumeClaim) string {
-	return exportDir + "/volumes/" + podspec.VolumeName(string(claim.UID))
 }
 
 func (w *world) notBound(ctx context.Context, claim *corev1.PersistentVolumeClaim) string {

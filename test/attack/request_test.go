@@ -1,10 +1,9 @@
-//go:build e2e
+//go:build e2e || integration
 
 package attack
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -15,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/test/request"
 )
 
 // identity is who sends a request: a user, or the holder of a ServiceAccount's token.
@@ -64,29 +62,6 @@ func (w *world) token(ctx context.Context, namespace, account, pod string) (stri
 	return answer.Status.Token, nil
 }
 
-// send makes the case's request as a dry run.
-func (w *world) send(ctx context.Context, data table, a attempt) (answer map[string]any, err error) {
-	client, known := w.clients[a.As]
-	if !known {
-		return nil, fmt.Errorf("identity %q is unknown", a.As)
-	}
-	path := filled(a.Path, w.names)
-	if !strings.HasPrefix(path, "/") {
-		path = "/api/v1/namespaces/" + contract.ProvisionersNamespace + "/" + path
-	}
-	body := data.object(a)
-	if body != nil {
-		if body, err = filledObject(body, w.names); err != nil {
-			return nil, err
-		}
-	}
-	text, err := request.Request{Verb: a.Verb, Path: path, Body: body}.Send(ctx, client.CoreV1().RESTClient())
-	if err != nil || a.Answers == nil {
-		return nil, err
-	}
-	return answer, json.Unmarshal(text, &answer)
-}
-
 // judge compares the answer to a request with what the case says of it.
 func (a attempt) judge(answer map[string]any, err error) error {
 	who, says := a.refuser()
@@ -112,8 +87,6 @@ func (a attempt) judge(answer map[string]any, err error) error {
 	switch who {
 	case "rbac":
 		right = right && apierrors.IsForbidden(err) && strings.Contains(err.Error(), " cannot ")
-	case "podsecurity":
-		right = right && strings.Contains(err.Error(), "violates PodSecurity")
 	case "apiserver":
 		right = right && !byPolicy && !strings.Contains(err.Error(), " cannot ")
 	default:

@@ -1,11 +1,10 @@
-//go:build e2e
+//go:build e2e || integration
 
 package attack
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -22,7 +23,6 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
-	"github.com/flex-provisioner/flex-provisioner/test/cluster"
 )
 
 const (
@@ -44,71 +44,52 @@ type world struct {
 	target, data   *corev1.PersistentVolumeClaim
 }
 
-func setUp(ctx context.Context) (*world, error) {
+func newWorld(config *rest.Config) (*world, error) {
 	run := strconv.FormatInt(time.Now().Unix(), 36)
-	w := &world{clients: map[string]kubernetes.Interface{}, tenant: "attack-tenant-" + run, victim: "attack-victim-" + run}
+	w := &world{config: config, clients: map[string]kubernetes.Interface{}, tenant: "attack-tenant-" + run, victim: "attack-victim-" + run}
 	w.names = map[string]string{"tenant": w.tenant, "victim": w.victim, "export": exportDir}
 	var err error
-	if w.config, err = cluster.Config(cluster.Kubeconfig()); err != nil {
-		return nil, err
-	}
-	if w.admin, err = kubernetes.NewForConfig(w.config); err != nil {
-		return nil, err
-	}
-	if os.Getenv("FLEX_E2E_SKIP_INSTALL") != "1" {
-		for _, image := range []string{"flex-provisioner", "shell"} {
-			if err := cluster.LoadImages(ctx, cluster.Repository, image); err != nil {
-				return nil, err
-			}
-		}
-		if err := cluster.Install(ctx, cluster.Repository); err != nil {
-			return nil, err
-		}
-	}
-	return w, w.prepare(ctx)
+	w.admin, err = kubernetes.NewForConfig(config)
+	return w, err
 }
 
-// prepare makes what the tables need, and waits until it can be used.
-func (w *world) prepare(ctx context.Context) error {
-	for _, dir := range []string{"/srv/nfs", exportDir, exportDir + "/volumes", exportDir + "/gates", exportDir + "/seen"} {
-		if err := cluster.OpenDir(dir); err != nil {
-			return err
-		}
-	}
-	if _, err := cluster.KubectlWith(ctx, w.setup(), "apply", "-f", "-"); err != nil {
-		return err
-	}
+// grant writes what the tables take for granted into the allow-list.
+func (w *world) grant(ctx context.Context) error {
 	if err := w.allow(ctx, "attack-granted", map[string]any{"privileges": "root, host-network"}); err != nil {
 		return err
 	}
-	if err := w.allow(ctx, "attack-image", map[string]any{
+	return w.allow(ctx, "attack-image", map[string]any{
 		"storageClasses": className + ",attack-turns", "volumeTypes": "nfs,iscsi,fc,csi,local,hostPath,rbd",
 		"nfsExports": "10.99.0.1:" + exportDir, "pathPrefixes": "/mnt/attack", "csiDrivers": "csi.example.com",
 		"mountOptions": "nfsvers=4.1", "secretNamespaces": contract.ProvisionersNamespace,
-	}); err != nil {
-		return err
+	})
+}
+
+// claim makes a claim of 64Mi of the class attack.
+func (w *world) claim(ctx context.Context, namespace, name string, change func(*corev1.PersistentVolumeClaim)) (*corev1.PersistentVolumeClaim, error) {
+	class := className
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("64Mi")}},
+		},
 	}
-	var err error
-	if w.data, err = w.claim(ctx, w.victim, "data", nil); err != nil {
-		return err
+	if change != nil {
+		change(claim)
 	}
-	if w.target, err = w.claim(ctx, w.tenant, "target", nil); err != nil {
-		return err
-	}
-	if err := w.open(w.data); err != nil {
-		return err
-	}
-	if err := w.wait(ctx, patient, func() string { return w.notBound(ctx, w.data) }); err != nil {
-		return fmt.Errorf("the victim's claim is not bound: %w", err)
-	}
-	var pod *corev1.Pod
-	if err := w.wait(ctx, patient, func() (lack string) { pod, lack = w.running(ctx, w.target); return lack }); err != nil {
-		return fmt.Errorf("the target's pod does not run: %w", err)
-	}
-	uid, other := string(w.target.UID), string(w.data.UID)
-	for name, value := range map[string]string{"pod": pod.Name, "pod uid": string(pod.UID), "uid": uid, "volume": podspec.VolumeName(other), "victim uid": other} {
-		w.names[name] = value
-	}
+	return w.admin.CoreV1().PersistentVolumeClaims(namespace).Create(ctx, claim, metav1.CreateOptions{})
+}
+
+func directory(claim *corev1.PersistentVolumeClaim) string {
+	return exportDir + "/volumes/" + podspec.VolumeName(string(claim.UID))
+}
+
+// know fills in the names of the victim's volume, of the target and of its pod, and makes the clients.
+func (w *world) know(ctx context.Context, pod *corev1.Pod) error {
+	w.names["pod"], w.names["pod uid"] = pod.Name, string(pod.UID)
+	w.names["uid"] = string(w.target.UID)
+	w.names["victim uid"], w.names["volume"] = string(w.data.UID), podspec.VolumeName(string(w.data.UID))
 	return w.identify(ctx)
 }
 
@@ -124,7 +105,7 @@ func (w *world) identify(ctx context.Context) error {
 	}
 	for name, id := range identities {
 		if id.Pod != "" && id.Pod != "{pod}" {
-			if err := w.makePod(ctx, id.Pod, id.Account); err != nil {
+			if _, err := w.makePod(ctx, metav1.ObjectMeta{Name: id.Pod}, id.Account); err != nil {
 				return err
 			}
 		}
@@ -135,22 +116,28 @@ func (w *world) identify(ctx context.Context) error {
 	return nil
 }
 
-// makePod makes a pod that no scheduler takes: a token can be bound to it.
-func (w *world) makePod(ctx context.Context, name, account string) error {
+// makePod makes a pod that no scheduler takes, where it is not there: a token can be bound to it.
+func (w *world) makePod(ctx context.Context, meta metav1.ObjectMeta, account string) (*corev1.Pod, error) {
 	no, yes, user := false, true, int64(65532)
-	_, err := w.admin.CoreV1().Pods(contract.ProvisionersNamespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "attack"}},
+	meta.Labels = labels.Merge(meta.Labels, labels.Set{"app": "attack"})
+	pods := w.admin.CoreV1().Pods(contract.ProvisionersNamespace)
+	pod, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: meta,
 		Spec: corev1.PodSpec{
-			ServiceAccountName: account, SchedulerName: "attack-nobody", RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
-			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-			Containers: []corev1.Container{{Name: "provisioner", Image: "example.com/none", SecurityContext: &corev1.SecurityContext{
-				AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
+			ServiceAccountName: account, SchedulerName: "attack-nobody",
+			RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
+			SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: &yes, RunAsUser: &user,
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
+			Containers: []corev1.Container{{Name: "provisioner", Image: "example.com/none",
+				Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
+				SecurityContext: &corev1.SecurityContext{AllowPrivilegeEscalation: &no,
+					Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}}},
 		},
 	}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil
+		return pods.Get(ctx, meta.Name, metav1.GetOptions{})
 	}
-	return err
+	return pod, err
 }
 
 // setup is testdata/setup.yaml with its names.
@@ -174,29 +161,4 @@ func (w *world) allow(ctx context.Context, account string, lines map[string]any)
 	}
 	_, err = w.admin.CoreV1().ConfigMaps(contract.SystemNamespace).Patch(ctx, "flex-pv-policy", types.MergePatchType, patch, metav1.PatchOptions{})
 	return err
-}
-
-// takeDown removes what prepare made. What a case left of claims is removed with them.
-func (w *world) takeDown() {
-	ctx := context.Background()
-	for _, namespace := range []string{w.tenant, w.victim} {
-		_ = w.admin.CoreV1().PersistentVolumeClaims(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	}
-	if w.target != nil {
-		_ = w.open(w.target)
-	}
-	if err := w.wait(ctx, patient, func() string { return w.left(ctx) }); err != nil {
-		fmt.Fprintln(os.Stderr, "attack: left behind:", err)
-		w.force(ctx)
-	}
-	now := int64(0)
-	_ = w.admin.CoreV1().Pods(contract.ProvisionersNamespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{LabelSelector: "app=attack"})
-	gone := map[string]any{}
-	for _, setting := range []string{"storageClasses", "volumeTypes", "nfsExports", "pathPrefixes", "csiDrivers", "mountOptions", "secretNamespaces"} {
-		gone[setting] = nil
-	}
-	_, err := cluster.KubectlWith(ctx, w.setup(), "delete", "--ignore-not-found", "--wait=false", "-f", "-")
-	if err := errors.Join(err, w.allow(ctx, "attack-image", gone), w.allow(ctx, "attack-granted", map[string]any{"privileges": nil}), os.RemoveAll(exportDir)); err != nil {
-		fmt.Fprintln(os.Stderr, "attack: clean up:", err)
-	}
 }

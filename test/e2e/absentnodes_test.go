@@ -132,6 +132,7 @@ func nodeDrained(s *scope) {
 	_, err := kubectl(s.Context(), "drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s",
 		"--skip-wait-for-delete-timeout=1", "--pod-selector="+contract.LabelClaimUID+"="+string(c.UID))
 	s.ok(err)
+	c.told(patient, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting (pod {pod})*")
 	c.goesOn()
 	if on := c.ranOn(contract.Provision); on != "node2 node3" {
 		s.Errorf("the pods ran on %s", on)

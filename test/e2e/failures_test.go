@@ -24,8 +24,8 @@ type failure struct {
 	// data are keys of the ConfigMap, provision its script, where it matters.
 	data      map[string]string
 	provision string
-	// reason and text are those of the claim's event.
-	reason, text string
+	// reason and text are those of the claim's event, and log is in an event of the ConfigMap.
+	reason, text, log string
 	// mend are changes of the ConfigMap after which the same claim has to be bound. Without any it mends itself.
 	mend map[string]string
 	// meanwhile makes the changes while the first attempt runs, which they do not concern.
@@ -46,6 +46,30 @@ var failures = []failure{
 		name: "hangs and heeds no signal", data: map[string]string{"timeout": "10s"}, provision: "trap '' TERM\necho 'no answer from the array'\n" + makeDir + "sleep 3600\n",
 		reason: "ProvisionerDeadlineExceeded",
 		text:   "the pod ran into its deadline of 10s (pod {pod}); administrators find the end of its log in the events of ConfigMap flex-provisioners/*", mend: works, meanwhile: true, attempts: 2,
+	},
+	{
+		name: "takes too much memory", data: map[string]string{"resources": "{limits: {memory: 32Mi}}"},
+		provision: "echo sorting\nexec tail /dev/zero\n",
+		reason:    "ProvisionerOutOfMemory",
+		text:      "the container was killed for want of memory; raise the ConfigMap's resources (pod {pod})*",
+		log:       "sorting",
+		mend:      map[string]string{"provision": works["provision"], "resources": ""},
+	},
+	{
+		name: "image has no shell", data: map[string]string{"image": "registry.invalid/flex-provisioner/flexctl:dev"},
+		reason: "ProvisionerStartFailed",
+		text:   "the container could not be started: *exec: \"/bin/sh\"*no such file or directory (pod {pod})*",
+		mend:   map[string]string{"image": shellImage},
+	},
+	{
+		name:      "not on this node, then works",
+		provision: countRuns + "[ $run -gt 1 ] || flexctl fail --not-here 'this node has no fabric'\n" + makeDir + makeVolume,
+		reason:    "ProvisionerNotHere", text: "this node has no fabric (pod {pod})", attempts: 2,
+	},
+	{
+		name:      "busy, then works",
+		provision: countRuns + "[ $run -gt 1 ] || flexctl fail --try-again 'the array is rebuilding'\n" + makeDir + makeVolume,
+		reason:    "ProvisionerBusy", text: "the array is rebuilding (pod {pod})", attempts: 2,
 	},
 	{
 		name: "image does not exist", data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:1"},
@@ -96,6 +120,9 @@ func TestFailures(t *testing.T) {
 				class.edit(f.mend)
 			}
 			took := c.told(soon, f.reason, f.text)
+			if f.log != "" {
+				s.told(soon, class.edit(nil), "ProvisionerLog", "pod * for claim "+s.name+"/claim: "+f.log)
+			}
 			other := healthy.claim("other").bound(soon)
 			if f.mend != nil && !f.meanwhile {
 				class.edit(f.mend)

@@ -171,13 +171,6 @@ func TestRestoredVolume(t *testing.T) {
 	original.gone(patient)
 }
 
-// forget deletes a volume without its finalizer, as somebody in a hurry may.
-func (s *scope) forget(volume string) {
-	s.Helper()
-	s.ok(shared.admin.CoreV1().PersistentVolumes().Delete(s.Context(), volume, metav1.DeleteOptions{}))
-	s.patchVolume(volume, `{"metadata":{"finalizers":null}}`)
-}
-
 func (s *scope) patchVolume(volume, patch string) {
 	s.Helper()
 	_, err := shared.admin.CoreV1().PersistentVolumes().Patch(s.Context(), volume, types.MergePatchType, []byte(patch), metav1.PatchOptions{})

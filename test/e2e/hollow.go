@@ -81,20 +81,6 @@ func (h *hollow) start() {
 	go h.run(ctx)
 }
 
-// ready waits until no taint but the node's own is left. Every new node is tainted as not ready, and the scheduler finds no place for a
-// pod on it until the node lifecycle controller has seen it ready.
-func (h *hollow) ready() {
-	h.s.Helper()
-	h.s.wait(patient, "node ready", func() string {
-		node, err := shared.admin.CoreV1().Nodes().Get(h.s.Context(), h.name, metav1.GetOptions{})
-		h.s.ok(err)
-		if len(node.Spec.Taints) > 1 {
-			return fmt.Sprintf("it has the taints %v", node.Spec.Taints)
-		}
-		return ""
-	})
-}
-
 // run is the node's kubelet, until ctx ends.
 func (h *hollow) run(ctx context.Context) {
 	var lives sync.WaitGroup

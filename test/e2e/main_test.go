@@ -12,13 +12,6 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if namespace := os.Getenv(aheadOf); namespace != "" {
-		if err := runAhead(context.Background(), namespace); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
 	// Tests mostly wait, and Go would run no more of them at a time than there are cores.
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

@@ -13,6 +13,7 @@ import (
 // TestNamespaceDeleted deletes the provisioners' namespace while a pod runs. The pod's record holds the namespace, the
 // claim's owner reads why there is no further attempt, and the command of docs/operations.md lets the namespace go.
 func TestNamespaceDeleted(t *testing.T) {
+	t.Parallel()
 	s := begin(t)
 	namespace := s.installOwn("trap 'exit 1' TERM; sleep 600 & wait", "--insecure-without-policies")
 	s.startOwn(namespace, "--insecure-without-policies")

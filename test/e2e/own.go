@@ -4,27 +4,21 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher"
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // A dispatcher of a test's own is a process of this machine beside the installed one. It has a namespace of provisioners and a
-// provisioner name of its own, so that a test may stop its deletions, take its policies away or set its clock.
+// provisioner name of its own, so that a test may stop it, or take its policies away.
 
 const ownObjects = `apiVersion: v1
 kind: Namespace
@@ -84,19 +78,11 @@ func (s *scope) installOwn(provision string, flags ...string) (namespace string)
 	return namespace
 }
 
-// letGo takes the finalizers off the pods of the namespace, and off the volumes of its class, which it deletes.
+// letGo takes the finalizers off the pods of the namespace.
 func letGo(ctx context.Context, namespace string) error {
 	bare, core := []byte(`{"metadata":{"finalizers":null}}`), shared.admin.CoreV1()
 	for _, p := range all(shared.pods, func(p *corev1.Pod) bool { return p.Namespace == namespace && len(p.Finalizers) > 0 }) {
 		if _, err := core.Pods(namespace).Patch(ctx, p.Name, types.MergePatchType, bare, metav1.PatchOptions{}); err != nil {
-			return err
-		}
-	}
-	for _, v := range all(shared.volumes, func(v *corev1.PersistentVolume) bool { return v.Spec.StorageClassName == namespace }) {
-		if err := core.PersistentVolumes().Delete(ctx, v.Name, metav1.DeleteOptions{}); err != nil {
-			return err
-		}
-		if _, err := core.PersistentVolumes().Patch(ctx, v.Name, types.MergePatchType, bare, metav1.PatchOptions{}); err != nil {
 			return err
 		}
 	}
@@ -123,40 +109,4 @@ func (s *scope) startProcess(cmd *exec.Cmd) (kill func()) {
 			s.Logf("%s:\n%s", cmd.Path, log.String())
 		}
 	})
-}
-
-// aheadOf and auditAfter are what this program's environment says where it is to be a dispatcher with a clock that is ahead, instead of
-// the tests: the namespace, and after how many seconds the first audit follows.
-const aheadOf, auditAfter = "FLEX_E2E_AHEAD", "FLEX_E2E_AUDIT_AFTER"
-
-// startAhead starts a dispatcher whose clock is 25 hours ahead. All that is there was created yesterday for it.
-func (s *scope) startAhead(namespace string, firstAudit time.Duration) {
-	s.Helper()
-	program, err := os.Executable()
-	s.ok(err)
-	cmd := exec.CommandContext(s.Context(), program)
-	cmd.Env = append(os.Environ(), aheadOf+"="+namespace, auditAfter+"="+strconv.Itoa(int(firstAudit.Seconds())))
-	s.Cleanup(s.startProcess(cmd))
-}
-
-// runAhead is that dispatcher.
-func runAhead(ctx context.Context, namespace string) error {
-	seconds, err := strconv.Atoi(os.Getenv(auditAfter))
-	if err != nil {
-		return fmt.Errorf("read %s: %w", auditAfter, err)
-	}
-	admin, err := client(kubeconfig())
-	if err != nil {
-		return err
-	}
-	d, err := dispatcher.New(ctx, admin, dispatcher.Options{
-		ProvisionerName: ownProvisioner(namespace), SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
-		Pods:      podspec.Cluster{Namespace: namespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: podspec.FlexctlImage, ImageVolumes: true},
-		RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(),
-		FirstAudit: time.Duration(seconds) * time.Second, Now: func() time.Time { return time.Now().Add(25 * time.Hour) },
-	})
-	if err != nil {
-		return err
-	}
-	return d.Run(ctx)
 }

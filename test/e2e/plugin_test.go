@@ -16,7 +16,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/inspect"
 )
 
-// TestPlugin: what the commands of kubectl flex beside why say to an administrator and to a user, and what they do. TestWhy has the other.
+// TestPlugin: what the commands of kubectl flex say to an administrator and to a user, and what they do.
 func TestPlugin(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -28,6 +28,8 @@ func TestPlugin(t *testing.T) {
 
 	script := s.class("script", setting{provision: "echo 'cannot reach 10.0.0.7'\nflexctl fail 'the backend is at lunch'\n"}).claim("script")
 	s.says(tom, 4, []string{"script"}, "status", "script")
+	s.says(admin, 4, []string{"Cause: ProvisionerFailed: the backend is at lunch (pod ", "\nNext:  "}, "why", "script")
+	s.says(tom, 4, []string{"Cause: ProvisionerFailed: the backend is at lunch (pod ", "\nThis is what the claim and its events say."}, "why", "script")
 	s.retries(admin, tom, script)
 	t.Logf("%s", s.says(admin, 0, []string{"ProvisionerFailed", "Policies:    Ok", s.name + "/script"}, "status"))
 	s.says(admin, 0, []string{"cannot reach 10.0.0.7"}, "logs", "script")

@@ -18,6 +18,7 @@ import (
 // under one: the namespace gets its authority and its ServiceAccount, what has no owner any more goes, a claim is
 // bound, and in the end the namespace goes.
 func TestControllersHaveTheirWay(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		one  bool

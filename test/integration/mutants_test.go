@@ -3,92 +3,183 @@
 package integration
 
 import (
+	"context"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
-	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	clientadmissionv1 "k8s.io/client-go/kubernetes/typed/admissionregistration/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
-// Without any one of the policies, or any one of their rules, some hostile request of the tables is accepted: so every
-// rule matters, and the tables would show its loss.
+// Without any one of the policies' rules some hostile request of the tables is accepted: so every rule matters, and the
+// tables would show its loss.
+//
+// A request is accepted without a rule if no other rule denies it. To see which ones do, the policies only warn meanwhile,
+// each rule by its number: the API server gives a warning for every rule that is broken, and denies for the first.
 func TestEveryRuleMatters(t *testing.T) {
 	all := suite(t)
 	awaitPolicies(t, all)
+	rules, deny := warn(t)
+	defer func() {
+		deny()
+		awaitAll(t, all)
+	}()
+
+	var only map[rule]string
+	eventually(t, func() (err error) {
+		only, err = onlyRules(t, rules, all)
+		return err
+	})
+	for _, r := range rules {
+		t.Run(fmt.Sprintf("%s/%d", r.policy, r.number), func(t *testing.T) {
+			if only[r] == "" {
+				t.Error("every hostile request is refused all the same")
+			}
+			t.Logf("nothing else refuses %q", only[r])
+		})
+	}
+	if len(rules) < 90 {
+		t.Errorf("the policies have %d rules, want all of them", len(rules))
+	}
+}
+
+// rule is a validation of a policy.
+type rule struct {
+	policy string
+	number int
+	// expression is in the warning of a rule that fails.
+	expression string
+}
+
+// warn has the policies warn of each broken rule and deny nothing, until the returned function is called.
+func warn(t *testing.T) (rules []rule, deny func()) {
+	t.Helper()
 	client := server.Client(apiserver.Admin.Token()).AdmissionregistrationV1()
 	policies, err := client.ValidatingAdmissionPolicies().List(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := 0
+	bindings, err := client.ValidatingAdmissionPolicyBindings().List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judges := func(policy string) bool { // one warns, and refuses nothing
+		return strings.HasPrefix(policy, "flex-") && policy != "flex-misplaced-configmaps"
+	}
+	policies.Items = slices.DeleteFunc(policies.Items, func(p admissionv1.ValidatingAdmissionPolicy) bool { return !judges(p.Name) })
+	bindings.Items = slices.DeleteFunc(bindings.Items, func(b admissionv1.ValidatingAdmissionPolicyBinding) bool {
+		return !judges(b.Spec.PolicyName)
+	})
+
+	warned := policies.DeepCopy()
+	for _, policy := range warned.Items {
+		for i := range policy.Spec.Validations {
+			v := &policy.Spec.Validations[i]
+			v.Message, v.MessageExpression = fmt.Sprint("rule ", i), ""
+			v.Expression = strings.ReplaceAll(v.Expression, "\n", " ") // a warning is one line
+			rules = append(rules, rule{policy.Name, i, strings.TrimSpace(v.Expression)})
+		}
+	}
+	warning := bindings.DeepCopy()
+	for i := range warning.Items {
+		warning.Items[i].Spec.ValidationActions = []admissionv1.ValidationAction{admissionv1.Warn}
+	}
+	write(t.Context(), t, client, warned, warning)
+	return rules, func() { write(context.Background(), t, client, policies, bindings) }
+}
+
+// write puts policies and bindings in place of those that there are.
+func write(ctx context.Context, t *testing.T, client clientadmissionv1.AdmissionregistrationV1Interface,
+	policies *admissionv1.ValidatingAdmissionPolicyList, bindings *admissionv1.ValidatingAdmissionPolicyBindingList) {
+	t.Helper()
 	for _, policy := range policies.Items {
-		if !strings.HasPrefix(policy.Name, "flex-") || policy.Name == "flex-misplaced-configmaps" { // which warns, and refuses nothing
+		now, err := client.ValidatingAdmissionPolicies().Get(ctx, policy.Name, metav1.GetOptions{})
+		if err == nil {
+			now.Spec = policy.Spec
+			_, err = client.ValidatingAdmissionPolicies().Update(ctx, now, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for _, binding := range bindings.Items {
+		now, err := client.ValidatingAdmissionPolicyBindings().Get(ctx, binding.Name, metav1.GetOptions{})
+		if err == nil {
+			now.Spec = binding.Spec
+			_, err = client.ValidatingAdmissionPolicyBindings().Update(ctx, now, metav1.UpdateOptions{})
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// onlyRules has, for each rule that alone refuses a request, the last such request. It is an error if a policy still denies.
+func onlyRules(t *testing.T, rules []rule, all []trial) (map[rule]string, error) {
+	t.Helper()
+	only := map[rule]string{}
+	for _, c := range all {
+		if c.refused == "" {
 			continue
 		}
-		t.Run(policy.Name, func(t *testing.T) { checkBinding(t, policy.Name, all) })
-		for i := range policy.Spec.Validations {
-			rules++
-			t.Run(fmt.Sprintf("%s/%d", policy.Name, i), func(t *testing.T) { checkRule(t, client, policy.Name, i, all) })
-		}
-	}
-	if rules < 20 {
-		t.Errorf("%d rules were taken away, want all of them", rules)
-	}
-}
-
-// checkBinding takes a whole policy away.
-func checkBinding(t *testing.T, name string, all []trial) {
-	t.Helper()
-	bindAgain := unbind(t, name)
-	defer func() {
-		bindAgain()
-		awaitAll(t, all)
-	}()
-	checkAccepted(t, all)
-}
-
-// checkRule takes one rule away.
-func checkRule(t *testing.T, client clientadmissionv1.AdmissionregistrationV1Interface, name string, i int, all []trial) {
-	t.Helper()
-	var was string
-	set := func(expression func(now string) string) {
-		policy, err := client.ValidatingAdmissionPolicies().Get(t.Context(), name, metav1.GetOptions{})
+		broken, err := c.broken(t, rules)
 		if err != nil {
-			t.Fatal(err)
+			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
-		rule := &policy.Spec.Validations[i]
-		rule.Expression = expression(rule.Expression)
-		if _, err := client.ValidatingAdmissionPolicies().Update(t.Context(), policy, metav1.UpdateOptions{}); err != nil {
-			t.Fatal(err)
+		if len(broken) == 1 {
+			only[broken[0]] = c.name
 		}
 	}
-	set(func(now string) string { was = now; return "true" })
-	defer func() {
-		set(func(string) string { return was })
-		awaitAll(t, all)
-	}()
-	checkAccepted(t, all)
+	return only, nil
 }
 
-// checkAccepted waits until a request that a policy has to refuse is refused by none.
-func checkAccepted(t *testing.T, all []trial) {
+// warningOf is the form of a policy's warning.
+var warningOf = regexp.MustCompile(`^Validation failed for ValidatingAdmissionPolicy '([^']+)' with binding '[^']+': (.*)$`)
+
+// broken are the rules that the request breaks.
+func (c trial) broken(t *testing.T, rules []rule) (broken []rule, err error) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
-		for _, c := range all {
-			if c.refused == "" {
-				continue
-			}
-			if err := send(t, c.token, c.Request); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") {
-				t.Logf("%s: %v", c.name, err)
-				return
-			}
-		}
+	heard := &warnings{}
+	config := server.Config(c.token)
+	config.WarningHandler = heard
+	_, err = c.Send(t.Context(), kubernetes.NewForConfigOrDie(config).Discovery().RESTClient())
+	if err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") {
+		return nil, fmt.Errorf("policies still deny: %w", err)
 	}
-	t.Error("every hostile request is refused all the same")
+
+	for _, text := range heard.texts {
+		parts := warningOf.FindStringSubmatch(text)
+		if parts == nil || parts[1] == "flex-misplaced-configmaps" {
+			continue
+		}
+		i := slices.IndexFunc(rules, func(r rule) bool { return r.policy == parts[1] && r.says(parts[2]) })
+		if i < 0 {
+			return nil, fmt.Errorf("no rule says %q", text)
+		}
+		broken = append(broken, rules[i])
+	}
+	if len(broken) == 0 {
+		return nil, fmt.Errorf("no policy warns of what has to be refused: %v", err)
+	}
+	return broken, nil
+}
+
+// says reports whether the words are the rule's: its number, or its expression, which cannot be evaluated. The API server cuts
+// off long warnings.
+func (r rule) says(words string) bool {
+	failed, fails := strings.CutPrefix(words, "expression '")
+	if !fails {
+		return words == "rule "+strconv.Itoa(r.number)
+	}
+	return strings.HasPrefix(failed, r.expression) || strings.HasPrefix(r.expression, failed)
 }
 
 // awaitAll waits until the policies are whole again.

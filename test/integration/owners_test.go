@@ -27,6 +27,7 @@ var (
 
 // The base and two classes are three field managers' and come in any order, the base is upgraded, and a class goes: all else stays.
 func TestOwnersOfTheAllowList(t *testing.T) {
+	t.Parallel()
 	o := newOwners(t)
 	base := []string{"--server-side", "--field-manager=platform", "-k", "deploy/base"}
 	silver := []string{"--server-side", "--field-manager=silver", "-k", "examples/silver"}
@@ -59,6 +60,7 @@ func isBase(args []string) bool { return args[len(args)-1] == "deploy/base" }
 
 // Lines that were applied client-side would be the next class's, and gone with its second request. Both ways to get there are refused.
 func TestLinesAppliedClientSide(t *testing.T) {
+	t.Parallel()
 	o := newOwners(t)
 	o.apply(t, "-k", "deploy/base")
 	const refused = "lines were applied client-side, so that the next class that is applied would take them all away: use kubectl apply --server-side --field-manager=CLASS"

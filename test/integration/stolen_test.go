@@ -20,6 +20,7 @@ import (
 // that it knew the token, and where a finalizer keeps it, a minute after its deletion. The API server remembers a token
 // for 10 seconds.
 func TestStolenTokenEndsWithThePod(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, pod string
 		keep      bool

@@ -75,7 +75,8 @@ func TestLook(t *testing.T) {
 		})
 	}
 	// It looks no more where the run has ended, in a call or in a pause.
-	for _, fault := range []fake.Fault{fake.On(callFind).Hang(), fake.On(callFind).Refuse(500, "broken").Delay(50*time.Second - time.Millisecond)} {
+	late := func(fake.Call) { time.Sleep(50*time.Second - time.Millisecond) }
+	for _, fault := range []fake.Fault{fake.On(callFind).Hang(), fake.On(callFind).Do(late).Refuse(500, "broken")} {
 		play(t, func(s *scene) {
 			s.cinder.Fault(fault)
 			begin := time.Now()

@@ -1,9 +1,6 @@
 package fake
 
-import (
-	"net/http"
-	"time"
-)
+import "net/http"
 
 // A Fault says which call goes wrong, and how. It begins with On, and Cinder.Fault puts it in force:
 //
@@ -17,7 +14,6 @@ type Fault struct {
 	nth    int
 	always bool
 	after  bool
-	delay  time.Duration
 	do     func(Call)
 	how    how
 	answer answer
@@ -45,9 +41,6 @@ func (f Fault) Always() Fault { f.always = true; return f }
 
 // AfterEffect lets Cinder do what it was asked first: only the answer goes wrong.
 func (f Fault) AfterEffect() Fault { f.after = true; return f }
-
-// Delay waits before all else.
-func (f Fault) Delay(d time.Duration) Fault { f.delay = d; return f }
 
 // Do calls a function, before the effect or, with AfterEffect, after it: the place to kill the caller.
 func (f Fault) Do(do func(Call)) Fault { f.do = do; return f }
@@ -123,13 +116,6 @@ func (f *Cinder) faultOn(call Call) *Fault {
 
 // act does what the fault says, at one of its two places. It returns true where the call ends with it.
 func (f Fault) act(w http.ResponseWriter, r *http.Request, call Call, normal answer) bool {
-	if f.delay > 0 {
-		select {
-		case <-time.After(f.delay):
-		case <-r.Context().Done():
-			panic(http.ErrAbortHandler)
-		}
-	}
 	if f.do != nil {
 		f.do(call)
 	}
