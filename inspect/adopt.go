@@ -54,7 +54,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 		class = podspec.ClassOf(v)
 	}
 	if v.Annotations[contract.ProvisionedBy] == o.Dispatcher.Provisioner {
-		return nil, errors.New("it is of this dispatcher already")
+		return nil, errors.New("it is a volume of this dispatcher already")
 	}
 	if faults := append(o.volumeFaults(v), sourceFaults(v)...); len(faults) > 0 {
 		return nil, errors.Join(faults...)
