@@ -48,6 +48,7 @@ func TestFromFile(t *testing.T) {
 			}
 		})
 	}
+
 	for _, text := range []string{
 		head + "data: {a: b}\n",
 		"# first\n---\n" + head + "data: {a: b}\n",
@@ -70,6 +71,7 @@ func TestFromFileBegins(t *testing.T) {
 		if err != nil || cm.Name != "a" || cm.Data["a"] != "b" {
 			t.Errorf("%q: %v, %v", begins, cm, err)
 		}
+
 		_, err = FromFile("x", []byte(begins+strings.ReplaceAll(object, "%s", "[")))
 		if want := fmt.Sprintf("x line %d: ", strings.Count(begins, "\n")+2); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", begins, err, want)
