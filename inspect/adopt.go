@@ -102,7 +102,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 func (o *Objects) adoptionPod(s *snapshot.Snapshot, after *corev1.PersistentVolume) (*corev1.Pod, error) {
 	s.SetVolume(after)
 	size := snapshot.Capacity(after)
-	pod, err := s.Pod(snapshot.Order{Op: contract.Expand, Size: size.Value()}, o.Dispatcher.Cluster)
+	pod, err := s.Pod(snapshot.AttemptSpec{Op: contract.Expand, Size: size.Value()}, o.Dispatcher.Cluster)
 	if err != nil {
 		return nil, err
 	}
