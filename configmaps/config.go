@@ -23,22 +23,23 @@ type Config struct {
 	Name, Namespace, ResourceVersion string
 	// UID is the ConfigMap's.
 	UID types.UID
-	// Digest detects changes of the ConfigMap's data except service-token, which nobody uses. It has 16 hexadecimal digits of a SHA-256.
+	// Digest detects changes of the ConfigMap's data except service-token, which nobody uses. It has 16 hexadecimal
+	// digits of a SHA-256.
 	Digest string
 	// IdentityDigest is the digest of Properties alone.
 	IdentityDigest string
-	// StorageClass is the class that the ConfigMap is for. It comes from the label storage-class, or from the key of that name if
-	// the class's name is too long for a label.
+	// StorageClass is the class that the ConfigMap is for. It comes from the label storage-class, or from the key of
+	// that name if the class's name is too long for a label.
 	StorageClass string
 	// Image is the image of the provisioner's container.
 	Image string
 	// ServiceAccountName is the ServiceAccount of the provisioner pods, in the ConfigMap's namespace.
 	ServiceAccountName string
-	// LiteralToken reports whether the ConfigMap holds a service-token. Nobody uses the token: the admission policies allow only tokens
-	// that are bound to a provisioner pod to create volumes.
+	// LiteralToken reports whether the ConfigMap holds a service-token. Nobody uses the token: the admission policies
+	// allow only tokens that are bound to a provisioner pod to create volumes.
 	LiteralToken bool
-	// Properties are all keys that are not reserved, by their names in the ConfigMap. Their environment names are legal, allowed
-	// and unique.
+	// Properties are all keys that are not reserved, by their names in the ConfigMap. Their environment names are
+	// legal, allowed and unique.
 	Properties map[string]string
 	// NodeSelector restricts the nodes that provisioner pods run on; nil means any node.
 	NodeSelector map[string]string
@@ -46,15 +47,16 @@ type Config struct {
 	Tolerations []corev1.Toleration
 	// Timeout limits an attempt from the pod's start. It is whole seconds, by default 10 minutes.
 	Timeout time.Duration
-	// StartTimeout limits the time from the pod's creation until its container runs. It is whole seconds, by default 5 minutes.
+	// StartTimeout limits the time from the pod's creation until its container runs. It is whole seconds, by default 5
+	// minutes.
 	StartTimeout time.Duration
-	// FailedPodTTL is how long a failed pod is kept for its logs once it is no longer needed as a record. It is whole seconds, by
-	// default 0. The last failed pod of a claim that still waits is always kept until the next attempt.
+	// FailedPodTTL is how long a failed pod is kept for its logs once it is no longer needed as a record. It is whole
+	// seconds, by default 0. The last failed pod of a claim that still waits is always kept until the next attempt.
 	FailedPodTTL time.Duration
 	// MaxConcurrent limits the pods of this class that run at the same time; 0 means no limit.
 	MaxConcurrent int
-	// DeleteLimit is how many volumes of this class that are older than a day may be deleted within an hour. Further ones wait for
-	// an administrator. 0 means no limit, nil the limit of the dispatcher's --delete-limit.
+	// DeleteLimit is how many volumes of this class that are older than a day may be deleted within an hour. Further
+	// ones wait for an administrator. 0 means no limit, nil the limit of the dispatcher's --delete-limit.
 	DeleteLimit *int
 	// ImagePullPolicy is empty for Kubernetes' own default.
 	ImagePullPolicy corev1.PullPolicy
@@ -64,8 +66,8 @@ type Config struct {
 	Resources corev1.ResourceRequirements
 	// RunAsUser is the pod's user; 0 means root and nil the default, 65532.
 	RunAsUser *int64
-	// UserOfNamespace reports whether the pod sets no user, so that the cluster chooses one by the namespace, or else the image does.
-	// RunAsUser is nil then.
+	// UserOfNamespace reports whether the pod sets no user, so that the cluster chooses one by the namespace, or else
+	// the image does. RunAsUser is nil then.
 	UserOfNamespace bool
 	// Capabilities are further Linux capabilities of the container, without the prefix CAP_. Only root has any.
 	Capabilities []corev1.Capability
@@ -83,17 +85,18 @@ type Config struct {
 	Devices []ClaimMount
 	// PriorityClassName is the pod's PriorityClass, empty for the cluster's default.
 	PriorityClassName string
-	// PodLabels and PodAnnotations are further labels and annotations of the pod. None has a name that Kubernetes, a container
-	// runtime or the dispatcher acts on.
+	// PodLabels and PodAnnotations are further labels and annotations of the pod. None has a name that Kubernetes, a
+	// container runtime or the dispatcher acts on.
 	PodLabels, PodAnnotations map[string]string
 	// Provision and Delete are inline scripts. Both are set or neither. Expand needs both.
 	Provision, Delete, Expand string
-	// Expandable reports whether the class's provisioner can expand volumes, by the inline script Expand, or by an image that
-	// supports the operation. Default false.
+	// Expandable reports whether the class's provisioner can expand volumes, by the inline script Expand, or by an
+	// image that supports the operation. Default false.
 	Expandable bool
 	// Listable reports whether the image supports the operation list, which the audit uses. Default false.
 	Listable bool
-	// FlexctlInImage reports whether no flexctl is put into the pod, since the image has it or the scripts do not use it. Default false.
+	// FlexctlInImage reports whether no flexctl is put into the pod, since the image has it or the scripts do not use
+	// it. Default false.
 	FlexctlInImage bool
 	// AccessModes are those that claims of the class may ask for. Default: all four.
 	AccessModes []corev1.PersistentVolumeAccessMode
@@ -124,13 +127,15 @@ func (h HostPath) String() string {
 	if h.ReadOnly {
 		return h.Path + readOnly
 	}
+
 	return h.Path
 }
 
-// Parse checks a provisioner ConfigMap. It returns either a Config or every fault, in a stable order: first the metadata, then reserved
-// keys in the order of the reference, then properties by name.
+// Parse checks a provisioner ConfigMap. It returns either a Config or every fault, in a stable order: first the
+// metadata, then reserved keys in the order of the reference, then properties by name.
 func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	c := &Config{Name: cm.Name, Namespace: cm.Namespace, ResourceVersion: cm.ResourceVersion, UID: cm.UID}
+
 	errs := checkType(cm)
 	errs = append(errs, c.parseReserved(cm.Data)...)
 	errs = append(errs, c.parseClass(cm)...)
@@ -143,8 +148,10 @@ func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
+
 	c.Digest = digest(withoutToken(cm.Data))
 	c.IdentityDigest = digest(c.Properties)
+
 	return c, nil
 }
 
@@ -152,22 +159,26 @@ func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 func withoutToken(data map[string]string) map[string]string {
 	data = maps.Clone(data)
 	delete(data, keyServiceToken)
+
 	return data
 }
 
-// PluginName is the provisioner name of a ConfigMap, without any check. By it a dispatcher ignores the ConfigMaps of other dispatchers.
+// PluginName is the provisioner name of a ConfigMap, without any check. By it a dispatcher ignores the ConfigMaps of
+// other dispatchers.
 func PluginName(cm *corev1.ConfigMap) string { return strings.TrimSpace(cm.Data[keyPluginName]) }
 
 var dataPath = field.NewPath("data")
 
-// checkType refuses a ConfigMap without the label. No dispatcher sees such a ConfigMap, but a tool that checks files does.
+// checkType refuses a ConfigMap without the label. No dispatcher sees such a ConfigMap, but a tool that checks files
+// does.
 func checkType(cm *corev1.ConfigMap) field.ErrorList {
 	path := field.NewPath("metadata", "labels").Key(LabelType)
 	switch got := cm.Labels[LabelType]; got {
 	case TypeProvisioner:
 		return nil
 	case "":
-		return field.ErrorList{field.Required(path, "dispatchers find provisioner ConfigMaps by the label "+LabelType+": "+TypeProvisioner)}
+		return field.ErrorList{field.Required(path,
+			"dispatchers find provisioner ConfigMaps by the label "+LabelType+": "+TypeProvisioner)}
 	default:
 		return field.ErrorList{field.NotSupported(path, got, []string{TypeProvisioner})}
 	}
@@ -183,12 +194,15 @@ func (c *Config) parseReserved(data map[string]string) field.ErrorList {
 			if key.required {
 				errs = append(errs, field.Required(path, key.meaning))
 			}
+
 			if value == "" {
 				continue
 			}
 		}
+
 		errs = append(errs, key.read(c, value, path)...)
 	}
+
 	return errs
 }
 
@@ -199,17 +213,20 @@ func (c *Config) parseProperties(data map[string]string) field.ErrorList {
 		if isReserved(key) {
 			continue
 		}
+
 		if meant := misspellingOf(key); meant != "" {
 			errs = append(errs, misspelledError(key, meant))
 			continue
 		}
+
 		c.Properties[key] = data[key]
 	}
+
 	return append(errs, checkPairs(c.Properties, dataPath)...)
 }
 
-// checkScripts requires both scripts or none: with one alone, the other operation would run the image's entrypoint. It refuses keys that
-// have no effect with scripts, or without them.
+// checkScripts requires both scripts or none: with one alone, the other operation would run the image's entrypoint. It
+// refuses keys that have no effect with scripts, or without them.
 func checkScripts(data map[string]string) field.ErrorList {
 	_, provision := data[keyProvision]
 	_, remove := data[keyDelete]
@@ -217,30 +234,40 @@ func checkScripts(data map[string]string) field.ErrorList {
 	_, flexctl := data[keyFlexctl]
 	switch {
 	case provision && !remove:
-		return field.ErrorList{field.Required(dataPath.Key(keyDelete), "inline scripts come in pairs: without it the storage would never be removed")}
+		return field.ErrorList{field.Required(dataPath.Key(keyDelete),
+			"inline scripts come in pairs: without it the storage would never be removed")}
 	case remove && !provision:
-		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "inline scripts come in pairs: without it no storage would be made")}
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision),
+			"inline scripts come in pairs: without it no storage would be made")}
 	case provision && listable:
-		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable), "in a class with inline scripts the image's entrypoint is never run; remove the key")}
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyListable),
+			"in a class with inline scripts the image's entrypoint is never run; remove the key")}
 	case flexctl && !provision:
-		return field.ErrorList{field.Forbidden(dataPath.Key(keyFlexctl), "flexctl is put into pods that run inline scripts only; remove the key")}
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyFlexctl),
+			"flexctl is put into pods that run inline scripts only; remove the key")}
 	}
+
 	return nil
 }
 
-// checkExpand sets Expandable from the script Expand, or without inline scripts from the key. In a class with inline scripts the image's
-// entrypoint is never run, so only a script counts.
+// checkExpand sets Expandable from the script Expand, or without inline scripts from the key. In a class with inline
+// scripts the image's entrypoint is never run, so only a script counts.
 func (c *Config) checkExpand(data map[string]string) field.ErrorList {
 	_, inline := data[keyProvision]
 	_, script := data[keyExpand]
 	_, set := data[keyExpandable]
 	switch {
 	case script && !inline:
-		return field.ErrorList{field.Required(dataPath.Key(keyProvision), "an inline script to expand comes with those to provision and delete; for an image write "+keyExpandable+`: "true" instead`)}
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision),
+			"an inline script to expand comes with those to provision and delete; for an image write "+
+				keyExpandable+`: "true" instead`)}
 	case inline && set:
-		return field.ErrorList{field.Forbidden(dataPath.Key(keyExpandable), "in a class with inline scripts the script "+keyExpand+" says so; remove the key")}
+		return field.ErrorList{field.Forbidden(dataPath.Key(keyExpandable),
+			"in a class with inline scripts the script "+keyExpand+" says so; remove the key")}
 	}
+
 	c.Expandable = c.Expandable || script
+
 	return nil
 }
 
@@ -250,5 +277,6 @@ func checkBinary(data map[string][]byte) field.ErrorList {
 		errs = append(errs, field.Forbidden(field.NewPath("binaryData").Key(key),
 			"a provisioner ConfigMap has no binary keys; put text under data and files into a Secret (key secrets)"))
 	}
+
 	return errs
 }

@@ -18,9 +18,11 @@ func digest(pairs map[string]string) string {
 		sum.Write(size[:])
 		sum.Write([]byte(text))
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(pairs)) {
 		write(key)
 		write(pairs[key])
 	}
+
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }

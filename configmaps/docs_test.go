@@ -17,19 +17,24 @@ func TestReference(t *testing.T) {
 		if k.defaultValue != "" {
 			absent = "`" + k.defaultValue + "`"
 		}
+
 		if k.required {
 			absent = "**required**"
 		}
+
 		keys = append(keys, []string{"`" + k.name + "`", k.meaning, k.form, absent})
 	}
+
 	names := [][]string{{"Name", "Reason"}}
 	for _, r := range refused {
 		names = append(names, []string{"`" + r.pattern + "`", r.reason})
 	}
+
 	text, err := os.ReadFile(reference)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	doc := compareTable(t, string(text), "## Reserved keys", keys)
 	doc = compareTable(t, doc, "## Refused environment names", names)
 	if *update {
@@ -48,6 +53,7 @@ func compareTable(t *testing.T, doc, heading string, rows [][]string) string {
 	if !found || start < 0 {
 		t.Fatalf("%s has no table below %q", reference, heading)
 	}
+
 	table, _, _ := strings.Cut(below[start+1:], "\n\n")
 	var want []string
 	for i, row := range rows {
@@ -56,15 +62,18 @@ func compareTable(t *testing.T, doc, heading string, rows [][]string) string {
 			want = append(want, strings.Repeat("|---", len(row))+"|")
 		}
 	}
+
 	if *update {
 		return strings.Replace(doc, table, strings.Join(want, "\n"), 1)
 	}
+
 	got := strings.Split(strings.TrimSuffix(table, "\n"), "\n")
 	reportMissing(t, "in the code but not in "+reference, want, got)
 	reportMissing(t, "in "+reference+" but not in the code", got, want)
 	if len(got) != len(want) {
 		t.Errorf("%q has %d lines, the code makes %d", heading, len(got), len(want))
 	}
+
 	return doc
 }
 
@@ -74,6 +83,7 @@ func reportMissing(t *testing.T, where string, rows, from []string) {
 	for _, row := range from {
 		there[row] = true
 	}
+
 	for _, row := range rows {
 		if !there[row] {
 			t.Errorf("%s (-update rewrites it): %s", where, row)
@@ -87,6 +97,7 @@ func TestReferenceNumbers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, phrase := range []string{
 		fmt.Sprintf("%d KiB in all", maxProperties>>10), fmt.Sprintf("%d KiB each", maxScript>>10), fmt.Sprintf("at most %d items", maxItems), fmt.Sprintf("%d KiB for any other reserved key", maxValue>>10),
 	} {

@@ -26,11 +26,11 @@ data:
 func TestFromFile(t *testing.T) {
 	const head = "kind: ConfigMap\nmetadata: {name: x, labels: {type: provisioner-config}}\n"
 	for _, c := range []struct{ name, text, want string }{
-		{"the first design", firstDesign, `x.yaml line 13: is no YAML: could not find expected ':'; line 12: write a space after "service-token:"`},
-		{"the second document", "kind: StorageClass\n---\n" + firstDesign, `x.yaml line 15: is no YAML: could not find expected ':'; line 14: write a space after "service-token:"`},
-		{"the first line", "data: b: c\n", "x.yaml line 1: is no YAML: mapping values are not allowed in this context"},
-		{"a tab", "data:\n\ta: b\n", "x.yaml line 2: is no YAML: found character that cannot start any token; line 2 is indented with a tab: use spaces"},
-		{"a key twice", head + "data:\n  a: b\n  a: c\n", `x.yaml line 5: is no YAML: key "a" already set in map`},
+		{"the first design", firstDesign, `x.yaml line 13: is not YAML: could not find expected ':'; line 12: write a space after "service-token:"`},
+		{"the second document", "kind: StorageClass\n---\n" + firstDesign, `x.yaml line 15: is not YAML: could not find expected ':'; line 14: write a space after "service-token:"`},
+		{"the first line", "data: b: c\n", "x.yaml line 1: is not YAML: mapping values are not allowed in this context"},
+		{"a tab", "data:\n\ta: b\n", "x.yaml line 2: is not YAML: found character that cannot start any token; line 2 is indented with a tab: use spaces"},
+		{"a key twice", head + "data:\n  a: b\n  a: c\n", `x.yaml line 5: is not YAML: key "a" already set in map`},
 		{"a number", head + "data:\n  max-concurrent: 4\n", "x.yaml: data[max-concurrent]: must be text: put it in quotes, or after | on lines of its own"},
 		{"no map", head + "data: [a]\n", "x.yaml: data: must be a map"},
 		{"an unknown field", head + "dta: {}\n", `x.yaml: ConfigMap x: unknown field "dta"`},
@@ -39,7 +39,7 @@ func TestFromFile(t *testing.T) {
 		{"another kind", "kind: StorageClass\n", "x.yaml: holds no provisioner ConfigMap, but StorageClass"},
 		{"no label", "kind: ConfigMap\n", "x.yaml: holds no provisioner ConfigMap, but a ConfigMap without the label type: provisioner-config"},
 		{"two", head + "---\n" + head, "x.yaml: holds 2 provisioner ConfigMaps, x, x: give a file with one of them"},
-		{"control characters", head + "data: {a: \x01}\n", "x.yaml line 1: is no YAML: control characters are not allowed"},
+		{"control characters", head + "data: {a: \x01}\n", "x.yaml line 1: is not YAML: control characters are not allowed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cm, err := FromFile("x.yaml", []byte(c.text))
@@ -48,6 +48,7 @@ func TestFromFile(t *testing.T) {
 			}
 		})
 	}
+
 	for _, text := range []string{
 		head + "data: {a: b}\n",
 		"# first\n---\n" + head + "data: {a: b}\n",
@@ -70,6 +71,7 @@ func TestFromFileBegins(t *testing.T) {
 		if err != nil || cm.Name != "a" || cm.Data["a"] != "b" {
 			t.Errorf("%q: %v, %v", begins, cm, err)
 		}
+
 		_, err = FromFile("x", []byte(begins+strings.ReplaceAll(object, "%s", "[")))
 		if want := fmt.Sprintf("x line %d: ", strings.Count(begins, "\n")+2); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", begins, err, want)

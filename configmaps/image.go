@@ -39,11 +39,14 @@ func parseImage(c *Config, value string, path *field.Path) field.ErrorList {
 	case parts == nil && strings.ToLower(value) != value && imagePattern.MatchString(strings.ToLower(value)):
 		return field.ErrorList{field.Invalid(path, value, "the repository's name must be lower case")}
 	case parts == nil:
-		return field.ErrorList{field.Invalid(path, value, "must be an image reference such as registry.example.com/team/provisioner:v1 or name@sha256:…")}
+		return field.ErrorList{field.Invalid(path, value,
+			"must be an image reference such as registry.example.com/team/provisioner:v1 or name@sha256:…")}
 	case len(parts[1]) > maxImageName:
 		return field.ErrorList{tooLong(path, "the name without tag and digest may have at most 255 characters")}
 	case imageIdentifier.MatchString(parts[1]):
-		return field.ErrorList{field.Invalid(path, value, "64 hexadecimal digits are an image's hash, not its name; write name@sha256:…")}
+		return field.ErrorList{field.Invalid(path, value,
+			"64 hexadecimal digits are an image's hash, not its name; write name@sha256:…")}
 	}
+
 	return nil
 }

@@ -15,6 +15,7 @@ func TestSize(t *testing.T) {
 	for i := range 2000 {
 		many[fmt.Sprintf("p%07d", i)] = ""
 	}
+
 	const remedy = "; put large files into the image or a Secret (key secrets)"
 	const allPairs = "data: Too long: the names and values of all properties or parameters have %d bytes, at most 16384 are allowed" + remedy
 	scripts := map[string]string{"provision": strings.Repeat("#", maxScript), "delete": strings.Repeat("#", maxScript)}
@@ -40,6 +41,7 @@ func TestSize(t *testing.T) {
 			if _, inData := c.data["storage-class"]; inData {
 				delete(cm.Labels, "storage-class")
 			}
+
 			_, errs := Parse(cm)
 			if got := texts(errs); !reflect.DeepEqual(got, append([]string{}, c.want...)) {
 				t.Errorf("want %q\ngot  %q", c.want, got)
@@ -57,6 +59,7 @@ func TestLabelTooLong(t *testing.T) {
 	if got := texts(errs); !reflect.DeepEqual(got, want) {
 		t.Errorf("want %q\ngot  %q", want, got)
 	}
+
 	cm.Labels["storage-class"] = strings.Repeat("x", 63)
 	if _, errs := Parse(cm); len(errs) > 0 {
 		t.Errorf("as long as a label may be: %q", texts(errs))
@@ -87,6 +90,7 @@ func TestDigests(t *testing.T) {
 		if errs != nil {
 			t.Fatal(errs)
 		}
+
 		return config
 	}
 	first := parse(map[string]string{"zone": "west", "pool": "a"})
@@ -105,6 +109,7 @@ func TestDigests(t *testing.T) {
 			t.Errorf("%s: got %s %s, first %s %s", name, got.Digest, got.IdentityDigest, first.Digest, first.IdentityDigest)
 		}
 	}
+
 	if len(first.Digest) != 16 || len(first.IdentityDigest) != 16 {
 		t.Errorf("digests %q and %q are not short", first.Digest, first.IdentityDigest)
 	}

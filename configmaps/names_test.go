@@ -51,15 +51,18 @@ func TestRefusedTable(t *testing.T) {
 		if !keyPattern.MatchString(name) || strings.ToUpper(name) != name || r.reason == "" {
 			t.Errorf("row %q %q is not a name with a reason", r.pattern, r.reason)
 		}
+
 		if refusedReason(name) != r.reason {
 			t.Errorf("%s is refused as %q, want %q", name, refusedReason(name), r.reason)
 		}
+
 		for _, other := range refused[i+1:] {
 			if prefix, open := strings.CutSuffix(r.pattern, "*"); other.pattern == r.pattern || open && strings.HasPrefix(other.pattern, prefix) {
 				t.Errorf("%s covers %s", r.pattern, other.pattern)
 			}
 		}
 	}
+
 	for _, key := range []string{"BASHOPTS", "BASH_ENV", "ENV", "LD_LIBRARY_PATH", "PERL5OPT", "PYTHONSTARTUP", "KUBERNETES_SERVICE_HOST", "FLEX_TOKEN_FILE"} {
 		if refusedReason(key) == "" {
 			t.Errorf("%s is not refused", key)

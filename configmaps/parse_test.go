@@ -24,6 +24,7 @@ func TestParse(t *testing.T) {
 	if err != nil || len(folders) < 20 {
 		t.Fatalf("found %d cases: %v", len(folders), err)
 	}
+
 	for _, file := range folders {
 		folder := filepath.Dir(file)
 		t.Run(filepath.Base(folder), func(t *testing.T) {
@@ -33,13 +34,16 @@ func TestParse(t *testing.T) {
 			if (config == nil) != (len(errs) > 0) {
 				t.Fatalf("got config %v and errors %v, want exactly one of them", config, errs)
 			}
+
 			var gotConfig, gotErrors string
 			if config != nil {
 				gotConfig = configYAML(t, config)
 			}
+
 			if len(errs) > 0 {
 				gotErrors = strings.Join(texts(errs), "\n") + "\n"
 			}
+
 			golden(t, filepath.Join(folder, "config.yaml"), gotConfig)
 			golden(t, filepath.Join(folder, "errors.txt"), gotErrors)
 		})
@@ -84,10 +88,12 @@ func golden(t *testing.T, file, got string) {
 			}
 		}
 	}
+
 	want, err := os.ReadFile(file)
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
+
 	if got != string(want) {
 		t.Errorf("%s (-update rewrites it)\nwant:\n%s\ngot:\n%s", file, want, got)
 	}
@@ -99,6 +105,7 @@ func readYAML(t *testing.T, file string, into any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := yaml.UnmarshalStrict(text, into); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -111,17 +118,21 @@ func configYAML(t *testing.T, config *Config) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var fields map[string]any
 	if err := json.Unmarshal(text, &fields); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, d := range map[string]time.Duration{"Timeout": config.Timeout, "StartTimeout": config.StartTimeout, "FailedPodTTL": config.FailedPodTTL} {
 		fields[name] = d.String()
 	}
+
 	out, err := yaml.Marshal(fields)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(out)
 }
 
@@ -130,6 +141,7 @@ func texts(errs field.ErrorList) []string {
 	for _, err := range errs {
 		all = append(all, err.Error())
 	}
+
 	return all
 }
 
@@ -142,5 +154,6 @@ func good(data map[string]string) *corev1.ConfigMap {
 	for key, value := range data {
 		cm.Data[key] = value
 	}
+
 	return cm
 }

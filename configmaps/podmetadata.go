@@ -14,8 +14,10 @@ import (
 func parsePriorityClass(c *Config, value string, path *field.Path) field.ErrorList {
 	c.PriorityClassName = value
 	if strings.HasPrefix(value, "system-") {
-		return field.ErrorList{field.Invalid(path, value, "must not be a class of Kubernetes' own pods (system-); name a PriorityClass of your own")}
+		return field.ErrorList{field.Invalid(path, value,
+			"must not be a class of Kubernetes' own pods (system-); name a PriorityClass of your own")}
 	}
+
 	return checkObjectName(value, path)
 }
 
@@ -24,35 +26,42 @@ func parsePodLabels(c *Config, value string, path *field.Path) (errs field.Error
 	if n := len(c.PodLabels); n > maxItems {
 		return append(errs, field.TooMany(path, n, maxItems))
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(c.PodLabels)) {
 		errs = append(errs, checkLabel(key, c.PodLabels[key], path.Key(key))...)
 		errs = append(errs, checkOwner(key, path.Key(key))...)
 	}
+
 	return errs
 }
 
 func parsePodAnnotations(c *Config, value string, path *field.Path) (errs field.ErrorList) {
-	c.PodAnnotations, errs = textMap(value, path, "a YAML map of annotations (example.com/team: storage) or pairs (example.com/team=storage)")
+	c.PodAnnotations, errs = textMap(value, path,
+		"a YAML map of annotations (example.com/team: storage) or pairs (example.com/team=storage)")
 	if n := len(c.PodAnnotations); n > maxItems {
 		return append(errs, field.TooMany(path, n, maxItems))
 	}
+
 	for _, key := range slices.Sorted(maps.Keys(c.PodAnnotations)) {
 		errs = append(errs, checkQualifiedName(key, "an annotation's", path.Key(key))...)
 		errs = append(errs, checkOwner(key, path.Key(key))...)
 		errs = append(errs, checkText(c.PodAnnotations[key], path.Key(key))...)
 	}
+
 	return errs
 }
 
-// ownedDomains are the domains of labels and annotations that the dispatcher and its policies, Kubernetes or a container runtime act on. An
-// annotation can choose a container's AppArmor profile, and with the plugins of a runtime (crio.io, nri.io) give it a device.
-var ownedDomains = []string{strings.TrimSuffix(contract.Prefix, "/"), "kubernetes.io", "k8s.io", "crio.io", "cri-o.io", "nri.io"}
+// ownedDomains are the domains of labels and annotations that the dispatcher and its policies, Kubernetes or a
+// container runtime act on. An annotation can choose a container's AppArmor profile, and with the plugins of a runtime
+// (crio.io, nri.io) give it a device.
+var ownedDomains = []string{strings.TrimSuffix(contract.Prefix, "/"), "kubernetes.io", "k8s.io", "crio.io", "cri-o.io",
+	"nri.io"}
 
 // ownedNames are prefixes of such names in reverse-domain notation.
 var ownedNames = []string{"io.kubernetes.", "io.katacontainers.", "io.containerd.", "run.oci."}
 
-// openDomains are subdomains of ownedDomains that everybody may use: for the names of an application, and for whether the autoscaler may
-// remove its node.
+// openDomains are subdomains of ownedDomains that everybody may use: for the names of an application, and for whether
+// the autoscaler may remove its node.
 var openDomains = []string{"app.kubernetes.io", "cluster-autoscaler.kubernetes.io"}
 
 // checkOwner refuses the name of a label or annotation that a component of the cluster acts on.
@@ -63,13 +72,18 @@ func checkOwner(key string, path *field.Path) field.ErrorList {
 			return field.ErrorList{field.Forbidden(path, "names that begin with "+name+" are for container runtimes")}
 		}
 	}
+
 	if slices.Contains(openDomains, domain) {
 		return nil
 	}
+
 	for _, owned := range ownedDomains {
 		if domain == owned || strings.HasSuffix(domain, "."+owned) {
-			return field.ErrorList{field.Forbidden(path, "names of "+owned+" are acted on by others; of Kubernetes' own take "+strings.Join(openDomains, "/ or ")+"/, or a domain of your own")}
+			return field.ErrorList{field.Forbidden(path,
+				"names of "+owned+" are acted on by others; of Kubernetes' own take "+
+					strings.Join(openDomains, "/ or ")+"/, or a domain of your own")}
 		}
 	}
+
 	return nil
 }

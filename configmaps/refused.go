@@ -1,10 +1,11 @@
 package configmaps
 
-// refusedName is an environment name that no property may have. A pattern that ends with * matches all names with that prefix.
+// refusedName is an environment name that no property may have. A pattern that ends with * matches all names with that
+// prefix.
 type refusedName struct{ pattern, reason string }
 
-// refused is the table of refused environment names. They change how a shell, the loader or a common interpreter runs. Or one of these sets
-// them itself, so that the property would be lost silently.
+// refused is the table of refused environment names. They change how a shell, the loader or a common interpreter runs.
+// Or one of these sets them itself, so that the property would be lost silently.
 var refused = []refusedName{
 	// The pod's own.
 	{"FLEX_*", "the request's own names"},

@@ -25,10 +25,12 @@ func kept(t *testing.T, cm *corev1.ConfigMap) *appsv1.ControllerRevision {
 	if len(faults) > 0 {
 		t.Fatal(faults.ToAggregate())
 	}
+
 	revision, err := NewRevision(cm, config, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return revision
 }
 
@@ -39,15 +41,18 @@ func TestRevision(t *testing.T) {
 	if text := string(revision.Data.Raw); strings.Contains(text, "secret") || !strings.Contains(text, "<west>") || strings.Contains(text, "\n") {
 		t.Errorf("kept is %s", text)
 	}
+
 	broken := cm.DeepCopy()
 	broken.ResourceVersion, broken.Data = "9", map[string]string{"image": ""}
 	got, err := ParseRevision(revision, broken)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if config, _ := Parse(cm); got.Digest != config.Digest || got.UID != cm.UID {
 		t.Errorf("kept are digest %s and UID %s, want %s and %s", got.Digest, got.UID, config.Digest, cm.UID)
 	}
+
 	if said := fmt.Sprint(got.Namespace, got.Name, got.ResourceVersion, got.StorageClass, got.Image, got.Properties, got.LiteralToken); said != "nsone7silverexample.com/imap[zone:<west>] false" {
 		t.Errorf("the kept version says %s", said)
 	}
@@ -115,6 +120,7 @@ func TestRevisionIsBounded(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults.ToAggregate())
 	}
+
 	cm.Data = maps.Clone(cm.Data)
 	cm.Data["blob"] = strings.Repeat("x", maxRevision)
 	if _, err := NewRevision(cm, config, 1); err == nil || !strings.HasPrefix(err.Error(), "ConfigMap ns/one has 1048") {
@@ -133,6 +139,7 @@ func TestRevisionsOf(t *testing.T) {
 	for _, revision := range RevisionsOf([]*appsv1.ControllerRevision{owned(1, own), owned(4, other), owned(5), owned(6, metav1.OwnerReference{UID: cm.UID}), owned(3, own), owned(2, own)}, cm) {
 		numbers = append(numbers, revision.Revision)
 	}
+
 	if fmt.Sprint(numbers) != "[3 2 1]" {
 		t.Errorf("revisions %v, want 3, 2 and 1", numbers)
 	}
@@ -146,6 +153,7 @@ func TestRevisionTooLarge(t *testing.T) {
 	if _, err := NewRevision(cm, config, 1); err != nil {
 		t.Errorf("as large as it may be: %v", err)
 	}
+
 	cm.Data["zone"] += "x"
 	if _, err := NewRevision(cm, config, 1); err == nil || err.Error() != "ConfigMap ns/one has 1048577 bytes as JSON; of at most 1048576 a version is kept" {
 		t.Errorf("a byte more: %v", err)

@@ -35,6 +35,7 @@ func TestServedAs(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: served as %q, want %q", name, got, c.want)
 		}
+
 		if text := strings.Join(texts(faults), "\n"); text != c.faults {
 			t.Errorf("%s: faults\n%s\nwant\n%s", name, text, c.faults)
 		}
@@ -48,6 +49,7 @@ func TestParameters(t *testing.T) {
 	if got, want := Parameters(all), map[string]string{"pool": "a", "csi.storage.k8s.io/fstype": "xfs"}; !maps.Equal(got, want) {
 		t.Errorf("told %v, want %v", got, want)
 	}
+
 	if !maps.Equal(all, before) {
 		t.Errorf("the class's own parameters became %v", all)
 	}

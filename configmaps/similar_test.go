@@ -69,6 +69,7 @@ func TestInnocent(t *testing.T) {
 		if got := misspellingOf(key); got != "" {
 			t.Errorf("resembles(%q) = %q, want it to pass", key, got)
 		}
+
 		config, errs := Parse(good(map[string]string{key: "x"}))
 		if errs != nil || config.Properties[key] != "x" {
 			t.Errorf("property %q: %v", key, errs)
@@ -82,6 +83,7 @@ func TestReservedAreFarApart(t *testing.T) {
 		if len(a.name)+maxDistance > maxCompared {
 			t.Errorf("%s is too long to be compared", a.name)
 		}
+
 		for _, b := range reserved {
 			if a.name != b.name && keyDistance(a.name, b.name) < maxDistance {
 				t.Errorf("%s resembles %s", a.name, b.name)
@@ -102,6 +104,7 @@ func TestSlips(t *testing.T) {
 		if got := editDistance(c.a, c.b); got != c.want {
 			t.Errorf("slips(%q, %q) = %d, want %d", c.a, c.b, got, c.want)
 		}
+
 		if got := editDistance(c.b, c.a); got != c.want {
 			t.Errorf("slips(%q, %q) = %d, want %d", c.b, c.a, got, c.want)
 		}

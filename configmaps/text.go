@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkText refuses characters that do not pass unchanged through an environment, a JSON file and a terminal. The error does not show the
-// value, which may be a credential, and may be long.
+// checkText refuses characters that do not pass unchanged through an environment, a JSON file and a terminal. The error
+// does not show the value, which may be a credential, and may be long.
 func checkText(value string, path *field.Path) field.ErrorList {
 	for at, r := range value {
 		fault := ""
@@ -21,10 +21,12 @@ func checkText(value string, path *field.Path) field.ErrorList {
 		case unicode.IsControl(r) && r != '\n' && r != '\t':
 			fault = fmt.Sprintf("is the control character %U; only newline and tab are allowed", r)
 		}
+
 		if fault != "" {
 			return field.ErrorList{field.Invalid(path, field.OmitValueType{}, fmt.Sprintf("byte %d %s", at, fault))}
 		}
 	}
+
 	return nil
 }
 
@@ -40,9 +42,14 @@ func emptyValue(path *field.Path) *field.Error {
 
 // tooLong is field.TooLong with the remedy as its detail.
 func tooLong(path *field.Path, detail string) *field.Error {
-	return &field.Error{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{}, Detail: detail}
+	return &field.Error{Type: field.ErrorTypeTooLong, Field: path.String(), BadValue: field.OmitValueType{},
+		Detail: detail}
 }
 
 func tooLongBytes(path *field.Path, size, limit int) *field.Error {
-	return tooLong(path, fmt.Sprintf("has %d bytes, at most %d are allowed; put large files into the image or a Secret (key secrets)", size, limit))
+	fault := fmt.Sprintf("has %d bytes, at most %d are allowed; put large files into the image or a Secret (key "+
+		"secrets)",
+		size, limit)
+
+	return tooLong(path, fault)
 }

@@ -27,29 +27,36 @@ func list(value string, path *field.Path) ([]string, field.ErrorList) {
 		if item == "" {
 			continue
 		}
+
 		if seen[item] {
 			errs = append(errs, field.Duplicate(path.Index(len(items)), item))
 		}
+
 		seen[item] = true
 		items = append(items, item)
 	}
+
 	if len(items) == 0 {
 		return nil, field.ErrorList{emptyValue(path)}
 	}
+
 	if len(items) > maxItems {
 		return nil, field.ErrorList{field.TooMany(path, len(items), maxItems)}
 	}
+
 	return items, errs
 }
 
-// checkObjectName checks the names of StorageClasses, ServiceAccounts, Secrets and claims. Its message is shorter than that of apimachinery,
-// which has a regular expression.
+// checkObjectName checks the names of StorageClasses, ServiceAccounts, Secrets and claims. Its message is shorter than
+// that of apimachinery, which has a regular expression.
 func checkObjectName(name string, path *field.Path) field.ErrorList {
 	if len(validation.IsDNS1123Subdomain(name)) == 0 {
 		return nil
 	}
-	return field.ErrorList{field.Invalid(path, name, "must be the name of a Kubernetes object: at most 253 lower-case letters, digits, '-' and '.', "+
-		"with a letter or digit first, last and beside each '.'")}
+
+	return field.ErrorList{field.Invalid(path, name,
+		"must be the name of a Kubernetes object: at most 253 lower-case letters, digits, '-' and '.', with a "+
+			"letter or digit first, last and beside each '.'")}
 }
 
 func objectName(target func(*Config) *string) parser {
@@ -65,7 +72,9 @@ func objectNames(target func(*Config) *[]string) parser {
 		for i, name := range names {
 			errs = append(errs, checkObjectName(name, path.Index(i))...)
 		}
+
 		*target(c) = names
+
 		return errs
 	}
 }
@@ -76,14 +85,17 @@ func choices[T ~string](target func(*Config) *[]T, all ...T) parser {
 	for _, word := range all {
 		known[word] = true
 	}
+
 	return func(c *Config, value string, path *field.Path) field.ErrorList {
 		words, errs := list(value, path)
 		for i, word := range words {
 			if !known[T(word)] {
 				errs = append(errs, field.NotSupported(path.Index(i), word, all))
 			}
+
 			*target(c) = append(*target(c), T(word))
 		}
+
 		return errs
 	}
 }
@@ -100,7 +112,9 @@ func boolean(target func(*Config) *bool) parser {
 		if value != "true" && value != "false" {
 			return field.ErrorList{field.NotSupported(path, value, []string{"true", "false"})}
 		}
+
 		*target(c) = value == "true"
+
 		return nil
 	}
 }
@@ -111,13 +125,16 @@ func duration(target func(*Config) *time.Duration, low, high time.Duration) pars
 		d, err := time.ParseDuration(value)
 		switch {
 		case err != nil:
-			return field.ErrorList{field.Invalid(path, value, "must be a duration with its unit, such as 90s, 10m or 1h30m")}
+			return field.ErrorList{field.Invalid(path, value,
+				"must be a duration with its unit, such as 90s, 10m or 1h30m")}
 		case d < low || d > high:
 			return field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must lie between %s and %s", low, high))}
 		case d%time.Second != 0:
 			return field.ErrorList{field.Invalid(path, value, "must be whole seconds")}
 		}
+
 		*target(c) = d
+
 		return nil
 	}
 }
@@ -127,13 +144,18 @@ func parseClaimSizes(c *Config, value string, path *field.Path) field.ErrorList 
 	low, high, found := strings.Cut(value, "-")
 	minimum, lowFits := wholeBytes(low)
 	maximum, highFits := wholeBytes(high)
+	form := found && low+high != ""
 	switch {
-	case !found || !lowFits || !highFits || low+high == "":
-		return field.ErrorList{field.Invalid(path, value, "must be two quantities of whole bytes such as 1Gi-10Ti, or one of them: 1Gi- or -10Ti")}
+	case !form || !lowFits || !highFits:
+		return field.ErrorList{field.Invalid(path, value,
+			"must be two quantities of whole bytes such as 1Gi-10Ti, or one of them: 1Gi- or -10Ti")}
 	case maximum > 0 && minimum > maximum:
-		return field.ErrorList{field.Invalid(path, value, "must not begin with the larger size: no claim could be served")}
+		return field.ErrorList{field.Invalid(path, value,
+			"must not begin with the larger size: no claim could be served")}
 	}
+
 	c.MinSize, c.MaxSize = minimum, maximum
+
 	return nil
 }
 
@@ -143,12 +165,16 @@ func wholeBytes(value string) (bytes int64, fits bool) {
 	if value == "" {
 		return 0, true
 	}
+
 	size, err := quantity.Parse(value)
 	if err != nil {
 		return 0, false
 	}
+
 	_, exact := size.AsScale(0)
-	return size.Value(), exact && size.Sign() > 0 && size.CmpInt64(math.MaxInt64) < 0
+	inRange := size.Sign() > 0 && size.CmpInt64(math.MaxInt64) < 0
+
+	return size.Value(), exact && inRange
 }
 
 // number parses decimal digits without a sign.
@@ -157,12 +183,14 @@ func number(value string, high int64, path *field.Path) (int64, field.ErrorList)
 	if err != nil || int64(n) > high {
 		return 0, field.ErrorList{field.Invalid(path, value, fmt.Sprintf("must be a whole number from 0 to %d", high))}
 	}
+
 	return int64(n), nil
 }
 
 func parseMaxConcurrent(c *Config, value string, path *field.Path) field.ErrorList {
 	n, errs := number(value, 10000, path)
 	c.MaxConcurrent = int(n)
+
 	return errs
 }
 
@@ -178,7 +206,8 @@ func parsePullPolicy(c *Config, value string, path *field.Path) field.ErrorList 
 		c.ImagePullPolicy = policy
 		return nil
 	default:
-		return field.ErrorList{field.NotSupported(path, value, []corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})}
+		return field.ErrorList{field.NotSupported(path, value,
+			[]corev1.PullPolicy{corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever})}
 	}
 }
 
@@ -193,6 +222,7 @@ func parseFlexctl(c *Config, value string, path *field.Path) field.ErrorList {
 	if value != flexctlMounted && value != flexctlInImage {
 		return field.ErrorList{field.NotSupported(path, value, []string{flexctlMounted, flexctlInImage})}
 	}
+
 	return nil
 }
 
@@ -200,5 +230,6 @@ func parseDeleteLimit(c *Config, value string, path *field.Path) field.ErrorList
 	n, errs := number(value, 10000, path)
 	limit := int(n)
 	c.DeleteLimit = &limit
+
 	return errs
 }

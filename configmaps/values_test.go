@@ -48,6 +48,7 @@ func TestImage(t *testing.T) {
 		if want != "" {
 			want = field.Invalid(field.NewPath("i"), image, want[2:]).Error()
 		}
+
 		if got != want {
 			t.Errorf("image %q\nwant %s\ngot  %s", image, want, got)
 		}
@@ -90,6 +91,7 @@ func TestBounds(t *testing.T) {
 		for i := range n {
 			items = append(items, fmt.Sprintf(format, i))
 		}
+
 		return strings.Join(items, ",")
 	}
 	const sizes = "must be two quantities of whole bytes such as 1Gi-10Ti, or one of them: 1Gi- or -10Ti"

@@ -13,8 +13,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// decode decodes a YAML value strictly: an unknown or duplicate field is an error, and so is a boolean or number in place of text. It
-// converts to JSON without the target's type. With that type the YAML library would silently turn an unquoted yes into the text "true".
+// decode decodes a YAML value strictly: an unknown or duplicate field is an error, and so is a boolean or number in
+// place of text. It converts to JSON without the target's type. With that type the YAML library would silently turn an
+// unquoted yes into the text "true".
 func decode(value string, into any) error {
 	for _, line := range strings.Split(value, "\n")[1:] {
 		// The YAML library reads the first document and ignores the others.
@@ -22,20 +23,26 @@ func decode(value string, into any) error {
 			return errors.New("must be one YAML document")
 		}
 	}
+
 	text, err := yaml.YAMLToJSONStrict([]byte(value))
 	if err != nil {
 		return err
 	}
-	// The standard library has the best messages for a wrong type. The strict decoder comes second, since the standard library ignores the
-	// case of field names.
+
+	// The standard library has the best messages for a wrong type. The strict decoder comes second, since the standard
+	// library ignores the case of field names.
 	err = json.Unmarshal(text, into)
 	if mismatch := (*json.UnmarshalTypeError)(nil); errors.As(err, &mismatch) {
-		return errors.New(strings.TrimPrefix(mismatch.Field+" ", " ") + "is " + mismatch.Value + ", must be " + kinds[mismatch.Type.Kind()])
+		return errors.New(strings.TrimPrefix(mismatch.Field+" ", " ") + "is " + mismatch.Value + ", must be " +
+			kinds[mismatch.Type.Kind()])
 	}
+
 	if err != nil {
 		return err
 	}
+
 	faults, err := strictjson.UnmarshalStrict(text, into)
+
 	return errors.Join(append(faults, err)...)
 }
 

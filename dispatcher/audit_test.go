@@ -15,6 +15,7 @@ func TestAuditSparesWaitingClaims(t *testing.T) {
 		for _, message := range p.said("OrphanFound") {
 			t.Errorf("the claim waits, and the audit says: %s", message)
 		}
+
 		stop()
 	})
 }

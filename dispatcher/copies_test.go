@@ -37,8 +37,10 @@ func (p tenants) dispatchWith(registry *prometheus.Registry) (stop func()) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	var running sync.WaitGroup
 	running.Go(func() { _ = d.Run(ctx) })
+
 	return func() {
 		cancel()
 		running.Wait()
@@ -51,6 +53,7 @@ func inBubble(t *testing.T, test func(p tenants)) {
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil // the default ones wait for a clock outside of the bubble
 	defer func() { utilruntime.ErrorHandlers = handlers }()
+
 	synctest.Test(t, func(t *testing.T) {
 		server := apiserver.New()
 		test(tenants{t: t, server: server, api: server, ran: map[string]*corev1.Pod{}})
@@ -64,6 +67,7 @@ func (p tenants) copyOf(of, name string, parameters ...string) {
 	for i := 0; i < len(parameters); i += 2 {
 		class.Parameters[parameters[i]] = parameters[i+1]
 	}
+
 	p.create(apiserver.Classes, class)
 }
 
@@ -81,7 +85,9 @@ func (p tenants) said(reason string) (messages []string) {
 			messages = append(messages, event.InvolvedObject.Name+": "+event.Message)
 		}
 	}
+
 	slices.Sort(messages)
+
 	return messages
 }
 
@@ -99,6 +105,7 @@ func TestTwentyCopies(t *testing.T) {
 			p.copyOf("silver", name, "pool", fmt.Sprint("pool-", i))
 			p.claim(name, name)
 		}
+
 		p.play(time.Minute)
 		asked := p.asked(contract.Provision)
 		for i := range copies {
@@ -107,20 +114,24 @@ func TestTwentyCopies(t *testing.T) {
 			if claim.Status.Phase != corev1.ClaimBound {
 				t.Fatalf("claim %s is %s: %v", name, claim.Status.Phase, p.said("ProvisionerConfigMissing"))
 			}
+
 			volume, _ := apiserver.Get[*corev1.PersistentVolume](p.server, apiserver.Volumes, "", claim.Spec.VolumeName)
 			if volume.Spec.StorageClassName != name {
 				t.Errorf("the volume of %s has class %s", name, volume.Spec.StorageClassName)
 			}
+
 			want := fmt.Sprintf("example.com/custom-provisioner %s map[zone:west] map[pool:pool-%d]", name, i)
 			if got := asked[string(claim.UID)]; got != want {
 				t.Errorf("the pod of %s was asked %s, want %s", name, got, want)
 			}
 		}
+
 		for _, o := range p.objects(apiserver.Classes) {
 			if o.GetName() != "silver" {
 				p.remove(apiserver.Classes, "", o.GetName())
 			}
 		}
+
 		p.play(10 * time.Second)
 		stop()
 		stop = p.dispatch()
@@ -130,16 +141,20 @@ func TestTwentyCopies(t *testing.T) {
 			before[string(claim.GetUID())] = asked[string(claim.GetUID())]
 			p.remove(apiserver.Claims, claim.GetNamespace(), claim.GetName())
 		}
+
 		p.play(5 * time.Minute)
 		for uid, got := range p.asked(contract.Delete) {
 			if got != before[uid] {
 				t.Errorf("a delete pod was asked %s, want %s", got, before[uid])
 			}
+
 			delete(before, uid)
 		}
+
 		if left := p.remaining(apiserver.Volumes); left > 0 || len(before) > 0 {
 			t.Errorf("%d volumes are left, and %d were not removed by a pod: %v", left, len(before), p.said("ProvisionerConfigMissing"))
 		}
+
 		stop()
 	})
 }
@@ -152,13 +167,16 @@ func (p tenants) asked(op contract.Operation) map[string]string {
 		if err != nil {
 			p.t.Fatal(err)
 		}
+
 		if request.Operation == op {
 			asked[request.Claim.UID] = fmt.Sprint(pod.Spec.Containers[0].Image, " ", request.StorageClass, " ", request.Properties, " ", request.Parameters)
 		}
+
 		if strings.Contains(fmt.Sprint(pod), contract.ParameterConfigFromClass) {
 			p.t.Errorf("pod %s shows %s", pod.Name, contract.ParameterConfigFromClass)
 		}
 	}
+
 	return asked
 }
 
@@ -206,11 +224,13 @@ func TestWrongClass(t *testing.T) {
 				if got := p.said("ProvisionerConfigMissing"); !slices.Equal(got, []string{"data: " + c.want}) {
 					t.Errorf("said %q,\nwant %q", got, c.want)
 				}
+
 				c.mend(p)
 				p.play(time.Minute)
 				if n := p.remaining(apiserver.Volumes); n != 1 {
 					t.Errorf("mended, there are %d volumes", n)
 				}
+
 				stop()
 			})
 		})
@@ -232,16 +252,19 @@ func TestConfigMapOfSeveral(t *testing.T) {
 		if got := p.said("ConfigNotUsed"); !slices.Equal(got, want) {
 			t.Errorf("unused are %q, want %q", got, want)
 		}
+
 		want = []string{`lonely: StorageClass "bronze" does not exist: create it with provisioner p, or mend the label storage-class`}
 		if got := p.said("ClassNotFound"); !slices.Equal(got, want) {
 			t.Errorf("without a class are %q, want %q", got, want)
 		}
+
 		p.remove(apiserver.Classes, "", "silver-retain")
 		p.remove(apiserver.Classes, "", "gold")
 		p.play(time.Minute)
 		if got := p.said("ClassNotFound"); len(got) != 3 {
 			t.Errorf("in the end %q are without a class, want all three", got)
 		}
+
 		stop()
 	})
 }
@@ -264,14 +287,17 @@ func TestVolumeOfAnotherCopy(t *testing.T) {
 		if claim.Spec.VolumeName != "" {
 			t.Errorf("the claim was given volume %s", claim.Spec.VolumeName)
 		}
+
 		want := `data: volume pvc-` + string(claim.UID) + ` does not fit the claim: spec.storageClassName is "silver-of-another-tenant", not "silver-1.strays"`
 		if got := p.said("VolumeDoesNotFit"); len(got) == 0 || got[0] != want {
 			t.Errorf("said %q, want %q", got, want)
 		}
+
 		removed := p.asked(contract.Delete)
 		if got, want := removed[string(claim.UID)], "example.com/shared silver-1.strays map[zone:west] map[]"; len(removed) != 1 || got != want {
 			t.Errorf("removed by %v, want %s", removed, want)
 		}
+
 		stop()
 	})
 }

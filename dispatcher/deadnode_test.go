@@ -22,6 +22,7 @@ func (d deadKubelets) RoundTrip(r *http.Request) (*http.Response, error) {
 		<-r.Context().Done()
 		return nil, r.Context().Err()
 	}
+
 	return d.RoundTripper.RoundTrip(r)
 }
 
@@ -31,12 +32,14 @@ func TestDeadNode(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		p.api = deadKubelets{p.server}
 		defer p.dispatch()()
+
 		p.class("a.fails", nil)
 		time.Sleep(5 * time.Second)
 		const failing = 40
 		for i := range failing {
 			p.claim(fmt.Sprint("fails-", i), "a.fails")
 		}
+
 		p.play(time.Second)
 		time.Sleep(500 * time.Millisecond)
 		p.claim("new", "a.fails")
@@ -46,12 +49,14 @@ func TestDeadNode(t *testing.T) {
 		if _, ok := apiserver.Get[*corev1.Pod](p.server, apiserver.Pods, "ns", pod); !ok {
 			t.Errorf("a tenth of a second after its creation, the new claim has no pod")
 		}
+
 		for i := range failing {
 			got := p.waits(fmt.Sprint("fails-", i))
 			if !strings.HasPrefix(got, "ProvisionerFailed 0s the container exited with code 1 and left no message") {
 				t.Errorf("half a second after its pod failed, the status of claim fails-%d says %q", i, got)
 			}
 		}
+
 		time.Sleep(9 * time.Second)
 		told := map[string]bool{}
 		for _, said := range p.said("ProvisionerFailed") {
@@ -60,6 +65,7 @@ func TestDeadNode(t *testing.T) {
 				told[claim] = true
 			}
 		}
+
 		if len(told) != failing {
 			t.Errorf("within ten seconds %d of %d claims are told why: %q", len(told), failing, p.said("ProvisionerFailed"))
 		}

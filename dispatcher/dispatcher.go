@@ -28,27 +28,29 @@ type Options struct {
 	ProvisionerName string
 	// Pods is what all provisioner pods have in common.
 	Pods podspec.Cluster
-	// Threads work on each class; default 32. They never wait for a pod, but for the API server: with fewer, a burst is as slow as
-	// its answers.
+	// Threads work on each class; default 32. They never wait for a pod, but for the API server: with fewer, a burst is
+	// as slow as its answers.
 	Threads int
-	// DeleteLimit is how many volumes of a class that are older than a day may be deleted within an hour before the rest waits for an
-	// administrator, where the class's ConfigMap says nothing. Default 0, no limit.
+	// DeleteLimit is how many volumes of a class that are older than a day may be deleted within an hour before the
+	// rest waits for an administrator, where the class's ConfigMap says nothing. Default 0, no limit.
 	DeleteLimit int
-	// FirstAudit is how long after Run the first audit of what nobody needs follows; default 5 minutes. What came while no dispatcher ran
-	// has been acted on by then.
+	// FirstAudit is how long after Run the first audit of what nobody needs follows; default 5 minutes. What came while
+	// no dispatcher ran has been acted on by then.
 	FirstAudit time.Duration
-	// RecordKey signs the records on volumes. It has podspec.MinRecordKey bytes or more, and is the same after a restart.
+	// RecordKey signs the records on volumes. It has podspec.MinRecordKey bytes or more, and is the same after a
+	// restart.
 	RecordKey podspec.RecordKey
 	// SystemNamespace holds the allow-list that the admission policies read.
 	SystemNamespace string
-	// InsecureWithoutPolicies creates pods even where the admission policies are not in force that keep a provisioner from creating
-	// volumes other than its own. Default false.
+	// InsecureWithoutPolicies creates pods even where the admission policies are not in force that keep a provisioner
+	// from creating volumes other than its own. Default false.
 	InsecureWithoutPolicies bool
-	// Prober makes requests with admission.ProbeIdentity, by which the dispatcher sees that the policies are in force, at its start
-	// and when they change. Nil, or with InsecureWithoutPolicies, their text alone is compared, or nothing.
+	// Prober makes requests with admission.ProbeIdentity, by which the dispatcher sees that the policies are in force,
+	// at its start and when they change. Nil, or with InsecureWithoutPolicies, their text alone is compared, or
+	// nothing.
 	Prober kubernetes.Interface
-	// Events is the client that writes events, so that a flood of them takes nothing from the limits of the other; default is the
-	// client of New.
+	// Events is the client that writes events, so that a flood of them takes nothing from the limits of the other;
+	// default is the client of New.
 	Events kubernetes.Interface
 	// Now is the API server's time; default time.Now. It is compared with the times at which objects were created.
 	Now func() time.Time
@@ -67,50 +69,74 @@ type Dispatcher struct {
 	leads      atomic.Bool // set once the policies were compared and probed; cleared when Run ends
 }
 
-// New makes a dispatcher. It makes no request. It has to be called before any other client of the process is at work: see
-// library.New.
+// New makes a dispatcher. It makes no request. It has to be called before any other client of the process is at work:
+// see library.New.
 func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatcher, error) {
 	if o.Threads == 0 {
 		o.Threads = 32
 	}
+
 	if o.FirstAudit == 0 {
 		o.FirstAudit = 5 * time.Minute
 	}
+
 	if o.Now == nil {
 		o.Now = time.Now
 	}
+
 	if o.Events == nil {
 		o.Events = client
 	}
+
 	if o.InsecureWithoutPolicies {
 		o.Prober = nil
 	}
+
 	if len(o.RecordKey) < podspec.MinRecordKey {
-		return nil, fmt.Errorf("the key for the records on volumes has %d bytes, it needs %d or more", len(o.RecordKey), podspec.MinRecordKey)
+		return nil, fmt.Errorf("the key for the records on volumes has %d bytes, it needs %d or more",
+			len(o.RecordKey), podspec.MinRecordKey)
 	}
+
 	d := &Dispatcher{options: o, recorder: recorder.New(recorder.NewMetrics(o.Registry), o.Now)}
+
 	var err error
-	if d.cache, err = cache.New(client, o.Pods.Namespace, o.ProvisionerName, o.RecordKey); err != nil {
-		return nil, err
-	}
-	d.gate, err = admission.New(admission.Options{Client: client, Prober: o.Prober, SystemNamespace: o.SystemNamespace, Provisioner: o.ProvisionerName, Pods: o.Pods,
-		Changed: func() { d.controller.ReconcileAll() }})
+	d.cache, err = cache.New(client, o.Pods.Namespace, o.ProvisionerName, o.RecordKey)
 	if err != nil {
 		return nil, err
 	}
+
+	d.gate, err = admission.New(admission.Options{
+		Client: client, Prober: o.Prober, SystemNamespace: o.SystemNamespace, Provisioner: o.ProvisionerName,
+		Pods:    o.Pods,
+		Changed: func() { d.controller.ReconcileAll() },
+	})
+	if err != nil {
+		return nil, err
+	}
+
 	d.controller = controller.New(controller.Options{
 		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
 		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
-	d.library = library.New(ctx, client, o.ProvisionerName, d.controller,
-		library.Informers{Claims: d.cache.Claims, Volumes: d.cache.Volumes, Classes: d.cache.Classes, MadeByHand: func(name string) bool {
-			_, ours := podspec.ClaimUIDOf(name)
-			return !ours
-		}}, d.recorder.Metrics.Library())
-	o.Registry.MustRegister(d.recorder.Gauges(recorder.Sources{Now: o.Now, Queued: d.controller.Queued, Pods: d.controller.RunningPods,
-		PoliciesMissing: func() bool { return d.leads.Load() && d.MissingPolicies() != "" }}))
+
+	d.library = library.New(ctx, client, o.ProvisionerName, d.controller, library.Informers{
+		Claims: d.cache.Claims, Volumes: d.cache.Volumes, Classes: d.cache.Classes, MadeByHand: madeByHand,
+	}, d.recorder.Metrics.Library())
+
+	o.Registry.MustRegister(d.recorder.Gauges(recorder.Sources{
+		Now: o.Now, Queued: d.controller.Queued, Pods: d.controller.RunningPods,
+		PoliciesMissing: func() bool { return d.leads.Load() && d.MissingPolicies() != "" },
+	}))
+
 	return d, nil
+}
+
+// madeByHand reports whether no provisioner pod can have made a volume of the name.
+func madeByHand(volumeName string) bool {
+	_, ours := podspec.ClaimUIDOf(volumeName)
+
+	return !ours
 }
 
 // ErrLeaseLost is the cause with which the context of Run ends when another process may lead.
@@ -120,44 +146,59 @@ var ErrLeaseLost = recorder.ErrLeaseLost
 // moment, unless the cause is ErrLeaseLost.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	defer d.recorder.Start(ctx, d.options.Events)()
+
 	// Only what the handlers have seen counts for a class's max-concurrent.
 	synced, err := d.controller.Listen()
 	if err != nil {
 		return err
 	}
+
 	var running sync.WaitGroup
 	defer running.Wait()
+
 	informers := append(d.cache.Informers(), d.gate.Informers()...)
 	for _, informer := range informers {
 		running.Go(func() { informer.RunWithContext(ctx) })
 		synced = append(synced, informer.HasSynced)
 	}
+
 	if !clientcache.WaitForCacheSync(ctx.Done(), synced...) {
 		return fmt.Errorf("caches did not fill: %w", context.Cause(ctx))
 	}
-	// Policies are compared and classes synced before claims come in: an early claim would get an event that something is missing.
+
+	// Policies are compared and classes synced before claims come in: an early claim would get an event that something
+	// is missing.
 	d.gate.Compare()
 	d.gate.ProbeOnce(ctx)
 	running.Go(func() { d.gate.Run(ctx) })
+
 	d.leads.Store(true)
 	d.recorder.Metrics.SetLeading(true)
 	defer func() {
 		d.leads.Store(false)
 		d.recorder.Metrics.SetLeading(false)
 	}()
+
 	d.controller.SyncClasses()
 	d.controller.Run(ctx, &running)
-	auditor := orphans.Auditor{Provisioner: d.options.ProvisionerName, Cache: d.cache, Recorder: d.recorder, Now: d.options.Now}
+
+	auditor := orphans.Auditor{
+		Provisioner: d.options.ProvisionerName, Cache: d.cache, Recorder: d.recorder, Now: d.options.Now,
+	}
 	running.Go(func() { auditor.Run(ctx, d.options.FirstAudit) })
-	klog.FromContext(ctx).Info("Dispatching", "provisioner", d.options.ProvisionerName, "namespace", d.options.Pods.Namespace)
+	klog.FromContext(ctx).Info("Dispatching",
+		"provisioner", d.options.ProvisionerName, "namespace", d.options.Pods.Namespace)
 	d.library.Run(ctx, &running)
+
 	return nil
 }
 
-// MissingPolicies names what keeps this dispatcher from creating pods, empty where nothing does. It can be asked at any time.
+// MissingPolicies names what keeps this dispatcher from creating pods, empty where nothing does. It can be asked at any
+// time.
 func (d *Dispatcher) MissingPolicies() string { return d.verdict().Missing }
 
-// ProbePolicies sends all probes of the admission policies. It changes nothing in the cluster, and may be called before Run.
+// ProbePolicies sends all probes of the admission policies. It changes nothing in the cluster, and may be called before
+// Run.
 func (d *Dispatcher) ProbePolicies(ctx context.Context) []admission.Result { return d.gate.Probe(ctx) }
 
 func (d *Dispatcher) verdict() admission.Verdict {
@@ -165,5 +206,6 @@ func (d *Dispatcher) verdict() admission.Verdict {
 	if d.options.InsecureWithoutPolicies {
 		v.Missing = ""
 	}
+
 	return v
 }

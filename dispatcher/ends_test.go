@@ -33,11 +33,13 @@ func remembered(v reflect.Value, at string, visited map[uintptr]bool) []string {
 		case *sync.Map:
 			var found []string
 			o.Range(func(key, _ any) bool { found = append(found, fmt.Sprintf("%s has %v", at, key)); return false })
+
 			return found
 		case *sync.Mutex:
 			return nil
 		}
 	}
+
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice:
 		if v.Len() > 0 {
@@ -56,15 +58,19 @@ func remembered(v reflect.Value, at string, visited map[uintptr]bool) []string {
 		if t := v.Type(); t.Name() != "" && !strings.HasPrefix(t.PkgPath(), reflect.TypeFor[Dispatcher]().PkgPath()) {
 			return nil // caches, clients and metrics
 		}
+
 		var found []string
 		for i := range v.NumField() {
 			if f := v.Type().Field(i); f.Name == "Options" || f.Type == reflect.TypeFor[reader.Reader]() { // what it was made with
 				continue
 			}
+
 			found = append(found, remembered(v.Field(i), at+"."+v.Type().Field(i).Name, visited)...)
 		}
+
 		return found
 	}
+
 	return nil
 }
 
@@ -80,6 +86,7 @@ func memoryOf(t *testing.T, d *Dispatcher, registry *prometheus.Registry) []stri
 			found = append(found, remembered(reflect.ValueOf(d).Elem().Field(i), name, map[uintptr]bool{})...)
 		}
 	}
+
 	var gatherers prometheus.Gatherers
 	unserved, counts := prometheus.NewRegistry(), d.recorder.Metrics.Library()
 	unserved.MustRegister(counts.PersistentVolumeClaimProvisionTotal, counts.PersistentVolumeClaimProvisionFailedTotal, counts.PersistentVolumeClaimProvisionDurationSeconds,
@@ -89,6 +96,7 @@ func memoryOf(t *testing.T, d *Dispatcher, registry *prometheus.Registry) []stri
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, family := range families {
 		for _, m := range family.Metric {
 			for _, label := range m.Label {
@@ -98,6 +106,7 @@ func memoryOf(t *testing.T, d *Dispatcher, registry *prometheus.Registry) []stri
 			}
 		}
 	}
+
 	return found
 }
 
@@ -107,6 +116,7 @@ func TestEverythingEnds(t *testing.T) {
 	handlers := utilruntime.ErrorHandlers
 	utilruntime.ErrorHandlers = nil // the default ones wait for a clock outside of the bubble
 	defer func() { utilruntime.ErrorHandlers = handlers }()
+
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.New(nil)))
 		p, registry := tenants{t: t, server: apiserver.New()}, prometheus.NewRegistry()
@@ -117,6 +127,7 @@ func TestEverythingEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var running sync.WaitGroup
 		running.Go(func() { _ = d.Run(ctx) })
 
@@ -126,6 +137,7 @@ func TestEverythingEnds(t *testing.T) {
 			for kind, data := range kinds {
 				p.class(fmt.Sprintf("%d.%s", round, kind), data)
 			}
+
 			p.copyOf(fmt.Sprintf("%d.good", round), fmt.Sprintf("%d.copy", round))
 			kinds["copy"] = nil
 			p.play(10 * time.Second)
@@ -134,38 +146,47 @@ func TestEverythingEnds(t *testing.T) {
 					p.claim(fmt.Sprintf("%s-%d", kind, i), fmt.Sprintf("%d.%s", round, kind))
 				}
 			}
+
 			p.claim("nowhere", fmt.Sprintf("%d.none", round))
 			p.play(2 * time.Minute)
 			if found := memoryOf(t, d, registry); len(found) < 10 {
 				t.Errorf("in the midst of it only this is remembered: %q", found)
 			}
+
 			for _, v := range p.objects(apiserver.Volumes) {
 				p.server.Mutate(apiserver.Volumes, "", v.GetName(), func(o apiserver.Object) { o.SetCreationTimestamp(metav1.NewTime(time.Now().Add(-25 * time.Hour))) })
 			}
+
 			p.create(apiserver.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: contract.StopDeletes}, Data: map[string]string{"reason": "x"}})
 			p.play(time.Minute)
 			for _, claim := range p.objects(apiserver.Claims) {
 				p.remove(apiserver.Claims, claim.GetNamespace(), claim.GetName())
 			}
+
 			p.play(time.Minute)
 			p.remove(apiserver.ConfigMaps, "ns", contract.StopDeletes)
 			p.play(20 * time.Minute)
 			if left := p.objects(apiserver.Volumes); len(left) > 0 {
 				t.Fatalf("%d volumes are left", len(left))
 			}
+
 			for _, class := range p.objects(apiserver.Classes) {
 				p.remove(apiserver.Classes, "", class.GetName())
 			}
+
 			for _, cm := range p.objects(apiserver.ConfigMaps) {
 				p.remove(apiserver.ConfigMaps, "ns", cm.GetName())
 			}
+
 			p.play(time.Minute)
 		}
+
 		time.Sleep(3 * time.Hour)
 		synctest.Wait()
 		for _, what := range memoryOf(t, d, registry) {
 			t.Error(what)
 		}
+
 		cancel()
 		running.Wait()
 		time.Sleep(time.Hour) // for timers to come to their ends

@@ -23,6 +23,7 @@ func TestFailedVolume(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		removals := p.removals()
 		defer p.dispatch()()
+
 		p.class("silver", nil)
 		p.claim("data", "silver")
 		p.play(5 * time.Second)
@@ -48,6 +49,7 @@ func TestCopiedVolume(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		removals := p.removals()
 		defer p.dispatch()()
+
 		p.class("silver", nil)
 		p.server.Mutate(apiserver.Classes, "", "silver", func(o apiserver.Object) {
 			o.(*storagev1.StorageClass).Parameters = map[string]string{contract.ParameterSmartClone: "true"}
@@ -71,6 +73,7 @@ func TestCopiedVolume(t *testing.T) {
 		if got := removals(); len(got) > 0 {
 			t.Errorf("storage that is copied is removed by %q", got)
 		}
+
 		if said := p.said("CloneRunning"); len(said) != 1 || !strings.Contains(said[0], copying[0].Name) {
 			t.Errorf("said %q", said)
 		}
@@ -96,11 +99,13 @@ func (c *conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
 	if conflict {
 		c.left--
 	}
+
 	c.mu.Unlock()
 
 	if !conflict {
 		return c.RoundTripper.RoundTrip(r)
 	}
+
 	return &http.Response{StatusCode: http.StatusConflict, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`))}, nil
@@ -113,6 +118,7 @@ func TestRescheduleRefused(t *testing.T) {
 		api := &conflicts{RoundTripper: p.server, left: 2}
 		p.api = api
 		defer p.dispatch()()
+
 		p.class("silver", nil)
 		p.server.Mutate(apiserver.Classes, "", "silver", func(o apiserver.Object) {
 			wait := storagev1.VolumeBindingWaitForFirstConsumer
@@ -132,11 +138,13 @@ func TestRescheduleRefused(t *testing.T) {
 					Terminated: &corev1.ContainerStateTerminated{ExitCode: contract.ExitNotHere, FinishedAt: metav1.Now()}}}}
 			})
 		}
+
 		time.Sleep(time.Minute)
 		claim, _ := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, "team", "data")
 		if node := claim.Annotations[selected]; node != "" || api.left > 0 {
 			t.Errorf("the selected node is %q, and %d conflicts are left", node, api.left)
 		}
+
 		pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods)
 		if len(pods) != 1 {
 			t.Errorf("%d pods went to the node", len(pods))

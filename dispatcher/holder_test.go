@@ -23,6 +23,7 @@ func (p tenants) claimNamed(name string) *corev1.PersistentVolumeClaim {
 	if !ok {
 		p.t.Fatalf("there is no claim %s", name)
 	}
+
 	return claim
 }
 
@@ -95,6 +96,7 @@ func (p tenants) grow(name string) string {
 	p.play(2 * time.Minute)
 	claim := p.claimNamed(name)
 	has, made := claim.Status.Capacity[corev1.ResourceStorage], p.volumeNamed(claim.Spec.VolumeName).Spec.Capacity[corev1.ResourceStorage]
+
 	return fmt.Sprintf("claim %s, volume %s", has.String(), made.String())
 }
 
@@ -105,6 +107,7 @@ func (p tenants) pods(op contract.Operation) (n int) {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -133,6 +136,7 @@ func TestVolumeOfAnotherClaim(t *testing.T) {
 				for key, value := range c.data {
 					p.server.Mutate(apiserver.ConfigMaps, "ns", "silver.good", func(o apiserver.Object) { o.(*corev1.ConfigMap).Data[key] = value })
 				}
+
 				p.play(5 * time.Second)
 				p.claim("data", "silver.good")
 				p.play(3 * time.Hour)
@@ -145,26 +149,33 @@ func TestVolumeOfAnotherClaim(t *testing.T) {
 					stop = p.dispatch()
 					p.play(5 * time.Second)
 				}
+
 				has := p.claimNamed(c.to)
 				if has.UID == made.UID || has.Spec.VolumeName != volume || has.Status.Phase != corev1.ClaimBound {
 					t.Fatalf("claim %s is %s, with volume %q", c.to, has.Status.Phase, has.Spec.VolumeName)
 				}
+
 				if got := p.grow(c.to); got != "claim 2Gi, volume 2Gi" {
 					t.Errorf("grown: %s", got)
 				}
+
 				if told := p.said("VolumeDoesNotFit"); len(told) > 0 {
 					t.Errorf("told %q", told)
 				}
+
 				if n := p.pods(contract.Expand); n != 1 || p.pods(contract.Delete) > 0 {
 					t.Errorf("%d pods expanded and %d deleted, want one to expand", n, p.pods(contract.Delete))
 				}
+
 				if c.to != "data" {
 					p.remove(apiserver.Claims, "team", "data")
 					p.play(time.Minute)
 				}
+
 				if p.volumeNamed(volume) == nil || p.pods(contract.Delete) > 0 {
 					t.Fatal("the storage was removed while a claim has it")
 				}
+
 				p.remove(apiserver.Claims, "team", c.to)
 				p.play(5 * time.Minute)
 				held := p.said("DeletionHeld")
@@ -174,6 +185,7 @@ func TestVolumeOfAnotherClaim(t *testing.T) {
 				case c.held != "" && (len(held) != 1 || !strings.Contains(held[0], c.held) || p.pods(contract.Delete) > 0):
 					t.Errorf("held: %q, want %q", held, c.held)
 				}
+
 				stop()
 			})
 		})
@@ -206,23 +218,28 @@ func TestLostRecord(t *testing.T) {
 			p.play(5 * time.Minute)
 			p.changeVolume(lost, func(v *corev1.PersistentVolume) { v.Labels = map[string]string{"at": time.Now().String()} })
 		}
+
 		if got := p.said("VolumeRecordInvalid"); !slices.Equal(got, want) || p.told("VolumeRecordInvalid") != 2 {
 			t.Errorf("told %d times:\n%q\nwant\n%q", p.told("VolumeRecordInvalid"), got, want)
 		}
+
 		// Nobody deletes the one that is kept, and its user waits.
 		p.grow("kept")
 		waits := "kept: the volume waits to be expanded: volume " + kept + " of class \"silver.good\" " + what + "kubectl flex adopt " + kept + " --class silver.good --yes"
 		if got := p.said("VolumeRecordInvalid"); !slices.Contains(got, waits) {
 			t.Errorf("told %q, want %q", got, waits)
 		}
+
 		if got := p.waits("kept"); !strings.HasPrefix(got, "VolumeRecordInvalid ") {
 			t.Errorf("the claim's status says %q", got)
 		}
+
 		// With the annotation back the signature is valid.
 		p.changeVolume(part, func(v *corev1.PersistentVolume) { v.Annotations[contract.ProvisionedBy] = "p" })
 		if got := p.grow("part"); got != "claim 2Gi, volume 2Gi" {
 			t.Errorf("mended and grown: %s", got)
 		}
+
 		stop()
 	})
 }
@@ -232,6 +249,7 @@ func TestLostRecord(t *testing.T) {
 func TestLostRecordBeforeItsClass(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		p.create(apiserver.Volumes, &corev1.PersistentVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: "pvc-00000001-0016-4000-8000-000000000001"},
 			Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver.good",
@@ -241,6 +259,7 @@ func TestLostRecordBeforeItsClass(t *testing.T) {
 		if said := p.said("VolumeRecordInvalid"); len(said) > 0 {
 			t.Errorf("told %q of a volume of nobody's class", said)
 		}
+
 		p.class("silver.good", nil)
 		p.play(5 * time.Second)
 		if said := p.said("VolumeRecordInvalid"); len(said) != 1 {
@@ -265,6 +284,7 @@ func TestClassOfReleasedVolume(t *testing.T) {
 		if said := p.said("ProvisionerConfigMissing"); len(said) != 1 || p.volumeNamed(volume) == nil {
 			t.Fatalf("without a ConfigMap: %q", said)
 		}
+
 		p.changeVolume(volume, func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "gold.good" })
 		p.play(time.Minute)
 		for _, asked := range p.asked(contract.Delete) {
@@ -272,9 +292,11 @@ func TestClassOfReleasedVolume(t *testing.T) {
 				t.Errorf("the delete pod was asked %s", asked)
 			}
 		}
+
 		if p.volumeNamed(volume) != nil || p.pods(contract.Delete) != 1 {
 			t.Errorf("the volume of class gold.good is not removed, by %d pods", p.pods(contract.Delete))
 		}
+
 		stop()
 	})
 }
@@ -293,6 +315,7 @@ func TestRefusedAndBoundElsewhere(t *testing.T) {
 		if got := p.waits("data"); !strings.HasPrefix(got, "ClaimRefused ") {
 			t.Fatalf("the claim's status says %q", got)
 		}
+
 		stop()
 		p.server.Mutate(apiserver.Claims, "team", "data", func(o apiserver.Object) {
 			claim := o.(*corev1.PersistentVolumeClaim)
@@ -303,6 +326,7 @@ func TestRefusedAndBoundElsewhere(t *testing.T) {
 		if got := p.waits("data"); got != "" {
 			t.Errorf("the claim is bound, and its status says %q", got)
 		}
+
 		stop()
 	})
 }
@@ -332,6 +356,7 @@ func TestVolumeOfAnotherName(t *testing.T) {
 		if said := p.said("ExpansionRefused"); len(said) > 0 {
 			t.Errorf("told %q of a claim that has what it asks for", said)
 		}
+
 		p.ask("data", "2Gi")
 		p.play(5 * time.Second)
 		want := []string{"data: the volume is not named pvc-<claim UID>, so no provisioner pod made it, and none can expand it: " +
@@ -339,6 +364,7 @@ func TestVolumeOfAnotherName(t *testing.T) {
 		if said := p.said("ExpansionRefused"); !slices.Equal(said, want) {
 			t.Errorf("told %q, want %q", said, want)
 		}
+
 		stop()
 	})
 }

@@ -31,6 +31,7 @@ func TestBrokenConfigOutlivesRestarts(t *testing.T) {
 		if first.UID == second.UID || second.Revision != first.Revision+1 {
 			t.Errorf("the changed ConfigMap is kept as %s, revision %d, after %s, revision %d", second.Name, second.Revision, first.Name, first.Revision)
 		}
+
 		stop()
 		stop = p.dispatch()
 		p.play(5 * time.Second)
@@ -47,6 +48,7 @@ func TestBrokenConfigOutlivesRestarts(t *testing.T) {
 			p.play(5 * time.Second)
 			p.outdated(registry, 1)
 		}
+
 		p.claim("a", "silver")
 		p.play(10 * time.Second)
 		p.askedFor("a", "example.com/one silver map[zone:east] map[]")
@@ -55,6 +57,7 @@ func TestBrokenConfigOutlivesRestarts(t *testing.T) {
 		if again := p.told("ConfigOutdated"); again <= told {
 			t.Errorf("after an hour the event was written %d times, %d before", again, told)
 		}
+
 		if said := p.said("ConfigOutdated"); !strings.HasPrefix(said[0], `one: class "silver" runs on version `) || !strings.HasSuffix(said[0], " has no effect until what is wrong is corrected") {
 			t.Errorf("the event says %q", said[0])
 		}
@@ -68,6 +71,7 @@ func TestBrokenConfigOutlivesRestarts(t *testing.T) {
 		if now := p.revision(); now.UID == second.UID {
 			t.Error("the mended ConfigMap is not kept")
 		}
+
 		p.claim("b", "silver")
 		p.play(10 * time.Second)
 		p.askedFor("b", "example.com/one silver map[zone:north] map[]")
@@ -104,6 +108,7 @@ func TestKilledWhileKeeping(t *testing.T) {
 		if now := p.revision(); now.UID == kept.UID || now.Name != kept.Name {
 			t.Errorf("kept is %s, want %s anew", now.Name, kept.Name)
 		}
+
 		stop()
 	})
 }
@@ -132,6 +137,7 @@ func TestKeptVersionsOfOthers(t *testing.T) {
 		if said := p.said("ProvisionerConfigMissing"); len(said) != 1 || len(p.asked(contract.Provision)) > 0 {
 			t.Errorf("a claim of the class is told %q, and pods are asked %v", said, p.asked(contract.Provision))
 		}
+
 		stop()
 	})
 }
@@ -153,14 +159,17 @@ func TestTooLargeToKeep(t *testing.T) {
 			"claim-sizes": "1Gi-", "secrets": "x", "pod-labels": "a=b", "pod-annotations": "a=b", "node-selector": "a=b", "host-path": "/x", "image": "x", "service-account-name": "x"} {
 			large[key] = value + strings.Repeat("\n", 16000)
 		}
+
 		p.edit("one", large)
 		p.play(5 * time.Second)
 		if said := p.said("ConfigOutdated"); len(said) > 0 {
 			t.Errorf("the ConfigMap has faults: %q", said)
 		}
+
 		if list := apiserver.List[*appsv1.ControllerRevision](p.server, "controllerrevisions"); len(list) > 0 {
 			t.Errorf("%d versions are kept", len(list))
 		}
+
 		stop()
 	})
 }
@@ -171,15 +180,19 @@ func (p tenants) outdated(registry *prometheus.Registry, want float64) {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	for _, family := range families {
 		if family.GetName() != "flex_provisioner_config_outdated" {
 			continue
 		}
+
 		if m := family.Metric; len(m) != 1 || m[0].Label[0].GetValue() != "silver" || m[0].Gauge.GetValue() != want {
 			p.t.Errorf("the metric has %v, want %v of silver alone", m, want)
 		}
+
 		return
 	}
+
 	p.t.Error("there is no metric")
 }
 
@@ -190,6 +203,7 @@ func (p tenants) revision() *appsv1.ControllerRevision {
 	if len(list) != 1 || list[0].Labels[configmaps.LabelType] != configmaps.TypeProvisioner {
 		p.t.Fatalf("%d versions are kept, want one: %v", len(list), list)
 	}
+
 	return list[0]
 }
 
@@ -205,6 +219,7 @@ func (p tenants) edit(name string, changes map[string]string) (back map[string]s
 			}
 		}
 	})
+
 	return back
 }
 
@@ -223,6 +238,7 @@ func (p tenants) told(reason string) (n int32) {
 			n += event.Count
 		}
 	}
+
 	return n
 }
 
@@ -247,6 +263,7 @@ func TestSecondConfigLeavesTheFirst(t *testing.T) {
 		if said := p.said("ConfigOutdated"); len(said) > 0 || len(p.said("ConfigDuplicate")) == 0 {
 			t.Errorf("events say %q and %q", said, p.said("ConfigDuplicate"))
 		}
+
 		stop()
 	})
 }

@@ -25,10 +25,11 @@ func (m *meanwhile) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/persistentvolumeclaims/x/status") && !m.done.Swap(true) {
 		m.do()
 	}
+
 	return m.RoundTripper.RoundTrip(r)
 }
 
-// A user asks for more while the dispatcher is about to forget the claim. The claim waits for a place then, and leaves the line with it. What
+// A user asks for more while the dispatcher is about to forget the claim. The claim waits for a slot then, and leaves the line with it. What
 // it leaves in line is requeued for ever, so that time stands still in the bubble.
 func TestChangeWhileForgotten(t *testing.T) {
 	inBubble(t, func(p tenants) {
@@ -51,8 +52,9 @@ func TestChangeWhileForgotten(t *testing.T) {
 		})
 		time.Sleep(30 * time.Second)
 		if said := p.said("ConcurrencyLimitReached"); len(said) != 1 {
-			t.Errorf("that x waits for a place is said %d times", len(said))
+			t.Errorf("that x waits for a slot is said %d times", len(said))
 		}
+
 		p.play(30 * time.Second)
 		p.claim("y", "a.good")
 		p.play(time.Minute)
@@ -62,6 +64,7 @@ func TestChangeWhileForgotten(t *testing.T) {
 				t.Errorf("claim %s is %s", name, claim.Status.Phase)
 			}
 		}
+
 		stop()
 	})
 }

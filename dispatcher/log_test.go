@@ -27,6 +27,7 @@ func (n *noPods) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pods") || n.answered.Swap(true) {
 		return n.RoundTripper.RoundTrip(r)
 	}
+
 	return nil, errors.New("connection reset by peer")
 }
 
@@ -40,20 +41,25 @@ func TestLogKeys(t *testing.T) {
 			if err := json.Unmarshal([]byte(line), &record); err != nil {
 				t.Errorf("%s: %v", line, err)
 			}
+
 			mu.Lock()
 			defer mu.Unlock()
+
 			of, about := record["claimUID"]
 			if _, pod := record["pod"]; !about && !pod {
 				return
 			}
+
 			for _, key := range []string{"claim", "claimUID", "class", "pod"} {
 				if _, ok := record[key].(string); !ok {
 					t.Errorf("a line lacks %s: %s", key, line)
 				}
 			}
+
 			if of != "" && record["claim"] == "" {
 				t.Errorf("a line about a claim does not name it: %s", line)
 			}
+
 			seen[fmt.Sprint(record["msg"])] = line
 		}, funcr.Options{Verbosity: 4}).GetSink()
 		p.api = &noPods{RoundTripper: p.server}

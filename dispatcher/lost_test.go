@@ -26,7 +26,9 @@ func (f *failing) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet || !strings.Contains(r.URL.Path, "/events") || !f.fails.Load() {
 		return f.RoundTripper.RoundTrip(r)
 	}
+
 	f.tries.Add(1)
+
 	return &http.Response{StatusCode: http.StatusInternalServerError, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: http.Header{"Content-Type": {"application/json"}},
 		Body:   io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"etcdserver: request timed out"}`))}, nil
@@ -40,6 +42,7 @@ func TestLostEvents(t *testing.T) {
 		p.api = api
 		api.fails.Store(true)
 		defer p.dispatch()()
+
 		p.class("silver", nil)
 		p.create(apiserver.ConfigMaps, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "broken", Labels: map[string]string{"storage-class": "gold", "type": "provisioner-config"}},
 			Data: map[string]string{"plugin-name": "p"}})
@@ -51,6 +54,7 @@ func TestLostEvents(t *testing.T) {
 		if tries := api.tries.Load(); tries < 100 || tries > 140 {
 			t.Errorf("%d events were tried in an hour, want one a minute for the claim and one for the ConfigMap", tries)
 		}
+
 		api.fails.Store(false)
 		time.Sleep(sayAgain)
 		for _, reason := range []string{"ClaimRefused", "ConfigInvalid"} {
@@ -58,6 +62,7 @@ func TestLostEvents(t *testing.T) {
 				t.Errorf("%s: %q", reason, said)
 			}
 		}
+
 		before := fmt.Sprint(p.told("ClaimRefused"), p.told("ConfigInvalid"))
 		time.Sleep(30 * time.Minute)
 		if after := fmt.Sprint(p.told("ClaimRefused"), p.told("ConfigInvalid")); after != before {

@@ -21,24 +21,30 @@ func values(t *testing.T, registry *prometheus.Registry, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var all []string
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			if family.GetName() != name {
 				continue
 			}
+
 			var words []string
 			for _, label := range m.Label {
 				words = append(words, label.GetValue())
 			}
+
 			value := fmt.Sprint(m.GetGauge().GetValue() + m.GetCounter().GetValue())
 			if h := m.Histogram; h != nil {
 				value = fmt.Sprintf("%d of %ds", h.GetSampleCount(), int(h.GetSampleSum()/float64(h.GetSampleCount())))
 			}
+
 			all = append(all, strings.Join(append(words, value), " "))
 		}
 	}
+
 	slices.Sort(all)
+
 	return strings.Join(all, ", ")
 }
 

@@ -25,6 +25,7 @@ func (p tenants) export(claim, directory string) {
 	if directory == "" {
 		return
 	}
+
 	c, _ := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, "ns", claim)
 	p.create(apiserver.Volumes, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim + strings.ReplaceAll(directory, "/", "-")},
 		Spec: corev1.PersistentVolumeSpec{PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
@@ -39,9 +40,11 @@ func (p tenants) unexport(claim string) {
 			p.remove(apiserver.Volumes, "", v.Name)
 		}
 	}
+
 	if _, there := apiserver.Get[*corev1.PersistentVolumeClaim](p.server, apiserver.Claims, "ns", claim); there {
 		p.remove(apiserver.Claims, "ns", claim)
 	}
+
 	p.play(time.Second)
 }
 
@@ -51,16 +54,20 @@ func (p tenants) mounted(prefix string) (list []string) {
 		if !strings.HasPrefix(name, prefix+"-") {
 			continue
 		}
+
 		for _, v := range pod.Spec.Volumes {
 			if v.PersistentVolumeClaim != nil {
 				list = append(list, v.PersistentVolumeClaim.ClaimName)
 			}
+
 			if v.HostPath != nil {
 				list = append(list, v.HostPath.Path)
 			}
 		}
 	}
+
 	slices.Sort(list)
+
 	return list
 }
 
@@ -78,6 +85,7 @@ func (p tenants) volumeOf() *corev1.PersistentVolume {
 			return v
 		}
 	}
+
 	return nil
 }
 
@@ -87,6 +95,7 @@ var mounting = map[string]string{"mount-claims": "one:/export", "host-path": "/s
 func TestClassPointedElsewhere(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		p.export("one", "/srv/e1")
 		p.export("two", "/srv/e2")
 		p.class("silver", mounting)
@@ -103,6 +112,7 @@ func TestClassPointedElsewhere(t *testing.T) {
 		if v := p.volumeOf(); v != nil {
 			t.Errorf("the volume is %s", v.Status.Phase)
 		}
+
 		p.claim("later", "silver")
 		p.play(10 * time.Second)
 		p.wantMounted("prov", "/srv/one", "/srv/two", "one", "two")
@@ -135,6 +145,7 @@ func TestStorageReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(p tenants) {
 				defer p.dispatch()()
+
 				p.export("one", "/srv/e1")
 				p.class("silver", mounting)
 				p.claim("data", "silver")
@@ -150,12 +161,14 @@ func TestStorageReplaced(t *testing.T) {
 				if v == nil {
 					p.t.Fatal("the volume is gone")
 				}
+
 				told := was + c.now + ": bring back the claim with that storage; or if its storage is what class silver mounts now: kubectl annotate pv " + v.Name +
 					" --overwrite flex-provisioner.io/record=trusted flex-provisioner.io/mounts-"
 				want := []string{"data: the volume waits to be expanded: volume " + v.Name + " " + told, v.Name + ": storage waits to be removed: volume " + v.Name + " " + told}
 				if got := p.said("StorageMoved"); !slices.Equal(got, want) {
 					t.Errorf("events say\n%q\nwant\n%q", got, want)
 				}
+
 				c.remedy(p, v)
 				p.play(5 * time.Second)
 				p.wantMounted("del", "/srv/one", "one")
@@ -171,6 +184,7 @@ func TestStorageReplaced(t *testing.T) {
 func TestVolumesOfBefore(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		p.export("one", "/srv/e1")
 		p.class("silver", mounting)
 		p.claim("data", "silver")
@@ -197,6 +211,7 @@ func TestVolumesOfBefore(t *testing.T) {
 func TestMountNotBound(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		p.class("silver", mounting)
 		p.claim("data", "silver")
 		p.play(5 * time.Second)
@@ -210,6 +225,7 @@ func TestMountNotBound(t *testing.T) {
 		if got := p.said("MountNotBound"); !slices.Equal(got, want) {
 			t.Errorf("events say %q, want %q", got, want)
 		}
+
 		p.export("one", "/srv/e1")
 		p.play(5 * time.Second)
 		p.wantMounted("prov", "/srv/one", "one")
@@ -223,6 +239,7 @@ func TestMountNotBound(t *testing.T) {
 func TestMountWaitsForFirstPod(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		wait, name := storagev1.VolumeBindingWaitForFirstConsumer, "local"
 		p.create(apiserver.Classes, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: &wait})
 		p.create(apiserver.Claims, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &name},
@@ -235,6 +252,7 @@ func TestMountWaitsForFirstPod(t *testing.T) {
 		if v == nil {
 			p.t.Fatal("there is no volume")
 		}
+
 		if got, want := v.Annotations["flex-provisioner.io/mounts"], `[{"claim":"one","path":"/export"}]`; got != want {
 			t.Errorf("mounts %s, want %s", got, want)
 		}
@@ -245,6 +263,7 @@ func TestMountWaitsForFirstPod(t *testing.T) {
 func TestAttemptElsewhere(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		p.export("one", "/srv/e1")
 		p.export("two", "/srv/e2")
 		p.class("silver.fails", map[string]string{"mount-claims": "one:/export"})
@@ -257,11 +276,13 @@ func TestAttemptElsewhere(t *testing.T) {
 		if got := len(p.mounted("prov")); got != before {
 			t.Errorf("%d more attempts", got-before)
 		}
+
 		said := p.said("StorageMoved")
 		if len(said) != 1 || !strings.Contains(said[0], "what an earlier attempt may have made was made with claim one (nfs://nas/srv/e1) at /export, and that claim is nfs://nas/srv/e3 now") ||
 			!strings.Contains(said[0], "or if nothing of it is left: kubectl -n ns annotate pod prov-") {
 			t.Errorf("events say %q", said)
 		}
+
 		p.export("one", "/srv/e1")
 		p.edit("silver.fails", map[string]string{"mount-claims": "two:/export"})
 		p.play(10 * time.Second)
@@ -276,6 +297,7 @@ func TestAttemptElsewhere(t *testing.T) {
 func TestAbandonedAttempt(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		defer p.dispatch()()
+
 		p.export("one", "/srv/e1")
 		p.class("silver.fails", map[string]string{"mount-claims": "one:/export"})
 		p.claim("data", "silver.fails")
@@ -290,8 +312,10 @@ func TestAbandonedAttempt(t *testing.T) {
 				pod, _, _ = strings.Cut(pod, " ")
 				p.server.Mutate(apiserver.Pods, "ns", pod, func(o apiserver.Object) { o.GetAnnotations()["flex-provisioner.io/settled"] = "true" })
 			}
+
 			p.play(10 * time.Second)
 		}
+
 		p.play(2 * time.Minute)
 		if pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods); len(pods) > 0 {
 			t.Errorf("there are %s", fmt.Sprint(len(pods), pods[0].Name))
@@ -304,6 +328,7 @@ func TestLocation(t *testing.T) {
 	for written, want := range map[string]string{"3f1c": "3f1c", "two words": "", "": ""} {
 		inBubble(t, func(p tenants) {
 			defer p.dispatch()()
+
 			p.class("silver", nil)
 			p.claim("data", "silver")
 			p.play(10 * time.Second)
@@ -315,10 +340,12 @@ func TestLocation(t *testing.T) {
 				if err != nil {
 					p.t.Fatal(err)
 				}
+
 				if strings.HasPrefix(name, "del-") && request.Location != want {
 					t.Errorf("of a volume with %q the delete gets %q, want %q", written, request.Location, want)
 				}
 			}
+
 			if p.volumeOf() != nil {
 				t.Errorf("with %q the volume is still there", written)
 			}

@@ -21,10 +21,12 @@ func (p tenants) waits(name string) string {
 	if claim == nil {
 		return "no claim"
 	}
+
 	c, ok := snapshot.WaitingCondition(claim)
 	if !ok {
 		return ""
 	}
+
 	return fmt.Sprintf("%s %s %s", c.Reason, time.Since(c.LastProbeTime.Time).Truncate(time.Minute), c.Message)
 }
 
@@ -38,6 +40,7 @@ func (c *patches) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/status") {
 		c.n.Add(1)
 	}
+
 	return c.RoundTripper.RoundTrip(r)
 }
 
@@ -56,10 +59,12 @@ func TestReasonsStay(t *testing.T) {
 		for i := range 10 {
 			p.claim(fmt.Sprint("served-", i), "a.good")
 		}
+
 		p.play(time.Minute)
 		if n := api.n.Load(); n != 0 {
 			t.Errorf("the status of claims that are served was patched %d times", n)
 		}
+
 		p.claim("waits", "c.good")
 		p.claim("fails", "b.fails")
 		const two = `class "c.good" has 2 provisioner ConfigMaps, c.good among them: an administrator has to remove all but one`
@@ -67,16 +72,20 @@ func TestReasonsStay(t *testing.T) {
 		if got := p.waits("waits"); got != "ProvisionerConfigMissing 10m0s "+two {
 			t.Errorf("the claim that waits says %q", got)
 		}
+
 		if got := p.waits("fails"); !strings.HasPrefix(got, "ProvisionerFailed ") {
 			t.Errorf("the claim that fails says %q", got)
 		}
+
 		before := api.n.Load()
 		if before > 20 {
 			t.Errorf("%d patches in ten minutes of two claims", before)
 		}
+
 		for _, e := range p.objects(apiserver.Events) {
 			p.remove(apiserver.Events, e.GetNamespace(), e.GetName())
 		}
+
 		// A dispatcher that starts anew writes nothing that is there.
 		stop()
 		p.remove(apiserver.Claims, "team", "fails")
@@ -85,11 +94,13 @@ func TestReasonsStay(t *testing.T) {
 		if got := p.waits("waits"); got != "ProvisionerConfigMissing 15m0s "+two || api.n.Load() != before {
 			t.Errorf("after a restart it says %q, by %d patches", got, api.n.Load()-before)
 		}
+
 		p.remove(apiserver.ConfigMaps, "ns", "second")
 		p.play(time.Minute)
 		if got := p.waits("waits"); got != "" {
 			t.Errorf("the claim is served, and says %q", got)
 		}
+
 		stop()
 		// Bound while no dispatcher ran.
 		p.server.Mutate(apiserver.Claims, "team", "waits", func(o apiserver.Object) {
@@ -102,6 +113,7 @@ func TestReasonsStay(t *testing.T) {
 		if list := claim.Status.Conditions; len(list) != 1 || list[0].Type != "Of/Another" {
 			t.Errorf("the bound claim has the conditions %v, want the other's alone", list)
 		}
+
 		stop()
 	})
 }
@@ -126,11 +138,14 @@ func TestRemind(t *testing.T) {
 					t.Errorf("after %d hours %s was told %d times, want %d", hours, reason, got, want)
 				}
 			}
+
 			p.play(time.Hour + time.Minute)
 		}
+
 		if n := p.told("ProvisioningSucceeded"); n > 2 {
 			t.Errorf("two successes were told %d times", n)
 		}
+
 		stop()
 	})
 }

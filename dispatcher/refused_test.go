@@ -29,7 +29,9 @@ func (f *refusing) RoundTrip(r *http.Request) (*http.Response, error) {
 	case f.code == 0:
 		return nil, fmt.Errorf("read tcp 10.1.0.7:%d->10.96.0.1:443: %w", 30000+f.ports.Add(1), syscall.ECONNRESET)
 	}
+
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d,"message":"not now"}`
+
 	return apiserver.Respond(r, f.code, fmt.Appendf(nil, status, f.code)), nil
 }
 
@@ -62,6 +64,7 @@ func TestTransientRefusals(t *testing.T) {
 				p.api = api
 				registry := prometheus.NewRegistry()
 				defer p.dispatchWith(registry)()
+
 				p.class("a.good", nil)
 				p.play(5 * time.Second)
 				for i := range 2 {
@@ -72,26 +75,32 @@ func TestTransientRefusals(t *testing.T) {
 					if got := p.waits(claim); strings.HasPrefix(got, "ProvisionerPodRefused ") != (c.told > 0) {
 						t.Errorf("while it waits, %s says %q", claim, got)
 					}
+
 					api.refuses.Store(false)
 					p.play(time.Minute)
 				}
+
 				said := p.said("ProvisionerPodRefused")
 				if len(said) != 2*c.told || p.told("ProvisionerPodRefused") != int32(2*c.told) {
 					t.Errorf("it is told %d times: %q, want %d", p.told("ProvisionerPodRefused"), said, 2*c.told)
 				}
+
 				for _, text := range said {
 					if !strings.Contains(text, c.cause) || strings.HasSuffix(text, remedy) != c.forLong {
 						t.Errorf("told is %q", text)
 					}
 				}
+
 				if got := failures(t, registry, "ProvisionerPodRefused"); got != float64(2*c.told) {
 					t.Errorf("%v failures are counted, want %d", got, 2*c.told)
 				}
+
 				for _, claim := range []string{"data-0", "data-1"} {
 					if got := p.waits(claim); got != "" {
 						t.Errorf("in the end %s says %q", claim, got)
 					}
 				}
+
 				if n := p.remaining(apiserver.Volumes); n != 2 {
 					t.Errorf("there are %d volumes", n)
 				}
@@ -107,6 +116,7 @@ func failures(t *testing.T, registry *prometheus.Registry, reason string) (n flo
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, family := range families {
 		for _, m := range family.Metric {
 			last := len(m.Label) - 1
@@ -115,5 +125,6 @@ func failures(t *testing.T, registry *prometheus.Registry, reason string) (n flo
 			}
 		}
 	}
+
 	return n
 }

@@ -19,14 +19,17 @@ func (p tenants) removals() func() []string {
 		if resource != apiserver.Pods || before != nil || after == nil || !strings.HasPrefix(after.GetName(), "del-") {
 			return
 		}
+
 		mu.Lock()
 		defer mu.Unlock()
+
 		names = append(names, after.GetName())
 	}
 
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
+
 		return names
 	}
 }
@@ -37,6 +40,7 @@ func (p tenants) onlyVolume() *corev1.PersistentVolume {
 	if len(list) != 1 {
 		p.t.Fatalf("%d volumes", len(list))
 	}
+
 	return list[0]
 }
 
@@ -90,6 +94,7 @@ func TestRetainedVolumeThatIsFreed(t *testing.T) {
 						o.(*corev1.PersistentVolumeClaim).Spec.VolumeAttributesClassName = new("fast")
 					})
 				}
+
 				p.claim("data", "silver")
 				time.Sleep(time.Second)
 				pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods)
@@ -100,6 +105,7 @@ func TestRetainedVolumeThatIsFreed(t *testing.T) {
 				if c.away {
 					stop()
 				}
+
 				p.run(pods[0])
 				p.bind(p.onlyVolume())
 				p.retain()
@@ -108,15 +114,18 @@ func TestRetainedVolumeThatIsFreed(t *testing.T) {
 				if c.away {
 					stop = p.dispatch()
 				}
+
 				defer stop()
 
 				time.Sleep(time.Hour)
 				if got := removals(); len(got) > 0 {
 					t.Errorf("storage is removed by %q", got)
 				}
+
 				if v := p.onlyVolume(); v.DeletionTimestamp != nil || v.Status.Phase != corev1.VolumeAvailable {
 					t.Errorf("the volume is %s, deleted at %v", v.Status.Phase, v.DeletionTimestamp)
 				}
+
 				if left := apiserver.List[*corev1.Pod](p.server, apiserver.Pods); len(left) > 0 && !c.burst {
 					t.Errorf("%d pods are left", len(left))
 				}

@@ -19,6 +19,7 @@ func (s slowKubelets) RoundTrip(r *http.Request) (*http.Response, error) {
 	if strings.HasSuffix(r.URL.Path, "/log") {
 		time.Sleep(time.Second)
 	}
+
 	return s.RoundTripper.RoundTrip(r)
 }
 
@@ -28,6 +29,7 @@ func TestPodStaysForItsLog(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		p.api = slowKubelets{p.server}
 		defer p.dispatch()()
+
 		p.class("a.fails", map[string]string{"failed-pod-ttl": "0s"})
 		p.play(5 * time.Second)
 		p.claim("data", "a.fails")
@@ -35,6 +37,7 @@ func TestPodStaysForItsLog(t *testing.T) {
 			for _, pod := range apiserver.List[*corev1.Pod](p.server, apiserver.Pods) {
 				numbers += pod.Name[strings.LastIndex(pod.Name, "-"):] + " " + string(pod.Status.Phase) + " "
 			}
+
 			return numbers
 		}
 		for range 20 {
@@ -42,14 +45,17 @@ func TestPodStaysForItsLog(t *testing.T) {
 				break
 			}
 		}
+
 		p.edit("a.fails", map[string]string{"timeout": "1m"}) // that may be the cure
 		time.Sleep(100 * time.Millisecond)
 		if got, want := pods(), "-0 Failed -1 Failed -2 Pending "; got != want {
 			t.Errorf("while the log is being read there are the pods %s, want %s", got, want)
 		}
+
 		if p.play(10 * time.Second); strings.Contains(pods(), "-1 ") {
 			t.Errorf("beside later attempts there are the pods %s", pods())
 		}
+
 		said := slices.DeleteFunc(p.said("ProvisionerLog"), func(text string) bool {
 			return !strings.Contains(text, "-1 for claim team/data: the last line of the log")
 		})

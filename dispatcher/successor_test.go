@@ -32,6 +32,7 @@ func TestSuccessor(t *testing.T) {
 			inBubble(t, func(p tenants) {
 				stop := p.dispatch()
 				defer stop()
+
 				p.class("silver.good", nil)
 				p.play(5 * time.Second)
 				p.claim("data", "silver.good")

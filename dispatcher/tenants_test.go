@@ -50,6 +50,7 @@ func (p tenants) class(name string, data map[string]string) {
 	for key, value := range data {
 		cm.Data[key] = value
 	}
+
 	p.create(apiserver.ConfigMaps, cm)
 }
 
@@ -71,9 +72,11 @@ func (p tenants) play(d time.Duration) {
 				p.run(pod)
 			}
 		}
+
 		for _, v := range apiserver.List[*corev1.PersistentVolume](p.server, apiserver.Volumes) {
 			p.bind(v)
 		}
+
 		for _, resource := range []string{apiserver.Claims, apiserver.Volumes} {
 			protection := map[string]string{apiserver.Claims: "kubernetes.io/pvc-protection", apiserver.Volumes: "kubernetes.io/pv-protection"}[resource]
 			for _, o := range p.objects(resource) {
@@ -85,12 +88,14 @@ func (p tenants) play(d time.Duration) {
 								rest = append(rest, f)
 							}
 						}
+
 						o.SetFinalizers(rest)
 					})
 				}
 			}
 		}
 	}
+
 	synctest.Wait()
 }
 
@@ -117,6 +122,7 @@ func (p tenants) objects(resource string) (list []apiserver.Object) {
 			list = append(list, o)
 		}
 	}
+
 	return list
 }
 
@@ -125,12 +131,14 @@ func (p tenants) run(pod *corev1.Pod) {
 	if p.ran != nil {
 		p.ran[pod.Name] = pod
 	}
+
 	class, code := pod.Annotations[contract.AnnClass], int32(0)
 	op, uid, _, _ := podspec.ParseName(pod.Name)
 	switch kind := path.Ext(class); {
 	case kind == ".hangs":
 		_, _ = p.server.Create(apiserver.Events, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: pod.Name + ".1"}, Type: corev1.EventTypeWarning, Reason: "FailedMount",
 			Message: "secret not found", InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: pod.Name, UID: pod.UID}})
+
 		return
 	case op == contract.Provision && kind == ".fails":
 		code = 1
@@ -139,17 +147,21 @@ func (p tenants) run(pod *corev1.Pod) {
 		if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), volume); err != nil {
 			p.t.Fatal(err)
 		}
+
 		if kind == ".strays" {
 			volume.Spec.StorageClassName = "silver-of-another-tenant"
 		}
+
 		volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "s", Path: "/" + uid}
 		p.create(apiserver.Volumes, volume)
 	}
+
 	p.server.Mutate(apiserver.Pods, pod.Namespace, pod.Name, func(o apiserver.Object) {
 		pod, phase := o.(*corev1.Pod), corev1.PodSucceeded
 		if code != 0 {
 			phase = corev1.PodFailed
 		}
+
 		pod.Spec.NodeName = "node1"
 		pod.Status.Phase = phase
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
@@ -164,6 +176,7 @@ func (p tenants) bind(v *corev1.PersistentVolume) {
 	if claim != nil && *claim.Spec.StorageClassName != v.Spec.StorageClassName {
 		return
 	}
+
 	phase := corev1.VolumeReleased
 	switch {
 	case claim != nil:
@@ -171,9 +184,11 @@ func (p tenants) bind(v *corev1.PersistentVolume) {
 	case v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == "":
 		phase = corev1.VolumeAvailable
 	}
+
 	if v.Status.Phase == phase && (claim == nil || claim.Status.Phase == corev1.ClaimBound) {
 		return
 	}
+
 	p.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 		now, v := metav1.Now(), o.(*corev1.PersistentVolume)
 		v.Status.Phase, v.Status.LastPhaseTransitionTime = phase, &now // the API server writes the time
@@ -200,5 +215,6 @@ func (p tenants) claimFor(v *corev1.PersistentVolume) *corev1.PersistentVolumeCl
 			return claim
 		}
 	}
+
 	return nil
 }

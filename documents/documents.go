@@ -40,11 +40,11 @@ var yamlError = regexp.MustCompile(`^(?:error converting YAML to JSON: )?yaml: (
 func NotYAML(name string, text []byte, err error) error {
 	match := yamlError.FindStringSubmatch(err.Error())
 	if match == nil {
-		return fmt.Errorf("%s is no YAML: %w", name, err)
+		return fmt.Errorf("%s is not YAML: %w", name, err)
 	}
 	line, _ := strconv.Atoi(match[1])
 	line = max(line, 1)
-	message := fmt.Sprintf("%s line %d: is no YAML: %s", name, line, contract.Clean(match[2]))
+	message := fmt.Sprintf("%s line %d: is not YAML: %s", name, line, contract.Clean(match[2]))
 	lines := bytes.Split(text, []byte("\n"))
 	for n := max(line-2, 1); n <= min(line, len(lines)); n++ {
 		switch at := lines[n-1]; {

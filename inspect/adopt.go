@@ -55,7 +55,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 		class = podspec.ClassOf(v)
 	}
 	if v.Annotations[contract.ProvisionedBy] == o.Dispatcher.Provisioner {
-		return nil, errors.New("it is of this dispatcher already")
+		return nil, errors.New("it is a volume of this dispatcher already")
 	}
 	if faults := append(o.volumeFaults(v), sourceFaults(v)...); len(faults) > 0 {
 		return nil, errors.Join(faults...)
@@ -103,7 +103,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 func (o *Objects) adoptionPod(s *snapshot.Snapshot, after *corev1.PersistentVolume) (*corev1.Pod, error) {
 	s.SetVolume(after)
 	size := snapshot.Capacity(after)
-	pod, err := s.Pod(snapshot.Order{Op: contract.Expand, Size: size.Value()}, o.Dispatcher.Cluster)
+	pod, err := s.Pod(snapshot.AttemptSpec{Op: contract.Expand, Size: size.Value()}, o.Dispatcher.Cluster)
 	if err != nil {
 		return nil, err
 	}

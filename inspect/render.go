@@ -78,7 +78,7 @@ func (o *Objects) Render(claim *corev1.PersistentVolumeClaim, class string) (*co
 		}
 		return nil, fmt.Errorf("no pod would be made")
 	}
-	pod, err := s.Pod(snapshot.Order{Op: contract.Provision, Node: s.SelectedNode()}, o.Dispatcher.Cluster)
+	pod, err := s.Pod(snapshot.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}, o.Dispatcher.Cluster)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,7 @@ func TestImageVolumes(t *testing.T) {
 		if err != nil {
 			got = "error"
 		}
+
 		if got != want {
 			t.Errorf("ImageVolumes(%q) = %s, want %s", version, got, want)
 		}

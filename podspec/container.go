@@ -27,15 +27,17 @@ func script(a Attempt) string {
 	case contract.Expand:
 		return a.Config.Expand
 	}
+
 	return a.Config.Provision
 }
 
-// ScriptCommand is the command that runs the script at contract.ScriptFile. A script with a shebang is executed, so that it can use any
-// interpreter of the image. Another one is run by sh.
+// ScriptCommand is the command that runs the script at contract.ScriptFile. A script with a shebang is executed, so
+// that it can use any interpreter of the image. Another one is run by sh.
 func ScriptCommand(script string) []string {
 	if strings.HasPrefix(script, "#!") {
 		return []string{contract.ScriptFile}
 	}
+
 	return []string{"/bin/sh", contract.ScriptFile}
 }
 
@@ -44,22 +46,28 @@ func commandOf(a Attempt) []string {
 	if !inline(a) {
 		return nil
 	}
+
 	run := ScriptCommand(script(a))
 	if !needsFlexctl(a) {
 		return run
 	}
-	return []string{"/bin/sh", "-c", escape("export PATH=\"$PATH:" + contract.BinDir + "\"; exec " + strings.Join(run, " "))}
+
+	script := "export PATH=\"$PATH:" + contract.BinDir + "\"; exec " + strings.Join(run, " ")
+
+	return []string{"/bin/sh", "-c", escape(script)}
 }
 
-// envOf lists the fixed names first, then properties and parameters by name. The kubelet expands $(NAME) in values. So every $ is
-// doubled, and nothing that a user or an administrator wrote is expanded.
+// envOf lists the fixed names first, then properties and parameters by name. The kubelet expands $(NAME) in values. So
+// every $ is doubled, and nothing that a user or an administrator wrote is expanded.
 func envOf(a Attempt, c Cluster) []corev1.EnvVar {
 	var env []corev1.EnvVar
 	for _, v := range a.Request.Env(c.KubeAPI) {
 		env = append(env, corev1.EnvVar{Name: v.Name, Value: escape(v.Value)})
 	}
+
 	env = append(env, corev1.EnvVar{Name: "FLEX_NODE", ValueFrom: &corev1.EnvVarSource{
 		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "spec.nodeName"}}})
+
 	extra := map[string]string{}
 	for _, from := range []map[string]string{a.Request.Parameters, a.Request.Properties} {
 		for key, value := range from {
@@ -68,9 +76,11 @@ func envOf(a Attempt, c Cluster) []corev1.EnvVar {
 			}
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
 		env = append(env, corev1.EnvVar{Name: name, Value: escape(extra[name])})
 	}
+
 	return env
 }
 
@@ -81,15 +91,18 @@ func userOf(config *configmaps.Config) *int64 {
 	if config.RunAsUser != nil || config.UserOfNamespace {
 		return config.RunAsUser
 	}
+
 	user := defaultUser
+
 	return &user
 }
 
-// podSecurity meets Pod Security "restricted" for every user but root. It sets no fsGroup: the kubelet would walk whole volumes and
-// change the owners of files, and the files of the pod's own volumes are readable without it.
+// podSecurity meets Pod Security "restricted" for every user but root. It sets no fsGroup: the kubelet would walk whole
+// volumes and change the owners of files, and the files of the pod's own volumes are readable without it.
 func podSecurity(config *configmaps.Config) *corev1.PodSecurityContext {
 	user := userOf(config)
 	nonRoot := !config.Root()
+
 	return &corev1.PodSecurityContext{
 		RunAsUser:      user,
 		RunAsGroup:     user,
@@ -101,6 +114,7 @@ func podSecurity(config *configmaps.Config) *corev1.PodSecurityContext {
 // restricted drops every capability.
 func restricted() *corev1.SecurityContext {
 	no, yes := false, true
+
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: &no,
 		ReadOnlyRootFilesystem:   &yes,
@@ -111,23 +125,27 @@ func restricted() *corev1.SecurityContext {
 // rootCapabilities are the capabilities that root needs to remove files of other users. Classes run as root for that.
 var rootCapabilities = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER"}
 
-// containerSecurity adds the privileges of the class to restricted. A privileged container has every capability, and a list of some would
-// take the others away.
+// containerSecurity adds the privileges of the class to restricted. A privileged container has every capability, and a
+// list of some would take the others away.
 func containerSecurity(config *configmaps.Config) *corev1.SecurityContext {
 	security := restricted()
 	if config.Privileged {
 		yes := true
 		security.Privileged, security.AllowPrivilegeEscalation, security.Capabilities = &yes, nil, nil
+
 		return security
 	}
+
 	if config.Root() {
 		security.Capabilities.Add = slices.Clone(rootCapabilities)
 	}
+
 	for _, capability := range config.Capabilities {
 		if !slices.Contains(security.Capabilities.Add, capability) {
 			security.Capabilities.Add = append(security.Capabilities.Add, capability)
 		}
 	}
+
 	return security
 }
 
@@ -137,11 +155,12 @@ func devicesOf(config *configmaps.Config) []corev1.VolumeDevice {
 	for i, d := range config.Devices {
 		devices = append(devices, corev1.VolumeDevice{Name: numbered("device", i), DevicePath: d.Path})
 	}
+
 	return devices
 }
 
-// flexctlCopier is the init container that copies flexctl to where the script finds it, for nodes that cannot mount an image as a volume.
-// It has none of the class's privileges but the pod's user.
+// flexctlCopier is the init container that copies flexctl to where the script finds it, for nodes that cannot mount an
+// image as a volume. It has none of the class's privileges but the pod's user.
 func flexctlCopier(c Cluster) corev1.Container {
 	return corev1.Container{
 		Name:            "flexctl",
@@ -149,8 +168,11 @@ func flexctlCopier(c Cluster) corev1.Container {
 		ImagePullPolicy: corev1.PullIfNotPresent,
 		Command:         []string{"/flexctl", "install", contract.BinDir},
 		Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi")},
-			Limits:   corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
+			Requests: corev1.ResourceList{
+				corev1.ResourceCPU:    resource.MustParse("10m"),
+				corev1.ResourceMemory: resource.MustParse("32Mi"),
+			},
+			Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")},
 		},
 		VolumeMounts:    []corev1.VolumeMount{{Name: "flexctl", MountPath: contract.BinDir}},
 		SecurityContext: restricted(),

@@ -19,6 +19,7 @@ func FuzzOutcome(f *testing.F) {
 	for _, message := range []string{"", "pool gold is full", "two\nlines\x00\x1b[31m", strings.Repeat("ä", 400), "\xff\xfe", "a\u202eb\u2028c\u200d", strings.Repeat(" ", 5000)} {
 		f.Add(message, int32(1), "Error", "", true)
 	}
+
 	f.Add("x", int32(64), "OOMKilled", "DeadlineExceeded", true)
 	f.Add("x", int32(0), "StartError", "Evicted", false)
 	f.Fuzz(func(t *testing.T, message string, code int32, reason, podReason string, failed bool) {
@@ -31,6 +32,7 @@ func FuzzOutcome(f *testing.F) {
 		} else {
 			status.State.Waiting = &corev1.ContainerStateWaiting{Reason: reason, Message: message}
 		}
+
 		pod.Status.Reason, pod.Status.Message = podReason, message
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{status}
 		outcome := podspec.OutcomeOf(pod)
@@ -39,11 +41,13 @@ func FuzzOutcome(f *testing.F) {
 		if len(outcome.Message) > contract.MaxMessage+around || !utf8.ValidString(outcome.Message) {
 			t.Errorf("message of %d bytes: %q", len(outcome.Message), outcome.Message)
 		}
+
 		if i := strings.IndexFunc(outcome.Message, func(r rune) bool {
 			return r != ' ' && (unicode.IsSpace(r) || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp))
 		}); i >= 0 {
 			t.Errorf("message has a control character at %d: %q", i, outcome.Message)
 		}
+
 		if failed == (outcome.Phase == podspec.Starting) {
 			t.Errorf("phase is %s", outcome.Phase)
 		}

@@ -32,6 +32,7 @@ func TestBuild(t *testing.T) {
 	if err != nil || len(folders) == 0 {
 		t.Fatalf("no cases in testdata/build: %v", err)
 	}
+
 	for _, folder := range folders {
 		t.Run(filepath.Base(folder), func(t *testing.T) {
 			var c goldenCase
@@ -42,16 +43,19 @@ func TestBuild(t *testing.T) {
 			if len(faults) > 0 {
 				t.Fatal(faults.ToAggregate())
 			}
+
 			attempt := Attempt{Config: config, Request: c.Request, Volume: c.Volume, Node: c.Node}
 			if c.Terms != nil {
 				if attempt.Volume, err = Skeleton(c.Request, *c.Terms); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			pod, err := Build(attempt, c.Cluster)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			golden(t, filepath.Join(folder, "pod.yaml"), pod)
 		})
 	}
@@ -63,6 +67,7 @@ func read(t *testing.T, file string, into any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := yaml.UnmarshalStrict(data, into); err != nil {
 		t.Fatalf("%s: %v", file, err)
 	}
@@ -74,16 +79,20 @@ func golden(t *testing.T, file string, object any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
+
 		return
 	}
+
 	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if string(got) != string(want) {
 		t.Errorf("%s differs (go test ./podspec -update writes it anew):\n%s", file, diff.Diff(string(want), string(got)))
 	}

@@ -17,10 +17,12 @@ func TestList(t *testing.T) {
 	if len(faults) > 0 {
 		t.Fatal(faults.ToAggregate())
 	}
+
 	pod, err := List(config, map[string]string{"pool": "a"}, "node1", Cluster{Namespace: "flex-provisioners", KubeAPI: "https://10.96.0.1:443"})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	golden(t, "testdata/list/pod.yaml", pod)
 	if _, _, _, ok := ParseName(pod.GenerateName + "x7k2p"); ok || !strings.HasPrefix(pod.GenerateName, "list-") {
 		t.Errorf("%s would be taken for an attempt", pod.GenerateName)

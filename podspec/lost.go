@@ -10,8 +10,8 @@ import (
 
 // RecordLost says that a volume of the provisioner's class does not say any more who made it, and what follows.
 func RecordLost(v *corev1.PersistentVolume) string {
-	return fmt.Sprintf("volume %s of class %.64q has no annotation %s, so that nobody expands it or removes its storage",
-		v.Name, ClassOf(v), contract.ProvisionedBy)
+	return fmt.Sprintf("volume %s of class %.64q has no annotation %s, so that nobody expands it or removes its "+
+		"storage", v.Name, ClassOf(v), contract.ProvisionedBy)
 }
 
 // MendRecord is the command for a volume that lost the annotation provisioned-by. Where the other annotations of its
@@ -24,5 +24,6 @@ func MendRecord(v *corev1.PersistentVolume, provisioner string) string {
 	case v.Status.Phase == corev1.VolumeBound:
 		return fmt.Sprintf("kubectl flex adopt %s --class %s --yes", v.Name, ClassOf(v))
 	}
+
 	return "kubectl flex release " + v.Name
 }

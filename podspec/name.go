@@ -10,7 +10,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// MaxAttempt is the highest attempt number, since the admission policy for volumes reads four digits. The number after it is 0 again.
+// MaxAttempt is the highest attempt number, since the admission policy for volumes reads four digits. The number after
+// it is 0 again.
 const MaxAttempt = 9999
 
 // uuid is how the API server writes the UID of a claim.
@@ -23,9 +24,9 @@ var (
 
 var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp"}
 
-// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>. It depends on the attempt
-// alone. So of two dispatchers only one can create the pod, and the other goes on with it. The pod's token has this name too, by
-// which the API server knows which volume the pod may create. It has at most 46 bytes.
+// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>. It depends on
+// the attempt alone. So of two dispatchers only one can create the pod, and the other goes on with it. The pod's token
+// has this name too, by which the API server knows which volume the pod may create. It has at most 46 bytes.
 func Name(operation contract.Operation, claimUID string, attempt int) string {
 	return fmt.Sprintf("%s-%s-%d", prefixes[operation], claimUID, attempt)
 }
@@ -36,12 +37,15 @@ func ParseName(name string) (operation contract.Operation, claimUID string, atte
 	if parts == nil {
 		return "", "", 0, false
 	}
+
 	for known, prefix := range prefixes {
 		if prefix == parts[1] {
 			operation = known
 		}
 	}
+
 	attempt, _ = strconv.Atoi(parts[3]) // cannot fail: the pattern allows four digits at most
+
 	return operation, parts[2], attempt, true
 }
 
@@ -55,6 +59,7 @@ func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
 	if parts == nil {
 		return "", false
 	}
+
 	return parts[1], true
 }
 

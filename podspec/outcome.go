@@ -56,8 +56,8 @@ type Outcome struct {
 	OwnWords bool
 	// ExitCode is the container's, -1 where it has none.
 	ExitCode int32
-	// MayHaveRun reports whether the container may have run. It is false only where it is certain that the container never started,
-	// so that nothing can have been made.
+	// MayHaveRun reports whether the container may have run. It is false only where it is certain that the container
+	// never started, so that nothing can have been made.
 	MayHaveRun bool
 	// Node is the pod's node, empty before it is scheduled.
 	Node string
@@ -70,38 +70,46 @@ type Outcome struct {
 // Final reports whether no container of the pod runs or ever will.
 func (o Outcome) Final() bool { return o.Phase == Succeeded || o.Phase == Failed }
 
-// MayHaveMade reports whether storage may exist because of this attempt. The exit codes contract.ExitRefused and contract.ExitNotHere
-// promise that the container made nothing.
+// MayHaveMade reports whether storage may exist because of this attempt. The exit codes contract.ExitRefused and
+// contract.ExitNotHere promise that the container made nothing.
 func (o Outcome) MayHaveMade() bool {
 	return o.MayHaveRun && o.Reason != ReasonRefused && o.Reason != ReasonNotHere
 }
 
-// Unclear reports whether the operation may have been carried out although the attempt failed: the container was killed, or asks for
-// another attempt.
+// Unclear reports whether the operation may have been carried out although the attempt failed: the container was
+// killed, or asks for another attempt.
 func (o Outcome) Unclear() bool {
 	return o.Killed() || o.Reason == ReasonTryAgain
 }
 
-// Killed reports whether something else than the container's program ended it, or its node does not know how it ended. A storage system
-// may still carry out the container's last request.
+// Killed reports whether something else than the container's program ended it, or its node does not know how it ended.
+// A storage system may still carry out the container's last request.
 func (o Outcome) Killed() bool {
+	if o.Phase != Failed || !o.MayHaveRun {
+		return false
+	}
+
 	const signals = 128 // a shell's exit code for a signal is above this
-	return o.Phase == Failed && o.MayHaveRun &&
-		(o.ExitCode > signals || o.ExitCode < 0 || o.Reason == ReasonDeadline || o.Reason == ReasonEvicted || o.Reason == ReasonOutOfMemory)
+
+	return o.ExitCode > signals || o.ExitCode < 0 || slices.Contains(endedByOthers, o.Reason)
 }
+
+// endedByOthers are the reasons of attempts that did not end by themselves.
+var endedByOthers = []Reason{ReasonDeadline, ReasonEvicted, ReasonOutOfMemory}
 
 // Handled reports whether the pod's outcome has been acted on. Such a pod is kept for its log or its name alone.
 func Handled(pod *corev1.Pod) bool {
 	return !slices.Contains(pod.Finalizers, contract.PodFinalizer) || pod.Annotations[contract.AnnSettled] != ""
 }
 
-// OutcomeOf reads the outcome from a pod's status. The order of precedence is: the pod's phase, what ended the pod, what ended the
-// container, the container's message.
+// OutcomeOf reads the outcome from a pod's status. The order of precedence is: the pod's phase, what ended the pod,
+// what ended the container, the container's message.
 func OutcomeOf(pod *corev1.Pod) Outcome {
 	o := Outcome{ExitCode: -1, Node: pod.Spec.NodeName, MayHaveRun: mayHaveRun(pod)}
 	if t := terminatedContainer(pod); t != nil {
 		o.Location, _ = contract.CutLocation(t.Message)
 	}
+
 	switch {
 	case pod.Status.Phase == corev1.PodSucceeded:
 		o.Phase, o.ExitCode, o.Finished = Succeeded, 0, finishedAt(pod)
@@ -118,34 +126,48 @@ func OutcomeOf(pod *corev1.Pod) Outcome {
 		o.Phase = Starting
 		o.Reason, o.Message = startProblem(pod)
 	}
+
 	return o
 }
 
-// mayHaveRun reports whether the container may have run. A status without a sign of a run proves nothing unless the kubelet ended the pod:
+// mayHaveRun reports whether the container may have run. A status without a sign of a run proves nothing unless the
+// kubelet ended the pod:
 //   - On a lost node a status "waiting" may be older than the container.
-//   - A kubelet that rejects a pod drops the statuses of its containers. It may do so after a restart, when the container has run
-//     before.
+//   - A kubelet that rejects a pod drops the statuses of its containers. It may do so after a restart, when the
+//     container has run before.
 //   - A kubelet whose node lost its disk does not find a container that ran. It counts it as restarted.
 func mayHaveRun(pod *corev1.Pod) bool {
 	if pod.Spec.NodeName == "" {
 		return false
 	}
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.RestartCount > 0 || status.State.Running != nil || status.LastTerminationState.Terminated != nil || status.State.Terminated != nil && !neverCreated(status) {
-			return true
-		}
+
+	if slices.ContainsFunc(pod.Status.ContainerStatuses, hasRun) {
+		return true
 	}
+
 	ended := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	known := len(pod.Status.InitContainerStatuses)+len(pod.Status.ContainerStatuses) > 0
+
 	return !ended || !known || disruption(pod) != ""
 }
 
-// neverCreated reports whether the kubelet ended a container that it never created, for instance since the image could not be pulled. The
-// status is then "terminated" with an unknown status, and without the IDs that a container gets when it is created.
+// hasRun reports whether a status shows that the container runs, or ran once.
+func hasRun(status corev1.ContainerStatus) bool {
+	ranBefore := status.RestartCount > 0 || status.LastTerminationState.Terminated != nil
+	ended := status.State.Terminated != nil && !neverCreated(status)
+
+	return status.State.Running != nil || ranBefore || ended
+}
+
+// neverCreated reports whether the kubelet ended a container that it never created, for instance since the image could
+// not be pulled. The status is then "terminated" with an unknown status, and without the IDs that a container gets when
+// it is created.
 func neverCreated(status corev1.ContainerStatus) bool {
 	t := status.State.Terminated
-	return t.Reason == "ContainerStatusUnknown" && t.StartedAt.IsZero() && status.ContainerID == "" && status.ImageID == "" &&
-		!strings.Contains(t.Message, "used to be Running")
+	unknown := t.Reason == "ContainerStatusUnknown" && !strings.Contains(t.Message, "used to be Running")
+	withoutID := status.ContainerID == "" && status.ImageID == ""
+
+	return unknown && withoutID && t.StartedAt.IsZero()
 }
 
 func finishedAt(pod *corev1.Pod) time.Time {
@@ -154,11 +176,13 @@ func finishedAt(pod *corev1.Pod) time.Time {
 			return t.FinishedAt.Time
 		}
 	}
+
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.ContainersReady || c.Type == corev1.DisruptionTarget {
 			return c.LastTransitionTime.Time
 		}
 	}
+
 	return pod.CreationTimestamp.Time
 }
 
@@ -175,6 +199,7 @@ func disruption(pod *corev1.Pod) string {
 			return c.Reason + ": " + c.Message
 		}
 	}
+
 	return ""
 }
 
@@ -184,15 +209,18 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 	if terminated != nil {
 		exit = terminated.ExitCode
 	}
+
 	switch {
 	case pod.Status.Reason == "DeadlineExceeded":
 		message := "the pod ran into its deadline"
 		if pod.Spec.ActiveDeadlineSeconds != nil {
 			message = fmt.Sprintf("the pod ran into its deadline of %ds", *pod.Spec.ActiveDeadlineSeconds)
 		}
+
 		if own := messageOf(terminated); own != "" {
 			message += ", saying: " + own
 		}
+
 		return ReasonDeadline, message, false, exit
 	case disruptionReasons[pod.Status.Reason]:
 		return ReasonEvicted, "the node ended the pod: " + Clean(pod.Status.Reason+": "+pod.Status.Message), false, exit
@@ -203,22 +231,37 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 	case failedInit(pod) != nil && !mayHaveRun(pod):
 		return ReasonStart, initFailureMessage(failedInit(pod)), false, exit
 	case terminated == nil || !mayHaveRun(pod):
-		return ReasonStart, strings.TrimSuffix("the pod failed before its container started: "+Clean(pod.Status.Reason+" "+pod.Status.Message), ": "), false, exit
+		message := "the pod failed before its container started: " + Clean(pod.Status.Reason+" "+pod.Status.Message)
+		return ReasonStart, strings.TrimSuffix(message, ": "), false, exit
 	case terminated.Reason == "OOMKilled":
-		return ReasonOutOfMemory, "the container was killed for want of memory; raise the ConfigMap's resources", false, exit
+		message := "the container was killed for want of memory; raise the ConfigMap's resources"
+		return ReasonOutOfMemory, message, false, exit
 	}
-	reason = reasonForExitCode(terminated.ExitCode)
-	if message := messageOf(terminated); message != "" {
-		return reason, message, true, exit
-	}
-	if terminated.Reason == "StartError" || terminated.Reason == "ContainerCannotRun" {
-		return ReasonStart, "the container could not be started: " + Clean(terminated.Message), false, exit
-	}
-	return reason, fmt.Sprintf("the container exited with code %d%s and left no message", terminated.ExitCode, exitMeaning(terminated)), false, exit
+
+	reason, message, own = exitFailure(terminated)
+
+	return reason, message, own, exit
 }
 
-// exitCodeMeanings explain the exit codes of the contract and of shells, for containers without a message. For a signal, shells and
-// container runtimes add 128.
+// exitFailure is how the container failed that nothing else ended.
+func exitFailure(t *corev1.ContainerStateTerminated) (reason Reason, message string, own bool) {
+	reason = reasonForExitCode(t.ExitCode)
+
+	message = messageOf(t)
+	if message != "" {
+		return reason, message, true
+	}
+
+	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" {
+		return ReasonStart, "the container could not be started: " + Clean(t.Message), false
+	}
+
+	return reason, fmt.Sprintf("the container exited with code %d%s and left no message",
+		t.ExitCode, exitMeaning(t)), false
+}
+
+// exitCodeMeanings explain the exit codes of the contract and of shells, for containers without a message. For a
+// signal, shells and container runtimes add 128.
 var exitCodeMeanings = map[int32]string{
 	contract.ExitRefused:  "it refuses the request",
 	contract.ExitNotHere:  "it cannot work on this node",
@@ -237,9 +280,11 @@ func exitMeaning(t *corev1.ContainerStateTerminated) string {
 	if t.Reason == "ContainerStatusUnknown" {
 		meaning = "its node does not know how it ended" // the code is the kubelet's guess
 	}
+
 	if meaning == "" {
 		return ""
 	}
+
 	return " (" + meaning + ")"
 }
 
@@ -252,6 +297,7 @@ func reasonForExitCode(code int32) Reason {
 	case contract.ExitTryAgain:
 		return ReasonTryAgain
 	}
+
 	return ReasonFailed
 }
 
@@ -262,6 +308,7 @@ func failedInit(pod *corev1.Pod) *corev1.ContainerStatus {
 			return &pod.Status.InitContainerStatuses[i]
 		}
 	}
+
 	return nil
 }
 
@@ -276,40 +323,50 @@ func initFailureMessage(status *corev1.ContainerStatus) string {
 	case t.Message != "":
 		return who + " could not be started: " + Clean(t.Message)
 	}
+
 	return fmt.Sprintf("%s exited with code %d%s and left no message", who, t.ExitCode, exitMeaning(t))
 }
 
-// LogContainer is the container whose log says why the pod failed: the init container that failed, or else the provisioner. explains
-// is false where neither ran, or where the outcome has the container's message.
+// LogContainer is the container whose log says why the pod failed: the init container that failed, or else the
+// provisioner. explains is false where neither ran, or where the outcome has the container's message.
 func LogContainer(pod *corev1.Pod, o Outcome) (name string, explains bool) {
 	if init := failedInit(pod); init != nil && !o.MayHaveRun {
 		return init.Name, o.Reason == ReasonStart && messageOf(init.State.Terminated) == ""
 	}
+
 	return ContainerName, o.MayHaveRun && !o.OwnWords
 }
 
-// terminatedContainer is the end of the init container that failed, or else of the provisioner; nil where neither has ended.
+// terminatedContainer is the end of the init container that failed, or else of the provisioner; nil where neither has
+// ended.
 func terminatedContainer(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	if init := failedInit(pod); init != nil {
 		return init.State.Terminated
 	}
+
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == ContainerName && status.State.Terminated != nil {
 			return status.State.Terminated
 		}
 	}
+
 	return nil
 }
 
-// messageOf is the container's termination message, without its location. Where a container cannot be started, the kubelet writes its own
-// message into the same field, and marks it by the reason.
+// messageOf is the container's termination message, without its location. Where a container cannot be started, the
+// kubelet writes its own message into the same field, and marks it by the reason.
 func messageOf(t *corev1.ContainerStateTerminated) string {
-	if t == nil || t.Reason == "StartError" || t.Reason == "ContainerCannotRun" || t.Reason == "ContainerStatusUnknown" {
+	if t == nil || slices.Contains(kubeletsWords, t.Reason) {
 		return ""
 	}
+
 	_, message := contract.CutLocation(t.Message)
+
 	return Clean(message)
 }
+
+// kubeletsWords are the reasons with which the message is the kubelet's.
+var kubeletsWords = []string{"StartError", "ContainerCannotRun", "ContainerStatusUnknown"}
 
 // startProblem says what keeps a pod from starting: the problem that has to be solved first.
 func startProblem(pod *corev1.Pod) (Reason, string) {
@@ -318,19 +375,24 @@ func startProblem(pod *corev1.Pod) (Reason, string) {
 			return ReasonUnschedulable, "no node takes the pod: " + Clean(c.Message)
 		}
 	}
-	for _, status := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
+
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		waiting := status.State.Waiting
 		if waiting == nil {
 			continue
 		}
+
 		switch waiting.Reason {
-		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
-			return ReasonImagePull, fmt.Sprintf("image %s cannot be had: %s", status.Image, Clean(waiting.Reason+": "+waiting.Message))
+		case "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError",
+			"RegistryUnavailable", "SignatureValidationFailed":
+			return ReasonImagePull, fmt.Sprintf("image %s cannot be had: %s",
+				status.Image, Clean(waiting.Reason+": "+waiting.Message))
 		case "CreateContainerConfigError":
 			return ReasonPodConfig, "the container's configuration is incomplete: " + Clean(waiting.Message)
 		case "CreateContainerError", "RunContainerError":
 			return ReasonStart, "the container could not be started: " + Clean(waiting.Message)
 		}
 	}
+
 	return ReasonNone, ""
 }

@@ -18,6 +18,7 @@ func TestOutcomeOf(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no cases in testdata/outcome: %v", err)
 	}
+
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			var c struct {
@@ -38,6 +39,7 @@ func text(t *testing.T, object any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return string(data)
 }
 
@@ -50,11 +52,13 @@ func TestNames(t *testing.T) {
 			if !ok || gotOp != op || gotUID != uid || gotNumber != number {
 				t.Errorf("ParseName(%q) = %q, %q, %d, %t", name, gotOp, gotUID, gotNumber, ok)
 			}
+
 			if len(name) > 46 {
 				t.Errorf("%q has %d bytes, want at most 46: it is a host name too", name, len(name))
 			}
 		}
 	}
+
 	for _, name := range []string{"", "prov-" + uid, "prov-" + uid + "-", "prov-" + uid + "-10000", "prov-" + strings.ToUpper(uid) + "-1", "x-" + uid + "-1", "prov-" + uid + "-1-2"} {
 		if _, _, _, ok := ParseName(name); ok {
 			t.Errorf("ParseName(%q) takes what Name never makes", name)

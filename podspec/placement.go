@@ -13,6 +13,7 @@ import (
 func nodeSelectorOf(config *configmaps.Config) map[string]string {
 	selector := map[string]string{corev1.LabelOSStable: "linux"}
 	maps.Copy(selector, config.NodeSelector)
+
 	return selector
 }
 
@@ -25,8 +26,11 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 	tolerations := append([]corev1.Toleration{}, config.Tolerations...)
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		tolerations = append(tolerations, corev1.Toleration{
-			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds})
+			Key: key, Operator: corev1.TolerationOpExists,
+			Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds,
+		})
 	}
+
 	return tolerations
 }
 
@@ -39,27 +43,63 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 // node. For network storage the consumer's node is only preferred: the class's node-selector or mounts may not allow
 // it.
 func affinityOf(a Attempt) *corev1.Affinity {
-	provision := a.Request.Operation == contract.Provision
-	var terms []corev1.NodeSelectorTerm
+	if a.Request.Operation == contract.Provision {
+		return provisionAffinity(a)
+	}
+
+	terms, placed := nodesOf(a.Volume)
 	switch {
-	case !provision && a.Volume != nil && a.Volume.Spec.NodeAffinity != nil && a.Volume.Spec.NodeAffinity.Required != nil:
-		terms = a.Volume.Spec.NodeAffinity.Required.NodeSelectorTerms
-		if !a.Config.NodeLocal && a.Volume.Spec.Local == nil && a.Volume.Spec.HostPath == nil {
-			return preferring(terms)
-		}
-	case provision && a.Config.NodeLocal && len(a.Request.AllowedTopologies) > 0:
+	case placed && !a.Config.NodeLocal && !isLocal(a.Volume):
+		return preferring(terms)
+	case placed:
+		return requiring(terms)
+	case a.Node != "":
+		return requiring([]corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}})
+	}
+
+	return nil
+}
+
+func provisionAffinity(a Attempt) *corev1.Affinity {
+	var terms []corev1.NodeSelectorTerm
+	if a.Config.NodeLocal {
 		for _, topology := range a.Request.AllowedTopologies {
 			terms = append(terms, termOf(topology, a.Node))
 		}
-	case provision && !a.Config.NodeLocal && a.Node != "":
-		return preferring([]corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}})
-	case a.Node != "":
-		terms = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
-	default:
+	}
+
+	switch {
+	case len(terms) > 0:
+		return requiring(terms)
+	case a.Node == "":
 		return nil
 	}
+
+	terms = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
+	if a.Config.NodeLocal {
+		return requiring(terms)
+	}
+
+	return preferring(terms)
+}
+
+// nodesOf are the terms of a volume's required node affinity. placed reports whether it has one.
+func nodesOf(v *corev1.PersistentVolume) (terms []corev1.NodeSelectorTerm, placed bool) {
+	if v == nil || v.Spec.NodeAffinity == nil || v.Spec.NodeAffinity.Required == nil {
+		return nil, false
+	}
+
+	return v.Spec.NodeAffinity.Required.NodeSelectorTerms, true
+}
+
+// isLocal reports whether a volume is a directory or disk of a node.
+func isLocal(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil || v.Spec.HostPath != nil }
+
+// requiring allows only the nodes that one of the terms matches.
+func requiring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
 }
 
 // preferring prefers the nodes that one of the terms matches.
@@ -68,7 +108,10 @@ func preferring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 	for _, term := range terms {
 		preferred = append(preferred, corev1.PreferredSchedulingTerm{Weight: 100, Preference: term})
 	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: preferred}}
+
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		PreferredDuringSchedulingIgnoredDuringExecution: preferred,
+	}}
 }
 
 // termOf matches the nodes of a topology, and of these only node where it is not empty. In Kubernetes a topology
@@ -79,14 +122,20 @@ func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
 		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
 			Key: key, Operator: corev1.NodeSelectorOpIn, Values: topology[key]})
 	}
+
 	if node != "" && len(topology) > 0 {
 		term.MatchFields = matchNodeName(node)
 	}
+
 	return term
 }
 
 // matchNodeName matches a node by its name. It leaves the choice to the scheduler: spec.nodeName would skip taints and
 // resources. The label kubernetes.io/hostname may differ from the name.
 func matchNodeName(node string) []corev1.NodeSelectorRequirement {
-	return []corev1.NodeSelectorRequirement{{Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}
+	byName := corev1.NodeSelectorRequirement{
+		Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+	}
+
+	return []corev1.NodeSelectorRequirement{byName}
 }

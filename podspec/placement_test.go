@@ -16,6 +16,7 @@ import (
 func onNode(v *corev1.PersistentVolume, source corev1.PersistentVolumeSource) *corev1.PersistentVolume {
 	v = v.DeepCopy()
 	v.Spec.PersistentVolumeSource = source
+
 	return v
 }
 
@@ -60,12 +61,15 @@ func TestAllowedTopologies(t *testing.T) {
 			} else {
 				terms, got = preferred[0].Preference, "prefers "
 			}
+
 			data, err := json.Marshal(terms)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			got += string(data)
 		}
+
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.what, got, c.want)
 		}
@@ -80,27 +84,33 @@ func TestLargestVolumeFits(t *testing.T) {
 	for i := range 8 {
 		identity.Properties["property-"+strconv.Itoa(i)] = long(1980)
 	}
+
 	frozen, err := json.Marshal(identity)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	v := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", Labels: map[string]string{},
 		Annotations: map[string]string{contract.AnnIdentity: string(frozen)}}}
 	for i := range 4 {
 		v.Annotations["example.com/"+strconv.Itoa(i)] = long(4096 - 13)
 	}
+
 	for i := range 32 {
 		v.Labels["example.com/"+strconv.Itoa(i)+long(50)] = long(63)
 	}
+
 	v.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.example.com", VolumeHandle: long(1024),
 		VolumeAttributes: map[string]string{}}
 	for i := range 4 {
 		v.Spec.CSI.VolumeAttributes[strconv.Itoa(i)] = long(4095)
 	}
+
 	values := make([]string, 256)
 	for i := range values {
 		values[i] = long(63)
 	}
+
 	zone := corev1.NodeSelectorRequirement{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: values}
 	v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
 		{MatchExpressions: []corev1.NodeSelectorRequirement{zone}}}}}

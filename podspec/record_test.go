@@ -56,12 +56,14 @@ func TestRecord(t *testing.T) {
 			if c.key != nil {
 				verifier = c.key
 			}
+
 			for range 2 { // a second time changes nothing
 				verifier.Mark(v)
 				if Recorded(v) != c.recorded {
 					t.Errorf("recorded: %v, want %v", Recorded(v), c.recorded)
 				}
 			}
+
 			if trusted := c.name == "an administrator's word is no record"; Trusted(v) != trusted {
 				t.Errorf("trusted: %v, want %v", Trusted(v), trusted)
 			}
@@ -92,6 +94,7 @@ func TestRecordOfBefore(t *testing.T) {
 	if key.Mark(v); !Recorded(v) {
 		t.Error("it is not valid")
 	}
+
 	v = of()
 	v.Annotations[contract.AnnMounts] = "[]"
 	if key.Mark(v); Recorded(v) {

@@ -9,8 +9,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/contract"
 )
 
-// Repair completes a volume that Kubernetes binds although it lacks something. It is patched and not undone, since it may be in use.
-// Without provisioned-by nobody would remove its storage. Without the finalizer the object could be deleted before the storage.
+// Repair completes a volume that Kubernetes binds although it lacks something. It is patched and not undone, since it
+// may be in use. Without provisioned-by nobody would remove its storage. Without the finalizer the object could be
+// deleted before the storage.
 type Repair struct {
 	// Faults say what the provisioner should have made otherwise. There may be none.
 	Faults []string
@@ -20,47 +21,55 @@ type Repair struct {
 	Patch map[string]any
 }
 
-// RepairOf is nil where the volume lacks nothing. reclaim is the class's policy, nil where it is not known. record are the annotations of
-// the volume's record, nil where the volume has them. location is what its pod reported, empty where the volume has that, or the pod
-// reported none.
-func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string, record map[string]string, location string) *Repair {
+// RepairOf is nil where the volume lacks nothing. reclaim is the class's policy, nil where it is not known. record are
+// the annotations of the volume's record, nil where the volume has them. location is what its pod reported, empty where
+// the volume has that, or the pod reported none.
+func RepairOf(
+	v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy, provisioner string,
+	record map[string]string, location string,
+) *Repair {
 	metadata, patch, annotations := map[string]any{"uid": v.UID}, map[string]any{}, map[string]any{}
 	var faults []string
+
 	if got := v.Annotations[contract.ProvisionedBy]; got != provisioner {
 		faults = append(faults, fmt.Sprintf("annotation %s is %q", contract.ProvisionedBy, got))
 		annotations[contract.ProvisionedBy] = provisioner
 	}
+
 	if record != nil {
 		faults = append(faults, "annotation "+contract.AnnRecord+" is not the one of volume.yaml")
 		for name, value := range record {
 			annotations[name] = value
 		}
 	}
+
 	if location != "" {
 		annotations[contract.AnnLocation] = location
 		// Images of before the contract had the annotation write none.
 		if got, found := v.Annotations[contract.AnnLocation]; found {
-			faults = append(faults, fmt.Sprintf("annotation %s is %.64q, the pod reported %s", contract.AnnLocation, got, Clip(location, 64)))
+			faults = append(faults, fmt.Sprintf("annotation %s is %.64q, the pod reported %s",
+				contract.AnnLocation, got, Clip(location, 64)))
 		}
 	}
+
 	// It keeps the object of a retained volume too, as long as pods of its attempts exist.
 	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
 		faults = append(faults, "finalizer "+contract.VolumeFinalizer+" is missing")
 		metadata["finalizers"] = append(slices.Clone(v.Finalizers), contract.VolumeFinalizer)
-		metadata["resourceVersion"] = v.ResourceVersion // a merge patch replaces the whole list, so the list must not have changed
+		// a merge patch replaces the whole list, so the list must not have changed
+		metadata["resourceVersion"] = v.ResourceVersion
 	}
-	kept := ""
-	switch policy := v.Spec.PersistentVolumeReclaimPolicy; {
-	case reclaim == nil || policy == *reclaim || v.Status.Phase == corev1.VolumeReleased:
-	case policy == corev1.PersistentVolumeReclaimRetain: // an administrator may have set it
-		kept = fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim)
-	default:
-		faults = append(faults, fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim))
+
+	fault, kept := reclaimFault(v, reclaim)
+	if fault != "" {
+		faults = append(faults, fault)
 		patch["spec"] = map[string]any{"persistentVolumeReclaimPolicy": *reclaim}
 	}
+
 	if len(annotations) > 0 {
 		metadata["annotations"] = annotations
 	}
+
 	switch {
 	case len(faults) > 0 || len(annotations) > 0:
 		patch["metadata"] = metadata
@@ -68,5 +77,22 @@ func RepairOf(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclai
 	case kept != "":
 		return &Repair{Kept: kept}
 	}
+
 	return nil
+}
+
+// reclaimFault says how the volume's reclaim policy differs from the class's, which a repair changes, or which is kept:
+// an administrator may have set Retain.
+func reclaimFault(v *corev1.PersistentVolume, reclaim *corev1.PersistentVolumeReclaimPolicy) (fault, kept string) {
+	policy := v.Spec.PersistentVolumeReclaimPolicy
+	if reclaim == nil || policy == *reclaim || v.Status.Phase == corev1.VolumeReleased {
+		return "", ""
+	}
+
+	differs := fmt.Sprintf("spec.persistentVolumeReclaimPolicy is %s, the class says %s", policy, *reclaim)
+	if policy == corev1.PersistentVolumeReclaimRetain {
+		return "", differs
+	}
+
+	return differs, ""
 }

@@ -29,6 +29,7 @@ func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume,
 	if err != nil {
 		return nil, fmt.Errorf("encode identity of volume %s: %w", r.VolumeName, err)
 	}
+
 	volume := skeleton.New(r, fields.Provisioner, fields.ReclaimPolicy, fields.MountOptions)
 	volume.Annotations[contract.AnnConfig] = fields.ConfigStamp
 	volume.Annotations[contract.AnnIdentity] = string(identity)
@@ -37,11 +38,14 @@ func Skeleton(r contract.Request, fields ClassFields) (*corev1.PersistentVolume,
 		if err != nil {
 			return nil, fmt.Errorf("encode mounts of volume %s: %w", r.VolumeName, err)
 		}
+
 		volume.Annotations[contract.AnnMounts] = string(mounts)
 	}
+
 	if !fields.MadeBefore.IsZero() {
 		volume.Annotations[contract.AnnMadeBefore] = fields.MadeBefore.UTC().Format(time.RFC3339)
 	}
+
 	return volume, nil
 }
 
@@ -65,9 +69,11 @@ func IdentityOf(volume *corev1.PersistentVolume) (contract.Identity, error) {
 	if value == "" {
 		return identity, nil
 	}
+
 	if err := json.Unmarshal([]byte(value), &identity); err != nil {
 		return identity, fmt.Errorf("read annotation %s of volume %s: %w", contract.AnnIdentity, volume.Name, err)
 	}
+
 	return identity, nil
 }
 
@@ -77,9 +83,11 @@ func MountsOf(volume *corev1.PersistentVolume) ([]contract.Mount, error) {
 	if !found {
 		return nil, nil
 	}
+
 	mounts := []contract.Mount{}
 	if err := json.Unmarshal([]byte(value), &mounts); err != nil {
 		return nil, fmt.Errorf("read annotation %s of volume %s: %w", contract.AnnMounts, volume.Name, err)
 	}
+
 	return mounts, nil
 }

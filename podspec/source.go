@@ -26,11 +26,13 @@ func MountSource(v *corev1.PersistentVolume) string {
 	if text, found := v.Annotations[SourceText]; found {
 		return text
 	}
+
 	text := sourceText(v)
 	if len(text) > maxSource || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		kind, _, _ := strings.Cut(text, ":")
 		return kind + ":" + hashOf(text)
 	}
+
 	return text
 }
 
@@ -60,9 +62,11 @@ func attributesText(attributes map[string]string) string {
 			place[key] = value
 		}
 	}
+
 	if len(place) == 0 {
 		return ""
 	}
+
 	return "#" + hashOf(place)
 }
 
@@ -72,12 +76,27 @@ func nodesText(v *corev1.PersistentVolume) string {
 	if affinity == nil || affinity.Required == nil {
 		return ""
 	}
-	if terms := affinity.Required.NodeSelectorTerms; len(terms) == 1 && len(terms[0].MatchFields) == 0 && len(terms[0].MatchExpressions) == 1 {
-		if e := terms[0].MatchExpressions[0]; e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn && len(e.Values) == 1 {
-			return "@" + e.Values[0]
-		}
+
+	hostname, only := hostnameOf(affinity.Required.NodeSelectorTerms)
+	if !only {
+		return "@" + hashOf(affinity.Required)
 	}
-	return "@" + hashOf(affinity.Required)
+
+	return "@" + hostname
+}
+
+// hostnameOf is the host name that the terms match. only is false where they match anything else.
+func hostnameOf(terms []corev1.NodeSelectorTerm) (name string, only bool) {
+	if len(terms) != 1 || len(terms[0].MatchFields) > 0 || len(terms[0].MatchExpressions) != 1 {
+		return "", false
+	}
+
+	e := terms[0].MatchExpressions[0]
+	if e.Key != corev1.LabelHostname || e.Operator != corev1.NodeSelectorOpIn || len(e.Values) != 1 {
+		return "", false
+	}
+
+	return e.Values[0], true
 }
 
 // hashOf has 16 hexadecimal digits.
@@ -86,6 +105,8 @@ func hashOf(value any) string {
 	if err != nil {
 		panic(err) // texts, numbers and lists of them
 	}
+
 	sum := sha256.Sum256(data)
+
 	return hex.EncodeToString(sum[:8])
 }

@@ -15,9 +15,11 @@ func onNodes(source corev1.PersistentVolumeSource, pairs ...string) *corev1.Pers
 	for i := 0; i < len(pairs); i += 2 {
 		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{Key: pairs[i], Operator: corev1.NodeSelectorOpIn, Values: []string{pairs[i+1]}})
 	}
+
 	if len(pairs) > 0 {
 		v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}}}
 	}
+
 	return v
 }
 
@@ -58,9 +60,11 @@ func TestMountSource(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+
 	if MountSource(onNodes(rbd("a"))) == MountSource(onNodes(rbd("b"))) || MountSource(onNodes(local, "zone", "a")) == MountSource(onNodes(local, "zone", "b")) {
 		t.Error("two places are one")
 	}
+
 	kept := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{SourceText: "nfs://nas/srv"}}}
 	if got := MountSource(kept); got != "nfs://nas/srv" {
 		t.Errorf("of a volume in memory it is %s", got)

@@ -11,7 +11,8 @@ func OneLine(text string) string { return contract.OneLine(text) }
 // Clip is contract.Clip.
 func Clip(text string, limit int) string { return contract.Clip(text, limit) }
 
-// MaxEvent is the limit in bytes on an event's message, as in the API events.k8s.io. Other places that show the same text have it too.
+// MaxEvent is the limit in bytes on an event's message, as in the API events.k8s.io. Other places that show the same
+// text have it too.
 const MaxEvent = 1024
 
 // EventMessage is the text as one line of printable characters, of at most MaxEvent bytes.

@@ -29,6 +29,7 @@ func pair() (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
 		Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")},
 		ClaimRef:                      &corev1.ObjectReference{Namespace: "ns", Name: "data", UID: "1"}}
 	v.Status.Phase = corev1.VolumeAvailable
+
 	return claim, v
 }
 
@@ -130,6 +131,7 @@ func TestBound(t *testing.T) {
 		if !Bound(claim, v) {
 			t.Fatal("a bound pair is not bound")
 		}
+
 		if change(claim, v); Bound(claim, v) {
 			t.Errorf("%s: bound", name)
 		}
@@ -171,10 +173,12 @@ func TestRepairOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if got = string(data); len(repair.Faults) != 1 {
 				t.Errorf("%s: faults %q", name, repair.Faults)
 			}
 		}
+
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
@@ -192,6 +196,7 @@ func TestRetainedIsKept(t *testing.T) {
 	if repair == nil || repair.Patch != nil || len(repair.Faults) > 0 || repair.Kept != kept {
 		t.Errorf("the repair is %+v", repair)
 	}
+
 	v.Status.Phase = corev1.VolumeReleased
 	if repair := RepairOf(v, &remove, "p", nil, ""); repair != nil {
 		t.Errorf("released, the repair is %+v", repair)
@@ -205,10 +210,12 @@ func TestRepairOfLocation(t *testing.T) {
 		if written != "" {
 			v.Annotations[contract.AnnLocation] = written
 		}
+
 		repair := RepairOf(v, nil, "p", nil, "west")
 		if repair == nil || len(repair.Faults) != faults {
 			t.Fatalf("of location %q the repair is %+v", written, repair)
 		}
+
 		if got, want := fmt.Sprint(repair.Patch), "map[metadata:map[annotations:map[flex-provisioner.io/location:west] uid:v]]"; got != want {
 			t.Errorf("patch %s, want %s", got, want)
 		}
@@ -249,6 +256,7 @@ func TestIdentityOf(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
+
 		if got != want {
 			t.Errorf("%s: %s, want %s", frozen, got, want)
 		}
@@ -262,6 +270,7 @@ func TestClaimUIDOf(t *testing.T) {
 		if !ok {
 			uid = "none"
 		}
+
 		if uid != want {
 			t.Errorf("%s: %q, want %q", name, uid, want)
 		}
@@ -276,16 +285,19 @@ func TestTooLarge(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		n := 0
 		for key, value := range annotations {
 			n += len(key) + len(value)
 		}
+
 		return n
 	}
 	config.PodAnnotations["a"] = strings.Repeat("x", maxAnnotations-size()-1)
 	if n := size(); n != maxAnnotations {
 		t.Fatalf("%d bytes, want the API server's limit of %d", n, maxAnnotations)
 	}
+
 	config.PodAnnotations["a"] += "x"
 	if _, err := annotationsOf(Attempt{Config: config}); err == nil || !strings.HasPrefix(err.Error(), "request, volume, script and pod-annotations are 262145 bytes as annotations") {
 		t.Errorf("one byte too many: %v", err)

@@ -16,10 +16,10 @@ import (
 // diffPolicy names by its path what differs from the shipped policy, empty where nothing does.
 //
 // Every field is compared, so that none has to be remembered that could narrow a policy. Two differences are welcome:
-//   - Validations may be added, in any place: they refuse more. Nothing else may be added; a match condition, an excluded
-//     rule or a variable can make the shipped validations mean less.
-//   - What is said of a refusal, or recorded of a request, may differ: it decides nothing. A messageExpression or an audit
-//     annotation that fails makes the API server refuse, by the failure policy, or fall back to another message.
+//   - Validations may be added, in any place: they refuse more. Nothing else may be added; a match condition, an
+//     excluded rule or a variable can make the shipped validations mean less.
+//   - What is said of a refusal, or recorded of a request, may differ: it decides nothing. A messageExpression or an
+//     audit annotation that fails makes the API server refuse, by the failure policy, or fall back to another message.
 func diffPolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
 	g, w := comparablePolicy(got), comparablePolicy(want)
 	here, _ := g["validations"].([]any)
@@ -28,8 +28,10 @@ func diffPolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
 			return fmt.Sprintf("spec.validations lacks the shipped [%d], %s", i, quoted(rule))
 		}
 	}
+
 	delete(g, "validations")
 	delete(w, "validations")
+
 	return diff("spec", g, w)
 }
 
@@ -49,6 +51,7 @@ func comparablePolicy(spec *admissionv1.ValidatingAdmissionPolicySpec) map[strin
 		v := &spec.Validations[i]
 		v.Message, v.MessageExpression, v.Reason = "", "", nil
 	}
+
 	return asJSON(spec)
 }
 
@@ -56,7 +59,10 @@ func comparableBinding(spec *admissionv1.ValidatingAdmissionPolicyBindingSpec) m
 	spec = spec.DeepCopy()
 	spec.PolicyName = ""
 	setMatchDefaults(&spec.MatchResources)
-	spec.ValidationActions = slices.DeleteFunc(spec.ValidationActions, func(a admissionv1.ValidationAction) bool { return a == admissionv1.Audit })
+	spec.ValidationActions = slices.DeleteFunc(spec.ValidationActions, func(a admissionv1.ValidationAction) bool {
+		return a == admissionv1.Audit
+	})
+
 	return asJSON(spec)
 }
 
@@ -67,6 +73,7 @@ func setMatchDefaults(match **admissionv1.MatchResources) {
 	setDefault(&m.MatchPolicy, admissionv1.Equivalent)
 	setDefault(&m.NamespaceSelector, metav1.LabelSelector{})
 	setDefault(&m.ObjectSelector, metav1.LabelSelector{})
+
 	for _, rules := range [][]admissionv1.NamedRuleWithOperations{m.ResourceRules, m.ExcludeResourceRules} {
 		for i := range rules {
 			setDefault(&rules[i].Scope, admissionv1.AllScopes)
@@ -87,14 +94,16 @@ func asJSON(object any) map[string]any {
 	if err == nil {
 		err = json.Unmarshal(data, &fields)
 	}
+
 	if err != nil {
 		panic(err) // types of the API are made for this
 	}
+
 	return fields
 }
 
-// diff names the first path, in the order of the fields' names, where two JSON values differ. White space within text is
-// evened out: tools that rewrite YAML fold expressions as they like.
+// diff names the first path, in the order of the fields' names, where two JSON values differ. White space within text
+// is evened out: tools that rewrite YAML fold expressions as they like.
 func diff(path string, got, want any) string {
 	switch want := want.(type) {
 	case map[string]any:
@@ -102,6 +111,7 @@ func diff(path string, got, want any) string {
 		if !ok {
 			break
 		}
+
 		fields := maps.Clone(want)
 		maps.Copy(fields, got)
 		for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -109,17 +119,20 @@ func diff(path string, got, want any) string {
 				return at
 			}
 		}
+
 		return ""
 	case []any:
 		got, ok := got.([]any)
 		if !ok {
 			break
 		}
+
 		for i := range max(len(got), len(want)) {
 			if at := diff(fmt.Sprintf("%s[%d]", path, i), item(got, i), item(want, i)); at != "" {
 				return at
 			}
 		}
+
 		return ""
 	case string:
 		if got, ok := got.(string); ok && slices.Equal(strings.Fields(got), strings.Fields(want)) {
@@ -130,6 +143,7 @@ func diff(path string, got, want any) string {
 			return ""
 		}
 	}
+
 	return fmt.Sprintf("%s is %s, want %s", path, quoted(got), quoted(want))
 }
 
@@ -142,6 +156,7 @@ func item(list []any, i int) any {
 	if i < len(list) {
 		return list[i]
 	}
+
 	return nil
 }
 
@@ -158,7 +173,9 @@ func quoted(value any) string {
 		if err != nil {
 			panic(err) // it came from JSON
 		}
+
 		text = string(data)
 	}
+
 	return podspec.Clip(podspec.OneLine(text), maxQuoted)
 }

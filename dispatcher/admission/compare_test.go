@@ -34,6 +34,7 @@ func mutations(value reflect.Value, path string, at func(root reflect.Value) ref
 			add(path, func(v reflect.Value) { v.Set(something(v.Type())) })
 			break
 		}
+
 		add(path, func(v reflect.Value) { v.SetZero() })
 		all = append(all, mutations(value.Elem(), path, func(root reflect.Value) reflect.Value { return at(root).Elem() })...)
 	case reflect.Slice:
@@ -47,6 +48,7 @@ func mutations(value reflect.Value, path string, at func(root reflect.Value) ref
 			if v.IsNil() {
 				v.Set(reflect.MakeMap(v.Type()))
 			}
+
 			v.SetMapIndex(something(v.Type().Key()), something(v.Type().Elem()))
 		})
 		for _, key := range value.MapKeys() {
@@ -56,6 +58,7 @@ func mutations(value reflect.Value, path string, at func(root reflect.Value) ref
 	default:
 		add(path, func(v reflect.Value) { v.Set(something(v.Type())) })
 	}
+
 	return all
 }
 
@@ -65,6 +68,7 @@ func fieldName(field reflect.StructField) string {
 	if name != "" {
 		name = "." + name
 	}
+
 	return name
 }
 
@@ -93,6 +97,7 @@ func something(of reflect.Type) reflect.Value {
 	default:
 		panic("no value of type " + of.String())
 	}
+
 	return v
 }
 
@@ -110,8 +115,10 @@ func anyItem(path string) string {
 		if _, rest, ok := strings.Cut(part, "]"); ok {
 			part = "]" + rest
 		}
+
 		b.WriteString(part)
 	}
+
 	return b.String()
 }
 
@@ -139,6 +146,7 @@ func TestEveryChangeIsNoticed(t *testing.T) {
 			}
 		})
 	}
+
 	if total < 500 {
 		t.Errorf("%d changes were tried, want all", total)
 	}
@@ -150,6 +158,7 @@ func served(spec *admissionv1.ValidatingAdmissionPolicySpec) *admissionv1.Valida
 	if spec.FailurePolicy == nil {
 		spec.FailurePolicy = &closed
 	}
+
 	return spec
 }
 
@@ -195,5 +204,6 @@ func expressionsOf(value any) []string {
 	case string:
 		found = append(found, value)
 	}
+
 	return found
 }

@@ -18,7 +18,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// creatorGuard is the name of the shipped policy that lets nobody state another's name in a claim's created-by annotations.
+// creatorGuard is the name of the shipped policy that lets nobody state another's name in a claim's created-by
+// annotations.
 const creatorGuard = "flex-guard-claim-creator"
 
 // Gate follows the cluster's admission policies. Make it with New, let Informers run, then call Run once.
@@ -44,11 +45,12 @@ type Gate struct {
 type Verdict struct {
 	// Missing names what keeps the dispatcher from creating pods, with the remedy; empty where nothing does.
 	Missing string
-	// GuardedSince is when claims could last be stamped with a forged creator, zero where they still can.
+	// GuardedSince is when the policy came into force that refuses forged creators of claims, zero while it is not.
 	GuardedSince time.Time
 }
 
-// CreatorKnown reports whether the claim's created-by annotations can be believed: the guard was in force when the claim was created.
+// CreatorKnown reports whether the claim's created-by annotations can be believed: the guard was in force when the
+// claim was created.
 func (v Verdict) CreatorKnown(claim *corev1.PersistentVolumeClaim) bool {
 	return claim != nil && !v.GuardedSince.IsZero() && !claim.CreationTimestamp.Time.Before(v.GuardedSince)
 }
@@ -75,9 +77,14 @@ func New(o Options) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	required, guard := takeOut(all, creatorGuard)
-	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, informers.WithTransform(withoutManagedFields)).Admissionregistration().V1()
-	policies, bindings := factory.ValidatingAdmissionPolicies().Informer(), factory.ValidatingAdmissionPolicyBindings().Informer()
+
+	stripped := informers.WithTransform(withoutManagedFields)
+	factory := informers.NewSharedInformerFactoryWithOptions(o.Client, 0, stripped).Admissionregistration().V1()
+	policies := factory.ValidatingAdmissionPolicies().Informer()
+	bindings := factory.ValidatingAdmissionPolicyBindings().Informer()
+
 	g := &Gate{
 		clients:    map[identity]kubernetes.Interface{asDispatcher: o.Client},
 		at:         target{o.SystemNamespace, o.Pods},
@@ -87,17 +94,23 @@ func New(o Options) (*Gate, error) {
 		changed:    make(chan struct{}, 1),
 		notify:     o.Changed,
 	}
+
 	if o.Prober != nil {
 		g.clients[asProvisioner] = o.Prober
 		g.unproven = "the admission policies have not been probed yet"
 	}
+
 	for _, informer := range g.informers {
 		_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { g.Compare() }, UpdateFunc: func(any, any) { g.Compare() }, DeleteFunc: func(any) { g.Compare() }})
+			AddFunc:    func(any) { g.Compare() },
+			UpdateFunc: func(any, any) { g.Compare() },
+			DeleteFunc: func(any) { g.Compare() },
+		})
 		if err != nil {
 			return nil, fmt.Errorf("listen for admission policies: %w", err)
 		}
 	}
+
 	return g, nil
 }
 
@@ -105,6 +118,7 @@ func withoutManagedFields(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)
 	}
+
 	return obj, nil
 }
 
@@ -116,22 +130,27 @@ func (g *Gate) Verdict() Verdict {
 	if !g.informers[0].HasSynced() || !g.informers[1].HasSynced() {
 		return Verdict{}
 	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	v := Verdict{Missing: cmp.Or(g.differs, g.unproven), GuardedSince: g.guardedSince}
 	if v.Missing != "" {
 		v.Missing += ": apply the installation again, or start the dispatcher with --insecure-without-policies"
 	}
+
 	return v
 }
 
-// Compare compares the policies with the shipped ones. It is called when one of them changes, and not at each reconciliation.
+// Compare compares the policies with the shipped ones. It is called when one of them changes, and not at each
+// reconciliation.
 func (g *Gate) Compare() {
 	g.compare()
 	select {
 	case g.changed <- struct{}{}:
 	default: // the next probes come after this change too
 	}
+
 	g.notify()
 }
 
@@ -139,29 +158,34 @@ func (g *Gate) Compare() {
 func (g *Gate) compare() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	g.differs, g.guardedSince = g.comparison.missing(), time.Time{}
 	if found, lack := g.comparison.find(g.guard); lack == "" {
-		g.guardedSince = slices.MaxFunc([]time.Time{found.policy.CreationTimestamp.Time, found.binding.CreationTimestamp.Time}, time.Time.Compare)
+		created := []time.Time{found.policy.CreationTimestamp.Time, found.binding.CreationTimestamp.Time}
+		g.guardedSince = slices.MaxFunc(created, time.Time.Compare)
 	}
 }
 
-// Pauses between probes. A policy that was written a moment ago is not in force yet, and one can cease to be without having been
-// changed: an API server that was restarted without the admission of policies.
+// Pauses between probes. A policy that was written a moment ago is not in force yet, and one can cease to be without
+// having been changed: an API server that was restarted without the admission of policies.
 const (
 	probeAgainAfter = 2 * time.Second
 	probeAnyway     = 10 * time.Minute
 )
 
-// Run probes the policies when one has changed, and from time to time, until ctx ends. Without a prober it returns at once.
+// Run probes the policies when one has changed, and from time to time, until ctx ends. Without a prober it returns at
+// once.
 func (g *Gate) Run(ctx context.Context) {
 	if g.clients[asProvisioner] == nil {
 		return
 	}
+
 	for {
 		pause := probeAnyway
 		if g.isUnproven() != "" {
 			pause = probeAgainAfter
 		}
+
 		timer := time.NewTimer(pause)
 		select {
 		case <-ctx.Done():
@@ -171,6 +195,7 @@ func (g *Gate) Run(ctx context.Context) {
 			timer.Stop()
 		case <-timer.C:
 		}
+
 		g.ProbeOnce(ctx)
 	}
 }
@@ -180,20 +205,26 @@ func (g *Gate) ProbeOnce(ctx context.Context) {
 	if g.clients[asProvisioner] == nil {
 		return
 	}
+
 	log, before, now := klog.FromContext(ctx), g.isUnproven(), ""
 	for _, r := range g.Probe(ctx) {
 		if !r.answered && before == "" {
 			log.Info("A probe of the admission policies got no answer", "problem", r.Missing)
 			return
 		}
+
 		if r.RefusedBy != "" && r.RefusedBy != r.Policy {
-			log.V(2).Info("A probe of an admission policy was refused by another one", "policy", r.Policy, "by", r.RefusedBy)
+			log.V(2).Info("A probe of an admission policy was refused by another one",
+				"policy", r.Policy, "by", r.RefusedBy)
 		}
+
 		now = cmp.Or(now, r.Missing)
 	}
+
 	if now == before {
 		return
 	}
+
 	g.mu.Lock()
 	g.unproven = now
 	g.mu.Unlock()
@@ -204,6 +235,7 @@ func (g *Gate) ProbeOnce(ctx context.Context) {
 func (g *Gate) isUnproven() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+
 	return g.unproven
 }
 
@@ -213,5 +245,6 @@ func (g *Gate) Probe(ctx context.Context) []Result {
 	for _, p := range probes {
 		results = append(results, p.result(p.send(ctx, g.clients[p.as], g.at)))
 	}
+
 	return results
 }

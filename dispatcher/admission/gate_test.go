@@ -55,11 +55,13 @@ func TestCreatorKnown(t *testing.T) {
 			if c.weaken != nil {
 				c.weaken(p, b)
 			}
+
 			g := &Gate{comparison: cluster(nil), guard: guard, changed: make(chan struct{}, 1), notify: func() {}, informers: synced()}
 			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(c.claim)}}
 			if g.Compare(); g.Verdict().CreatorKnown(claim) {
 				t.Error("it is believed without a guard")
 			}
+
 			_ = g.comparison.policies.Add(p)
 			_ = g.comparison.bindings.Add(b)
 			if g.Compare(); g.Verdict().CreatorKnown(claim) != c.want {
@@ -87,6 +89,7 @@ type hookedStore struct {
 func (s hookedStore) List() []any {
 	list := s.Store.List()
 	s.hook()
+
 	return list
 }
 
@@ -107,6 +110,7 @@ func TestCompareAtOnce(t *testing.T) {
 		if !first {
 			return
 		}
+
 		first = false
 		_ = bindings.Delete(b)
 		go func() {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// comparison compares the cluster's admission policies with the shipped ones, without which a provisioner pod's token could create any
-// volume, and with it reach any file of any node.
+// comparison compares the cluster's admission policies with the shipped ones, without which a provisioner pod's token
+// could create any volume, and with it reach any file of any node.
 type comparison struct {
 	shipped            []shipped
 	policies, bindings cache.Store
@@ -23,6 +23,7 @@ func (c comparison) missing() string {
 			return lack
 		}
 	}
+
 	return ""
 }
 
@@ -39,15 +40,18 @@ func (c comparison) find(want shipped) (found inForce, lack string) {
 	if lack == "" {
 		return found, ""
 	}
+
 	for _, obj := range c.policies.List() {
-		spec := &obj.(*admissionv1.ValidatingAdmissionPolicy).Spec
-		if len(spec.Variables) != len(want.policy.Spec.Variables) || len(spec.Validations) < len(want.policy.Spec.Validations) {
+		spec, asked := &obj.(*admissionv1.ValidatingAdmissionPolicy).Spec, &want.policy.Spec
+		if len(spec.Variables) != len(asked.Variables) || len(spec.Validations) < len(asked.Validations) {
 			continue // spares the comparison with most of what a cluster has
 		}
+
 		if other, wrong := c.named(want, obj.(*admissionv1.ValidatingAdmissionPolicy).Name); wrong == "" {
 			return other, ""
 		}
 	}
+
 	return found, lack
 }
 
@@ -57,18 +61,22 @@ func (c comparison) named(want shipped, name string) (found inForce, lack string
 	if !ok {
 		return found, fmt.Sprintf("ValidatingAdmissionPolicy %s does not exist", name)
 	}
+
 	found.policy = obj.(*admissionv1.ValidatingAdmissionPolicy)
 	if differs := diffPolicy(&found.policy.Spec, &want.policy.Spec); differs != "" {
 		return found, fmt.Sprintf("ValidatingAdmissionPolicy %s is not as shipped: %s", name, differs)
 	}
+
 	lack = fmt.Sprintf("ValidatingAdmissionPolicyBinding %s does not exist", name)
 	for _, binding := range c.bindingsOf(name) {
 		differs := diffBinding(&binding.Spec, &want.binding.Spec)
 		if differs == "" {
 			return inForce{found.policy, binding}, ""
 		}
+
 		lack = fmt.Sprintf("ValidatingAdmissionPolicyBinding %s is not as shipped: %s", binding.Name, differs)
 	}
+
 	return found, lack
 }
 
@@ -80,6 +88,10 @@ func (c comparison) bindingsOf(policy string) []*admissionv1.ValidatingAdmission
 			found = append(found, binding)
 		}
 	}
-	slices.SortFunc(found, func(a, b *admissionv1.ValidatingAdmissionPolicyBinding) int { return cmp.Compare(a.Name, b.Name) })
+
+	slices.SortFunc(found, func(a, b *admissionv1.ValidatingAdmissionPolicyBinding) int {
+		return cmp.Compare(a.Name, b.Name)
+	})
+
 	return found
 }

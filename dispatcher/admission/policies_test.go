@@ -81,6 +81,7 @@ func TestMissingPolicies(t *testing.T) {
 		{name: "that says something else", weaken: func(p *policy) *policy {
 			p.Spec.Validations[0].Message, p.Spec.Validations[0].Reason = "other words", nil
 			p.Spec.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "x", ValueExpression: "'y'"}}
+
 			return p
 		}},
 		{name: "unbound", unbind: func(*binding) *binding { return nil }, want: "ValidatingAdmissionPolicyBinding flex-pv-by-provisioner-pod does not exist"},
@@ -114,16 +115,20 @@ func TestMissingPolicies(t *testing.T) {
 				_ = got.policies.Delete(p)
 				p = c.weaken(p)
 			}
+
 			if p != nil {
 				_ = got.policies.Add(p)
 			}
+
 			if c.unbind != nil {
 				_ = got.bindings.Delete(b)
 				b = c.unbind(b)
 			}
+
 			if b != nil {
 				_ = got.bindings.Add(b)
 			}
+
 			if lacks := got.missing(); lacks != c.want {
 				t.Errorf("lacks %q, want %q", lacks, c.want)
 			}
@@ -137,6 +142,7 @@ func readAll(t *testing.T) []shipped {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return s
 }
 
@@ -147,6 +153,7 @@ func cluster(s []shipped) comparison {
 		_ = c.policies.Add(s[i].policy.DeepCopy())
 		_ = c.bindings.Add(s[i].binding.DeepCopy())
 	}
+
 	return c
 }
 

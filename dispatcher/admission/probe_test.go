@@ -54,13 +54,16 @@ func TestEveryPolicyIsProbed(t *testing.T) {
 	if guard.policy.Name == "" {
 		t.Errorf("policy %s is not shipped", creatorGuard)
 	}
+
 	probed := map[string]bool{}
 	for _, p := range probes {
 		if _, of := takeOut(required, p.policy); of.policy.Name == "" {
 			t.Errorf("a probe is for policy %s, which is not shipped", p.policy)
 		}
+
 		probed[p.policy] = true
 	}
+
 	for _, s := range required {
 		if !probed[s.policy.Name] {
 			t.Errorf("policy %s is not probed", s.policy.Name)
@@ -74,6 +77,7 @@ func TestProbePod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if _, uid, _, ok := podspec.ParseName(pod.Name); !ok || uid != probeUID || pod.Namespace != "ns" {
 		t.Errorf("the pod is %s/%s", pod.Namespace, pod.Name)
 	}

@@ -19,25 +19,31 @@ type shipped struct {
 	binding admissionv1.ValidatingAdmissionPolicyBinding
 }
 
-// readShipped reads the policies that come with this program, as they have to be for the two namespaces and the provisioner's name.
+// readShipped reads the policies that come with this program, as they have to be for the two namespaces and the
+// provisioner's name.
 func readShipped(system, provisioners, provisioner string) ([]shipped, error) {
 	files, err := fs.Glob(policies.Files, "*.yaml")
 	if err != nil {
 		return nil, fmt.Errorf("list shipped manifests: %w", err)
 	}
+
 	var s []shipped
 	bindings := map[string]admissionv1.ValidatingAdmissionPolicyBinding{}
-	names := strings.NewReplacer(contract.SystemNamespace, system, contract.ProvisionersNamespace, provisioners, contract.ProvisionerName, provisioner)
+	names := strings.NewReplacer(contract.SystemNamespace, system, contract.ProvisionersNamespace, provisioners,
+		contract.ProvisionerName, provisioner)
+
 	for _, file := range files {
 		data, err := policies.Files.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("read shipped manifest %s: %w", file, err)
 		}
+
 		for document := range strings.SplitSeq(names.Replace(string(data)), "\n---\n") {
 			var kind metav1.TypeMeta
 			if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
 				return nil, fmt.Errorf("read shipped manifest %s: %w", file, err)
 			}
+
 			switch kind.Kind {
 			case "ValidatingAdmissionPolicy":
 				var policy admissionv1.ValidatingAdmissionPolicy
@@ -48,18 +54,22 @@ func readShipped(system, provisioners, provisioner string) ([]shipped, error) {
 				err = yaml.UnmarshalStrict([]byte(document), &binding)
 				bindings[binding.Spec.PolicyName] = binding
 			}
+
 			if err != nil {
 				return nil, fmt.Errorf("read shipped manifest %s: %s: %w", file, kind.Kind, err)
 			}
 		}
 	}
+
 	for i := range s {
 		binding, bound := bindings[s[i].policy.Name]
 		if !bound {
 			return nil, fmt.Errorf("shipped ValidatingAdmissionPolicy %s has no binding", s[i].policy.Name)
 		}
+
 		s[i].binding = binding
 	}
+
 	return s, nil
 }
 
@@ -72,5 +82,6 @@ func takeOut(all []shipped, name string) (others []shipped, one shipped) {
 			others = append(others, s)
 		}
 	}
+
 	return others, one
 }

@@ -34,48 +34,53 @@ const (
 	byUID      = "uid"
 )
 
-// Cache is the dispatcher's view of the cluster. Pods are those that have the label claim-uid. PodEvents are warnings about pods of the
-// provisioners' namespace, Stop is the ConfigMap that stops deletions, and Revisions are the saved versions of provisioner ConfigMaps.
+// Cache is the dispatcher's view of the cluster. Pods are those that have the label claim-uid. PodEvents are warnings
+// about pods of the provisioners' namespace, Stop is the ConfigMap that stops deletions, and Revisions are the saved
+// versions of provisioner ConfigMaps.
 type Cache struct {
 	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions cache.SharedIndexInformer
 
 	namespace, provisioner string
 }
 
-// New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the dispatcher
-// serves.
+// New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the
+// dispatcher serves.
 func New(client kubernetes.Interface, namespace, provisioner string, key podspec.RecordKey) (*Cache, error) {
 	t := &transformer{key: key, namespace: namespace}
 	keep := informers.WithTransform(t.transform)
 	cluster := informers.NewSharedInformerFactoryWithOptions(client, 0, keep)
 	pods := func(tweak func(*metav1.ListOptions)) informers.SharedInformerFactory {
-		return informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace(namespace), keep, informers.WithTweakListOptions(tweak))
+		return informers.NewSharedInformerFactoryWithOptions(client, 0, keep,
+			informers.WithNamespace(namespace), informers.WithTweakListOptions(tweak))
 	}
+
 	labels := func(selector string) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.LabelSelector = selector }
 	}
-	fieldsOf := func(pairs ...string) func(*metav1.ListOptions) {
-		set := fields.Set{}
-		for i := 0; i < len(pairs); i += 2 {
-			set[pairs[i]] = pairs[i+1]
-		}
+	fieldsOf := func(set fields.Set) func(*metav1.ListOptions) {
 		return func(o *metav1.ListOptions) { o.FieldSelector = set.AsSelector().String() }
 	}
+
+	stop := fields.Set{"metadata.name": contract.StopDeletes}
+	podWarnings := fields.Set{"involvedObject.kind": "Pod", "type": corev1.EventTypeWarning}
+
 	claims := func(client kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
 		return cache.NewSharedIndexInformer(claimsOf(client, t.claim), &corev1.PersistentVolumeClaim{}, 0,
 			cache.Indexers{})
 	}
+
 	c := &Cache{
 		Claims:     cluster.InformerFor(&corev1.PersistentVolumeClaim{}, claims),
 		Volumes:    cluster.Core().V1().PersistentVolumes().Informer(),
 		Classes:    cluster.Storage().V1().StorageClasses().Informer(),
 		Pods:       pods(labels(contract.LabelClaimUID)).Core().V1().Pods().Informer(),
 		ConfigMaps: pods(labels("type=provisioner-config")).Core().V1().ConfigMaps().Informer(),
-		Stop:       pods(fieldsOf("metadata.name", contract.StopDeletes)).Core().V1().ConfigMaps().Informer(),
-		PodEvents:  pods(fieldsOf("involvedObject.kind", "Pod", "type", corev1.EventTypeWarning)).Core().V1().Events().Informer(),
+		Stop:       pods(fieldsOf(stop)).Core().V1().ConfigMaps().Informer(),
+		PodEvents:  pods(fieldsOf(podWarnings)).Core().V1().Events().Informer(),
 		Revisions:  pods(labels("type=provisioner-config")).Apps().V1().ControllerRevisions().Informer(),
 		namespace:  namespace, provisioner: provisioner,
 	}
+
 	for _, index := range []struct {
 		of   cache.SharedIndexInformer
 		name string
@@ -94,16 +99,19 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 			if key := index.keys(obj); key != "" {
 				return []string{key}, nil
 			}
+
 			return nil, nil
 		}})
 		if err != nil {
 			return nil, fmt.Errorf("add index %s: %w", index.name, err)
 		}
 	}
+
 	return c, nil
 }
 
-// claimUIDOf is the UID of the claim that a provisioner pod works for, by the pod's name. It is empty for a name that no provisioner pod has.
+// claimUIDOf is the UID of the claim that a provisioner pod works for, by the pod's name. It is empty for a name that
+// no provisioner pod has.
 func claimUIDOf(obj any) string {
 	_, uid, _, _ := podspec.ParseName(obj.(*corev1.Pod).Name)
 	return uid
@@ -115,9 +123,11 @@ func sourceOf(obj any) string {
 	if claim.Spec.VolumeName != "" {
 		return ""
 	}
+
 	if name, _ := snapshot.CloneOf(claim); name != "" {
 		return claim.Namespace + "/" + name
 	}
+
 	return ""
 }
 
@@ -127,15 +137,19 @@ func waitingFor(obj any) string {
 	if claim.Spec.VolumeName != "" {
 		return ""
 	}
+
 	return podspec.ClassOfClaim(claim)
 }
 
 // dueClass is the class of a volume whose deletion counts for the limit.
 func (c *Cache) dueClass(obj any) string {
 	v := obj.(*corev1.PersistentVolume)
-	if !snapshot.AwaitsDeletion(v) || v.Annotations[contract.AnnAllowDelete] == "true" || v.Annotations[contract.ProvisionedBy] != c.provisioner {
+	allowed := v.Annotations[contract.AnnAllowDelete] == "true"
+	ours := v.Annotations[contract.ProvisionedBy] == c.provisioner
+	if !ours || allowed || !snapshot.AwaitsDeletion(v) {
 		return ""
 	}
+
 	return podspec.ClassOf(v)
 }
 
@@ -146,12 +160,14 @@ func withoutProvisioner(obj any) string {
 	if _, said := v.Annotations[contract.ProvisionedBy]; said || !named {
 		return ""
 	}
+
 	return podspec.ClassOf(v)
 }
 
 // Informers are all of them.
 func (c *Cache) Informers() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents, c.Revisions}
+	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents,
+		c.Revisions}
 }
 
 // Claim is the claim with the UID, or nil.
@@ -200,18 +216,22 @@ func (c *Cache) Due(uid string) (class string, ok bool) {
 	c.Observe(s)
 	class = s.ClassByObjects("")
 	s.Class = c.Class(class)
-	return class, s.RecordLost() || s.Expandable() && resize.Needed(s.Holder()) || outdated(s)
+	expands := s.Expandable() && resize.Needed(s.Holder())
+
+	return class, s.RecordLost() || expands || outdated(s)
 }
 
 // outdated reports whether the status of a bound claim says that the claim waits. It may be bound to a volume of any
 // provisioner.
 func outdated(s *snapshot.Snapshot) bool {
 	claim := s.Holder()
-	if claim == nil || claim.Status.Phase != corev1.ClaimBound || claim == s.Claim && s.Elsewhere {
+	if claim == nil || s.ServedElsewhere(claim) {
 		return false
 	}
+
 	_, waits := snapshot.WaitingCondition(claim)
-	return waits
+
+	return waits && claim.Status.Phase == corev1.ClaimBound
 }
 
 // Volume is the volume of the name, or nil.
@@ -274,6 +294,7 @@ func get[T any](of cache.SharedIndexInformer, key string) (object T) {
 	if obj, ok, _ := of.GetStore().GetByKey(key); ok {
 		object = obj.(T)
 	}
+
 	return object
 }
 
@@ -282,6 +303,7 @@ func indexed[T any](of cache.SharedIndexInformer, index, key string) []T {
 	if err != nil {
 		panic(err) // there is no such index: New and the library make them
 	}
+
 	return typed[T](list)
 }
 
@@ -290,6 +312,7 @@ func typed[T any](objects []any) []T {
 	for i, obj := range objects {
 		list[i] = obj.(T)
 	}
+
 	return list
 }
 
@@ -297,5 +320,6 @@ func firstOf[T any](list []T) (first T) {
 	if len(list) > 0 {
 		first = list[0]
 	}
+
 	return first
 }

@@ -25,6 +25,7 @@ func eachField(v reflect.Value, path string, depth, n int, visit func(path strin
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[metav1.FieldsV1]():
 		return
 	}
+
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(strings.Repeat("x", n))
@@ -34,6 +35,7 @@ func eachField(v reflect.Value, path string, depth, n int, visit func(path strin
 		for i := range n {
 			name(v.Index(i), i)
 		}
+
 		visit(path)
 		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 		if depth > 0 {
@@ -46,6 +48,7 @@ func eachField(v reflect.Value, path string, depth, n int, visit func(path strin
 			name(key, i)
 			v.SetMapIndex(key, reflect.Zero(v.Type().Elem()))
 		}
+
 		visit(path)
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -57,6 +60,7 @@ func eachField(v reflect.Value, path string, depth, n int, visit func(path strin
 			}
 		}
 	}
+
 	v.SetZero()
 }
 
@@ -101,6 +105,7 @@ func variants(object metav1.Object) []any {
 		bound := o.DeepCopy()
 		bound.Spec.VolumeName += "pvc-1"
 		bound.Status.Phase = corev1.ClaimBound
+
 		return []any{o.DeepCopy(), bound}
 	case *corev1.PersistentVolume:
 		return []any{o.DeepCopy()}
@@ -109,8 +114,10 @@ func variants(object metav1.Object) []any {
 	case *corev1.Event:
 		trouble := o.DeepCopy()
 		trouble.Reason = "FailedMount"
+
 		return []any{o.DeepCopy(), trouble}
 	}
+
 	return []any{object}
 }
 

@@ -53,6 +53,7 @@ func TestKeepsAnnotationsApart(t *testing.T) {
 		for key, value := range annotations {
 			want[key] = value
 		}
+
 		if got := transformed(t, &l, claim).Annotations; !reflect.DeepEqual(got, want) {
 			t.Errorf("annotations %q became %q", want, got)
 		}
@@ -65,12 +66,14 @@ func TestManyModes(t *testing.T) {
 	for range 20_000 {
 		claim.Spec.AccessModes = append(claim.Spec.AccessModes, corev1.ReadWriteOnce, corev1.ReadOnlyMany)
 	}
+
 	var l transformer
 	began := time.Now()
 	got := transformed(t, &l, claim).Spec.AccessModes
 	if took := time.Since(began); took > time.Second/4 {
 		t.Errorf("it took %s", took)
 	}
+
 	if want := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce, corev1.ReadOnlyMany}; !reflect.DeepEqual(got, want) {
 		t.Errorf("access modes are %v, want %v", got, want)
 	}
@@ -84,6 +87,7 @@ func fuzzed(kind byte, text []byte) any {
 	if json.Unmarshal(text, object) != nil {
 		return nil
 	}
+
 	return object
 }
 
@@ -100,29 +104,35 @@ func FuzzTransform(f *testing.F) {
 		f.Add(byte(kind), []byte(text), []byte(`{"spec":{"capacity":{"storage":"1000k"},"resources":{"requests":{"storage":"1000"}}}}`))
 		f.Add(byte(kind), []byte(text), []byte(`{"metadata":{"name":"pvc-2"},"spec":{"claimRef":{"namespace":"silver"},"accessModes":["ReadWriteMany"]}}`))
 	}
+
 	used := &transformer{key: dispatchertest.Key} // it has seen all others before
 	f.Fuzz(func(t *testing.T, kind byte, text, others []byte) {
 		object, again := fuzzed(kind, text), fuzzed(kind, text)
 		if object == nil {
 			return
 		}
+
 		for i := range byte(8) {
 			if other := fuzzed(i, others); other != nil {
 				transformed(t, used, other)
 			}
 		}
+
 		fresh, got := transformed(t, &transformer{key: dispatchertest.Key}, again), transformed(t, used, object)
 		// Of two spellings of one size the first may stay, so that only their JSON is the same.
 		alone, err := json.Marshal(fresh)
 		if err != nil {
 			return // a quantity that JSON cannot carry
 		}
+
 		if was, err := json.Marshal(got); err != nil || string(was) != string(alone) {
 			t.Fatalf("beside others it is\n%s\nand alone\n%s (%v)", was, alone, err)
 		}
+
 		if twice, err := json.Marshal(transformed(t, used, got)); err != nil || string(twice) != string(alone) {
 			t.Fatalf("a second time it becomes\n%s\nof\n%s (%v)", twice, alone, err)
 		}
+
 		switch o := got.(type) {
 		case *corev1.PersistentVolumeClaim:
 			sourceOf(o)

@@ -44,14 +44,17 @@ func listInPages(ctx context.Context, list lister, options metav1.ListOptions,
 		if err != nil {
 			return nil, err
 		}
+
 		for i := range page.Items {
 			strip(&page.Items[i])
 		}
+
 		all.Items = append(all.Items, page.Items...)
 		all.ListMeta = page.ListMeta
 		if page.Continue == "" {
 			return all, nil
 		}
+
 		options.Continue = page.Continue
 	}
 }

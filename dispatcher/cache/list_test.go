@@ -25,12 +25,14 @@ func (p *pages) list(_ context.Context, options metav1.ListOptions) (*corev1.Per
 	if p.fault != nil && options.Continue != "" {
 		return nil, p.fault
 	}
+
 	large := 0
 	for _, claim := range p.last {
 		if claim.Labels != nil {
 			large++
 		}
 	}
+
 	p.kept = max(p.kept, large)
 
 	from, end := 0, 120
@@ -40,12 +42,15 @@ func (p *pages) list(_ context.Context, options metav1.ListOptions) (*corev1.Per
 		end = from + int(options.Limit)
 		answer.Continue = fmt.Sprint(end)
 	}
+
 	for i := from; i < end; i++ {
 		claim := corev1.PersistentVolumeClaim{}
 		claim.Name, claim.Labels = fmt.Sprint(i), map[string]string{"a": strings.Repeat("x", 1000)}
 		answer.Items = append(answer.Items, claim)
 	}
+
 	p.last = answer.Items
+
 	return answer, nil
 }
 
@@ -59,14 +64,17 @@ func TestListInPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := []metav1.ListOptions{{Limit: pageSize}, {Limit: pageSize, Continue: "50"},
 		{Limit: pageSize, Continue: "100"}}
 	if !slices.Equal(p.lists, want) || p.kept > 0 {
 		t.Errorf("asked for %+v, and kept %d whole claims; want %+v and none", p.lists, p.kept, want)
 	}
+
 	if all.ResourceVersion != "7" || all.Continue != "" || len(all.Items) != 120 {
 		t.Errorf("got %d claims of version %q, and more at %q", len(all.Items), all.ResourceVersion, all.Continue)
 	}
+
 	for i, claim := range all.Items {
 		if claim.Name != fmt.Sprint(i) || claim.Labels != nil {
 			t.Fatalf("claim %d is %+v", i, claim.ObjectMeta)

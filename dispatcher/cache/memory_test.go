@@ -32,9 +32,11 @@ func decoded[T wire](t testing.TB, object, into T) T {
 	if err == nil {
 		err = into.Unmarshal(data)
 	}
+
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return into
 }
 
@@ -58,6 +60,7 @@ func boundPair(t testing.TB, i int) (*corev1.PersistentVolume, *corev1.Persisten
 	volume.Finalizers = append(volume.Finalizers, "kubernetes.io/pv-protection")
 	volume.Annotations[contract.AnnIdentity] = `{"properties":{"use-nfs-server":"10.10.2.4","zone":"west"},"parameters":{"pool":"silver"}}`
 	volume.Annotations[contract.AnnConfig] = "silver/123@0123456789abcdef"
+
 	return decoded(t, volume, &corev1.PersistentVolume{}), decoded(t, claim, &corev1.PersistentVolumeClaim{})
 }
 
@@ -80,7 +83,9 @@ func waitingPair(t testing.TB, i int) (*corev1.Pod, *corev1.PersistentVolumeClai
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	pod.UID, pod.ResourceVersion, pod.Status.Phase = types.UID("pod-"+uid), fmt.Sprint(2000+i), corev1.PodRunning
+
 	return decoded(t, pod, &corev1.Pod{}), decoded(t, claim, &corev1.PersistentVolumeClaim{})
 }
 
@@ -106,11 +111,13 @@ func TestPairsAreSmall(t *testing.T) {
 					runtime.GC()
 				}
 			}
+
 			each := (liveHeap() - before) / many
 			t.Logf("a pair takes %d bytes", each)
 			if each > c.atMost {
 				t.Errorf("a pair takes %d bytes, want %d at most", each, c.atMost)
 			}
+
 			runtime.KeepAlive(kept)
 			runtime.KeepAlive(&l)
 		})
@@ -122,6 +129,7 @@ func oddClaim(i int) *corev1.PersistentVolumeClaim {
 	text := func(size int) string { return fmt.Sprintf("%d-%s", i, strings.Repeat("x", size)) }
 	class, mode := text(3000), corev1.PersistentVolumeMode(text(200))
 	sizes := corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI), corev1.ResourceName(text(100)): resource.MustParse("1e30")}
+
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: text(60), Name: text(200), Finalizers: []string{text(100), text(5000)},
 			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": text(1500), snapshot.AnnSelectedNode: text(250)}},
@@ -134,6 +142,7 @@ func oddClaim(i int) *corev1.PersistentVolumeClaim {
 // oddVolume is the same as a volume.
 func oddVolume(i int) *corev1.PersistentVolume {
 	claim := oddClaim(i)
+
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: claim.Name, Finalizers: claim.Finalizers,
 			Annotations: map[string]string{contract.ProvisionedBy: claim.Name, contract.AnnIdentity: claim.Namespace + strings.Repeat("y", 1000), contract.AnnConfig: claim.Name}},
@@ -148,8 +157,10 @@ func liveHeap() int64 {
 	for range 4 {
 		runtime.GC()
 	}
+
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
+
 	return int64(m.HeapAlloc)
 }
 
@@ -161,6 +172,7 @@ func large(i, unread, read int) *corev1.PersistentVolumeClaim {
 	for i := range many {
 		many[i] = "text"
 	}
+
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: fmt.Sprintf("data-%d", i),
 			UID: types.UID(fmt.Sprintf("00000000-0000-4000-8000-%012d", i)), ResourceVersion: "1",
@@ -185,6 +197,7 @@ func large(i, unread, read int) *corev1.PersistentVolumeClaim {
 	if i%2 == 0 {
 		claim.Status.Phase = corev1.ClaimBound
 	}
+
 	return claim
 }
 
@@ -199,9 +212,11 @@ func TestLargeClaims(t *testing.T) {
 		for i := range many {
 			kept = append(kept, transformed(t, &l, large(i, unread, read)))
 		}
+
 		grown := liveHeap() - before
 		runtime.KeepAlive(kept)
 		runtime.KeepAlive(&l)
+
 		return grown
 	}
 	short, long, all := taken(10, 10), taken(megabyte, 10), taken(megabyte, megabyte)
@@ -211,6 +226,7 @@ func TestLargeClaims(t *testing.T) {
 		t.Errorf("%d claims take %d bytes, and %d with megabytes that nobody reads, want a fifth more at most", many,
 			short, long)
 	}
+
 	if all > many*atMost {
 		t.Errorf("a claim with megabytes in all fields takes %d bytes, want %d at most", all/many, atMost)
 	}
@@ -226,8 +242,10 @@ func TestOddTextIsGivenUp(t *testing.T) {
 		transformed(t, &l, oddClaim(i))
 		transformed(t, &l, oddVolume(i))
 	}
+
 	if grown := liveHeap() - before; grown > atMost {
 		t.Errorf("%d bytes stay of %d odd claims and volumes, want %d at most", grown, many, atMost)
 	}
+
 	runtime.KeepAlive(&l)
 }

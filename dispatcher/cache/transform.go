@@ -16,13 +16,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// transformer keeps of each object what somebody here reads, and lets objects share what is the same in many: a cluster has fifty
-// thousand bound volumes of a few classes and sizes. Nobody may change an object of a cache, so that sharing is safe. Nothing from a
-// cache is written back whole, so that what is missing is not lost: the library and the controller patch finalizers and single
-// fields.
+// transformer keeps of each object what somebody here reads, and lets objects share what is the same in many: a cluster
+// has fifty thousand bound volumes of a few classes and sizes. Nobody may change an object of a cache, so that sharing
+// is safe. Nothing from a cache is written back whole, so that what is missing is not lost: the library and the
+// controller patch finalizers and single fields.
 //
-// Tenants and images write these objects. So the work for an object is linear in its size, and what is shared is either weak, as
-// texts are, or in a table of bounded size.
+// Tenants and images write these objects. So the work for an object is linear in its size, and what is shared is either
+// weak, as texts are, or in a table of bounded size.
 type transformer struct {
 	key podspec.RecordKey
 	// namespace is that of the pods, which mount claims of it.
@@ -36,6 +36,7 @@ func (t *transformer) transform(obj any) (any, error) {
 	if object, ok := obj.(metav1.Object); ok {
 		object.SetManagedFields(nil)
 	}
+
 	switch o := obj.(type) {
 	case *corev1.Pod:
 		t.pod(o)
@@ -46,47 +47,65 @@ func (t *transformer) transform(obj any) (any, error) {
 	case *corev1.Event:
 		t.event(o)
 	}
+
 	return obj, nil
 }
 
-// event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their pods.
+// event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their
+// pods.
 func (t *transformer) event(e *corev1.Event) {
-	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: intern(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion}}
+	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{
+		Namespace: intern(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion,
+	}}
 	if snapshot.IsStartProblem(e) {
-		kept.Reason, kept.Message, kept.LastTimestamp = intern(e.Reason), podspec.Clip(e.Message, podspec.MaxEvent), e.LastTimestamp
+		kept.Reason, kept.Message = intern(e.Reason), podspec.Clip(e.Message, podspec.MaxEvent)
+		kept.LastTimestamp = e.LastTimestamp
 		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
 	}
+
 	*e = kept
 }
 
-// pod keeps what the attempt and its outcome are read from: the dispatcher's own annotations, among them the request, the finalizers, and
-// the status. It keeps no labels. Those of the dispatcher say what the name says, and the others are the class's.
+// pod keeps what the attempt and its outcome are read from: the dispatcher's own annotations, among them the request,
+// the finalizers, and the status. It keeps no labels. Those of the dispatcher say what the name says, and the others
+// are the class's.
 func (t *transformer) pod(pod *corev1.Pod) {
 	pod.Labels = nil
 	pod.Annotations = without(pod.Annotations, func(key string) bool {
 		return !strings.HasPrefix(key, contract.Prefix) || key == contract.AnnVolume || key == contract.AnnScript
 	})
+
 	for _, key := range []string{contract.AnnClass, contract.AnnConfig} {
 		if value, ok := pod.Annotations[key]; ok {
 			pod.Annotations[key] = intern(value)
 		}
 	}
+
 	pod.Namespace = intern(pod.Namespace)
 	pod.Finalizers = internAll(pod.Finalizers)
-	pod.Spec = corev1.PodSpec{NodeName: intern(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds}
+	pod.Spec = corev1.PodSpec{
+		NodeName: intern(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
+	}
+
 	s := &pod.Status
-	pod.Status = corev1.PodStatus{Phase: intern(s.Phase), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime,
-		Conditions: s.Conditions, InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses}
+	pod.Status = corev1.PodStatus{
+		Phase: intern(s.Phase), Reason: s.Reason, Message: s.Message, StartTime: s.StartTime, Conditions: s.Conditions,
+		InitContainerStatuses: s.InitContainerStatuses, ContainerStatuses: s.ContainerStatuses,
+	}
 	for _, statuses := range [][]corev1.ContainerStatus{s.InitContainerStatuses, s.ContainerStatuses} {
 		for i, c := range statuses {
-			statuses[i] = corev1.ContainerStatus{Name: intern(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
-				RestartCount: c.RestartCount, ContainerID: c.ContainerID, ImageID: intern(c.ImageID), Image: intern(c.Image)}
+			statuses[i] = corev1.ContainerStatus{
+				Name: intern(c.Name), State: c.State, LastTerminationState: c.LastTerminationState,
+				RestartCount: c.RestartCount, ContainerID: c.ContainerID,
+				ImageID: intern(c.ImageID), Image: intern(c.Image),
+			}
 		}
 	}
 }
 
 // read are the annotations, beside our own, by which somebody here or the library knows volumes.
-var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation,
+var read = []string{contract.ProvisionedBy, contract.AnnCloneOf, contract.AnnCloneRequest,
+	corev1.BetaStorageClassAnnotation,
 	podspec.Verified, podspec.SourceText, "pv.kubernetes.io/migrated-to"}
 
 func unread(key string) bool {
@@ -116,6 +135,7 @@ func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
 		claim.UID = tail(claim.Spec.VolumeName, claim.UID)
 		annotations = readOfClaim
 	}
+
 	claim.ObjectMeta = metav1.ObjectMeta{
 		Namespace: intern(claim.Namespace), Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion,
 		CreationTimestamp: claim.CreationTimestamp, DeletionTimestamp: claim.DeletionTimestamp,
@@ -131,13 +151,16 @@ func (t *transformer) claim(claim *corev1.PersistentVolumeClaim) {
 	if class := s.StorageClassName; class != nil {
 		claim.Spec.StorageClassName = new(intern(clip(*class)))
 	}
+
 	if s.Selector != nil {
 		claim.Spec.Selector = &anySelector
 	}
+
 	if from := s.DataSource; from != nil {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: clipIn(from.APIGroup),
 			Kind: clip(from.Kind), Name: clip(from.Name)}
 	}
+
 	if from := s.DataSourceRef; from != nil {
 		claim.Spec.DataSourceRef = &corev1.TypedObjectReference{APIGroup: clipIn(from.APIGroup), Kind: clip(from.Kind),
 			Name: clip(from.Name), Namespace: clipIn(from.Namespace)}
@@ -155,6 +178,7 @@ func clipIn(text *string) *string {
 	if text == nil {
 		return nil
 	}
+
 	return new(clip(*text))
 }
 
@@ -169,9 +193,11 @@ func clipped(all map[string]string, keys []string) map[string]string {
 			if kept == nil {
 				kept = make(map[string]string)
 			}
+
 			kept[key] = clip(value)
 		}
 	}
+
 	return kept
 }
 
@@ -185,23 +211,30 @@ func (t *transformer) volume(v *corev1.PersistentVolume) {
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
+
 		annotations[podspec.SourceText] = podspec.MountSource(v)
 		v.Annotations = annotations
 	}
+
 	s.PersistentVolumeSource = kindOf(s.PersistentVolumeSource)
 	s.NodeAffinity, s.MountOptions = nil, nil
+
 	told := podspec.Restored(v) || !podspec.Recorded(v)
 	v.Annotations, v.Labels = t.annotations(without(v.Annotations, func(key string) bool {
 		// Each volume was made before another time; without that none that is recorded counts as restored.
 		return unread(key) || key == contract.AnnMadeBefore && !told
 	})), nil
+
 	v.Finalizers = internAll(v.Finalizers)
 	s.StorageClassName = intern(s.StorageClassName)
 	s.PersistentVolumeReclaimPolicy = intern(s.PersistentVolumeReclaimPolicy)
 	s.AccessModes, s.VolumeMode, s.Capacity = DistinctModes(s.AccessModes), sharedMode(s.VolumeMode), t.size(s.Capacity)
 	v.Status.Phase = intern(v.Status.Phase)
+
 	if ref := s.ClaimRef; ref != nil {
-		s.ClaimRef = &corev1.ObjectReference{Namespace: intern(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID)}
+		s.ClaimRef = &corev1.ObjectReference{
+			Namespace: intern(ref.Namespace), Name: ref.Name, UID: tail(v.Name, ref.UID),
+		}
 	}
 }
 
@@ -221,6 +254,7 @@ func kindOf(s corev1.PersistentVolumeSource) (kind corev1.PersistentVolumeSource
 	case s.FC != nil:
 		kind.FC = &emptySource.fc
 	}
+
 	return kind
 }
 
@@ -233,11 +267,13 @@ var emptySource struct {
 	fc       corev1.FCVolumeSource
 }
 
-// tail is the UID as the end of the volume's name, so that both share one text. A UID that does not end the name stays as it is.
+// tail is the UID as the end of the volume's name, so that both share one text. A UID that does not end the name stays
+// as it is.
 func tail[UID ~string](volumeName string, uid UID) UID {
 	if strings.HasSuffix(volumeName, string(uid)) {
 		return UID(volumeName[len(volumeName)-len(uid):])
 	}
+
 	return uid
 }
 
@@ -250,9 +286,11 @@ func without(all map[string]string, drop func(key string) bool) map[string]strin
 			if rest == nil {
 				rest = make(map[string]string)
 			}
+
 			rest[intern(key)] = value
 		}
 	}
+
 	return rest
 }
 
@@ -262,6 +300,7 @@ func intern[T ~string](s T) T {
 	if len(s) > longest {
 		return s
 	}
+
 	return T(unique.Make(string(s)).Value())
 }
 
@@ -269,10 +308,12 @@ func internAll(list []string) []string {
 	if len(list) == 0 {
 		return nil
 	}
+
 	shared := make([]string, len(list))
 	for i, s := range list {
 		shared[i] = intern(s)
 	}
+
 	return shared
 }
 
@@ -293,9 +334,11 @@ func DistinctModes(list []corev1.PersistentVolumeAccessMode) []corev1.Persistent
 			modes = append(modes, intern(mode))
 		}
 	}
+
 	if len(modes) == 1 && single[modes[0]] != nil {
 		return single[modes[0]]
 	}
+
 	return modes
 }
 
@@ -310,6 +353,7 @@ func sharedMode(mode *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode 
 	case *mode == block:
 		return &block
 	}
+
 	return mode
 }
 
@@ -327,6 +371,7 @@ func (t *transformer) size(list corev1.ResourceList) corev1.ResourceList {
 	if !found {
 		return nil
 	}
+
 	only := list
 	if len(list) > 1 {
 		only = corev1.ResourceList{corev1.ResourceStorage: storage}
@@ -336,6 +381,7 @@ func (t *transformer) size(list corev1.ResourceList) corev1.ResourceList {
 	if !whole {
 		return only
 	}
+
 	return t.sizes.share(size{bytes, storage.Format}, aSize, only)
 }
 
@@ -344,12 +390,15 @@ func (t *transformer) annotations(list map[string]string) map[string]string {
 	for key, value := range list {
 		size += len(key) + len(value)
 	}
+
 	if len(list) == 0 || size > longest {
 		return list
 	}
+
 	var all strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(list)) {
 		fmt.Fprintf(&all, "%d %s%d %s", len(key), key, len(list[key]), list[key])
 	}
+
 	return t.maps.share(all.String(), size+all.Len(), list)
 }

@@ -21,6 +21,7 @@ import (
 
 func fullVolume(name string) *corev1.PersistentVolume {
 	mode := corev1.PersistentVolumeFilesystem
+
 	return &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name, UID: "v", ResourceVersion: "7", Finalizers: []string{contract.VolumeFinalizer},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}, Labels: map[string]string{"team": "a"},
@@ -40,6 +41,7 @@ func transformed[T any](t *testing.T, l *transformer, obj T) T {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return out.(T)
 }
 
@@ -56,10 +58,12 @@ func TestVolume(t *testing.T) {
 	if has := got.Spec.Capacity[corev1.ResourceStorage]; has.Cmp(quantity) != 0 {
 		t.Errorf("capacity is %s", has.String())
 	}
+
 	want.Spec.Capacity = got.Spec.Capacity
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
+
 	if reflect.ValueOf(got.Annotations).Pointer() != reflect.ValueOf(other.Annotations).Pointer() ||
 		reflect.ValueOf(got.Spec.Capacity).Pointer() != reflect.ValueOf(other.Spec.Capacity).Pointer() || got.Spec.VolumeMode != other.Spec.VolumeMode {
 		t.Error("two volumes of one class do not share their annotations, sizes and modes")
@@ -85,6 +89,7 @@ func TestMountedVolume(t *testing.T) {
 func TestClaim(t *testing.T) {
 	make := func(phase corev1.PersistentVolumeClaimPhase, volume string) *corev1.PersistentVolumeClaim {
 		class := "silver"
+
 		return &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID, Labels: map[string]string{"app": "x"},
 				Annotations: map[string]string{contract.AnnCloneOf: "team-a/a", snapshot.AnnSelectedNode: "node1", corev1.LastAppliedConfigAnnotation: "{}"}},
@@ -98,9 +103,11 @@ func TestClaim(t *testing.T) {
 	if want := map[string]string{contract.AnnCloneOf: "team-a/a"}; !reflect.DeepEqual(bound.Annotations, want) || bound.Labels != nil {
 		t.Errorf("bound: annotations %v, labels %v, want %v and none", bound.Annotations, bound.Labels, want)
 	}
+
 	if bound.UID != dispatchertest.UID || *bound.Spec.StorageClassName != "silver" || bound.Spec.Resources.Requests.Storage().String() != "2Gi" {
 		t.Errorf("bound: %+v", bound)
 	}
+
 	waiting := transformed(t, &l, make(corev1.ClaimPending, ""))
 	want := map[string]string{contract.AnnCloneOf: "team-a/a", snapshot.AnnSelectedNode: "node1"}
 	if !reflect.DeepEqual(waiting.Annotations, want) || waiting.Labels != nil {
@@ -150,11 +157,13 @@ func TestPod(t *testing.T) {
 	if got.Outcome != want.Outcome {
 		t.Errorf("the outcome is\n%+v\nwant\n%+v", got.Outcome, want.Outcome)
 	}
+
 	delete(want.Pod.Annotations, contract.AnnVolume)
 	delete(want.Pod.Annotations, contract.AnnScript)
 	if !reflect.DeepEqual(got.Pod.Annotations, want.Pod.Annotations) || !reflect.DeepEqual(got.Pod.Finalizers, want.Pod.Finalizers) {
 		t.Errorf("got %v %v", got.Pod.Annotations, got.Pod.Finalizers)
 	}
+
 	if got.Pod.Spec.Containers != nil {
 		t.Error("containers are kept")
 	}
@@ -178,9 +187,11 @@ func TestTwice(t *testing.T) {
 			if before != reflect.ValueOf(cached.GetAnnotations()).Pointer() {
 				t.Fatal("the two do not share their annotations")
 			}
+
 			read := make(chan struct{})
 			go func() {
 				defer close(read)
+
 				_ = cached.GetAnnotations()[contract.ProvisionedBy]
 			}()
 			transformed(t, &l, again)
@@ -220,12 +231,14 @@ func TestPodProblem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	event := func(name, pod, reason, message string, after time.Duration) *corev1.Event {
 		e, err := (&transformer{}).transform(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}, Reason: reason, Message: message,
 			LastTimestamp: metav1.NewTime(dispatchertest.Noon.Add(after)), InvolvedObject: corev1.ObjectReference{Name: "prov-x-0", UID: types.UID(pod)}})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		return e.(*corev1.Event)
 	}
 	store := c.PodEvents.GetIndexer()
@@ -252,6 +265,7 @@ func TestPodProblem(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
+
 		if got := c.PodProblem("pod"); got != step.want {
 			t.Errorf("%s: the problem is %q, want %q", step.name, got, step.want)
 		}

@@ -11,13 +11,16 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 )
 
-// lastGood is the last good version of one of a class's ConfigMaps, or nil: what was in force before, else, after a restart, what was
-// saved. A ConfigMap that has the name of one that is gone is another one. A saved version of another class does not count, and neither
-// does one that has faults by the rules of this program. ignored has the latter.
-func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisions []*appsv1.ControllerRevision) (config *configmaps.Config, ignored []error) {
+// lastGood is the last good version of one of a class's ConfigMaps, or nil: the version that was in force before, or
+// after a restart the saved one. A ConfigMap that has the name of one that is gone is another one. Saved versions of
+// another class do not count. Neither do those with faults by the rules of this program, which ignored has.
+func lastGood(
+	class string, maps []*corev1.ConfigMap, before *configmaps.Config, revisions []*appsv1.ControllerRevision,
+) (config *configmaps.Config, ignored []error) {
 	if before != nil && slices.ContainsFunc(maps, func(cm *corev1.ConfigMap) bool { return cm.UID == before.UID }) {
 		return before, nil
 	}
+
 	for _, cm := range maps {
 		for _, revision := range configmaps.RevisionsOf(revisions, cm) {
 			config, err := configmaps.ParseRevision(revision, cm)
@@ -28,22 +31,28 @@ func lastGood(class string, maps []*corev1.ConfigMap, before *configmaps.Config,
 			}
 		}
 	}
+
 	return nil, ignored
 }
 
-// outdated is the warning on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of the class the present one
-// stays in force.
+// outdated is the warning on a ConfigMap that the class runs on an older version of it. Beside a second ConfigMap of
+// the class the present one stays in force.
 func outdated(class string, maps []*corev1.ConfigMap, r Resolution) (w Warning, outdated bool) {
 	inForce := r.InForce
 	if r.Good != nil || inForce == nil {
 		return w, false
 	}
+
 	about := maps[0]
 	for _, cm := range maps {
 		if cm.Name == inForce.Name {
 			about = cm
 		}
 	}
-	return Warning{about, events.ReasonConfigOutdated, fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect until what is wrong is corrected",
-		class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)}, about.Name != inForce.Name || about.ResourceVersion != inForce.ResourceVersion
+
+	text := fmt.Sprintf("class %q runs on version %s of ConfigMap %s, the last valid one; version %s has no effect "+
+		"until what is wrong is corrected", class, inForce.ResourceVersion, inForce.Name, about.ResourceVersion)
+	outdated = about.Name != inForce.Name || about.ResourceVersion != inForce.ResourceVersion
+
+	return Warning{about, events.ReasonConfigOutdated, text}, outdated
 }

@@ -56,9 +56,12 @@ type Objects struct {
 
 // class is the StorageClass of a name, nil where there is none.
 func (o Objects) class(name string) *storagev1.StorageClass {
-	if i := slices.IndexFunc(o.Classes, func(class *storagev1.StorageClass) bool { return class.Name == name }); i >= 0 {
-		return o.Classes[i]
+	for _, class := range o.Classes {
+		if class.Name == name {
+			return class
+		}
 	}
+
 	return nil
 }
 
@@ -70,51 +73,72 @@ func (o Objects) named(name string) bool {
 	})
 }
 
-// Resolve finds the configuration in force for one class. before was in force until now, nil for nothing. requeueAfter is when to resolve
-// the class again, 0 for when something changes.
-func Resolve(name string, before *configmaps.Config, now time.Time, o Objects) (r Resolution, requeueAfter time.Duration) {
+// Resolve finds the configuration in force for one class. before was in force until now, nil for nothing. requeueAfter
+// is when to resolve the class again, 0 for when something changes.
+func Resolve(
+	name string, before *configmaps.Config, now time.Time, o Objects,
+) (r Resolution, requeueAfter time.Duration) {
 	maps := ConfigMapsOf(name, o.ConfigMaps, o.Provisioner)
 	slices.SortFunc(maps, func(a, b *corev1.ConfigMap) int {
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 	})
+
 	r, requeueAfter = resolve(name, maps, o, now)
-	if r.InForce = r.Good; r.Good == nil && r.Present {
+
+	r.InForce = r.Good
+	if r.Good == nil && r.Present {
 		r.InForce, r.Ignored = lastGood(name, maps, before, o.Revisions)
 	}
+
 	if r.InForce != nil {
 		r.Problem = ""
 	}
+
 	if warning, old := outdated(name, maps, r); old {
 		r.Outdated, r.Warnings = true, append(r.Warnings, warning)
 	}
+
 	return r, requeueAfter
 }
 
 // resolve is Resolve by the ConfigMaps as they are now, without regard to what was in force before or was saved.
-func resolve(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (r Resolution, requeueAfter time.Duration) {
+func resolve(
+	name string, maps []*corev1.ConfigMap, o Objects, now time.Time,
+) (r Resolution, requeueAfter time.Duration) {
 	r.Present = len(maps) > 0
 	if len(maps) > 1 {
-		r.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to remove all but one", name, len(maps), maps[0].Name)
+		r.Problem = fmt.Sprintf("class %q has %d provisioner ConfigMaps, %s among them: an administrator has to "+
+			"remove all but one", name, len(maps), maps[0].Name)
 		for _, cm := range maps {
 			r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigDuplicate, r.Problem})
 		}
+
 		return r, 0
 	}
+
 	if len(maps) == 0 {
 		return r, 0
 	}
+
 	cm := maps[0]
 	config, faults := configmaps.Parse(cm)
 	if len(faults) > 0 {
-		r.Problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", cm.Name, name)
-		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigInvalid, podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
+		r.Problem = fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the "+
+			"faults in its events", cm.Name, name)
+		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigInvalid,
+			podspec.Clip(podspec.OneLine(faults.ToAggregate().Error()), 1000)})
+
 		return r, 0
 	}
+
 	r.Good, r.Of = config, cm
 	if config.LiteralToken {
 		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonLiteralToken,
-			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with it, and only such a token may create volumes; revoke the literal one, which everybody can read who may read ConfigMaps, and remove the key"})
+			"data[service-token] is not used: each pod gets a token of data[service-account-name] that ends with " +
+				"it, and only such a token may create volumes; revoke the literal one, which everybody can read who " +
+				"may read ConfigMaps, and remove the key"})
 	}
+
 	age, class := now.Sub(cm.CreationTimestamp.Time), o.class(name)
 	served, _ := ServedAs(name, class, o.Provisioner)
 	switch {
@@ -123,15 +147,19 @@ func resolve(name string, maps []*corev1.ConfigMap, o Objects, now time.Time) (r
 		return r, grace - age
 	case class == nil:
 		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonClassNotFound,
-			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label storage-class", name, o.Provisioner)})
+			fmt.Sprintf("StorageClass %q does not exist: create it with provisioner %s, or mend the label "+
+				"storage-class", name, o.Provisioner)})
 	case class.Provisioner != o.Provisioner:
 		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonClassMismatch,
-			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here", name, class.Provisioner, o.Provisioner)})
+			fmt.Sprintf("StorageClass %q has the provisioner %s, not %s: its claims never come here",
+				name, class.Provisioner, o.Provisioner)})
 	case served != name && served != "":
 		r.Warnings = append(r.Warnings, Warning{cm, events.ReasonConfigUnused,
-			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, or create the StorageClass again without the parameter",
+			fmt.Sprintf("StorageClass %q has parameter %s: %s, so that nothing uses this ConfigMap: remove it, "+
+				"or create the StorageClass again without the parameter",
 				name, contract.ParameterConfigFromClass, served)})
 	}
+
 	return r, 0
 }
 
@@ -142,10 +170,12 @@ func ConfigMapsOf(class string, all []*corev1.ConfigMap, provisioner string) (ma
 			maps = append(maps, cm)
 		}
 	}
+
 	return maps
 }
 
-// Concerns reports whether the ConfigMap is not another dispatcher's. One whose plugin-name can be nobody's concerns every dispatcher.
+// Concerns reports whether the ConfigMap is not another dispatcher's. One whose plugin-name can be nobody's concerns
+// every dispatcher.
 func Concerns(cm *corev1.ConfigMap, provisioner string) bool {
 	name := configmaps.PluginName(cm)
 	return name == provisioner || name == "" || len(configmaps.CheckPluginName(name, nil)) > 0
@@ -153,6 +183,7 @@ func Concerns(cm *corev1.ConfigMap, provisioner string) bool {
 
 // NoConfigMap says, for users, that no ConfigMap of the namespace is for the class.
 func NoConfigMap(namespace, class string) string {
-	return fmt.Sprintf("namespace %s has no provisioner ConfigMap for class %q: an administrator has to create one there with the labels storage-class and type=provisioner-config",
+	return fmt.Sprintf("namespace %s has no provisioner ConfigMap for class %q: an administrator has to create one "+
+		"there with the labels storage-class and type=provisioner-config",
 		namespace, class)
 }

@@ -29,6 +29,7 @@ func TestGoodOfAnotherConfigMap(t *testing.T) {
 		if j.Good != nil || j.InForce != c.want || j.Outdated != (c.want != nil) || (j.Problem == "") != (c.want != nil) {
 			t.Errorf("with faults in %s: %+v, want %v in force", c.uid, j, c.want)
 		}
+
 		before = j.InForce
 	}
 }

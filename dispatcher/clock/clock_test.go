@@ -37,6 +37,7 @@ func TestClock(t *testing.T) {
 		}
 	}))
 	defer server.Close()
+
 	client := http.Client{Transport: c.Wrap(http.DefaultTransport)}
 	get := func(path string) {
 		t.Helper()
@@ -44,6 +45,7 @@ func TestClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		response.Body.Close()
 	}
 	for _, skew = range []time.Duration{0, time.Hour, -time.Hour, 0} {
@@ -52,6 +54,7 @@ func TestClock(t *testing.T) {
 			if off := time.Until(c.Now()) - skew; off.Abs() > 2*time.Second {
 				t.Errorf("with the server's clock at %s the clock is wrong by %s", skew, off)
 			}
+
 			get("/nothing")
 		}
 	}

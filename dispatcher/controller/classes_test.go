@@ -23,11 +23,14 @@ func TestClassBack(t *testing.T) {
 		if c.class != "" {
 			claim.Spec.StorageClassName = &c.class
 		}
+
 		if c.beta != "" {
 			claim.Annotations = map[string]string{corev1.BetaStorageClassAnnotation: c.beta}
 		}
+
 		add(t, controller.Cache.Claims.GetStore().Add(claim))
 	}
+
 	class := func(provisioner string) *storagev1.StorageClass {
 		return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "silver"}, Provisioner: provisioner}
 	}
@@ -36,6 +39,7 @@ func TestClassBack(t *testing.T) {
 	if len(again) > 0 {
 		t.Errorf("the library is told of %v for a class that is gone or another's", again)
 	}
+
 	controller.classChanged(class("p"), false)
 	if slices.Sort(again); !slices.Equal(again, []string{"waits", "waits-too"}) {
 		t.Errorf("the library is told of %v", again)

@@ -59,22 +59,30 @@ type Controller struct {
 
 // New makes a controller.
 func New(o Options) *Controller {
-	c := &Controller{Options: o, reader: reader.Reader{Client: o.Client, Namespace: o.Pods.Namespace, RecordKey: o.RecordKey}, writer: writer.Writer{Client: o.Client},
-		memory: newMemory(), classQueue: workqueue.NewTypedDelayingQueue[string]()}
+	c := &Controller{
+		Options:    o,
+		reader:     reader.Reader{Client: o.Client, Namespace: o.Pods.Namespace, RecordKey: o.RecordKey},
+		writer:     writer.Writer{Client: o.Client},
+		memory:     newMemory(),
+		classQueue: workqueue.NewTypedDelayingQueue[string](),
+	}
 	c.queue = queue.New(o.Workers, c.reconcile)
+
 	return c
 }
 
 // ReconcileAll requeues all known claims.
 func (c *Controller) ReconcileAll() { c.queue.RequeueAll() }
 
-// SyncClasses syncs every class that has a ConfigMap. It comes before the library hands claims over: an early claim would get an event
-// that its class has none. Valid versions are saved once Run has started, so that nothing waits for that.
+// SyncClasses syncs every class that has a ConfigMap. It comes before the library hands claims over: an early claim
+// would get an event that its class has none. Valid versions are saved once Run has started, so that nothing waits for
+// that.
 func (c *Controller) SyncClasses() {
 	names := map[string]bool{}
 	for _, cm := range cache.All[*corev1.ConfigMap](c.Cache.ConfigMaps) {
 		names[configmaps.ClassName(cm)] = true
 	}
+
 	for class := range names {
 		c.syncClass(class)
 		c.classQueue.Add(class)
@@ -89,6 +97,7 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 		}
 	})
 	running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { c.expire(c.Now()) }, expirePeriod) })
+
 	c.queue.Start(ctx)
 	running.Go(func() {
 		<-ctx.Done()
@@ -96,8 +105,8 @@ func (c *Controller) Run(ctx context.Context, running *sync.WaitGroup) {
 	})
 }
 
-// Listen registers handlers that requeue a claim, or a class, at every change that concerns it. Nothing polls. synced report whether the
-// handlers have seen what the informers listed first. An informer has synced before that.
+// Listen registers handlers that requeue a claim, or a class, at every change that concerns it. Nothing polls. synced
+// report whether the handlers have seen what the informers listed first. An informer has synced before that.
 func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 	for _, h := range []struct {
 		informer clientcache.SharedIndexInformer
@@ -119,20 +128,24 @@ func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 				case *corev1.ConfigMap, *storagev1.StorageClass:
 					h.changed(old, false) // the class that it was of changes, too
 				}
+
 				h.changed(obj, false)
 			},
 			DeleteFunc: func(obj any) {
 				if unknown, ok := obj.(clientcache.DeletedFinalStateUnknown); ok {
 					obj = unknown.Obj
 				}
+
 				h.changed(obj, true)
 			},
 		})
 		if err != nil {
 			return nil, fmt.Errorf("listen for changes: %w", err)
 		}
+
 		synced = append(synced, registration.HasSynced)
 	}
+
 	return synced, nil
 }
 
@@ -145,14 +158,20 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 	if !ok {
 		return
 	}
+
 	class, outcome := classOf(pod), podspec.OutcomeOf(pod)
-	if source, copied := podspec.ClaimUIDOf(snapshot.SourceVolume(pod)); copied && (deleted || outcome.Final()) {
+	ended := deleted || outcome.Final()
+	source, copied := podspec.ClaimUIDOf(snapshot.SourceVolume(pod))
+	if copied && ended {
 		c.queue.Requeue(source) // its delete waits for the copy
 	}
+
 	if deleted {
 		c.memory.deletionObserved(pod.UID)
 	}
-	if c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, deleted || outcome.Final()) {
+
+	released := c.queue.PodChanged(class, namespaceOf(pod), uid, pod.Name, ended)
+	if released {
 		c.Recorder.Metrics.PodEnded(class, op, outcome, c.Now().Sub(pod.CreationTimestamp.Time))
 	}
 }
@@ -161,10 +180,12 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted b
 	if v := c.Cache.Volume(claim.Spec.VolumeName); !deleted && v != nil {
 		c.tellAsksInVain(claim, v)
 	}
+
 	c.enqueue(string(claim.UID), claim.Namespace)
 	if key := c.Cache.KeyOf(claim); key != string(claim.UID) {
 		c.enqueue(key, claim.Namespace) // its volume was made for another claim
 	}
+
 	c.requeueClones(claim.Namespace, claim.Name)
 	c.mountChanged(claim.Namespace)
 }
@@ -177,7 +198,8 @@ func (c *Controller) tellAsksInVain(claim *corev1.PersistentVolumeClaim, v *core
 	}
 }
 
-// mountChanged requeues what may wait for a claim that pods mount. There are few in the pods' namespace, and they seldom change.
+// mountChanged requeues what may wait for a claim that pods mount. There are few in the pods' namespace, and they
+// seldom change.
 func (c *Controller) mountChanged(namespace string) {
 	if namespace == c.Pods.Namespace {
 		c.queue.RequeueAll()
@@ -188,16 +210,21 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 	if deleted {
 		c.volumeDeleted(v)
 	}
+
 	if uid, ok := podspec.ClaimUIDOf(v.Name); ok {
 		if !deleted && snapshot.Due(v, c.ProvisionerName) {
-			c.memory.handOver(uid, func(*claimMemory) {}, func() { c.queue.Add(podspec.ClassOf(v), claimNamespace(v), uid) })
+			add := func() { c.queue.Add(podspec.ClassOf(v), claimNamespace(v), uid) }
+			c.memory.handOver(uid, func(*claimMemory) {}, add)
 		}
+
 		c.enqueue(uid, claimNamespace(v))
 	}
+
 	if ref := v.Spec.ClaimRef; ref != nil {
 		if claim := c.Cache.ClaimNamed(ref.Namespace, ref.Name); !deleted && claim != nil {
 			c.tellAsksInVain(claim, v)
 		}
+
 		c.requeueClones(ref.Namespace, ref.Name)
 		c.mountChanged(ref.Namespace)
 	}
@@ -211,6 +238,7 @@ func (c *Controller) enqueue(uid, namespace string) {
 		c.queue.Add(class, namespace, uid)
 		return
 	}
+
 	c.queue.Requeue(uid)
 }
 
@@ -235,7 +263,8 @@ func (c *Controller) IsProvisioning(claim *corev1.PersistentVolumeClaim) bool {
 func (c *Controller) Provision(claim *corev1.PersistentVolumeClaim, class string) {
 	uid := string(claim.UID)
 	c.memory.handOver(uid, func(m *claimMemory) {
-		if m.wanted = true; m.since.IsZero() {
+		m.wanted = true
+		if m.since.IsZero() {
 			m.since = c.Now()
 		}
 	}, func() { c.queue.Add(class, claim.Namespace, uid) })
@@ -250,21 +279,29 @@ func (c *Controller) Refuse(v *corev1.PersistentVolume) {
 func (c *Controller) forget(uid, class string, revision uint64) bool {
 	forgotten := c.memory.forget(uid, revision, func() {
 		c.Recorder.Forget(uid)
-		// A pod may have been created since the snapshot was taken. Its claim stays known: later changes requeue only known claims.
+		// A pod may have been created since the snapshot was taken. Its claim stays known: later changes requeue only
+		// known claims.
 		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
 	})
 	if !forgotten {
 		c.queue.Requeue(uid)
 		return false
 	}
+
 	c.endClass(class)
+
 	return true
 }
 
-// endClass ends the queue of a class that does not exist and has no known claim, and a while later its metrics, so that they are collected
-// once more. It is called when the class changes and when a claim is forgotten, since either may come last.
+// endClass ends the queue of a class that does not exist and has no known claim, and a while later its metrics, so that
+// they are collected once more. It is called when the class changes and when a claim is forgotten, since either may
+// come last.
 func (c *Controller) endClass(class string) {
-	if c.Cache.Class(class) == nil && c.queue.EndClass(class) {
+	if c.Cache.Class(class) != nil {
+		return
+	}
+
+	if c.queue.EndClass(class) {
 		c.Recorder.EndClass(class)
 	}
 }
@@ -277,25 +314,31 @@ func (c *Controller) expire(now time.Time) {
 	if cm := c.Cache.StopDeletes(); cm != nil {
 		c.recordStopped(cm) // once an hour
 	}
+
 	c.Recorder.Expire(func(class string) bool { return c.Cache.Class(class) != nil || c.queue.Active(class) > 0 })
 }
 
-// Queued counts the queued claims by class. Those of classes that do not exist count for the empty one, since a claim may name any.
+// Queued counts the queued claims by class. Those of classes that do not exist count for the empty one, since a claim
+// may name any.
 func (c *Controller) Queued() map[string]int {
 	counts := map[string]int{}
 	for class, n := range c.queue.Depths() {
 		if c.Cache.Class(class) == nil {
 			class = ""
 		}
+
 		counts[class] += n
 	}
+
 	return counts
 }
 
-// RunningPods counts the pods that have not ended, by class. Classes without pods that do not exist are left out, since a claim may name any.
+// RunningPods counts the pods that have not ended, by class. Classes without pods that do not exist are left out, since
+// a claim may name any.
 func (c *Controller) RunningPods() map[string]int {
 	counts := c.queue.Pods()
 	maps.DeleteFunc(counts, func(class string, n int) bool { return n == 0 && c.Cache.Class(class) == nil })
+
 	return counts
 }
 
@@ -307,5 +350,6 @@ func claimNamespace(v *corev1.PersistentVolume) string {
 	if v.Spec.ClaimRef == nil {
 		return ""
 	}
+
 	return v.Spec.ClaimRef.Namespace
 }

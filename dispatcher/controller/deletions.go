@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// observeDeletions adds what may protect the volume's storage from deletion. It is called again once the volume was read from the API
-// server: other deletions may have begun meanwhile, and the volume may be old by then.
+// observeDeletions adds what may protect the volume's storage from deletion. It is called again once the volume was
+// read from the API server: other deletions may have begun meanwhile, and the volume may be old by then.
 func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
 	s.SetSuccessor(c.Cache.ClaimNamed)
 	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User = 0, 0, "", nil
@@ -28,11 +29,13 @@ func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
 	if s.CopiedBy == "" {
 		s.CopiedBy = c.copyExpected(s.Volume)
 	}
+
 	s.SetUser(c.Cache.Users(s.Volume.Name))
 	s.DeleteLimit = c.DeleteLimit
 	if s.Config != nil && s.Config.DeleteLimit != nil {
 		s.DeleteLimit = *s.Config.DeleteLimit
 	}
+
 	if s.DeleteLimit > 0 && obstacles.Old(s.Volume, s.Now) {
 		s.RecentDeletions = c.countDeletions(s)
 	}
@@ -43,16 +46,18 @@ func (c *Controller) copyExpected(v *corev1.PersistentVolume) string {
 	if v.Spec.ClaimRef == nil {
 		return ""
 	}
+
 	for _, clone := range c.Cache.ClonesOf(v.Spec.ClaimRef.Namespace, v.Spec.ClaimRef.Name) {
 		if expected := c.memory.claim(string(clone.UID)).expected.name; expected != "" {
 			return fmt.Sprintf("pod %s/%s for claim %s/%s", c.Pods.Namespace, expected, clone.Namespace, clone.Name)
 		}
 	}
+
 	return ""
 }
 
-// countDeletions counts the class's old volumes that wait to be deleted, this one included, and those whose deletion began within
-// limitPeriod. It stops one above the limit.
+// countDeletions counts the class's old volumes that wait to be deleted, this one included, and those whose deletion
+// began within limitPeriod. It stops one above the limit.
 func (c *Controller) countDeletions(s *snapshot.Snapshot) int {
 	recent := c.memory.recentDeletions(s.ClassName, s.Now)
 	delete(recent, s.UID)
@@ -61,11 +66,20 @@ func (c *Controller) countDeletions(s *snapshot.Snapshot) int {
 		if count > s.DeleteLimit {
 			break
 		}
-		if uid, ok := podspec.ClaimUIDOf(v.Name); ok && uid != s.UID && !recent[uid] && obstacles.Old(v, s.Now) && !c.hasPod(uid, isDelete) {
+
+		uid, ok := podspec.ClaimUIDOf(v.Name)
+		another := ok && uid != s.UID && !recent[uid]
+		if another && c.waitsForDelete(v, uid, s.Now) {
 			count++
 		}
 	}
+
 	return count
+}
+
+// waitsForDelete reports whether an old volume waits for its delete pod.
+func (c *Controller) waitsForDelete(v *corev1.PersistentVolume, uid string, now time.Time) bool {
+	return obstacles.Old(v, now) && !c.hasPod(uid, isDelete)
 }
 
 func isDelete(pod *corev1.Pod) bool {
@@ -86,30 +100,43 @@ func (c *Controller) stopChanged(cm *corev1.ConfigMap, deleted bool) {
 	} else {
 		c.recordStopped(cm)
 	}
+
 	c.queue.RequeueAll()
 }
 
 // recordStopped records that deletions are stopped, and how to let them go on.
 func (c *Controller) recordStopped(cm *corev1.ConfigMap) {
-	c.Recorder.RecordConfigMap(cm, events.ReasonStopped, fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete configmap %s", cm.Namespace, cm.Name))
+	message := fmt.Sprintf("no storage is removed while this ConfigMap exists; to go on: kubectl -n %s delete "+
+		"configmap %s",
+		cm.Namespace, cm.Name)
+	c.Recorder.RecordConfigMap(cm, events.ReasonStopped, message)
 }
 
-// volumeDeleted records a warning if the object of a volume was deleted before its storage. The object's finalizer prevents that, unless
-// somebody removes it.
+// volumeDeleted records a warning if the object of a volume was deleted before its storage. The object's finalizer
+// prevents that, unless somebody removes it.
 func (c *Controller) volumeDeleted(v *corev1.PersistentVolume) {
 	removed := c.memory.volumeDeleted(v.UID)
-	uid, ours := podspec.ClaimUIDOf(v.Name)
-	proved := func(pod *corev1.Pod) bool {
-		return pod.Annotations[contract.AnnVolumeUID] == string(v.UID) && podspec.OutcomeOf(pod).Phase == podspec.Succeeded
-	}
-	if removed || !ours || v.Annotations[contract.ProvisionedBy] != c.ProvisionerName ||
-		v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete || c.hasPod(uid, proved) {
+	uid, named := podspec.ClaimUIDOf(v.Name)
+	ours := named && v.Annotations[contract.ProvisionedBy] == c.ProvisionerName
+	retained := v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
+	if removed || !ours || retained {
 		return
 	}
+
+	proved := func(pod *corev1.Pod) bool {
+		return pod.Annotations[contract.AnnVolumeUID] == string(v.UID) &&
+			podspec.OutcomeOf(pod).Phase == podspec.Succeeded
+	}
+	if c.hasPod(uid, proved) {
+		return
+	}
+
 	class := podspec.ClassOf(v)
+	message := fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
+		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class)
+	about := recorder.Subject{UID: uid, Class: class, Volume: v}
 	c.Recorder.Metrics.Failed(class, events.ReasonLeft)
-	c.Recorder.Warn(v, "", events.ReasonLeft, fmt.Sprintf("the volume is gone, but no pod removed its storage: somebody took its finalizer off; "+
-		"look for %s on the storage of class %s: kubectl flex audit", v.Name, class), recorder.Subject{UID: uid, Class: class, Volume: v}.Keys(nil)...)
+	c.Recorder.Warn(v, "", events.ReasonLeft, message, about.Keys(nil)...)
 	c.endClass(class) // the counter above may begin the series of a class that does not exist
 }
 

@@ -29,6 +29,7 @@ func idle(t *testing.T) (*Controller, *prometheus.Registry) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return New(Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, DeleteLimit: 3, Workers: 1, Pods: podspec.Cluster{Namespace: "ns"},
 		Client: client, Cache: view, Recorder: recorder.New(recorder.NewMetrics(registry), time.Now), Now: time.Now}), registry
 }
@@ -39,12 +40,14 @@ func uidOf(i int) string { return fmt.Sprintf("11111111-2222-3333-4444-%012d", i
 func volumeOf(i int) *corev1.PersistentVolume {
 	v := dispatchertest.Volume("fits released")
 	v.Name, v.UID, v.CreationTimestamp.Time = podspec.VolumeName(uidOf(i)), types.UID(fmt.Sprint(i)), dispatchertest.Noon.Add(-48*time.Hour)
+
 	return v
 }
 
 func deletePod(i int, state string) *corev1.Pod {
 	pod := dispatchertest.Pod("del-0 "+state, dispatchertest.Noon.Add(-time.Minute), dispatchertest.Noon)
 	pod.Name, pod.UID, pod.Annotations[contract.AnnVolumeUID] = podspec.Name(contract.Delete, uidOf(i), 0), types.UID(fmt.Sprint("pod ", i)), fmt.Sprint(i)
+
 	return pod
 }
 
@@ -82,14 +85,18 @@ func TestCountDeletions(t *testing.T) {
 				if c.change != nil {
 					c.change(i+1, v)
 				}
+
 				add(t, controller.Cache.Volumes.GetIndexer().Add(v))
 			}
+
 			for _, i := range c.pods {
 				add(t, controller.Cache.Pods.GetIndexer().Add(deletePod(i, "failed")))
 			}
+
 			for i, ago := range c.lately {
 				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon.Add(-ago))
 			}
+
 			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(0), ClassName: "silver", Volume: volumeOf(0), DeleteLimit: 3}
 			if got := controller.countDeletions(s); got != c.want {
 				t.Errorf("%d deletions count, want %d", got, c.want)
@@ -138,6 +145,7 @@ func TestVolumeDeleted(t *testing.T) {
 			if c.change != nil {
 				c.change(d, v)
 			}
+
 			start := func(client kubernetes.Interface) func() { return d.Recorder.Start(t.Context(), client) }
 			got := strings.Join(apiserver.Noted(start, func() { d.volumeDeleted(v) }), "\n")
 			if got != c.want {

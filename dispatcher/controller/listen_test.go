@@ -22,22 +22,26 @@ func TestListenSyncs(t *testing.T) {
 	if _, err := server.Create(apiserver.Volumes, dispatchertest.Volume("fits retain")); err != nil {
 		t.Fatal(err)
 	}
+
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: server,
 		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
 	view, err := cache.New(client, "ns", "p", dispatchertest.Key)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	uid := func(obj any) ([]string, error) { return []string{string(obj.(metav1.Object).GetUID())}, nil }
 	if err := view.Claims.AddIndexers(clientcache.Indexers{"uid": uid}); err != nil { // the library adds it
 		t.Fatal(err)
 	}
+
 	controller, _ := idle(t)
 	controller.Cache = view
 	synced, err := controller.Listen()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	all := func() bool {
 		return !slices.ContainsFunc(synced, func(has clientcache.InformerSynced) bool { return !has() })
 	}
@@ -47,12 +51,15 @@ func TestListenSyncs(t *testing.T) {
 	for _, informer := range informers {
 		go informer.RunWithContext(t.Context())
 	}
+
 	for _, informer := range informers {
 		clientcache.WaitForCacheSync(t.Context().Done(), informer.HasSynced)
 	}
+
 	if all() {
 		t.Error("the handlers have seen everything, while one of them waits")
 	}
+
 	controller.memory.mu.Unlock()
 	for end := time.Now().Add(time.Minute); !all(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {

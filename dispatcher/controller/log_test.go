@@ -30,6 +30,7 @@ func TestSayLog(t *testing.T) {
 			if !strings.HasSuffix(r.URL.Path, "/log") || r.URL.Query().Get("tailLines") != "10" || r.URL.Query().Get("limitBytes") != "65536" || r.URL.Query().Get("container") != podspec.ContainerName {
 				t.Errorf("asked for %s", r.URL)
 			}
+
 			_, _ = w.Write([]byte(text))
 		}
 	}
@@ -63,6 +64,7 @@ func TestSayLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(c.answer))
 			defer server.Close()
+
 			controller, _ := idle(t)
 			controller.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 			if !c.gone {
@@ -71,6 +73,7 @@ func TestSayLog(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			pod := dispatchertest.Pod("del-0 failed", dispatchertest.Noon, dispatchertest.Noon)
 			pod.Annotations[contract.AnnClaim] = "team-a/data"
 			e := events.AttemptProblem(c.on, pod, podspec.ReasonFailed, "no message")

@@ -11,11 +11,11 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
 
-// memory is what a controller remembers beside its caches. It does not survive a restart, and need not: the library hands everything over
-// again, all classes are synced, and the limit on deletions counts the volumes that wait.
+// memory is what a controller remembers beside its caches. It does not survive a restart, and need not: the library
+// hands everything over again, all classes are synced, and the limit on deletions counts the volumes that wait.
 //
-// mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed over meanwhile
-// is not forgotten with it. The locks of the recorder and of the queue come after it, in this order.
+// mu guards all fields. It is held while something is added to the queue or forgotten there, so that what is handed
+// over meanwhile is not forgotten with it. The locks of the recorder and of the queue come after it, in this order.
 type memory struct {
 	mu sync.Mutex
 	// claims by UID. An entry ends with forget.
@@ -26,7 +26,8 @@ type memory struct {
 	deletedPods map[types.UID]bool
 	// deletions of old volumes that began within limitPeriod, by class and claim's UID. An entry ends with expire.
 	deletions map[string]map[string]time.Time
-	// deletedVolumes are those whose storage was removed, so that their objects may go. An entry ends with its volume, or with expire.
+	// deletedVolumes are those whose storage was removed, so that their objects may go. An entry ends with its volume,
+	// or with expire.
 	deletedVolumes map[types.UID]time.Time
 	// configs are the configurations in force, by class. An entry ends with the class's last ConfigMap.
 	configs map[string]classConfig
@@ -61,21 +62,28 @@ type classConfig struct {
 	problem string
 }
 
-// limitPeriod is the time that the limit on deletions is for.
+// limitPeriod is the period in which the limit on deletions counts.
 const limitPeriod = time.Hour
 
 func newMemory() *memory {
-	return &memory{claims: map[string]*claimMemory{}, deletedPods: map[types.UID]bool{}, deletions: map[string]map[string]time.Time{},
-		deletedVolumes: map[types.UID]time.Time{}, configs: map[string]classConfig{}}
+	return &memory{
+		claims:         map[string]*claimMemory{},
+		deletedPods:    map[types.UID]bool{},
+		deletions:      map[string]map[string]time.Time{},
+		deletedVolumes: map[types.UID]time.Time{},
+		configs:        map[string]classConfig{},
+	}
 }
 
 // claim is a copy of what is remembered of a claim.
 func (m *memory) claim(uid string) claimMemory {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if c := m.claims[uid]; c != nil {
 		return *c
 	}
+
 	return claimMemory{}
 }
 
@@ -83,6 +91,7 @@ func (m *memory) claim(uid string) claimMemory {
 func (m *memory) change(uid string, change func(c *claimMemory)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	m.changeLocked(uid, change)
 }
 
@@ -92,7 +101,9 @@ func (m *memory) changeLocked(uid string, change func(c *claimMemory)) {
 		c = &claimMemory{}
 		m.claims[uid] = c
 	}
-	if change(c); *c == (claimMemory{}) {
+
+	change(c)
+	if *c == (claimMemory{}) {
 		delete(m.claims, uid)
 	}
 }
@@ -101,6 +112,7 @@ func (m *memory) changeLocked(uid string, change func(c *claimMemory)) {
 func (m *memory) handOver(uid string, change func(c *claimMemory), add func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	m.revision++
 	m.changeLocked(uid, change)
 	add()
@@ -110,22 +122,28 @@ func (m *memory) handOver(uid string, change func(c *claimMemory), add func()) {
 func (m *memory) handedOver() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	return m.revision
 }
 
-// forget ends what is remembered of a claim, unless something was handed over since the revision. end ends it elsewhere.
+// forget ends what is remembered of a claim, unless something was handed over since the revision. end ends it
+// elsewhere.
 func (m *memory) forget(uid string, revision uint64, end func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.revision != revision {
 		return false
 	}
+
 	delete(m.claims, uid)
 	end()
+
 	return true
 }
 
-// expectCreation expects that the cache shows a pod: without a UID while the pod is being created, with it once that was answered.
+// expectCreation expects that the cache shows a pod: without a UID while the pod is being created, with it once that
+// was answered.
 func (m *memory) expectCreation(uid string, pod *corev1.Pod) {
 	m.change(uid, func(c *claimMemory) { c.expected = podID{pod.Name, pod.UID} })
 }
@@ -143,8 +161,10 @@ func (m *memory) creationObserved(uid string, pod *corev1.Pod) {
 func (m *memory) expectDeletion(pod types.UID) (already bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	already = m.deletedPods[pod]
 	m.deletedPods[pod] = true
+
 	return already
 }
 
@@ -152,6 +172,7 @@ func (m *memory) expectDeletion(pod types.UID) (already bool) {
 func (m *memory) deletionObserved(pod types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	delete(m.deletedPods, pod)
 }
 
@@ -159,6 +180,7 @@ func (m *memory) deletionObserved(pod types.UID) {
 func (m *memory) storageRemoved(volume types.UID, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	m.deletedVolumes[volume] = now
 }
 
@@ -166,8 +188,10 @@ func (m *memory) storageRemoved(volume types.UID, now time.Time) {
 func (m *memory) volumeDeleted(volume types.UID) (removed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	_, removed = m.deletedVolumes[volume]
 	delete(m.deletedVolumes, volume)
+
 	return removed
 }
 
@@ -175,9 +199,11 @@ func (m *memory) volumeDeleted(volume types.UID) (removed bool) {
 func (m *memory) deletionBegan(class, uid string, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if m.deletions[class] == nil {
 		m.deletions[class] = map[string]time.Time{}
 	}
+
 	if _, known := m.deletions[class][uid]; !known {
 		m.deletions[class][uid] = now
 	}
@@ -187,19 +213,23 @@ func (m *memory) deletionBegan(class, uid string, now time.Time) {
 func (m *memory) recentDeletions(class string, now time.Time) map[string]bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	uids := map[string]bool{}
 	for uid, at := range m.deletions[class] {
 		if now.Sub(at) < limitPeriod {
 			uids[uid] = true
 		}
 	}
+
 	return uids
 }
 
-// expire forgets deletions that no limit counts any more, and volumes that were gone before their removal was remembered.
+// expire forgets deletions that no limit counts any more, and volumes that were gone before their removal was
+// remembered.
 func (m *memory) expire(now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	over := func(at time.Time) bool { return now.Sub(at) >= limitPeriod }
 	for class, uids := range m.deletions {
 		maps.DeleteFunc(uids, func(_ string, at time.Time) bool { return over(at) })
@@ -207,13 +237,16 @@ func (m *memory) expire(now time.Time) {
 			delete(m.deletions, class)
 		}
 	}
+
 	maps.DeleteFunc(m.deletedVolumes, func(_ types.UID, at time.Time) bool { return over(at) })
 }
 
-// config is the configuration in force for the class, or what is wrong with its ConfigMaps. Without any it is neither.
+// config is the configuration in force for the class, or what is wrong with its ConfigMaps. A class without ConfigMaps
+// has neither.
 func (m *memory) config(class string) (*configmaps.Config, string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	return m.configs[class].inForce, m.configs[class].problem
 }
 
@@ -221,9 +254,11 @@ func (m *memory) config(class string) (*configmaps.Config, string) {
 func (m *memory) setConfig(class string, inForce *configmaps.Config, problem string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	if inForce == nil && problem == "" {
 		delete(m.configs, class)
 		return
 	}
+
 	m.configs[class] = classConfig{inForce, problem}
 }

@@ -17,6 +17,7 @@ func TestMemoryExpires(t *testing.T) {
 	if len(m.deletions["silver"]) != 1 || len(m.deletedVolumes) != 0 {
 		t.Errorf("after an hour there are %v and %v", m.deletions, m.deletedVolumes)
 	}
+
 	m.expire(dispatchertest.Noon.Add(limitPeriod + time.Minute))
 	if len(m.deletions) != 0 {
 		t.Errorf("in the end there are %v", m.deletions)
@@ -35,10 +36,12 @@ func TestForgetAfterHandOver(t *testing.T) {
 		if c.before {
 			handOver()
 		}
+
 		revision := m.handedOver()
 		if !c.before {
 			handOver()
 		}
+
 		got := m.forget("1", revision, func() { ended = true })
 		if got != c.want || ended != c.want || m.claim("1").wanted == c.want {
 			t.Errorf("handed over %s: forgotten %t, ended %t, remembered %+v", c.name, got, ended, m.claim("1"))

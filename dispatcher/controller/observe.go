@@ -19,44 +19,59 @@ import (
 func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	// The revision is read first: what the library hands over after that may be missing below.
 	revision := c.memory.handedOver()
-	s := &snapshot.Snapshot{Now: c.Now(), UID: uid, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision}
+	s := &snapshot.Snapshot{
+		Now: c.Now(), UID: uid, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
+	}
+
 	c.Cache.Observe(s)
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	c.setPods(s, c.Cache.PodsOf(uid))
+
 	s.ClassName = s.ClassByObjects(class)
 	s.Class = c.Cache.Class(s.ClassName)
 	s.Quiet = !c.Recorder.Warned(uid) && c.queue.Active(s.ClassName) > 1
+
 	c.observeConfig(s)
 	c.observePlaces(s)
+
 	policies := c.Policies()
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
+
 	c.observeMemory(s)
 	s.DeletionsStopped = snapshot.StoppedBy(c.Cache.StopDeletes())
 	c.observeDeletions(s)
+
 	return s
 }
 
 // observeConfig finds the configuration in force for the snapshot's class.
 func (c *Controller) observeConfig(s *snapshot.Snapshot) {
-	classes.Observe(s, c.Pods.Namespace, classes.Listers{Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config})
+	classes.Observe(s, c.Pods.Namespace, classes.Listers{
+		Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config,
+	})
 }
 
 // observePlaces finds the storage of the claims that pods mount. It needs the configuration, the volume and the pods.
 func (c *Controller) observePlaces(s *snapshot.Snapshot) {
-	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{Claim: c.Cache.ClaimNamed, Volume: c.Cache.Volume, Class: c.Cache.Class})
+	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{
+		Claim: c.Cache.ClaimNamed, Volume: c.Cache.Volume, Class: c.Cache.Class,
+	})
 }
 
 func (c *Controller) setPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		c.memory.creationObserved(s.UID, pod)
 	}
+
 	s.SetPods(pods, func(pod *corev1.Pod) string { return c.Cache.PodProblem(pod.UID) })
 }
 
 func (c *Controller) observeMemory(s *snapshot.Snapshot) {
 	m := c.memory.claim(s.UID)
 	s.Wanted, s.WantedSince, s.Rescheduled = m.wanted, m.since, m.rescheduled
-	if s.Repaired = (time.Time{}); s.Volume != nil && s.Volume.UID == m.repaired {
+
+	s.Repaired = time.Time{}
+	if s.Volume != nil && s.Volume.UID == m.repaired {
 		s.Repaired = m.repairedAt
 	}
 }
@@ -72,16 +87,21 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 	if name == "" {
 		return false, nil
 	}
+
 	pod, err := c.reader.Pod(ctx, name)
 	if err != nil {
 		return false, err
 	}
+
 	if pod == nil {
 		c.queue.Release(name) // no watch event of the pod's end will
 		s.PodMissed = true
+
 		return false, nil
 	}
+
 	c.memory.expectCreation(s.UID, pod) // its creation may not have been answered
+
 	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil
 }
 
@@ -102,11 +122,13 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 //
 // One read may take long, because the client retried it, and the others are old by then. So all of them are repeated,
 // at most twice, since the API server may be slow throughout.
-func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
+func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, spec *snapshot.AttemptSpec) error {
 	for try := 1; ; try++ {
 		began := time.Now()
 		s.Confirmed = began
-		if err := c.confirmOnce(ctx, s, order); err != nil || try == 3 || time.Since(began) < fresh {
+		err := c.confirmOnce(ctx, s, spec)
+		last := try == 3 || time.Since(began) < fresh
+		if err != nil || last {
 			return err
 		}
 	}
@@ -120,50 +142,70 @@ const (
 	stale = 10 * time.Second
 )
 
-func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, order *snapshot.Order) error {
-	var faults [5]error
-	var all sync.WaitGroup
-	claim := s.ClaimRef()
-	deletes := order != nil && order.Op == contract.Delete
-	known := deletes || s.PodMissed || len(s.Attempts)+len(s.Retained) > 0 || s.Expandable()
-	if known && s.Volume == nil && claim != nil && s.ClassName != "" {
-		all.Go(func() { faults[0] = c.confirmClass(ctx, s) })
-	}
-	if claim != nil {
-		all.Go(func() { faults[1] = c.confirmClaim(ctx, s, claim) })
-	}
-	if known || order == nil || order.Op != contract.Provision {
-		all.Go(func() { faults[2] = c.confirmVolume(ctx, s) })
-	}
-	if known {
-		all.Go(func() { faults[3] = c.confirmPods(ctx, s) })
-	}
-	if deletes {
-		// A backup of etcd may have been restored in which deletions are stopped, while the cache is of the time
-		// before.
-		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
-	}
-	all.Wait()
-	if err := errors.Join(faults[:]...); err != nil {
+func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, spec *snapshot.AttemptSpec) error {
+	if err := c.confirmObjects(ctx, s, spec); err != nil {
 		return err
 	}
+
 	s.SetElsewhere(c.Cache.Volume)
 	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
 		return fmt.Errorf("claim %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
 	}
+
 	c.observeConfig(s) // the volume may have another record by now
 	if err := c.confirmPlaces(ctx, s); err != nil {
 		return err
 	}
+
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	if s.Source.Claim != nil {
 		if err := c.confirmSource(ctx, s); err != nil {
 			return err
 		}
 	}
+
 	c.observeMemory(s)
 	c.observeDeletions(s)
+
 	return nil
+}
+
+// confirmObjects reads the claim, its volume, its pods and its class, as far as the attempt relies on them.
+func (c *Controller) confirmObjects(ctx context.Context, s *snapshot.Snapshot, spec *snapshot.AttemptSpec) error {
+	claim := s.ClaimRef()
+	deletes := spec != nil && spec.Op == contract.Delete
+	provisions := spec != nil && spec.Op == contract.Provision
+	pods := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0
+	known := pods || deletes || s.Expandable()
+	undoes := known && s.Volume == nil && claim != nil
+
+	var faults [5]error
+	var all sync.WaitGroup
+	if undoes && s.ClassName != "" {
+		all.Go(func() { faults[0] = c.confirmClass(ctx, s) })
+	}
+
+	if claim != nil {
+		all.Go(func() { faults[1] = c.confirmClaim(ctx, s, claim) })
+	}
+
+	if known || !provisions {
+		all.Go(func() { faults[2] = c.confirmVolume(ctx, s) })
+	}
+
+	if known {
+		all.Go(func() { faults[3] = c.confirmPods(ctx, s) })
+	}
+
+	if deletes {
+		// A backup of etcd may have been restored in which deletions are stopped, while the cache is of the time
+		// before.
+		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
+	}
+
+	all.Wait()
+
+	return errors.Join(faults[:]...)
 }
 
 // confirmPlaces reads the claims that pods mount, and their volumes. A cache may show the storage from before an
@@ -174,15 +216,18 @@ func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot) er
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
 			claim, err := c.reader.ClaimNamed(ctx, namespace, name)
 			faults = append(faults, err)
+
 			return claim
 		},
 		Volume: func(name string) *corev1.PersistentVolume {
 			v, err := c.reader.VolumeNamed(ctx, name)
 			faults = append(faults, err)
+
 			return v
 		},
 		Class: c.Cache.Class,
 	})
+
 	return errors.Join(faults...)
 }
 
@@ -191,14 +236,18 @@ func (c *Controller) confirmClass(ctx context.Context, s *snapshot.Snapshot) err
 	if err == nil {
 		s.Class = class
 	}
+
 	return err
 }
 
-func (c *Controller) confirmClaim(ctx context.Context, s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim) error {
+func (c *Controller) confirmClaim(
+	ctx context.Context, s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim,
+) error {
 	claim, err := c.reader.Claim(ctx, claim)
 	if err == nil {
 		s.Claim = claim
 	}
+
 	return err
 }
 
@@ -208,12 +257,15 @@ func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) er
 	if err != nil {
 		return err
 	}
+
 	s.SetVolume(v)
 	s.Other = nil
 	if !s.Given() {
 		return nil
 	}
+
 	s.Other, err = c.reader.Claim(ctx, snapshot.GivenTo(v))
+
 	return err
 }
 
@@ -222,6 +274,7 @@ func (c *Controller) confirmPods(ctx context.Context, s *snapshot.Snapshot) erro
 	if err == nil {
 		c.setPods(s, pods)
 	}
+
 	return err
 }
 
@@ -231,6 +284,7 @@ func (c *Controller) confirmSource(ctx context.Context, s *snapshot.Snapshot) er
 	if err == nil {
 		s.Source.Claim = claim
 	}
+
 	return err
 }
 
@@ -239,5 +293,6 @@ func (c *Controller) confirmStop(ctx context.Context, s *snapshot.Snapshot) erro
 	if err == nil {
 		s.DeletionsStopped = snapshot.StoppedBy(cm)
 	}
+
 	return err
 }

@@ -35,6 +35,7 @@ func serve(t *testing.T, controller *Controller, answer func(path string) any) {
 			w.WriteHeader(http.StatusNotFound)
 			object = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
 		}
+
 		if err := json.NewEncoder(w).Encode(object); err != nil {
 			t.Error(err)
 		}
@@ -65,6 +66,7 @@ func TestConfirmDelete(t *testing.T) {
 			for _, words := range c.live {
 				pods.Items = append(pods.Items, *dispatchertest.Pod(words, dispatchertest.Noon.Add(-time.Minute), dispatchertest.Noon))
 			}
+
 			controller, _ := idle(t)
 			serve(t, controller, func(path string) any {
 				switch {
@@ -73,6 +75,7 @@ func TestConfirmDelete(t *testing.T) {
 				case strings.HasSuffix(path, "/pods"):
 					return &pods
 				}
+
 				return nil
 			})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
@@ -82,12 +85,15 @@ func TestConfirmDelete(t *testing.T) {
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")
 			}
+
 			for i := range c.began {
 				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon)
 			}
-			if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
+
+			if err := controller.confirm(t.Context(), s, &create.AttemptSpec); err != nil {
 				t.Fatal(err)
 			}
+
 			if _, got := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s)); got != c.want {
 				t.Errorf("a delete is ordered: %t, want %t", got, c.want)
 			}
@@ -116,6 +122,7 @@ func TestConfirmPlaces(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		export.Spec.NFS.Path = live
 		serve(t, controller, func(path string) any {
 			switch {
@@ -128,6 +135,7 @@ func TestConfirmPlaces(t *testing.T) {
 			case strings.HasSuffix(path, "/pods"):
 				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 			}
+
 			return nil
 		})
 		controller.memory.setConfig(s.ClassName, s.Config, "")
@@ -136,7 +144,7 @@ func TestConfirmPlaces(t *testing.T) {
 			t.Fatal("the cache alone leads to no delete")
 		}
 
-		if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
+		if err := controller.confirm(t.Context(), s, &create.AttemptSpec); err != nil {
 			t.Fatal(err)
 		}
 
@@ -184,6 +192,7 @@ func TestConfirmHolder(t *testing.T) {
 		if !ok || create.Op != contract.Expand {
 			t.Fatal("the cache alone leads to no expansion")
 		}
+
 		controller, _ := idle(t)
 		controller.memory.setConfig("silver", s.Config, "")
 		serve(t, controller, func(path string) any {
@@ -195,14 +204,16 @@ func TestConfirmHolder(t *testing.T) {
 			case strings.HasSuffix(path, "/pods"):
 				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}}
 			}
+
 			return nil
 		})
-		err := controller.confirm(t.Context(), s, &create.Order)
+		err := controller.confirm(t.Context(), s, &create.AttemptSpec)
 		got := fmt.Sprint(err)
 		if err == nil {
 			_, creates := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			got = fmt.Sprint(creates, " ", err)
 		}
+
 		if got != c.want {
 			t.Errorf("%s: an expansion is ordered: %s, want %s", name, got, c.want)
 		}
@@ -232,6 +243,7 @@ func TestConfirmClass(t *testing.T) {
 			case strings.HasSuffix(path, "/pods"):
 				return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
 			}
+
 			return nil
 		})
 		controller.memory.handOver(dispatchertest.UID, func(m *claimMemory) { m.wanted = true }, func() {})
@@ -245,9 +257,11 @@ func TestConfirmClass(t *testing.T) {
 		if cached := map[string]contract.Operation{"p": contract.Provision, "csi.example.com": contract.Delete}[c.cached]; !ok || create.Op != cached {
 			t.Errorf("class of %s: the cache alone leads to %q, want %s", c.cached, create.Op, cached)
 		}
-		if err := controller.confirm(t.Context(), s, &create.Order); err != nil {
+
+		if err := controller.confirm(t.Context(), s, &create.AttemptSpec); err != nil {
 			t.Error(err)
 		}
+
 		if create, _ := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s)); create.Op != c.want {
 			t.Errorf("class of %s, which the cache shows as of %s: %q is ordered, want %s", c.live, c.cached, create.Op, c.want)
 		}
@@ -272,7 +286,7 @@ func TestStaleFactsMakeNoPod(t *testing.T) {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}}
 		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Claim: claim, Class: &storagev1.StorageClass{}, RecordKey: dispatchertest.Key,
 			Config: &configmaps.Config{Name: "cm", StorageClass: "silver", Timeout: time.Minute}, Confirmed: time.Now().Add(-age)}
-		_, err := controller.createPod(t.Context(), s, snapshot.Order{Op: contract.Provision})
+		_, err := controller.createPod(t.Context(), s, snapshot.AttemptSpec{Op: contract.Provision})
 		server.Close()
 		if got := fmt.Sprint(err); got != want || asked != (err == nil) {
 			t.Errorf("after %s: %s, and the API server was asked: %t; want %s", age, got, asked, want)
@@ -315,29 +329,35 @@ func TestConfigOfGoneClass(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		controller.memory.setConfig("silver", &configmaps.Config{Name: "custom"}, "")
 		controller.memory.setConfig("gold", &configmaps.Config{Name: "others"}, "")
 		if c.own {
 			controller.memory.setConfig("copy", &configmaps.Config{Name: "own"}, "")
 		}
+
 		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Class: c.class, Provisioner: "p"}
 		if c.volume != "" {
 			volume := dispatchertest.Volume(c.volume)
 			if c.stamp != "" {
 				volume.Annotations[contract.AnnConfig] = c.stamp
 			}
+
 			s.SetVolume(volume)
 		}
+
 		if c.pod != "" {
 			pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon, dispatchertest.Noon)
 			pod.Annotations[contract.AnnConfig] = c.pod
 			s.Add(snapshot.NewAttempt(pod, ""))
 		}
+
 		controller.observeConfig(s)
 		got := ""
 		if s.Config != nil {
 			got = s.Config.Name
 		}
+
 		if got != c.want || s.ConfigProblem != c.problem && got == "" {
 			t.Errorf("%s: ConfigMap %q, %s\nwant %q, %s", name, got, s.ConfigProblem, c.want, c.problem)
 		}
@@ -348,22 +368,24 @@ func copied(provisioner, of string) *storagev1.StorageClass {
 	return &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "copy"}, Provisioner: provisioner, Parameters: map[string]string{contract.ParameterConfigFromClass: of}}
 }
 
-// A pod that came and went which the cache never showed gives its place back: no event of the cache does that.
-func TestMissedPodKeepsNoPlace(t *testing.T) {
+// A pod that came and went which the cache never showed gives its slot back: no event of the cache does that.
+func TestMissedPodKeepsNoSlot(t *testing.T) {
 	controller, _ := idle(t)
 	serve(t, controller, func(string) any { return nil })
 	name := podspec.Name(contract.Provision, dispatchertest.UID, 0)
 	if _, _, ok := controller.queue.Acquire("silver", dispatchertest.UID, name, 1, time.Now()); !ok {
-		t.Fatal("there is no place")
+		t.Fatal("there is no slot")
 	}
+
 	controller.memory.expectCreation(dispatchertest.UID, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "created"}})
 	// The claim is gone, too.
 	s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p"}
 	if _, err := controller.advance(t.Context(), s); err != nil || !s.PodMissed {
 		t.Fatalf("pod missed: %t, %v", s.PodMissed, err)
 	}
+
 	if active, pods := controller.queue.Active("silver"), controller.queue.Pods()["silver"]; active != 0 || pods != 0 {
-		t.Errorf("%d claims are known and %d places taken, want none", active, pods)
+		t.Errorf("%d claims are known and %d slots taken, want none", active, pods)
 	}
 }
 
@@ -378,6 +400,7 @@ func TestRelabelledPodIsNobodys(t *testing.T) {
 	if err := controller.confirmPods(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, a := range s.All() {
 		t.Errorf("claim %s has the attempt %s", s.UID, a.Pod.Name)
 	}

@@ -13,29 +13,34 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// cleanUpPod ends an attempt whose outcome has been acted on. The finalizer is removed first: a pod that is deleted with its
-// finalizer looks like one that somebody else deleted.
-func (c *Controller) cleanUpPod(ctx context.Context, uid string, a reconcile.CleanUpPod) error {
+// acknowledgePod ends an attempt whose outcome has been acted on. The finalizer is removed first: a pod that is deleted
+// with its finalizer looks like one that somebody else deleted.
+func (c *Controller) acknowledgePod(ctx context.Context, uid string, a reconcile.AcknowledgePod) error {
 	pod := a.Pod
-	c.Recorder.PodCleanedUp(uid, pod.Name)
+	c.Recorder.PodAcknowledged(uid, pod.Name)
 	if a.KeepName {
 		if podspec.Handled(pod) {
 			return nil
 		}
+
 		return c.writer.KeepPodName(ctx, pod)
 	}
+
 	if slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 		if err := c.writer.RemovePodFinalizer(ctx, pod, a.Keep == 0); err != nil {
 			return err
 		}
 	}
+
 	if pod.DeletionTimestamp != nil || a.Keep > 0 {
 		return nil
 	}
+
 	grace := writer.OwnGrace
 	if podspec.OutcomeOf(pod).Final() {
 		grace = 0
 	}
+
 	return c.deletePod(ctx, pod, grace)
 }
 
@@ -47,18 +52,22 @@ func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod, graceSecond
 	if c.memory.expectDeletion(pod.UID) { // before the answer, which may come after the deletion
 		return nil
 	}
-	// The pod may have been deleted since the snapshot was taken. Then nothing would end the expectation. A pod that the cache does not show
-	// yet requeues the claim when it arrives.
+
+	// The pod may have been deleted since the snapshot was taken. Then nothing would end the expectation. A pod that
+	// the cache does not show yet requeues the claim when it arrives.
 	if cached := c.Cache.Pod(pod.Name); cached == nil || cached.UID != pod.UID {
 		c.memory.deletionObserved(pod.UID)
 		return nil
 	}
+
 	err := c.writer.DeletePod(ctx, pod, graceSeconds)
 	if err != nil {
 		c.memory.deletionObserved(pod.UID)
 	}
+
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
+
 	return err
 }

@@ -33,42 +33,66 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueA
 	if s.ClassName != class {
 		c.queue.Move(uid, s.ClassName)
 		c.endClass(class)
+
 		return 0, nil
 	}
-	if requeueAfter, err = c.advance(ctx, s); err != nil {
+
+	requeueAfter, err = c.advance(ctx, s)
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not reconcile, will retry", subject(s).Keys(nil)...)
 	}
+
 	return requeueAfter, err
 }
 
 func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeueAfter time.Duration, err error) {
-	if missing, err := c.podMissing(ctx, s); err != nil || missing {
+	missing, err := c.podMissing(ctx, s)
+	if err != nil || missing {
 		return arrivalGrace, err
 	}
-	p, place, err := c.plan(ctx, s)
+
+	p, err := c.plan(ctx, s)
 	created := false
 	if err == nil {
-		c.trackProgress(s, &p)
+		c.trackProgress(s, &p.Plan)
 		c.recordAll(s, p.Events)
-		c.spareLogs(s, &p)
-		created, err = c.apply(ctx, s, p)
+		c.spareLogs(s, &p.Plan)
+		created, err = c.apply(ctx, s, p.Plan)
 	}
-	if place != "" && !created {
-		// A pod that existed before, and has not ended, keeps the place.
-		if cached := c.Cache.Pod(place); cached == nil || podspec.OutcomeOf(cached).Final() {
-			c.queue.Release(place)
-		}
+
+	if !created {
+		c.releaseSlot(p.slot)
 	}
+
+	if err != nil {
+		return 0, err
+	}
+
+	c.memory.change(s.UID, func(m *claimMemory) { m.refusedSince = time.Time{} })
 	if at := c.Recorder.RemindAt(s.UID, p.Events); !at.IsZero() {
 		p.RequeueBy(at)
 	}
-	if err == nil {
-		c.memory.change(s.UID, func(m *claimMemory) { m.refusedSince = time.Time{} })
+
+	forgotten := false
+	if p.Forget {
+		forgotten = c.forget(s.UID, s.ClassName, s.Revision)
 	}
-	if err != nil || p.Forget && c.forget(s.UID, s.ClassName, s.Revision) || p.RequeueAt.IsZero() {
-		return 0, err
+
+	if forgotten || p.RequeueAt.IsZero() {
+		return 0, nil
 	}
+
 	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
+}
+
+// releaseSlot gives the slot of a pod back that was not created, if there is one. A pod that existed before, and has
+// not ended, keeps it.
+func (c *Controller) releaseSlot(pod string) {
+	cached := c.Cache.Pod(pod)
+	runs := cached != nil && !podspec.OutcomeOf(cached).Final()
+	if pod != "" && !runs {
+		c.queue.Release(pod)
+	}
 }
 
 // trackProgress sets the metrics of waiting claims, and adds to the plan what the claim's status has to say about the
@@ -77,102 +101,185 @@ func (c *Controller) trackProgress(s *snapshot.Snapshot, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
 	now := progress.Of(s, *p)
 	progress.SetCondition(s, p, now.Operation)
-	if now.Operation == "" && !s.Confirmed.IsZero() && !p.Forget {
-		// Live reads are ahead of the caches, which the next reconciliation uses: it would begin the wait again, and
-		// end it a second time.
+
+	// Live reads are ahead of the caches, which the next reconciliation uses: it would begin the wait again, and end it
+	// a second time.
+	ahead := !s.Confirmed.IsZero() && !p.Forget
+	if now.Operation == "" && ahead {
 		return
 	}
-	before := c.Recorder.SetWait(s.UID, recorder.Wait{Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since})
+
+	before := c.Recorder.SetWait(s.UID, recorder.Wait{
+		Class: s.KnownClass(), Operation: now.Operation, Phase: string(now.Phase), Since: now.Since,
+	})
 	if now.Operation != before.Operation && progress.Served(s, before.Operation) {
 		c.Recorder.Metrics.Served(before.Class, before.Operation, s.Now.Sub(before.Since))
 	}
 }
 
-// plan decides, and decides again on confirmed facts if the plan relies on any. place is the pod for which a place in
-// the class was acquired. A claim that waits for a place costs the API server nothing.
-func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p reconcile.Plan, place string, err error) {
-	for confirmed := reconcile.Nothing; ; confirmed = p.Confirm {
-		p = reconcile.Decide(s)
-		c.queue.UserWaits(s.UID, s.UserWaits())
-		if node, ok := p.Deferrable(s); ok {
-			if until := c.queue.DeferCleanup(s.UID, node, s.Now); !until.IsZero() {
-				p.Defer(until)
-			}
+// planned is a plan for a claim, and what it has taken so far.
+type planned struct {
+	reconcile.Plan
+	// confirmed is what was read from the API server for it.
+	confirmed reconcile.Confirmation
+	// slot is the pod that has a slot in its class, empty for none.
+	slot string
+}
+
+// plan decides, and decides again on confirmed facts if the plan relies on any.
+func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p planned, err error) {
+	for {
+		p.Plan = reconcile.Decide(s)
+		c.deferCleanup(s, &p)
+		c.acquireSlot(s, &p)
+		if p.Confirm <= p.confirmed {
+			return p, nil
 		}
-		var order *snapshot.Order
-		if create, ok := reconcile.Find[reconcile.CreatePod](p); ok {
-			order = &create.Order
-			if pod := order.PodName(s.UID); pod != place {
-				c.queue.Release(place)
-				place = pod
-			}
-			if used, reportAt, ok := c.queue.Acquire(s.ClassName, s.UID, place, s.Config.MaxConcurrent, s.Now); !ok {
-				p.WaitForPlace(s, *order, used, reportAt)
-				return p, "", nil
-			}
-		}
-		switch {
-		case p.Confirm <= confirmed:
-			return p, place, nil
-		case p.Confirm == reconcile.Volume:
-			err = c.confirmVolume(ctx, s)
-		default:
-			err = c.confirm(ctx, s, order)
-		}
+
+		err = c.confirmPlan(ctx, s, p)
 		if err != nil {
-			return p, place, err
+			return p, err
 		}
+
+		p.confirmed = p.Confirm
 	}
+}
+
+// deferCleanup puts a plan off that only cleans up, while users of the class wait.
+func (c *Controller) deferCleanup(s *snapshot.Snapshot, p *planned) {
+	c.queue.UserWaits(s.UID, s.UserWaits())
+
+	node, ok := p.Deferrable(s)
+	if !ok {
+		return
+	}
+
+	until := c.queue.DeferCleanup(s.UID, node, s.Now)
+	if !until.IsZero() {
+		p.Defer(until)
+	}
+}
+
+// acquireSlot takes a slot in the class for the pod of the plan, or makes the claim wait for one. A claim that waits
+// costs the API server nothing.
+func (c *Controller) acquireSlot(s *snapshot.Snapshot, p *planned) {
+	create, ok := reconcile.Find[reconcile.CreatePod](p.Plan)
+	if !ok {
+		return
+	}
+
+	pod := create.PodName(s.UID)
+	if pod != p.slot {
+		c.queue.Release(p.slot)
+		p.slot = pod
+	}
+
+	used, reportAt, ok := c.queue.Acquire(s.ClassName, s.UID, pod, s.Config.MaxConcurrent, s.Now)
+	if !ok {
+		p.slot = ""
+		p.WaitForSlot(s, create.AttemptSpec, used, reportAt)
+	}
+}
+
+// confirmPlan reads from the API server what the plan relies on.
+func (c *Controller) confirmPlan(ctx context.Context, s *snapshot.Snapshot, p planned) error {
+	if p.Confirm == reconcile.Volume {
+		return c.confirmVolume(ctx, s)
+	}
+
+	create, ok := reconcile.Find[reconcile.CreatePod](p.Plan)
+	if !ok {
+		return c.confirm(ctx, s, nil)
+	}
+
+	return c.confirm(ctx, s, &create.AttemptSpec)
 }
 
 // apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
 // was done and goes on from there. created reports whether the plan's pod was created.
 func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcile.Plan) (created bool, err error) {
 	for _, action := range p.Actions {
-		switch a := action.(type) {
-		case reconcile.RepairVolume:
-			if err = c.writer.RepairVolume(ctx, s.Volume, a.Patch); err == nil {
-				c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
-			}
-		case reconcile.SetFinalizer:
-			err = c.writer.SetFinalizer(ctx, s.Volume, a.Present)
-		case reconcile.SetCloneOf:
-			err = c.writer.SetCloneOf(ctx, s.Claim, a.Source)
-		case reconcile.SetCapacity:
-			err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
-		case reconcile.SetResizeStatus:
-			var left *corev1.PersistentVolumeClaim
-			left, err = c.writer.SetResizeStatus(ctx, s.Holder(), a.Status, metav1.NewTime(s.Now))
-			s.SetHolder(left)
-		case reconcile.RetractVolume:
-			err = c.writer.RetractVolume(ctx, s.Volume)
-		case reconcile.CreatePod:
-			created, err = c.createPod(ctx, s, a.Order)
-		case reconcile.StopPod:
-			grace := writer.OwnGrace
-			if a.Kill {
-				grace = killGrace
-			}
-			err = c.deletePod(ctx, a.Pod, grace)
-		case reconcile.DeleteVolume:
-			err = c.deleteVolume(ctx, s)
-		case reconcile.Reschedule:
-			c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false }) // before the library hands it over again
-			if err = c.writer.Reschedule(ctx, s.Claim); err == nil {
-				c.memory.change(s.UID, func(m *claimMemory) { m.rescheduled = a.After })
-			}
-		case reconcile.CleanUpPod:
-			err = c.cleanUpPod(ctx, s.UID, a)
-		case reconcile.SetWaitingCondition:
-			err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
-		case reconcile.ResyncClaim:
-			c.Resync(s.Claim)
+		if create, ok := action.(reconcile.CreatePod); ok {
+			created, err = c.createPod(ctx, s, create.AttemptSpec)
+		} else {
+			err = c.carryOut(ctx, s, action)
 		}
+
 		if err != nil {
 			return created, err
 		}
 	}
+
 	return created, nil
+}
+
+// carryOut carries out an action that creates no pod.
+func (c *Controller) carryOut(ctx context.Context, s *snapshot.Snapshot, action reconcile.Action) (err error) {
+	switch a := action.(type) {
+	case reconcile.RepairVolume:
+		err = c.repairVolume(ctx, s, a)
+	case reconcile.SetFinalizer:
+		err = c.writer.SetFinalizer(ctx, s.Volume, a.Present)
+	case reconcile.SetCloneOf:
+		err = c.writer.SetCloneOf(ctx, s.Claim, a.Source)
+	case reconcile.SetCapacity:
+		err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
+	case reconcile.SetResizeStatus:
+		err = c.setResizeStatus(ctx, s, a)
+	case reconcile.RetractVolume:
+		err = c.writer.RetractVolume(ctx, s.Volume)
+	case reconcile.StopPod:
+		err = c.stopPod(ctx, a)
+	case reconcile.DeleteVolume:
+		err = c.deleteVolume(ctx, s)
+	case reconcile.Reschedule:
+		err = c.reschedule(ctx, s, a)
+	case reconcile.AcknowledgePod:
+		err = c.acknowledgePod(ctx, s.UID, a)
+	case reconcile.SetWaitingCondition:
+		err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
+	case reconcile.ResyncClaim:
+		c.Resync(s.Claim)
+	}
+
+	return err
+}
+
+func (c *Controller) repairVolume(ctx context.Context, s *snapshot.Snapshot, a reconcile.RepairVolume) error {
+	err := c.writer.RepairVolume(ctx, s.Volume, a.Patch)
+	if err == nil {
+		c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
+	}
+
+	return err
+}
+
+// setResizeStatus keeps the claim that it leaves: later actions patch its status, too.
+func (c *Controller) setResizeStatus(ctx context.Context, s *snapshot.Snapshot, a reconcile.SetResizeStatus) error {
+	left, err := c.writer.SetResizeStatus(ctx, s.Holder(), a.Status, metav1.NewTime(s.Now))
+	s.SetHolder(left)
+
+	return err
+}
+
+func (c *Controller) stopPod(ctx context.Context, a reconcile.StopPod) error {
+	if a.Kill {
+		return c.deletePod(ctx, a.Pod, killGrace)
+	}
+
+	return c.deletePod(ctx, a.Pod, writer.OwnGrace)
+}
+
+// reschedule forgets first that the claim was handed over: the library hands it over again.
+func (c *Controller) reschedule(ctx context.Context, s *snapshot.Snapshot, a reconcile.Reschedule) error {
+	c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false })
+
+	err := c.writer.Reschedule(ctx, s.Claim)
+	if err == nil {
+		c.memory.change(s.UID, func(m *claimMemory) { m.rescheduled = a.After })
+	}
+
+	return err
 }
 
 func subject(s *snapshot.Snapshot) recorder.Subject {
@@ -185,23 +292,26 @@ func (c *Controller) recordAll(s *snapshot.Snapshot, all []events.Event) {
 		if e.OfMaking() {
 			about.Claim = s.Claim
 		}
+
 		c.Recorder.Record(about, e, c.podLog(s, e))
 	}
 }
 
-// logGrace is after what time a claim is looked at again whose pod stays because its log is being read.
+// logGrace is the delay before a claim is reconciled again whose pod has to stay while its log is read.
 const logGrace = time.Second
 
-// spareLogs puts the end of pods off whose logs are being read. As after a crash between two actions, a later plan ends
-// them.
+// spareLogs keeps the pods whose logs are being read. A later plan acknowledges them, as after a crash between two
+// actions.
 func (c *Controller) spareLogs(s *snapshot.Snapshot, p *reconcile.Plan) {
 	p.Actions = slices.DeleteFunc(p.Actions, func(action reconcile.Action) bool {
-		cleanUp, ok := action.(reconcile.CleanUpPod)
-		if !ok || !c.Recorder.AwaitsLog(cleanUp.Pod) {
+		acknowledged, ok := action.(reconcile.AcknowledgePod)
+		if !ok || !c.Recorder.AwaitsLog(acknowledged.Pod) {
 			return false
 		}
+
 		p.Forget = false
 		p.RequeueBy(s.Now.Add(logGrace))
+
 		return true
 	})
 }
@@ -216,20 +326,25 @@ func (c *Controller) podLog(s *snapshot.Snapshot, e events.Event) recorder.PodLo
 	if !e.WithPodLog {
 		return recorder.PodLog{}
 	}
+
 	keys, config := subject(s).Keys(e.Pod), s.Config
 	late := podlog.Says("", context.DeadlineExceeded)
+
 	return recorder.PodLog{Pod: e.Pod, Missing: late, Read: func(ctx context.Context) string {
 		end, err := podlog.EndOf(ctx, c.Client, e.Pod)
 		if err != nil {
 			klog.FromContext(ctx).V(4).Info("No log", append([]any{"err", err}, keys...)...)
 		}
+
 		if end == "" || e.On != events.OnClaim {
 			return podlog.Says(end, err)
 		}
+
 		where := c.recordLog(e.Pod, end, config, keys)
 		if config != nil && config.ShowLogs {
 			return podlog.Says(end, nil)
 		}
+
 		return "administrators find the end of its log in the events of " + where
 	}}
 }
@@ -243,69 +358,92 @@ func (c *Controller) recordLog(pod *corev1.Pod, end string, config *configmaps.C
 			about, where = cm, fmt.Sprintf("ConfigMap %s/%s", cm.Namespace, cm.Name)
 		}
 	}
+
 	claim := pod.Annotations[contract.AnnClaim]
 	message := fmt.Sprintf("pod %s for claim %s: %s", pod.Name, claim, end)
 	c.Recorder.Warn(about, claim, events.ReasonLog, message, keys...)
+
 	return where
 }
 
-// createPod creates the pod of an order. Its name is the lock: a dispatcher that finds it taken has lost nothing, and
+// createPod creates the pod of an attempt. Its name is the lock: a dispatcher that finds it taken has lost nothing, and
 // watches the pod that exists.
-func (c *Controller) createPod(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order) (created bool, err error) {
-	pod, err := s.Pod(order, c.Pods)
+func (c *Controller) createPod(
+	ctx context.Context, s *snapshot.Snapshot, spec snapshot.AttemptSpec,
+) (created bool, err error) {
+	pod, err := s.Pod(spec, c.Pods)
 	if err != nil {
-		return false, c.creationFailed(ctx, s, order, err)
+		return false, c.creationFailed(ctx, s, spec, err)
 	}
+
 	if age := time.Since(s.Confirmed); age > stale {
-		return false, fmt.Errorf("create pod %s/%s: what it relies on was read %s ago and may have changed", pod.Namespace, pod.Name, age.Round(time.Second))
+		return false, fmt.Errorf("create pod %s/%s: what it relies on was read %s ago and may have changed",
+			pod.Namespace, pod.Name, age.Round(time.Second))
 	}
+
 	log := klog.FromContext(ctx)
 	c.memory.expectCreation(s.UID, pod)
-	if order.Op == contract.Delete && s.Released() && obstacles.Old(s.Volume, s.Now) {
+	if spec.Op == contract.Delete && s.Released() && obstacles.Old(s.Volume, s.Now) {
 		c.memory.deletionBegan(s.ClassName, s.UID, s.Now) // the answer may be lost
 	}
+
 	now, err := c.writer.CreatePod(ctx, pod)
 	switch {
 	case err == nil:
 		c.memory.expectCreation(s.UID, now)
 		log.Info("Created provisioner pod", subject(s).Keys(pod)...)
-		c.Recorder.Metrics.PodCreated(s.ClassName, order.Op)
+		c.Recorder.Metrics.PodCreated(s.ClassName, spec.Op)
 	case apierrors.IsAlreadyExists(err):
 		log.V(4).Info("Found provisioner pod", subject(s).Keys(pod)...)
 	default:
-		return false, c.creationFailed(ctx, s, order, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
+		return false, c.creationFailed(ctx, s, spec, fmt.Errorf("create pod %s/%s: %w", pod.Namespace, pod.Name, err))
 	}
+
 	c.Recorder.PodCreated(s.UID)
+
 	return err == nil, nil
 }
 
-// lasts is for how long the API server has to refuse a claim's pod, or not to answer, before that is told. What is over
-// in a moment concerns nobody.
+// lasts is how long the API server may refuse a claim's pod, or not answer, before an event reports it. What is over in
+// a moment concerns nobody.
 const lasts = 10 * time.Second
 
 // creationFailed records that no pod could be created, at once where the next try most likely gets the same answer. It
 // returns the error, too, so that the queue retries with growing delays.
-func (c *Controller) creationFailed(ctx context.Context, s *snapshot.Snapshot, order snapshot.Order, err error) error {
-	refused := events.PodRefused(events.For(order.Op, s.Holder(), s.Volume), order.Record, err)
+func (c *Controller) creationFailed(
+	ctx context.Context, s *snapshot.Snapshot, spec snapshot.AttemptSpec, err error,
+) error {
+	refused := events.PodRefused(events.For(spec.Op, s.Holder(), s.Volume), spec.MadeBy, err)
 	if recorder.IsTransient(err) {
 		if ctx.Err() != nil || !c.refusalLasts(s) {
 			return err
 		}
+
 		refused = events.PodRefusedForLong(refused)
 	}
 
 	told := reconcile.Plan{Events: []events.Event{refused}}
-	progress.SetCondition(s, &told, string(order.Op))
+	progress.SetCondition(s, &told, string(spec.Op))
 	c.recordAll(s, told.Events)
 	if _, fault := c.apply(ctx, s, told); fault != nil {
 		err = errors.Join(err, fault)
 	}
-	if lacks := events.NotGranted(err); lacks != "" && s.Config != nil {
-		if cm := c.Cache.ConfigMap(s.Config.Name); cm != nil {
-			c.Recorder.RecordConfigMap(cm, events.ReasonPodRefused, "no pod is created: "+lacks)
-		}
-	}
+
+	c.tellNotGranted(s, events.NotGranted(err))
+
 	return err
+}
+
+// tellNotGranted records on the ConfigMap of the class which privileges its ServiceAccount lacks, if any.
+func (c *Controller) tellNotGranted(s *snapshot.Snapshot, lacks string) {
+	if lacks == "" || s.Config == nil {
+		return
+	}
+
+	cm := c.Cache.ConfigMap(s.Config.Name)
+	if cm != nil {
+		c.Recorder.RecordConfigMap(cm, events.ReasonPodRefused, "no pod is created: "+lacks)
+	}
 }
 
 // refusalLasts reports whether the claim's pod has been refused for long.
@@ -314,8 +452,10 @@ func (c *Controller) refusalLasts(s *snapshot.Snapshot) (long bool) {
 		if m.refusedSince.IsZero() {
 			m.refusedSince = s.Now
 		}
+
 		long = s.Now.Sub(m.refusedSince) >= lasts
 	})
+
 	return long
 }
 
@@ -324,10 +464,13 @@ func (c *Controller) deleteVolume(ctx context.Context, s *snapshot.Snapshot) err
 	if c.memory.claim(s.UID).deleted == s.Volume.UID {
 		return nil
 	}
+
 	c.memory.storageRemoved(s.Volume.UID, s.Now)
 	if err := c.writer.DeleteVolume(ctx, s.Volume); err != nil {
 		return err
 	}
+
 	c.memory.change(s.UID, func(m *claimMemory) { m.deleted = s.Volume.UID })
+
 	return nil
 }

@@ -1,5 +1,5 @@
-// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages. It is not for import by
-// other modules.
+// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages. It is
+// not for import by other modules.
 package dispatchertest
 
 import (
@@ -39,22 +39,28 @@ func Has(words, word string, known []string) bool {
 			panic(fmt.Sprintf("no such word: %q; there are %q", w, known))
 		}
 	}
+
 	return slices.Contains(fields, word)
 }
 
-// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits (says nothing), small, misclassed, stray (another
-// claim's), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers); bound,
-// released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another provisioner made it); restored (from a backup), old (more than a day), allowed
-// (its deletion); forged (a pod wrote another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's
-// own), trusted (by an administrator); placed (its record says that it was made with claim exports of nfs://a/e1).
+// Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits (says nothing), small, misclassed,
+// stray (another claim's), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers);
+// bound, released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another
+// provisioner made it); restored (from a backup), old (more than a day), allowed (its deletion); forged (a pod wrote
+// another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's own), trusted (by
+// an administrator); placed (its record says that it was made with claim exports of nfs://a/e1).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
-		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound", "released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
+		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound",
+			"released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
 			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected", "placed"})
 	}
 	v := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID", Finalizers: []string{contract.VolumeFinalizer}, Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
-		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID",
+			Finalizers:  []string{contract.VolumeFinalizer},
+			Annotations: map[string]string{contract.ProvisionedBy: "p", podspec.Verified: "true"}},
+		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver",
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
 			Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			ClaimRef:                      &corev1.ObjectReference{Namespace: "team-a", Name: "data", UID: UID}},
@@ -63,125 +69,164 @@ func Volume(words string) *corev1.PersistentVolume {
 	if has("small") {
 		v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("1Mi")
 	}
+
 	if has("misclassed") {
 		v.Spec.StorageClassName = "gold"
 	}
+
 	if has("deleting") {
 		v.DeletionTimestamp = &metav1.Time{Time: Noon}
 	}
+
 	if has("stray") {
 		v.Spec.ClaimRef.UID = "another"
 	}
+
 	v.CreationTimestamp.Time = Noon.Add(-time.Hour)
 	v.Annotations[contract.AnnMadeBefore] = "2026-11-21T11:30:00Z"
 	if has("restored") {
 		v.Annotations[contract.AnnMadeBefore] = "2026-11-21T10:30:00Z"
 	}
+
 	if has("old") {
 		v.CreationTimestamp.Time = Noon.Add(-25 * time.Hour)
 	}
+
 	if has("allowed") {
 		v.Annotations[contract.AnnAllowDelete] = "true"
 	}
-	for word, identity := range map[string]string{"forged": `{"properties":{"zone":"mine"}}`, "garbled": "{", "unsigned": `{"properties":{"zone":"west"}}`} {
+
+	for word, identity := range map[string]string{"forged": `{"properties":{"zone":"mine"}}`, "garbled": "{",
+		"unsigned": `{"properties":{"zone":"west"}}`} {
 		if has(word) {
 			v.Annotations[contract.AnnIdentity] = identity
 			delete(v.Annotations, podspec.Verified)
 		}
 	}
+
 	if has("placed") {
 		v.Annotations[contract.AnnMounts] = Mounts
 	}
+
 	if has("trusted") {
 		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
 	}
+
 	if has("foreign") {
 		v.Annotations[contract.ProvisionedBy] = "csi.example.com"
 	}
+
 	if has("bare") {
 		v.Finalizers, v.Annotations = nil, nil
 	}
+
 	if has("unprotected") {
 		v.Finalizers = nil
 	}
+
 	if has("unclaimed") {
 		v.Spec.ClaimRef = nil
 	}
+
 	if has("retain") {
 		v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 	}
-	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound, "released": corev1.VolumeReleased, "available": corev1.VolumeAvailable, "unreclaimed": corev1.VolumeFailed} {
+
+	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound,
+		"released": corev1.VolumeReleased, "available": corev1.VolumeAvailable,
+		"unreclaimed": corev1.VolumeFailed} {
 		if has(word) {
 			v.Status.Phase = phase
 		}
 	}
+
 	return v
 }
 
-// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, hanging (past its deadline), done, failed, refused,
-// nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or behind (its node's clock, by an hour), suspect,
-// late (one before it was killed half a minute ago), for-node2 (bound to it), early (an undo that was ordered before the attempts ended),
-// undo (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two
-// minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an administrator asked for the next attempt), allowed or refused-delete (an
-// administrator's answer about what it made), placed (it had claim exports of nfs://a/e1).
+// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, hanging (past its deadline), done,
+// failed, refused, nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or behind
+// (its node's clock, by an hour), suspect, late (one before it was killed half a minute ago), for-node2 (bound to it),
+// early (an undo that was ordered before the attempts ended), undo (a delete without a volume), misfit (a delete for an
+// unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two minutes ago, and its node is gone),
+// kept (its outcome has been acted on), retry (an administrator asked for the next attempt), allowed or refused-delete
+// (an administrator's answer about what it made), placed (it had claim exports of nfs://a/e1).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
-		return Has(strings.Join(fields[2:], " "), word, []string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed"})
+		return Has(strings.Join(fields[2:], " "), word,
+			[]string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other",
+				"deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
+		Name: prefix + "-" + UID + "-" + number, UID: types.UID(fields[0]),
 		CreationTimestamp: metav1.Time{Time: created}, Finalizers: []string{contract.PodFinalizer},
-		Annotations: map[string]string{contract.AnnConfig: "cm/1@d1", contract.AnnRequest: `{"properties":{"zone":"west"}}`, contract.AnnVolumeUID: "volume-UID"}}}
+		Annotations: map[string]string{contract.AnnConfig: "cm/1@d1",
+			contract.AnnRequest: `{"properties":{"zone":"west"}}`, contract.AnnVolumeUID: "volume-UID"}}}
 	pod.Spec.NodeName = "node1"
 	if has("old") {
 		pod.CreationTimestamp.Time = Noon.Add(-time.Hour)
 	}
+
 	switch { // the node's clock
 	case has("ahead"):
 		ended = ended.Add(time.Hour)
 	case has("behind"):
 		ended = ended.Add(-time.Hour)
 	}
+
 	if prefix == "del" && !has("early") { // an early undo was ordered before the attempts ended
 		pod.Annotations[contract.AnnUndoes] = "prov-0,prov-1,prov-2,prov-3,prov-4,prov-5"
 	}
+
 	if has("suspect") {
 		pod.Annotations[contract.AnnSuspect] = "true"
 	}
+
 	if has("late") { // one before it was killed half a minute ago
 		pod.Annotations[contract.AnnSuspect] = Noon.Add(30 * time.Second).Format(time.RFC3339)
 	}
+
 	if has("for-node2") {
 		pod.Annotations[contract.AnnNode] = "node2"
 	}
+
 	if has("undo") {
 		pod.Annotations[contract.AnnVolumeUID] = ""
 	}
+
 	if has("misfit") {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}
+
 	if has("other") {
 		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
 	}
+
 	if has("allowed") {
 		pod.Annotations[contract.AnnAllowDelete] = "true"
 	}
+
 	if has("refused-delete") {
 		pod.Annotations[contract.AnnAllowDelete] = "false"
 	}
+
 	if has("placed") {
 		pod.Annotations[contract.AnnRequest] = `{"properties":{"zone":"west"},"mounts":` + Mounts + `}`
 	}
+
 	if has("retry") {
 		pod.Annotations[contract.AnnRetry] = "true"
 	}
+
 	if has("deleting") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
 	}
+
 	if has("lost") { // its node is gone, and it was deleted a while ago
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon.Add(-2 * time.Minute)}
 	}
+
 	state := corev1.ContainerState{}
 	end := func(phase corev1.PodPhase, code int32) {
 		pod.Status.Phase = phase
@@ -193,7 +238,8 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	case "unschedulable":
 		pod.Spec.NodeName = ""
 		pod.Status.Phase = corev1.PodPending
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/1 nodes"}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Message: "0/1 nodes"}}
 	case "pulling":
 		pod.Status.Phase = corev1.PodPending
 		state.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
@@ -226,6 +272,8 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	default:
 		panic("no such state: " + words)
 	}
+
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, Image: "i", State: state}}
+
 	return pod
 }

@@ -15,6 +15,7 @@ func Gauges(t testing.TB, registry *prometheus.Registry, name string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var values []string
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
@@ -23,5 +24,6 @@ func Gauges(t testing.TB, registry *prometheus.Registry, name string) string {
 			}
 		}
 	}
+
 	return strings.Join(values, ", ")
 }

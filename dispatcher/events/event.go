@@ -21,11 +21,13 @@ type Event struct {
 	Key     string
 	// LogOnly writes a log line and no event.
 	LogOnly bool
-	// WithPodLog adds the end of the pod's log where administrators read the event, or for others where it is to be found.
+	// WithPodLog adds the end of the pod's log where administrators read the event, or for others where it is to be
+	// found.
 	WithPodLog bool
 }
 
-// Persists reports whether the event is about something that stays true until somebody changes it. It is recorded again while it does.
+// Persists reports whether the event is about something that stays true until somebody changes it. It is recorded again
+// while it does.
 func (e Event) Persists() bool { return e.Warning || e.Reason == ReasonConcurrency }
 
 // OfMaking reports whether the event says how the volume was made. Such an event is for the claim that the volume was
@@ -35,6 +37,7 @@ func (e Event) OfMaking() bool {
 	case ReasonSucceeded, ReasonVolumeMended, ReasonVolumeMismatch:
 		return true
 	}
+
 	return false
 }
 
@@ -56,10 +59,12 @@ func For(op contract.Operation, claim *corev1.PersistentVolumeClaim, volume *cor
 	case claim == nil:
 		return OnPod
 	}
+
 	return OnClaim
 }
 
-// Reasons of events about claims and volumes, beside those that podspec has for a pod's outcome. docs/events.md explains each.
+// Reasons of events about claims and volumes, beside those that podspec has for a pod's outcome. docs/events.md
+// explains each.
 const (
 	ReasonSucceeded        podspec.Reason = "ProvisioningSucceeded"
 	ReasonExpanded         podspec.Reason = "ExpansionSucceeded"
@@ -95,7 +100,8 @@ const NotOursToExpand = "the volume is not named pvc-<claim UID>, so no provisio
 	"it: copy the data to a larger claim"
 
 // NotOurs is the message of ReasonNotOurs.
-const NotOurs = "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, then the volume"
+const NotOurs = "the volume is not named pvc-<claim UID>, so no provisioner pod made it: remove its storage by hand, " +
+	"then the volume"
 
 // Reasons of events about provisioner ConfigMaps.
 const (
@@ -118,30 +124,36 @@ func VolumeDoesNotFit(v *corev1.PersistentVolume, faults []string) Event {
 // VolumeMended says what a new volume lacked and was given. pod made it.
 func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) Event {
 	return Event{On: OnClaim, Pod: pod, Warning: true, Reason: ReasonVolumeMended, Key: "mended/" + string(v.UID),
-		Message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s", v.Name, strings.Join(faults, "; "))}
+		Message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s",
+			v.Name, strings.Join(faults, "; "))}
 }
 
 // VolumeKept says what of a new volume is not as its class says, and stays, since an administrator may want it so. pod
 // made it.
 func VolumeKept(v *corev1.PersistentVolume, pod *corev1.Pod, kept string) Event {
 	return Event{On: OnClaim, Pod: pod, Warning: true, Reason: ReasonVolumeMended, Key: "kept/" + string(v.UID),
-		Message: fmt.Sprintf("volume %s was not mended, its storage stays when its claim is deleted: %s; "+
-			"unless an administrator wants that: kubectl patch pv %[1]s -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'", v.Name, kept)}
+		Message: fmt.Sprintf("volume %s was not mended, its storage stays when its claim is deleted: %s; unless "+
+			"an administrator wants that: kubectl patch pv %[1]s -p "+
+			"'{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'", v.Name, kept)}
 }
 
-// StrayDelete says that a delete which was not ordered for the volume may have removed its storage.
+// StrayDelete says that a delete which was not created for the volume may have removed its storage.
 func StrayDelete(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
-	message := fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was created beside it: check the volume's data", pod.Name, v.Name)
+	message := fmt.Sprintf("pod %s was ordered to remove what is left of an earlier attempt, and volume %s was "+
+		"created beside it: check the volume's data", pod.Name, v.Name)
 	if pod.Annotations[contract.AnnVolumeUID] == string(v.UID) {
-		message = fmt.Sprintf("pod %s was ordered to remove the storage of volume %s, which somebody keeps since: check the volume's data", pod.Name, v.Name)
+		message = fmt.Sprintf("pod %s was ordered to remove the storage of volume %s, which somebody keeps since: "+
+			"check the volume's data", pod.Name, v.Name)
 	}
+
 	return Event{On: OnVolume, Pod: pod, Warning: true, Reason: ReasonStrayDelete, Key: "stray/" + pod.Name,
 		Message: message}
 }
 
 // ProvisioningSucceeded says which pod made the volume.
 func ProvisioningSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod) Event {
-	return Event{On: OnClaim, Reason: ReasonSucceeded, Key: string(v.UID), Message: fmt.Sprintf("pod %s made volume %s", pod.Name, v.Name)}
+	return Event{On: OnClaim, Reason: ReasonSucceeded, Key: string(v.UID),
+		Message: fmt.Sprintf("pod %s made volume %s", pod.Name, v.Name)}
 }
 
 // ExpansionSucceeded says which pod enlarged the volume's storage. onNode says that the node still has to do its part.
@@ -151,12 +163,14 @@ func ExpansionSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod, bytes int64
 	if onNode {
 		message += "; its node finishes it once a pod uses the claim"
 	}
+
 	return Event{On: OnClaim, Reason: ReasonExpanded, Key: "expanded/" + pod.Name + "/" + size, Message: message}
 }
 
 // ExpansionWaits says why no pod is created to expand the volume yet.
 func ExpansionWaits(reason podspec.Reason, why string) Event {
-	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: "the volume waits to be expanded: " + why}
+	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why,
+		Message: "the volume waits to be expanded: " + why}
 }
 
 // RecordLost says that the volume does not say any more whose it is.
@@ -174,20 +188,22 @@ func ClaimWaits(reason podspec.Reason, why string) Event {
 	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: why}
 }
 
-// DeletionWaits says why storage is not removed yet. record is the pod of the attempt to undo, nil for a volume.
-func DeletionWaits(on Target, record *corev1.Pod, reason podspec.Reason, why string) Event {
-	return Event{On: on, Pod: record, Warning: true, Reason: reason, Key: string(reason) + "/" + why, Message: "storage waits to be removed: " + why}
+// DeletionWaits says why storage is not removed yet. madeBy is the pod of the attempt to undo, nil for a volume.
+func DeletionWaits(on Target, madeBy *corev1.Pod, reason podspec.Reason, why string) Event {
+	return Event{On: on, Pod: madeBy, Warning: true, Reason: reason, Key: string(reason) + "/" + why,
+		Message: "storage waits to be removed: " + why}
 }
 
 // Undo says that the storage of earlier attempts is removed before the next one.
-func Undo(record *corev1.Pod) Event {
-	return Event{On: OnClaim, Reason: ReasonUndo, Key: "undo/" + record.Name,
+func Undo(madeBy *corev1.Pod) Event {
+	return Event{On: OnClaim, Reason: ReasonUndo, Key: "undo/" + madeBy.Name,
 		Message: "what is asked for changed: what earlier attempts may have made is removed first"}
 }
 
 // Undone says that the undo has succeeded. pod did it.
 func Undone(pod *corev1.Pod) Event {
-	return Event{On: OnClaim, Reason: ReasonUndone, Key: string(pod.UID), Message: "what earlier attempts had made was removed"}
+	return Event{On: OnClaim, Reason: ReasonUndone, Key: string(pod.UID),
+		Message: "what earlier attempts had made was removed"}
 }
 
 // AttemptProblem says what keeps a pod from starting, or how it ended.
@@ -196,13 +212,15 @@ func AttemptProblem(on Target, pod *corev1.Pod, reason podspec.Reason, message s
 		Message: fmt.Sprintf("%s (pod %s/%s)", message, pod.Namespace, pod.Name)}
 }
 
-// PodRefused says why the API server, or the class's configuration, made no pod of an order.
-func PodRefused(on Target, record *corev1.Pod, err error) Event {
+// PodRefused says why the API server, or the class's configuration, made no pod for an attempt.
+func PodRefused(on Target, madeBy *corev1.Pod, err error) Event {
 	message := podspec.Clean(err.Error())
 	if lacks := NotGranted(err); lacks != "" { // whole, since it ends with the line to add
 		message = "no pod is created: " + lacks
 	}
-	return Event{On: on, Pod: record, Warning: true, Reason: ReasonPodRefused, Key: "refused-pod/" + message, Message: message}
+
+	return Event{On: on, Pod: madeBy, Warning: true, Reason: ReasonPodRefused, Key: "refused-pod/" + message,
+		Message: message}
 }
 
 // PodRefusedForLong is the event on a refusal that may be over soon, and lasts. What the API server says may have other
@@ -212,23 +230,26 @@ func PodRefusedForLong(e Event) Event {
 	const remedy = "; this lasts, and the dispatcher goes on trying: " +
 		"an administrator has to look at the API server and its webhooks"
 	e.Message = podspec.Clip(e.Message, podspec.MaxEvent-len(remedy)) + remedy
+
 	return e
 }
 
-// NotGranted is what the policy on pods says of a pod that asks for privileges which its ServiceAccount is not granted: these, and the
-// line that grants them. It is empty for every other error.
+// NotGranted is what the policy on pods says of a pod that asks for privileges which its ServiceAccount is not granted:
+// these, and the line that grants them. It is empty for every other error.
 func NotGranted(err error) string {
 	_, denial, refused := strings.Cut(podspec.OneLine(err.Error()), " denied request: ")
 	if !refused || !strings.HasPrefix(denial, "ServiceAccount ") || !strings.Contains(denial, " is not granted ") {
 		return ""
 	}
+
 	return denial
 }
 
-// ConcurrencyLimitReached says that the class has as many pods as it may have. It is recorded once for each wait: the history
-// of a claim is forgotten when its pod is created.
-func ConcurrencyLimitReached(on Target, record *corev1.Pod, class string, used, limit int) Event {
-	return Event{On: on, Pod: record, Reason: ReasonConcurrency, Key: string(ReasonConcurrency),
-		Message: fmt.Sprintf("waiting for other provisioner pods of StorageClass %s to end: %d of at most %d (max-concurrent) are running or starting; "+
-			"namespaces take turns, and no action is needed", class, used, limit)}
+// ConcurrencyLimitReached says that the class has as many pods as it may have. It is recorded once for each wait: the
+// history of a claim is forgotten when its pod is created.
+func ConcurrencyLimitReached(on Target, madeBy *corev1.Pod, class string, used, limit int) Event {
+	return Event{On: on, Pod: madeBy, Reason: ReasonConcurrency, Key: string(ReasonConcurrency),
+		Message: fmt.Sprintf("waiting for other provisioner pods of StorageClass %s to end: %d of at most %d "+
+			"(max-concurrent) are running or starting; namespaces take turns, and no action is needed",
+			class, used, limit)}
 }

@@ -19,6 +19,7 @@ func TestNotGranted(t *testing.T) {
 		if got := NotGranted(err); got != want {
 			t.Errorf("NotGranted(%q) = %q, want %q", text, got, want)
 		}
+
 		message := PodRefused(OnClaim, nil, fmt.Errorf("wrapped: %w", err)).Message
 		if want != "" && message != "no pod is created: "+want || want == "" && message != "wrapped: "+text {
 			t.Errorf("event for %q: %q", text, message)

@@ -40,23 +40,33 @@ func Plain(markdown string) string {
 // meanings has every reason. docs/events.md is compared with it.
 var meanings = map[podspec.Reason]Meaning{
 	ReasonSucceeded: {On: "claim",
-		Means: "A pod created the volume, and the volume fits the claim. While other claims of the class wait, only claims that had a Warning get this event, because each event is one more write. The claim's status shows that the claim is bound.",
-		Do:    "nothing."},
+		Means: "A pod created the volume, and the volume fits the claim. While other claims of the class wait, " +
+			"only claims that had a Warning get this event, because each event is one more write. The claim's status " +
+			"shows that the claim is bound.",
+		Do: "nothing."},
 	podspec.ReasonFailed: {Warning: true, On: "claim, volume or pod",
-		Means: "The container exited with an error code for which there is no other event. The message comes from the container. If the container left none, the message explains the exit code. On a volume or a pod, it then also has the last lines of the log. On a claim, it names the ConfigMap with these lines in its events (`ProvisionerLog`). The operation is retried with growing delays.",
-		Do:    "read the message, and correct the storage or the provisioner."},
+		Means: "The container exited with an error code for which there is no other event. The message comes " +
+			"from the container. If the container left none, the message explains the exit code. On a volume or a " +
+			"pod, it then also has the last lines of the log. On a claim, it names the ConfigMap with these lines in " +
+			"its events (`ProvisionerLog`). The operation is retried with growing delays.",
+		Do: "read the message, and correct the storage or the provisioner."},
 	podspec.ReasonRefused: {Warning: true, On: "claim, volume or pod",
-		Means: "Exit code 64: the request can never succeed, and nothing was made. The operation is retried after 5 minutes, or when the ConfigMap changes.",
-		Do:    "change what the message names."},
+		Means: "Exit code 64: the request can never succeed, and nothing was made. The operation is retried " +
+			"after 5 minutes, or when the ConfigMap changes.",
+		Do: "change what the message names."},
 	podspec.ReasonNotHere: {Warning: true, On: "claim, volume or pod",
-		Means: "Exit code 69: the provisioner cannot run on this node, and nothing was made. If the scheduler selected the claim's node, it selects another one. Otherwise, the operation is retried with growing delays.",
-		Do:    "nothing, or set `node-selector` to the nodes that have what the provisioner needs."},
+		Means: "Exit code 69: the provisioner cannot run on this node, and nothing was made. If the scheduler " +
+			"selected the claim's node, it selects another one. Otherwise, the operation is retried with " +
+			"growing delays.",
+		Do: "nothing, or set `node-selector` to the nodes that have what the provisioner needs."},
 	podspec.ReasonTryAgain: {Warning: true, On: "claim, volume or pod",
-		Means: "Exit code 75: nothing is wrong, but the storage needs another attempt. The operation is retried after 15 s at most.",
-		Do:    "nothing, unless the retries do not end."},
+		Means: "Exit code 75: nothing is wrong, but the storage needs another attempt. The operation is retried " +
+			"after 15 s at most.",
+		Do: "nothing, unless the retries do not end."},
 	ReasonNoVolume: {Warning: true, On: "claim",
-		Means: "Exit code 0, but there is no volume: the provisioner breaks the contract. The operation is retried with growing delays, because storage may exist.",
-		Do:    "correct the provisioner ([writing-a-provisioner.md](writing-a-provisioner.md))."},
+		Means: "Exit code 0, but there is no volume: the provisioner breaks the contract. The operation is " +
+			"retried with growing delays, because storage may exist.",
+		Do: "correct the provisioner ([writing-a-provisioner.md](writing-a-provisioner.md))."},
 	podspec.ReasonOutOfMemory: {Warning: true, On: "claim, volume or pod",
 		Means: "The container was OOMKilled.",
 		Do:    "raise the memory limit in the ConfigMap's key `resources`."},
@@ -64,8 +74,10 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The pod ran longer than the ConfigMap's key `timeout`.",
 		Do:    "find out from the pod's log what it waited for, or raise `timeout`."},
 	podspec.ReasonEvicted: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod was ended from outside: by an eviction, a drain, preemption, a shutdown or a lost node. The operation is retried with growing delays.",
-		Do:    "nothing, unless it is repeated: then give the pod what the message names, such as more ephemeral storage in `resources`."},
+		Means: "The pod was ended from outside: by an eviction, a drain, preemption, a shutdown or a lost node. " +
+			"The operation is retried with growing delays.",
+		Do: "nothing, unless it is repeated: then give the pod what the message names, such as more ephemeral " +
+			"storage in `resources`."},
 	podspec.ReasonImagePull: {Warning: true, On: "claim, volume or pod",
 		Means: "The image cannot be pulled. The message has the cause.",
 		Do:    "correct `image`, `image-pull-secrets` or the registry."},
@@ -73,85 +85,145 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "Something that the pod mounts is missing, most often a Secret or a claim that the ConfigMap names.",
 		Do:    "create the missing object in the namespace `flex-provisioners`, or correct the ConfigMap."},
 	podspec.ReasonStart: {Warning: true, On: "claim, volume or pod",
-		Means: "The container cannot be started: the program is missing or not executable, or a security setting prevents it.",
-		Do:    "correct the image, or `run-as-user`."},
+		Means: "The container cannot be started: the program is missing or not executable, or a security setting " +
+			"prevents it.",
+		Do: "correct the image, or `run-as-user`."},
 	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod is unschedulable. The message comes from the scheduler. If the scheduler selected the claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
-		Do:    "correct `node-selector`, `tolerations`, `resources`, or the nodes."},
+		Means: "The pod is unschedulable. The message comes from the scheduler. If the scheduler selected the " +
+			"claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
+		Do: "correct `node-selector`, `tolerations`, `resources`, or the nodes."},
 	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod was deleted, by an administrator or because its node is unreachable, and the node does not report that the pod has ended. The pod may still run. So no other pod is created for the claim or volume, and the pod counts towards `max-concurrent`.",
-		Do:    "bring the node back, or delete the Node if it never comes back."},
+		Means: "The pod was deleted, by an administrator or because its node is unreachable, and the node does " +
+			"not report that the pod has ended. The pod may still run. So no other pod is created for the claim or " +
+			"volume, and the pod counts towards `max-concurrent`.",
+		Do: "bring the node back, or delete the Node if it never comes back."},
 	ReasonStartTimeout: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod did not start within the time in the ConfigMap's key `start-timeout`, and was deleted. Another pod is created.",
-		Do:    "correct what the message names."},
+		Means: "The pod did not start within the time in the ConfigMap's key `start-timeout`, and was deleted. " +
+			"Another pod is created.",
+		Do: "correct what the message names."},
 	ReasonPodRefused: {Warning: true, On: "claim, volume, pod or ConfigMap",
-		Means: "The API server refused the pod, because of a quota, Pod Security, a policy or a namespace that is being deleted. Or the request is too large for a pod. " +
-			"If the ConfigMap asks for a privilege that its ServiceAccount is not granted, the message names the privilege and the line that grants it. An event on the ConfigMap reports the same. " +
-			"If the API server does not answer, or answers with a temporary error, the event is recorded only after 10 s of this.",
-		Do: "follow the message. If it names a line, a cluster administrator adds the line to `flex-pv-policy`, or the ConfigMap asks for less."},
+		Means: "The API server refused the pod, because of a quota, Pod Security, a policy or a namespace that " +
+			"is being deleted. Or the request is too large for a pod. If the ConfigMap asks for a privilege that its " +
+			"ServiceAccount is not granted, the message names the privilege and the line that grants it. An event on " +
+			"the ConfigMap reports the same. If the API server does not answer, or answers with a temporary error, " +
+			"the event is recorded only after 10 s of this.",
+		Do: "follow the message. If it names a line, a cluster administrator adds the line to `flex-pv-policy`, " +
+			"or the ConfigMap asks for less."},
 	ReasonExpanded: {On: "claim",
-		Means: "A pod expanded the storage, and the volume has the new size. If the node has to do the last step (`local`, `csi`), the claim's status is `NodeResizePending` until a pod uses the claim.",
-		Do:    "nothing, or start a pod that uses the claim."},
+		Means: "A pod expanded the storage, and the volume has the new size. If the node has to do the last step " +
+			"(`local`, `csi`), the claim's status is `NodeResizePending` until a pod uses the claim.",
+		Do: "nothing, or start a pod that uses the claim."},
 	ReasonExpansionRefused: {Warning: true, On: "claim",
-		Means: "The class cannot expand, the size is outside its `claim-sizes`, the volume is a device with a file system that Kubernetes does not expand (`iscsi`, `fc`), or no provisioner pod created the volume. No pod is created, and the storage stays as it is. When the ConfigMap is corrected, the expansion is retried at once.",
-		Do:    "follow the message. An administrator who expanded the storage and the file system by hand writes the size into the volume's `spec.capacity`. Then the dispatcher updates the claim."},
+		Means: "The class cannot expand, the size is outside its `claim-sizes`, the volume is a device with a " +
+			"file system that Kubernetes does not expand (`iscsi`, `fc`), or no provisioner pod created the volume. " +
+			"No pod is created, and the storage stays as it is. When the ConfigMap is corrected, the expansion is " +
+			"retried at once.",
+		Do: "follow the message. An administrator who expanded the storage and the file system by hand writes " +
+			"the size into the volume's `spec.capacity`. Then the dispatcher updates the claim."},
 	ReasonConcurrency: {On: "claim, volume or pod",
-		Means: "The class has as many pods that run or start as the ConfigMap's key `max-concurrent` allows. So the next provision, deletion or expansion of the class waits for its turn. The namespace with the fewest pods goes first. Namespaces with the same number of pods take turns. Within a namespace, the order is first come, first served. The event is recorded after 10 s, plus a tenth of a second for each claim that goes first.",
-		Do:    "nothing, or raise `max-concurrent`."},
+		Means: "The class has as many pods that run or start as the ConfigMap's key `max-concurrent` allows. So " +
+			"the next provision, deletion or expansion of the class waits for its turn. The namespace with the " +
+			"fewest pods goes first. Namespaces with the same number of pods take turns. Within a namespace, the " +
+			"order is first come, first served. The event is recorded after 10 s, plus a tenth of a second for each " +
+			"claim that goes first.",
+		Do: "nothing, or raise `max-concurrent`."},
 	ReasonCloneWaits: {Warning: true, On: "claim",
-		Means: "The claim asks for a clone of another claim, which does not exist or is not bound. Provisioning continues when that claim is bound.",
-		Do:    "create the original claim, or wait until it is bound."},
+		Means: "The claim asks for a clone of another claim, which does not exist or is not bound. Provisioning " +
+			"continues when that claim is bound.",
+		Do: "create the original claim, or wait until it is bound."},
 	ReasonClaimRefused: {Warning: true, On: "claim",
-		Means: "The claim asks for what its class does not offer, or the class's parameters have names that are not allowed. The message names each field.",
-		Do:    "create a new claim, since most fields of a claim cannot be changed, or correct the class."},
+		Means: "The claim asks for what its class does not offer, or the class's parameters have names that are " +
+			"not allowed. The message names each field.",
+		Do: "create a new claim, since most fields of a claim cannot be changed, or correct the class."},
 	ReasonConfigMissing: {Warning: true, On: "claim, volume or pod",
-		Means: "The class has no valid ConfigMap, or the StorageClass does not exist. The message names the namespace and the labels that the ConfigMap has to have. If the StorageClass has the parameter `flex-provisioner.io/config-from-class`, the message names the parameter, and what is wrong with the class to which it refers. The removal of storage waits too, because only the ConfigMap names the image.",
-		Do:    "create or correct the ConfigMap or the StorageClass. Everything that waits continues at once."},
+		Means: "The class has no valid ConfigMap, or the StorageClass does not exist. The message names the " +
+			"namespace and the labels that the ConfigMap has to have. If the StorageClass has the parameter " +
+			"`flex-provisioner.io/config-from-class`, the message names the parameter, and what is wrong with the " +
+			"class to which it refers. The removal of storage waits too, because only the ConfigMap names the image.",
+		Do: "create or correct the ConfigMap or the StorageClass. Everything that waits continues at once."},
 	ReasonMountNotBound: {Warning: true, On: "claim, volume or pod",
-		Means: "A claim that the class's ConfigMap mounts into its pods (`mount-claims` or `devices`) does not exist or is not bound. No pod is created until it is bound, so that the record of each volume says where its storage is. A claim whose class has the volumeBindingMode WaitForFirstConsumer is an exception: the pod is its first consumer.",
-		Do:    "create the claim in the namespace `flex-provisioners`, find out why it is not bound, or correct the ConfigMap."},
+		Means: "A claim that the class's ConfigMap mounts into its pods (`mount-claims` or `devices`) does not " +
+			"exist or is not bound. No pod is created until it is bound, so that the record of each volume says " +
+			"where its storage is. A claim whose class has the volumeBindingMode WaitForFirstConsumer is an " +
+			"exception: the pod is its first consumer.",
+		Do: "create the claim in the namespace `flex-provisioners`, find out why it is not bound, or correct " +
+			"the ConfigMap."},
 	ReasonPoliciesMissing: {Warning: true, On: "claim, volume or pod",
-		Means: "The admission policies that restrict a provisioner to its own volume are missing, differ from the shipped ones, or are not enforced. No pod is created until they are in force. The message names the policy, and the path of the field that differs.",
-		Do:    "apply your installation again (`deploy/base` has the policies), and put your own rules into a separate policy. To run without the policies, start the dispatcher with `--insecure-without-policies`."},
+		Means: "The admission policies that restrict a provisioner to its own volume are missing, differ from " +
+			"the shipped ones, or are not enforced. No pod is created until they are in force. The message names the " +
+			"policy, and the path of the field that differs.",
+		Do: "apply your installation again (`deploy/base` has the policies), and put your own rules into a " +
+			"separate policy. To run without the policies, start the dispatcher with `--insecure-without-policies`."},
 	ReasonVolumeMended: {Warning: true, On: "claim",
-		Means: "A pod created a volume that differs from what the dispatcher asked for. The volume lacked the annotations or the finalizer that a deletion needs, or it had other annotations, or another reclaim policy than its class. The dispatcher repaired the volume, but for the policy Retain, which an administrator may have set. After an upgrade from a version without `flex-provisioner.io/record`, pods that ran during the upgrade cause this event once. If somebody reverts the repair, the dispatcher repeats it every 10 s.",
-		Do:    "change the provisioner to use `flexctl create-pv` or the whole `volume.yaml`."},
+		Means: "A pod created a volume that differs from what the dispatcher asked for. The volume lacked the " +
+			"annotations or the finalizer that a deletion needs, or it had other annotations, or another reclaim " +
+			"policy than its class. The dispatcher repaired the volume, but for the policy Retain, which an " +
+			"administrator may have set. After an upgrade from a version without `flex-provisioner.io/record`, pods " +
+			"that ran during the upgrade cause this event once. If somebody reverts the repair, the dispatcher " +
+			"repeats it every 10 s.",
+		Do: "change the provisioner to use `flexctl create-pv` or the whole `volume.yaml`."},
 	ReasonVolumeMismatch: {Warning: true, On: "claim",
-		Means: "A pod created a volume that Kubernetes does not bind to the claim, because the volume is too small, or of another class, mode or claim. Unless the volume is bound to a claim, its storage is removed, and provisioning is retried.",
-		Do:    "correct the provisioner."},
+		Means: "A pod created a volume that Kubernetes does not bind to the claim, because the volume is too " +
+			"small, or of another class, mode or claim. Unless the volume is bound to a claim, its storage is " +
+			"removed, and provisioning is retried.",
+		Do: "correct the provisioner."},
 	ReasonNotOurs: {Warning: true, On: "volume",
-		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no provisioner pod created it.",
-		Do:    "remove its storage and its finalizer by hand, and delete it."},
+		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no " +
+			"provisioner pod created it.",
+		Do: "remove its storage and its finalizer by hand, and delete it."},
 	ReasonUndo: {On: "claim",
-		Means: "Properties of the class, or what it mounts, changed after an attempt that may have made storage. That storage is removed with the old properties and mounts before the new ones are used.",
-		Do:    "nothing."},
+		Means: "Properties of the class, or what it mounts, changed after an attempt that may have made storage. " +
+			"That storage is removed with the old properties and mounts before the new ones are used.",
+		Do: "nothing."},
 	ReasonStrayDelete: {Warning: true, On: "volume",
-		Means: "A pod that removes storage ran while the volume was in use. Either a dispatcher that was no longer the leader created the pod for an earlier attempt, or somebody retained or freed the volume, or gave it to a claim, after its removal had begun. Such a pod is stopped at once if the volume is bound to a claim.",
-		Do:    "check the volume's data."},
+		Means: "A pod that removes storage ran while the volume was in use. Either a dispatcher that was no " +
+			"longer the leader created the pod for an earlier attempt, or somebody retained or freed the volume, or " +
+			"gave it to a claim, after its removal had begun. Such a pod is stopped at once if the volume is bound " +
+			"to a claim.",
+		Do: "check the volume's data."},
 	ReasonUndone: {On: "claim",
 		Means: "The storage of the earlier attempts has been removed.",
 		Do:    "nothing."},
 	ReasonStopped: {Warning: true, On: "volume, claim, pod or ConfigMap",
-		Means: "An administrator stopped all deletions: the ConfigMap `stop-deletes` exists in the provisioners' namespace.",
-		Do:    "allow deletions again when they are safe: `kubectl flex stop-deletes off` ([restore.md](restore.md))."},
+		Means: "An administrator stopped all deletions: the ConfigMap `stop-deletes` exists in the provisioners' " +
+			"namespace.",
+		Do: "allow deletions again when they are safe: `kubectl flex stop-deletes off` ([restore.md](restore.md))."},
 	ReasonHeld: {Warning: true, On: "volume, claim or pod",
-		Means: "Storage is to be removed, but nothing proves that nobody needs it ([removal.md](removal.md)). For example, the volume was restored from a backup, its claim exists, or a claim asks for it. On a claim or a pod, the event is about what an attempt may have made: its volume belongs to another provisioner now, or somebody deleted the volume and may have kept the storage.",
-		Do:    "follow the message, or set the volume's reclaim policy to Retain."},
+		Means: "Storage is to be removed, but nothing proves that nobody needs it ([removal.md](removal.md)). " +
+			"For example, the volume was restored from a backup, its claim exists, or a claim asks for it. On a " +
+			"claim or a pod, the event is about what an attempt may have made: its volume belongs to another " +
+			"provisioner now, or somebody deleted the volume and may have kept the storage.",
+		Do: "follow the message, or set the volume's reclaim policy to Retain."},
 	ReasonCopied: {Warning: true, On: "volume",
-		Means: "The volume's claim is deleted while a pod copies the volume into a clone. The storage is removed once the pod has ended.",
-		Do:    "nothing, unless the pod does not end."},
+		Means: "The volume's claim is deleted while a pod copies the volume into a clone. The storage is removed " +
+			"once the pod has ended.",
+		Do: "nothing, unless the pod does not end."},
 	ReasonLimit: {Warning: true, On: "volume",
-		Means: "The number of the class's volumes that are older than a day and would be removed within an hour exceeds `--delete-limit` or the ConfigMap's `delete-limit`.",
-		Do:    "find out who deleted the volumes. Then allow the deletions as the message describes, or set the reclaim policy of the volumes to Retain."},
+		Means: "The number of the class's volumes that are older than a day and would be removed within an hour " +
+			"exceeds `--delete-limit` or the ConfigMap's `delete-limit`.",
+		Do: "find out who deleted the volumes. Then allow the deletions as the message describes, or set the " +
+			"reclaim policy of the volumes to Retain."},
 	ReasonRecord: {Warning: true, On: "volume or claim",
-		Means: "The storage of a volume is to be removed or expanded, but the dispatcher did not sign the volume's annotation `flex-provisioner.io/identity`. The annotation also differs from the class's properties and parameters, or cannot be used. Either an earlier version created the volume, or the dispatcher's key was lost, or somebody changed the volume. Or the volume has lost its annotations, for instance in a backup: without `pv.kubernetes.io/provisioned-by`, nobody expands the volume, and Kubernetes marks it Failed once its claim is gone.",
-		Do:    "compare the annotation with the class, then run one of the commands in the message ([operations.md](operations.md#records-of-volumes))."},
+		Means: "The storage of a volume is to be removed or expanded, but the dispatcher did not sign the " +
+			"volume's annotation `flex-provisioner.io/identity`. The annotation also differs from the class's " +
+			"properties and parameters, or cannot be used. Either an earlier version created the volume, or the " +
+			"dispatcher's key was lost, or somebody changed the volume. Or the volume has lost its annotations, for " +
+			"instance in a backup: without `pv.kubernetes.io/provisioned-by`, nobody expands the volume, and " +
+			"Kubernetes marks it Failed once its claim is gone.",
+		Do: "compare the annotation with the class, then run one of the commands in the message " +
+			"([operations.md](operations.md#records-of-volumes))."},
 	ReasonStorageMoved: {Warning: true, On: "volume, claim or pod",
-		Means: "The record of a volume, or of an earlier attempt, says which claim its pod had mounted, and of which storage. Now that claim does not exist, is not bound, or is bound to other storage. A pod would look in the wrong place, so none is created: nothing is removed or expanded. The message names both places.",
-		Do:    "bring back the claim with the storage that the message names. If the storage was moved to where the class looks now, run the command in the message ([operations.md](operations.md#pointing-a-class-elsewhere))."},
+		Means: "The record of a volume, or of an earlier attempt, says which claim its pod had mounted, and of " +
+			"which storage. Now that claim does not exist, is not bound, or is bound to other storage. A pod would " +
+			"look in the wrong place, so none is created: nothing is removed or expanded. The message names " +
+			"both places.",
+		Do: "bring back the claim with the storage that the message names. If the storage was moved to where " +
+			"the class looks now, run the command in the message " +
+			"([operations.md](operations.md#pointing-a-class-elsewhere))."},
 	ReasonLeft: {Warning: true, On: "volume",
-		Means: "The volume is deleted, but no pod removed its storage, because somebody removed the volume's finalizer.",
-		Do:    "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
+		Means: "The volume is deleted, but no pod removed its storage, because somebody removed the volume's " +
+			"finalizer.",
+		Do: "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
 	ReasonOrphan: {Warning: true, On: "volume or pod",
 		Means: "The dispatcher's hourly audit found something that nobody needs, or a volume without its finalizer.",
 		Do:    "examine the volume or pod, then run the command in the message. `kubectl flex audit` finds more."},
@@ -159,26 +231,32 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The ConfigMap has faults. The message lists all of them. The last valid version stays in force.",
 		Do:    "correct the faults ([config-reference.md](config-reference.md))."},
 	ReasonConfigOutdated: {Warning: true, On: "ConfigMap",
-		Means: "The class runs on an older version of its ConfigMap, because the current version has faults. The event is recorded again every hour.",
-		Do:    "correct the faults that `ConfigInvalid` names, or restore the old version."},
+		Means: "The class runs on an older version of its ConfigMap, because the current version has faults. The " +
+			"event is recorded again every hour.",
+		Do: "correct the faults that `ConfigInvalid` names, or restore the old version."},
 	ReasonConfigDuplicate: {Warning: true, On: "ConfigMap",
 		Means: "Several ConfigMaps are for one class. The last valid one stays in force.",
 		Do:    "delete all but one."},
 	ReasonClassNotFound: {Warning: true, On: "ConfigMap",
-		Means: "The StorageClass in the ConfigMap's label does not exist, and no other StorageClass refers to it by `flex-provisioner.io/config-from-class`.",
-		Do:    "create the StorageClass, or correct the label."},
+		Means: "The StorageClass in the ConfigMap's label does not exist, and no other StorageClass refers to it " +
+			"by `flex-provisioner.io/config-from-class`.",
+		Do: "create the StorageClass, or correct the label."},
 	ReasonClassMismatch: {Warning: true, On: "ConfigMap",
 		Means: "The StorageClass names another provisioner, so its claims never reach this dispatcher.",
 		Do:    "correct the StorageClass, or the ConfigMap's `plugin-name`."},
 	ReasonConfigUnused: {Warning: true, On: "ConfigMap",
-		Means: "The StorageClass in the ConfigMap's label has the parameter `flex-provisioner.io/config-from-class`, so it uses the ConfigMap of another class.",
-		Do:    "delete this ConfigMap, or create the StorageClass again without the parameter."},
+		Means: "The StorageClass in the ConfigMap's label has the parameter " +
+			"`flex-provisioner.io/config-from-class`, so it uses the ConfigMap of another class.",
+		Do: "delete this ConfigMap, or create the StorageClass again without the parameter."},
 	ReasonLiteralToken: {Warning: true, On: "ConfigMap",
-		Means: "The ConfigMap has a `service-token`, which is not used. Pods get a token of `service-account-name` that expires with the pod. Everybody who can read the ConfigMap sees the literal token.",
-		Do:    "revoke the token, and remove the key."},
+		Means: "The ConfigMap has a `service-token`, which is not used. Pods get a token of " +
+			"`service-account-name` that expires with the pod. Everybody who can read the ConfigMap sees the " +
+			"literal token.",
+		Do: "revoke the token, and remove the key."},
 	ReasonLog: {Warning: true, On: "ConfigMap",
-		Means: "The message is the end of the log of a failed pod, which left no message of its own. An event on the claim reports the failure itself. Users see the log only if the ConfigMap has `show-logs: \"true\"`.",
-		Do:    "read the log."},
+		Means: "The message is the end of the log of a failed pod, which left no message of its own. An event on " +
+			"the claim reports the failure itself. Users see the log only if the ConfigMap has `show-logs: \"true\"`.",
+		Do: "read the log."},
 }
 
 // Reasons returns all reasons of the dispatcher's events, sorted by name.

@@ -34,22 +34,28 @@ type Library struct {
 // Informers that the library shares with the caller.
 type Informers struct {
 	Claims, Volumes, Classes cache.SharedIndexInformer
-	// MadeByHand reports whether no provisioner pod can have made a volume of the name. The library decides about these volumes alone.
+	// MadeByHand reports whether no provisioner pod can have made a volume of the name. The library decides about these
+	// volumes alone.
 	MadeByHand func(volumeName string) bool
 }
 
-// New makes the library's controller. It has to be called before the informers start, since it adds an index, and before any other
-// client of the process is at work, since it adds to the scheme that all of them decode by.
+// New makes the library's controller. It has to be called before the informers start, since it adds an index, and
+// before any other client of the process is at work, since it adds to the scheme that all of them decode by.
 //
-// Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15 failures, and its storage with it. It saves
-// no volumes. The limiter, which only a saving would use, keeps it from choosing the store that deletes storage when a save fails.
+// Thresholds of 0 mean that it never gives up: its default is to forget a claim after 15 failures, and its storage with
+// it. It saves no volumes. The limiter, which only a saving would use, keeps it from choosing the store that deletes
+// storage when a save fails.
 //
-// Its own events say only that the provisioner was called. So it gets a context that has ended, which stops its writer of events, and
-// a logger that does not complain of each: the writer would remember thousands of claims that are gone. It runs, and logs, with the
-// context of Run.
-func New(ctx context.Context, api kubernetes.Interface, provisioner string, handler Handler, informers Informers, counts metrics.Metrics) *Library {
+// Its own events say only that the provisioner was called. So it gets a context that has ended, which stops its writer
+// of events, and a logger that does not complain of each: the writer would remember thousands of claims that are gone.
+// It runs, and logs, with the context of Run.
+func New(
+	ctx context.Context, api kubernetes.Interface, provisioner string, handler Handler, informers Informers,
+	counts metrics.Metrics,
+) *Library {
 	ended, end := context.WithCancel(klog.NewContext(ctx, klog.New(nil)))
 	end()
+
 	l := &Library{}
 	l.controller = controller.NewProvisionController(ended, api, provisioner, adapter{handler},
 		controller.LeaderElection(false),
@@ -65,6 +71,7 @@ func New(ctx context.Context, api kubernetes.Interface, provisioner string, hand
 		controller.ClassesInformer(informers.Classes),
 		controller.MetricsInstance(counts),
 	)
+
 	return l
 }
 
@@ -87,31 +94,36 @@ type claimInformer struct {
 	library *Library
 }
 
-func (c claimInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (c claimInformer) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, resync time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	c.library.handlers = append(c.library.handlers, handler)
 	return c.SharedIndexInformer.AddEventHandlerWithResyncPeriod(handler, resync)
 }
 
-// volumeInformer shows the library's handlers the volumes alone that no provisioner pod can have made. The dispatcher decides about the
-// others by all their objects. The library decides by a volume alone: it takes the finalizer off a retained volume while the pods of its
-// attempts exist, and by a cache that may be old.
+// volumeInformer shows the library's handlers the volumes alone that no provisioner pod can have made. The dispatcher
+// decides about the others by all their objects. The library decides by a volume alone: it takes the finalizer off a
+// retained volume while the pods of its attempts exist, and by a cache that may be old.
 type volumeInformer struct {
 	cache.SharedIndexInformer
 	madeByHand func(volumeName string) bool
 }
 
-func (v volumeInformer) AddEventHandlerWithResyncPeriod(handler cache.ResourceEventHandler, resync time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (v volumeInformer) AddEventHandlerWithResyncPeriod(
+	handler cache.ResourceEventHandler, resync time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	shown := func(obj any) bool {
 		volume, ok := obj.(*corev1.PersistentVolume)
 		return !ok || v.madeByHand(volume.Name) // a tombstone only ends what the library remembers
 	}
 
 	filtered := cache.FilteringResourceEventHandler{FilterFunc: shown, Handler: handler}
+
 	return v.SharedIndexInformer.AddEventHandlerWithResyncPeriod(filtered, resync)
 }
 
-// adapter is what the library calls. To the library each claim is "ignored" after that, which writes no event, starts no retry of
-// its own and needs no permission to create volumes.
+// adapter is what the library calls. To the library each claim is "ignored" after that, which writes no event, starts
+// no retry of its own and needs no permission to create volumes.
 type adapter struct{ handler Handler }
 
 var (
@@ -120,7 +132,8 @@ var (
 	_ controller.BlockProvisioner = adapter{}
 )
 
-// ShouldProvision keeps claims from Provision that were handed over before: the library would write an event for each call.
+// ShouldProvision keeps claims from Provision that were handed over before: the library would write an event for each
+// call.
 func (a adapter) ShouldProvision(_ context.Context, claim *corev1.PersistentVolumeClaim) bool {
 	return !a.handler.IsProvisioning(claim)
 }
@@ -128,9 +141,11 @@ func (a adapter) ShouldProvision(_ context.Context, claim *corev1.PersistentVolu
 // SupportsBlock leaves the volume mode to the class's ConfigMap, whose refusal says more than the library's.
 func (a adapter) SupportsBlock(context.Context) bool { return true }
 
-// Provision hands a claim over. It never returns a volume: the library would create it, and an object that was read from the API
-// fails there in a way that ends in the deletion of the storage.
-func (a adapter) Provision(_ context.Context, o controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+// Provision hands a claim over. It never returns a volume: the library would create it, and an object that was read
+// from the API fails there in a way that ends in the deletion of the storage.
+func (a adapter) Provision(
+	_ context.Context, o controller.ProvisionOptions,
+) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
 	a.handler.Provision(o.PVC, util.GetPersistentVolumeClaimClass(o.PVC))
 	return nil, controller.ProvisioningInBackground, &controller.IgnoredError{Reason: "the claim was handed over"}
 }

@@ -26,17 +26,21 @@ func (w wish) on(claim *corev1.PersistentVolumeClaim) {
 	if w.annotation != "" {
 		claim.Annotations[contract.AnnCloneRequest] = w.annotation
 	}
+
 	if w.dataSource != "" {
 		ref := &corev1.TypedObjectReference{Kind: "PersistentVolumeClaim", Name: w.dataSource}
 		if w.kind != "" {
 			ref.Kind = w.kind
 		}
+
 		if w.namespace != "" {
 			ref.Namespace = &w.namespace
 		}
+
 		if w.group != "" {
 			ref.APIGroup = &w.group
 		}
+
 		claim.Spec.DataSourceRef = ref
 	}
 }
@@ -66,6 +70,7 @@ func sourceClaim(spoil string) snapshot.CloneSource {
 	case "block":
 		o.Volume.Spec.VolumeMode = &block
 	}
+
 	return o
 }
 
@@ -120,17 +125,21 @@ func TestClones(t *testing.T) {
 			if !c.notAllowed {
 				f.Class.Parameters = map[string]string{"smartclone": "true"}
 			}
+
 			if got := refusedClone(f); got != c.refused {
 				t.Errorf("refused %q\nwant %q", got, c.refused)
 			}
+
 			if got := missingSource(f); c.refused == "" && got != c.awaited {
 				t.Errorf("awaits %q\nwant %q", got, c.awaited)
 			}
+
 			if c.refused == "" {
-				pod, err := f.Pod(snapshot.Order{Op: contract.Provision}, podspec.Cluster{})
+				pod, err := f.Pod(snapshot.AttemptSpec{Op: contract.Provision}, podspec.Cluster{})
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				request, err := podspec.RequestOf(pod)
 				if err != nil || !reflect.DeepEqual(request.Source, c.want) {
 					t.Errorf("source %+v, %v, want %+v", request.Source, err, c.want)

@@ -17,7 +17,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// ToPod is what keeps every pod of the class from being created, until an administrator changes the policies or a ConfigMap.
+// ToPod is what keeps every pod of the class from being created, until an administrator changes the policies or a
+// ConfigMap.
 func ToPod(s *snapshot.Snapshot) (podspec.Reason, string) {
 	switch {
 	case s.PoliciesMissing != "":
@@ -25,32 +26,41 @@ func ToPod(s *snapshot.Snapshot) (podspec.Reason, string) {
 	case s.Config == nil:
 		return events.ReasonConfigMissing, s.ConfigProblem
 	}
+
 	return podspec.ReasonNone, ""
 }
 
-// ToProvision is what keeps a claim from being tried. blocked says that an author of claims has to change something. Else an
-// administrator has to change the class or its ConfigMap.
+// ToProvision is what keeps a claim from being tried. blocked says that an author of claims has to change something.
+// Else an administrator has to change the class or its ConfigMap.
 func ToProvision(s *snapshot.Snapshot) (reason podspec.Reason, why string, blocked bool) {
 	if s.PoliciesMissing == "" && s.Class == nil {
 		return events.ReasonConfigMissing, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), false
 	}
-	if reason, why = ToPod(s); reason != podspec.ReasonNone {
+
+	reason, why = ToPod(s)
+	if reason != podspec.ReasonNone {
 		return reason, why, false
 	}
+
 	if faults := configmaps.CheckIdentity(s.Config.Properties, s.Identity().Parameters); len(faults) > 0 {
 		return events.ReasonClaimRefused, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate()), false
 	}
+
 	faults := refusals(s)
 	if fault := refusedClone(s); fault != "" {
 		faults = append(faults, fault)
 	}
+
 	if len(faults) > 0 {
 		return events.ReasonClaimRefused, strings.Join(faults, "; "), true
 	}
+
 	if missing := missingSource(s); missing != "" {
 		return events.ReasonCloneWaits, missing, true
 	}
+
 	reason, why = ToStorage(s, contract.Provision, nil)
+
 	return reason, why, false
 }
 
@@ -59,25 +69,31 @@ func ToExpand(s *snapshot.Snapshot, target resource.Quantity) (podspec.Reason, s
 	if reason, why := ToPod(s); reason != podspec.ReasonNone {
 		return reason, why
 	}
+
 	if _, doubt := s.VolumeIdentity(); doubt != "" {
 		return events.ReasonRecord, doubt
 	}
+
 	refused := refusedSize(target, s.ClassName, s.Config)
 	switch {
 	case !s.Config.Expandable:
-		refused = fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" nor expandable: \"true\"", s.ClassName, s.Config.Name)
+		refused = fmt.Sprintf("class %s cannot expand volumes: its ConfigMap %s has neither the script \"expand\" "+
+			"nor expandable: \"true\"", s.ClassName, s.Config.Name)
 	case refused == "" && resize.LastStepOf(s.Volume) == resize.Nobody:
-		refused = fmt.Sprintf("volume %s is %s with a file system, which neither Kubernetes nor a provisioner pod can grow: use volumeMode Block, "+
-			"or copy the data to a larger claim", s.Volume.Name, resize.SourceOf(s.Volume))
+		refused = fmt.Sprintf("volume %s is %s with a file system, which neither Kubernetes nor a provisioner pod "+
+			"can grow: use volumeMode Block, or copy the data to a larger claim",
+			s.Volume.Name, resize.SourceOf(s.Volume))
 	}
+
 	if refused != "" {
 		return events.ReasonExpansionRefused, refused
 	}
+
 	return ToStorage(s, contract.Expand, nil)
 }
 
-// refusals says why a claim can never be served by its class, each with the field, its value and the remedy. A claim that asks
-// for more than a plain volume must not get a plain volume: its user would find it empty.
+// refusals says why a claim can never be served by its class, each with the field, its value and the remedy. A claim
+// that asks for more than a plain volume must not get a plain volume: its user would find it empty.
 func refusals(s *snapshot.Snapshot) []string {
 	claim, config := s.Claim, s.Config
 	var faults []string
@@ -85,23 +101,31 @@ func refusals(s *snapshot.Snapshot) []string {
 	if claim.Spec.Selector != nil {
 		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
 	}
+
 	if name := claim.Spec.VolumeAttributesClassName; name != nil && *name != "" {
-		say("spec.volumeAttributesClassName is %s: provisioner pods know no VolumeAttributesClass; create the claim without it", *name)
+		say("spec.volumeAttributesClassName is %s: provisioner pods know no VolumeAttributesClass; create the claim "+
+			"without it", *name)
 	}
+
 	if fault := refusedSize(snapshot.Requested(claim), s.ClassName, config); fault != "" {
 		say("%s", fault)
 	}
-	if node := claim.Annotations[snapshot.AnnSelectedNode]; len(validation.IsDNS1123Subdomain(node)) > 0 && node != "" {
+
+	node := claim.Annotations[snapshot.AnnSelectedNode]
+	if node != "" && len(validation.IsDNS1123Subdomain(node)) > 0 {
 		say("annotation %s is %.64q, which is no name of a node; remove it", snapshot.AnnSelectedNode, node)
 	}
+
 	for _, mode := range claim.Spec.AccessModes {
 		if !slices.Contains(config.AccessModes, mode) {
 			say("spec.accessModes has %s: class %s offers %s", mode, s.ClassName, joined(config.AccessModes))
 		}
 	}
+
 	if mode := podspec.ModeOf(claim.Spec.VolumeMode); !slices.Contains(config.VolumeModes, mode) {
 		say("spec.volumeMode is %s: class %s offers %s", mode, s.ClassName, joined(config.VolumeModes))
 	}
+
 	return faults
 }
 
@@ -119,6 +143,7 @@ func refusedSize(size resource.Quantity, class string, config *configmaps.Config
 	case config.MaxSize > 0 && size.CmpInt64(config.MaxSize) > 0:
 		return fmt.Sprintf("%s is %s: class %s offers %s at most", path, size.String(), class, bound(config.MaxSize))
 	}
+
 	return ""
 }
 
@@ -127,29 +152,36 @@ func joined[T ~string](values []T) string {
 	for i, v := range values {
 		words[i] = string(v)
 	}
+
 	return strings.Join(words, ", ")
 }
 
-// refusedClone says why a claim can never be the clone that it asks to be, empty where it can, or asks for none. With its request
-// ignored it would get an empty volume that its user takes for a copy.
+// refusedClone says why a claim can never be the clone that it asks to be, empty where it can, or asks for none. With
+// its request ignored it would get an empty volume that its user takes for a copy.
 func refusedClone(s *snapshot.Snapshot) string {
 	name, fault := snapshot.CloneOf(s.Claim)
 	switch {
 	case name == "" || fault != "":
 		return fault
 	case s.Class.Parameters[contract.ParameterSmartClone] != "true":
-		return fmt.Sprintf("the claim asks to be a clone of %s: class %s makes empty volumes only; its administrator can allow clones with parameter %s: \"true\" if its provisioner makes them",
+		return fmt.Sprintf("the claim asks to be a clone of %s: class %s makes empty volumes only; its administrator "+
+			"can allow clones with parameter %s: \"true\" if its provisioner makes them",
 			name, s.ClassName, contract.ParameterSmartClone)
 	case !s.Source.Bound():
 		return ""
 	}
+
 	size, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Source.Volume)
 	if size.Cmp(has) < 0 {
-		return fmt.Sprintf("spec.resources.requests.storage is %s: a clone of %s cannot be smaller than its %s", size.String(), name, has.String())
+		return fmt.Sprintf("spec.resources.requests.storage is %s: a clone of %s cannot be smaller than its %s",
+			size.String(), name, has.String())
 	}
-	if mode, is := podspec.ModeOf(s.Claim.Spec.VolumeMode), podspec.ModeOf(s.Source.Volume.Spec.VolumeMode); mode != is {
+
+	mode, is := podspec.ModeOf(s.Claim.Spec.VolumeMode), podspec.ModeOf(s.Source.Volume.Spec.VolumeMode)
+	if mode != is {
 		return fmt.Sprintf("spec.volumeMode is %s: a clone of %s has to be %s like it", mode, name, is)
 	}
+
 	return ""
 }
 
@@ -162,5 +194,6 @@ func missingSource(s *snapshot.Snapshot) string {
 	case s.Source.Claim == nil:
 		return fmt.Sprintf("the claim asks to be a clone of %s, which does not exist; it waits for it", name)
 	}
+
 	return fmt.Sprintf("the claim asks to be a clone of %s, which is not bound; it waits for it", name)
 }

@@ -33,10 +33,12 @@ func TestToProvision(t *testing.T) {
 		if c.noClass {
 			s.Class = nil
 		}
+
 		got := ""
 		if reason, why, blocked := ToProvision(s); reason != "" || blocked {
 			got = fmt.Sprintf("%s: %s", reason, why)
 		}
+
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
@@ -80,6 +82,7 @@ func TestSizesWithoutBounds(t *testing.T) {
 	if got, want := refusedSize(snapshot.Requested(claim), "silver", &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
 		t.Errorf("refused with %q, want %q", got, want)
 	}
+
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("7Ei")
 	if got := refusedSize(snapshot.Requested(claim), "silver", &configmaps.Config{}); got != "" {
 		t.Errorf("refused with %q", got)
@@ -96,6 +99,7 @@ func TestUnknownModes(t *testing.T) {
 		for i := range unknown {
 			claim.Spec.AccessModes = append(claim.Spec.AccessModes, corev1.PersistentVolumeAccessMode(fmt.Sprint("Odd", i)))
 		}
+
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		claim.Spec.AccessModes = cache.DistinctModes(claim.Spec.AccessModes)
 		faults := refusals(&snapshot.Snapshot{ClassName: "silver", Claim: claim, Config: config})

@@ -48,9 +48,11 @@ func Old(v *corev1.PersistentVolume, now time.Time) bool {
 // that is proved. A volume that neither its claim's end nor a fault puts up for removal belongs to whoever keeps it,
 // whatever pods are left.
 func RemovalAsked(s *snapshot.Snapshot, faults []string) bool {
-	unfit := len(faults) > 0 && s.ClaimLives() && len(s.Of(contract.Provision)) > 0 && neverUsed(s)
+	ofAttempt := s.ClaimLives() && len(s.Of(contract.Provision)) > 0
+	unfit := len(faults) > 0 && ofAttempt && neverUsed(s)
+	begun := removalBegun(s) || snapshot.DeletedByHand(s.Volume)
 
-	return s.Released() || unfit || removalBegun(s) || snapshot.DeletedByHand(s.Volume)
+	return s.Released() || unfit || begun
 }
 
 // Kept reports whether an administrator keeps what attempts without a volume may have made: by the annotation
@@ -64,7 +66,7 @@ func answered(s *snapshot.Snapshot, answer string) bool {
 }
 
 // Removal is the one place that decides whether storage may be removed: that of the volume, or without one, what
-// attempts may have made. Every delete pod is ordered by its proof. Without a proof it says why the storage stays. What
+// attempts may have made. Every delete pod is created by its proof. Without a proof it says why the storage stays. What
 // is removed is gone for ever, while what waits costs a little space. So in doubt an administrator is asked.
 //
 // It relies on nothing but the snapshot's objects, which were read from the API server when a pod is created.
@@ -87,6 +89,7 @@ func Removal(s *snapshot.Snapshot) (proof Proof, reason podspec.Reason, why stri
 	case snapshot.DeletedByHand(s.Volume):
 		return held("somebody deleted the volume, and no claim of it was deleted before", volume(s))
 	}
+
 	return held("the volume may have been used, and no claim of it was deleted", volume(s))
 }
 
@@ -104,12 +107,7 @@ func neverUsed(s *snapshot.Snapshot) bool {
 		return false
 	}
 
-	return phase == corev1.VolumePending || phase == corev1.VolumeReleased && !names(ref, s.Claim)
-}
-
-// names reports whether a claimRef names the claim, as Kubernetes compares them.
-func names(ref *corev1.ObjectReference, claim *corev1.PersistentVolumeClaim) bool {
-	return ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
+	return phase == corev1.VolumePending || phase == corev1.VolumeReleased && !podspec.Names(ref, s.Claim)
 }
 
 // removalBegun reports whether a delete pod was created for an unfit volume. The volume was being deleted by then, so
@@ -127,18 +125,23 @@ func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	if s.CopiedBy != "" {
 		return NoProof, events.ReasonCopied, s.CopiedBy + " copies the volume; its storage is removed after that"
 	}
+
 	if s.Volume.Annotations[contract.AnnAllowDelete] == "true" {
 		return Allowed, podspec.ReasonNone, ""
 	}
+
 	if why := doubt(s); why != "" {
 		return held(why, volume(s))
 	}
+
 	limit := s.DeleteLimit
-	if limit > 0 && Old(s.Volume, s.Now) && s.RecentDeletions > limit {
-		return NoProof, events.ReasonLimit, fmt.Sprintf("more than %d volumes of class %s that are older than a day would "+
-			"be removed within an hour; if that is meant, raise the ConfigMap's delete-limit, or kubectl annotate pv NAME... "+
-			"%s=true", limit, s.ClassName, contract.AnnAllowDelete)
+	limited := limit > 0 && Old(s.Volume, s.Now)
+	if limited && s.RecentDeletions > limit {
+		return NoProof, events.ReasonLimit, fmt.Sprintf("more than %d volumes of class %s that are older than a day "+
+			"would be removed within an hour; if that is meant, raise the ConfigMap's delete-limit, or kubectl "+
+			"annotate pv NAME... %s=true", limit, s.ClassName, contract.AnnAllowDelete)
 	}
+
 	return ClaimDeleted, podspec.ReasonNone, ""
 }
 
@@ -154,25 +157,28 @@ func doubt(s *snapshot.Snapshot) string {
 	}
 
 	switch {
-	case named != nil && names(ref, named):
+	case named != nil && podspec.Names(ref, named):
 		return fmt.Sprintf("claim %s/%s, which the volume names, exists and is bound to %s",
 			ref.Namespace, ref.Name, quoted(named.Spec.VolumeName))
 	case s.Claim != nil && s.Claim.Spec.VolumeName == s.Volume.Name:
-		return fmt.Sprintf("claim %s/%s, for which the volume was made, exists and names it", s.Claim.Namespace, s.Claim.Name)
+		return fmt.Sprintf("claim %s/%s, for which the volume was made, exists and names it",
+			s.Claim.Namespace, s.Claim.Name)
 	case s.User != nil:
-		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim", s.User.Namespace, s.User.Name)
+		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim",
+			s.User.Namespace, s.User.Name)
 	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
 	case podspec.OriginUnknown(s.Volume) && !byDesign:
-		return fmt.Sprintf("the volume has no valid record and no annotation %s, so that nobody knows whether it was restored "+
-			"from a backup", contract.AnnMadeBefore)
+		return fmt.Sprintf("the volume has no valid record and no annotation %s, so that nobody knows whether it was "+
+			"restored from a backup", contract.AnnMadeBefore)
 	case given && !podspec.Recorded(s.Volume):
-		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made for, "+
-			"and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
+		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made "+
+			"for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
 	case s.Successor != nil:
 		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the "+
 			"volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
 	}
+
 	return ""
 }
 
@@ -181,8 +187,9 @@ func foreignRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 	if s.Foreign.Annotations[contract.AnnAllowDelete] == "true" {
 		return Allowed, podspec.ReasonNone, ""
 	}
-	return held(fmt.Sprintf("volume %s was made by provisioner %.64q, which may have taken over what an earlier attempt "+
-		"of this dispatcher made",
+
+	return held(fmt.Sprintf("volume %s was made by provisioner %.64q, which may have taken over what an earlier "+
+		"attempt of this dispatcher made",
 		s.Foreign.Name, s.Foreign.Annotations[contract.ProvisionedBy]), "pv "+s.Foreign.Name)
 }
 
@@ -208,13 +215,15 @@ func undoRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 		return heldWithoutVolume(newest, "volume %s was deleted before its storage was removed: somebody took its "+
 			"finalizer off, and another volume may have the storage", name)
 	case s.Claim != nil && s.Claim.Spec.VolumeName == name:
-		return heldWithoutVolume(last, "claim %s/%s was bound to volume %s, which somebody deleted: another volume may "+
-			"have its storage", s.Claim.Namespace, s.Claim.Name, name)
+		return heldWithoutVolume(last, "claim %s/%s was bound to volume %s, which somebody deleted: another volume "+
+			"may have its storage", s.Claim.Namespace, s.Claim.Name, name)
 	case s.Claim == nil && made >= 0:
 		a := s.Of(contract.Provision)[made]
-		return heldWithoutVolume(a, "pod %s says that it made volume %s, which does not exist: somebody may have deleted "+
-			"the volume and kept its storage", a.Pod.Name, name)
+
+		return heldWithoutVolume(a, "pod %s says that it made volume %s, which does not exist: somebody may have "+
+			"deleted the volume and kept its storage", a.Pod.Name, name)
 	}
+
 	return NoVolume, podspec.ReasonNone, ""
 }
 
@@ -229,6 +238,7 @@ func held(why, object string) (Proof, podspec.Reason, string) {
 func heldWithoutVolume(a snapshot.Attempt, format string, args ...any) (Proof, podspec.Reason, string) {
 	pod := fmt.Sprintf("pod -n %s %s", a.Pod.Namespace, a.Pod.Name)
 	proof, reason, message := held(fmt.Sprintf(format, args...), pod)
+
 	return proof, reason, message + "; if it is to be kept: the same with =false"
 }
 
@@ -238,5 +248,6 @@ func quoted(volumeName string) string {
 	if volumeName == "" {
 		return "no volume"
 	}
+
 	return "volume " + volumeName
 }

@@ -63,6 +63,7 @@ func TestRemovalOfUnknownOrigin(t *testing.T) {
 		if c.lost {
 			delete(s.Volume.Annotations, "flex-provisioner.io/made-before")
 		}
+
 		if proof, _, why := Removal(s); proof != c.proof || why != c.why {
 			t.Errorf("%s: %q, %q, want %q, %q", name, proof, why, c.proof, c.why)
 		}

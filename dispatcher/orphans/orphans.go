@@ -38,8 +38,10 @@ func (a Auditor) Run(ctx context.Context, first time.Duration) {
 	for _, kind := range kinds {
 		a.Recorder.Metrics.SetOrphans(string(kind), 0)
 	}
+
 	timer := time.NewTimer(first)
 	defer timer.Stop()
+
 	for {
 		select {
 		case <-ctx.Done():
@@ -65,11 +67,14 @@ func (a Auditor) audit() {
 		line := append([]any{"kind", f.Kind, "name", f.Name}, keys(f.About)...)
 		a.Recorder.Warn(f.About, string(f.Kind), events.ReasonOrphan, message, line...)
 	}
+
 	for _, v := range cache.All[*corev1.PersistentVolume](a.Cache.Volumes) {
-		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == a.Provisioner && snapshot.AwaitsDeletion(v) {
+		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == a.Provisioner &&
+			snapshot.AwaitsDeletion(v) {
 			a.Recorder.Warn(v, "", events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 		}
 	}
+
 	for _, kind := range kinds {
 		a.Recorder.Metrics.SetOrphans(string(kind), counts[kind])
 	}
@@ -85,5 +90,6 @@ func keys(object runtime.Object) []any {
 		_, uid, _, _ := podspec.ParseName(o.Name)
 		return recorder.Subject{UID: uid, Class: o.Annotations[contract.AnnClass]}.Keys(o)
 	}
+
 	return recorder.Subject{}.Keys(nil)
 }

@@ -27,6 +27,7 @@ func TestAudit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	now := dispatchertest.Noon
 	a := Auditor{Provisioner: "p", Cache: objects, Recorder: recorder.New(recorder.NewMetrics(registry), time.Now), Now: func() time.Time { return now }}
 	var names []string
@@ -39,20 +40,24 @@ func TestAudit(t *testing.T) {
 		if i == 1 {
 			v.Finalizers = nil
 		}
+
 		if err := objects.Volumes.GetIndexer().Add(v); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	start := func(client kubernetes.Interface) func() { return a.Recorder.Start(t.Context(), client) }
 	got := apiserver.Noted(start, a.audit)
 	if got, want := dispatchertest.Gauges(t, registry, "flex_provisioner_orphans"), "pod 0, released-volume 2, unprotected-volume 1"; got != want {
 		t.Errorf("the metric says %s, want %s", got, want)
 	}
+
 	slices.Sort(got)
 	if len(got) != 3 || !strings.HasPrefix(got[1], "Warning OrphanFound its storage was to be removed more than an hour ago") ||
 		!strings.HasSuffix(got[1], fmt.Sprintf("kubectl annotate pv %s flex-provisioner.io/allow-delete=true", names[0])) {
 		t.Errorf("told:\n%s", strings.Join(got, "\n"))
 	}
+
 	now = now.Add(time.Hour)
 	a.Recorder = recorder.New(a.Recorder.Metrics, time.Now)
 	if again := apiserver.Noted(start, a.audit); len(again) != 3 {

@@ -10,25 +10,28 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 )
 
-// Delayed is the failed attempt whose delay is all that the next attempt waits for, and when that delay ends. With
-// contract.AnnRetry on its pod the next attempt starts at once. ok is false where the next attempt waits for something else, where none
-// is needed, and where one runs.
+// Delayed is the failed attempt after which only its delay keeps the next one from starting, and when that delay ends.
+// With contract.AnnRetry on its pod the next attempt starts at once. ok is false if the next attempt waits for
+// something else, if none is needed, or if one runs.
 func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok bool) {
 	until = reconcile.Decide(s).NextAttempt
 	if until.IsZero() {
 		return failed, until, false
 	}
+
 	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision} {
 		latest, known := s.Latest(op)
 		if !known {
 			continue
 		}
+
 		asked := *s
 		asked.Attempts, asked.Retained = withRetry(s.Attempts, latest), withRetry(s.Retained, latest)
 		if _, due := reconcile.Find[reconcile.CreatePod](reconcile.Decide(&asked)); due {
 			return latest, until, true
 		}
 	}
+
 	return failed, until, false
 }
 
@@ -39,11 +42,13 @@ func withRetry(list []snapshot.Attempt, of snapshot.Attempt) []snapshot.Attempt 
 		if a.Pod.UID != of.Pod.UID {
 			continue
 		}
+
 		pod := *a.Pod
 		pod.Annotations = map[string]string{}
 		maps.Copy(pod.Annotations, a.Pod.Annotations)
 		pod.Annotations[contract.AnnRetry] = "true"
 		list[i].Pod = &pod
 	}
+
 	return list
 }

@@ -32,9 +32,11 @@ func TestDelayed(t *testing.T) {
 			if a, until, ok := Delayed(snap); ok {
 				got = fmt.Sprintf("%s for %s", a.Pod.UID, until.Sub(noon).Round(100*time.Millisecond))
 			}
+
 			if got != s.want {
 				t.Errorf("got %s, want %s", got, s.want)
 			}
+
 			if again := reconcile.Decide(snap); !reflect.DeepEqual(again, reconcile.Decide(s.snapshot())) {
 				t.Errorf("the snapshot was changed: %+v", again)
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Progress is how far the operation has come that a claim waits for.
+// Progress is the operation that a claim waits for, and how far it has come.
 type Progress struct {
 	// Operation is one of the contract's, or Undo. It is empty where nothing is to be done, and so are the others.
 	Operation string
@@ -45,7 +45,7 @@ const (
 // Undo is the removal of what attempts may have made that came to no volume.
 const Undo = "undo"
 
-// Of is the claim's progress by a plan that was made from the snapshot.
+// Of is the claim's progress, by a plan that was made from the snapshot.
 func Of(s *snapshot.Snapshot, p reconcile.Plan) (now Progress) {
 	now.Operation, now.Since = operation(s)
 	now.Attempt, now.Tried = AttemptOf(s, now.Operation)
@@ -64,10 +64,11 @@ func Of(s *snapshot.Snapshot, p reconcile.Plan) (now Progress) {
 	default:
 		now.Phase = Waiting
 	}
+
 	return now
 }
 
-// Served reports whether the operation, which an earlier reconciliation saw, has come about.
+// Served reports whether an operation that an earlier reconciliation waited for is done.
 func Served(s *snapshot.Snapshot, op string) bool {
 	switch op {
 	case string(contract.Provision):
@@ -78,49 +79,73 @@ func Served(s *snapshot.Snapshot, op string) bool {
 		now, _ := operation(s)
 		return s.Expandable() && now == ""
 	}
+
 	return false
 }
 
 // operation is what is to be done for the claim, and since when.
 func operation(s *snapshot.Snapshot) (op string, since time.Time) {
+	provisions := s.Of(contract.Provision)
+	if s.Volume == nil {
+		return operationWithoutVolume(s, provisions)
+	}
+
 	claim, v := s.Holder(), s.Volume
-	deletes, provisions := s.Of(contract.Delete), s.Of(contract.Provision)
-	newest, deleted := snapshot.Last(deletes)
-	done := deleted && newest.Outcome.Phase == podspec.Succeeded
+	retracted := v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound
+	waits := s.ClaimLives() && claim == s.Claim && claim.Spec.VolumeName == ""
 	switch {
-	case v != nil && (s.Released() || v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound):
+	case s.Released() || retracted:
 		return string(contract.Delete), releasedAt(v)
-	case v == nil && deleted && !done: // else they are records
-		return Undo, deletes[0].Pod.CreationTimestamp.Time
 	case s.Pending():
 		return string(contract.Provision), wantedSince(s, provisions)
-	case v == nil && len(provisions) > 0 && (!done || newest.Misses(provisions)): // else their storage is gone, and they are records too
-		return Undo, s.Ended(provisions[len(provisions)-1])
-	case v != nil && claim != nil && claim.DeletionTimestamp != nil:
+	case claim != nil && claim.DeletionTimestamp != nil:
 		return string(contract.Delete), claim.DeletionTimestamp.Time
-	case v != nil && s.ClaimLives() && claim == s.Claim && !podspec.Bound(claim, v) && claim.Spec.VolumeName == "":
+	case waits && !podspec.Bound(claim, v):
 		return string(contract.Provision), wantedSince(s, provisions)
 	case s.Expandable() && expands(s), s.RecordLost() && s.AsksForMore():
 		return string(contract.Expand), expandsSince(s)
 	}
+
 	return "", since
 }
 
-// wantedSince is when the claim was made. A claim of a class that waits for the first consumer may have waited for that before: there
-// it is when the dispatcher was first seen to know of it.
+// operationWithoutVolume is operation where no volume exists. Pods of an undo that has succeeded prove only that
+// storage is gone: the undo is over.
+func operationWithoutVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (op string, since time.Time) {
+	deletes := s.Of(contract.Delete)
+	newest, deleted := snapshot.Last(deletes)
+	done := deleted && newest.Outcome.Phase == podspec.Succeeded
+	left := len(provisions) > 0 && (!done || newest.Misses(provisions))
+	switch {
+	case deleted && !done:
+		return Undo, deletes[0].Pod.CreationTimestamp.Time
+	case s.Pending():
+		return string(contract.Provision), wantedSince(s, provisions)
+	case left:
+		return Undo, s.Ended(provisions[len(provisions)-1])
+	}
+
+	return "", since
+}
+
+// wantedSince is when the claim was made. A claim of a class that waits for the first consumer may have waited for that
+// before: there it is when the dispatcher was first seen to know of it.
 func wantedSince(s *snapshot.Snapshot, provisions []snapshot.Attempt) time.Time {
 	if !s.WaitsForConsumer() {
 		return s.Claim.CreationTimestamp.Time
 	}
+
 	since := s.WantedSince
 	for _, a := range provisions {
 		if created := a.Pod.CreationTimestamp.Time; since.IsZero() || created.Before(since) {
 			since = created
 		}
 	}
+
 	if since.IsZero() {
 		return s.Claim.CreationTimestamp.Time
 	}
+
 	return since
 }
 
@@ -131,23 +156,27 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 	case v.DeletionTimestamp != nil:
 		return v.DeletionTimestamp.Time
 	}
+
 	return v.CreationTimestamp.Time
 }
 
-// expands reports whether the claim asks for more than its volume has, or an expansion is on record: in its status, or by a pod.
+// expands reports whether the claim asks for more than its volume has, or an expansion is on record: in its status, or
+// by a pod.
 func expands(s *snapshot.Snapshot) bool {
 	return s.AsksForMore() || resize.Marked(s.Holder()) || len(s.Of(contract.Expand)) > 0
 }
 
-// expandsSince is when the first of the conditions began that the status has of the expansion, zero where it has none.
+// expandsSince is when the oldest condition of the claim's status that is about the expansion began, zero for none.
 func expandsSince(s *snapshot.Snapshot) (since time.Time) {
 	for _, c := range s.Holder().Status.Conditions {
-		if c.Type == corev1.PersistentVolumeClaimResizing || c.Type == corev1.PersistentVolumeClaimControllerResizeError {
+		if c.Type == corev1.PersistentVolumeClaimResizing ||
+			c.Type == corev1.PersistentVolumeClaimControllerResizeError {
 			if since.IsZero() || c.LastTransitionTime.Time.Before(since) {
 				since = c.LastTransitionTime.Time
 			}
 		}
 	}
+
 	return since
 }
 
@@ -156,9 +185,11 @@ func AttemptOf(s *snapshot.Snapshot, op string) (snapshot.Attempt, bool) {
 	if running, ok := snapshot.Unfinished(s.Attempts); ok {
 		return running, true
 	}
+
 	of := contract.Operation(op)
 	if op == Undo {
 		of = contract.Delete
 	}
+
 	return s.Latest(of)
 }

@@ -22,10 +22,12 @@ func TestStanding(t *testing.T) {
 				s.Claim.Status.Phase = corev1.ClaimBound
 			}
 		}
+
 		if s.Volume != nil {
 			at := metav1.NewTime(noon.Add(-2 * time.Hour))
 			s.Volume.Status.LastPhaseTransitionTime = &at
 		}
+
 		s.WantedSince = noon.Add(-time.Second)
 	}
 	for _, c := range []scene{
@@ -62,15 +64,18 @@ func TestStanding(t *testing.T) {
 		if st.Operation == "" {
 			got = "nothing"
 		}
+
 		come := ""
 		for _, op := range []string{"provision", "delete", "expand", "undo"} {
 			if op != st.Operation && Served(s, op) && (op != "delete" || s.Claim == nil) {
 				come += " " + op
 			}
 		}
+
 		if come != "" {
 			got += "; came about:" + come
 		}
+
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
@@ -113,9 +118,11 @@ func TestStandingOfExpansion(t *testing.T) {
 		if st.Operation == "" {
 			got = "nothing"
 		}
+
 		if got += fmt.Sprint(", came about: ", Served(s, "expand")); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+
 		if want := noon.Add(-c.since); c.since != 0 && !st.Since.Equal(want) || c.since == 0 && !st.Since.IsZero() {
 			t.Errorf("%s: since %s, want %s", c.name, st.Since, want)
 		}
@@ -138,6 +145,7 @@ func TestAttemptOf(t *testing.T) {
 			if a, ok := AttemptOf(s, op); ok {
 				name = a.Pod.Name
 			}
+
 			if name != want {
 				t.Errorf("%s of %q: %q, want %q", op, c.pods, name, want)
 			}

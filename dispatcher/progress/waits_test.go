@@ -45,6 +45,7 @@ func TestWaits(t *testing.T) {
 			s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: corev1.ConditionTrue}, {Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
 				LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)), Reason: reason, Message: message}}
 		}
+
 		p := reconcile.Decide(s)
 		SetCondition(s, &p, Of(s, p).Operation)
 		got := "nothing"
@@ -53,10 +54,12 @@ func TestWaits(t *testing.T) {
 			if a.Reason == podspec.ReasonNone {
 				got = "taken away"
 			}
+
 			if _, last := p.Actions[len(p.Actions)-1].(reconcile.SetWaitingCondition); !last {
 				t.Errorf("%s: it does not come last: %v", c.name, p.Actions)
 			}
 		}
+
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}

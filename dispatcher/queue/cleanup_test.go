@@ -33,14 +33,17 @@ func TestDeferCleanup(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				woken := play(t, q, f[1], f[2], strings.Join(f[3:], ""), noon.Add(at))
 				if woken != want {
 					t.Errorf("%s: woken %q", step, woken)
 				}
 			}
+
 			for uid := range q.items {
 				q.Forget(uid, false)
 			}
+
 			if len(q.items)+len(q.ended)+q.deferred > 0 || !q.EndClass("lower") || !q.EndClass("upper") || len(q.classes) > 0 {
 				t.Errorf("remembered at the end: %+v", q)
 			}
@@ -55,12 +58,14 @@ func play(t *testing.T, q *Queue, verb, uid, until string, now time.Time) (woken
 	if uid < "a" {
 		class = "upper"
 	}
+
 	q.know(class, "team", uid)
 	work := q.classes[class].work
 	for work.Len() > 0 {
 		uid, _ := work.Get()
 		work.Done(uid)
 	}
+
 	switch verb {
 	case "waits", "served":
 		q.UserWaits(uid, verb == "waits")
@@ -72,12 +77,14 @@ func play(t *testing.T, q *Queue, verb, uid, until string, now time.Time) (woken
 			t.Errorf("the cleanup of %s is deferred until %v, want %s", uid, got, want)
 		}
 	}
+
 	var uids []string
 	for work.Len() > 0 {
 		uid, _ := work.Get()
 		uids = append(uids, uid)
 		work.Done(uid)
 	}
+
 	return strings.Join(uids, " ")
 }
 
@@ -89,6 +96,7 @@ func TestDeferInBurst(t *testing.T) {
 		if at := q.DeferCleanup(uid, node, now); !at.IsZero() {
 			return at.Sub(noon)
 		}
+
 		return 0
 	}
 	want := func(uid string, want time.Duration) {
@@ -104,6 +112,7 @@ func TestDeferInBurst(t *testing.T) {
 	for i := range burst - 1 {
 		waits("silver", fmt.Sprint("a", i), true)
 	}
+
 	want("x0", deferFor)
 	want("x1", deferFor)
 	want("x2", deferInBurst)
@@ -111,6 +120,7 @@ func TestDeferInBurst(t *testing.T) {
 	if got := until("silver", "x2", "", noon.Add(deferInBurst)); got != 0 {
 		t.Errorf("after %v the cleanup is deferred until %v", deferInBurst, got)
 	}
+
 	waits("silver", "a0", false)
 	want("x3", deferInBurst) // those that are deferred count as well: a burst may be served as fast as it comes
 	q.Forget("x1", false)
@@ -122,9 +132,11 @@ func TestDeferInBurst(t *testing.T) {
 			t.Fatalf("%d cleanups are deferred, want %d", i, deferAtMost)
 		}
 	}
+
 	if until("silver", "one more", "", noon) != 0 {
 		t.Errorf("more than %d cleanups are deferred", deferAtMost)
 	}
+
 	waits("silver", "x0", true)
 	if until("gold", "one more", "", noon) == 0 {
 		t.Error("the place of one that is not deferred any more is not free")
@@ -144,12 +156,15 @@ func TestDeferOnNode(t *testing.T) {
 			t.Fatalf("%d cleanups are deferred on a node, want %d", i, deferOnNode)
 		}
 	}
+
 	if deferred("y", "node1") {
 		t.Errorf("more than %d cleanups are deferred on a node", deferOnNode)
 	}
+
 	if !deferred("x0", "node1") || !deferred("y", "node2") || !deferred("z", "") {
 		t.Error("what is deferred is not any more, or neither on another node, or on none")
 	}
+
 	q.Forget("x0", false)
 	if !deferred("z1", "node1") {
 		t.Error("the place on the node is not free again")

@@ -7,7 +7,7 @@ import (
 )
 
 // Each step is what a look or a pod does: "take UID" by a pod of its own, which fails with "waits", "free UID", "looked UID" without
-// asking for a place, "forget UID"; then the UID that is requeued by it. The class has two places. What follows a UID's number is its
+// asking for a slot, "forget UID"; then the UID that is requeued by it. The class has two slots. What follows a UID's number is its
 // namespace.
 func TestConcurrency(t *testing.T) {
 	for _, c := range []struct {
@@ -15,21 +15,21 @@ func TestConcurrency(t *testing.T) {
 		steps []string
 	}{
 		{"first come, first served", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "take 3", "free 2: 4", "take 4"}},
-		{"a pod has one place, however often it is seen", []string{"take 1", "take 2", "take 2", "take 1", "take 3 waits"}},
-		{"and a claim one place in line", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "take 3 waits", "free 1: 3", "take 3", "free 2: 4"}},
-		{"a place is given back once", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "free 1", "take 3", "take 4 waits"}},
+		{"a pod has one slot, however often it is seen", []string{"take 1", "take 2", "take 2", "take 1", "take 3 waits"}},
+		{"and a claim one slot in line", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "take 3 waits", "free 1: 3", "take 3", "free 2: 4"}},
+		{"a slot is given back once", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "free 1", "take 3", "take 4 waits"}},
 		{"who comes meanwhile waits", []string{"take 1", "take 2", "take 3 waits", "free 1: 3", "take 4 waits", "looked 3: 4", "take 4"}},
-		{"who has no use for the place leaves it to the next", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "looked 3: 4", "take 4"}},
+		{"who has no use for the slot leaves it to the next", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "looked 3: 4", "take 4"}},
 		{"and is last after that", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "take 5 waits", "free 1: 3", "looked 3: 4", "take 3 waits", "take 4", "free 4: 5"}},
 		{"who is forgotten leaves it to the next", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "forget 3: 4"}},
 		{"who is forgotten in line is not requeued", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "forget 3", "free 1: 4"}},
 		{"nobody else waits", []string{"take 1", "take 2", "take 3 waits", "free 1: 3", "looked 3", "take 4"}},
-		{"of two places the second is for the second", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "free 2: 3", "take 4 waits", "take 3: 4", "take 4", "take 5 waits"}},
+		{"of two slots the second is for the second", []string{"take 1", "take 2", "take 3 waits", "take 4 waits", "free 1: 3", "free 2: 3", "take 4 waits", "take 3: 4", "take 4", "take 5 waits"}},
 		{"namespaces take turns", []string{"take 1a", "take 2a", "take 3a waits", "take 4a waits", "take 5b waits", "free 1a: 5b", "take 5b", "free 2a: 3a", "take 3a", "free 5b: 4a"}},
 		{"who has fewer pods goes first", []string{"take 1a", "take 2b", "take 3a waits", "take 4b waits", "free 2b: 4b", "take 4b", "free 1a: 3a"}},
 		{"also if its pods end sooner", []string{"take 1a", "take 2b", "take 3a waits", "take 4b waits", "take 5b waits", "free 2b: 4b", "take 4b", "free 4b: 5b", "take 5b", "free 5b: 3a"}},
 		{"equals take turns", []string{"take 1a", "take 2b", "take 3a waits", "take 4a waits", "take 5b waits", "free 1a: 3a", "free 2b: 3a", "take 3a: 5b", "take 5b", "free 3a: 4a"}},
-		{"who had the place goes last", []string{"take 1a", "take 2", "take 3a waits", "take 4b waits", "free 1a: 4b",
+		{"who had the slot goes last", []string{"take 1a", "take 2", "take 3a waits", "take 4b waits", "free 1a: 4b",
 			"take 4b", "free 2: 3a"}},
 		{"who could not use its turn has it again", []string{"take 1a", "take 2a", "take 3b waits", "take 4a waits", "take 5a waits", "free 1a: 3b", "looked 3b: 4a", "take 4a", "take 3b waits", "free 2a: 3b"}},
 		{"and leaves it to the next of its namespace", []string{"take 1a", "take 2a", "take 3b waits", "take 4b waits", "take 5a waits", "free 1a: 3b", "looked 3b: 4b"}},
@@ -45,19 +45,23 @@ func TestConcurrency(t *testing.T) {
 					work.Done(uid)
 					requeued += uid
 				}
+
 				if waits != strings.HasSuffix(words, " waits") || requeued != want {
 					t.Fatalf("%s: waits %t, requeued %q", step, waits, requeued)
 				}
 			}
+
 			for _, n := range "123456" {
 				for _, namespace := range []string{"", "a", "b"} {
 					q.Forget(string(n)+namespace, false)
 					q.Release("pod-" + string(n) + namespace)
 				}
 			}
-			if a := q.classes["a"]; len(a.line.waiting)+len(a.line.order)+a.line.length+len(a.places) > 0 {
+
+			if a := q.classes["a"]; len(a.line.waiting)+len(a.line.order)+a.line.length+len(a.slots) > 0 {
 				t.Errorf("of what is over there is left: %+v", a)
 			}
+
 			if !q.EndClass("a") || len(q.classes)+len(q.items)+len(q.pods) != 0 {
 				t.Errorf("of what is over there is left: %+v %+v", q.classes["a"], q.items)
 			}
@@ -79,6 +83,7 @@ func doStep(q *Queue, words []string) (waits bool) {
 	case "forget":
 		q.Forget(uid, false)
 	}
+
 	return false
 }
 
@@ -91,56 +96,63 @@ func acquire(q *Queue, class, uid string, limit int) bool {
 func (q *Queue) know(class, namespace, uid string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	q.ensureItem(class, namespace, uid, false)
 }
 
 func TestConcurrencyOfClasses(t *testing.T) {
 	q := New(1, nil)
 	if !acquire(q, "a", "1", 1) || !acquire(q, "b", "2", 1) || acquire(q, "b", "3", 1) {
-		t.Error("class b does not have one place of its own")
+		t.Error("class b does not have one slot of its own")
 	}
+
 	for range 3 {
 		if !acquire(q, "c", "4", 0) || !acquire(q, "c", "5", 0) {
 			t.Error("a class without a limit has one")
 		}
 	}
+
 	if a, c := q.Pods()["a"], q.Pods()["c"]; a != 1 || c != 2 {
-		t.Errorf("%d and %d places taken, want 1 and 2", a, c)
+		t.Errorf("%d and %d slots taken, want 1 and 2", a, c)
 	}
 }
 
-// A pod that is heard of has a place whatever the limit, until it has ended.
+// A pod that is heard of has a slot whatever the limit, until it has ended.
 func TestPodChanged(t *testing.T) {
 	q := New(1, nil)
 	for range 2 {
 		if q.PodChanged("a", "team", "1", "pod-1", false) || q.PodChanged("a", "team", "2", "pod-2", false) {
-			t.Error("a pod that has not ended gave a place back")
+			t.Error("a pod that has not ended gave a slot back")
 		}
 	}
+
 	if used, _, ok := q.Acquire("a", "3", "pod-3", 1, noon); ok || used != 2 {
-		t.Errorf("a place is there: %t, of %d, want none of 2", ok, used)
+		t.Errorf("a slot is there: %t, of %d, want none of 2", ok, used)
 	}
+
 	if !q.PodChanged("a", "team", "1", "pod-1", true) || q.PodChanged("a", "team", "1", "pod-1", true) {
-		t.Error("the place is not given back once")
+		t.Error("the slot is not given back once")
 	}
 }
 
 // An image may write another class into its volume, by which a dispatcher that has restarted knows the claim, and so may another one order
-// its pods. A pod has one place, of the class that the claim came with, and gives that one back.
+// its pods. A pod has one slot, of the class that the claim came with, and gives that one back.
 func TestPodOfAnotherClass(t *testing.T) {
 	q := New(1, nil)
 	q.know("a", "team", "1")
 	for range 2 {
 		q.PodChanged("b", "team", "1", "pod-1", false)
 		if a, b := q.Pods()["a"], q.Pods()["b"]; a != 1 || b != 0 {
-			t.Errorf("%d places of class a and %d of class b are taken, want 1 and 0", a, b)
+			t.Errorf("%d slots of class a and %d of class b are taken, want 1 and 0", a, b)
 		}
 	}
+
 	if !q.PodChanged("b", "team", "1", "pod-1", true) || q.Pods()["a"] != 0 {
-		t.Error("the place is not given back")
+		t.Error("the slot is not given back")
 	}
+
 	if !acquire(q, "a", "2", 1) {
-		t.Error("nobody else gets the place")
+		t.Error("nobody else gets the slot")
 	}
 }
 
@@ -148,12 +160,14 @@ func TestPodOfAnotherClass(t *testing.T) {
 func TestTellAt(t *testing.T) {
 	q := New(1, nil)
 	defer q.Wait() // its queues end
+
 	for _, uid := range []string{"1", "2"} {
 		q.know("silver", "a", uid)
 		if !acquire(q, "silver", uid, 2) {
 			t.Fatalf("claim %s has to wait", uid)
 		}
 	}
+
 	for _, c := range []struct {
 		uid, namespace string
 		after          time.Duration
@@ -173,23 +187,27 @@ func TestTellAt(t *testing.T) {
 }
 
 // A claim that is forgotten while a change of it is queued is known again without its namespace. It may stand in line by then when its
-// namespace becomes known, and leaves the line all the same: what it left there would have every free place.
+// namespace becomes known, and leaves the line all the same: what it left there would have every free slot.
 func TestNamespaceKnownInLine(t *testing.T) {
 	q := New(1, nil)
 	defer q.Wait() // its queues end
+
 	q.know("a", "team", "1")
 	if !acquire(q, "a", "1", 1) {
 		t.Fatal("claim 1 has to wait")
 	}
+
 	q.begin("a", "2", q.classes["a"].work)
 	if acquire(q, "a", "2", 1) {
 		t.Fatal("claim 2 does not wait")
 	}
+
 	q.Add("a", "team", "2")
 	q.Release("pod-1")
 	if !acquire(q, "a", "2", 1) {
-		t.Fatal("claim 2 has to wait though the place is free")
+		t.Fatal("claim 2 has to wait though the slot is free")
 	}
+
 	q.Release("pod-2")
 	q.Forget("2", false)
 	q.know("a", "team", "3")

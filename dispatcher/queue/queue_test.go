@@ -18,6 +18,7 @@ func TestEndClass(t *testing.T) {
 		q = New(3, func(_ context.Context, class, uid string) (time.Duration, error) {
 			looks = append(looks, class+"/"+uid)
 			q.Forget(uid, false)
+
 			return 0, nil
 		})
 		q.Start(ctx)
@@ -28,10 +29,12 @@ func TestEndClass(t *testing.T) {
 			if q.EndClass("silver") {
 				t.Error("the class ended while something goes on")
 			}
+
 			q.Forget("1", false)
 			if !q.EndClass("silver") {
 				t.Error("the class does not end")
 			}
+
 			ended := make(chan struct{})
 			go func() { q.running.Wait(); close(ended) }()
 			select {
@@ -40,9 +43,11 @@ func TestEndClass(t *testing.T) {
 				t.Fatal("a worker stays")
 			}
 		}
+
 		if want := []string{"silver/2", "silver/2"}; !slices.Equal(looks, want) {
 			t.Errorf("looked at %q, want %q", looks, want)
 		}
+
 		cancel()
 		q.Wait()
 	})
@@ -56,11 +61,13 @@ func TestForgetKeeps(t *testing.T) {
 	if n := q.classes["silver"].work.Len(); n != 0 {
 		t.Errorf("%d looks were asked for", n)
 	}
+
 	q.know("gold", "team", "1")
 	q.Requeue("1")
 	if silver, gold := q.classes["silver"].work.Len(), q.classes["gold"]; silver != 1 || gold != nil {
 		t.Errorf("%d looks in its class, and another class is %+v", silver, gold)
 	}
+
 	q.Forget("1", false)
 	if q.Requeue("1"); q.Active("silver") != 0 {
 		t.Error("it is known")
@@ -78,11 +85,15 @@ func TestOneAtOnceAcrossClasses(t *testing.T) {
 				q.Requeue(uid)
 				q.Forget(uid, false)
 				q.Add("b", "team", uid)
+
 				return 0, nil
 			}
+
 			most.Store(max(most.Load(), at.Add(1)))
 			defer at.Add(-1)
+
 			time.Sleep(time.Second)
+
 			return 0, nil
 		})
 		q.Add("a", "team", "1")
@@ -91,6 +102,7 @@ func TestOneAtOnceAcrossClasses(t *testing.T) {
 		if most.Load() > 1 {
 			t.Errorf("%d workers reconcile the claim at once", most.Load())
 		}
+
 		cancel()
 		q.Wait()
 	})
@@ -133,20 +145,26 @@ func TestMove(t *testing.T) {
 			if busy.Add(1) > 1 {
 				t.Error("two workers reconcile it at once")
 			}
+
 			defer busy.Add(-1)
+
 			looks = append(looks, class)
 			if class == "silver" {
 				q.Requeue(uid) // something changes meanwhile
 				q.Move(uid, "gold")
+
 				return time.Second, nil
 			}
+
 			time.Sleep(time.Minute)
+
 			return 0, nil
 		})
 		q.know("silver", "team", "1")
 		if _, _, ok := q.Acquire("silver", "0", "pod", 1, time.Now()); !ok {
-			t.Fatal("there is no place")
+			t.Fatal("there is no slot")
 		}
+
 		q.UserWaits("1", true)
 		q.Acquire("silver", "1", "waits", 1, time.Now())
 		q.Start(ctx)
@@ -156,12 +174,15 @@ func TestMove(t *testing.T) {
 		if want := []string{"silver", "gold", "gold"}; len(looks) < 2 || !slices.Equal(looks[:2], want[:2]) || slices.Contains(looks[1:], "silver") {
 			t.Errorf("looked at in %q, want %q", looks, want)
 		}
+
 		if silver, gold := q.Active("silver"), q.Active("gold"); silver != 1 || gold != 1 {
 			t.Errorf("%d claims are of silver and %d of gold, want one each", silver, gold)
 		}
+
 		if c := q.classes["silver"]; c.userWaits != 0 || c.next() != "" {
 			t.Errorf("in silver %d users wait, and %q is next", c.userWaits, c.next())
 		}
+
 		cancel()
 		q.Wait()
 	})

@@ -9,7 +9,7 @@ import (
 )
 
 // Each step is "enter UID...", "first: UID" for who goes first and is served, or nobody, or "gone UID". A UID's first letter is its
-// namespace, and "has a" says that namespace a has one more place.
+// namespace, and "has a" says that namespace a has one more slot.
 func TestTurns(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -22,11 +22,11 @@ func TestTurns(t *testing.T) {
 		{"who goes without being served leaves the turn", []string{"enter a1 a2 b1", "gone a1", "first: a2", "first: b1"}},
 		{"who goes from the middle", []string{"enter a1 a2 a3 b1", "gone a2", "first: a1", "first: b1", "first: a3"}},
 		{"who goes last takes its namespace along", []string{"enter a1 b1 b2", "gone a1", "first: b1", "enter a2", "first: b2", "first: a2"}},
-		{"who has fewer places goes first", []string{"enter a1 a2 b1 b2", "has a", "first: b1", "has b", "first: a1", "has a", "first: b2"}},
+		{"who has fewer slots goes first", []string{"enter a1 a2 b1 b2", "has a", "first: b1", "has b", "first: a1", "has a", "first: b2"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var q turns
-			numbers, places := map[string]uint64{}, map[string]int{}
+			numbers, slots := map[string]uint64{}, map[string]int{}
 			leave := func(uid string, served bool) {
 				q.leave(uid[:1], numbers[uid], served)
 				q.leave(uid[:1], numbers[uid], served) // who is not in line leaves it as it is
@@ -36,14 +36,16 @@ func TestTurns(t *testing.T) {
 				words, want, _ := strings.Cut(step, ":")
 				do, names := strings.Fields(words)[0], strings.Fields(words)[1:]
 				if do == "first" {
-					_, w, ok := q.first(func(namespace string) int { return places[namespace] })
+					_, w, ok := q.first(func(namespace string) int { return slots[namespace] })
 					if w.uid != strings.TrimSpace(want) || ok != (w.uid != "") {
 						t.Fatalf("%s of %q: %q goes first", step, c.steps, w.uid)
 					}
+
 					if ok {
 						leave(w.uid, true)
 					}
 				}
+
 				for _, name := range names {
 					switch do {
 					case "enter":
@@ -51,13 +53,15 @@ func TestTurns(t *testing.T) {
 					case "gone":
 						leave(name, false)
 					case "has":
-						places[name]++
+						slots[name]++
 					}
 				}
 			}
+
 			for uid := range numbers {
 				leave(uid, uid[0] == 'a')
 			}
+
 			if q.length != 0 || len(q.order) != 0 || len(q.waiting) != 0 {
 				t.Errorf("with nobody waiting there are %d, %d namespaces in turn, %d with a line", q.length, len(q.order), len(q.waiting))
 			}
@@ -89,6 +93,7 @@ func TestTurnsAreFair(t *testing.T) {
 				if len(waiting[namespace]) == 0 {
 					passed[namespace] = map[string]int{}
 				}
+
 				waiting[namespace] = append(waiting[namespace], uid)
 			case len(waiting[namespace]) > 0 && r.IntN(4) == 0: // somebody goes
 				at := r.IntN(len(waiting[namespace]))
@@ -101,6 +106,7 @@ func TestTurnsAreFair(t *testing.T) {
 				if !ok {
 					continue
 				}
+
 				check(waiting[namespace][0] == w.uid && w.number == numbers[w.uid], "%s goes first, of %s", w.uid, waiting[namespace])
 				q.leave(namespace, w.number, true)
 				delete(numbers, w.uid)
@@ -113,12 +119,15 @@ func TestTurnsAreFair(t *testing.T) {
 					}
 				}
 			}
+
 			check(q.length == len(numbers), "%d wait, length says %d", len(numbers), q.length)
 		}
+
 		for uid, number := range numbers {
 			namespace, _, _ := strings.Cut(uid, "/")
 			q.leave(namespace, number, r.IntN(2) == 0)
 		}
+
 		check(q.length == 0 && len(q.order) == 0 && len(q.waiting) == 0, "something is left of %v", q.waiting)
 	}
 }

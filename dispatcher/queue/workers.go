@@ -23,39 +23,48 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 		return false
 	}
 	defer work.Done(uid)
+
 	if !q.begin(class, uid, work) {
 		return true
 	}
+
 	requeueAfter, err := q.reconcile(ctx, class, uid)
 	q.end(uid)
 	if err != nil {
 		work.AddRateLimited(uid)
 		return true
 	}
+
 	work.Forget(uid)
 	if requeueAfter > 0 {
 		work.AddAfter(uid, requeueAfter)
 	}
+
 	return true
 }
 
-// begin notes that a claim is being reconciled. One that was forgotten since it was queued is known again, without its namespace. A claim that
-// was added to another queue since is that queue's: begin reports that it is not this one's, else two workers could reconcile it at once.
+// begin notes that a claim is being reconciled. It makes a claim known that was forgotten since it was queued, without
+// its namespace. It returns false for a claim that was added to another class since: that class's queue has it.
+// Otherwise two workers could reconcile it at once.
 func (q *Queue) begin(class, uid string, work workqueue.TypedRateLimitingInterface[string]) bool {
 	q.mu.Lock()
 	c := q.ensureItem(class, "", uid, false)
 	if c.work != work {
 		q.mu.Unlock()
 		c.work.Add(uid)
+
 		return false
 	}
+
 	it := q.items[uid]
 	it.fresh, it.asked = false, false
 	q.mu.Unlock()
+
 	return true
 }
 
-// end takes a claim out of line whose reconciliation asked for no place, for instance because of an error: the next claim may have it.
+// end takes a claim out of the line if its reconciliation did not ask for a slot, for instance because of an error. The
+// next claim in line may have the slot.
 func (q *Queue) end(uid string) {
 	q.mu.Lock()
 	it, ok := q.items[uid]
@@ -63,6 +72,7 @@ func (q *Queue) end(uid string) {
 		q.mu.Unlock()
 		return
 	}
+
 	c := q.class(it.class)
 	c.leave(it, false)
 	q.requeueNextAndUnlock(c)

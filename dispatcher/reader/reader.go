@@ -33,6 +33,7 @@ func found[T any](object *T, err error, kind, name string) (*T, error) {
 	case err != nil:
 		return nil, fmt.Errorf("get %s %s: %w", kind, name, err)
 	}
+
 	return object, nil
 }
 
@@ -42,16 +43,20 @@ func (r Reader) Claim(ctx context.Context, claim *corev1.PersistentVolumeClaim) 
 	if now == nil || now.UID != claim.UID {
 		return nil, err
 	}
+
 	return now, nil
 }
 
 // ClaimNamed is the claim of a name.
 func (r Reader) ClaimNamed(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 	claim, err := r.Client.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
-	if claim, err = found(claim, err, "claim", namespace+"/"+name); claim == nil {
+	claim, err = found(claim, err, "claim", namespace+"/"+name)
+	if claim == nil {
 		return nil, err
 	}
+
 	claim.Spec.AccessModes = cache.DistinctModes(claim.Spec.AccessModes)
+
 	return claim, nil
 }
 
@@ -68,11 +73,14 @@ func (r Reader) VolumeNamed(ctx context.Context, name string) (*corev1.Persisten
 	}
 
 	v, err := r.Client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
-	if v, err = found(v, err, "volume", name); v == nil {
+	v, err = found(v, err, "volume", name)
+	if v == nil {
 		return nil, err
 	}
+
 	r.RecordKey.Mark(v)
 	v.Spec.AccessModes = cache.DistinctModes(v.Spec.AccessModes)
+
 	return v, nil
 }
 
@@ -88,16 +96,20 @@ func (r Reader) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	return found(pod, err, "pod", r.Namespace+"/"+name)
 }
 
-// PodsOf are the provisioner pods of a claim, by their label claim-uid. The policy flex-dispatcher lets the label be that of the name alone.
+// PodsOf are the provisioner pods of a claim, by their label claim-uid. The policy flex-dispatcher lets the label be
+// that of the name alone.
 func (r Reader) PodsOf(ctx context.Context, claimUID string) ([]*corev1.Pod, error) {
-	list, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + claimUID})
+	list, err := r.Client.CoreV1().Pods(r.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + claimUID})
 	if err != nil {
 		return nil, fmt.Errorf("list pods of claim %s: %w", claimUID, err)
 	}
+
 	pods := make([]*corev1.Pod, len(list.Items))
 	for i := range list.Items {
 		pods[i] = &list.Items[i]
 	}
+
 	return pods, nil
 }
 

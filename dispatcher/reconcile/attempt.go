@@ -12,8 +12,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Delays between the attempts for one claim. They are read off the failed pod, so that a restart of the dispatcher neither
-// shortens nor resets them.
+// Delays between the attempts for one claim. They are read off the failed pod, so that a restart of the dispatcher
+// neither shortens nor resets them.
 const (
 	shortestDelay = time.Second
 	longestDelay  = 5 * time.Minute
@@ -21,16 +21,18 @@ const (
 	busyDelay = 15 * time.Second
 	// nodeGrace is how long a node may take to say that a deleted pod has ended, beyond the pod's own grace period.
 	nodeGrace = time.Minute
-	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for another.
+	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for
+	// another.
 	unschedulableGrace = 30 * time.Second
 )
 
-// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the cure, or if an
-// administrator asks for it. Otherwise one second after the first failure, then twice as long each time.
+// retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the
+// cure, or if an administrator asks for it. Otherwise one second after the first failure, then twice as long each time.
 func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	if outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
 		return s.Now
 	}
+
 	delay := min(longestDelay, shortestDelay<<min(a.Number, 9))
 	switch a.Outcome.Reason {
 	case podspec.ReasonTryAgain:
@@ -38,6 +40,7 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 	case podspec.ReasonRefused:
 		delay = longestDelay
 	}
+
 	return s.Ended(a).Add(delay)
 }
 
@@ -47,81 +50,109 @@ func (p *Plan) delayed(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
 	if !p.waitsUntil(s, at) {
 		return false
 	}
+
 	p.NextAttempt = at
+
 	return true
 }
 
-// outdated reports whether the ConfigMap changed since the attempt was ordered.
+// outdated reports whether the ConfigMap changed since the attempt was started.
 func outdated(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	return s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest)
 }
 
-// await is for an attempt that has not ended. Its problems are recorded. One that does not start in time, or whose problem a new
-// ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
+// await is for an attempt that has not ended. Its problems are reported. One that does not start in time, or whose
+// problem a new ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
 func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
-		p.record(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
+		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
 	}
+
 	p.awaitNode(s, a)
 	if a.Outcome.Phase == podspec.Running {
 		p.awaitDeadline(s, a)
 		return
 	}
+
 	if a.Op == contract.Delete && s.DeletionsStopped != "" {
 		p.protect(s, a.Pod, events.ReasonStopped, s.DeletionsStopped)
 		p.stop(a)
+
 		return
 	}
-	if a.Pod.DeletionTimestamp != nil || s.Config == nil {
-		return
+
+	if a.Pod.DeletionTimestamp == nil && s.Config != nil {
+		p.awaitStart(s, a)
 	}
+}
+
+// awaitStart is for a pod that has not started.
+func (p *Plan) awaitStart(s *snapshot.Snapshot, a snapshot.Attempt) {
+	refusedNode := a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable &&
+		s.SelectedNode() != ""
 	switch {
 	case outdated(s, a) && a.Outcome.Reason != podspec.ReasonNone:
 		p.stop(a)
 		return
 	case !s.Now.Before(startDeadline(s, a)):
-		p.record(problem(s, a, events.ReasonStartTimeout, fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, cmp.Or(a.Outcome.Message, "nothing says why"))))
-	case a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && s.SelectedNode() != "":
-		patience := a.Pod.CreationTimestamp.Add(unschedulableGrace)
-		if !p.waitsUntil(s, patience) {
+		why := cmp.Or(a.Outcome.Message, "nothing says why")
+		message := fmt.Sprintf("the pod did not start within %s: %s", s.Config.StartTimeout, why)
+		p.report(problem(s, a, events.ReasonStartTimeout, message))
+	case refusedNode:
+		patient := p.waitsUntil(s, a.Pod.CreationTimestamp.Add(unschedulableGrace))
+		if !patient {
 			p.stop(a)
 			return
 		}
 	}
+
 	p.stopIfLate(s, a)
 }
 
-// awaitNode records that somebody deleted a pod whose node does not say that it has ended. No other pod may be created before that.
+// awaitNode reports that somebody deleted a pod whose node does not say that it has ended. No other pod may be created
+// before that.
 func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if a.Pod.DeletionTimestamp == nil || a.Pod.Spec.NodeName == "" {
 		return
 	}
+
 	if p.waitsUntil(s, a.Pod.DeletionTimestamp.Add(nodeGrace)) { // it includes the pod's grace period
 		return
 	}
-	p.record(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod can do its work; "+
-		"bring the node back, or if it never comes back: kubectl delete node %[1]s", a.Pod.Spec.NodeName)))
+
+	message := fmt.Sprintf("the pod was deleted, and node %s does not say that it has ended, so that no other pod "+
+		"can do its work; bring the node back, or if it never comes back: kubectl delete node %[1]s",
+		a.Pod.Spec.NodeName)
+	p.report(problem(s, a, events.ReasonNodeLost, message))
 }
 
-// awaitDeadline records that a pod's deadline has passed. The kubelet says so only after the container has ended, and a shell that handles
-// no signals takes all of its grace period for that.
+// awaitDeadline reports that a pod's deadline has passed. The kubelet says so only after the container has ended, and a
+// shell that handles no signals takes all of its grace period for that.
 func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 	started := s.Started(a)
 	if started.IsZero() || a.Pod.Spec.ActiveDeadlineSeconds == nil {
 		return
 	}
+
 	seconds := *a.Pod.Spec.ActiveDeadlineSeconds
 	if p.waitsUntil(s, started.Add(time.Duration(seconds)*time.Second)) {
 		return
 	}
+
 	e := problem(s, a, podspec.ReasonDeadline, fmt.Sprintf("the pod ran into its deadline of %ds", seconds))
 	e.WithPodLog = true // what it printed last is what it waits for
-	p.record(e)
+	p.report(e)
 }
 
 // stopIfLate stops a pod that does not run by the time at which it must have started.
 func (p *Plan) stopIfLate(s *snapshot.Snapshot, a snapshot.Attempt) {
-	if a.Outcome.Phase == podspec.Starting && a.Pod.DeletionTimestamp == nil && s.Config != nil && !p.waitsUntil(s, startDeadline(s, a)) {
+	starting := a.Outcome.Phase == podspec.Starting && a.Pod.DeletionTimestamp == nil
+	if !starting || s.Config == nil {
+		return
+	}
+
+	inTime := p.waitsUntil(s, startDeadline(s, a))
+	if !inTime {
 		p.stop(a)
 	}
 }
@@ -137,23 +168,28 @@ func (p *Plan) stop(a snapshot.Attempt) {
 	}
 }
 
-// recordFailure records how an attempt failed.
-func (p *Plan) recordFailure(s *snapshot.Snapshot, a snapshot.Attempt) {
+// reportFailure reports how an attempt failed.
+func (p *Plan) reportFailure(s *snapshot.Snapshot, a snapshot.Attempt) {
 	if e, ok := failure(s, a); ok {
-		p.record(e)
+		p.report(e)
 	}
 }
 
 func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool) {
+	if a.Pod.DeletionTimestamp != nil && !a.Outcome.MayHaveRun {
+		return e, false // the dispatcher stopped it, for a reason that was reported
+	}
+
 	reason, message := a.Outcome.Reason, a.Outcome.Message
 	if a.Outcome.Phase == podspec.Succeeded {
-		reason, message = events.ReasonNoVolume, fmt.Sprintf("the container exited with code 0, but volume %s does not exist", podspec.VolumeName(s.UID))
+		reason = events.ReasonNoVolume
+		message = fmt.Sprintf("the container exited with code 0, but volume %s does not exist",
+			podspec.VolumeName(s.UID))
 	}
-	if a.Pod.DeletionTimestamp != nil && !a.Outcome.MayHaveRun {
-		return e, false // the dispatcher stopped it, for a reason that was recorded
-	}
+
 	e = problem(s, a, reason, message)
 	_, e.WithPodLog = podspec.LogContainer(a.Pod, a.Outcome)
+
 	return e, true
 }
 

@@ -12,51 +12,51 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// cleanUp ends attempts whose outcome has been acted on. A failed pod stays for the class's failed-pod-ttl.
-func (p *Plan) cleanUp(s *snapshot.Snapshot, list ...snapshot.Attempt) {
+// acknowledge ends attempts whose outcome has been acted on. A failed pod stays for the class's failed-pod-ttl.
+func (p *Plan) acknowledge(s *snapshot.Snapshot, list ...snapshot.Attempt) {
 	for _, a := range list {
-		p.do(CleanUpPod{Pod: a.Pod, Keep: keepFor(s, a.Pod)})
+		p.do(AcknowledgePod{Pod: a.Pod, Keep: keepFor(s, a.Pod)})
 	}
 }
 
-// cleanUpKeepingNames ends attempts of a claim that waits. Their numbers only grow and the first one's name stays taken: a dispatcher whose
-// cache lags, or shows none of them, orders a name that exists.
-func (p *Plan) cleanUpKeepingNames(s *snapshot.Snapshot, list ...snapshot.Attempt) {
+// acknowledgeKeepingNames ends attempts of a claim that waits. Their numbers only grow, and the first one's name stays
+// taken. So a dispatcher whose cache lags, or shows none of them, asks for a name that exists.
+func (p *Plan) acknowledgeKeepingNames(s *snapshot.Snapshot, list ...snapshot.Attempt) {
 	for _, a := range list {
-		p.do(CleanUpPod{Pod: a.Pod, Keep: keepFor(s, a.Pod), KeepName: nameNeeded(s, a)})
+		p.do(AcknowledgePod{Pod: a.Pod, Keep: keepFor(s, a.Pod), KeepName: nameNeeded(s, a)})
 	}
 }
 
 // replace ends the operation's earlier attempts, once the next one exists.
 func (p *Plan) replace(s *snapshot.Snapshot, op contract.Operation) {
-	for _, list := range [][]snapshot.Attempt{s.Of(op), s.Retained} {
-		for _, a := range list {
-			if a.Op == op {
-				p.do(CleanUpPod{Pod: a.Pod, KeepName: a.Number == 0 && nameNeeded(s, a)})
-			}
+	for _, a := range append(s.Of(op), s.Retained...) {
+		if a.Op == op {
+			p.do(AcknowledgePod{Pod: a.Pod, KeepName: a.Number == 0 && nameNeeded(s, a)})
 		}
 	}
 }
 
-// cleanUpRetained ends the time of retained pods.
-func (p *Plan) cleanUpRetained(s *snapshot.Snapshot) {
+// endRetained ends the time of retained pods.
+func (p *Plan) endRetained(s *snapshot.Snapshot) {
 	for _, a := range s.Retained {
-		if nameNeeded(s, a) || p.cleansUp(a.Pod) {
+		if nameNeeded(s, a) || p.acknowledges(a.Pod) {
 			continue
 		}
+
+		acknowledged := AcknowledgePod{Pod: a.Pod}
 		until := s.Ended(a).Add(keepFor(s, a.Pod))
 		if p.waitsUntil(s, until) {
-			p.do(CleanUpPod{Pod: a.Pod, Keep: until.Sub(s.Now)})
-		} else {
-			p.do(CleanUpPod{Pod: a.Pod})
+			acknowledged.Keep = until.Sub(s.Now)
 		}
+
+		p.do(acknowledged)
 	}
 }
 
-func (p *Plan) cleansUp(pod *corev1.Pod) bool {
+func (p *Plan) acknowledges(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.Actions, func(a Action) bool {
-		c, ok := a.(CleanUpPod)
-		return ok && c.Pod.UID == pod.UID
+		acknowledged, ok := a.(AcknowledgePod)
+		return ok && acknowledged.Pod.UID == pod.UID
 	})
 }
 
@@ -65,38 +65,63 @@ func keepFor(s *snapshot.Snapshot, pod *corev1.Pod) time.Duration {
 	if s.Config == nil || podspec.OutcomeOf(pod).Phase != podspec.Failed {
 		return 0
 	}
+
 	return s.Config.FailedPodTTL
 }
 
-// nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits, and the first of
-// deletes that have not come to an end. A dispatcher that knows of none of them finds the name taken.
+// nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits,
+// and the first of deletes that have not come to an end. A dispatcher that knows of none of them finds the name taken.
 func nameNeeded(s *snapshot.Snapshot, a snapshot.Attempt) bool {
-	return s.Pending() && (a.Number == 0 || s.Newest(a)) || a.Op == contract.Delete && a.Number == 0 && len(s.Of(contract.Delete)) > 0
+	first := a.Number == 0
+	if s.Pending() && (first || s.Newest(a)) {
+		return true
+	}
+
+	unended := a.Op == contract.Delete && len(s.Of(contract.Delete)) > 0
+
+	return first && unended
 }
 
-// Deferrable reports whether a plan only ends attempts, for which nobody waits, and on which node the first of their pods ran. Its
-// events, when it requeues, and that it confirms the volume do not count. Whoever deletes a pod waits for its end, and an expansion waits
-// for the end of the one before it.
+// Deferrable reports whether a plan only ends attempts, for which nobody waits, and on which node the first of their
+// pods ran. Its events, when it requeues, and that it confirms the volume do not count.
 func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
-	if s.UserWaits() || p.Confirm == Everything || p.ProtectedBy != "" || len(p.Actions) == 0 || len(s.Attempts) == 0 || len(s.Of(contract.Expand)) > 0 {
+	if somebodyWaits(s) || p.Confirm == Everything || p.ProtectedBy != podspec.ReasonNone {
 		return "", false
 	}
-	for _, action := range p.Actions {
-		if c, ok := action.(CleanUpPod); !ok || c.KeepName || c.Pod.DeletionTimestamp != nil {
+
+	for i, action := range p.Actions {
+		acknowledged, only := action.(AcknowledgePod)
+		if !only || !acknowledged.deferrable() {
 			return "", false
 		}
+
+		if i == 0 {
+			node, ok = acknowledged.Pod.Spec.NodeName, true
+		}
 	}
-	return p.Actions[0].(CleanUpPod).Pod.Spec.NodeName, true
+
+	return node, ok
 }
 
-// WaitForPlace puts an attempt off while its class has as many pods as it may have. From reportAt on an event says so.
-func (p *Plan) WaitForPlace(s *snapshot.Snapshot, order snapshot.Order, used int, reportAt time.Time) {
+// somebodyWaits reports whether somebody waits for the end of an attempt, or there is none. An expansion waits for the
+// end of the one before it.
+func somebodyWaits(s *snapshot.Snapshot) bool {
+	return s.UserWaits() || len(s.Attempts) == 0 || len(s.Of(contract.Expand)) > 0
+}
+
+// deferrable is false where the pod is being deleted: whoever deletes a pod waits for its end.
+func (a AcknowledgePod) deferrable() bool { return !a.KeepName && a.Pod.DeletionTimestamp == nil }
+
+// WaitForSlot puts an attempt off while its class has as many pods as it may have. From reportAt on an event says so.
+func (p *Plan) WaitForSlot(s *snapshot.Snapshot, spec snapshot.AttemptSpec, used int, reportAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
-	p.cleanUpRetained(s)
+	p.endRetained(s)
 	if p.waitsUntil(s, reportAt) {
 		return
 	}
-	p.record(events.ConcurrencyLimitReached(events.For(order.Op, s.Holder(), s.Volume), order.Record, s.ClassName, used, s.Config.MaxConcurrent))
+
+	on := events.For(spec.Op, s.Holder(), s.Volume)
+	p.report(events.ConcurrencyLimitReached(on, spec.MadeBy, s.ClassName, used, s.Config.MaxConcurrent))
 }
 
 // Defer puts the plan's actions off.

@@ -41,24 +41,25 @@ func TestFailedPodTTL(t *testing.T) {
 	for _, c := range []struct {
 		scene
 		ttl  time.Duration
-		want CleanUpPod
+		want AcknowledgePod
 		look time.Duration
 	}{
-		{scene{name: "none", claim: "none", pods: []string{"prov-0 refused"}}, 0, CleanUpPod{}, 0},
-		{scene{name: "acted on", claim: "none", pods: []string{"prov-0 refused"}}, time.Minute, CleanUpPod{Keep: time.Minute}, 0},
-		{scene{name: "a success", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}, time.Minute, CleanUpPod{}, 0},
-		{scene{name: "kept", claim: "none", pods: []string{"prov-0 refused kept"}}, time.Minute, CleanUpPod{Keep: 59500 * time.Millisecond}, 59500 * time.Millisecond},
-		{scene{name: "its time is over", claim: "none", pods: []string{"prov-0 refused kept"}}, 100 * time.Millisecond, CleanUpPod{}, 0},
+		{scene{name: "none", claim: "none", pods: []string{"prov-0 refused"}}, 0, AcknowledgePod{}, 0},
+		{scene{name: "acted on", claim: "none", pods: []string{"prov-0 refused"}}, time.Minute, AcknowledgePod{Keep: time.Minute}, 0},
+		{scene{name: "a success", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}, time.Minute, AcknowledgePod{}, 0},
+		{scene{name: "kept", claim: "none", pods: []string{"prov-0 refused kept"}}, time.Minute, AcknowledgePod{Keep: 59500 * time.Millisecond}, 59500 * time.Millisecond},
+		{scene{name: "its time is over", claim: "none", pods: []string{"prov-0 refused kept"}}, 100 * time.Millisecond, AcknowledgePod{}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.snapshot()
 			s.Config.FailedPodTTL = c.ttl
 			p := Decide(s)
-			got, ok := Find[CleanUpPod](p)
+			got, ok := Find[AcknowledgePod](p)
 			c.want.Pod = s.All()[0].Pod
 			if !ok || got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
+
 			if look := p.RequeueAt.Sub(noon); !p.RequeueAt.IsZero() != (c.look > 0) || c.look > 0 && look != c.look {
 				t.Errorf("looks again after %s, want %s", look, c.look)
 			}
@@ -93,6 +94,7 @@ func TestDeferrable(t *testing.T) {
 			if got != c.want || got != (node == "node1") {
 				t.Fatalf("deferrable: %t on %q, want %t: %s", got, node, c.want, describe(p))
 			}
+
 			if p.Defer(noon.Add(time.Minute)); got && describe(p) != describe(Plan{Events: p.Events, RequeueAt: noon.Add(time.Minute)}) {
 				t.Errorf("deferred: %s", describe(p))
 			}
@@ -101,32 +103,33 @@ func TestDeferrable(t *testing.T) {
 }
 
 // Whoever waits for the class's concurrency is told where it looks, and not before it has waited for a while: see docs/events.md.
-func TestWaitForPlace(t *testing.T) {
+func TestWaitForSlot(t *testing.T) {
 	claim, volume, record := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "record"}}
 	for _, c := range []struct {
-		name  string
-		s     snapshot.Snapshot
-		order snapshot.Order
-		want  events.Target
+		name string
+		s    snapshot.Snapshot
+		spec snapshot.AttemptSpec
+		want events.Target
 	}{
-		{"a claim without a volume", snapshot.Snapshot{Claim: claim}, snapshot.Order{Op: contract.Provision}, events.OnClaim},
-		{"a volume to be removed", snapshot.Snapshot{Volume: volume}, snapshot.Order{Op: contract.Delete}, events.OnVolume},
-		{"an unfit volume to be removed", snapshot.Snapshot{Claim: claim, Volume: volume}, snapshot.Order{Op: contract.Delete}, events.OnVolume},
-		{"a volume to be expanded", snapshot.Snapshot{Claim: claim, Volume: volume}, snapshot.Order{Op: contract.Expand}, events.OnClaim},
-		{"an undo for a claim that waits", snapshot.Snapshot{Claim: claim}, snapshot.Order{Op: contract.Delete, Record: record}, events.OnClaim},
-		{"an undo for a claim that is gone", snapshot.Snapshot{}, snapshot.Order{Op: contract.Delete, Record: record}, events.OnPod},
+		{"a claim without a volume", snapshot.Snapshot{Claim: claim}, snapshot.AttemptSpec{Op: contract.Provision}, events.OnClaim},
+		{"a volume to be removed", snapshot.Snapshot{Volume: volume}, snapshot.AttemptSpec{Op: contract.Delete}, events.OnVolume},
+		{"an unfit volume to be removed", snapshot.Snapshot{Claim: claim, Volume: volume}, snapshot.AttemptSpec{Op: contract.Delete}, events.OnVolume},
+		{"a volume to be expanded", snapshot.Snapshot{Claim: claim, Volume: volume}, snapshot.AttemptSpec{Op: contract.Expand}, events.OnClaim},
+		{"an undo for a claim that waits", snapshot.Snapshot{Claim: claim}, snapshot.AttemptSpec{Op: contract.Delete, MadeBy: record}, events.OnClaim},
+		{"an undo for a claim that is gone", snapshot.Snapshot{}, snapshot.AttemptSpec{Op: contract.Delete, MadeBy: record}, events.OnPod},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.s.Now, c.s.ClassName, c.s.Config = noon, "silver", scene{}.snapshot().Config
 			c.s.Config.MaxConcurrent = 2
-			p := Plan{Confirm: Everything, Actions: []Action{CreatePod{c.order}}}
-			if p.WaitForPlace(&c.s, c.order, 2, noon.Add(time.Second)); describe(p) != "requeue in 1s" {
+			p := Plan{Confirm: Everything, Actions: []Action{CreatePod{c.spec}}}
+			if p.WaitForSlot(&c.s, c.spec, 2, noon.Add(time.Second)); describe(p) != "requeue in 1s" {
 				t.Errorf("at first: %s", describe(p))
 			}
-			want := events.Event{On: c.want, Pod: c.order.Record, Reason: events.ReasonConcurrency, Key: "ConcurrencyLimitReached",
+
+			want := events.Event{On: c.want, Pod: c.spec.MadeBy, Reason: events.ReasonConcurrency, Key: "ConcurrencyLimitReached",
 				Message: "waiting for other provisioner pods of StorageClass silver to end: 2 of at most 2 (max-concurrent) are running or starting; namespaces take turns, and no action is needed"}
 			p = Plan{}
-			if p.WaitForPlace(&c.s, c.order, 2, noon); len(p.Events) != 1 || p.Events[0] != want || !p.RequeueAt.IsZero() {
+			if p.WaitForSlot(&c.s, c.spec, 2, noon); len(p.Events) != 1 || p.Events[0] != want || !p.RequeueAt.IsZero() {
 				t.Errorf("told %+v, want %+v", p, want)
 			}
 		})

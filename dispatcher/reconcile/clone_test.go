@@ -34,6 +34,7 @@ func TestCloneIsAnswered(t *testing.T) {
 	if got, _ := Find[SetCloneOf](Decide(f)); got.Source != "team-a/original" {
 		t.Errorf("clone of %q", got.Source)
 	}
+
 	f.Claim.Annotations[contract.AnnCloneOf] = "team-a/original"
 	if got, again := Find[SetCloneOf](Decide(f)); again {
 		t.Errorf("recorded again: %q", got.Source)

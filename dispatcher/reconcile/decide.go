@@ -20,13 +20,14 @@ type attempts struct{ provisions, deletes, expands []snapshot.Attempt }
 //
 // While an attempt runs, nothing else starts. A volume is the commit: it ends provisioning, whatever the pods say.
 // Without a volume, a claim that waits gets attempts. Once nobody waits, what the attempts may have made is removed
-// before their records are.
+// before their pods are.
 func Decide(s *snapshot.Snapshot) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
-	p.cleanUpRetained(s)
+	p.endRetained(s)
 	p.placeFinalizer(s)
 	p.Forget = p.Forget && len(s.Retained) == 0
 	p.spaceRepairs(s)
+
 	return p
 }
 
@@ -35,23 +36,30 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 		p.awaitExpansion(s, running)
 		return p
 	}
+
 	switch {
 	case s.Volume != nil:
 		p.withVolume(s, all)
 	case len(all.expands) > 0:
-		p.cleanUp(s, all.expands...) // their volume is gone
+		p.acknowledge(s, all.expands...) // their volume is gone
 	case len(all.deletes) > 0:
 		p.afterDelete(s, all)
 	case s.Pending():
 		p.provision(s, all.provisions)
-	case s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil:
-		// Bound to a volume that the cache does not hold yet, or that somebody deleted. Its arrival requeues the claim.
+	case boundToAbsent(s):
 		p.Forget = len(all.provisions) == 0
 		p.forgetAttempts(s, all.provisions)
 	default:
 		p.abandon(s, all.provisions)
 	}
+
 	return p
+}
+
+// boundToAbsent reports whether the claim is bound to a volume that the cache does not hold yet, or that somebody
+// deleted. Its arrival requeues the claim.
+func boundToAbsent(s *snapshot.Snapshot) bool {
+	return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil
 }
 
 // withVolume checks a volume as soon as it exists, and has it removed once no attempt runs, if it cannot serve.
@@ -69,11 +77,13 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		p.stopIfLate(s, running)
 		return
 	}
+
 	expands, others := forVolume(all.expands, s.Volume)
-	p.cleanUp(s, others...)
+	p.acknowledge(s, others...)
 	if !s.Expandable() {
-		p.cleanUp(s, expands...)
+		p.acknowledge(s, expands...)
 	}
+
 	if removed {
 		// Its storage is gone, whatever has become of the claim and the reclaim policy since. So the volume goes.
 		p.do(DeleteVolume{})
@@ -88,13 +98,16 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		ref := s.Volume.Spec.ClaimRef
 		named := ref != nil && string(ref.UID) == s.UID
 		if named || s.Claim.Spec.VolumeName != "" {
-			p.cleanUp(s, all.provisions...) // the binder took it all the same, or another volume serves the claim
+			p.acknowledge(s, all.provisions...) // the binder took it all the same, or another volume serves the claim
 		}
+
 		return
 	}
+
 	if _, ok := snapshot.Unfinished(all.deletes); ok {
 		return
 	}
+
 	p.served(s, all, expands)
 }
 
@@ -105,14 +118,15 @@ func storageRemoved(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool
 	return deleting && newest.Outcome.Phase == podspec.Succeeded && v.Status.Phase != corev1.VolumeBound
 }
 
-// stopStrayDeletes stops deletes that were not ordered for this volume, and whose storage is the volume's by now. A
-// leader that stalled may have ordered one when there was no volume, and a later leader knew of none when it had the
+// stopStrayDeletes stops deletes that were not created for this volume, and whose storage is the volume's by now. A
+// leader that stalled may have created one when there was no volume, and a later leader knew of none when it had the
 // volume made.
 func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, strays []snapshot.Attempt) {
 	for _, a := range strays {
 		if a.Outcome.MayHaveRun {
-			p.record(events.StrayDelete(s.Volume, a.Pod))
+			p.report(events.StrayDelete(s.Volume, a.Pod))
 		}
+
 		if !a.Outcome.Final() && a.Pod.DeletionTimestamp == nil {
 			p.do(StopPod{Pod: a.Pod, Kill: true})
 		}
@@ -128,7 +142,7 @@ func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attem
 		ofVolume := a.Op == contract.Delete && a.ForVolume(s.Volume)
 		if ofVolume && a.Outcome.MayHaveRun && a.Outcome.Phase != podspec.Starting {
 			p.Confirm = Everything
-			p.record(events.StrayDelete(s.Volume, a.Pod))
+			p.report(events.StrayDelete(s.Volume, a.Pod))
 		}
 	}
 
@@ -145,76 +159,110 @@ func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attem
 // checkVolume says what keeps Kubernetes from binding the volume, and repairs the rest.
 func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (faults []string) {
 	// One that somebody gave to another claim after it was bound has served this one.
-	if s.ClaimLives() && (!s.Given() || s.Claim.Spec.VolumeName != s.Volume.Name) {
-		if faults = podspec.Misfits(s.Volume, s.Claim); len(faults) > 0 {
-			p.record(events.VolumeDoesNotFit(s.Volume, faults))
+	served := s.Given() && s.Claim != nil && s.Claim.Spec.VolumeName == s.Volume.Name
+	if s.ClaimLives() && !served {
+		faults = podspec.Misfits(s.Volume, s.Claim)
+		if len(faults) > 0 {
+			p.report(events.VolumeDoesNotFit(s.Volume, faults))
 		}
 	}
+
 	if s.HandedOver() {
 		faults = nil // they concern the claim that it was made for, and not the one that has it
 	}
-	if len(provisions) == 0 {
-		return faults
+
+	if len(provisions) > 0 {
+		p.repair(s, provisions)
 	}
+
+	return faults
+}
+
+// repair completes a volume that its pod has made, as long as pods of its attempts exist.
+func (p *Plan) repair(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 	record := s.ExpectedRecord(provisions)
 	if record != nil {
-		p.Confirm = Everything // it says that no backup tool made the volume, by a pod that the cache may show for too long
+		// It says that no backup tool made the volume, by a pod that the cache may show for too long.
+		p.Confirm = Everything
 	}
-	if repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record, s.ExpectedLocation(provisions)); repair != nil {
-		if repair.Patch != nil {
-			p.do(RepairVolume{repair})
-		}
-		if repair.Kept != "" && s.ClaimLives() {
-			p.record(events.VolumeKept(s.Volume, provisions[0].Pod, repair.Kept))
-		}
-		if len(repair.Faults) > 0 {
-			p.record(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
-		}
+
+	repair := podspec.RepairOf(s.Volume, s.ReclaimPolicy(), s.Provisioner, record, s.ExpectedLocation(provisions))
+	if repair == nil {
+		return
 	}
-	return faults
+
+	if repair.Patch != nil {
+		p.do(RepairVolume{repair})
+	}
+
+	if repair.Kept != "" && s.ClaimLives() {
+		p.report(events.VolumeKept(s.Volume, provisions[0].Pod, repair.Kept))
+	}
+
+	if len(repair.Faults) > 0 {
+		p.report(events.VolumeMended(s.Volume, provisions[0].Pod, repair.Faults))
+	}
 }
 
 // repairPeriod is how often a volume is repaired at most. Somebody else may undo each repair, and both changes requeue
 // the claim.
 const repairPeriod = 10 * time.Second
 
-// spaceRepairs puts the plan's actions off where the volume was repaired a moment ago. The cache may not show that yet,
-// which its arrival ends.
+// spaceRepairs puts the plan's actions off if the volume was repaired a moment ago. The cache may not show the repair
+// yet. Its arrival requeues the claim.
 func (p *Plan) spaceRepairs(s *snapshot.Snapshot) {
 	_, repairs := Find[RepairVolume](*p)
-	if ago := s.Now.Sub(s.Repaired); repairs && ago >= 0 && ago < repairPeriod {
+	ago := s.Now.Sub(s.Repaired)
+	lately := ago >= 0 && ago < repairPeriod
+	if repairs && lately {
 		p.Defer(s.Repaired.Add(repairPeriod))
 	}
 }
 
-// served is for a volume that can serve: its attempts are cleaned up, and its claim may want it larger.
+// served is for a volume that can serve: its attempts are acknowledged, and its claim may want it larger.
 func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Attempt) {
 	if last, ok := snapshot.Last(all.provisions); ok && s.ClaimLives() {
 		if source := s.CloneToRecord(all.provisions); source != "" {
 			p.do(SetCloneOf{source})
 		}
+
 		e := events.ProvisioningSucceeded(s.Volume, last.Pod)
-		e.LogOnly = s.Quiet && all.provisions[0].Number == 0 && !slices.ContainsFunc(p.Events, func(e events.Event) bool { return e.Warning })
-		p.record(e)
+		atOnce := all.provisions[0].Number == 0 && !p.warns()
+		e.LogOnly = s.Quiet && atOnce
+		p.report(e)
 	}
-	if s.Pending() || len(all.provisions) > 0 && undecided(s.Volume) {
+
+	needed := len(all.provisions) > 0 && undecided(s.Volume)
+	if s.Pending() || needed {
 		return // until the claim is bound, the first pod's name says that it was served
 	}
-	if !p.awaitLate(s, all.provisions) { // until then they hold up a delete
-		p.cleanUp(s, all.provisions...)
+
+	late := p.awaitLate(s, all.provisions)
+	if !late { // until then they hold up a delete
+		p.acknowledge(s, all.provisions...)
 	}
+
 	if s.Expandable() {
 		p.expand(s, all, expands)
 		return
 	}
+
 	if s.RecordLost() {
-		p.recordLost(s)
+		p.reportLostRecord(s)
 	}
+
 	if these, _ := forVolume(all.deletes, s.Volume); len(these) > 0 {
 		p.Confirm = Everything // they prove that it was released: the cache may be old
 	}
-	p.cleanUp(s, all.deletes...)
-	p.Forget = len(s.Attempts) == 0 && !s.RecordLost() // it stays known, so that this is recorded once, and again every hour
+
+	p.acknowledge(s, all.deletes...)
+	// A volume that lost its record stays known, so that an event says so once, and again every hour.
+	p.Forget = len(s.Attempts) == 0 && !s.RecordLost()
+}
+
+// warns reports whether one of the plan's events is a warning.
+func (p *Plan) warns() bool {
+	return slices.ContainsFunc(p.Events, func(e events.Event) bool { return e.Warning })
 }
 
 // undecided reports whether the volume is about to be bound or released. Until then it may turn out unfit, by a claim
@@ -231,6 +279,7 @@ func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, othe
 			others = append(others, a)
 		}
 	}
+
 	return these, others
 }
 
@@ -256,6 +305,7 @@ func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 		p.Confirm = Everything
 		p.do(SetFinalizer{})
 	}
+
 	p.Forget = false
 }
 
@@ -267,7 +317,7 @@ func (p *Plan) forgetAttempts(s *snapshot.Snapshot, provisions []snapshot.Attemp
 	}
 
 	p.Confirm = Everything
-	p.cleanUp(s, provisions...)
+	p.acknowledge(s, provisions...)
 }
 
 // abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for
@@ -280,16 +330,21 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		} else {
 			p.stopIfLate(s, running) // it may be about to create the volume: it may finish
 		}
+
 		return
 	}
+
 	if made, ok := snapshot.Suspect(provisions); ok && !obstacles.Kept(s) {
 		p.undo(s, provisions, made)
 		return
 	}
+
 	if len(provisions) > 0 {
 		p.Confirm = Everything
 	}
-	p.cleanUp(s, provisions...)
+
+	p.acknowledge(s, provisions...)
 	// A claim that waits for another provisioner comes back with its class, of which the claim itself says nothing.
-	p.Forget = len(provisions) == 0 && (!s.ClaimLives() || s.Claim.Spec.VolumeName != "")
+	waits := s.ClaimLives() && s.Claim.Spec.VolumeName == ""
+	p.Forget = len(provisions) == 0 && !waits
 }

@@ -34,7 +34,7 @@ func (s scene) snapshot() *snapshot.Snapshot {
 
 // TestRepairsAreSpaced: a volume whose repair somebody undoes each time is not written to without end, and its pods stay as long.
 func TestRepairsAreSpaced(t *testing.T) {
-	const repairs = "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 3, clean up prov-0, (confirm)"
+	const repairs = "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 3, acknowledge prov-0, (confirm)"
 	for name, c := range map[string]struct {
 		repaired time.Time
 		want     string
@@ -51,9 +51,10 @@ func TestRepairsAreSpaced(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
+
 	s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
 	s.Repaired = noon
-	if got := describe(Decide(s)); got != "tell claim ProvisioningSucceeded, clean up prov-0" {
+	if got := describe(Decide(s)); got != "tell claim ProvisioningSucceeded, acknowledge prov-0" {
 		t.Errorf("a volume that lacks nothing: %s", got)
 	}
 }
@@ -73,6 +74,7 @@ func TestRetainedIsTold(t *testing.T) {
 		if got := describe(plan); got != c.want {
 			t.Errorf("claim %q, volume %q: %s, want %s", c.claim, c.volume, got, c.want)
 		}
+
 		const told = "volume pvc-1 was not mended, its storage stays when its claim is deleted: " +
 			"spec.persistentVolumeReclaimPolicy is Retain, the class says Delete; unless an administrator wants that: " +
 			"kubectl patch pv pvc-1 -p '{\"spec\":{\"persistentVolumeReclaimPolicy\":\"Delete\"}}'"
@@ -96,6 +98,7 @@ func describe(p Plan) string {
 	for _, e := range p.Events {
 		say("tell %s %s", e.On, e.Reason)
 	}
+
 	for _, action := range p.Actions {
 		switch a := action.(type) {
 		case RepairVolume:
@@ -115,7 +118,7 @@ func describe(p Plan) string {
 		case RetractVolume:
 			say("retract volume")
 		case CreatePod:
-			say("%s", describeOrder(a.Order))
+			say("%s", describeAttempt(a.AttemptSpec))
 		case StopPod:
 			if a.Kill {
 				say("kill %s", a.Pod.UID)
@@ -126,11 +129,11 @@ func describe(p Plan) string {
 			say("delete volume")
 		case Reschedule:
 			say("reschedule")
-		case CleanUpPod:
+		case AcknowledgePod:
 			if a.KeepName {
 				say("keep the name of %s", a.Pod.UID)
 			} else {
-				say("clean up %s", a.Pod.UID)
+				say("acknowledge %s", a.Pod.UID)
 			}
 		case ResyncClaim:
 			say("resync")
@@ -140,35 +143,44 @@ func describe(p Plan) string {
 			panic(fmt.Sprintf("no word for %T", action))
 		}
 	}
+
 	if p.Forget {
 		say("forget")
 	}
+
 	if !p.RequeueAt.IsZero() {
 		say("requeue in %s", p.RequeueAt.Sub(noon).Round(100*time.Millisecond))
 	}
+
 	if p.Confirm == Volume {
 		say("(confirm volume)")
 	}
+
 	if p.Confirm == Everything {
 		say("(confirm)")
 	}
+
 	return strings.Join(words, ", ")
 }
 
-func describeOrder(o snapshot.Order) string {
+func describeAttempt(o snapshot.AttemptSpec) string {
 	w := fmt.Sprintf("create %s %d", o.Op, o.Number)
 	if o.Size != 0 {
 		w += " of " + resource.NewQuantity(o.Size, resource.BinarySI).String()
 	}
+
 	if o.Suspect {
 		w += " suspect"
 	}
-	if o.Record != nil {
-		w += " for " + string(o.Record.UID)
+
+	if o.MadeBy != nil {
+		w += " for " + string(o.MadeBy.UID)
 	}
+
 	if o.Node != "" {
 		w += " on " + o.Node
 	}
+
 	return w
 }
 
@@ -188,7 +200,7 @@ func TestDecide(t *testing.T) {
 		{name: "the class has another provisioner by now, pod runs", also: "other-provisioner", pods: []string{"prov-0 running"}, want: ""},
 		{name: "the class has another provisioner by now, pod failed", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "the class has another provisioner by now, undone", also: "other-provisioner", pods: []string{"prov-0 failed", "del-0 done undo"},
-			want: "tell claim ProvisionerUndone, clean up prov-0, clean up del-0, (confirm volume)"},
+			want: "tell claim ProvisionerUndone, acknowledge prov-0, acknowledge del-0, (confirm volume)"},
 		{name: "another provisioner's volume", volume: "fits foreign", also: "other-provisioner", want: ""},
 		{name: "another provisioner's volume, pod failed", volume: "fits foreign", also: "other-provisioner", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
 		{name: "another provisioner's volume, pod failed, and its storage is given up", volume: "fits foreign allowed", also: "other-provisioner", pods: []string{"prov-0 failed"},
@@ -216,8 +228,8 @@ func TestDecide(t *testing.T) {
 		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
 		{name: "selected node is lost, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected", want: "reschedule"},
 		{name: "selected node is lost, another one is selected, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected rescheduled new-config",
-			want: "create provision 2 for prov-1 on node1, clean up prov-1, (confirm)"},
-		{name: "selected node is lost, and its storage may exist", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "selected node-local new-config", want: "create provision 2 for prov-1 on node2, clean up prov-1, (confirm)"},
+			want: "create provision 2 for prov-1 on node1, acknowledge prov-1, (confirm)"},
+		{name: "selected node is lost, and its storage may exist", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "selected node-local new-config", want: "create provision 2 for prov-1 on node2, acknowledge prov-1, (confirm)"},
 		{name: "not here, but storage may be here from before", pods: []string{"prov-1 nothere suspect"}, also: "selected node-local", want: "tell claim ProvisionerNotHere, requeue in 1.5s"},
 		{name: "not here, but storage may be elsewhere from before", pods: []string{"prov-1 nothere suspect"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule"},
 		{name: "not here, the same node selected again", pods: []string{"prov-1 nothere suspect"}, also: "selected rescheduled", want: "tell claim ProvisionerNotHere, requeue in 1.5s"},
@@ -231,27 +243,27 @@ func TestDecide(t *testing.T) {
 		{name: "refused waits long", pods: []string{"prov-0 refused"}, want: "tell claim ProvisionerRefused, requeue in 4m59.5s"},
 		{name: "first eviction", pods: []string{"prov-0 evicted"}, want: "tell claim ProvisionerEvicted, requeue in 500ms"},
 		{name: "evictions wait as long as other failures", pods: []string{"prov-7 evicted"}, want: "tell claim ProvisionerEvicted, requeue in 2m7.5s"},
-		{name: "an administrator asks for the next attempt", pods: []string{"prov-9 failed retry"}, want: "tell claim ProvisionerFailed, create provision 10 for prov-9, clean up prov-9, (confirm)"},
-		{name: "an administrator asks for the next attempt after a refusal", pods: []string{"prov-3 refused retry"}, want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
+		{name: "an administrator asks for the next attempt", pods: []string{"prov-9 failed retry"}, want: "tell claim ProvisionerFailed, create provision 10 for prov-9, acknowledge prov-9, (confirm)"},
+		{name: "an administrator asks for the next attempt after a refusal", pods: []string{"prov-3 refused retry"}, want: "tell claim ProvisionerRefused, create provision 4, acknowledge prov-3, (confirm)"},
 		{name: "an administrator asked for the attempt that failed last", pods: []string{"prov-0 failed retry kept", "prov-1 failed"}, want: "tell claim ProvisionerFailed, requeue in 1.5s"},
 		{name: "an administrator asks while the pod runs", pods: []string{"prov-3 running retry"}, want: ""},
 		{name: "an administrator asks for an undo before its time", claim: "none", pods: []string{"prov-3 killed retry"}, want: "requeue in 59.5s"},
 		{name: "an administrator asks for the next delete", claim: "none", volume: "fits released", pods: []string{"del-7 failed retry"},
-			want: "tell volume ProvisionerFailed, create delete 8, clean up del-7, (confirm)"},
+			want: "tell volume ProvisionerFailed, create delete 8, acknowledge del-7, (confirm)"},
 		{name: "an administrator asks for the next delete while deletions are stopped", claim: "none", volume: "fits released", also: "stopped", pods: []string{"del-7 failed retry"},
 			want: "tell volume ProvisionerFailed, tell volume DeletionStopped"},
-		{name: "ConfigMap edited after a failure", pods: []string{"prov-3 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
+		{name: "ConfigMap edited after a failure", pods: []string{"prov-3 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 4, acknowledge prov-3, (confirm)"},
 		{name: "properties edited after a failure that may have made storage", pods: []string{"prov-3 failed"}, also: "new-properties",
 			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
 		{name: "StorageClass made anew with other parameters", pods: []string{"prov-3 failed"}, also: "new-parameters",
 			want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, create delete 0 for prov-3, (confirm)"},
-		{name: "properties edited after a refusal", pods: []string{"prov-3 refused"}, also: "new-properties", want: "tell claim ProvisionerRefused, create provision 4, clean up prov-3, (confirm)"},
-		{name: "node-local retry goes there after a pod that never did", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "node-local new-config", want: "create provision 2 for prov-1 on node2, clean up prov-1, (confirm)"},
+		{name: "properties edited after a refusal", pods: []string{"prov-3 refused"}, also: "new-properties", want: "tell claim ProvisionerRefused, create provision 4, acknowledge prov-3, (confirm)"},
+		{name: "node-local retry goes there after a pod that never did", pods: []string{"prov-1 unstarted suspect for-node2"}, also: "node-local new-config", want: "create provision 2 for prov-1 on node2, acknowledge prov-1, (confirm)"},
 		{name: "node-local retry goes where storage may be", pods: []string{"prov-0 failed"}, also: "node-local new-config", want: "tell claim ProvisionerFailed, create provision 1 for prov-0 on node1, keep the name of prov-0, (confirm)"},
 		{name: "exit 0 and no volume", pods: []string{"prov-0 done"}, want: "tell claim ProvisionerMadeNoVolume, requeue in 500ms, (confirm)"},
-		{name: "attempt numbers start over", pods: []string{"prov-9999 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 0, clean up prov-9999, (confirm)"},
+		{name: "attempt numbers start over", pods: []string{"prov-9999 refused"}, also: "new-config", want: "tell claim ProvisionerRefused, create provision 0, acknowledge prov-9999, (confirm)"},
 		{name: "attempt numbers start over, and the first pod keeps its name", pods: []string{"prov-0 refused kept", "prov-9999 refused"}, also: "new-config",
-			want: "tell claim ProvisionerRefused, create provision 1, clean up prov-9999, keep the name of prov-0, (confirm)"},
+			want: "tell claim ProvisionerRefused, create provision 1, acknowledge prov-9999, keep the name of prov-0, (confirm)"},
 
 		{name: "volume made, pod still starting as far as is known", volume: "fits", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
 		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
@@ -260,13 +272,13 @@ func TestDecide(t *testing.T) {
 		{name: "volume made, to be bound, and the class has another provisioner by now", volume: "fits", also: "other-provisioner", pods: []string{"prov-0 done"},
 			want: "tell claim ProvisioningSucceeded"},
 		{name: "volume too small, made for a claim that the cache does not show", claim: "none", volume: "small", pods: []string{"prov-0 done"}, want: ""},
-		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
-		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "volume made, pod done", volume: "fits bound", claim: "bound", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
+		{name: "volume made, then the pod failed", volume: "fits bound", claim: "bound", pods: []string{"prov-0 failed"}, want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 		{name: "volume made without finalizer and provisioned-by", volume: "fits bare", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3, (confirm)"},
 		{name: "a retained volume has the finalizer beside pods of its attempts", volume: "fits bare retain", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 3, (confirm)"},
 		{name: "its pod forged the identity", volume: "fits forged", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "its pod forged the identity and is done", claim: "bound", volume: "fits bound forged", pods: []string{"prov-0 done"},
-			want: "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, clean up prov-0, (confirm)"},
+			want: "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, acknowledge prov-0, (confirm)"},
 		{name: "its pod forged the identity and it does not fit", volume: "small forged", pods: []string{"prov-0 done"},
 			want: "tell claim VolumeDoesNotFit, tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "its pod wrote that an administrator trusts it", volume: "fits forged trusted", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1, (confirm)"},
@@ -281,7 +293,7 @@ func TestDecide(t *testing.T) {
 		{name: "released, made by an earlier version by other parameters", claim: "none", volume: "fits released unsigned", also: "new-parameters", want: "tell volume VolumeRecordInvalid"},
 		{name: "an administrator may change a volume later", claim: "bound", volume: "fits bound bare", want: "tell volume VolumeRecordInvalid"},
 		{name: "misfit undone, the next attempt waits", pods: []string{"prov-5 done kept"}, want: "requeue in 31.5s"},
-		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, clean up prov-5, (confirm)"},
+		{name: "misfit undone, the next attempt after a while", pods: []string{"prov-5 done kept old", "del-0 done kept"}, want: "create provision 6, acknowledge prov-5, (confirm)"},
 		{name: "all done", volume: "fits bound", claim: "bound", want: "forget"},
 		{name: "all done, and the volume does not say yet that it is bound", volume: "fits", claim: "bound", want: "forget"},
 		{name: "bound, the cache lacks the volume", claim: "bound", want: "forget"},
@@ -290,25 +302,25 @@ func TestDecide(t *testing.T) {
 		{name: "volume too small, retracted", volume: "small deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
 		{name: "volume of another class, to be retained", volume: "misclassed retain", pods: []string{"prov-0 done"},
 			want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},
-		{name: "volume of another class, bound all the same", claim: "bound", volume: "misclassed bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, clean up prov-0"},
+		{name: "volume of another class, bound all the same", claim: "bound", volume: "misclassed bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, acknowledge prov-0"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, delete volume"},
 		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "keep the name of prov-0, keep the name of del-0, (confirm volume)"},
 		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
 		{name: "volume deleted by hand before it was bound", volume: "fits deleting", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, create delete 0, (confirm)"},
-		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "volume deleted by hand while it is bound", claim: "bound", volume: "fits bound deleting", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 		{name: "claim deleted while its misfit is removed", claim: "none", volume: "small released retain", pods: []string{"prov-0 done", "del-0 done"}, want: "delete volume"},
 		{name: "claim deleted while its misfit is half removed", claim: "none", volume: "small released retain deleting", pods: []string{"prov-0 done", "del-0 failed misfit"}, also: "new-config",
 			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
 		{name: "volume that strayed but is bound", volume: "stray bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
-		{name: "retained volume that an administrator freed, pod left", claim: "none", volume: "unclaimed available retain", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
-		{name: "retained volume that an administrator freed a moment ago, pod left", claim: "none", volume: "unclaimed released retain", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
+		{name: "retained volume that an administrator freed, pod left", claim: "none", volume: "unclaimed available retain", pods: []string{"prov-0 done"}, want: "acknowledge prov-0"},
+		{name: "retained volume that an administrator freed a moment ago, pod left", claim: "none", volume: "unclaimed released retain", pods: []string{"prov-0 done"}, want: "acknowledge prov-0"},
 		{name: "retained volume that an administrator freed, no pod left", claim: "none", volume: "unclaimed available retain", want: "take the finalizer off, (confirm)"},
-		{name: "volume that an administrator freed, pod left", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
+		{name: "volume that an administrator freed, pod left", claim: "none", volume: "unclaimed available", pods: []string{"prov-0 done"}, want: "acknowledge prov-0"},
 		{name: "released volume that an administrator freed a moment ago", claim: "none", volume: "unclaimed released", want: "forget"},
 		{name: "freed volume that is too small for the claim that waits", volume: "small unclaimed available", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit"},
-		{name: "volume too small that may have been used", volume: "small available", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, clean up prov-0"},
-		{name: "retained", claim: "none", volume: "fits released retain", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
-		{name: "bound, to be retained, pod left", claim: "bound", volume: "fits bound retain", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "volume too small that may have been used", volume: "small available", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, acknowledge prov-0"},
+		{name: "retained", claim: "none", volume: "fits released retain", pods: []string{"prov-0 done"}, want: "acknowledge prov-0"},
+		{name: "bound, to be retained, pod left", claim: "bound", volume: "fits bound retain", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 		{name: "bound, to be retained", claim: "bound", volume: "fits bound retain", want: "take the finalizer off, (confirm)"},
 		{name: "bound, to be retained no more", claim: "bound", volume: "fits bound unprotected", want: "put the finalizer on"},
 		{name: "freed, to be retained no more", claim: "none", volume: "unclaimed available unprotected", want: "put the finalizer on"},
@@ -318,8 +330,8 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, pod may run", claim: "none", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
 		{name: "claim deleted, pod runs", claim: "none", pods: []string{"prov-0 running"}, want: ""},
 		{name: "claim being deleted, pod failed", claim: "deleting", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
-		{name: "claim deleted, pod never started", claim: "none", pods: []string{"prov-0 unstarted"}, want: "clean up prov-0, (confirm)"},
-		{name: "claim deleted, pod refused", claim: "none", pods: []string{"prov-0 refused"}, want: "clean up prov-0, (confirm)"},
+		{name: "claim deleted, pod never started", claim: "none", pods: []string{"prov-0 unstarted"}, want: "acknowledge prov-0, (confirm)"},
+		{name: "claim deleted, pod refused", claim: "none", pods: []string{"prov-0 refused"}, want: "acknowledge prov-0, (confirm)"},
 		{name: "claim deleted, pod refused after one that failed", claim: "none", pods: []string{"prov-1 refused suspect"}, want: "create delete 0 for prov-1, (confirm)"},
 		{name: "claim deleted, pod failed", claim: "none", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim deleted, pod killed: what it asked for may be under way", claim: "none", pods: []string{"prov-0 killed"}, want: "requeue in 59.5s"},
@@ -328,15 +340,15 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, pod failed after one that was killed: what that asked for may be under way", claim: "none", pods: []string{"prov-1 failed late"}, want: "requeue in 30s"},
 		{name: "released soon after an attempt that was killed", claim: "none", volume: "fits released", pods: []string{"prov-1 done late"}, want: "requeue in 30s"},
 		{name: "volume made after an attempt that was killed", claim: "bound", volume: "fits bound", pods: []string{"prov-1 done late"}, want: "tell claim ProvisioningSucceeded, requeue in 30s"},
-		{name: "volume made by an attempt that was killed", claim: "bound", volume: "fits bound", pods: []string{"prov-0 killed"}, want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+		{name: "volume made by an attempt that was killed", claim: "bound", volume: "fits bound", pods: []string{"prov-0 killed"}, want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 		{name: "properties edited, pod killed", pods: []string{"prov-3 killed"}, also: "new-properties", want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, requeue in 59.5s"},
 		{name: "claim deleted, exit 0 and no volume: it may be deleted and its storage kept", claim: "none", pods: []string{"prov-0 done"}, want: "tell pod DeletionHeld"},
-		{name: "claim deleted, exit 0 and no volume, and an administrator keeps the storage", claim: "none", pods: []string{"prov-0 done refused-delete"}, want: "clean up prov-0, (confirm)"},
+		{name: "claim deleted, exit 0 and no volume, and an administrator keeps the storage", claim: "none", pods: []string{"prov-0 done refused-delete"}, want: "acknowledge prov-0, (confirm)"},
 		{name: "volume taken away by hand while its delete failed, and an administrator keeps the storage", claim: "none", pods: []string{"prov-0 done", "del-0 failed refused-delete"},
-			want: "clean up prov-0, clean up del-0, (confirm)"},
+			want: "acknowledge prov-0, acknowledge del-0, (confirm)"},
 		{name: "claim deleted, exit 0 and no volume, and an administrator gives up the storage", claim: "none", pods: []string{"prov-0 done allowed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim that lost its volume is being deleted, pod left", claim: "bound deleting", pods: []string{"prov-0 failed"}, want: "tell claim DeletionHeld"},
-		{name: "claim that lost its volume, pod left", claim: "bound", pods: []string{"prov-0 failed"}, want: "clean up prov-0, (confirm)"},
+		{name: "claim that lost its volume, pod left", claim: "bound", pods: []string{"prov-0 failed"}, want: "acknowledge prov-0, (confirm)"},
 		{name: "claim bound elsewhere, pod failed", claim: "elsewhere", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "undo on the node of node-local storage, after a pod that never got there", claim: "none", also: "node-local", pods: []string{"prov-1 unstarted suspect for-node2"}, want: "create delete 0 for prov-1 on node2, (confirm)"},
 		{name: "undo of node-local storage never got to the node", claim: "none", also: "node-local new-config", pods: []string{"del-0 unstarted undo for-node2"}, want: "create delete 1 for del-0 on node2, keep the name of del-0, (confirm)"},
@@ -345,33 +357,33 @@ func TestDecide(t *testing.T) {
 		{name: "undo runs", claim: "none", pods: []string{"prov-0 failed", "del-0 running undo"}, want: ""},
 		{name: "undo failed", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "tell pod ProvisionerFailed, requeue in 500ms"},
 		{name: "undo failed long ago", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, also: "new-config", want: "tell pod ProvisionerFailed, create delete 1 for prov-0, keep the name of del-0, (confirm)"},
-		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo early"}, want: "clean up del-0"},
-		{name: "undone, by a node whose clock is ahead", claim: "none", pods: []string{"prov-0 failed ahead", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
-		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "clean up prov-0, clean up del-0, (confirm volume)"},
+		{name: "undone while another attempt ran", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo early"}, want: "acknowledge del-0"},
+		{name: "undone, by a node whose clock is ahead", claim: "none", pods: []string{"prov-0 failed ahead", "del-0 done undo"}, want: "acknowledge prov-0, acknowledge del-0, (confirm volume)"},
+		{name: "undone", claim: "none", pods: []string{"prov-0 failed", "del-0 done undo"}, want: "acknowledge prov-0, acknowledge del-0, (confirm volume)"},
 		{name: "undone for new properties", pods: []string{"prov-0 failed", "del-0 done undo"}, also: "new-properties", want: "tell claim ProvisionerUndone, keep the name of prov-0, keep the name of del-0, (confirm volume)"},
 		{name: "undo of a stalled leader runs beside a volume", claim: "bound", volume: "fits bound", pods: []string{"del-0 running undo"}, want: "tell volume StorageMayBeGone, kill del-0"},
 		{name: "undo of a stalled leader is about to run beside a new volume", volume: "fits", pods: []string{"prov-1 running", "del-0 pending undo"}, want: "tell volume StorageMayBeGone, kill del-0"},
 		{name: "undo of a stalled leader has no node yet", claim: "bound", volume: "fits bound", pods: []string{"del-0 unschedulable undo"}, want: "kill del-0"},
 		{name: "undo of a stalled leader is being stopped", claim: "bound", volume: "fits bound", pods: []string{"del-0 running undo deleting"}, want: "tell volume StorageMayBeGone"},
-		{name: "undo of a stalled leader ran beside a volume", claim: "bound", volume: "fits bound", pods: []string{"del-0 done undo"}, want: "tell volume StorageMayBeGone, clean up del-0"},
+		{name: "undo of a stalled leader ran beside a volume", claim: "bound", volume: "fits bound", pods: []string{"del-0 done undo"}, want: "tell volume StorageMayBeGone, acknowledge del-0"},
 		{name: "released, delete pod of an earlier volume runs", claim: "none", volume: "fits released", pods: []string{"del-0 running other"}, want: "tell volume StorageMayBeGone, kill del-0"},
-		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "clean up prov-0"},
+		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "acknowledge prov-0"},
 
 		{name: "released", claim: "none", volume: "fits released", want: "create delete 0, (confirm)"},
 		{name: "released while the provision pod runs", claim: "none", volume: "fits released", pods: []string{"prov-0 running"}, want: ""},
 		{name: "released, no ConfigMap", claim: "none", volume: "fits released", also: "no-config", want: "tell volume ProvisionerConfigMissing"},
 		{name: "released, delete pod runs", claim: "none", volume: "fits released", pods: []string{"del-0 running"}, want: ""},
-		{name: "delete failed, not released yet by an old cache", claim: "none", volume: "fits available", pods: []string{"del-0 failed"}, want: "tell volume StorageMayBeGone, clean up del-0, (confirm)"},
+		{name: "delete failed, not released yet by an old cache", claim: "none", volume: "fits available", pods: []string{"del-0 failed"}, want: "tell volume StorageMayBeGone, acknowledge del-0, (confirm)"},
 		{name: "freed, and deleted by hand", claim: "none", volume: "unclaimed available deleting", want: "tell volume DeletionHeld"},
 		{name: "freed, deleted by hand, and given up", claim: "none", volume: "unclaimed available deleting allowed", want: "create delete 0, (confirm)"},
 		{name: "freed by Kubernetes, since another volume serves the claim", claim: "elsewhere", volume: "unclaimed available retain", pods: []string{"prov-0 done"},
-			want: "tell claim VolumeDoesNotFit, clean up prov-0"},
+			want: "tell claim VolumeDoesNotFit, acknowledge prov-0"},
 		{name: "given to another claim by an administrator, while its own claim exists", claim: "bound", volume: "stray released", want: "tell volume DeletionHeld, (confirm)"},
-		{name: "lost provisioned-by while its delete pod started", claim: "none", volume: "bare unreclaimed", pods: []string{"del-0 unstarted"}, want: "tell volume VolumeRecordInvalid, clean up del-0, (confirm)"},
+		{name: "lost provisioned-by while its delete pod started", claim: "none", volume: "bare unreclaimed", pods: []string{"del-0 unstarted"}, want: "tell volume VolumeRecordInvalid, acknowledge del-0, (confirm)"},
 		{name: "released, delete failed", claim: "none", volume: "fits released", pods: []string{"del-0 failed"}, want: "tell volume ProvisionerFailed, requeue in 500ms"},
 		{name: "released, delete done", claim: "none", volume: "fits released", pods: []string{"del-0 done"}, want: "delete volume"},
-		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", pods: []string{"del-0 done other"}, want: "tell volume StorageMayBeGone, clean up del-0"},
-		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "clean up del-0, (confirm volume)"},
+		{name: "released, delete pod of an earlier volume", claim: "none", volume: "fits released", pods: []string{"del-0 done other"}, want: "tell volume StorageMayBeGone, acknowledge del-0"},
+		{name: "deleted", claim: "none", pods: []string{"del-0 done"}, want: "acknowledge del-0, (confirm volume)"},
 		{name: "volume taken away by hand while its delete failed", claim: "none", pods: []string{"del-0 failed"}, also: "new-config", want: "tell pod ProvisionerFailed, tell pod DeletionHeld"},
 		{name: "volume taken away by hand while its delete failed, and an administrator gives up the storage", claim: "none", pods: []string{"del-0 failed allowed"}, also: "new-config",
 			want: "tell pod ProvisionerFailed, create delete 1 for del-0, keep the name of del-0, (confirm)"},
@@ -390,22 +402,22 @@ func TestDecide(t *testing.T) {
 		{name: "deletions stopped, volume too small", volume: "small", also: "stopped", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, tell volume DeletionStopped"},
 		{name: "deletions stopped, claims are served", also: "stopped", want: "create provision 0, (confirm)"},
 		{name: "restored without its claim", claim: "none", volume: "fits released restored", want: "tell volume DeletionHeld"},
-		{name: "restored without its claim, pod left", claim: "none", volume: "fits released restored", pods: []string{"prov-0 done"}, want: "tell volume DeletionHeld, clean up prov-0"},
+		{name: "restored without its claim, pod left", claim: "none", volume: "fits released restored", pods: []string{"prov-0 done"}, want: "tell volume DeletionHeld, acknowledge prov-0"},
 		{name: "restored without its claim, and given up", claim: "none", volume: "fits released restored allowed", want: "create delete 0, (confirm)"},
 		{name: "restored with its claim", claim: "bound", volume: "fits bound restored", want: "forget"},
 		{name: "made by a late pod", volume: "fits restored", pods: []string{"prov-0 running"}, want: "tell claim VolumeMended, repair 1, (confirm)"},
 		{name: "another claim has it", claim: "none", volume: "bound", also: "another-has",
 			want: "status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, (confirm)"},
 		{name: "another claim has it, and its own lives", claim: "bound", volume: "bound", also: "another-has", pods: []string{"prov-0 done"},
-			want: "tell claim ProvisioningSucceeded, status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, clean up prov-0, (confirm)"},
+			want: "tell claim ProvisioningSucceeded, status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, acknowledge prov-0, (confirm)"},
 		{name: "another claim has it, its own is being deleted", claim: "deleting", volume: "bound", also: "another-has", pods: []string{"prov-0 done"},
-			want: "status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, clean up prov-0, (confirm)"},
+			want: "status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, acknowledge prov-0, (confirm)"},
 		{name: "another claim has it, and its own waits", volume: "bound", also: "another-has",
 			want: "tell claim VolumeDoesNotFit, status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, (confirm)"},
 		{name: "another claim has it, and its own is gone", claim: "none", volume: "bound", also: "another-has", pods: []string{"prov-0 done"},
-			want: "status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, clean up prov-0, (confirm)"},
+			want: "status allocated 2Gi ControllerResizeInProgress Resizing, create expand 0 of 2Gi, acknowledge prov-0, (confirm)"},
 		{name: "given to another claim that does not have it yet", claim: "bound", volume: "stray bound", pods: []string{"prov-0 done"},
-			want: "tell claim ProvisioningSucceeded, clean up prov-0"},
+			want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 		{name: "given to another claim, which is gone", claim: "none", volume: "stray released", want: "create delete 0, (confirm)"},
 		{name: "given to another claim, which is gone, without a record", claim: "none", volume: "stray released unsigned", want: "tell volume DeletionHeld"},
 		{name: "released, and its claim exists", claim: "elsewhere", volume: "fits released", want: "tell volume DeletionHeld, (confirm)"},
@@ -417,13 +429,13 @@ func TestDecide(t *testing.T) {
 		{name: "many old volumes released, and allowed", claim: "none", volume: "fits released old allowed", also: "limited", want: "create delete 0, (confirm)"},
 		{name: "a young volume beside many old ones", claim: "none", volume: "fits released", also: "limited", want: "create delete 0, (confirm)"},
 		{name: "made Retain while the delete pod ran", claim: "none", volume: "fits released retain", pods: []string{"del-0 running"}, want: "tell volume StorageMayBeGone, (confirm)"},
-		{name: "made Retain after the delete pod", claim: "none", volume: "fits released retain", pods: []string{"del-0 failed"}, want: "tell volume StorageMayBeGone, clean up del-0, (confirm)"},
+		{name: "made Retain after the delete pod", claim: "none", volume: "fits released retain", pods: []string{"del-0 failed"}, want: "tell volume StorageMayBeGone, acknowledge del-0, (confirm)"},
 		{name: "made Retain before the delete pod started", claim: "none", volume: "fits released retain", pods: []string{"del-0 pending"}, want: "stop del-0, (confirm)"},
 		{name: "freed after the delete pod ran", claim: "none", volume: "unclaimed available", pods: []string{"del-0 failed"},
-			want: "tell volume StorageMayBeGone, clean up del-0, (confirm)"},
+			want: "tell volume StorageMayBeGone, acknowledge del-0, (confirm)"},
 		{name: "freed before the delete pod started", claim: "none", volume: "unclaimed available", pods: []string{"del-0 unschedulable"}, want: "stop del-0, (confirm)"},
 		{name: "bound to a claim while the delete pod runs", claim: "bound", volume: "fits bound", pods: []string{"del-0 running"}, want: "tell volume StorageMayBeGone, kill del-0, (confirm)"},
-		{name: "bound to a claim after the delete pod", claim: "bound", volume: "fits bound", pods: []string{"del-0 done"}, want: "tell volume StorageMayBeGone, clean up del-0, (confirm)"},
+		{name: "bound to a claim after the delete pod", claim: "bound", volume: "fits bound", pods: []string{"del-0 done"}, want: "tell volume StorageMayBeGone, acknowledge del-0, (confirm)"},
 
 		{name: "made in a place that is there", claim: "none", volume: "fits released placed", also: "mounted", want: "create delete 0, (confirm)"},
 		{name: "made in a place that has other storage", claim: "none", volume: "fits released placed", also: "moved", want: "tell volume StorageMoved"},

@@ -22,10 +22,10 @@ func TestDecideEdges(t *testing.T) {
 		{name: "no node fits an undo for a claim with a selected node", also: "selected", pods: []string{"prov-0 failed", "del-0 unschedulable undo"},
 			want: "tell claim ProvisionerUnschedulable, requeue in 4m0s"},
 		{name: "failed while it was being deleted", pods: []string{"prov-0 failed deleting"}, want: "tell claim ProvisionerFailed, requeue in 500ms"},
-		{name: "two retained pods, of which one stays", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}, want: "clean up prov-1"},
+		{name: "two retained pods, of which one stays", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}, want: "acknowledge prov-1"},
 		{name: "a retained pod goes beside one that made the volume", claim: "bound", volume: "fits bound", pods: []string{"prov-1 failed kept", "prov-2 done"},
-			want: "tell claim ProvisioningSucceeded, clean up prov-2, clean up prov-1"},
-		{name: "a retained pod is replaced once", also: "new-config", pods: []string{"prov-1 failed kept", "prov-2 refused"}, want: "tell claim ProvisionerRefused, create provision 3, clean up prov-2, clean up prov-1, (confirm)"},
+			want: "tell claim ProvisioningSucceeded, acknowledge prov-2, acknowledge prov-1"},
+		{name: "a retained pod is replaced once", also: "new-config", pods: []string{"prov-1 failed kept", "prov-2 refused"}, want: "tell claim ProvisionerRefused, create provision 3, acknowledge prov-2, acknowledge prov-1, (confirm)"},
 		{name: "claim deleted, its volume not seen to be released", claim: "none", volume: "fits", pods: []string{"prov-0 done"}, want: ""},
 		{name: "misfit half removed, in a restored cluster", claim: "none", volume: "small deleting restored", also: "new-config", pods: []string{"del-0 failed misfit"},
 			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
@@ -55,9 +55,11 @@ func TestDeadline(t *testing.T) {
 		if c.started > 0 {
 			pod.Status.StartTime = &metav1.Time{Time: noon.Add(-c.started)}
 		}
+
 		if c.seconds > 0 {
 			pod.Spec.ActiveDeadlineSeconds = &c.seconds
 		}
+
 		if got := describe(Decide(s)); got != c.want {
 			t.Errorf("started %s ago, %ds: %s, want %s", c.started, c.seconds, got, c.want)
 		}

@@ -13,13 +13,13 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// expand decides about the size of a bound volume. As the volume is the commit of a provision, its capacity is that of an
-// expansion. It is written once a pod has said that the storage is so large, and only then the claim follows. So there are three
-// sizes, and the smallest missing step is taken: what the storage has (a pod's exit code 0), what the volume says, and what the
-// claim's status says.
+// expand decides about the size of a bound volume. As the volume is the commit of a provision, its capacity is that of
+// an expansion. It is written once a pod has said that the storage is so large, and only then the claim follows. So
+// there are three sizes, and the smallest missing step is taken: what the storage has (a pod's exit code 0), what the
+// volume says, and what the claim's status says.
 //
-// A size whose attempt ended without a word (killed, deadline) may have been reached. It is tried until an attempt knows, even
-// where the user asks for less by now. Otherwise a quota could be had for nothing.
+// A size whose attempt ended without a word (killed, deadline) may have been reached. It is tried until an attempt
+// knows, even where the user asks for less by now. Otherwise a quota could be had for nothing.
 func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Attempt) {
 	capacity := snapshot.Capacity(s.Volume)
 	newest, tried := snapshot.Last(expands)
@@ -28,49 +28,63 @@ func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 		p.do(SetCapacity{*resource.NewQuantity(newest.Size, resource.BinarySI)})
 		return
 	}
+
 	if done {
-		p.record(events.ExpansionSucceeded(s.Volume, newest.Pod, newest.Size, resize.LastStepOf(s.Volume) == resize.Kubelet))
+		p.report(events.ExpansionSucceeded(s.Volume, newest.Pod, newest.Size,
+			resize.LastStepOf(s.Volume) == resize.Kubelet))
 	}
+
 	target := targetSize(s, expands)
 	reached := target.Cmp(capacity) <= 0
-	p.cleanUp(s, all.deletes...)
+	p.acknowledge(s, all.deletes...)
 	if status := followVolume(s, capacity, reached); status != nil {
 		p.do(SetResizeStatus{status})
 		return
 	}
+
 	if reached || resize.OnNode(s.Holder()) {
 		if reached || done {
-			p.cleanUp(s, expands...)
+			p.acknowledge(s, expands...)
 		}
+
 		p.Forget = len(s.Attempts) == 0
+
 		return
 	}
+
 	p.startExpansion(s, expands, target)
 }
 
 // targetSize is the size to reach: the claim's, or a larger one that an attempt may have reached.
 func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quantity {
 	asked := snapshot.Requested(s.Holder())
-	if newest, ok := snapshot.Last(expands); ok && newest.SizeUnclear() && newest.Size > asked.Value() {
+
+	newest, tried := snapshot.Last(expands)
+	unclear := tried && newest.SizeUnclear()
+	if unclear && newest.Size > asked.Value() {
 		return *resource.NewQuantity(newest.Size, resource.BinarySI)
 	}
+
 	return asked
 }
 
-// followVolume is what the claim's status has to say of its volume's size, nil where it says so. reached reports whether the volume has
-// the size to reach.
+// followVolume is what the claim's status has to say of its volume's size, nil where it says so. reached reports
+// whether the volume has the size to reach.
 func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool) *resize.Status {
 	claim := s.Holder()
 	has := claim.Status.Capacity[corev1.ResourceStorage]
+	progress := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
 	switch {
 	case has.Cmp(capacity) < 0 && resize.LastStepOf(s.Volume) == resize.Kubelet:
-		if resize.OnNode(claim) || claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimNodeResizeInfeasible {
+		if resize.OnNode(claim) || progress == corev1.PersistentVolumeClaimNodeResizeInfeasible {
 			return nil
 		}
+
 		return resize.NodePending(claim, capacity)
 	case has.Cmp(capacity) < 0, reached && resize.Marked(claim):
 		return resize.Finished(claim, capacity)
 	}
+
 	return nil
 }
 
@@ -79,35 +93,41 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 	switch reason, why := obstacles.ToExpand(s, target); reason {
 	case podspec.ReasonNone:
 	case events.ReasonExpansionRefused:
-		p.record(events.ExpansionRefused(why))
+		p.report(events.ExpansionRefused(why))
 		p.setResizeStatus(resize.Infeasible(s.Holder(), why))
+
 		return
 	default:
-		p.record(events.ExpansionWaits(reason, why))
+		p.report(events.ExpansionWaits(reason, why))
 		return
 	}
+
 	status := resize.InProgress(s.Holder(), target)
 	newest, tried := snapshot.Last(expands)
 	if tried && newest.Outcome.Phase == podspec.Failed {
 		e, known := failure(s, newest)
 		if known {
-			p.record(e)
+			p.report(e)
 		}
+
 		if newest.Size == target.Value() {
 			failing := resize.Failing(s.Holder(), target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
 			if p.delayed(s, newest) {
 				if known {
 					p.setResizeStatus(failing)
 				}
+
 				return
 			}
+
 			if known && failing != nil {
 				status = failing
 			}
 		}
 	}
+
 	p.setResizeStatus(status)
-	p.create(s, snapshot.Order{Op: contract.Expand, Size: target.Value(), Suspect: tried && newest.SizeUnclear()})
+	p.create(s, snapshot.AttemptSpec{Op: contract.Expand, Size: target.Value(), Suspect: tried && newest.SizeUnclear()})
 }
 
 func (p *Plan) setResizeStatus(status *resize.Status) {
@@ -116,10 +136,11 @@ func (p *Plan) setResizeStatus(status *resize.Status) {
 	}
 }
 
-// awaitExpansion is for an expansion that has not ended. Nothing else starts beside it. One that nobody needs any more is stopped,
-// if it certainly does not run.
+// awaitExpansion is for an expansion that has not ended. Nothing else starts beside it. One that nobody needs any more
+// is stopped, if it certainly does not run.
 func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
-	idle := a.Pod.Spec.NodeName == "" || a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
+	stuck := a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
+	idle := a.Pod.Spec.NodeName == "" || stuck
 	wanted := s.Expandable()
 	switch {
 	case idle && (!wanted || withdrawn(s, a)):
@@ -131,18 +152,18 @@ func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 	}
 }
 
-// withdrawn reports whether the claim asks for less by now than the expansion is to reach. One that follows an attempt which may have reached
-// the size is wanted all the same, as targetSize has it: without it nobody knows the size.
+// withdrawn reports whether the claim asks for less by now than the expansion is to reach. One that follows an attempt
+// which may have reached the size is wanted all the same, as targetSize has it: without it nobody knows the size.
 func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 	asked := snapshot.Requested(s.Holder())
 	return a.Size > asked.Value() && a.Pod.Annotations[contract.AnnSuspect] == ""
 }
 
-// recordLost says that nobody removes, or expands, the storage of a volume that does not say whose it is.
-func (p *Plan) recordLost(s *snapshot.Snapshot) {
+// reportLostRecord says that nobody removes, or expands, the storage of a volume that does not say whose it is.
+func (p *Plan) reportLostRecord(s *snapshot.Snapshot) {
 	why := obstacles.LostRecord(s)
-	p.record(events.RecordLost(why))
+	p.report(events.RecordLost(why))
 	if s.AsksForMore() {
-		p.record(events.ExpansionWaits(events.ReasonRecord, why))
+		p.report(events.ExpansionWaits(events.ReasonRecord, why))
 	}
 }

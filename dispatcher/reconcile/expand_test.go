@@ -44,14 +44,14 @@ func TestGrowing(t *testing.T) {
 		{name: "pod done", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi done"}, want: "capacity 2Gi"},
 		{name: "volume grown", asked: "2Gi", made: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi done"},
 			want: "tell claim ExpansionSucceeded, status capacity 2Gi allocated 2Gi settled"},
-		{name: "claim follows", asked: "2Gi", has: "2Gi", pods: []string{"exp-0:2Gi done"}, want: "tell claim ExpansionSucceeded, clean up exp-0"},
+		{name: "claim follows", asked: "2Gi", has: "2Gi", pods: []string{"exp-0:2Gi done"}, want: "tell claim ExpansionSucceeded, acknowledge exp-0"},
 		{name: "over", asked: "2Gi", has: "2Gi", want: "forget"},
 		{name: "grown, the pod's record was lost", asked: "2Gi", made: "2Gi", status: "progress 2Gi", want: "status capacity 2Gi allocated 2Gi settled"},
 
 		{name: "local, volume grown", volume: "local", asked: "2Gi", made: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi done"},
 			want: "tell claim ExpansionSucceeded, status allocated 2Gi NodeResizePending FileSystemResizePending"},
 		{name: "local, the node has it", volume: "local", asked: "2Gi", made: "2Gi", status: "pending 2Gi", pods: []string{"exp-0:2Gi done"},
-			want: "tell claim ExpansionSucceeded, clean up exp-0"},
+			want: "tell claim ExpansionSucceeded, acknowledge exp-0"},
 		{name: "local, waits for a pod that uses it", volume: "local", asked: "2Gi", made: "2Gi", status: "pending 2Gi", want: "forget"},
 		{name: "local, the node could not", volume: "local", asked: "2Gi", made: "2Gi", status: "broken 2Gi", want: "forget"},
 		{name: "local, more asked while the node is at it", volume: "local", asked: "3Gi", made: "2Gi", status: "node 2Gi", want: "forget"},
@@ -76,31 +76,31 @@ func TestGrowing(t *testing.T) {
 		{name: "withdrawn while the pod starts", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pending"}, want: "requeue in 4m0s"},
 		{name: "failed", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, want: "tell claim ProvisionerFailed, " + failed + ", requeue in 500ms"},
 		{name: "failed, tried again", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, also: "new-config",
-			want: "tell claim ProvisionerFailed, " + failed + ", create expand 1 of 2Gi, clean up exp-0, (confirm)"},
+			want: "tell claim ProvisionerFailed, " + failed + ", create expand 1 of 2Gi, acknowledge exp-0, (confirm)"},
 		{name: "refused", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi refused"},
 			want: "tell claim ProvisionerRefused, status allocated 2Gi ControllerResizeInfeasible Resizing ControllerResizeError, requeue in 4m59.5s"},
 		{name: "failed, less asked", asked: "1536Mi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"},
-			want: "tell claim ProvisionerFailed, status allocated 1536Mi ControllerResizeInProgress Resizing, create expand 1 of 1536Mi, clean up exp-0, (confirm)"},
+			want: "tell claim ProvisionerFailed, status allocated 1536Mi ControllerResizeInProgress Resizing, create expand 1 of 1536Mi, acknowledge exp-0, (confirm)"},
 		{name: "failed, no more asked than there is", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, want: "status capacity 1Gi allocated 1Gi settled"},
-		{name: "withdrawn and settled", asked: "1Gi", pods: []string{"exp-0:2Gi failed"}, want: "clean up exp-0"},
+		{name: "withdrawn and settled", asked: "1Gi", pods: []string{"exp-0:2Gi failed"}, want: "acknowledge exp-0"},
 		{name: "refused before a pod, withdrawn", asked: "1Gi", status: "infeasible", want: "status capacity 1Gi allocated 1Gi settled"},
 		{name: "failed, more asked", asked: "3Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi refused"},
-			want: "tell claim ProvisionerRefused, status allocated 3Gi ControllerResizeInProgress Resizing, create expand 1 of 3Gi, clean up exp-0, (confirm)"},
+			want: "tell claim ProvisionerRefused, status allocated 3Gi ControllerResizeInProgress Resizing, create expand 1 of 3Gi, acknowledge exp-0, (confirm)"},
 
 		{name: "killed, less asked: it may have been reached", asked: "1536Mi", status: "progress 2Gi", pods: []string{"exp-0:2Gi killed"},
 			want: "tell claim ProvisionerFailed, " + failed + ", requeue in 500ms"},
 		{name: "evicted, withdrawn: it may have been reached", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi evicted"}, also: "new-config",
-			want: "tell claim ProvisionerEvicted, " + failed + ", create expand 1 of 2Gi suspect, clean up exp-0, (confirm)"},
+			want: "tell claim ProvisionerEvicted, " + failed + ", create expand 1 of 2Gi suspect, acknowledge exp-0, (confirm)"},
 		{name: "never started after one that was killed", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-1:2Gi unstarted suspect"}, also: "new-config",
-			want: "create expand 2 of 2Gi suspect, clean up exp-1, (confirm)"},
+			want: "create expand 2 of 2Gi suspect, acknowledge exp-1, (confirm)"},
 		{name: "refused after one that was killed", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-1:2Gi refused suspect"}, also: "new-config",
-			want: "tell claim ProvisionerRefused, status allocated 2Gi ControllerResizeInfeasible Resizing ControllerResizeError, create expand 2 of 2Gi suspect, clean up exp-1, (confirm)"},
+			want: "tell claim ProvisionerRefused, status allocated 2Gi ControllerResizeInfeasible Resizing ControllerResizeError, create expand 2 of 2Gi suspect, acknowledge exp-1, (confirm)"},
 		{name: "failed after one that was killed, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-1:2Gi failed suspect"}, want: "status capacity 1Gi allocated 1Gi settled"},
 		{name: "never started, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi unstarted"}, want: "status capacity 1Gi allocated 1Gi settled"},
 		{name: "done, less asked meanwhile", asked: "1536Mi", made: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi done"},
 			want: "tell claim ExpansionSucceeded, status capacity 2Gi allocated 2Gi settled"},
 		{name: "done, more asked meanwhile", asked: "3Gi", has: "2Gi", pods: []string{"exp-0:2Gi done"},
-			want: "tell claim ExpansionSucceeded, status allocated 3Gi ControllerResizeInProgress Resizing, create expand 1 of 3Gi, clean up exp-0, (confirm)"},
+			want: "tell claim ExpansionSucceeded, status allocated 3Gi ControllerResizeInProgress Resizing, create expand 1 of 3Gi, acknowledge exp-0, (confirm)"},
 		{name: "image cannot be pulled", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pulling"}, want: "tell claim ProvisionerImagePullFailed, requeue in 4m0s"},
 		{name: "image cannot be pulled, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pulling"}, want: "stop exp-0"},
 		{name: "image cannot be pulled after one that was killed, withdrawn", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-1:2Gi pulling suspect"},
@@ -110,12 +110,12 @@ func TestGrowing(t *testing.T) {
 
 		{name: "claim being deleted, pod runs", asked: "2Gi", also: "deleting", pods: []string{"exp-0:2Gi running"}, want: ""},
 		{name: "claim being deleted, pod cannot start", asked: "2Gi", also: "deleting", pods: []string{"exp-0:2Gi unschedulable"}, want: "stop exp-0"},
-		{name: "claim being deleted, pod failed", asked: "2Gi", also: "deleting", pods: []string{"exp-0:2Gi failed"}, want: "clean up exp-0"},
+		{name: "claim being deleted, pod failed", asked: "2Gi", also: "deleting", pods: []string{"exp-0:2Gi failed"}, want: "acknowledge exp-0"},
 		{name: "claim being deleted, nothing started", asked: "2Gi", also: "deleting", want: "forget"},
 		{name: "released, pod runs: no delete beside it", asked: "2Gi", also: "released", pods: []string{"exp-0:2Gi running"}, want: ""},
-		{name: "released, pod ended", asked: "2Gi", also: "released", pods: []string{"exp-0:2Gi failed"}, want: "create delete 0, clean up exp-0, (confirm)"},
-		{name: "volume gone, pod ended", asked: "2Gi", also: "no-volume", pods: []string{"exp-0:2Gi done"}, want: "clean up exp-0"},
-		{name: "pod of an earlier volume", asked: "2Gi", pods: []string{"exp-0:4Gi done other"}, want: progress + ", create expand 1 of 2Gi, clean up exp-0, clean up exp-0, (confirm)"},
+		{name: "released, pod ended", asked: "2Gi", also: "released", pods: []string{"exp-0:2Gi failed"}, want: "create delete 0, acknowledge exp-0, (confirm)"},
+		{name: "volume gone, pod ended", asked: "2Gi", also: "no-volume", pods: []string{"exp-0:2Gi done"}, want: "acknowledge exp-0"},
+		{name: "pod of an earlier volume", asked: "2Gi", pods: []string{"exp-0:4Gi done other"}, want: progress + ", create expand 1 of 2Gi, acknowledge exp-0, acknowledge exp-0, (confirm)"},
 	} {
 		t.Run(g.name, func(t *testing.T) {
 			if got := describe(Decide(g.snapshot())); got != g.want {
@@ -151,18 +151,22 @@ func TestResizeStatusOnce(t *testing.T) {
 			t.Errorf("%+v: no status is written", g)
 			continue
 		}
+
 		patch, err := json.Marshal(status.Patch(s.Claim, metav1.NewTime(noon)))
 		if err == nil {
 			err = json.Unmarshal(patch, s.Claim)
 		}
+
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for name, value := range s.Claim.Status.AllocatedResourceStatuses {
 			if value == "" { // a null of the patch
 				delete(s.Claim.Status.AllocatedResourceStatuses, name)
 			}
 		}
+
 		if again, ok := Find[SetResizeStatus](Decide(s)); ok {
 			t.Errorf("%+v: %s is written again", g, again.Status)
 		}
@@ -175,16 +179,18 @@ func TestExpandRequest(t *testing.T) {
 	s.Config.Properties = map[string]string{"zone": "west", "new": "key"}
 	s.Config.Timeout, s.Config.ServiceAccountName = time.Minute, "silver"
 	create, _ := Find[CreatePod](Decide(s))
-	pod, err := s.Pod(create.Order, podspec.Cluster{})
+	pod, err := s.Pod(create.AttemptSpec, podspec.Cluster{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const want = `{"operation":"expand","attempt":0,"volumeName":"pvc-` + uid + `","claim":{"namespace":"team-a","name":"data","uid":"` + uid + `"},` +
 		`"storageClass":"silver","sizeBytes":2147483648,"currentSizeBytes":1073741824,"accessModes":["ReadWriteOnce"],"volumeMode":"Filesystem",` +
 		`"timeoutSeconds":60,"serviceAccount":"silver","mounts":[],"properties":{"new":"key","zone":"east"},"parameters":{"pool":"a"}}`
 	if got := pod.Annotations[contract.AnnRequest]; got != want {
 		t.Errorf("request\n%s\nwant\n%s", got, want)
 	}
+
 	if pod.Annotations[contract.AnnVolumeUID] != string(s.Volume.UID) {
 		t.Error("the pod does not get the volume")
 	}

@@ -24,7 +24,8 @@ type Plan struct {
 	Actions []Action
 	// ProtectedBy is why storage that is to be removed waits for an administrator, or empty.
 	ProtectedBy podspec.Reason
-	// Blocked reports whether no attempt is made until the claim's author, or that of the claim that it is a clone of, changes something.
+	// Blocked reports whether no attempt is made until the claim's author, or that of the claim that it is a clone of,
+	// changes something.
 	Blocked bool
 	// Forget reports whether nothing is left to do for the claim.
 	Forget bool
@@ -43,12 +44,13 @@ const (
 	Nothing Confirmation = iota
 	// Volume: that no volume exists.
 	Volume
-	// Everything: claim, volume and pods, and for a delete that deletions are not stopped. controller.confirm says what it leaves out when.
+	// Everything: claim, volume and pods, and for a delete that deletions are not stopped. controller.confirm says what
+	// it leaves out when.
 	Everything
 )
 
-// Action is one step. The kinds are the types below.
-type Action interface{ order() int }
+// Action is one step. The kinds are the types below. Their priority is their place in a plan.
+type Action interface{ priority() int }
 
 // Actions, in the order in which they are carried out.
 type (
@@ -60,15 +62,15 @@ type (
 	SetCloneOf struct{ Source string }
 	// SetCapacity writes the size that the volume's storage is known to have.
 	SetCapacity struct{ Size resource.Quantity }
-	// SetResizeStatus writes into the claim's status how its expansion stands. It comes before an attempt: quotas count what is
-	// allocated.
+	// SetResizeStatus writes into the claim's status how its expansion stands. It comes before an attempt: quotas count
+	// what is allocated.
 	SetResizeStatus struct{ *resize.Status }
-	// RetractVolume deletes a volume that cannot serve before its storage is removed. Its finalizer keeps the object. The binder takes no
-	// volume that is being deleted, and without that it might take this one meanwhile.
+	// RetractVolume deletes a volume that cannot serve before its storage is removed. Its finalizer keeps the object.
+	// The binder takes no volume that is being deleted, and without that it might take this one meanwhile.
 	RetractVolume struct{}
 	// CreatePod starts an attempt.
-	CreatePod struct{ snapshot.Order }
-	// StopPod deletes a pod that has not started, or must not run any longer. Its record stays until it has ended.
+	CreatePod struct{ snapshot.AttemptSpec }
+	// StopPod deletes a pod that has not started, or must not run any longer. The pod stays until it has ended.
 	StopPod struct {
 		Pod *corev1.Pod
 		// Kill leaves a container that runs no time to end by itself.
@@ -76,18 +78,19 @@ type (
 	}
 	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
 	DeleteVolume struct{}
-	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that failed there.
+	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that
+	// failed there.
 	Reschedule struct{ After types.UID }
-	// CleanUpPod ends an attempt whose outcome has been acted on.
-	CleanUpPod struct {
+	// AcknowledgePod notes on a pod that its outcome has been acted on, and lets the pod go unless it has to stay.
+	AcknowledgePod struct {
 		Pod *corev1.Pod
-		// Keep is for how long the pod stays, for its log; 0 deletes it.
+		// Keep is how long the pod stays for its log; 0 deletes it.
 		Keep time.Duration
 		// KeepName keeps the pod and its finalizer, so that its name stays taken.
 		KeepName bool
 	}
-	// SetWaitingCondition writes into the claim's status why it waits; without a reason it removes that. It comes last, since nothing depends
-	// on it.
+	// SetWaitingCondition writes into the claim's status why it waits; without a reason it removes that. It comes last,
+	// since nothing depends on it.
 	SetWaitingCondition struct {
 		Reason  podspec.Reason
 		Message string
@@ -96,27 +99,28 @@ type (
 	ResyncClaim struct{}
 )
 
-func (RepairVolume) order() int        { return 0 }
-func (SetFinalizer) order() int        { return 0 }
-func (SetCloneOf) order() int          { return 1 }
-func (SetCapacity) order() int         { return 2 }
-func (SetResizeStatus) order() int     { return 3 }
-func (RetractVolume) order() int       { return 4 }
-func (CreatePod) order() int           { return 5 }
-func (StopPod) order() int             { return 6 }
-func (DeleteVolume) order() int        { return 7 }
-func (Reschedule) order() int          { return 8 }
-func (CleanUpPod) order() int          { return 9 }
-func (ResyncClaim) order() int         { return 10 }
-func (SetWaitingCondition) order() int { return 11 }
+func (RepairVolume) priority() int        { return 0 }
+func (SetFinalizer) priority() int        { return 0 }
+func (SetCloneOf) priority() int          { return 1 }
+func (SetCapacity) priority() int         { return 2 }
+func (SetResizeStatus) priority() int     { return 3 }
+func (RetractVolume) priority() int       { return 4 }
+func (CreatePod) priority() int           { return 5 }
+func (StopPod) priority() int             { return 6 }
+func (DeleteVolume) priority() int        { return 7 }
+func (Reschedule) priority() int          { return 8 }
+func (AcknowledgePod) priority() int      { return 9 }
+func (ResyncClaim) priority() int         { return 10 }
+func (SetWaitingCondition) priority() int { return 11 }
 
-// do adds actions. Records of attempts go last, when what they are records of has been done.
+// do adds actions. An attempt's pod goes last, when its outcome has been acted on.
 func (p *Plan) do(actions ...Action) {
 	p.Actions = append(p.Actions, actions...)
-	slices.SortStableFunc(p.Actions, func(a, b Action) int { return a.order() - b.order() })
+	slices.SortStableFunc(p.Actions, func(a, b Action) int { return a.priority() - b.priority() })
 }
 
-func (p *Plan) record(e events.Event) { p.Events = append(p.Events, e) }
+// report adds an event. The recorder records it once.
+func (p *Plan) report(e events.Event) { p.Events = append(p.Events, e) }
 
 // RequeueBy requeues the claim at a time, unless the plan requeues it earlier.
 func (p *Plan) RequeueBy(at time.Time) {
@@ -130,16 +134,20 @@ func (p *Plan) waitsUntil(s *snapshot.Snapshot, until time.Time) bool {
 	if !s.Now.Before(until) {
 		return false
 	}
+
 	p.RequeueBy(until)
+
 	return true
 }
 
 // Find is the plan's action of a kind.
 func Find[A Action](p Plan) (action A, ok bool) {
 	for _, a := range p.Actions {
-		if action, ok = a.(A); ok {
+		action, ok = a.(A)
+		if ok {
 			return action, true
 		}
 	}
+
 	return action, false
 }

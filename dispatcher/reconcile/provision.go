@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/contract"
@@ -16,74 +17,122 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		p.await(s, running)
 		return
 	}
+
 	newest, tried := snapshot.Last(provisions)
 	if tried {
-		p.recordFailure(s, newest)
+		p.reportFailure(s, newest)
 		if newest.Outcome.Phase == podspec.Succeeded {
 			p.Confirm = Everything // the volume may be on its way to the cache
 		}
 	}
+
 	made, suspected := snapshot.Suspect(provisions)
-	if tried && s.SelectedNode() != "" && failedOnNode(newest) && newest.Pod.UID != s.Rescheduled && (!suspected || s.Config != nil && !s.Config.NodeLocal) {
+	if tried && nodeUnfit(s, newest) && mayMove(s, suspected) {
 		p.do(Reschedule{newest.Pod.UID})
 		if !suspected {
-			p.cleanUpKeepingNames(s, provisions...)
+			p.acknowledgeKeepingNames(s, provisions...)
 		}
+
 		return
 	}
-	if s.WaitsForNode() {
-		p.Forget = !tried // the library may have handed it over by the node that the scheduler was asked to replace
+
+	may := p.mayProvision(s, tried)
+	if !may {
 		return
 	}
-	if !s.Wanted {
-		p.do(ResyncClaim{})
-		p.Forget = !tried
-		return
-	}
-	if reason, why, blocked := obstacles.ToProvision(s); reason != podspec.ReasonNone {
-		settling := reason == events.ReasonConfigMissing || reason == events.ReasonMountNotBound
-		if until := s.WantedSince.Add(configGrace); settling && s.Now.Before(until) {
-			p.RequeueBy(until)
-			return
-		}
-		p.Blocked = blocked
-		p.record(events.ClaimWaits(reason, why))
-		return
-	}
+
 	if suspected && s.IdentityChanged(made) {
 		// The new properties do not find the storage of the earlier attempt.
-		p.record(events.Undo(made.Pod))
+		p.report(events.Undo(made.Pod))
 		p.undo(s, provisions, made)
+
 		return
 	}
-	// The latest counts also if it was cleaned up after its storage had been removed: a provisioner that makes unfit volumes is not
-	// asked for the next one at once.
-	if latest, ok := s.Latest(contract.Provision); ok && p.delayed(s, latest) {
-		return
-	}
-	order := snapshot.Order{Op: contract.Provision, Node: s.SelectedNode()}
-	if suspected {
-		order.Record = made.Pod
-		if node := made.Node(); s.Config.NodeLocal && node != "" {
-			order.Node = node
+
+	// The latest counts also if its outcome was acted on after its storage had been removed: a provisioner that makes
+	// unfit volumes is not asked for the next one at once.
+	if latest, ok := s.Latest(contract.Provision); ok {
+		if p.delayed(s, latest) {
+			return
 		}
 	}
-	p.create(s, order)
+
+	spec := snapshot.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}
+	if suspected {
+		spec.MadeBy = made.Pod
+		spec.Node = cmp.Or(localNode(s, made), spec.Node)
+	}
+
+	p.create(s, spec)
 }
 
-// configGrace is how long a claim waits for its class's ConfigMap, and for the claims that this mounts, before an event says so. All may be
-// applied together, and the claim may reach its cache first.
+// localNode is the node that may have node-local storage of the attempt, empty for none.
+func localNode(s *snapshot.Snapshot, a snapshot.Attempt) string {
+	if !s.Config.NodeLocal {
+		return ""
+	}
+
+	return a.Node()
+}
+
+// mayProvision reports whether a claim may get a pod now. Otherwise the plan says what the claim waits for.
+func (p *Plan) mayProvision(s *snapshot.Snapshot, tried bool) bool {
+	switch {
+	case s.WaitsForNode():
+		p.Forget = !tried // the library may have handed it over by the node that the scheduler was asked to replace
+		return false
+	case !s.Wanted:
+		p.do(ResyncClaim{})
+		p.Forget = !tried
+
+		return false
+	}
+
+	reason, why, blocked := obstacles.ToProvision(s)
+	if reason == podspec.ReasonNone {
+		return true
+	}
+
+	settling := reason == events.ReasonConfigMissing || reason == events.ReasonMountNotBound
+	until := s.WantedSince.Add(configGrace)
+	if settling && s.Now.Before(until) {
+		p.RequeueBy(until)
+		return false
+	}
+
+	p.Blocked = blocked
+	p.report(events.ClaimWaits(reason, why))
+
+	return false
+}
+
+// configGrace is how long a claim waits for its class's ConfigMap, and for the claims that this mounts, before an event
+// says so. All may be applied together, and the claim may reach its cache first.
 const configGrace = 2 * time.Second
 
-// create orders the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.
-func (p *Plan) create(s *snapshot.Snapshot, order snapshot.Order) {
-	order.Number = s.NextNumber(order.Op)
+// create starts the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.
+func (p *Plan) create(s *snapshot.Snapshot, spec snapshot.AttemptSpec) {
+	spec.Number = s.NextNumber(spec.Op)
 	p.Confirm = Everything
-	p.do(CreatePod{order})
-	p.replace(s, order.Op)
+	p.do(CreatePod{spec})
+	p.replace(s, spec.Op)
+}
+
+// nodeUnfit reports whether the scheduler is to be asked for another node after a failed attempt. It is asked once.
+func nodeUnfit(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
+	return s.SelectedNode() != "" && failedOnNode(failed) && failed.Pod.UID != s.Rescheduled
+}
+
+// mayMove reports whether the next attempt may run on another node. Node-local storage that may exist keeps it.
+func mayMove(s *snapshot.Snapshot, suspected bool) bool {
+	anyNode := s.Config != nil && !s.Config.NodeLocal
+
+	return !suspected || anyNode
 }
 
 // failedOnNode reports whether an attempt ended because of its node, and made nothing there.
 func failedOnNode(a snapshot.Attempt) bool {
-	return a.Outcome.Reason == podspec.ReasonNotHere || !a.Outcome.MayHaveRun && a.Pod.Spec.NodeName == ""
+	neverPlaced := !a.Outcome.MayHaveRun && a.Pod.Spec.NodeName == ""
+
+	return a.Outcome.Reason == podspec.ReasonNotHere || neverPlaced
 }

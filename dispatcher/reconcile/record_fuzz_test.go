@@ -26,14 +26,18 @@ func checkEnvironment(t *testing.T, pod *corev1.Pod, r contract.Request) {
 		if _, twice := env[v.Name]; twice {
 			t.Errorf("%s is there twice", v.Name)
 		}
+
 		env[v.Name] = v.Value
 	}
+
 	for _, fixed := range r.Env("https://192.0.2.9") {
 		if want := strings.ReplaceAll(fixed.Value, "$", "$$"); env[fixed.Name] != want {
 			t.Errorf("%s is %q, want %q", fixed.Name, env[fixed.Name], want)
 		}
+
 		delete(env, fixed.Name)
 	}
+
 	delete(env, "FLEX_NODE")
 	for name := range env {
 		if !environmentName.MatchString(name) || dangerousName.MatchString(name) {
@@ -64,21 +68,26 @@ func FuzzIdentity(f *testing.F) {
 		if podspec.Recorded(f.Volume) {
 			t.Fatal("a record was forged")
 		}
+
 		create, ok := Find[CreatePod](p)
 		if !ok {
 			if p.ProtectedBy == podspec.ReasonNone {
 				t.Fatalf("neither held nor deleted: %s", describe(p))
 			}
+
 			return
 		}
-		pod, err := f.Pod(create.Order, podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"})
+
+		pod, err := f.Pod(create.AttemptSpec, podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"})
 		if err != nil {
 			return // it says why: too large
 		}
+
 		request, err := podspec.RequestOf(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		checkEnvironment(t, pod, request)
 		trusted := record == contract.RecordTrusted
 		if current := f.Identity(); !trusted && identity != "" &&
@@ -109,21 +118,26 @@ func FuzzMounts(f *testing.F) {
 			if p.ProtectedBy == podspec.ReasonNone {
 				t.Fatalf("neither held nor deleted: %s", describe(p))
 			}
+
 			return
 		}
-		pod, err := f.Pod(create.Order, podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"})
+
+		pod, err := f.Pod(create.AttemptSpec, podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"})
 		if err != nil {
 			return // it says why: too large
 		}
+
 		request, err := podspec.RequestOf(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, v := range pod.Spec.Volumes {
 			if v.HostPath != nil || v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName != "exports" {
 				t.Errorf("the pod mounts %+v", v)
 			}
 		}
+
 		if _, valid := contract.LocationLine(request.Location); request.Location != "" && !valid {
 			t.Errorf("the pod gets location %q", request.Location)
 		}
@@ -143,21 +157,26 @@ func FuzzUndoRequest(f *testing.F) {
 		if !ok {
 			t.Fatalf("no undo is ordered: %s", describe(p))
 		}
-		pod, err := s.Pod(create.Order, podspec.Cluster{KubeAPI: "https://192.0.2.9"})
+
+		pod, err := s.Pod(create.AttemptSpec, podspec.Cluster{KubeAPI: "https://192.0.2.9"})
 		if err != nil {
 			return
 		}
+
 		request, err := podspec.RequestOf(pod)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		checkEnvironment(t, pod, request)
 		if want := podspec.Name(contract.Delete, uid, 0); pod.Name != want || request.VolumeName != podspec.VolumeName(uid) {
 			t.Errorf("pod %s is to remove %s, want %s", pod.Name, request.VolumeName, want)
 		}
+
 		if !json.Valid([]byte(pod.Annotations[contract.AnnRequest])) {
 			t.Error("the request is no JSON")
 		}
+
 		if !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 			t.Error("the pod has no finalizer")
 		}

@@ -38,6 +38,7 @@ func hostileFacts(identity string) *snapshot.Snapshot {
 	f.Class.Parameters = map[string]string{"pool": "a"}
 	f.Volume.Annotations = map[string]string{contract.ProvisionedBy: "p", contract.AnnIdentity: identity, contract.AnnRecord: "00", contract.AnnAllowDelete: "true"}
 	f.RecordKey.Mark(f.Volume)
+
 	return f
 }
 
@@ -54,32 +55,38 @@ func TestHostileVolume(t *testing.T) {
 	if p := Decide(f); !held(p) {
 		t.Fatalf("a forged volume leads to %s", describe(p))
 	}
+
 	made := scene{pods: []string{"prov-0 done"}}.snapshot().Attempts[0]
 	request, err := json.Marshal(contract.Request{VolumeName: f.Volume.Name, StorageClass: "silver", Claim: contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
 		SizeBytes: 1 << 30, AccessModes: []string{"ReadWriteOnce"}, VolumeMode: "Filesystem", Identity: contract.Identity{Properties: map[string]string{"zone": "west"}, Parameters: map[string]string{"pool": "a"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	made.Pod.Annotations[contract.AnnRequest] = string(request)
 	for name, value := range f.ExpectedRecord([]snapshot.Attempt{made}) {
 		f.Volume.Annotations[name] = value
 	}
+
 	f.RecordKey.Mark(f.Volume)
 	if f.ExpectedRecord([]snapshot.Attempt{made}) != nil {
 		t.Error("the repaired volume is to be repaired once more")
 	}
+
 	cluster := podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"}
 	f.Attempts = nil
-	for name, o := range map[string]snapshot.Order{"delete": {Op: contract.Delete}, "expand": {Op: contract.Expand, Size: 2 << 30}, "undo": {Op: contract.Delete, Record: made.Pod}} {
+	for name, o := range map[string]snapshot.AttemptSpec{"delete": {Op: contract.Delete}, "expand": {Op: contract.Expand, Size: 2 << 30}, "undo": {Op: contract.Delete, MadeBy: made.Pod}} {
 		t.Run(name, func(t *testing.T) {
 			f := *f
 			if name == "undo" {
 				f.Volume = nil
 			}
+
 			pod, err := f.Pod(o, cluster)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			golden(t, "testdata/environment/"+name+".yaml", pod.Spec.Containers[0].Env)
 		})
 	}
@@ -101,13 +108,15 @@ func TestLocation(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		record.Annotations[contract.AnnRequest] = string(request)
 		record.Status.ContainerStatuses[0].State.Terminated.Message = c.said
 		for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
-			pod, err := f.Pod(snapshot.Order{Op: op, Number: 1, Record: record}, podspec.Cluster{})
+			pod, err := f.Pod(snapshot.AttemptSpec{Op: op, Number: 1, MadeBy: record}, podspec.Cluster{})
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if next, err := podspec.RequestOf(pod); err != nil || next.Location != c.want {
 				t.Errorf("after %+v the next %s is told %q, %v", c, op, next.Location, err)
 			}
@@ -119,10 +128,11 @@ func TestLocation(t *testing.T) {
 func TestTrustedIdentity(t *testing.T) {
 	f := hostileFacts(hostile)
 	f.Volume.Annotations[contract.AnnRecord] = contract.RecordTrusted
-	_, err := f.Pod(snapshot.Order{Op: contract.Delete}, podspec.Cluster{})
+	_, err := f.Pod(snapshot.AttemptSpec{Op: contract.Delete}, podspec.Cluster{})
 	if err == nil {
 		t.Fatal("refused names reach a pod")
 	}
+
 	golden(t, "testdata/environment/trusted-error.yaml", err.Error())
 }
 
@@ -135,6 +145,7 @@ func TestClaimRefOfNobody(t *testing.T) {
 		if _, doubt := f.VolumeIdentity(); doubt != want {
 			t.Errorf("doubt is %q, want %q", doubt, want)
 		}
+
 		if p := Decide(f); !held(p) {
 			t.Errorf("plan is %s", describe(p))
 		}
@@ -157,19 +168,24 @@ func golden(t *testing.T, file string, object any) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if *update {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
+
 		if err := os.WriteFile(file, got, 0o644); err != nil {
 			t.Fatal(err)
 		}
+
 		return
 	}
+
 	want, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if string(got) != string(want) {
 		t.Errorf("%s differs (go test ./dispatcher/reconcile -update writes it anew):\n%s", file, diff.Diff(string(want), string(got)))
 	}
@@ -179,17 +195,18 @@ func golden(t *testing.T, file string, object any) {
 // says something else was changed.
 func TestReportedLocation(t *testing.T) {
 	for name, c := range map[string]struct{ reported, written, want string }{
-		"the same":         {"west", "west", "tell claim ProvisioningSucceeded, clean up prov-0"},
-		"none":             {"", "", "tell claim ProvisioningSucceeded, clean up prov-0"},
-		"only the volume":  {"", "west", "tell claim ProvisioningSucceeded, clean up prov-0"},
-		"only the pod":     {"west", "", "tell claim ProvisioningSucceeded, repair 0, clean up prov-0"},
-		"something else":   {"west", "east", "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, clean up prov-0"},
-		"what is no place": {"a b", "", "tell claim ProvisioningSucceeded, clean up prov-0"},
+		"the same":         {"west", "west", "tell claim ProvisioningSucceeded, acknowledge prov-0"},
+		"none":             {"", "", "tell claim ProvisioningSucceeded, acknowledge prov-0"},
+		"only the volume":  {"", "west", "tell claim ProvisioningSucceeded, acknowledge prov-0"},
+		"only the pod":     {"west", "", "tell claim ProvisioningSucceeded, repair 0, acknowledge prov-0"},
+		"something else":   {"west", "east", "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, acknowledge prov-0"},
+		"what is no place": {"a b", "", "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 	} {
 		s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
 		if c.written != "" {
 			s.Volume.Annotations[contract.AnnLocation] = c.written
 		}
+
 		pod := s.Attempts[0].Pod
 		pod.Status.ContainerStatuses[0].State.Terminated.Message = "@location " + c.reported + "\n"
 		s.Attempts[0] = snapshot.NewAttempt(pod, "")

@@ -41,6 +41,7 @@ func TestEnd(t *testing.T) {
 				for i := range c.events {
 					r.Record(subjectOf(i), lacks(0), PodLog{})
 				}
+
 				synctest.Wait()
 				end(c.cause)
 				synctest.Wait()
@@ -49,10 +50,12 @@ func TestEnd(t *testing.T) {
 				if took := time.Since(began); took > c.within {
 					t.Errorf("it ended after %s, want %s at most", took, c.within)
 				}
+
 				n := len(api.told())
 				if n < c.told[0] || n > c.told[1] {
 					t.Errorf("%d events were written, want %v", n, c.told)
 				}
+
 				if time.Sleep(time.Hour); len(api.told()) != n {
 					t.Errorf("afterwards %d are written", len(api.told())-n)
 				}

@@ -26,6 +26,7 @@ import (
 func subjectOf(i int) Subject {
 	uid := fmt.Sprintf("11111111-2222-3333-4444-%012d", i)
 	meta := metav1.ObjectMeta{Namespace: "team", Name: fmt.Sprint("data-", i), UID: types.UID(uid)}
+
 	return Subject{UID: uid, Class: "silver", Claim: &corev1.PersistentVolumeClaim{ObjectMeta: meta}}
 }
 
@@ -46,8 +47,10 @@ func TestEverybodyIsTold(t *testing.T) {
 				for i := range claims {
 					r.Record(subjectOf(i), lacks(version), PodLog{})
 				}
+
 				time.Sleep(time.Second)
 			}
+
 			time.Sleep(10 * time.Minute)
 
 			latest := map[string]bool{}
@@ -56,13 +59,16 @@ func TestEverybodyIsTold(t *testing.T) {
 					latest[e.InvolvedObject.Name] = true
 				}
 			}
+
 			if writes := api.writes.Load(); len(latest) != claims || writes > most {
 				t.Errorf("after ten minutes %d of %d claims have their latest reason, by %d writes, want at most %d",
 					len(latest), claims, writes, most)
 			}
+
 			for i := range claims {
 				r.Record(subjectOf(i), lacks(versions-1), PodLog{})
 			}
+
 			before := api.writes.Load()
 			if time.Sleep(time.Minute); api.writes.Load() != before {
 				t.Errorf("what is told was written again %d times", api.writes.Load()-before)
@@ -83,21 +89,25 @@ func TestOneFloodsOthersAreTold(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 		}
+
 		r.Record(subjectOf(1), lacks(0), PodLog{})
 		time.Sleep(time.Second)
 		told := map[string]int{}
 		for _, e := range apiserver.List[*corev1.Event](api.Server, apiserver.Events) {
 			told[e.InvolvedObject.Name]++
 		}
+
 		if told["data-1"] != 1 || told["data-0"] > ownEvents {
 			t.Errorf("a second after a flood about data-0 and cm these are told: %v", told)
 		}
+
 		time.Sleep(10 * time.Minute)
 		latest := false
 		for _, e := range apiserver.List[*corev1.Event](api.Server, apiserver.Events) {
 			told[e.InvolvedObject.Name]++
 			latest = latest || e.InvolvedObject.Name == "data-0" && e.Message == lacks(9999).Message
 		}
+
 		if !latest || told["cm"] < 1000 {
 			t.Errorf("ten minutes later the latest about data-0 is told: %t, all: %v", latest, told)
 		}
@@ -110,6 +120,7 @@ func TestWarningsFirst(t *testing.T) {
 		for i := range 3000 {
 			r.Record(subjectOf(i), events.Undo(&corev1.Pod{}), PodLog{})
 		}
+
 		r.Record(subjectOf(0), lacks(0), PodLog{})
 		time.Sleep(time.Second)
 		told := api.told()
@@ -129,34 +140,42 @@ func TestStoreIsBounded(t *testing.T) {
 	warn := func(i int) { r.Record(subjectOf(i), lacks(0), PodLog{}) }
 	holds := func() string {
 		first, last := r.store.order[0], r.store.order[len(r.store.order)-1]
+
 		return fmt.Sprintf("%d of %d, from %s %s to %s %s", len(r.store.order), len(r.store.slots),
 			first.key.name, first.event.reason, last.key.name, last.event.reason)
 	}
 	for i := range 100 {
 		normal(i)
 	}
+
 	for i := range maxPending {
 		warn(i)
 	}
+
 	const holding = "%d of %[1]d, from data-%d ProvisionerConfigMissing to data-%d ProvisionerConfigMissing"
 	full := holds()
 	if want := fmt.Sprintf(holding, maxPending, 0, maxPending-1); full != want {
 		t.Errorf("holds %s, want %s", full, want)
 	}
+
 	if normal(1); holds() != full {
 		t.Errorf("a Normal event took the place of a warning: %s", holds())
 	}
+
 	if warn(0); holds() != full {
 		t.Errorf("what waits was recorded again: %s", holds())
 	}
+
 	warn(maxPending) // instead of the oldest
 	warn(0)          // which counts as not told: again, instead of the second
 	if want := fmt.Sprintf(holding, maxPending, 2, 0); holds() != want {
 		t.Errorf("holds %s, want %s", holds(), want)
 	}
+
 	if len(r.store.lines) != maxPending {
 		t.Errorf("%d objects are in line", len(r.store.lines))
 	}
+
 	if lost := lostBy(t, registry)[lostFull]; lost != 103 {
 		t.Errorf("%v events are counted as lost, want 103", lost)
 	}
@@ -175,10 +194,12 @@ func lostBy(t *testing.T, registry prometheus.Gatherer) map[string]float64 {
 		if family.GetName() != "flex_provisioner_events_lost_total" {
 			continue
 		}
+
 		for _, m := range family.Metric {
 			by[m.Label[0].GetValue()] = m.Counter.GetValue()
 		}
 	}
+
 	return by
 }
 
@@ -214,14 +235,17 @@ func TestRetries(t *testing.T) {
 					r.Record(subjectOf(0), lacks(0), PodLog{})
 					time.Sleep(time.Minute)
 				}
+
 				if n := int(api.writes.Load()); !c.tries(n) {
 					t.Errorf("it was tried %d times in half an hour", n)
 				}
+
 				api.refuseBy(nil)
 				time.Sleep(2 * time.Minute)
 				if told := api.told(); len(told) != c.then || api.times() != int32(c.then) {
 					t.Errorf("then %q is told, %d times", told, api.times())
 				}
+
 				time.Sleep(RemindAfter)
 				r.Record(subjectOf(0), lacks(0), PodLog{})
 				if told := api.told(); len(told) != c.then+1 {
@@ -240,10 +264,12 @@ func TestUnansweredCreation(t *testing.T) {
 			if !first {
 				return 0, nil
 			}
+
 			first = false
 			if _, err := api.Server.RoundTrip(hr); err != nil {
 				t.Error(err)
 			}
+
 			return 0, syscall.ECONNRESET
 		})
 		r.Record(subjectOf(0), lacks(0), PodLog{})
@@ -263,9 +289,11 @@ func TestOutdatedIsGivenUp(t *testing.T) {
 		if synctest.Wait(); len(r.store.order) != 0 {
 			t.Errorf("after two hours %d events wait", len(r.store.order))
 		}
+
 		if at := r.RemindAt(subjectOf(0).UID, []events.Event{lacks(0)}); time.Until(at) != RemindAfter {
 			t.Errorf("the claim is looked at again in %s", time.Until(at))
 		}
+
 		api.refuseBy(nil)
 		r.Record(subjectOf(0), lacks(0), PodLog{})
 		if told := api.told(); len(told) != 1 {
@@ -294,6 +322,7 @@ func TestLogsDelayNobody(t *testing.T) {
 		for i := range 40 {
 			r.Record(subjectOf(i), failed(i), log("dead", hangs))
 		}
+
 		ends := func(context.Context) string { return "its log ends with: no room" }
 		r.Record(subjectOf(40), failed(40), log("alive", ends))
 		r.Record(subjectOf(41), lacks(0), PodLog{})
@@ -304,9 +333,11 @@ func TestLogsDelayNobody(t *testing.T) {
 		if !slices.Equal(now, want) {
 			t.Errorf("at once is told %q, want %q", now, want)
 		}
+
 		if !r.AwaitsLog(podOn("dead")) || r.AwaitsLog(podOn("alive")) {
 			t.Error("the log of the dead node's pods is not awaited, or that of another one's is")
 		}
+
 		time.Sleep(9 * time.Second)
 		told := api.told()
 		for _, text := range told[2:] {
@@ -315,9 +346,11 @@ func TestLogsDelayNobody(t *testing.T) {
 				t.Errorf("told %q", text)
 			}
 		}
+
 		if len(told) != 42 {
 			t.Errorf("after nine seconds %d of 42 are told", len(told))
 		}
+
 		if r.AwaitsLog(podOn("dead")) {
 			t.Error("logs are awaited for ever")
 		}

@@ -18,17 +18,21 @@ type history struct {
 // maxKeys is how many keys of an object are remembered. Beyond that an event may be recorded twice.
 const maxKeys = 100
 
-// due reports whether an event with the key has to be recorded: it was not recorded before or, if it persists, not within RemindAfter. It
-// counts as recorded from then on. Only the first podspec.MaxEvent bytes of a key count, as of an event's message.
+// due reports whether an event with the key has to be recorded: it was not recorded before or, if it persists, not
+// within RemindAfter. It counts as recorded from then on. Only the first podspec.MaxEvent bytes of a key count, as of
+// an event's message.
 func (h *history) due(key string, now time.Time, persists bool) bool {
 	key = podspec.Clip(key, podspec.MaxEvent)
 	if last, found := h.keys[key]; found && (!persists || now.Sub(last) < RemindAfter) {
 		return false
 	}
+
 	if len(h.keys) >= maxKeys || h.keys == nil {
 		h.keys = map[string]time.Time{}
 	}
+
 	h.keys[key] = now
+
 	return true
 }
 

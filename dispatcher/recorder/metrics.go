@@ -24,8 +24,8 @@ type Metrics struct {
 	leader    prometheus.Gauge
 	// eventsLost counts by cause.
 	eventsLost *prometheus.CounterVec
-	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may name one
-	// that does not exist.
+	// library are the library's own, which nobody serves. They count by the class that a claim names, and any claim may
+	// name one that does not exist.
 	library library.Metrics
 }
 
@@ -115,52 +115,77 @@ func (m *Metrics) unserved() []interface {
 	return []interface {
 		prometheus.Collector
 		Reset()
-	}{l.PersistentVolumeClaimProvisionTotal, l.PersistentVolumeClaimProvisionFailedTotal, l.PersistentVolumeClaimProvisionDurationSeconds,
+	}{l.PersistentVolumeClaimProvisionTotal, l.PersistentVolumeClaimProvisionFailedTotal,
+		l.PersistentVolumeClaimProvisionDurationSeconds,
 		l.PersistentVolumeDeleteTotal, l.PersistentVolumeDeleteFailedTotal, l.PersistentVolumeDeleteDurationSeconds}
 }
 
 // durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
 var durations = []float64{0.5, 1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800}
 
-// waits in seconds from one second to a day: a claim takes two or three, and a deletion that is held waits for a person.
+// waits in seconds from one second to a day: a claim takes two or three, and a deletion that is held waits for a
+// person.
 var waits = []float64{1, 2, 3, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600, 14400, 86400}
 
 // seconds is a histogram with classic buckets, and with native ones for who collects these: a tenth wide each.
-func seconds(name string, classic []float64, help string) prometheus.HistogramOpts {
-	return prometheus.HistogramOpts{Name: name, Help: help, Buckets: classic,
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100, NativeHistogramMinResetDuration: time.Hour}
+func seconds(name string, classic []float64, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: name, Help: help, Buckets: classic,
+		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
+		NativeHistogramMinResetDuration: time.Hour,
+	}, labels)
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+}
+
+func gauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+}
+
+func gaugeVec(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, labels)
 }
 
 // NewMetrics registers the metrics.
 func NewMetrics(registry prometheus.Registerer) *Metrics {
-	m := &Metrics{library: library.New("library"),
-		attempts: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_total",
-			Help: "Provisioner pods created, by class and operation."}, []string{"class", "operation"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_failures_total",
-			Help: "Failures reported as events, by class and reason."}, []string{"class", "reason"}),
-		ended: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_attempts_ended_total",
-			Help: "Provisioner pods that ended, by class, operation, phase and reason."}, []string{"class", "operation", "phase", "reason"}),
-		served: prometheus.NewHistogramVec(seconds("flex_provisioner_served_seconds", waits,
-			"Time from a claim until it is bound, from a volume's release until it is gone, and from a larger request until the claim has it, by class and operation."), []string{"class", "operation"}),
-		duration: prometheus.NewHistogramVec(seconds("flex_provisioner_duration_seconds", durations,
-			"Time from the creation of a provisioner pod until its end was noticed, by class, operation and phase."), []string{"class", "operation", "phase"}),
-		protected: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_held",
-			Help: "Volumes and undos with storage that waits for an administrator to allow its removal, by class and reason."}, []string{"class", "reason"}),
-		stopped: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_deletes_stopped",
-			Help: "1 while an administrator stops all deletions, else 0."}),
-		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_orphans",
-			Help: "Findings of the dispatcher's hourly audit, by kind."}, []string{"kind"}),
-		outdated: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "flex_provisioner_config_outdated",
-			Help: "1 while a class runs on an older version of its ConfigMap, which is broken, else 0, by class."}, []string{"class"}),
-		leader: prometheus.NewGauge(prometheus.GaugeOpts{Name: "flex_provisioner_leader",
-			Help: "1 on the leader, 0 on a standby replica."}),
-		eventsLost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "flex_provisioner_events_lost_total",
-			Help: "Events that were given up before they were written, by cause."}, []string{"cause"}),
+	m := &Metrics{
+		library: library.New("library"),
+		attempts: counter("flex_provisioner_attempts_total",
+			"Provisioner pods created, by class and operation.", "class", "operation"),
+		failures: counter("flex_provisioner_failures_total",
+			"Failures reported as events, by class and reason.", "class", "reason"),
+		ended: counter("flex_provisioner_attempts_ended_total",
+			"Provisioner pods that ended, by class, operation, phase and reason.",
+			"class", "operation", "phase", "reason"),
+		served: seconds("flex_provisioner_served_seconds", waits,
+			"Time from a claim until it is bound, from a volume's release until it is gone, and from a larger "+
+				"request until the claim has it, by class and operation.",
+			"class", "operation"),
+		duration: seconds("flex_provisioner_duration_seconds", durations,
+			"Time from the creation of a provisioner pod until its end was noticed, by class, operation and phase.",
+			"class", "operation", "phase"),
+		protected: gaugeVec("flex_provisioner_held",
+			"Volumes and undos with storage that waits for an administrator to allow its removal, by class and reason.",
+			"class", "reason"),
+		stopped: gauge("flex_provisioner_deletes_stopped",
+			"1 while an administrator stops all deletions, else 0."),
+		orphans: gaugeVec("flex_provisioner_orphans",
+			"Findings of the dispatcher's hourly audit, by kind.", "kind"),
+		outdated: gaugeVec("flex_provisioner_config_outdated",
+			"1 while a class runs on an older version of its ConfigMap, which is broken, else 0, by class.", "class"),
+		leader: gauge("flex_provisioner_leader",
+			"1 on the leader, 0 on a standby replica."),
+		eventsLost: counter("flex_provisioner_events_lost_total",
+			"Events that were given up before they were written, by cause.", "cause"),
 	}
-	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.protected, m.stopped, m.orphans, m.outdated, m.leader,
-		m.eventsLost)
+	registry.MustRegister(m.attempts, m.ended, m.failures, m.served, m.duration, m.protected, m.stopped, m.orphans,
+		m.outdated, m.leader, m.eventsLost)
+
 	for _, cause := range []string{lostFull, lostRefused, lostOutdated, lostEnded} {
 		m.eventsLost.WithLabelValues(cause) // a counter that begins with its first event shows no increase
 	}
+
 	return m
 }

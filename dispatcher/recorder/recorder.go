@@ -56,10 +56,19 @@ const RemindAfter = keptFor
 
 // New makes a recorder.
 func New(metrics *Metrics, now func() time.Time) *Recorder {
-	return &Recorder{Metrics: metrics, now: now, claims: map[string]*history{}, configMaps: map[string]*history{}, protected: map[string]protection{},
-		waits: map[string]Wait{}, endedClasses: map[string]time.Time{},
-		store:  store{slots: map[key]*slot{}, lines: map[key]line{}},
-		series: map[key]series{}, reads: map[string]bool{}, wake: make(chan struct{}, 1)}
+	return &Recorder{
+		Metrics:      metrics,
+		now:          now,
+		claims:       map[string]*history{},
+		configMaps:   map[string]*history{},
+		protected:    map[string]protection{},
+		waits:        map[string]Wait{},
+		endedClasses: map[string]time.Time{},
+		store:        store{slots: map[key]*slot{}, lines: map[key]line{}},
+		series:       map[key]series{},
+		reads:        map[string]bool{},
+		wake:         make(chan struct{}, 1),
+	}
 }
 
 // Subject is what an event or a log line is about.
@@ -71,19 +80,21 @@ type Subject struct {
 	Volume *corev1.PersistentVolume
 }
 
-// Keys are what every log line about a claim has, under these names: the claim, its UID, its class, and the pod that it is about. What is
-// not known, or does not exist, is empty.
+// Keys are what every log line about a claim has, under these names: the claim, its UID, its class, and the pod that it
+// is about. What is not known, or does not exist, is empty.
 func (s Subject) Keys(pod *corev1.Pod) []any {
 	claim, podName := "", ""
 	if pod != nil {
 		claim, podName = pod.Annotations[contract.AnnClaim], pod.Namespace+"/"+pod.Name
 	}
+
 	switch {
 	case s.Claim != nil:
 		claim = s.Claim.Namespace + "/" + s.Claim.Name
 	case s.Volume != nil && s.Volume.Spec.ClaimRef != nil:
 		claim = s.Volume.Spec.ClaimRef.Namespace + "/" + s.Volume.Spec.ClaimRef.Name
 	}
+
 	return []any{"claim", claim, "claimUID", s.UID, "class", s.Class, "pod", podName}
 }
 
@@ -96,6 +107,7 @@ func (s Subject) object(e events.Event) runtime.Object {
 	case e.Pod != nil:
 		return e.Pod
 	}
+
 	return nil
 }
 
@@ -105,17 +117,21 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 	if e.Key == "" {
 		return
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	h := r.claims[about.UID]
 	if h == nil {
 		h = &history{}
 		r.claims[about.UID] = h
 	}
+
 	now := r.now()
 	if !h.due(e.Key, now, e.Persists()) {
 		return
 	}
+
 	h.warned = h.warned || e.Warning
 
 	object := about.object(e)
@@ -126,9 +142,11 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 	case object == nil:
 		return
 	}
+
 	if e.Warning {
 		r.Metrics.Failed(about.Label, e.Reason)
 	}
+
 	key := e.Key
 	r.put(object, "", &event{reason: e.Reason, warning: e.Warning, message: e.Message, at: now,
 		log: log, forget: func() { h.forget(key, now) }, line: about.Keys(e.Pod)})
@@ -142,6 +160,7 @@ func (r *Recorder) put(object runtime.Object, of string, e *event) {
 		r.log.Error(err, "Could not refer to the object of an event", e.lineKeys()...)
 		return
 	}
+
 	e.about, e.message = *about, podspec.EventMessage(e.message)
 	k := keyOf(e.about, e.reason, of)
 	if e.log.Read == nil {
@@ -152,11 +171,13 @@ func (r *Recorder) put(object runtime.Object, of string, e *event) {
 	if replaced != nil {
 		replaced.forget()
 	}
+
 	if evicted != nil {
 		evicted.forget()
 		r.Metrics.eventsLost.WithLabelValues(lostFull).Inc()
 		r.log.Info("Gave up an event, too many wait to be written", evicted.lineKeys()...)
 	}
+
 	r.wakeWriter()
 }
 
@@ -172,6 +193,7 @@ func (e *event) lineKeys() []any {
 func (r *Recorder) AwaitsLog(pod *corev1.Pod) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	return r.store.awaitsLog(pod, time.Now())
 }
 
@@ -179,19 +201,23 @@ func (r *Recorder) AwaitsLog(pod *corev1.Pod) bool {
 func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	h := r.claims[uid]
 	for _, e := range all {
 		if h == nil || e.Key == "" || !e.Persists() {
 			continue
 		}
+
 		again, recorded := h.again(e.Key)
 		if !recorded { // it was given up
 			again = r.now().Add(RemindAfter)
 		}
+
 		if at.IsZero() || again.Before(at) {
 			at = again
 		}
 	}
+
 	return at
 }
 
@@ -200,30 +226,35 @@ func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 func (r *Recorder) Warn(object runtime.Object, of string, reason podspec.Reason, message string, keysAndValues ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.put(object, of, &event{reason: reason, warning: true, message: message, at: r.now(),
 		forget: func() {}, line: keysAndValues})
 }
 
-// RecordConfigMap writes a warning on a ConfigMap, once for each of its versions within RemindAfter. It returns when it is to be written
-// again if it is still true.
+// RecordConfigMap writes a warning on a ConfigMap, once for each of its versions within RemindAfter. It returns when it
+// is to be written again if it is still true.
 func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, message string) (again time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	h := r.configMaps[cm.Name]
 	if h == nil || h.version != cm.ResourceVersion {
 		h = &history{version: cm.ResourceVersion}
 		r.configMaps[cm.Name] = h
 	}
+
 	message = podspec.EventMessage(message)
 	key, now := string(reason)+"/"+message, r.now()
 	if h.due(key, now, true) {
 		r.put(cm, "", &event{reason: reason, warning: true, message: message, at: now,
 			forget: func() { h.forget(key, now) }, line: []any{"configMap", klog.KObj(cm)}})
 	}
+
 	again, recorded := h.again(key)
 	if !recorded { // it was given up
 		again = now.Add(RemindAfter)
 	}
+
 	return again
 }
 
@@ -231,6 +262,7 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 func (r *Recorder) ForgetConfigMaps(exists func(name string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	maps.DeleteFunc(r.configMaps, func(name string, _ *history) bool { return !exists(name) })
 }
 
@@ -238,6 +270,7 @@ func (r *Recorder) ForgetConfigMaps(exists func(name string) bool) {
 func (r *Recorder) Warned(uid string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	return r.claims[uid] != nil && r.claims[uid].warned
 }
 
@@ -245,15 +278,17 @@ func (r *Recorder) Warned(uid string) bool {
 func (r *Recorder) PodCreated(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if h := r.claims[uid]; h != nil {
 		h.keys = nil
 	}
 }
 
-// PodCleanedUp forgets the events about a pod, so that long retries do not fill the memory.
-func (r *Recorder) PodCleanedUp(uid, pod string) {
+// PodAcknowledged forgets the events about a pod, so that long retries do not fill the memory.
+func (r *Recorder) PodAcknowledged(uid, pod string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	if h := r.claims[uid]; h != nil {
 		maps.DeleteFunc(h.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
 	}
@@ -263,14 +298,18 @@ func (r *Recorder) PodCleanedUp(uid, pod string) {
 func (r *Recorder) SetProtected(uid, class string, reason podspec.Reason) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	before := r.protected[uid]
 	if before.reason == reason {
 		return
 	}
+
 	if before.reason != podspec.ReasonNone {
 		r.Metrics.AddProtected(before.class, before.reason, -1)
 	}
-	if delete(r.protected, uid); reason != podspec.ReasonNone {
+
+	delete(r.protected, uid)
+	if reason != podspec.ReasonNone {
 		r.Metrics.AddProtected(class, reason, 1)
 		r.protected[uid] = protection{class, reason}
 	}
@@ -280,6 +319,7 @@ func (r *Recorder) SetProtected(uid, class string, reason podspec.Reason) {
 func (r *Recorder) Forget(uid string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	delete(r.claims, uid)
 	delete(r.waits, uid)
 }
@@ -291,6 +331,7 @@ const lastReading = 10 * time.Minute
 func (r *Recorder) EndClass(class string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.endedClasses[class] = r.now()
 }
 
@@ -299,15 +340,18 @@ func (r *Recorder) EndClass(class string) {
 func (r *Recorder) Expire(exists func(class string) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	for class, end := range r.endedClasses {
 		if r.now().Sub(end) < lastReading {
 			continue
 		}
+
 		delete(r.endedClasses, class)
 		if !exists(class) {
 			r.Metrics.EndClass(class)
 		}
 	}
+
 	expireSeries(r.series, time.Now())
 	r.Metrics.ResetLibrary()
 }

@@ -42,9 +42,11 @@ func TestLongMessages(t *testing.T) {
 				t.Errorf("%s has %d bytes", e.Reason, len(e.Message))
 			}
 		}
+
 		if len(list) != 3 {
 			t.Errorf("%d events were written, want 3", len(list))
 		}
+
 		for key := range r.configMaps["silver"].keys {
 			if len(key) > 2*podspec.MaxEvent {
 				t.Errorf("%d bytes of a message are remembered", len(key))
@@ -88,6 +90,7 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 			return apiserver.Respond(r, code, answer), nil
 		}
 	}
+
 	return a.Server.RoundTrip(r)
 }
 
@@ -95,6 +98,7 @@ func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
 func (a *api) refuseBy(refuse func(r *http.Request) (code int, err error)) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	a.refuse = refuse
 }
 
@@ -109,6 +113,7 @@ func (a *api) times() (n int32) {
 	for _, e := range apiserver.List[*corev1.Event](a.Server, apiserver.Events) {
 		n += e.Count
 	}
+
 	return n
 }
 
@@ -139,10 +144,12 @@ func TestSaidIsBounded(t *testing.T) {
 		if key := fmt.Sprint(i, strings.Repeat("x", 2*podspec.MaxEvent)); !s.due(key, dispatchertest.Noon, true) || s.due(key, dispatchertest.Noon, true) {
 			t.Fatalf("key %d is not said once", i)
 		}
+
 		if len(s.keys) > maxKeys {
 			t.Fatalf("%d keys are remembered", len(s.keys))
 		}
 	}
+
 	for key := range s.keys {
 		if len(key) > podspec.MaxEvent {
 			t.Fatalf("a key of %d bytes is remembered", len(key))
@@ -169,7 +176,7 @@ func TestRecordOnce(t *testing.T) {
 		}{
 			{"a problem", nil, failed, hasFailed},
 			{"again", nil, failed, ""},
-			{"after its pod was cleaned up", func() { r.PodCleanedUp("u", "prov-u-0") }, failed, hasFailed},
+			{"after its pod was cleaned up", func() { r.PodAcknowledged("u", "prov-u-0") }, failed, hasFailed},
 			{"after the next was created", func() { r.PodCreated("u") }, failed, hasFailed},
 			{"another", nil, waits, hasWaited},
 			{"without a key", nil, events.Event{On: events.OnClaim}, ""},
@@ -181,25 +188,31 @@ func TestRecordOnce(t *testing.T) {
 			if step.do != nil {
 				step.do()
 			}
+
 			before, of := api.times(), PodLog{}
 			if step.e.Reason == podspec.ReasonFailed {
 				of = log
 			}
+
 			r.Record(about, step.e, of)
 			got := ""
 			if told := api.told(); api.times() > before {
 				got = told[len(told)-1]
 			}
+
 			if got != step.want || api.times() > before+1 {
 				t.Errorf("%s: %q, want %q", step.name, got, step.want)
 			}
 		}
+
 		if logs != 3 || !r.Warned("u") {
 			t.Errorf("the log was read %d times, warned %t", logs, r.Warned("u"))
 		}
+
 		if n := len(api.told()); n != 3 {
 			t.Errorf("there are %d Events, want one that is updated, and after an hour a new one: %q", n, api.told())
 		}
+
 		if r.Forget("u"); len(r.claims) != 0 {
 			t.Errorf("remembers %v", r.claims)
 		}
@@ -227,6 +240,7 @@ func TestProtectedMetric(t *testing.T) {
 			t.Errorf("after %s %q: %s, want %s", step.uid, step.reason, got, step.want)
 		}
 	}
+
 	if len(r.protected) != 0 {
 		t.Errorf("remembers %v", r.protected)
 	}

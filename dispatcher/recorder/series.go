@@ -39,18 +39,21 @@ func (s series) of(k key, e *event, now time.Time) (next series, update bool) {
 	if now.Sub(s.at) >= keptFor {
 		s = series{}
 	}
+
 	said := hash(e.message)
 	if s.events > 0 && (s.message == said || s.events >= ownEvents) {
 		return series{name: s.name, message: said, count: s.count + 1, events: s.events, at: now}, true
 	}
+
 	return series{name: nameOf(k, e), message: said, count: 1, events: s.events + 1, at: now}, false
 }
 
-// rests is until when the series gets no other event.
+// rests returns the time before which the series gets no other event, zero for none.
 func (s series) rests() time.Time {
 	if s.events < ownEvents {
 		return time.Time{}
 	}
+
 	return s.at.Add(seriesRest)
 }
 
@@ -59,6 +62,7 @@ func remember(all map[key]series, k key, s series) {
 	if len(all) >= maxSeries {
 		clear(all)
 	}
+
 	all[k] = s
 }
 
@@ -73,6 +77,7 @@ func hash(texts ...string) uint64 {
 		_, _ = h.Write([]byte(text))
 		_, _ = h.Write([]byte{0})
 	}
+
 	return h.Sum64()
 }
 
@@ -82,6 +87,7 @@ func hash(texts ...string) uint64 {
 func nameOf(k key, e *event) string {
 	suffix := fmt.Sprintf(".%016x%08x", e.at.UnixNano(), uint32(hash(k.uid, string(k.reason), k.of, e.message)))
 	const longest = 253 - len(".0123456789abcdef01234567")
+
 	return strings.TrimRight(k.name[:min(len(k.name), longest)], "-.") + suffix
 }
 
@@ -89,6 +95,7 @@ func typeOf(e *event) string {
 	if e.warning {
 		return corev1.EventTypeWarning
 	}
+
 	return corev1.EventTypeNormal
 }
 
@@ -98,6 +105,7 @@ func (s series) object(e *event) *corev1.Event {
 	if namespace == "" {
 		namespace = metav1.NamespaceDefault
 	}
+
 	return &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: s.name},
 		InvolvedObject: e.about, Type: typeOf(e), Reason: string(e.reason), Message: e.message,

@@ -52,7 +52,7 @@ type slot struct {
 	number int // in order of arrival
 	turn   int // of its object
 	due    time.Time
-	// logBy is until when the event waits for the pod's log.
+	// logBy is when the event stops waiting for the pod's log.
 	logBy time.Time
 	tries int
 	// reading and writing report what is under way.
@@ -64,6 +64,7 @@ func (c *slot) waitsUntil() time.Time {
 	if c.event.log.Read != nil && c.logBy.After(c.due) {
 		return c.logBy
 	}
+
 	return c.due
 }
 
@@ -78,6 +79,7 @@ func (c *slot) before(other *slot) bool {
 	case c.turn != other.turn:
 		return c.turn < other.turn
 	}
+
 	return c.number < other.number
 }
 
@@ -95,17 +97,20 @@ type store struct {
 // line is how many slots an object has, and the turn of its last one.
 type line struct{ slots, turn int }
 
-// put adds an event, which is not to be written before due. replaced is an earlier one of its key that is not written
-// any more, and evicted one that had to make room: a Normal one where there is any, and of these the oldest.
+// put adds an event. It is not written before due. replaced is an earlier event of its key, which is no longer written.
+// evicted is an event that had to make room: the oldest Normal one, or if there is none the oldest warning.
 func (s *store) put(k key, e *event, now, due time.Time) (replaced, evicted *event) {
 	if c := s.slots[k]; c != nil {
 		if c.event.log.Read == nil {
 			c.logBy = now.Add(logWithin) // else the earlier event waits already
 		}
+
 		if !c.writing {
 			replaced = c.event
 		}
+
 		c.event = e
+
 		return replaced, nil
 	}
 
@@ -123,6 +128,7 @@ func (s *store) put(k key, e *event, now, due time.Time) (replaced, evicted *eve
 	} else {
 		l.turn++
 	}
+
 	l.slots++
 	s.lines[object] = l
 
@@ -130,6 +136,7 @@ func (s *store) put(k key, e *event, now, due time.Time) (replaced, evicted *eve
 	c := &slot{key: k, event: e, number: s.arrivals, turn: l.turn, due: due, logBy: now.Add(logWithin)}
 	s.slots[k] = c
 	s.order = append(s.order, c)
+
 	return nil, evicted
 }
 
@@ -139,12 +146,14 @@ func (s *store) evict(e *event) *event {
 	if i < 0 && e.warning {
 		i = slices.IndexFunc(s.order, func(c *slot) bool { return !c.writing })
 	}
+
 	if i < 0 {
 		return e
 	}
 
 	c := s.order[i]
 	s.remove(c)
+
 	return c.event
 }
 
@@ -162,13 +171,14 @@ func (s *store) remove(c *slot) {
 	}
 }
 
-// next takes the slot whose event is to be written now, nil for none. again is when that has to be asked again at the
-// latest, zero where nothing waits for a time.
+// next takes the slot whose event is to be written now, nil for none. again is when the next event is due, zero where
+// none waits for a time.
 func (s *store) next(now time.Time) (best *slot, again time.Time) {
 	for _, c := range s.order {
 		if c.writing {
 			continue
 		}
+
 		at := c.waitsUntil()
 		switch {
 		case !now.Before(at):
@@ -179,10 +189,12 @@ func (s *store) next(now time.Time) (best *slot, again time.Time) {
 			again = at
 		}
 	}
+
 	if best != nil {
 		best.writing = true
 		s.turn = max(s.turn, best.turn)
 	}
+
 	return best, again
 }
 
@@ -191,11 +203,17 @@ func (s *store) next(now time.Time) (best *slot, again time.Time) {
 // read.
 func (s *store) nextLog(now time.Time, busy map[string]bool) *slot {
 	for _, c := range s.order {
-		if c.wantsLog(now) && !c.reading && !c.writing && !busy[c.event.log.Pod.Spec.NodeName] {
+		underWay := c.reading || c.writing
+		if underWay || !c.wantsLog(now) {
+			continue
+		}
+
+		if !busy[c.event.log.Pod.Spec.NodeName] {
 			c.reading = true
 			return c
 		}
 	}
+
 	return nil
 }
 
@@ -212,6 +230,7 @@ func (s *store) hurry(now time.Time) {
 		if c.due.After(now) {
 			c.due = now
 		}
+
 		if last := now.Add(time.Second); c.logBy.After(last) {
 			c.logBy = last
 		}

@@ -36,6 +36,7 @@ func TestTransient(t *testing.T) {
 		if err != nil {
 			err = fmt.Errorf("create pod ns/prov-0: %w", err)
 		}
+
 		if got := IsTransient(err); got != c.transient {
 			t.Errorf("%v is transient: %t, want %t", err, got, c.transient)
 		}

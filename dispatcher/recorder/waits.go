@@ -20,15 +20,21 @@ type Wait struct {
 func (r *Recorder) SetWait(uid string, now Wait) (before Wait) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	before = r.waits[uid]
-	if now.Since.IsZero() { // it is first seen now
-		if now.Since = before.Since; now.Operation != before.Operation {
-			now.Since = r.now()
+
+	if now.Since.IsZero() {
+		now.Since = before.Since
+		if now.Operation != before.Operation {
+			now.Since = r.now() // it is first seen now
 		}
 	}
-	if delete(r.waits, uid); now.Operation != "" {
+
+	delete(r.waits, uid)
+	if now.Operation != "" {
 		r.waits[uid] = now
 	}
+
 	return before
 }
 
@@ -58,16 +64,20 @@ func (g Gauges) Collect(to chan<- prometheus.Metric) {
 		set(g.waiting, float64(of.count), k.Class, k.Operation, k.Phase)
 		set(g.oldest, max(0, now.Sub(of.since).Seconds()), k.Class, k.Operation, k.Phase)
 	}
+
 	for class, n := range g.from.Queued() {
 		set(g.queued, float64(n), class)
 	}
+
 	for class, n := range g.from.Pods() {
 		set(g.pods, float64(n), class)
 	}
+
 	missing := 0.0
 	if g.from.PoliciesMissing() {
 		missing = 1
 	}
+
 	set(g.policiesMissing, missing)
 }
 
@@ -88,14 +98,22 @@ func (r *Recorder) Gauges(from Sources) Gauges {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
 	}
+
 	return Gauges{
-		waiting:         describe("flex_provisioner_waiting", "Claims and volumes that wait for an operation, by class, operation and phase.", "class", "operation", "phase"),
-		oldest:          describe("flex_provisioner_oldest_wait_seconds", "Longest time that a claim or volume has waited for an operation, by class, operation and phase.", "class", "operation", "phase"),
-		queued:          describe("flex_provisioner_queue_depth", "Claims in the queue, by class.", "class"),
-		pods:            describe("flex_provisioner_pods", "Provisioner pods that have not ended, by class.", "class"),
-		policiesMissing: describe("flex_provisioner_policies_missing", "1 while no pods are created because the admission policies are not in force, else 0."),
-		waits:           r.waiting,
-		from:            from,
+		waiting: describe("flex_provisioner_waiting",
+			"Claims and volumes that wait for an operation, by class, operation and phase.",
+			"class", "operation", "phase"),
+		oldest: describe("flex_provisioner_oldest_wait_seconds",
+			"Longest time that a claim or volume has waited for an operation, by class, operation and phase.",
+			"class", "operation", "phase"),
+		queued: describe("flex_provisioner_queue_depth",
+			"Claims in the queue, by class.", "class"),
+		pods: describe("flex_provisioner_pods",
+			"Provisioner pods that have not ended, by class.", "class"),
+		policiesMissing: describe("flex_provisioner_policies_missing",
+			"1 while no pods are created because the admission policies are not in force, else 0."),
+		waits: r.waiting,
+		from:  from,
 	}
 }
 
@@ -109,6 +127,7 @@ type waitCount struct {
 func (r *Recorder) waiting() map[Wait]waitCount {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	all := map[Wait]waitCount{}
 	for _, w := range r.waits {
 		key := Wait{Class: w.Class, Operation: w.Operation, Phase: w.Phase}
@@ -116,8 +135,10 @@ func (r *Recorder) waiting() map[Wait]waitCount {
 		if of.count == 0 || w.Since.Before(of.since) {
 			of.since = w.Since
 		}
+
 		of.count++
 		all[key] = of
 	}
+
 	return all
 }

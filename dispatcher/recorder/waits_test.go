@@ -41,13 +41,16 @@ func TestWaits(t *testing.T) {
 		if got := dispatchertest.Gauges(t, registry, "flex_provisioner_waiting"); got != step.count {
 			t.Errorf("after %s %v: %s, want %s", step.uid, step.wait, got, step.count)
 		}
+
 		if got := dispatchertest.Gauges(t, registry, "flex_provisioner_oldest_wait_seconds"); got != step.oldest {
 			t.Errorf("after %s %v: the oldest is %s, want %s", step.uid, step.wait, got, step.oldest)
 		}
 	}
+
 	if before := r.SetWait("a", wait("delete", "Running", 0)); before.Phase != "Held" {
 		t.Errorf("before it was %v", before)
 	}
+
 	if r.Forget("a"); len(r.waits) != 0 {
 		t.Errorf("remembers %v", r.waits)
 	}
@@ -70,16 +73,20 @@ func TestLint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
+
 	if len(families) != 16 {
 		t.Errorf("%d metrics have a value, want all 16", len(families))
 	}
+
 	for _, family := range families {
 		for _, metric := range family.Metric {
 			if h := metric.Histogram; h != nil && (len(h.Bucket) == 0 || len(h.PositiveSpan) == 0) {
@@ -99,6 +106,7 @@ func TestSeriesEnd(t *testing.T) {
 		m.Served(class, "provision", time.Second)
 		m.Failed(class, podspec.ReasonFailed)
 	}
+
 	r.now = func() time.Time { return dispatchertest.Noon }
 	r.EndClass("gold")
 	r.now = func() time.Time { return dispatchertest.Noon.Add(lastReading) }
@@ -107,6 +115,7 @@ func TestSeriesEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, family := range families {
 		for _, metric := range family.Metric {
 			for _, label := range metric.Label {

@@ -67,10 +67,12 @@ func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface) (stop
 
 	var running sync.WaitGroup
 	running.Go(func() { r.write(writing, client) })
+
 	return func() {
 		r.drain()
 		defer cancel()
 		defer time.AfterFunc(drainFor, cancel).Stop()
+
 		running.Wait()
 	}
 }
@@ -79,6 +81,7 @@ func (r *Recorder) Start(ctx context.Context, client kubernetes.Interface) (stop
 func (r *Recorder) drain() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.draining = true
 	r.store.hurry(time.Now())
 	r.wakeWriter()
@@ -96,15 +99,18 @@ func (r *Recorder) wakeWriter() {
 func (r *Recorder) write(ctx context.Context, client kubernetes.Interface) {
 	var running sync.WaitGroup
 	defer running.Wait()
+
 	for {
 		again, done := r.begin(ctx, client, &running)
 		if done {
 			return
 		}
+
 		var timer <-chan time.Time
 		if !again.IsZero() {
 			timer = time.After(time.Until(again))
 		}
+
 		select {
 		case <-ctx.Done():
 			return
@@ -119,6 +125,7 @@ func (r *Recorder) begin(ctx context.Context, client kubernetes.Interface, runni
 	again time.Time, done bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	now := time.Now()
 
 	for len(r.reads) < maxReads {
@@ -126,6 +133,7 @@ func (r *Recorder) begin(ctx context.Context, client kubernetes.Interface, runni
 		if c == nil {
 			break
 		}
+
 		e, by := c.event, c.logBy
 		node, read := e.log.Pod.Spec.NodeName, e.log.Read
 		r.reads[node] = true
@@ -134,19 +142,23 @@ func (r *Recorder) begin(ctx context.Context, client kubernetes.Interface, runni
 
 	for r.writes < maxWrites {
 		var c *slot
-		if c, again = r.store.next(now); c == nil {
+		c, again = r.store.next(now)
+		if c == nil {
 			break
 		}
+
 		r.writes++
 		if c.event.log.Read != nil {
 			r.completeLog(c.event, c.event.log.Missing)
 		}
+
 		e := c.event
 		next, update := r.series[c.key].of(c.key, e, now)
 		running.Go(func() {
 			r.written(c, e, next, send(ctx, client, e, next, update))
 		})
 	}
+
 	return again, r.draining && len(r.store.order) == 0
 }
 
@@ -155,15 +167,18 @@ func (r *Recorder) readLog(ctx context.Context, c *slot, e *event, node string, 
 	by time.Time) {
 	ctx, cancel := context.WithDeadline(ctx, by)
 	defer cancel()
+
 	more := read(ctx)
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	delete(r.reads, node)
 	c.reading = false
 	if c.event == e && !c.writing && e.log.Read != nil {
 		r.completeLog(e, more)
 	}
+
 	r.wakeWriter()
 }
 
@@ -172,6 +187,7 @@ func (r *Recorder) completeLog(e *event, more string) {
 	if more != "" {
 		e.message = podspec.EventMessage(e.message + "; " + more)
 	}
+
 	e.log = PodLog{}
 	r.report(e)
 }
@@ -180,6 +196,7 @@ func (r *Recorder) completeLog(e *event, more string) {
 func send(ctx context.Context, client kubernetes.Interface, e *event, s series, update bool) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
+
 	object := s.object(e)
 	to := client.CoreV1().Events(object.Namespace)
 
@@ -188,6 +205,7 @@ func send(ctx context.Context, client kubernetes.Interface, e *event, s series, 
 		if err != nil {
 			return err
 		}
+
 		_, err = to.Patch(ctx, s.name, types.MergePatchType, body, metav1.PatchOptions{})
 		if !apierrors.IsNotFound(err) {
 			return err
@@ -198,6 +216,7 @@ func send(ctx context.Context, client kubernetes.Interface, e *event, s series, 
 	if apierrors.IsAlreadyExists(err) {
 		return nil // an earlier try was not answered
 	}
+
 	return err
 }
 
@@ -205,6 +224,7 @@ func send(ctx context.Context, client kubernetes.Interface, e *event, s series, 
 func (r *Recorder) written(c *slot, e *event, s series, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+
 	r.writes--
 	c.writing = false
 	defer r.wakeWriter()
@@ -230,6 +250,7 @@ func (r *Recorder) written(c *slot, e *event, s series, err error) {
 		r.Metrics.eventsLost.WithLabelValues(lost).Inc()
 		r.log.Error(err, "Could not write an event, gave up", append([]any{"cause", lost}, e.lineKeys()...)...)
 	}
+
 	switch {
 	case latest && (err == nil || lost != ""):
 		r.store.remove(c)
@@ -253,7 +274,9 @@ func IsTransient(err error) bool {
 		code := status.Status().Code
 		return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests || apierrors.IsConflict(err)
 	}
+
 	var unanswered *url.Error
 	gaveUp := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+
 	return gaveUp || errors.As(err, &unanswered) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -14,16 +14,18 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Status is what the claim's status has to say about its size. Others read it: quotas count the allocated size, the API server
-// lets a user ask for less while a status exists, and the kubelet takes up what is pending on the node.
+// Status is what the claim's status has to say about its size. Others read it: quotas count the allocated size, the API
+// server lets a user ask for less while a status exists, and the kubelet takes up what is pending on the node.
 type Status struct {
 	// capacity and allocated are the sizes to write. A zero leaves what is there.
 	capacity, allocated resource.Quantity
 	// status is empty where no expansion is under way.
 	status corev1.ClaimResourceStatus
 	// conditions replace those that speak of a resize.
-	conditions []corev1.PersistentVolumeClaimCondition
+	conditions conditions
 }
+
+type conditions = []corev1.PersistentVolumeClaimCondition
 
 // resizeConditions are those that speak of a resize; others belong to others.
 var resizeConditions = []corev1.PersistentVolumeClaimConditionType{
@@ -32,41 +34,64 @@ var resizeConditions = []corev1.PersistentVolumeClaimConditionType{
 }
 
 func condition(kind corev1.PersistentVolumeClaimConditionType, message string) corev1.PersistentVolumeClaimCondition {
-	return corev1.PersistentVolumeClaimCondition{Type: kind, Status: corev1.ConditionTrue, Message: podspec.Clean(message)}
+	return corev1.PersistentVolumeClaimCondition{Type: kind, Status: corev1.ConditionTrue,
+		Message: podspec.Clean(message)}
 }
 
-// InProgress marks a claim whose first attempt for a size is about to start, nil where the claim says so: a retry
-// leaves the last error in sight.
+// InProgress marks a claim whose first attempt for a size is about to start. It is nil if the claim is marked for that
+// size: a retry leaves the last error in sight.
 func InProgress(claim *corev1.PersistentVolumeClaim, target resource.Quantity) *Status {
 	allocated := claim.Status.AllocatedResources[corev1.ResourceStorage]
 	if Marked(claim) && allocated.Cmp(target) == 0 {
 		return nil
 	}
-	return (&Status{allocated: target, status: corev1.PersistentVolumeClaimControllerResizeInProgress,
-		conditions: []corev1.PersistentVolumeClaimCondition{condition(corev1.PersistentVolumeClaimResizing, "")}}).unless(claim)
+
+	s := &Status{
+		allocated:  target,
+		status:     corev1.PersistentVolumeClaimControllerResizeInProgress,
+		conditions: conditions{condition(corev1.PersistentVolumeClaimResizing, "")},
+	}
+
+	return s.unless(claim)
 }
 
 // Failing marks a claim whose attempt failed. refused is what Kubernetes calls infeasible.
 func Failing(claim *corev1.PersistentVolumeClaim, target resource.Quantity, refused bool, message string) *Status {
-	s := &Status{allocated: target, status: corev1.PersistentVolumeClaimControllerResizeInProgress,
-		conditions: []corev1.PersistentVolumeClaimCondition{condition(corev1.PersistentVolumeClaimResizing, ""), condition(corev1.PersistentVolumeClaimControllerResizeError, message)}}
+	s := &Status{
+		allocated: target,
+		status:    corev1.PersistentVolumeClaimControllerResizeInProgress,
+		conditions: conditions{
+			condition(corev1.PersistentVolumeClaimResizing, ""),
+			condition(corev1.PersistentVolumeClaimControllerResizeError, message),
+		},
+	}
 	if refused {
 		s.status = corev1.PersistentVolumeClaimControllerResizeInfeasible
 	}
+
 	return s.unless(claim)
 }
 
 // Infeasible marks a claim that is refused before an attempt. Nothing is allocated for it.
 func Infeasible(claim *corev1.PersistentVolumeClaim, message string) *Status {
-	return (&Status{status: corev1.PersistentVolumeClaimControllerResizeInfeasible,
-		conditions: []corev1.PersistentVolumeClaimCondition{condition(corev1.PersistentVolumeClaimControllerResizeError, message)}}).unless(claim)
+	s := &Status{
+		status:     corev1.PersistentVolumeClaimControllerResizeInfeasible,
+		conditions: conditions{condition(corev1.PersistentVolumeClaimControllerResizeError, message)},
+	}
+
+	return s.unless(claim)
 }
 
-// NodePending marks a claim whose file system the kubelet has to grow. The kubelet does when a pod uses the claim.
+// NodePending marks a claim whose file system the kubelet grows once a pod uses the claim.
 func NodePending(claim *corev1.PersistentVolumeClaim, made resource.Quantity) *Status {
-	return (&Status{allocated: made, status: corev1.PersistentVolumeClaimNodeResizePending,
-		conditions: []corev1.PersistentVolumeClaimCondition{condition(corev1.PersistentVolumeClaimFileSystemResizePending,
-			"Waiting for user to (re-)start a pod to finish file system resize of volume on node.")}}).unless(claim)
+	const message = "Waiting for user to (re-)start a pod to finish file system resize of volume on node."
+	s := &Status{
+		allocated:  made,
+		status:     corev1.PersistentVolumeClaimNodeResizePending,
+		conditions: conditions{condition(corev1.PersistentVolumeClaimFileSystemResizePending, message)},
+	}
+
+	return s.unless(claim)
 }
 
 // Finished marks a claim that has all that its volume has.
@@ -80,18 +105,26 @@ func Marked(claim *corev1.PersistentVolumeClaim) bool {
 	case corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible:
 		return true
 	}
+
 	return false
 }
 
-// unless is nil where the claim's status says so already.
+// unless returns nil if the claim's status is so already.
 func (s *Status) unless(claim *corev1.PersistentVolumeClaim) *Status {
-	old, status := s.apply(claim, metav1.Time{}), claim.Status
-	if equality.Semantic.DeepEqual(old.Capacity, status.Capacity) && equality.Semantic.DeepEqual(old.AllocatedResources, status.AllocatedResources) &&
-		equality.Semantic.DeepEqual(old.AllocatedResourceStatuses, status.AllocatedResourceStatuses) &&
-		equality.Semantic.DeepEqual(old.Conditions, status.Conditions) {
+	if same(s.apply(claim, metav1.Time{}), claim.Status) {
 		return nil
 	}
+
 	return s
+}
+
+// same reports whether two statuses are equal in what apply changes.
+func same(a, b corev1.PersistentVolumeClaimStatus) bool {
+	equal := equality.Semantic.DeepEqual
+	sizes := equal(a.Capacity, b.Capacity) && equal(a.AllocatedResources, b.AllocatedResources)
+	progress := equal(a.AllocatedResourceStatuses, b.AllocatedResourceStatuses) && equal(a.Conditions, b.Conditions)
+
+	return sizes && progress
 }
 
 // apply is the claim's status with this one. A condition that was there keeps its time.
@@ -101,9 +134,11 @@ func (s *Status) apply(claim *corev1.PersistentVolumeClaim, now metav1.Time) cor
 		if size.IsZero() {
 			return
 		}
+
 		if *list == nil {
 			*list = corev1.ResourceList{}
 		}
+
 		(*list)[corev1.ResourceStorage] = size
 	}
 	set(&status.Capacity, s.capacity)
@@ -114,6 +149,7 @@ func (s *Status) apply(claim *corev1.PersistentVolumeClaim, now metav1.Time) cor
 	if s.status != "" {
 		statuses[corev1.ResourceStorage] = s.status
 	}
+
 	status.AllocatedResourceStatuses = statuses
 	var conditions []corev1.PersistentVolumeClaimCondition
 	for _, c := range status.Conditions {
@@ -121,6 +157,7 @@ func (s *Status) apply(claim *corev1.PersistentVolumeClaim, now metav1.Time) cor
 			conditions = append(conditions, c)
 		}
 	}
+
 	for _, c := range s.conditions {
 		c.LastTransitionTime = now
 		for _, before := range status.Conditions {
@@ -128,27 +165,40 @@ func (s *Status) apply(claim *corev1.PersistentVolumeClaim, now metav1.Time) cor
 				c.LastTransitionTime = before.LastTransitionTime
 			}
 		}
+
 		conditions = append(conditions, c)
 	}
+
 	status.Conditions = conditions
+
 	return status
 }
 
-// Patch is a merge patch for the claim's status. It replaces the list of conditions, so it carries the resource version that was read.
+// Patch is a merge patch for the claim's status. It replaces the list of conditions, so it carries the resource version
+// that was read.
 func (s *Status) Patch(claim *corev1.PersistentVolumeClaim, now metav1.Time) map[string]any {
 	status := s.apply(claim, now)
 	var mark any // null takes it away
 	if s.status != "" {
 		mark = s.status
 	}
-	changes := map[string]any{"conditions": status.Conditions, "allocatedResourceStatuses": map[string]any{string(corev1.ResourceStorage): mark}}
+
+	changes := map[string]any{
+		"conditions":                status.Conditions,
+		"allocatedResourceStatuses": map[string]any{string(corev1.ResourceStorage): mark},
+	}
 	if !s.capacity.IsZero() {
 		changes["capacity"] = status.Capacity
 	}
+
 	if !s.allocated.IsZero() {
 		changes["allocatedResources"] = status.AllocatedResources
 	}
-	return map[string]any{"metadata": map[string]any{"uid": claim.UID, "resourceVersion": claim.ResourceVersion}, "status": changes}
+
+	return map[string]any{
+		"metadata": map[string]any{"uid": claim.UID, "resourceVersion": claim.ResourceVersion},
+		"status":   changes,
+	}
 }
 
 // String names the sizes, the status and the conditions.
@@ -157,12 +207,15 @@ func (s *Status) String() string {
 	if !s.capacity.IsZero() {
 		words = append(words, "capacity "+s.capacity.String())
 	}
+
 	if !s.allocated.IsZero() {
 		words = append(words, "allocated "+s.allocated.String())
 	}
+
 	words = append(words, cmp.Or(string(s.status), "settled"))
 	for _, c := range s.conditions {
 		words = append(words, string(c.Type))
 	}
+
 	return strings.Join(words, " ")
 }

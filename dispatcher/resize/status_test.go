@@ -23,6 +23,7 @@ func boundClaim(asked string, status corev1.ClaimResourceStatus) *corev1.Persist
 		claim.Status.AllocatedResources = sizes("2Gi")
 		claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: status}
 	}
+
 	return claim
 }
 
@@ -48,6 +49,7 @@ func TestPatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if string(got) != c.want {
 			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
@@ -71,6 +73,7 @@ func TestWrittenOnce(t *testing.T) {
 			t.Errorf("%s: nothing is written", name)
 			continue
 		}
+
 		claim.Status = first.apply(claim, metav1.NewTime(dispatchertest.Noon))
 		if again := status(claim); again != nil {
 			t.Errorf("%s: %s is written again", name, again)

@@ -8,7 +8,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Needed reports whether a claim is bound, and asks for more than its status says that it has, or its status speaks of an expansion in hand.
+// Needed reports whether a claim is bound, and asks for more than its status says that it has, or its status speaks of
+// an expansion in hand.
 func Needed(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && (asked.Cmp(has) > 0 || Marked(claim))
@@ -17,7 +18,9 @@ func Needed(claim *corev1.PersistentVolumeClaim) bool {
 // OnNode reports whether the kubelet has an expansion of the claim in hand.
 func OnNode(claim *corev1.PersistentVolumeClaim) bool {
 	status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
-	return status == corev1.PersistentVolumeClaimNodeResizePending || status == corev1.PersistentVolumeClaimNodeResizeInProgress
+
+	return status == corev1.PersistentVolumeClaimNodeResizePending ||
+		status == corev1.PersistentVolumeClaimNodeResizeInProgress
 }
 
 // LastStep is who makes larger storage usable.
@@ -38,11 +41,13 @@ func LastStepOf(v *corev1.PersistentVolume) LastStep {
 	switch {
 	case source == "csi":
 		return Kubelet
-	case podspec.ModeOf(v.Spec.VolumeMode) == corev1.PersistentVolumeBlock, slices.Contains([]string{"nfs", "hostPath"}, source):
+	case podspec.ModeOf(v.Spec.VolumeMode) == corev1.PersistentVolumeBlock,
+		slices.Contains([]string{"nfs", "hostPath"}, source):
 		return NoStep
 	case source == "local":
 		return Kubelet
 	}
+
 	return Nobody
 }
 
@@ -62,5 +67,6 @@ func SourceOf(v *corev1.PersistentVolume) string {
 	case s.FC != nil:
 		return "fc"
 	}
+
 	return "of another type"
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Attempt is a provisioner pod as the record of one try of an operation.
+// Attempt is one try of an operation, as its provisioner pod shows it.
 type Attempt struct {
 	Pod     *corev1.Pod
 	Op      contract.Operation
@@ -27,15 +27,18 @@ type Attempt struct {
 func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 	op, _, number, _ := podspec.ParseName(pod.Name)
 	outcome := podspec.OutcomeOf(pod)
-	if outcome.Phase == podspec.Starting && outcome.Reason == podspec.ReasonNone && podProblem != "" {
+	unexplained := outcome.Phase == podspec.Starting && outcome.Reason == podspec.ReasonNone
+	if unexplained && podProblem != "" {
 		outcome.Reason, outcome.Message = podspec.ReasonPodConfig, podProblem
 	}
+
 	a := Attempt{Pod: pod, Op: op, Number: number, Outcome: outcome}
 	if op == contract.Expand {
 		if request, err := podspec.RequestOf(pod); err == nil {
 			a.Size = request.SizeBytes
 		}
 	}
+
 	return a
 }
 
@@ -43,10 +46,13 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 func (s *Snapshot) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) string) {
 	s.Attempts, s.Retained = nil, nil
 	for _, pod := range pods {
-		if _, uid, _, ok := podspec.ParseName(pod.Name); ok && uid == s.UID { // the API server finds them by a label, which somebody may change
+		// The API server finds them by a label, which somebody may change.
+		_, uid, _, ok := podspec.ParseName(pod.Name)
+		if ok && uid == s.UID {
 			s.Add(NewAttempt(pod, problem(pod)))
 		}
 	}
+
 	s.Sort()
 }
 
@@ -92,33 +98,37 @@ func (s *Snapshot) Latest(op contract.Operation) (latest Attempt, ok bool) {
 	if len(all) == 0 {
 		return Attempt{}, false
 	}
+
 	return slices.MaxFunc(all, compare), true
 }
 
-// NextNumber is the number of the operation's next attempt. Numbers start over after the largest, and skip those of pods that stay,
-// whose names are taken.
+// NextNumber is the number of the operation's next attempt. Numbers start over after the largest, and skip those of
+// pods that stay, whose names are taken.
 func (s *Snapshot) NextNumber(op contract.Operation) int {
 	latest, ok := s.Latest(op)
 	if !ok {
 		return 0
 	}
+
 	next := func(number int) int { return (number + 1) % (podspec.MaxAttempt + 1) }
 	number := next(latest.Number)
 	for slices.ContainsFunc(ofOperation(s.All(), op), func(a Attempt) bool { return a.Number == number }) {
 		number = next(number)
 	}
+
 	return number
 }
 
-// Node is where storage may be that the attempt, or one before it, has made; empty where nobody knows.
+// Node is the node that may have storage of this attempt or of an earlier one. It is empty where nobody knows.
 func (a Attempt) Node() string { return cmp.Or(a.Outcome.Node, a.Pod.Annotations[contract.AnnNode]) }
 
-// Location is where the attempt, or one before it, said that it works; empty where none did. The first one counts: an image that
-// says something else later ignores the location that it was given.
+// Location is the location that this attempt or an earlier one reported, empty where none did. The first report counts:
+// an image that reports something else later ignores the location that it was given.
 func (a Attempt) Location() string {
 	if request, err := podspec.RequestOf(a.Pod); err == nil && request.Location != "" {
 		return request.Location
 	}
+
 	return a.Outcome.Location
 }
 
@@ -127,20 +137,25 @@ func (a Attempt) ForVolume(v *corev1.PersistentVolume) bool {
 	return a.Pod.Annotations[contract.AnnVolumeUID] == string(v.UID)
 }
 
-// Undoes reports whether the attempt, a delete, was ordered when the other one had ended.
+// Undoes reports whether the attempt, a delete, was created when the other one had ended.
 func (a Attempt) Undoes(other Attempt) bool {
 	return slices.Contains(strings.Split(a.Pod.Annotations[contract.AnnUndoes], ","), string(other.Pod.UID))
 }
 
 // Misses reports whether the attempt, a delete, may have come too early for what one of the others made.
 func (a Attempt) Misses(others []Attempt) bool {
-	return slices.ContainsFunc(others, func(other Attempt) bool { return other.Outcome.MayHaveMade() && !a.Undoes(other) })
+	return slices.ContainsFunc(others, func(other Attempt) bool {
+		return other.Outcome.MayHaveMade() && !a.Undoes(other)
+	})
 }
 
-// SizeUnclear reports whether an expansion may have enlarged the storage without saying so, or follows one that may have and did not
-// find out: a pod that refuses, or never starts, says nothing about the attempt before it.
+// SizeUnclear reports whether an expansion may have enlarged the storage without saying so. It may also follow such an
+// attempt, and not have found out: a pod that refuses, or never starts, says nothing about the attempt before it.
 func (a Attempt) SizeUnclear() bool {
-	return a.Outcome.Unclear() || a.Pod.Annotations[contract.AnnSuspect] != "" && a.Outcome.Phase == podspec.Failed && a.Outcome.Reason != podspec.ReasonFailed
+	foundOut := a.Outcome.Phase != podspec.Failed || a.Outcome.Reason == podspec.ReasonFailed
+	followsUnclear := a.Pod.Annotations[contract.AnnSuspect] != ""
+
+	return a.Outcome.Unclear() || followsUnclear && !foundOut
 }
 
 // Unfinished is the first attempt that has not ended.
@@ -150,13 +165,16 @@ func Unfinished(attempts []Attempt) (Attempt, bool) {
 
 // Suspect is the oldest attempt that may have made storage. Its request finds that storage again.
 func Suspect(attempts []Attempt) (Attempt, bool) {
-	return first(attempts, func(a Attempt) bool { return a.Outcome.MayHaveMade() || a.Pod.Annotations[contract.AnnSuspect] != "" })
+	return first(attempts, func(a Attempt) bool {
+		return a.Outcome.MayHaveMade() || a.Pod.Annotations[contract.AnnSuspect] != ""
+	})
 }
 
 func first(attempts []Attempt, is func(Attempt) bool) (Attempt, bool) {
 	if i := slices.IndexFunc(attempts, is); i >= 0 {
 		return attempts[i], true
 	}
+
 	return Attempt{}, false
 }
 
@@ -165,11 +183,12 @@ func Last(attempts []Attempt) (Attempt, bool) {
 	if len(attempts) == 0 {
 		return Attempt{}, false
 	}
+
 	return attempts[len(attempts)-1], true
 }
 
-// Ended is when the attempt ended, and Started when the kubelet took it. Both are said by the node, whose clock may differ from the
-// API server's. A time before the pod's creation, or after now, is replaced by that of the creation.
+// Ended is when the attempt ended, and Started when the kubelet took it. The node reports both, and its clock may
+// differ from the API server's. A time before the pod's creation, or after now, is replaced by that of the creation.
 func (s *Snapshot) Ended(a Attempt) time.Time { return s.plausible(a.Pod, a.Outcome.Finished) }
 
 // Started is zero for a pod that no kubelet has taken. See Ended.
@@ -177,28 +196,36 @@ func (s *Snapshot) Started(a Attempt) time.Time {
 	if a.Pod.Status.StartTime == nil {
 		return time.Time{}
 	}
+
 	return s.plausible(a.Pod, a.Pod.Status.StartTime.Time)
 }
 
-// lateRequest is how long a storage system may work on a request whose client was killed. It is what proxies and message queues wait
-// for an answer by default.
+// lateRequest is how long a storage system may work on a request whose client was killed. It is what proxies and
+// message queues wait for an answer by default.
 const lateRequest = time.Minute
 
-// LateUntil is until when a storage system may do what killed attempts asked it for; zero where none was killed. An attempt that
-// follows has the time of those before it, whose records it replaces, in its annotation. The newest of those that came to a volume has
-// asked for nothing else. The annotation counts up to the longest timeout after the pod's creation: who may write annotations of pods must
-// not put off deletes for ever.
+// LateUntil is a time. Until then a storage system may still carry out the last requests of attempts that were killed.
+// It is zero where none was killed.
+//
+// An attempt replaces the pods of those before it, and has their time in its annotation. Of attempts that came to a
+// volume, the newest has no other request. The annotation counts up to the longest timeout after the pod's creation.
+// Otherwise whoever may annotate pods could put off deletes for ever.
 func (s *Snapshot) LateUntil(provisions []Attempt) (until time.Time) {
 	for i, a := range provisions {
 		late, _ := time.Parse(time.RFC3339, a.Pod.Annotations[contract.AnnSuspect])
-		if longest := a.Pod.CreationTimestamp.Add(configmaps.MaxTimeout + lateRequest + time.Second); late.After(longest) {
+		longest := a.Pod.CreationTimestamp.Add(configmaps.MaxTimeout + lateRequest + time.Second)
+		if late.After(longest) {
 			late = longest
 		}
-		if a.Outcome.Killed() && (s.Volume == nil || i < len(provisions)-1) {
+
+		madeVolume := s.Volume != nil && i == len(provisions)-1
+		if a.Outcome.Killed() && !madeVolume {
 			late = latest(late, s.endedBy(a).Add(lateRequest))
 		}
+
 		until = latest(until, late)
 	}
+
 	return until
 }
 
@@ -206,21 +233,25 @@ func latest(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
 	}
+
 	return a
 }
 
 // endedBy is Ended, or the pod's deadline where its node says what cannot be.
 func (s *Snapshot) endedBy(a Attempt) time.Time {
 	ended := s.Ended(a)
-	if seconds := a.Pod.Spec.ActiveDeadlineSeconds; seconds != nil && !ended.Equal(a.Outcome.Finished) {
-		return ended.Add(time.Duration(*seconds) * time.Second)
+	deadline := a.Pod.Spec.ActiveDeadlineSeconds
+	if deadline == nil || ended.Equal(a.Outcome.Finished) {
+		return ended
 	}
-	return ended
+
+	return ended.Add(time.Duration(*deadline) * time.Second)
 }
 
 func (s *Snapshot) plausible(pod *corev1.Pod, at time.Time) time.Time {
 	if at.Before(pod.CreationTimestamp.Time) || at.After(s.Now) {
 		return pod.CreationTimestamp.Time
 	}
+
 	return at
 }

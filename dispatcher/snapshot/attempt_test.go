@@ -34,16 +34,20 @@ func TestLateUntil(t *testing.T) {
 		if c.volume != "" {
 			s.Volume = dispatchertest.Volume(c.volume)
 		}
+
 		for _, words := range c.pods {
 			pod := dispatchertest.Pod(words, noon.Add(-20*time.Second), noon.Add(-10*time.Second))
 			if c.deadline > 0 {
 				pod.Spec.ActiveDeadlineSeconds = &c.deadline
 			}
+
 			if c.annotation != "" {
 				pod.Annotations[contract.AnnSuspect] = c.annotation
 			}
+
 			s.Add(NewAttempt(pod, ""))
 		}
+
 		s.Sort()
 		if got := s.suspect(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)

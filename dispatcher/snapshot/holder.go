@@ -19,10 +19,17 @@ import (
 func GivenTo(v *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	ref := v.Spec.ClaimRef
 	madeFor, ours := podspec.ClaimUIDOf(v.Name)
-	if !ours || ref == nil || ref.UID == "" || string(ref.UID) == madeFor || !namesClaim(ref) {
+	if !ours || ref == nil {
 		return nil
 	}
+
+	another := ref.UID != "" && string(ref.UID) != madeFor
+	if !another || !namesClaim(ref) {
+		return nil
+	}
+
 	named := metav1.ObjectMeta{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID}
+
 	return &corev1.PersistentVolumeClaim{ObjectMeta: named}
 }
 
@@ -36,8 +43,8 @@ func namesClaim(ref *corev1.ObjectReference) bool {
 // claimRef is the proof.
 func has(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) bool {
 	ref := v.Spec.ClaimRef
-	return claim.Spec.VolumeName == v.Name &&
-		ref != nil && ref.UID == claim.UID && ref.Namespace == claim.Namespace && ref.Name == claim.Name
+
+	return claim.Spec.VolumeName == v.Name && ref != nil && podspec.Names(ref, claim)
 }
 
 // KeyOf is the UID under which a claim is served: that in the name of its volume, which may have been made for
@@ -48,6 +55,7 @@ func KeyOf(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume,
 			return uid
 		}
 	}
+
 	return string(claim.UID)
 }
 
@@ -63,6 +71,7 @@ func (s *Snapshot) SetOther(claim func(namespace, name string) *corev1.Persisten
 	if s.Volume == nil {
 		return
 	}
+
 	if to := GivenTo(s.Volume); to != nil {
 		s.Other = claim(to.Namespace, to.Name)
 	}
@@ -70,8 +79,17 @@ func (s *Snapshot) SetOther(claim func(namespace, name string) *corev1.Persisten
 
 // SetElsewhere finds out whether the claim is served under another UID than its own.
 func (s *Snapshot) SetElsewhere(volume func(name string) *corev1.PersistentVolume) {
-	s.Elsewhere = s.Claim != nil && s.Claim.Spec.VolumeName != "" &&
-		KeyOf(s.Claim, volume(s.Claim.Spec.VolumeName), s.Provisioner) != s.UID
+	s.Elsewhere = false
+	if s.Claim == nil || s.Claim.Spec.VolumeName == "" {
+		return
+	}
+
+	s.Elsewhere = KeyOf(s.Claim, volume(s.Claim.Spec.VolumeName), s.Provisioner) != s.UID
+}
+
+// ServedElsewhere reports whether the claim is the one with this UID, and is served under another UID.
+func (s *Snapshot) ServedElsewhere(claim *corev1.PersistentVolumeClaim) bool {
+	return claim == s.Claim && s.Elsewhere
 }
 
 // Given reports whether the volume was given to another claim than it was made for. That claim may not exist.
@@ -89,6 +107,7 @@ func (s *Snapshot) Holder() *corev1.PersistentVolumeClaim {
 	case s.Given():
 		return nil
 	}
+
 	return s.Claim
 }
 
@@ -104,7 +123,11 @@ func (s *Snapshot) SetHolder(claim *corev1.PersistentVolumeClaim) {
 // bound reports whether a claim that lives is bound to the volume.
 func (s *Snapshot) bound() bool {
 	holder := s.Holder()
-	return holder != nil && holder.DeletionTimestamp == nil && s.Volume != nil && podspec.Bound(holder, s.Volume)
+	if holder == nil || s.Volume == nil {
+		return false
+	}
+
+	return holder.DeletionTimestamp == nil && podspec.Bound(holder, s.Volume)
 }
 
 // AsksForMore reports whether the claim that is bound to the volume asks for more than the volume has.
@@ -112,7 +135,9 @@ func (s *Snapshot) AsksForMore() bool {
 	if !s.bound() {
 		return false
 	}
+
 	asked, made := Requested(s.Holder()), Capacity(s.Volume)
+
 	return asked.Cmp(made) > 0
 }
 
@@ -123,7 +148,9 @@ func AsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume,
 	if ours || v.Annotations[contract.ProvisionedBy] != provisioner || !podspec.Bound(claim, v) {
 		return false
 	}
+
 	asked, made := Requested(claim), Capacity(v)
+
 	return asked.Cmp(made) > 0
 }
 
@@ -132,20 +159,25 @@ func AsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume,
 // its pods have been acted on, they say whose it is.
 func (s *Snapshot) RecordLost() bool {
 	v := s.Volume
-	if v == nil || s.Class == nil || s.Class.Provisioner != s.Provisioner || len(s.Of(contract.Provision)) > 0 {
+	ours := s.Class != nil && s.Class.Provisioner == s.Provisioner
+	if v == nil || !ours || len(s.Of(contract.Provision)) > 0 {
 		return false
 	}
-	if _, found := v.Annotations[contract.ProvisionedBy]; found {
+
+	_, named := v.Annotations[contract.ProvisionedBy]
+	if named {
 		return false
 	}
-	deletes := v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
-	if deletes && v.DeletionTimestamp != nil {
+
+	if deletes(v) && v.DeletionTimestamp != nil {
 		return true
 	}
+
 	switch v.Status.Phase {
 	case corev1.VolumeBound, corev1.VolumeReleased, corev1.VolumeFailed:
-		return deletes || s.AsksForMore()
+		return deletes(v) || s.AsksForMore()
 	}
+
 	return false
 }
 
@@ -158,12 +190,14 @@ func (s *Snapshot) ClassByObjects(otherwise string) string {
 	if newest, ok := Last(s.Of(contract.Provision)); ok && newest.Pod.Annotations[contract.AnnClass] != "" {
 		return newest.Pod.Annotations[contract.AnnClass]
 	}
+
 	switch {
 	case s.Volume != nil && (s.Claim == nil || s.bound()):
 		return podspec.ClassOf(s.Volume)
 	case s.Claim != nil:
 		return podspec.ClassOfClaim(s.Claim)
 	}
+
 	all := s.All()
 	slices.SortFunc(all, compare)
 	for _, a := range slices.Backward(all) {
@@ -171,5 +205,6 @@ func (s *Snapshot) ClassByObjects(otherwise string) string {
 			return class
 		}
 	}
+
 	return otherwise
 }

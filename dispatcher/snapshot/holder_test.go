@@ -18,6 +18,7 @@ const ownVolume = "pvc-" + dispatchertest.UID
 // claimOf is a bound claim of class gold that names a volume.
 func claimOf(uid types.UID, volume string) *corev1.PersistentVolumeClaim {
 	class := "gold"
+
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: uid},
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume, StorageClassName: &class}, Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}}
 }
@@ -50,21 +51,26 @@ func TestHolder(t *testing.T) {
 		if c.change != nil {
 			c.change(volume)
 		}
+
 		s.SetVolume(volume)
 		s.SetOther(func(string, string) *corev1.PersistentVolumeClaim { return c.other })
 		holder := ""
 		if claim := s.Holder(); claim != nil {
 			holder = string(claim.UID)
 		}
+
 		if holder != c.holder || s.Pending() != c.pending {
 			t.Errorf("%s: the holder is %q, want %q; pending: %t, want %t", name, holder, c.holder, s.Pending(), c.pending)
 		}
+
 		if c.other == nil {
 			continue
 		}
+
 		if got := KeyOf(c.other, volume, "p"); got != c.key {
 			t.Errorf("%s: the other claim is served as %s, want %s", name, got, c.key)
 		}
+
 		own := &Snapshot{UID: string(c.other.UID), Provisioner: "p", Claim: c.other}
 		own.SetElsewhere(func(string) *corev1.PersistentVolume { return volume })
 		if want := c.key != string(c.other.UID); own.Elsewhere != want {
@@ -98,11 +104,13 @@ func TestClassByObjects(t *testing.T) {
 		if c.volume != "" {
 			s.SetVolume(dispatchertest.Volume(c.volume))
 		}
+
 		for words, class := range c.pods {
 			pod := dispatchertest.Pod(words, dispatchertest.Noon, dispatchertest.Noon)
 			pod.Annotations[contract.AnnClass] = class
 			s.Add(NewAttempt(pod, ""))
 		}
+
 		s.Sort()
 		if got := s.ClassByObjects("queue"); got != c.want {
 			t.Errorf("%s: class %q, want %q", name, got, c.want)
@@ -160,6 +168,7 @@ func TestFreedVolume(t *testing.T) {
 			if !AwaitsDeletion(v) {
 				t.Fatalf("%s: a released volume does not await its deletion", phase)
 			}
+
 			if free(v); AwaitsDeletion(v) {
 				t.Errorf("%s, %s: it awaits its deletion", phase, name)
 			}
@@ -192,9 +201,11 @@ func TestRecordLost(t *testing.T) {
 		if c.class != "" {
 			s.Class = &storagev1.StorageClass{Provisioner: c.class}
 		}
+
 		if c.pod != "" {
 			s.Add(NewAttempt(dispatchertest.Pod(c.pod, dispatchertest.Noon, dispatchertest.Noon), ""))
 		}
+
 		if got := s.RecordLost(); got != c.want {
 			t.Errorf("%+v: lost: %t", c, got)
 		}

@@ -15,13 +15,18 @@ import (
 // empty where nobody says so who can be believed. A provisioner wrote the volume: an administrator who vouches for its
 // identity has not looked at which image and ServiceAccount it would get.
 func (s *Snapshot) RecordedConfig() string {
+	newest, tried := Last(s.Attempts)
+
 	var stamp string
-	if newest, ok := Last(s.Attempts); s.Volume != nil && podspec.Recorded(s.Volume) {
+	switch {
+	case s.Volume != nil && podspec.Recorded(s.Volume):
 		stamp = s.Volume.Annotations[contract.AnnConfig]
-	} else if s.Volume == nil && ok {
+	case s.Volume == nil && tried:
 		stamp = newest.Pod.Annotations[contract.AnnConfig]
 	}
+
 	name, _, _ := strings.Cut(stamp, "/")
+
 	return name
 }
 
@@ -31,6 +36,7 @@ func (s *Snapshot) Identity() contract.Identity {
 	if s.Class != nil {
 		identity.Parameters = configmaps.Parameters(s.Class.Parameters)
 	}
+
 	return identity
 }
 
@@ -45,8 +51,13 @@ func (s *Snapshot) IdentityChanged(a Attempt) bool {
 	if err != nil {
 		return false
 	}
+
 	elsewhere := request.Mounts != nil && !sameMounts(request.Mounts, s.ClassMounts())
-	return elsewhere || !sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource())
+	if elsewhere {
+		return true
+	}
+
+	return !sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource())
 }
 
 // VolumeIdentity is what the volume's storage is found by. doubt says why it cannot be used, empty where it can.
@@ -55,30 +66,41 @@ func (s *Snapshot) IdentityChanged(a Attempt) bool {
 // vouches for it, or it says nothing else than the class does. A class that does not exist says nothing.
 func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 	if ref := s.Volume.Spec.ClaimRef; ref != nil && !namesClaim(ref) {
-		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; correct it", s.Volume.Name, ref.Namespace, ref.Name)
+		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; "+
+			"correct it", s.Volume.Name, ref.Namespace, ref.Name)
 	}
+
 	if s.Volume.Annotations[contract.AnnIdentity] == "" {
 		if s.Class == nil {
-			return contract.Identity{}, fmt.Sprintf("volume %s has no annotation %s, and StorageClass %q does not exist, whose "+
-				"parameters may say where the storage is: create the class again", s.Volume.Name, contract.AnnIdentity, s.ClassName)
+			return contract.Identity{}, fmt.Sprintf("volume %s has no annotation %s, and StorageClass %q does not "+
+				"exist, whose parameters may say where the storage is: create the class again",
+				s.Volume.Name, contract.AnnIdentity, s.ClassName)
 		}
+
 		return s.Identity(), ""
 	}
+
 	identity, err := podspec.IdentityOf(s.Volume)
 	if err != nil {
-		return identity, fmt.Sprintf("annotation %s of volume %s is no JSON of properties and parameters; to use those of class %s: kubectl annotate pv %[2]s %[1]s-",
+		return identity, fmt.Sprintf("annotation %s of volume %s is not JSON of properties and parameters; to use "+
+			"those of class %s: kubectl annotate pv %[2]s %[1]s-",
 			contract.AnnIdentity, s.Volume.Name, s.ClassName)
 	}
+
 	if faults := configmaps.CheckIdentity(identity.Properties, identity.Parameters); len(faults) > 0 {
-		return identity, fmt.Sprintf("annotation %s of volume %s cannot be used: %v; to use the properties and parameters of class %s: kubectl annotate pv %[2]s %[1]s-",
+		return identity, fmt.Sprintf("annotation %s of volume %s cannot be used: %v; to use the properties and "+
+			"parameters of class %s: kubectl annotate pv %[2]s %[1]s-",
 			contract.AnnIdentity, s.Volume.Name, faults.ToAggregate(), s.ClassName)
 	}
+
 	asClass := s.Class != nil && sameIdentity(identity, s.Identity())
 	if podspec.Recorded(s.Volume) || podspec.Trusted(s.Volume) || asClass {
 		return identity, ""
 	}
-	return identity, fmt.Sprintf("annotation %[1]s of volume %[2]s is not signed by this dispatcher, and differs from class %[3]s; if it is right: kubectl annotate pv %[2]s --overwrite %[4]s=%[5]s; "+
-		"to use the properties and parameters of the class: kubectl annotate pv %[2]s %[1]s-",
+
+	return identity, fmt.Sprintf("annotation %[1]s of volume %[2]s is not signed by this dispatcher, and differs "+
+		"from class %[3]s; if it is right: kubectl annotate pv %[2]s --overwrite %[4]s=%[5]s; to use the "+
+		"properties and parameters of the class: kubectl annotate pv %[2]s %[1]s-",
 		contract.AnnIdentity, s.Volume.Name, s.ClassName, contract.AnnRecord, contract.RecordTrusted)
 }
 
@@ -87,8 +109,13 @@ func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 // identity, since another one would have been undone.
 func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
 	newest, ok := Last(provisions)
-	ended := ok && newest.Outcome.Final()
-	if !ok || podspec.Recorded(s.Volume) && (ended || !podspec.Restored(s.Volume)) {
+	if !ok {
+		return nil
+	}
+
+	ended := newest.Outcome.Final()
+	proved := ended || !podspec.Restored(s.Volume)
+	if podspec.Recorded(s.Volume) && proved {
 		return nil
 	}
 
@@ -98,16 +125,20 @@ func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
 	if latest := s.Ended(newest).Add(ClockSkew); ended && latest.Before(madeBefore) {
 		madeBefore = latest
 	}
+
 	request, err := podspec.RequestOf(newest.Pod)
 	if err != nil {
 		return nil // the dispatcher wrote it, so that it can be read
 	}
+
 	expected, err := podspec.Skeleton(request, podspec.ClassFields{Provisioner: s.Provisioner,
 		ConfigStamp: newest.Pod.Annotations[contract.AnnConfig], MadeBefore: madeBefore})
 	if err != nil {
 		return nil
 	}
+
 	expected.Name, expected.Spec.StorageClassName = s.Volume.Name, podspec.ClassOf(s.Volume)
 	expected.Annotations[contract.AnnRecord] = s.RecordKey.Sign(expected)
+
 	return expected.Annotations
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Place is where a claim that pods mount has its storage now.
+// Place is where a claim that pods mount has its storage.
 type Place struct {
 	// Source is that of the claim's volume; see podspec.MountSource. It is empty where the claim is not bound.
 	Source string
@@ -34,7 +34,8 @@ func (s *Snapshot) SetPlaces(namespace string, of Listers) {
 	s.Places = map[string]Place{}
 	for _, list := range s.knownMounts() {
 		for _, m := range list {
-			if _, known := s.Places[m.Claim]; m.Claim != "" && !known {
+			_, known := s.Places[m.Claim]
+			if m.Claim != "" && !known {
 				s.Places[m.Claim] = placeOf(namespace, m.Claim, of)
 			}
 		}
@@ -49,11 +50,13 @@ func (s *Snapshot) knownMounts() [][]contract.Mount {
 			all = append(all, mounts)
 		}
 	}
+
 	for _, a := range s.Attempts {
 		if request, err := podspec.RequestOf(a.Pod); err == nil {
 			all = append(all, request.Mounts)
 		}
 	}
+
 	return all
 }
 
@@ -62,12 +65,14 @@ func placeOf(namespace, name string, of Listers) Place {
 	if claim == nil {
 		return Place{Problem: fmt.Sprintf("claim %s/%s does not exist", namespace, name)}
 	}
+
 	volume := of.Volume(claim.Spec.VolumeName)
 	if volume != nil && podspec.Bound(claim, volume) {
 		return Place{Source: podspec.MountSource(volume)}
 	}
 
 	firstPod := claim.Status.Phase == corev1.ClaimPending && waitsForConsumer(of.Class(podspec.ClassOfClaim(claim)))
+
 	return Place{Problem: fmt.Sprintf("claim %s/%s is not bound", namespace, name), FirstPod: firstPod}
 }
 
@@ -78,15 +83,20 @@ func (s *Snapshot) ClassMounts() []contract.Mount {
 	if s.Config == nil {
 		return mounts
 	}
+
 	for _, h := range s.Config.HostPaths {
 		mounts = append(mounts, contract.Mount{Path: h.Path, ReadOnly: h.ReadOnly})
 	}
+
 	for _, m := range s.Config.MountClaims {
 		mounts = append(mounts, contract.Mount{Claim: m.Claim, Source: s.Places[m.Claim].Source, Path: m.Path})
 	}
+
 	for _, d := range s.Config.Devices {
-		mounts = append(mounts, contract.Mount{Claim: d.Claim, Source: s.Places[d.Claim].Source, Path: d.Path, Device: true})
+		mounts = append(mounts,
+			contract.Mount{Claim: d.Claim, Source: s.Places[d.Claim].Source, Path: d.Path, Device: true})
 	}
+
 	return mounts
 }
 
@@ -96,35 +106,42 @@ type Storage struct {
 	Recorded bool
 }
 
-// StorageOf is what the pod of an order is to mount. record is the pod whose attempt an undo is for. doubt says why the
-// volume's record cannot be used, empty where it can.
+// StorageOf is what the pod of an operation has to mount. madeBy is the pod whose attempt an undo is for. doubt says
+// why the volume's record cannot be used, empty where it can.
 //
 // As for the identity, a provisioner wrote the volume. Its mounts count where the dispatcher signed them. Else they may
 // only say what the class mounts: an administrator who vouches for a record has not looked at which claims of other
 // classes it names.
-func (s *Snapshot) StorageOf(op contract.Operation, record *corev1.Pod) (storage Storage, doubt string) {
+func (s *Snapshot) StorageOf(op contract.Operation, madeBy *corev1.Pod) (storage Storage, doubt string) {
 	now := Storage{Mounts: s.ClassMounts()}
 	if op == contract.Provision {
 		return now, ""
 	}
+
 	if s.Volume != nil {
 		return s.volumeStorage(now)
 	}
-	if record == nil {
+
+	if madeBy == nil {
 		return now, ""
 	}
-	if request, err := podspec.RequestOf(record); err == nil && request.Mounts != nil {
+
+	request, err := podspec.RequestOf(madeBy)
+	if err == nil && request.Mounts != nil {
 		return Storage{Mounts: request.Mounts, Recorded: true}, ""
 	}
+
 	return now, ""
 }
 
 func (s *Snapshot) volumeStorage(now Storage) (storage Storage, doubt string) {
 	mounts, err := podspec.MountsOf(s.Volume)
-	remedy := fmt.Sprintf("to use what class %s mounts now: kubectl annotate pv %s %s-", s.ClassName, s.Volume.Name, contract.AnnMounts)
+	remedy := fmt.Sprintf("to use what class %s mounts now: kubectl annotate pv %s %s-",
+		s.ClassName, s.Volume.Name, contract.AnnMounts)
 	switch {
 	case err != nil:
-		return now, fmt.Sprintf("annotation %s of volume %s is no JSON of mounts; %s", contract.AnnMounts, s.Volume.Name, remedy)
+		return now, fmt.Sprintf("annotation %s of volume %s is not JSON of mounts; %s",
+			contract.AnnMounts, s.Volume.Name, remedy)
 	case mounts == nil:
 		return now, ""
 	case podspec.Recorded(s.Volume):
@@ -132,8 +149,11 @@ func (s *Snapshot) volumeStorage(now Storage) (storage Storage, doubt string) {
 	case sameMounts(mounts, now.Mounts):
 		return now, ""
 	}
-	return now, fmt.Sprintf("annotation %s of volume %s is not signed by this dispatcher, and differs from what class %s mounts: %s; to use it, let the class mount the same; %s",
-		contract.AnnMounts, s.Volume.Name, s.ClassName, podspec.Clip(strings.Join(differences(mounts, now.Mounts), ", "), 200), remedy)
+
+	return now, fmt.Sprintf("annotation %s of volume %s is not signed by this dispatcher, and differs from what "+
+		"class %s mounts: %s; to use it, let the class mount the same; %s",
+		contract.AnnMounts, s.Volume.Name, s.ClassName,
+		podspec.Clip(strings.Join(differences(mounts, now.Mounts), ", "), 200), remedy)
 }
 
 // BeforePlaces reports whether the volume was made before its record said where it is.
@@ -156,7 +176,9 @@ func differences(a, b []contract.Mount) []string {
 			}
 		}
 	}
+
 	slices.Sort(paths)
+
 	return slices.Compact(paths)
 }
 
@@ -164,15 +186,17 @@ func sameMount(a, b contract.Mount) bool {
 	if a.Source == "" || b.Source == "" {
 		a.Source, b.Source = "", ""
 	}
+
 	return a == b
 }
 
-// LocationOf is the location that the provisioner wrote on its volume, empty where it wrote none, or what is none.
+// LocationOf is the location that the provisioner wrote on its volume. It is empty if there is none, or an invalid one.
 func LocationOf(v *corev1.PersistentVolume) string {
 	location := v.Annotations[contract.AnnLocation]
 	if _, valid := contract.LocationLine(location); !valid {
 		return ""
 	}
+
 	return location
 }
 
@@ -183,5 +207,6 @@ func (s *Snapshot) ExpectedLocation(provisions []Attempt) string {
 	if !ok || newest.Location() == LocationOf(s.Volume) {
 		return ""
 	}
+
 	return newest.Location()
 }

@@ -44,12 +44,14 @@ func TestClaimRef(t *testing.T) {
 		if c.pod != nil {
 			s.Add(NewAttempt(c.pod, ""))
 		}
+
 		if claim := s.ClaimRef(); claim != nil {
 			got = claim.Namespace + "/" + claim.Name
 			if claim.UID != dispatchertest.UID {
 				t.Errorf("%s: it has the UID %s", name, claim.UID)
 			}
 		}
+
 		if got != c.want {
 			t.Errorf("%s: claim %q, want %q", name, got, c.want)
 		}

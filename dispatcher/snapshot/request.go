@@ -16,97 +16,122 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
-// Order is a provisioner pod to create.
-type Order struct {
+// AttemptSpec is an attempt to start: the provisioner pod to create for it.
+type AttemptSpec struct {
 	Op     contract.Operation
 	Number int
 	// Node that the pod is bound to, or empty.
 	Node string
 	// Size in bytes that an expansion is to reach.
 	Size int64
-	// Record is the pod whose attempt may have made storage: of an undo, the storage to remove; of a provision, the storage that
-	// may exist already.
-	Record *corev1.Pod
+	// MadeBy is the pod of an earlier attempt that may have made storage. An undo removes that storage. A provision
+	// may find it. It is nil where there is none.
+	MadeBy *corev1.Pod
 	// Suspect marks an expansion that follows one which may have reached a size without saying so.
 	Suspect bool
 }
 
-// PodName is the name of the order's pod.
-func (o Order) PodName(uid string) string { return podspec.Name(o.Op, uid, o.Number) }
+// PodName is the name of the attempt's pod.
+func (a AttemptSpec) PodName(uid string) string { return podspec.Name(a.Op, uid, a.Number) }
 
-// Pod builds the order's pod. Its name is the lock: of two dispatchers that order the same, one finds the name taken. The error
-// says what about the class, the volume or the record makes a pod impossible.
-func (s *Snapshot) Pod(o Order, cluster podspec.Cluster) (*corev1.Pod, error) {
-	attempt, err := s.attempt(o)
+// Pod builds the attempt's pod. Its name is the lock: of two dispatchers that start the same attempt, one finds the
+// name taken. The error says what about the class, the volume or the earlier attempt makes a pod impossible.
+func (s *Snapshot) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, error) {
+	attempt, err := s.attempt(spec)
 	if err != nil {
 		return nil, err
 	}
+
 	pod, err := podspec.Build(attempt, cluster)
 	if err != nil {
 		return nil, err
 	}
-	if o.Op == contract.Provision && o.Record != nil || o.Suspect {
+
+	mayExist := spec.Op == contract.Provision && spec.MadeBy != nil
+	if mayExist || spec.Suspect {
 		pod.Annotations[contract.AnnSuspect] = s.suspect()
 	}
-	if s.Config.NodeLocal && o.Node != "" {
-		pod.Annotations[contract.AnnNode] = o.Node
+
+	if s.Config.NodeLocal && spec.Node != "" {
+		pod.Annotations[contract.AnnNode] = spec.Node
 	}
-	if ended := s.Of(contract.Provision); o.Op == contract.Delete && len(ended) > 0 {
-		uids := make([]string, len(ended))
-		for i, a := range ended {
-			uids[i] = string(a.Pod.UID)
-		}
-		pod.Annotations[contract.AnnUndoes] = strings.Join(uids, ",")
+
+	if spec.Op == contract.Delete {
+		s.annotateDelete(pod)
 	}
-	if o.Op == contract.Delete && s.Volume != nil && !s.Released() {
-		pod.Annotations[contract.AnnUndo] = "true"
-	}
+
 	return pod, nil
 }
 
-// suspect is the value of contract.AnnSuspect: the time until which what the earlier attempts asked for may still be done, or "true" where
-// that is over.
+// annotateDelete writes on a delete pod which attempts had ended before it, and whether it undoes an unfit volume.
+func (s *Snapshot) annotateDelete(pod *corev1.Pod) {
+	var uids []string
+	for _, a := range s.Of(contract.Provision) {
+		uids = append(uids, string(a.Pod.UID))
+	}
+
+	if len(uids) > 0 {
+		pod.Annotations[contract.AnnUndoes] = strings.Join(uids, ",")
+	}
+
+	if s.Volume != nil && !s.Released() {
+		pod.Annotations[contract.AnnUndo] = "true"
+	}
+}
+
+// suspect is the value of contract.AnnSuspect: the time until which a storage system may still carry out what the
+// earlier attempts asked for, or "true" where that time is over.
 func (s *Snapshot) suspect() string {
-	if late := s.LateUntil(s.Of(contract.Provision)); s.Now.Before(late) {
+	late := s.LateUntil(s.Of(contract.Provision))
+	if s.Now.Before(late) {
 		return late.Add(time.Second).UTC().Format(time.RFC3339) // cut to whole seconds
 	}
+
 	return "true"
 }
 
-func (s *Snapshot) attempt(o Order) (podspec.Attempt, error) {
-	a := podspec.Attempt{Config: s.Config, Node: o.Node}
+func (s *Snapshot) attempt(spec AttemptSpec) (podspec.Attempt, error) {
+	a := podspec.Attempt{Config: s.Config, Node: spec.Node}
+
 	var err error
 	switch {
-	case o.Op == contract.Provision:
+	case spec.Op == contract.Provision:
 		a.Request = s.provisionRequest()
-		if o.Record != nil {
-			a.Request.Location = location(o.Record)
+		if spec.MadeBy != nil {
+			a.Request.Location = location(spec.MadeBy)
 		}
 	case s.Volume != nil:
 		a.Volume = s.Volume
 		a.Request, err = s.volumeRequest()
 	default:
-		a.Request, err = s.undoRequest(o.Record)
+		a.Request, err = s.undoRequest(spec.MadeBy)
 	}
+
 	if err != nil {
 		return a, err
 	}
-	storage, doubt := s.StorageOf(o.Op, o.Record)
+
+	storage, doubt := s.StorageOf(spec.Op, spec.MadeBy)
 	if doubt != "" {
 		return a, errors.New(doubt) // an administrator changed the volume since the plan was made
 	}
-	a.Request.Operation, a.Request.Attempt, a.Request.Mounts = o.Op, o.Number, storage.Mounts
-	if o.Op == contract.Expand {
-		a.Request.CurrentSizeBytes, a.Request.SizeBytes = a.Request.SizeBytes, o.Size
-	}
+
+	a.Request.Operation, a.Request.Attempt, a.Request.Mounts = spec.Op, spec.Number, storage.Mounts
 	a.Request.ServiceAccount = s.Config.ServiceAccountName
 	a.Request.TimeoutSeconds = int64(s.Config.Timeout.Seconds())
-	if o.Op == contract.Provision {
-		if a.Volume, err = podspec.Skeleton(a.Request, s.classFields()); err != nil {
+
+	switch spec.Op {
+	case contract.Expand:
+		a.Request.CurrentSizeBytes, a.Request.SizeBytes = a.Request.SizeBytes, spec.Size
+	case contract.Provision:
+		a.Volume, err = podspec.Skeleton(a.Request, s.classFields())
+		if err != nil {
 			return a, err
 		}
+
 		a.Volume.Annotations[contract.AnnRecord] = s.RecordKey.Sign(a.Volume)
 	}
+
 	return a, nil
 }
 
@@ -125,12 +150,16 @@ func (s *Snapshot) provisionRequest() contract.Request {
 
 		AllowedTopologies: allowedTopologies(s.Class),
 	}
-	if s.CreatorKnown {
-		r.Username = printable(s.Claim.Annotations[contract.AnnCreatedBy])
-		if groups := printable(s.Claim.Annotations[contract.AnnCreatedByGroups]); groups != "" {
-			r.Groups = strings.Split(groups, ",")
-		}
+	if !s.CreatorKnown {
+		return r
 	}
+
+	r.Username = printable(s.Claim.Annotations[contract.AnnCreatedBy])
+	groups := printable(s.Claim.Annotations[contract.AnnCreatedByGroups])
+	if groups != "" {
+		r.Groups = strings.Split(groups, ",")
+	}
+
 	return r
 }
 
@@ -139,21 +168,24 @@ func modes(list []corev1.PersistentVolumeAccessMode) []string {
 	for _, mode := range list {
 		names = append(names, string(mode))
 	}
+
 	return names
 }
 
-// maxCreator bounds in bytes what a provisioner gets of a claim's creator. An identity provider's names may be any text.
+// maxCreator bounds in bytes what a provisioner gets of a claim's creator. An identity provider's names may be any
+// text.
 const maxCreator = 16 << 10
 
 // printable is empty rather than cut or cleaned: half a name is another name.
 func printable(text string) string {
-	if len(text) > maxCreator || !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool {
-		return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
-	}) {
+	if len(text) > maxCreator || !utf8.ValidString(text) || strings.ContainsFunc(text, unprintable) {
 		return ""
 	}
+
 	return text
 }
+
+func unprintable(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }
 
 func allowedTopologies(class *storagev1.StorageClass) []map[string][]string {
 	var list []map[string][]string
@@ -162,13 +194,15 @@ func allowedTopologies(class *storagev1.StorageClass) []map[string][]string {
 		for _, e := range term.MatchLabelExpressions {
 			keys[e.Key] = e.Values
 		}
+
 		list = append(list, keys)
 	}
+
 	return list
 }
 
-// ClockSkew is by how much the clocks of the dispatcher and the API server may differ, and a pod may be late that no dispatcher
-// stopped in time, before a volume is taken for a copy from a backup.
+// ClockSkew is by how much the clocks of the dispatcher and the API server may differ, and a pod may be late that no
+// dispatcher stopped in time, before a volume is taken for a copy from a backup.
 const ClockSkew = time.Hour
 
 func (s *Snapshot) classFields() podspec.ClassFields {
@@ -182,16 +216,19 @@ func (s *Snapshot) classFields() podspec.ClassFields {
 	if s.Class.ReclaimPolicy != nil {
 		fields.ReclaimPolicy = *s.Class.ReclaimPolicy
 	}
+
 	return fields
 }
 
-// volumeRequest asks for a volume's storage to be removed or expanded, by the identity that found it when it was made. Properties
-// that the class has gained since are added, so that a newer image finds what it needs. None that the volume has is replaced.
+// volumeRequest asks for a volume's storage to be removed or expanded, by the identity that found it when it was made.
+// Properties that the class has gained since are added, so that a newer image finds what it needs. None that the volume
+// has is replaced.
 func (s *Snapshot) volumeRequest() (contract.Request, error) {
 	identity, doubt := s.VolumeIdentity()
 	if doubt != "" {
 		return contract.Request{}, errors.New(doubt) // an administrator changed the volume since the plan was made
 	}
+
 	identity.Properties = withGained(identity, s.Config.Properties)
 	size := Capacity(s.Volume)
 	r := contract.Request{
@@ -204,7 +241,9 @@ func (s *Snapshot) volumeRequest() (contract.Request, error) {
 		Location:     LocationOf(s.Volume),
 		Identity:     identity,
 	}
+
 	r.Claim.Namespace, r.Claim.Name = s.claimNamed()
+
 	return r, nil
 }
 
@@ -216,13 +255,16 @@ func (s *Snapshot) claimNamed() (namespace, name string) {
 	if ref == nil {
 		return "", ""
 	}
+
 	if made := s.ClaimRef(); made != nil && ref.UID == made.UID {
 		return made.Namespace, made.Name
 	}
+
 	return ref.Namespace, ref.Name
 }
 
-// withGained are the properties of the identity, and those of the class whose environment name the identity does not use.
+// withGained are the properties of the identity, and those of the class whose environment name the identity does not
+// use.
 func withGained(identity contract.Identity, properties map[string]string) map[string]string {
 	all, taken := map[string]string{}, map[string]bool{}
 	for _, known := range []map[string]string{identity.Properties, identity.Parameters} {
@@ -230,24 +272,28 @@ func withGained(identity contract.Identity, properties map[string]string) map[st
 			taken[contract.EnvName(key)] = true
 		}
 	}
+
 	maps.Copy(all, identity.Properties)
 	for key, value := range properties {
 		if !taken[contract.EnvName(key)] {
 			all[key] = value
 		}
 	}
+
 	return all
 }
 
-func location(record *corev1.Pod) string { return NewAttempt(record, "").Location() }
+func location(pod *corev1.Pod) string { return NewAttempt(pod, "").Location() }
 
-// undoRequest asks for the removal of what an attempt may have made. An undo removes no other claim's storage, whatever the
-// record says.
-func (s *Snapshot) undoRequest(record *corev1.Pod) (contract.Request, error) {
-	request, err := podspec.RequestOf(record)
+// undoRequest asks for the removal of what an attempt may have made. An undo removes no other claim's storage, whatever
+// the attempt's pod says.
+func (s *Snapshot) undoRequest(madeBy *corev1.Pod) (contract.Request, error) {
+	request, err := podspec.RequestOf(madeBy)
 	if err != nil {
 		return request, fmt.Errorf("undo attempt for claim %s: %w", s.UID, err)
 	}
-	request.Claim.UID, request.VolumeName, request.Location = s.UID, podspec.VolumeName(s.UID), location(record)
+
+	request.Claim.UID, request.VolumeName, request.Location = s.UID, podspec.VolumeName(s.UID), location(madeBy)
+
 	return request, nil
 }

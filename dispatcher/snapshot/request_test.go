@@ -41,6 +41,7 @@ func TestClaimNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	attempt := Attempt{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Annotations: map[string]string{contract.AnnRequest: string(request)}}}}
 	ref := func(uid types.UID) *corev1.ObjectReference {

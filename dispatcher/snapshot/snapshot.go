@@ -74,7 +74,7 @@ type Snapshot struct {
 	PodMissed bool
 	// Confirmed is when the API server was last asked for all that a new pod relies on; zero where it was not.
 	Confirmed time.Time
-	// Revision is the state of what the library handed over, read before anything else of the snapshot.
+	// Revision counts what the library had handed over before anything else of the snapshot was read.
 	Revision uint64
 	// Quiet reports whether a success is worth a log line and no event: other claims of the class are active, and this
 	// one had no warning. Each event is a write, and whoever waits for a thousand claims sees that they are bound.
@@ -105,6 +105,7 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 	if v == nil {
 		return
 	}
+
 	if !madeHere(v, s.Provisioner) {
 		s.Volume, s.Foreign = nil, v
 	}
@@ -139,6 +140,7 @@ func GivenVolume(claim *corev1.PersistentVolumeClaim) string {
 	if claim.Status.Phase == corev1.ClaimPending || name == podspec.VolumeName(string(claim.UID)) {
 		return ""
 	}
+
 	return name
 }
 
@@ -161,7 +163,8 @@ func (s *Snapshot) SetUser(claims []*corev1.PersistentVolumeClaim) {
 func (s *Snapshot) SetCopiedBy(pods []*corev1.Pod) {
 	s.CopiedBy = ""
 	if len(pods) > 0 {
-		s.CopiedBy = fmt.Sprintf("pod %s/%s for claim %s", pods[0].Namespace, pods[0].Name, pods[0].Annotations[contract.AnnClaim])
+		s.CopiedBy = fmt.Sprintf("pod %s/%s for claim %s",
+			pods[0].Namespace, pods[0].Name, pods[0].Annotations[contract.AnnClaim])
 	}
 }
 
@@ -170,15 +173,19 @@ func (s *Snapshot) ClaimRef() *corev1.PersistentVolumeClaim {
 	if s.Claim != nil {
 		return s.Claim
 	}
+
 	newest, ok := Last(s.Attempts)
 	if !ok {
 		return nil
 	}
+
 	request, err := podspec.RequestOf(newest.Pod)
 	if err != nil || request.Claim.UID != s.UID {
 		return nil
 	}
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace, Name: request.Claim.Name, UID: types.UID(s.UID)}}
+
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: request.Claim.Namespace,
+		Name: request.Claim.Name, UID: types.UID(s.UID)}}
 }
 
 // KnownClass is the class's name, empty where the claim alone says that there is one: its author may write anything.
@@ -187,14 +194,18 @@ func (s *Snapshot) KnownClass() string {
 	if s.Class == nil && s.Volume == nil && len(s.Attempts)+len(s.Retained) == 0 {
 		return ""
 	}
+
 	return s.ClassName
 }
 
 // Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that
 // was deleted and made again may have another provisioner since.
 func (s *Snapshot) Pending() bool {
-	return s.ClaimLives() && s.Claim.Spec.VolumeName == "" && s.Foreign == nil && !s.HandedOver() &&
-		(s.Class == nil || s.Class.Provisioner == s.Provisioner)
+	unbound := s.ClaimLives() && s.Claim.Spec.VolumeName == ""
+	taken := s.Foreign != nil || s.HandedOver()
+	ours := s.Class == nil || s.Class.Provisioner == s.Provisioner
+
+	return unbound && !taken && ours
 }
 
 // UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
@@ -224,8 +235,16 @@ func AwaitsDeletion(v *corev1.PersistentVolume) bool {
 	released := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
 	freed := v.Spec.ClaimRef == nil || v.Spec.ClaimRef.UID == ""
 	gone := v.DeletionTimestamp != nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer)
+	if freed || gone {
+		return false
+	}
 
-	return released && !freed && !gone && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return released && deletes(v)
+}
+
+// deletes reports whether the reclaim policy of the volume is Delete.
+func deletes(v *corev1.PersistentVolume) bool {
+	return v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
 // DeletedByHand reports whether somebody deleted a volume that was freed, so that its object waits for the removal of
@@ -233,7 +252,7 @@ func AwaitsDeletion(v *corev1.PersistentVolume) bool {
 func DeletedByHand(v *corev1.PersistentVolume) bool {
 	kept := v.DeletionTimestamp != nil && slices.Contains(v.Finalizers, contract.VolumeFinalizer)
 
-	return kept && v.Status.Phase == corev1.VolumeAvailable && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
+	return kept && v.Status.Phase == corev1.VolumeAvailable && deletes(v)
 }
 
 // FinalizerMisplaced reports whether a volume of the provisioner lacks the finalizer that keeps its object until its
@@ -242,7 +261,7 @@ func DeletedByHand(v *corev1.PersistentVolume) bool {
 func FinalizerMisplaced(v *corev1.PersistentVolume, provisioner string) bool {
 	has := slices.Contains(v.Finalizers, contract.VolumeFinalizer)
 	by, named := v.Annotations[contract.ProvisionedBy]
-	retained := v.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete
+	retained := !deletes(v)
 	switch {
 	case !named:
 		return retained && has && v.DeletionTimestamp != nil
@@ -251,13 +270,16 @@ func FinalizerMisplaced(v *corev1.PersistentVolume, provisioner string) bool {
 	case retained:
 		return has
 	}
+
 	return !has && v.DeletionTimestamp == nil
 }
 
 // Due reports whether the volume itself asks for work of the provisioner that it names, whoever its claim is.
 func Due(v *corev1.PersistentVolume, provisioner string) bool {
 	made := v.Annotations[contract.ProvisionedBy] == provisioner
-	return made && (AwaitsDeletion(v) || DeletedByHand(v)) || FinalizerMisplaced(v, provisioner)
+	unneeded := AwaitsDeletion(v) || DeletedByHand(v)
+
+	return made && unneeded || FinalizerMisplaced(v, provisioner)
 }
 
 // SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else
@@ -267,6 +289,7 @@ func (s *Snapshot) SelectedNode() string {
 	if s.Claim == nil || !s.WaitsForConsumer() {
 		return ""
 	}
+
 	return s.Claim.Annotations[AnnSelectedNode]
 }
 
@@ -276,7 +299,11 @@ func (s *Snapshot) WaitsForConsumer() bool {
 }
 
 func waitsForConsumer(class *storagev1.StorageClass) bool {
-	return class != nil && class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	if class == nil || class.VolumeBindingMode == nil {
+		return false
+	}
+
+	return *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
 // WaitsForNode reports whether Kubernetes hands the claim over only once a pod that uses it has a node.
@@ -292,6 +319,7 @@ func (s *Snapshot) ReclaimPolicy() *corev1.PersistentVolumeReclaimPolicy {
 	if s.Class == nil {
 		return nil
 	}
+
 	return s.Class.ReclaimPolicy
 }
 

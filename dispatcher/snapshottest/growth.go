@@ -25,8 +25,8 @@ type Growth struct {
 	Volume string
 	// Pods are as in dispatchertest.Pod, with the size after a colon: "exp-0:2Gi failed".
 	Pods []string
-	// Also is as in Scene, and unable (the class cannot expand), limited (to 3Gi), deleting (the claim), unbound, released (the claim is
-	// gone), no-volume (nor a claim).
+	// Also is as in Scene, and unable (the class cannot expand), limited (to 3Gi), deleting (the claim), unbound,
+	// released (the claim is gone), no-volume (nor a claim).
 	Also string
 }
 
@@ -36,36 +36,45 @@ func (g Growth) Snapshot() *snapshot.Snapshot {
 	if s.has("deleting") {
 		s.Claim = "deleting"
 	}
+
 	f := s.Snapshot()
 	if f.Config != nil {
 		f.Config.Expandable = !s.has("unable")
 	}
+
 	if s.has("limited") {
 		f.Config.MaxSize = 3 << 30
 	}
+
 	g.setClaim(f.Claim)
 	if s.has("unbound") {
 		f.Claim.Status.Phase = corev1.ClaimPending
 	}
+
 	f.Volume.Spec.Capacity = sizes(cmp.Or(g.Made, cmp.Or(g.Has, "1Gi")))
 	setVolume(f.Volume, g.Volume)
 	f.Claim.Spec.VolumeMode = f.Volume.Spec.VolumeMode
 	if s.has("released") {
 		f.Claim, f.Volume.Status.Phase = nil, corev1.VolumeReleased
 	}
+
 	if s.has("no-volume") {
 		f.Claim, f.Volume = nil, nil
 	}
+
 	for i, words := range g.Pods {
 		name, rest, _ := strings.Cut(words, " ")
 		name, size, sized := strings.Cut(name, ":")
-		pod := dispatchertest.Pod(name+" "+rest, dispatchertest.Noon.Add(time.Duration(i-len(g.Pods))*time.Minute), dispatchertest.Noon.Add(-500*time.Millisecond))
+		pod := dispatchertest.Pod(name+" "+rest, dispatchertest.Noon.Add(time.Duration(i-len(g.Pods))*time.Minute),
+			dispatchertest.Noon.Add(-500*time.Millisecond))
 		if sized {
 			quantity := resource.MustParse(size)
 			pod.Annotations[contract.AnnRequest] = fmt.Sprintf(`{"sizeBytes":%d}`, quantity.Value())
 		}
+
 		f.Attempts = append(f.Attempts, snapshot.NewAttempt(pod, ""))
 	}
+
 	return f
 }
 
@@ -76,15 +85,22 @@ func (g Growth) setClaim(claim *corev1.PersistentVolumeClaim) {
 	if allocated != "" {
 		claim.Status.AllocatedResources = sizes(allocated)
 	}
+
 	status, ok := map[string]corev1.ClaimResourceStatus{
-		"progress": corev1.PersistentVolumeClaimControllerResizeInProgress, "infeasible": corev1.PersistentVolumeClaimControllerResizeInfeasible,
-		"pending": corev1.PersistentVolumeClaimNodeResizePending, "node": corev1.PersistentVolumeClaimNodeResizeInProgress,
-		"broken": corev1.PersistentVolumeClaimNodeResizeInfeasible}[word]
+		"progress":   corev1.PersistentVolumeClaimControllerResizeInProgress,
+		"infeasible": corev1.PersistentVolumeClaimControllerResizeInfeasible,
+		"pending":    corev1.PersistentVolumeClaimNodeResizePending,
+		"node":       corev1.PersistentVolumeClaimNodeResizeInProgress,
+		"broken":     corev1.PersistentVolumeClaimNodeResizeInfeasible}[word]
 	if ok {
-		claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: status}
+		claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+			corev1.ResourceStorage: status,
+		}
 	}
+
 	if word == "progress" {
-		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimResizing, Status: corev1.ConditionTrue}}
+		claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimResizing,
+			Status: corev1.ConditionTrue}}
 	}
 }
 

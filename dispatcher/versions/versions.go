@@ -16,32 +16,38 @@ import (
 // timeout bounds the requests for one ConfigMap: others wait meanwhile.
 const timeout = 10 * time.Second
 
-// Keeper keeps the last good version of a ConfigMap as a ControllerRevision, so that a class whose ConfigMap was broken by an edit goes on
-// after a restart of the dispatcher.
+// Keeper keeps the last good version of a ConfigMap as a ControllerRevision, so that a class whose ConfigMap was broken
+// by an edit goes on after a restart of the dispatcher.
 type Keeper struct {
 	Reader reader.Reader
 	Writer writer.Writer
 }
 
-// Keep saves a valid version of a ConfigMap, and deletes the earlier ones. saved are those that exist. The new one is created
-// before an old one is deleted: a dispatcher that is killed in between leaves both, of which the later counts.
-func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configmaps.Config, saved []*appsv1.ControllerRevision) error {
+// Keep saves a valid version of a ConfigMap, and deletes the earlier ones. saved are those that exist. The new one is
+// created before an old one is deleted: a dispatcher that is killed in between leaves both, of which the later counts.
+func (k Keeper) Keep(
+	ctx context.Context, cm *corev1.ConfigMap, config *configmaps.Config, saved []*appsv1.ControllerRevision,
+) error {
 	name, number, missing := configmaps.RevisionName(cm, config), int64(1), true
 	for _, revision := range saved {
 		number = max(number, revision.Revision+1)
 		missing = missing && revision.Name != name
 	}
+
 	if !missing && len(saved) == 1 {
 		return nil
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	// A dispatcher that is no longer the leader, or whose cache is old, would replace a new version by an old one. A change of the ConfigMap
-	// syncs the class again.
+
+	// A dispatcher that is no longer the leader, or whose cache is old, would replace a new version by an old one. A
+	// change of the ConfigMap syncs the class again.
 	now, err := k.Reader.ConfigMap(ctx, cm.Name)
 	if now == nil || now.UID != cm.UID || now.ResourceVersion != cm.ResourceVersion {
 		return err
 	}
+
 	if missing {
 		revision, err := configmaps.NewRevision(cm, config, number)
 		if err != nil { // an older version would count as the last good one
@@ -50,13 +56,16 @@ func (k Keeper) Keep(ctx context.Context, cm *corev1.ConfigMap, config *configma
 			return err
 		}
 	}
+
 	for _, revision := range saved {
 		if revision.Name == name {
 			continue
 		}
+
 		if err := k.Writer.DeleteRevision(ctx, revision); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -65,12 +65,15 @@ func TestWrites(t *testing.T) {
 				if r.Method == http.MethodDelete {
 					words = []string{r.Method, r.URL.Path, strings.TrimSpace(body)}
 				}
+
 				sent = append(sent, strings.Join(words, " "))
+
 				return http.StatusOK, `{"kind":"Status","apiVersion":"v1","status":"Success"}`
 			})
 			if err := c.do(t.Context(), w); err != nil {
 				t.Fatal(err)
 			}
+
 			if got := strings.Join(sent, "\n"); got != c.want {
 				t.Errorf("sent\n%s\nwant\n%s", got, c.want)
 			}
@@ -86,6 +89,7 @@ func TestWriteErrors(t *testing.T) {
 			if !strings.Contains(c.want, path) {
 				continue
 			}
+
 			conflicts, gone := "patch "+object+": no", ""
 			if strings.HasPrefix(c.want, "DELETE") {
 				conflicts = map[string]string{"persistentvolumes/": "delete volume pvc-1: no", "pods/": "delete pod ns/prov-1-0: no"}[path]
@@ -93,6 +97,7 @@ func TestWriteErrors(t *testing.T) {
 					gone = conflicts
 				}
 			}
+
 			for reason, want := range map[metav1.StatusReason]string{metav1.StatusReasonConflict: conflicts, metav1.StatusReasonNotFound: gone} {
 				code := map[metav1.StatusReason]int{metav1.StatusReasonConflict: http.StatusConflict, metav1.StatusReasonNotFound: http.StatusNotFound}[reason]
 				w := served(t, func(*http.Request, string) (int, string) {
@@ -113,6 +118,7 @@ func served(t *testing.T, answer func(r *http.Request, body string) (code int, a
 		if err != nil {
 			t.Error(err)
 		}
+
 		code, text := answer(r, string(body))
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
@@ -121,5 +127,6 @@ func served(t *testing.T, answer func(r *http.Request, body string) (code int, a
 		}
 	}))
 	t.Cleanup(server.Close)
+
 	return Writer{kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})}
 }

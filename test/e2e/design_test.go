@@ -83,7 +83,7 @@ func TestFirstDesign(t *testing.T) {
 		t.Errorf("as it was printed: %v, want an error that names the line", err)
 	}
 	if said, code := s.flex(kubeconfig(), "conformance", s.file("printed.yaml", printed)); code == 0 ||
-		!strings.Contains(said, `printed.yaml line 14: is no YAML: could not find expected ':'; line 13: write a space after "service-token:"`) {
+		!strings.Contains(said, `printed.yaml line 14: is not YAML: could not find expected ':'; line 13: write a space after "service-token:"`) {
 		t.Errorf("as it was printed: %s, want an error that names the line and the remedy", said)
 	}
 
