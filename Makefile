@@ -56,7 +56,7 @@ test-unit: ## what needs nothing but Go
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
-	go test -count=1 -timeout 20m -tags conformance ./conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
+	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
 
 test-integration: ## against a real API server, and a real Cinder
 	test/cluster/build.sh kubernetes
@@ -163,7 +163,7 @@ bin/version: FORCE
 FORCE:
 
 bin/%: $(SOURCES) bin/version
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w $(VERSION:%=-X github.com/flex-provisioner/flex-provisioner/internal/version.stamp=%)' -o $@.new ./$(firstword $(wildcard cmd/$* images/$*))
 	@$(replace)
 
 # The licences that go along with a program.

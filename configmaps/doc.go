@@ -8,5 +8,5 @@
 //
 // It may import documents, quantity and contract. It is pure: it uses no client, clock or file. It does not check
 // whether the objects that a ConfigMap names exist. docs/config-reference.md describes the keys, and a test compares
-// the two. It is not for import by other modules.
+// the two.
 package configmaps

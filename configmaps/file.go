@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/documents"
+	"github.com/flex-provisioner/flex-provisioner/internal/documents"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // IsManifest reports whether a file holds objects of Kubernetes and not a program, by the extension, or else by its

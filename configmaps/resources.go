@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/flex-provisioner/flex-provisioner/quantity"
+	"github.com/flex-provisioner/flex-provisioner/internal/quantity"
 )
 
 // resourcesForm has the fields that an administrator may set. There are no resource claims and extended resources: a

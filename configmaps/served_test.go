@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func TestServedAs(t *testing.T) {

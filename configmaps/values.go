@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/flex-provisioner/flex-provisioner/quantity"
+	"github.com/flex-provisioner/flex-provisioner/internal/quantity"
 )
 
 // maxItems is the limit on the items of each list, which become volumes or other entries of the pod.

@@ -10,7 +10,7 @@ import (
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // decode decodes a YAML value strictly: an unknown or duplicate field is an error, and so is a boolean or number in

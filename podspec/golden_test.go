@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")

@@ -7,8 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/skeleton"
+	"github.com/flex-provisioner/flex-provisioner/internal/skeleton"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // ClassFields are the fields of a volume that come from its class.

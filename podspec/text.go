@@ -1,6 +1,6 @@
 package podspec
 
-import "github.com/flex-provisioner/flex-provisioner/contract"
+import "github.com/flex-provisioner/flex-provisioner/sdk/contract"
 
 // Clean is contract.Clean.
 func Clean(text string) string { return contract.Clean(text) }

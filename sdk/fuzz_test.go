@@ -9,8 +9,8 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 

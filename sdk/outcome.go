@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Refuse marks an error with contract.ExitRefused: the request can never succeed. It promises that nothing was made. The request is retried

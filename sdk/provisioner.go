@@ -13,8 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Request is the pod's request: see contract.Request.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
-	"github.com/flex-provisioner/flex-provisioner/version"
+	"github.com/flex-provisioner/flex-provisioner/internal/version"
 )
 
 const long = `flex-provisioner runs a pod of a storage administrator's own container for each PersistentVolumeClaim.

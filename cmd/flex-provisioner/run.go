@@ -19,11 +19,11 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/clock"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // run runs the dispatcher until ctx ends. The loss of the Lease is an error: the process exits, and is restarted as a candidate.

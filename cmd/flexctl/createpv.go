@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/internal/version"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
-	"github.com/flex-provisioner/flex-provisioner/version"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // maxInput is the limit in bytes on the input. An object of the API has at most 1.5 MiB.

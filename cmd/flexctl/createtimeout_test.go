@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func TestCreateTimeout(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/documents"
-	"github.com/flex-provisioner/flex-provisioner/quantity"
+	"github.com/flex-provisioner/flex-provisioner/internal/documents"
+	"github.com/flex-provisioner/flex-provisioner/internal/quantity"
 )
 
 // shapes are Kubernetes' types of volume sources and node affinity: for each type and field the field's type, as Go writes it. A test

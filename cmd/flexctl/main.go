@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/flex-provisioner/flex-provisioner/internal/version"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
-	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 func main() {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func newRequireCommand(root string) *cobra.Command {

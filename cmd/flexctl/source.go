@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/flex-provisioner/flex-provisioner/quantity"
+	"github.com/flex-provisioner/flex-provisioner/internal/quantity"
 )
 
 // sourceFlags are the flags that describe a volume. Unlike in YAML, no value needs quotes.

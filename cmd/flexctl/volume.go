@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/quantity"
+	"github.com/flex-provisioner/flex-provisioner/internal/quantity"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // object is an object of the API, or a part of one, as decoded JSON. Kubernetes' types would double the size of the program.

@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func newRetry(o *options) *cobra.Command {

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/inspect"
-	"github.com/flex-provisioner/flex-provisioner/podlog"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // adoption is the command adopt.

@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
-	"github.com/flex-provisioner/flex-provisioner/audit"
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 const auditLong = `Compares claims, volumes, provisioner pods and Secrets with each other and with the storage, and prints what nobody

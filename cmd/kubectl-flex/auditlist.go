@@ -16,11 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
-	"github.com/flex-provisioner/flex-provisioner/audit"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/podlog"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // listings lists the storage of every class whose provisioner can do so.

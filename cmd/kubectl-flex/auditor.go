@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/flex-provisioner/flex-provisioner/audit"
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // auditor reads the cluster and lists the storage for an audit.

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/inspect"
 )
 
 func newRender(o *options) *cobra.Command {

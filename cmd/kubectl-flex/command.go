@@ -13,8 +13,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/version"
+	"github.com/flex-provisioner/flex-provisioner/internal/version"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // options are what all commands have in common.

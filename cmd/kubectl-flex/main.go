@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/flex-provisioner/flex-provisioner/conformance"
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/conformance"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func main() {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/flex-provisioner/flex-provisioner/version"
+	"github.com/flex-provisioner/flex-provisioner/internal/version"
 )
 
 // templates are the folders that new writes: class for all languages, and one for each language. Files that Go would compile have

@@ -12,8 +12,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // encode writes a value as YAML or JSON. ok is false for other formats.

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/flex-provisioner/flex-provisioner/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
-	"github.com/flex-provisioner/flex-provisioner/inspect"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // deploymentName is the name of the dispatcher's Deployment, in its namespace.

@@ -15,8 +15,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func newStatus(o *options) *cobra.Command {

@@ -11,8 +11,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/inspect"
-	"github.com/flex-provisioner/flex-provisioner/podlog"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 

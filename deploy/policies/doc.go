@@ -2,5 +2,5 @@
 // are in force in a cluster are still the same.
 //
 // It owns the manifests of its folder. It imports nothing of the project, and never reads them: package
-// dispatcher/admission does. It is not for import by other modules.
+// dispatcher/admission does.
 package policies

@@ -2,5 +2,5 @@
 //
 // It owns the shipped policies, their comparison with the cluster's, and the probes: hostile requests that a policy has
 // to refuse. It may import podspec, configmaps, contract and deploy/policies. It never changes anything in the cluster:
-// each probe is a dry run. It is not for import by other modules.
+// each probe is a dry run.
 package admission

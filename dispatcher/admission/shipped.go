@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/deploy/policies"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // shipped is a policy with its binding.

@@ -2,5 +2,5 @@
 //
 // It owns the informers, their indexes and their transforms, which keep of each object what somebody here reads. It may
 // import snapshot, resize, podspec, configmaps and contract. It never writes to the API server, and nobody may change
-// an object that came from it. It is not for import by other modules.
+// an object that came from it.
 package cache

@@ -2,5 +2,5 @@
 //
 // It owns the verdict on them, its words for users and administrators, and which of them serves a class. It may import
 // events, snapshot, podspec, configmaps and contract, and the types of Kubernetes. It is pure: the controller and the
-// kubectl plugin bring the objects. It is not for import by other modules.
+// kubectl plugin bring the objects.
 package classes

@@ -11,9 +11,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // grace is how long a ConfigMap may exist before its class without a warning: they are applied together.

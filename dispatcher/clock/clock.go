@@ -1,5 +1,5 @@
 // Package clock tells the API server's time. It owns the difference between that and the time of this process, imports
-// nothing of the project, and must never make a request of its own. It is not for import by other modules.
+// nothing of the project, and must never make a request of its own.
 package clock
 
 import (

@@ -1,5 +1,4 @@
-// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages. It is
-// not for import by other modules.
+// Package dispatchertest makes claims, volumes and pods in a few words, for tests of the dispatcher's packages.
 package dispatchertest
 
 import (
@@ -14,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // UID is the claim's.

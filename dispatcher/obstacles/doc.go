@@ -2,6 +2,5 @@
 //
 // It owns why a claim is refused or waits, why a volume is not expanded, and what protects storage from deletion. Each
 // is a reason of an event and a sentence. It may import snapshot, resize, events, podspec, configmaps and contract. It
-// is pure, and decides nothing beyond that: what follows from an obstacle is for reconcile to say. It is not for import
-// by other modules.
+// is pure, and decides nothing beyond that: what follows from an obstacle is for reconcile to say.
 package obstacles

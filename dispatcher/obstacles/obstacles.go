@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // ToPod is what keeps every pod of the class from being created, until an administrator changes the policies or a

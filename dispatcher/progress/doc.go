@@ -3,5 +3,5 @@
 // It owns the operation that a claim waits for, its phase, since when, and what the claim's status says of that. The
 // dispatcher's metrics and kubectl flex say the same by it. It may import reconcile, events, resize, snapshot, podspec
 // and contract. It is pure. It never decides what is done: a plan stays as it was made, but for what the claim's status
-// is to say. It is not for import by other modules.
+// is to say.
 package progress

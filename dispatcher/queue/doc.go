@@ -3,5 +3,5 @@
 // It owns one queue and a number of workers for each StorageClass, the order of claims within a class, the class's
 // concurrency, and the cleanup that is deferred while users of the class wait. Namespaces take turns wherever claims
 // wait for each other. It imports nothing of the project. It knows claims by their UID alone, never reads an object,
-// and never decides what is done. It is not for import by other modules.
+// and never decides what is done.
 package queue

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Delays between the attempts for one claim. They are read off the failed pod, so that a restart of the dispatcher

@@ -5,12 +5,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // expand decides about the size of a bound volume. As the volume is the commit of a provision, its capacity is that of

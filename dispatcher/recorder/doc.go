@@ -2,5 +2,5 @@
 //
 // It owns the memory of recorded events, so that each is written once, the store of those that wait to be written, and
 // the metrics. It may import events, podspec and contract. It never decides what happens next, and nothing reads an
-// event back. It is not for import by other modules.
+// event back.
 package recorder

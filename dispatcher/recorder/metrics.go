@@ -6,8 +6,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	library "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Metrics of the dispatcher. docs/metrics.md explains each.

@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // RecordedConfig is the name of the ConfigMap by which the volume, or where there is none the newest attempt, was made;

@@ -1,5 +1,4 @@
-// Package snapshottest makes snapshots in a few words, for tests of the packages that decide by them. It is not for
-// import by other modules.
+// Package snapshottest makes snapshots in a few words, for tests of the packages that decide by them.
 package snapshottest
 
 import (

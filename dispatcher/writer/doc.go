@@ -2,5 +2,5 @@
 //
 // It owns every patch, creation and deletion, with the preconditions that keep a dispatcher with old caches from
 // writing on what it does not know. It may import snapshot for the names of annotations, resize, podspec and contract.
-// It decides nothing, and remembers nothing. It is not for import by other modules.
+// It decides nothing, and remembers nothing.
 package writer

@@ -3,7 +3,7 @@ package main
 import (
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )

@@ -7,8 +7,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/flex-provisioner/flex-provisioner/internal/version"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
-	"github.com/flex-provisioner/flex-provisioner/version"
 )
 
 func main() {

@@ -9,12 +9,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // provisioner reads the request and the mounted Secret, and runs a flow.

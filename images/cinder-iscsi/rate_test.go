@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 const (

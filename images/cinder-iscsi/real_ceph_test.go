@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // librbd writes to the image that the volume names and reads it back, with the coordinates of the volume alone.

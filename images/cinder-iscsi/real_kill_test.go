@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // wire is a way to the real Cinder that can be cut at one request.

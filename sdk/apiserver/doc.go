@@ -2,5 +2,5 @@
 // namespace, and the list of nodes.
 //
 // It owns objects in memory, tokens with their rights, and faults. It may import contract. It never binds, schedules or runs anything.
-// Authors of provisioners use it by package sdktest. It is not for import by other modules.
+// Authors of provisioners use it by package sdktest.
 package apiserver

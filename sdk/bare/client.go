@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // RequestTimeout limits one request, so that a dead connection is noticed and the request is retried.

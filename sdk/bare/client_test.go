@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // client is one for a server, with a pod's identity.

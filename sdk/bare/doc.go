@@ -3,5 +3,5 @@
 // runs a script has it, and the types would double its size.
 //
 // It owns exit codes and messages, when a creation is retried, and which fields of its volume a provisioner may set. It may import contract,
-// and of Kubernetes' modules only field errors, names and quantities. It is not for import by other modules.
+// and of Kubernetes' modules only field errors, names and quantities.
 package bare

@@ -3,7 +3,7 @@ package bare
 import (
 	"errors"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Refuse marks an error with contract.ExitRefused: the request can never succeed. It promises that nothing was made. The request is retried

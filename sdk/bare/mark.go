@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // maxID is the longest ID of a storage in bytes.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/bare"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // marked runs RequireMark in a new pod, and returns the location that it reported.

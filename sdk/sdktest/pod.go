@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/skeleton"
+	"github.com/flex-provisioner/flex-provisioner/internal/skeleton"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Node is the node that every Pod runs on.

@@ -23,52 +23,52 @@ const tags = "integration,e2e,cinder,conformance"
 // arrows says which packages of the project each one may import, beside itself. A folder with /... stands for all below;
 // the first line that fits counts. A package without a line here is an error: say what it may know.
 var arrows = []arrow{
-	{"contract", nil},
-	{"quantity", nil},
-	{"version", nil},
-	{"skeleton", []string{"contract"}},
-	{"documents", []string{"contract"}},
-	{"configmaps", []string{"documents", "quantity", "contract"}},
-	{"podspec", []string{"skeleton", "configmaps", "contract"}},
-	{"podlog", []string{"podspec", "contract"}},
+	{"sdk/contract", nil},
+	{"internal/quantity", nil},
+	{"internal/version", nil},
+	{"internal/skeleton", []string{"sdk/contract"}},
+	{"internal/documents", []string{"sdk/contract"}},
+	{"configmaps", []string{"internal/documents", "internal/quantity", "sdk/contract"}},
+	{"podspec", []string{"internal/skeleton", "configmaps", "sdk/contract"}},
+	{"dispatcher/podlog", []string{"podspec", "sdk/contract"}},
 	{"deploy/...", nil},
-	{"audit", []string{"podspec", "configmaps", "contract"}},
-	{"dispatcher/dispatchertest", []string{"podspec", "contract"}},
+	{"dispatcher/audit", []string{"podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/dispatchertest", []string{"podspec", "sdk/contract"}},
 	{"dispatcher/resize", []string{"podspec"}},
-	{"dispatcher/snapshot", []string{"podspec", "configmaps", "contract"}},
-	{"dispatcher/events", []string{"podspec", "contract"}},
-	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "contract"}},
-	{"dispatcher/snapshottest", []string{"dispatcher/dispatchertest", "dispatcher/snapshot", "podspec", "configmaps", "contract"}},
-	{"dispatcher/obstacles", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "contract"}},
-	{"dispatcher/reconcile", []string{"dispatcher/obstacles", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "contract"}},
-	{"dispatcher/progress", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "contract"}},
+	{"dispatcher/snapshot", []string{"podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/events", []string{"podspec", "sdk/contract"}},
+	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/snapshottest", []string{"dispatcher/dispatchertest", "dispatcher/snapshot", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/obstacles", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/reconcile", []string{"dispatcher/obstacles", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "sdk/contract"}},
+	{"dispatcher/progress", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "sdk/contract"}},
 	{"dispatcher/queue", nil},
 	{"dispatcher/clock", nil},
 	{"dispatcher/library", nil},
-	{"dispatcher/cache", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "configmaps", "contract"}},
-	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "contract"}},
-	{"dispatcher/reader", []string{"dispatcher/cache", "podspec", "contract"}},
+	{"dispatcher/cache", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "sdk/contract"}},
+	{"dispatcher/reader", []string{"dispatcher/cache", "podspec", "sdk/contract"}},
 	{"dispatcher/versions", []string{"dispatcher/reader", "dispatcher/writer", "configmaps"}},
-	{"dispatcher/orphans", []string{"dispatcher/recorder", "dispatcher/cache", "dispatcher/snapshot", "dispatcher/events", "audit", "podspec", "contract"}},
-	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "contract"}},
-	{"dispatcher/admission", []string{"podspec", "configmaps", "contract", "deploy/..."}},
+	{"dispatcher/orphans", []string{"dispatcher/recorder", "dispatcher/cache", "dispatcher/snapshot", "dispatcher/events", "dispatcher/audit", "podspec", "sdk/contract"}},
+	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "sdk/contract"}},
+	{"dispatcher/admission", []string{"podspec", "configmaps", "sdk/contract", "deploy/..."}},
 	{"dispatcher/controller", []string{"dispatcher/progress", "dispatcher/reconcile", "dispatcher/obstacles", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/reader", "dispatcher/writer",
-		"dispatcher/versions", "dispatcher/cache", "dispatcher/admission", "podlog", "podspec", "configmaps", "contract"}},
+		"dispatcher/versions", "dispatcher/cache", "dispatcher/admission", "dispatcher/podlog", "podspec", "configmaps", "sdk/contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/orphans", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
-	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "contract", "version"}},
-	{"inspect", []string{"allowlist", "dispatcher/progress", "dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "contract"}},
-	{"cmd/kubectl-flex", []string{"inspect", "allowlist", "audit", "conformance", "dispatcher/admission", "podlog", "podspec", "configmaps", "contract", "version"}},
-	{"allowlist", []string{"configmaps"}},
-	{"cmd/flexctl", []string{"sdk/bare", "documents", "quantity", "contract", "version"}},
-	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "skeleton", "contract"}},
-	{"sdk/bare", []string{"contract"}},
-	{"sdk/...", []string{"sdk/bare", "contract"}},
-	{"conformance/sandbox", nil},
-	{"conformance/...", []string{"conformance/sandbox", "sdk/...", "audit", "podspec", "configmaps", "contract"}},
-	{"images/cinder-iscsi", []string{"images/cinder-iscsi/...", "sdk/...", "contract", "version"}},
-	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "contract"}},
-	{"images/btrfs", []string{"images/btrfs/...", "sdk/...", "contract", "version"}},
-	{"images/...", []string{"sdk/...", "contract"}},
+	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "sdk/contract", "internal/version"}},
+	{"cmd/kubectl-flex/inspect", []string{"configmaps/allowlist", "dispatcher/progress", "dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "sdk/contract"}},
+	{"cmd/kubectl-flex", []string{"cmd/kubectl-flex/inspect", "configmaps/allowlist", "dispatcher/audit", "cmd/kubectl-flex/conformance", "dispatcher/admission", "dispatcher/podlog", "podspec", "configmaps", "sdk/contract", "internal/version"}},
+	{"configmaps/allowlist", []string{"configmaps"}},
+	{"cmd/flexctl", []string{"sdk/bare", "internal/documents", "internal/quantity", "sdk/contract", "internal/version"}},
+	{"sdk/sdktest", []string{"sdk", "sdk/apiserver", "internal/skeleton", "sdk/contract"}},
+	{"sdk/bare", []string{"sdk/contract"}},
+	{"sdk/...", []string{"sdk/bare", "sdk/contract"}},
+	{"cmd/kubectl-flex/conformance/sandbox", nil},
+	{"cmd/kubectl-flex/conformance/...", []string{"cmd/kubectl-flex/conformance/sandbox", "sdk/...", "dispatcher/audit", "podspec", "configmaps", "sdk/contract"}},
+	{"images/cinder-iscsi", []string{"images/cinder-iscsi/...", "sdk/...", "sdk/contract", "internal/version"}},
+	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "sdk/contract"}},
+	{"images/btrfs", []string{"images/btrfs/...", "sdk/...", "sdk/contract", "internal/version"}},
+	{"images/...", []string{"sdk/...", "sdk/contract"}},
 	{"test/...", []string{"..."}},
 }
 
@@ -170,7 +170,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"contract", "quantity", "skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/obstacles", "dispatcher/reconcile", "dispatcher/progress", "inspect"}
+var pure = []string{"sdk/contract", "internal/quantity", "internal/skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/obstacles", "dispatcher/reconcile", "dispatcher/progress", "cmd/kubectl-flex/inspect"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {
@@ -219,7 +219,7 @@ func checkClock(t *testing.T, name string) {
 // TestContractIsLight: what every image builds against imports nothing but the standard library.
 func TestContractIsLight(t *testing.T) {
 	for _, p := range list(t) {
-		if p.name() != "contract" {
+		if p.name() != "sdk/contract" {
 			continue
 		}
 		for _, imported := range p.Imports {

@@ -1,4 +1,3 @@
 // Package arch enforces who may import whom: cmd -> dispatcher -> podspec -> configmaps -> contract; what runs inside a
-// provisioner pod knows the contract and the SDK alone; and nothing but tests imports what is in test/. It is not for
-// import by other modules.
+// provisioner pod knows the contract and the SDK alone; and nothing but tests imports what is in test/.
 package arch

@@ -3,5 +3,5 @@
 //
 // The tables, and what a hostile backend answers, are checked without a cluster. Requests go to a real API server without
 // nodes, with the build tag integration. Stories, which take pods that run, are told on a real cluster, with the build tag
-// e2e. It is not for import by other modules.
+// e2e.
 package attack

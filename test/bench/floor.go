@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 var bareCluster = podspec.Cluster{Namespace: contract.ProvisionersNamespace, KubeAPI: "https://10.96.0.1:443", FlexctlImage: image, ImageVolumes: true}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/transport"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )

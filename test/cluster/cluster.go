@@ -1,5 +1,5 @@
 // Package cluster is the cluster of up.sh, as tests use it that run in a folder of test/: the scripts beside this file, kubectl as the
-// administrator, and what is installed. It is not for import by other modules.
+// administrator, and what is installed.
 package cluster
 
 import (
@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Repository is the checkout; tests run in their package's directory.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/conformance"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/conformance"
 )
 
 // TestConformance: docs/conformance.md has every check as the code describes it. -update puts them there.

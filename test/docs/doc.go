@@ -1,3 +1,3 @@
 // Package docs keeps the documentation true: its tests follow every link, and compare tables and lists with the code that
-// knows them. -update writes those that the code knows whole. It is not for import by other modules.
+// knows them. -update writes those that the code knows whole.
 package docs

@@ -10,10 +10,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // capture is a registry that only remembers. A real one shows no metric before its first value.

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestSpareNodes takes nodes away from provisioner pods, in all the ways in which nodes go. It takes longest of all parallel tests, and

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestBadConfig has ConfigMaps that were never right. The administrator is told the faults, the user whom to ask, and once they are

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestEditedWhileRunning edits a ConfigMap. The next claim follows it, and what was made before is deleted by what it

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestDispatcherKilled kills the dispatcher while ten pods run. Half of them end while no dispatcher runs, half when it

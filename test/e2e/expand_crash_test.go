@@ -5,7 +5,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // A pod that was killed may have expanded the storage: the same size is tried again, although less would do by now.

@@ -5,7 +5,7 @@ package e2e
 import (
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // countRuns is the number of runs for the volume so far, this one included, as $run.

@@ -10,7 +10,7 @@ import (
 
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // deletedMeanwhile deletes a claim while its pod runs, which has made a directory and no volume yet.

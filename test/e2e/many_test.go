@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestFiftyAtOnce makes 50 claims of three classes at once. A script that ran twice for a claim would fail, since its

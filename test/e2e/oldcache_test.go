@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestServedAndDeleted: a dispatcher whose caches show a claim that waits, while it was served by another and is gone with

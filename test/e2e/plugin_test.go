@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
-	"github.com/flex-provisioner/flex-provisioner/inspect"
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestPlugin: what the commands of kubectl flex say to an administrator and to a user, and what they do.

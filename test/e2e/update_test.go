@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // arrivals are claims of a class that keep coming, whatever else happens.

@@ -10,7 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // TestUpgrade installs the version of the checkout FLEX_E2E_UPGRADE_FROM, then this one, then goes back, and forward again. Each

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 	"github.com/flex-provisioner/flex-provisioner/test/request"
 

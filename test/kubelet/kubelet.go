@@ -1,5 +1,4 @@
-// Package kubelet does to provisioner pods what a kubelet, and a container in them, would, for tests without nodes. It is not for import
-// by other modules.
+// Package kubelet does to provisioner pods what a kubelet, and a container in them, would, for tests without nodes.
 package kubelet
 
 import (
@@ -14,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Identity is whom the API server authenticates by the token of a pod. With it the admission policies see what they would see of a

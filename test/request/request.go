@@ -1,5 +1,4 @@
-// Package request sends requests that stand in tables as data: what test/attack and test/integration try. It is not for import by
-// other modules.
+// Package request sends requests that stand in tables as data: what test/attack and test/integration try.
 package request
 
 import (

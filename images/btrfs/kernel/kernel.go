@@ -1,7 +1,7 @@
 // Package kernel makes and removes btrfs subvolumes and quota groups by the kernel's ioctls.
 //
 // It owns the ioctls and their structures. It may import the standard library and golang.org/x/sys alone, and has nothing of Kubernetes or of
-// provisioners. It is not for import by other modules: it changes as the image btrfs needs it.
+// provisioners.
 package kernel
 
 import (

@@ -8,5 +8,5 @@
 // Each is converted to the same settings, which Parse checks as a whole. Certificates are files of the same Secret. Parsing is pure, and
 // Config.Connect does all I/O.
 //
-// It may import form and the SDK. It has nothing of volumes, and never shows a credential in an error. It is not for import by other modules.
+// It may import form and the SDK. It has nothing of volumes, and never shows a credential in an error.
 package cloud

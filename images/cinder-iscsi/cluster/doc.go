@@ -2,5 +2,5 @@
 // the nodes that still use a volume.
 //
 // It owns the access to Secrets and nodes, which rbac.yaml in the image's folder grants. It may import the SDK and contract. It writes
-// Secrets without reading them, and never prints their content. It is not for import by other modules.
+// Secrets without reading them, and never prints their content.
 package cluster

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func TestCheckRequest(t *testing.T) {

@@ -19,5 +19,5 @@
 // An expansion makes find, extend, and find until Cinder shows the new size.
 //
 // It may import cinder, cloud, cluster, form, mapper and parameters, the SDK and contract. It keeps nothing between two runs. It changes a
-// volume only after it has verified that the volume is the claim's. It is not for import by other modules.
+// volume only after it has verified that the volume is the claim's.
 package flow

@@ -6,11 +6,11 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Flow is a request, with all that is needed to serve it.

@@ -9,11 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Provision makes the volume, or goes on with the one that an earlier run made. Before it refuses the request it removes a volume that

@@ -15,12 +15,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // The pause between two reads of a volume grows by half each time.

@@ -2,5 +2,5 @@
 // each function accepts what the standard for such a text allows, and of that only what is safe in these places. An error names the field
 // and the form. It quotes the value, shortened if it is long, unless the value may be a secret.
 //
-// It may import contract. It is pure. It refuses text without the form, and never corrects it. It is not for import by other modules.
+// It may import contract. It is pure. It refuses text without the form, and never corrects it.
 package form

@@ -4,5 +4,5 @@
 // There is a file for each kind of connection, by "driver_volume_type". A connection that no native volume can use, or only an unsafe
 // one, is an error with the reason.
 //
-// It may import form and parameters. It validates all text that it puts into a volume. It is not for import by other modules.
+// It may import form and parameters. It validates all text that it puts into a volume.
 package mapper

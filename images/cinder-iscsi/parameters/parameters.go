@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Initiator modes: with which name nodes log in to the storage.

@@ -4,5 +4,5 @@
 // graceful deletion of pods, the status subresource, selectors, and watches that start from a version, fall behind,
 // break, and find their version compacted away.
 //
-// It never draws a fault of its own: its caller does. It is not for import by other modules.
+// It never draws a fault of its own: its caller does.
 package apiserver

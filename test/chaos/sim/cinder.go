@@ -17,12 +17,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/contract"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cloud"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )

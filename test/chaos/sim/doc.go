@@ -5,5 +5,5 @@
 // One seed makes one Plan, which is data: what the cluster looks like, which calls fail how often, and what happens
 // when. Every decision that a run draws besides is a function of the seed, the actor, the object and a count, never of
 // the order in which goroutines ran, and every call takes a time of its own, so that a plan mostly takes the same
-// course again. It is not for import by other modules.
+// course again.
 package sim

@@ -8,6 +8,5 @@
 //	if got := f.Volume("pvc-1").Status; got != "in-use" { ... }
 //	if got := f.Calls().Count("os-reserve"); got != 1 { ... }
 //
-// A volume passes through "creating" and "deleting" as WithPace says. Nothing else happens by itself. It is not for
-// import by other modules.
+// A volume passes through "creating" and "deleting" as WithPace says. Nothing else happens by itself.
 package fake

@@ -1,0 +1,78 @@
+//go:build conformance
+
+package conformance_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
+)
+
+// The images as `make images` leaves them.
+const archives = "../../../bin/images/"
+
+func TestImages(t *testing.T) {
+	for _, c := range []struct {
+		name, subject, image string
+		properties           map[string]string
+		storage              []string
+	}{
+		{"hostpath", archives + "hostpath.tar", "", map[string]string{"root": "/srv/x", "mode": "0770"}, []string{"/srv/x"}},
+		{"hostpath's class", "../../../examples/hostpath/class/configmap.yaml", archives + "hostpath.tar", nil, nil},
+		{"nfs-subdir", archives + "nfs-subdir.tar", "", map[string]string{"server": "fd00::1", "export": "/srv/nfs"}, []string{"/export"}},
+		{"nfs-subdir's class", "../../../examples/nfs-subdir/class/configmap.yaml", archives + "nfs-subdir.tar", nil, nil},
+		{"inline scripts", "../../../examples/inline/class/configmap.yaml", archives + "shell.tar", nil, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			o := options(t, c.subject)
+			o.Image, o.Properties, o.Storage = c.image, c.properties, c.storage
+			o.Expandable, o.Listable = c.image == "", c.image == ""
+			wantPass(t, run(t, o))
+		})
+	}
+}
+
+// TestPublicImage is the image of use cases 3 and 4, built as its README says.
+func TestPublicImage(t *testing.T) {
+	t.Parallel()
+	archive := filepath.Join(t.TempDir(), "disks.tar")
+	if out, err := exec.CommandContext(t.Context(), "../../../bin/mkimage", "build", "-o", archive, "../../../examples/use-case-3-and-4-public-image/image/image.yaml").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	o := options(t, archive)
+	o.Properties = map[string]string{"server": "10.0.0.1", "export": "/srv/nfs"}
+	wantPass(t, run(t, o))
+}
+
+// Cinder's storage is behind its API: the kit sees it by its list of volumes.
+func TestCinder(t *testing.T) {
+	t.Parallel()
+	cinder := fake.New(t, fake.WithPace(fake.Reads(0)))
+	secret := filepath.Join(t.TempDir(), "cloud")
+	if err := os.Mkdir(secret, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("[Cinder]\nendpoint = %s\n[Global]\ntenant-name = 11111111111111111111111111111111\n", cinder.Endpoint())
+	if err := os.WriteFile(filepath.Join(secret, "cloud.conf"), []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := options(t, archives+"cinder-iscsi.tar")
+	o.Properties, o.Storage, o.Expandable, o.Listable, o.Network = nil, nil, true, true, true
+	o.Parameters = map[string]string{"availability": "nova"}
+	o.Secrets = map[string]string{"cinder-cloud-config": secret}
+	o.Rights = []string{"create secrets", "update secrets", "delete secrets", "list nodes"}
+	o.List = func(context.Context) ([]string, error) {
+		var names []string
+		for _, v := range cinder.Volumes() {
+			names = append(names, v.Name)
+		}
+		return names, nil
+	}
+	wantPass(t, run(t, o))
+}

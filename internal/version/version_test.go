@@ -1,0 +1,61 @@
+package version
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime/debug"
+	"testing"
+)
+
+func TestOf(t *testing.T) {
+	built := func(version string) *debug.BuildInfo { return &debug.BuildInfo{Main: debug.Module{Version: version}} }
+	for name, c := range map[string]struct {
+		stamp string
+		info  *debug.BuildInfo
+		want  string
+	}{
+		"by make":                   {"v1.2.3-4-gabcdef0", built("(devel)"), "v1.2.3-4-gabcdef0"},
+		"by make, of a release":     {"v1.2.3", built("v1.2.2"), "v1.2.3"},
+		"by go install":             {"", built("v1.2.3"), "v1.2.3"},
+		"by go build in a checkout": {"", built("v0.0.0-20260102030405-abcdef012345+dirty"), "v0.0.0-20260102030405-abcdef012345+dirty"},
+		"with -buildvcs=false":      {"", built("(devel)"), "v0.0.0-dev"},
+		"without modules":           {"", built(""), "v0.0.0-dev"},
+		"without any information":   {"", nil, "v0.0.0-dev"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := of(c.stamp, c.info); got != c.want {
+				t.Errorf("%s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestStamp: every program says the version that it was linked with. The linker is silent where the Makefile names a
+// variable that does not exist.
+func TestStamp(t *testing.T) {
+	makefile, err := os.ReadFile("../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	match := regexp.MustCompile(`-X ([^ ]+)=%`).FindSubmatch(makefile)
+	if match == nil {
+		t.Fatal("the Makefile has no -X")
+	}
+	for _, pattern := range []string{"../../cmd/*/main.go", "../../images/*/main.go"} {
+		programs, err := filepath.Glob(pattern)
+		if err != nil || len(programs) == 0 {
+			t.Fatalf("%s names %d programs: %v", pattern, len(programs), err)
+		}
+		for _, main := range programs {
+			dir := filepath.Dir(main)
+			t.Run(filepath.Base(dir), func(t *testing.T) {
+				out, err := exec.CommandContext(t.Context(), "go", "run", "-ldflags", "-X "+string(match[1])+"=v1.2.3-4-gabcdef0", dir, "--version").CombinedOutput()
+				if want := filepath.Base(dir) + " version v1.2.3-4-gabcdef0\n"; err != nil || string(out) != want {
+					t.Errorf("%s, %v, want %s", out, err, want)
+				}
+			})
+		}
+	}
+}
