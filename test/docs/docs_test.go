@@ -160,7 +160,7 @@ func sources(t *testing.T, dir string) (*token.FileSet, []*ast.File) {
 // contractConstants are the exported constants of package contract with their values.
 func contractConstants(t *testing.T) map[string]string {
 	t.Helper()
-	set, files := sources(t, "contract")
+	set, files := sources(t, "sdk/contract")
 	ignore := types.Config{Error: func(error) {}} // imports are not resolved, and constants need none
 	pkg, _ := ignore.Check("contract", set, files, nil)
 	values := map[string]string{}

@@ -13,8 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // A dispatcher of a test's own is a process of this machine beside the installed one. It has a namespace of provisioners and a
