@@ -138,7 +138,8 @@ func diff(path string, got, want any) string {
 		if got, ok := got.(string); ok && slices.Equal(strings.Fields(got), strings.Fields(want)) {
 			return ""
 		}
-	default: // a number, a bool or nothing
+	default:
+		// It is a number, a bool or nothing.
 		if got == want {
 			return ""
 		}

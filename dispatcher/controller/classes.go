@@ -25,6 +25,7 @@ func (c *Controller) syncNextClass(ctx context.Context) bool {
 	if shutdown {
 		return false
 	}
+
 	defer c.classQueue.Done(class)
 
 	r, requeueAfter := c.syncClass(class)

@@ -22,6 +22,7 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	if stop || work.ShuttingDown() || ctx.Err() != nil {
 		return false
 	}
+
 	defer work.Done(uid)
 
 	if !q.begin(class, uid, work) {

@@ -105,29 +105,40 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 	status := resize.InProgress(s.Holder(), target)
 	newest, tried := snapshot.Last(expands)
 	if tried && newest.Outcome.Phase == podspec.Failed {
-		e, known := failure(s, newest)
-		if known {
-			p.report(e)
+		failing, waits := p.failedExpansion(s, newest, target)
+		if waits {
+			p.setResizeStatus(failing)
+			return
 		}
 
-		if newest.Size == target.Value() {
-			failing := resize.Failing(s.Holder(), target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
-			if p.delayed(s, newest) {
-				if known {
-					p.setResizeStatus(failing)
-				}
-
-				return
-			}
-
-			if known && failing != nil {
-				status = failing
-			}
+		if failing != nil {
+			status = failing
 		}
 	}
 
 	p.setResizeStatus(status)
 	p.create(s, snapshot.AttemptSpec{Op: contract.Expand, Size: target.Value(), Suspect: tried && newest.SizeUnclear()})
+}
+
+// failedExpansion reports how the last attempt failed. failing is what the claim's status has to say of it, nil for
+// nothing. waits reports whether the next attempt is still to wait.
+func (p *Plan) failedExpansion(
+	s *snapshot.Snapshot, newest snapshot.Attempt, target resource.Quantity,
+) (failing *resize.Status, waits bool) {
+	e, known := failure(s, newest)
+	if known {
+		p.report(e)
+	}
+
+	if newest.Size != target.Value() {
+		return nil, false
+	}
+
+	if known {
+		failing = resize.Failing(s.Holder(), target, newest.Outcome.Reason == podspec.ReasonRefused, e.Message)
+	}
+
+	return failing, p.delayed(s, newest)
 }
 
 func (p *Plan) setResizeStatus(status *resize.Status) {

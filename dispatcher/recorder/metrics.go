@@ -107,17 +107,23 @@ func (m *Metrics) ResetLibrary() {
 	}
 }
 
-func (m *Metrics) unserved() []interface {
+// resettable are series that can be ended all at once.
+type resettable interface {
 	prometheus.Collector
 	Reset()
-} {
+}
+
+func (m *Metrics) unserved() []resettable {
 	l := m.library
-	return []interface {
-		prometheus.Collector
-		Reset()
-	}{l.PersistentVolumeClaimProvisionTotal, l.PersistentVolumeClaimProvisionFailedTotal,
+
+	return []resettable{
+		l.PersistentVolumeClaimProvisionTotal,
+		l.PersistentVolumeClaimProvisionFailedTotal,
 		l.PersistentVolumeClaimProvisionDurationSeconds,
-		l.PersistentVolumeDeleteTotal, l.PersistentVolumeDeleteFailedTotal, l.PersistentVolumeDeleteDurationSeconds}
+		l.PersistentVolumeDeleteTotal,
+		l.PersistentVolumeDeleteFailedTotal,
+		l.PersistentVolumeDeleteDurationSeconds,
+	}
 }
 
 // durations in seconds from half a second to half an hour: a pod takes one or two, a clone may take many minutes.
