@@ -115,6 +115,7 @@ func TestPolicyKnowsReservedKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	before, rest, found := strings.Cut(string(text), begin)
 	had, after, closed := strings.Cut(rest, "]")
 	if !found || !closed {
@@ -126,10 +127,12 @@ func TestPolicyKnowsReservedKeys(t *testing.T) {
 		if key.required || key.name == keyStorageClass {
 			continue
 		}
+
 		name := ", '" + key.name + "'"
 		if line := want[strings.LastIndex(want, "\n")+1:]; len(line)+len(name) > 120 {
 			name = ",\n            '" + key.name + "'"
 		}
+
 		want += name
 	}
 

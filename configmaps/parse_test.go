@@ -70,6 +70,7 @@ func TestEmptyValues(t *testing.T) {
 		if key.required {
 			want = "data[" + key.name + "]: Required value: " + key.meaning
 		}
+
 		config, errs := Parse(good(map[string]string{key.name: ""}))
 		if config != nil || !slices.Contains(texts(errs), want) {
 			t.Errorf("%s: got %v, want %s", key.name, texts(errs), want)

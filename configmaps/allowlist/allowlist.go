@@ -1,7 +1,7 @@
 // Package allowlist reads the ConfigMap with which administrators allow what a provisioner's pods may do and create.
 //
-// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps, and must never read or write a cluster. The
-// admission policies enforce the lines, and this package reads them by the same rules.
+// It owns the ConfigMap's name and lines, and what a class lacks there. It may import configmaps, and must never read
+// or write a cluster. The admission policies enforce the lines, and this package reads them by the same rules.
 package allowlist
 
 import (
@@ -26,11 +26,15 @@ func Of(data map[string]string, account string) Lines {
 			lines[setting] = value
 		}
 	}
+
 	return lines
 }
 
 func (l Lines) items(setting string) []string {
-	return slices.DeleteFunc(strings.Split(strings.ReplaceAll(l[setting], " ", ""), ","), func(item string) bool { return item == "" })
+	return slices.DeleteFunc(
+		strings.Split(strings.ReplaceAll(l[setting], " ", ""), ","),
+		func(item string) bool { return item == "" },
+	)
 }
 
 // Covers reports whether the account may make volumes of the class.
@@ -41,9 +45,11 @@ func (l Lines) Covers(class string) bool {
 // matches reports whether an entry is the class, or a prefix of it that ends in "-*" or ".*".
 func matches(entry, class string) bool {
 	prefix, open := strings.CutSuffix(entry, "*")
-	if !open || strings.Contains(prefix, "*") || len(prefix) < 2 || !strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, ".") {
+	if !open || strings.Contains(prefix, "*") || len(prefix) < 2 ||
+		!strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, ".") {
 		return entry == class
 	}
+
 	return strings.HasPrefix(class, prefix)
 }
 
@@ -58,37 +64,47 @@ func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
 	if !l.Covers(class) {
 		lack("storageClasses", "does not have %s: its pods may create no volume", class)
 	}
+
 	types := l.items("volumeTypes")
 	if len(types) == 0 {
 		lack("volumeTypes", "is missing: its pods may create no volume")
 	}
-	for _, need := range []struct{ kind, setting string }{{"hostPath", "pathPrefixes"}, {"local", "pathPrefixes"}, {"csi", "csiDrivers"}} {
+
+	needs := []struct{ kind, setting string }{
+		{"hostPath", "pathPrefixes"}, {"local", "pathPrefixes"}, {"csi", "csiDrivers"},
+	}
+	for _, need := range needs {
 		if slices.Contains(types, need.kind) && len(l.items(need.setting)) == 0 {
 			lack(need.setting, "is missing: volumes of type %s need it", need.kind)
 		}
 	}
+
 	for _, dir := range config.HostPaths {
 		if !l.mountable(dir) {
 			lack("hostPaths", "does not have %s, which host-path asks for", dir)
 		}
 	}
+
 	for _, asked := range config.Privileges() {
 		if !slices.Contains(l.items("privileges"), asked) {
 			lack("privileges", "does not have %s, which the ConfigMap asks for", asked)
 		}
 	}
+
 	return lacks
 }
 
-// Refuses lists what the account lacks to create a volume of the class and a type, by the rules of the admission policy. place is server:path
-// of nfs, the path of hostPath and local, and empty for other types.
+// Refuses lists what the account lacks to create a volume of the class and a type, by the rules of the admission
+// policy. place is server:path of nfs, the path of hostPath and local, and empty for other types.
 func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks []Lack) {
 	if !l.Covers(class) {
 		lacks = append(lacks, Lack{"storageClasses", "does not have " + class})
 	}
+
 	if !slices.Contains(l.items("volumeTypes"), kind) {
 		lacks = append(lacks, Lack{"volumeTypes", "does not have " + kind})
 	}
+
 	below := func(setting string, needed bool) {
 		if (needed || len(l.items(setting)) > 0) && len(l.Roots(kind, place)) == 0 {
 			lacks = append(lacks, Lack{setting, fmt.Sprintf("has no directory with %q below it", place)})
@@ -100,17 +116,21 @@ func (l Lines) Refuses(class, kind, place string, mountOptions []string) (lacks 
 	case "hostPath", "local":
 		below("pathPrefixes", true)
 	}
+
 	for _, option := range mountOptions {
 		if !slices.Contains(l.items("mountOptions"), option) {
 			lacks = append(lacks, Lack{"mountOptions", fmt.Sprintf("does not have %q", option)})
 		}
 	}
+
 	return lacks
 }
 
-// Roots lists the directories of the allow-list that have the place of a volume of the type below them. The place has to be clean.
+// Roots lists the directories of the allow-list that have the place of a volume of the type below them. The place has
+// to be clean.
 func (l Lines) Roots(kind, place string) []string {
 	setting := map[string]string{"nfs": "nfsExports", "hostPath": "pathPrefixes", "local": "pathPrefixes"}[kind]
+
 	return slices.DeleteFunc(l.items(setting), func(dir string) bool {
 		rest, below := strings.CutPrefix(place, strings.TrimSuffix(dir, "/")+"/")
 		return !below || rest == ""
@@ -122,6 +142,7 @@ func (l Lines) RefusesSecretOf(namespace string) []Lack {
 	if slices.Contains(l.items("secretNamespaces"), namespace) {
 		return nil
 	}
+
 	return []Lack{{"secretNamespaces", fmt.Sprintf("does not have %q", namespace)}}
 }
 

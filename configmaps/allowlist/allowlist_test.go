@@ -10,13 +10,20 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	data := map[string]string{"silver.storageClasses": "silver", "silver.volumeTypes": "nfs", "silver.a.storageClasses": "x", "gold.volumeTypes": "csi", "provisionerName": "p"}
+	data := map[string]string{
+		"silver.storageClasses":   "silver",
+		"silver.volumeTypes":      "nfs",
+		"silver.a.storageClasses": "x",
+		"gold.volumeTypes":        "csi",
+		"provisionerName":         "p",
+	}
 	if got := fmt.Sprint(Of(data, "silver")); got != "map[storageClasses:silver volumeTypes:nfs]" {
 		t.Error(got)
 	}
 }
 
-// What an entry of the allow-list stands for is read as the policy on volumes reads it; test/integration has the same rows for that.
+// What an entry of the allow-list stands for is read as the policy on volumes reads it; test/integration has the same
+// rows for that.
 func TestCovers(t *testing.T) {
 	for _, c := range []struct {
 		entry, class string
@@ -48,6 +55,7 @@ func TestLacks(t *testing.T) {
 				lines[k] = v
 			}
 		}
+
 		return lines
 	}
 	for _, c := range []struct {
@@ -74,7 +82,13 @@ func TestLacks(t *testing.T) {
 
 // TestRefuses: the places of volumes are read as the policy on volumes reads them.
 func TestRefuses(t *testing.T) {
-	nfs := Lines{"storageClasses": "silver", "volumeTypes": "nfs, hostPath", "nfsExports": "a:/srv/x/", "pathPrefixes": "/opt", "mountOptions": "hard"}
+	nfs := Lines{
+		"storageClasses": "silver",
+		"volumeTypes":    "nfs, hostPath",
+		"nfsExports":     "a:/srv/x/",
+		"pathPrefixes":   "/opt",
+		"mountOptions":   "hard",
+	}
 	for _, c := range []struct {
 		lines                    Lines
 		class, kind, place, want string

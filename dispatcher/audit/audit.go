@@ -42,12 +42,13 @@ var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Unrecorded, Empt
 // Finding is an object or storage that somebody should look at.
 type Finding struct {
 	Kind Kind
-	// Name of the object, with its namespace where it has one, or of the storage, quoted where no volume can have that name.
+	// Name of the object, with its namespace where it has one, or of the storage, quoted where no volume can have that
+	// name.
 	Name string
 	// Why is the reason, in one sentence.
 	Why string
-	// Command removes or repairs it. It is for an administrator, and this package never runs it. What an image wrote is in a
-	// shell's comment.
+	// Command removes or repairs it. It is for an administrator, and this package never runs it. What an image wrote is
+	// in a shell's comment.
 	Command string
 	// About is the object in Kubernetes; nil for storage.
 	About runtime.Object
@@ -88,8 +89,8 @@ type State struct {
 	Provisioner string
 	// Objects were read after the storage was listed.
 	Objects
-	// Before are the objects that were read before the storage was listed. Storage that has an object in either set is not left
-	// over: it was made or removed meanwhile.
+	// Before are the objects that were read before the storage was listed. Storage that has an object in either set is
+	// not left over: it was made or removed meanwhile.
 	Before Objects
 	// Listings of the classes whose provisioner can list.
 	Listings []Listing
@@ -105,22 +106,42 @@ func Compare(s State) []Finding {
 	for _, v := range s.Volumes {
 		found = append(found, s.volume(v)...)
 	}
+
 	for _, pod := range s.Pods {
 		found = append(found, s.pod(pod, needed)...)
 	}
+
 	for _, secret := range s.Secrets {
-		if uid := secret.Labels[contract.LabelClaimUID]; !known[uid] && s.Now.Sub(secret.CreationTimestamp.Time) > gracePeriod {
-			found = append(found, Finding{Secret, secret.Namespace + "/" + secret.Name, "there is no claim, volume or pod with its UID " + uid,
-				fmt.Sprintf("kubectl -n %s delete secret %s", secret.Namespace, secret.Name), secret})
+		if uid := secret.Labels[contract.LabelClaimUID]; !known[uid] &&
+			s.Now.Sub(secret.CreationTimestamp.Time) > gracePeriod {
+			found = append(
+				found,
+				Finding{
+					Secret,
+					secret.Namespace + "/" + secret.Name,
+					"there is no claim, volume or pod with its UID " + uid,
+					fmt.Sprintf("kubectl -n %s delete secret %s", secret.Namespace, secret.Name),
+					secret,
+				},
+			)
 		}
 	}
+
 	for _, l := range s.Listings {
 		found = append(found, s.storage(l, known)...)
 	}
+
 	slices.SortFunc(found, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(
+			cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)),
+			cmp.Compare(a.Name, b.Name),
+		)
 	})
-	return slices.CompactFunc(found, func(a, b Finding) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Command == b.Command })
+
+	return slices.CompactFunc(
+		found,
+		func(a, b Finding) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Command == b.Command },
+	)
 }
 
 // known is the set of UIDs of claims that have a claim, volume or pod, now or before the storage was listed.
@@ -130,22 +151,27 @@ func (s State) known() map[string]bool {
 		for _, c := range o.Claims {
 			uids[string(c.UID)] = true
 		}
+
 		for _, v := range o.Volumes {
 			if uid, ok := podspec.ClaimUIDOf(v.Name); ok {
 				uids[uid] = true
 			}
 		}
+
 		for _, pod := range o.Pods {
 			if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
 				uids[uid] = true
 			}
 		}
 	}
+
 	delete(uids, "")
+
 	return uids
 }
 
-// needed is the set of UIDs of claims whose pods the dispatcher still needs: the claim has no volume, or the volume is not bound.
+// needed is the set of UIDs of claims whose pods the dispatcher still needs: the claim has no volume, or the volume is
+// not bound.
 func (s State) needed() map[string]bool {
 	uids := map[string]bool{}
 	for _, c := range s.Claims {
@@ -153,11 +179,13 @@ func (s State) needed() map[string]bool {
 			uids[string(c.UID)] = true
 		}
 	}
+
 	for _, v := range s.Volumes {
 		if uid, ok := podspec.ClaimUIDOf(v.Name); ok && v.Status.Phase != corev1.VolumeBound {
 			uids[uid] = true
 		}
 	}
+
 	return uids
 }
 
@@ -171,16 +199,41 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 	case by != s.Provisioner:
 		return nil
 	}
+
 	var found []Finding
 	free := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
 	if free && s.Now.Sub(releasedAt(v)) > gracePeriod {
-		found = append(found, Finding{Released, v.Name, "its storage was to be removed more than an hour ago; its events in the namespace default say what it waits for",
-			fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete), v})
+		found = append(
+			found,
+			Finding{
+				Released,
+				v.Name,
+				"its storage was to be removed more than an hour ago; "+
+					"its events in the namespace default say what it waits for",
+				fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete),
+				v,
+			},
+		)
 	}
-	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) && s.Now.Sub(v.CreationTimestamp.Time) > gracePeriod {
-		found = append(found, Finding{Unprotected, v.Name, "it has no finalizer, so that its storage would stay if it were deleted",
-			fmt.Sprintf(`kubectl patch pv %s -p '{"metadata": {"finalizers": [%q]}}'`, v.Name, contract.VolumeFinalizer), v})
+
+	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) &&
+		s.Now.Sub(v.CreationTimestamp.Time) > gracePeriod {
+		found = append(
+			found,
+			Finding{
+				Unprotected,
+				v.Name,
+				"it has no finalizer, so that its storage would stay if it were deleted",
+				fmt.Sprintf(
+					`kubectl patch pv %s -p '{"metadata": {"finalizers": [%q]}}'`,
+					v.Name,
+					contract.VolumeFinalizer,
+				),
+				v,
+			},
+		)
 	}
+
 	return found
 }
 
@@ -195,6 +248,7 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 	if at := v.Status.LastPhaseTransitionTime; at != nil {
 		return at.Time
 	}
+
 	return v.CreationTimestamp.Time
 }
 
@@ -203,61 +257,104 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 	if !outcome.Final() || s.Now.Sub(outcome.Finished) <= gracePeriod {
 		return nil
 	}
+
 	name, command := pod.Namespace+"/"+pod.Name, fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
 	if pod.Labels[contract.LabelOperation] == string(contract.List) {
 		return []Finding{{Pod, name, "an audit left it behind", command, pod}}
 	}
+
 	op, uid, _, ours := podspec.ParseName(pod.Name)
 	if !ours || needed[uid] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 		return nil
 	}
+
 	why := "it ended more than an hour ago, and nobody waits for it"
 	if outcome.MayHaveMade() && op == contract.Provision {
 		why = "its claim is gone, and what it may have made has not been removed; its events say why"
 	}
-	return []Finding{{Pod, name, why, fmt.Sprintf(`kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && %s`,
-		pod.Namespace, pod.Name, contract.PodFinalizer, command), pod}}
+
+	return []Finding{
+		{
+			Pod,
+			name,
+			why,
+			fmt.Sprintf(
+				`kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && %s`,
+				pod.Namespace,
+				pod.Name,
+				contract.PodFinalizer,
+				command,
+			),
+			pod,
+		},
+	}
 }
 
 func (s State) storage(l Listing, known map[string]bool) []Finding {
 	var findings []Finding
 	for _, name := range slices.Sorted(maps.Keys(l.Storage)) {
 		if uid, ok := podspec.ClaimUIDOf(name); !ok || !known[uid] {
-			findings = append(findings, Finding{Kind: Storage, Name: displayName(name), Command: removalComment(l.Storage[name]),
-				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Classes[0])})
+			findings = append(
+				findings,
+				Finding{Kind: Storage, Name: displayName(name), Command: removalComment(l.Storage[name]),
+					Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Classes[0])},
+			)
 		}
 	}
+
 	if !l.Complete {
 		return findings
 	}
+
 	for _, v := range s.Volumes {
 		if _, found := l.Storage[v.Name]; !found && s.expectedIn(v, l) {
-			findings = append(findings, Finding{Empty, v.Name, fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName), s.removeEmpty(v), v})
+			findings = append(
+				findings,
+				Finding{
+					Empty,
+					v.Name,
+					fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName),
+					s.removeEmpty(v),
+					v,
+				},
+			)
 		}
 	}
+
 	return findings
 }
 
-// expectedIn reports whether the listing has to have the volume's storage: the volume existed before, and the listing is for its class,
-// properties and parameters.
+// expectedIn reports whether the listing has to have the volume's storage: the volume existed before, and the listing
+// is for its class, properties and parameters.
 func (s State) expectedIn(v *corev1.PersistentVolume, l Listing) bool {
 	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || !slices.Contains(l.Classes, v.Spec.StorageClassName) ||
-		v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased || !v.CreationTimestamp.Time.Before(l.Began) {
+		v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased ||
+		!v.CreationTimestamp.Time.Before(l.Began) {
 		return false
 	}
+
 	identity, err := podspec.IdentityOf(v)
-	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters) && s.madeThere(v, l.Config)
+
+	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) &&
+		maps.Equal(identity.Parameters, l.Parameters) &&
+		s.madeThere(v, l.Config)
 }
 
 // madeThere reports whether a volume was made in what the pods of a class mount now, as far as its record says.
 func (s State) madeThere(v *corev1.PersistentVolume, config *configmaps.Config) bool {
 	mounts, err := podspec.MountsOf(v)
+
 	return err == nil && !slices.ContainsFunc(mounts, func(m contract.Mount) bool {
 		if m.Claim == "" {
 			return !slices.ContainsFunc(config.HostPaths, func(h configmaps.HostPath) bool { return h.Path == m.Path })
 		}
+
 		source := s.sourceOf(config.Namespace, m.Claim)
-		mounted := slices.Contains(slices.Concat(config.MountClaims, config.Devices), configmaps.ClaimMount{Claim: m.Claim, Path: m.Path})
+		mounted := slices.Contains(
+			slices.Concat(config.MountClaims, config.Devices),
+			configmaps.ClaimMount{Claim: m.Claim, Path: m.Path},
+		)
+
 		return !mounted || m.Source != "" && m.Source != source
 	})
 }
@@ -268,34 +365,41 @@ func (s State) sourceOf(namespace, name string) string {
 		if c.Namespace != namespace || c.Name != name {
 			continue
 		}
+
 		for _, v := range s.Volumes {
 			if podspec.Bound(c, v) {
 				return podspec.MountSource(v)
 			}
 		}
 	}
+
 	return ""
 }
 
-// Unplaced counts the volumes whose storage is removed with them, and whose record does not say where that is: they were made before
-// records did so. Their pods use what the class mounts by then.
+// Unplaced counts the volumes whose storage is removed with them, and whose record does not say where that is: they
+// were made before records did so. Their pods use what the class mounts by then.
 func (s State) Unplaced() (n int) {
 	for _, v := range s.Volumes {
 		_, placed := v.Annotations[contract.AnnMounts]
-		if !placed && v.Annotations[contract.ProvisionedBy] == s.Provisioner && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		if !placed && v.Annotations[contract.ProvisionedBy] == s.Provisioner &&
+			v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
 			n++
 		}
 	}
+
 	return n
 }
 
-// removeEmpty is the command that removes a volume without storage. It deletes the claim only if that is bound to this volume: the pod
-// that created the volume may have written another claim's name into it.
+// removeEmpty is the command that removes a volume without storage. It deletes the claim only if that is bound to this
+// volume: the pod that created the volume may have written another claim's name into it.
 func (s State) removeEmpty(v *corev1.PersistentVolume) string {
 	for _, c := range s.Claims {
-		if ref := v.Spec.ClaimRef; ref != nil && c.UID == ref.UID && c.Namespace == ref.Namespace && c.Name == ref.Name && c.Spec.VolumeName == v.Name {
+		if ref := v.Spec.ClaimRef; ref != nil && c.UID == ref.UID && c.Namespace == ref.Namespace &&
+			c.Name == ref.Name &&
+			c.Spec.VolumeName == v.Name {
 			return fmt.Sprintf("kubectl -n %s delete pvc %s", c.Namespace, c.Name)
 		}
 	}
+
 	return "kubectl delete pv " + v.Name
 }

@@ -28,14 +28,24 @@ func claim(volume string) *corev1.PersistentVolumeClaim {
 		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume}}
 }
 
-// volume in words: bound, released; long or lately (since when); retain, foreign, bare, elsewhere, injecting, unclaimed, young;
-// gold or retained (of class silver-retain).
+// volume in words: bound, released; long or lately (since when); retain, foreign, bare, elsewhere, injecting,
+// unclaimed, young; gold or retained (of class silver-retain).
 func volume(words string) *corev1.PersistentVolume {
 	v := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: ago(3 * time.Hour), Finalizers: []string{contract.VolumeFinalizer},
-			Annotations: map[string]string{contract.ProvisionedBy: "p", contract.AnnIdentity: `{"properties":{"zone":"west"},"parameters":{"pool":"a"}}`}},
-		Spec: corev1.PersistentVolumeSpec{StorageClassName: "silver", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef: &corev1.ObjectReference{Namespace: "team-a", Name: "data", UID: uid}},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:              name,
+			CreationTimestamp: ago(3 * time.Hour),
+			Finalizers:        []string{contract.VolumeFinalizer},
+			Annotations: map[string]string{
+				contract.ProvisionedBy: "p",
+				contract.AnnIdentity:   `{"properties":{"zone":"west"},"parameters":{"pool":"a"}}`,
+			},
+		},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName:              "silver",
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			ClaimRef:                      &corev1.ObjectReference{Namespace: "team-a", Name: "data", UID: uid},
+		},
 		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 	for _, word := range strings.Fields(words) {
@@ -75,29 +85,43 @@ func volume(words string) *corev1.PersistentVolume {
 			panic("no such word: " + word)
 		}
 	}
+
 	return v
 }
 
-// pod in words: failed, refused, done or running; long or lately; kept (without finalizer); delete or list, else provision.
+// pod in words: failed, refused, done or running; long or lately; kept (without finalizer); delete or list, else
+// provision.
 func pod(words string) *corev1.Pod {
 	has := func(word string) bool { return strings.Contains(" "+words+" ", " "+word+" ") }
 	operation := contract.Provision
 	if has("delete") {
 		operation = contract.Delete
 	}
-	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: podspec.Name(operation, uid, 0), Finalizers: []string{contract.PodFinalizer},
-		Labels: map[string]string{contract.LabelClaimUID: uid, contract.LabelOperation: string(operation)}}}
+
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:  "ns",
+			Name:       podspec.Name(operation, uid, 0),
+			Finalizers: []string{contract.PodFinalizer},
+			Labels:     map[string]string{contract.LabelClaimUID: uid, contract.LabelOperation: string(operation)},
+		},
+	}
 	p.Spec.NodeName = "node1"
 	if has("list") {
-		p.Name, p.Labels, p.Finalizers = "list-abc", map[string]string{contract.LabelOperation: string(contract.List)}, nil
+		p.Name, p.Labels, p.Finalizers = "list-abc", map[string]string{
+			contract.LabelOperation: string(contract.List),
+		}, nil
 	}
+
 	if has("kept") {
 		p.Finalizers = nil
 	}
+
 	ended := ago(2 * time.Minute)
 	if has("long") {
 		ended = ago(2 * time.Hour)
 	}
+
 	end := &corev1.ContainerStateTerminated{FinishedAt: ended}
 	switch {
 	case has("running"):
@@ -110,17 +134,36 @@ func pod(words string) *corev1.Pod {
 	default:
 		p.Status.Phase, end.ExitCode = corev1.PodFailed, 1
 	}
-	p.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, State: corev1.ContainerState{Terminated: end}}}
+
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{
+		{Name: podspec.ContainerName, State: corev1.ContainerState{Terminated: end}},
+	}
+
 	return p
 }
 
 func secret(age time.Duration) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "chap", Name: name, CreationTimestamp: ago(age), Labels: map[string]string{contract.LabelClaimUID: uid}}}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace:         "chap",
+			Name:              name,
+			CreationTimestamp: ago(age),
+			Labels:            map[string]string{contract.LabelClaimUID: uid},
+		},
+	}
 }
 
 func listing(lines string) Listing {
-	return Listing{Config: &configmaps.Config{Properties: map[string]string{"zone": "west"}}, Classes: []string{"silver", "silver-retain"},
-		Parameters: map[string]string{"pool": "a"}, Began: noon.Add(-time.Minute), Storage: ParseListing(lines), Complete: true}
+	return Listing{
+		Config:  &configmaps.Config{Properties: map[string]string{"zone": "west"}},
+		Classes: []string{"silver", "silver-retain"},
+		Parameters: map[string]string{
+			"pool": "a",
+		},
+		Began:    noon.Add(-time.Minute),
+		Storage:  ParseListing(lines),
+		Complete: true,
+	}
 }
 
 func TestCompare(t *testing.T) {
@@ -211,6 +254,7 @@ func TestCompare(t *testing.T) {
 					t.Errorf("%s %s: why %q, about %v", f.Kind, f.Name, f.Why, f.About)
 				}
 			}
+
 			if strings.Join(got, "\n") != strings.Join(c.want, "\n") {
 				t.Errorf("found\n  %s\nwant\n  %s", strings.Join(got, "\n  "), strings.Join(c.want, "\n  "))
 			}
@@ -224,12 +268,17 @@ func TestOrder(t *testing.T) {
 	a.Name, b.Name = "pvc-a", "pvc-b"
 	orphan := secret(2 * time.Hour)
 	orphan.Labels[contract.LabelClaimUID] = "another"
-	s := State{Now: noon, Provisioner: "p", Objects: Objects{Volumes: []*corev1.PersistentVolume{b, a}, Secrets: []*corev1.Secret{orphan}},
-		Listings: []Listing{listing("storage y\nstorage x\n")}}
+	s := State{
+		Now:         noon,
+		Provisioner: "p",
+		Objects:     Objects{Volumes: []*corev1.PersistentVolume{b, a}, Secrets: []*corev1.Secret{orphan}},
+		Listings:    []Listing{listing("storage y\nstorage x\n")},
+	}
 	var got []string
 	for _, f := range Compare(s) {
 		got = append(got, string(f.Kind)+" "+f.Name)
 	}
+
 	want := "storage x, storage y, secret chap/" + name + ", released-volume pvc-a, unprotected-volume pvc-a, unprotected-volume pvc-b, empty-volume pvc-b"
 	if strings.Join(got, ", ") != want {
 		t.Errorf("found %s, want %s", strings.Join(got, ", "), want)
@@ -239,26 +288,42 @@ func TestOrder(t *testing.T) {
 func TestParseListing(t *testing.T) {
 	log := "time=12:00 level=INFO msg=\"storage x\"\nstorage pvc-a  ssh node1 rm -rf /srv/pvc-a \nstorage pvc-b\nstorage \nstoragepvc-c\n storage pvc-d\nstorage pvc-e"
 	want := map[string]contract.Storage{
-		"pvc-a": {Name: "pvc-a", Remove: "ssh node1 rm -rf /srv/pvc-a"}, "pvc-b": {Name: "pvc-b"}, "pvc-e": {Name: "pvc-e"},
+		"pvc-a": {
+			Name:   "pvc-a",
+			Remove: "ssh node1 rm -rf /srv/pvc-a",
+		},
+		"pvc-b": {Name: "pvc-b"},
+		"pvc-e": {Name: "pvc-e"},
 	}
 	got := ParseListing(log)
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
+
 	again := ParseListing(want["pvc-a"].Line() + "\n" + want["pvc-b"].Line())
 	if fmt.Sprint(again["pvc-a"], again["pvc-b"]) != fmt.Sprint(want["pvc-a"], want["pvc-b"]) {
 		t.Errorf("%v does not come back: %v", want, again)
 	}
 }
 
-// TestMadeElsewhere: storage that a class does not list is missing only if the class mounts what the volume was made in. The advice is to
-// delete the claim.
+// TestMadeElsewhere: storage that a class does not list is missing only if the class mounts what the volume was made
+// in. The advice is to delete the claim.
 func TestMadeElsewhere(t *testing.T) {
 	exported := func(path string) (*corev1.PersistentVolumeClaim, *corev1.PersistentVolume) {
-		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "exports", UID: "e"}, Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "exports"},
-				Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}},
-			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "exports"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{UID: "e"},
-				PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: path}}}}
+		return &corev1.PersistentVolumeClaim{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "exports", UID: "e"},
+				Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "exports"},
+				Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
+			},
+			&corev1.PersistentVolume{
+				ObjectMeta: metav1.ObjectMeta{Name: "exports"},
+				Spec: corev1.PersistentVolumeSpec{
+					ClaimRef: &corev1.ObjectReference{UID: "e"},
+					PersistentVolumeSource: corev1.PersistentVolumeSource{
+						NFS: &corev1.NFSVolumeSource{Server: "nas", Path: path},
+					},
+				},
+			}
 	}
 	const recorded = `[{"claim":"exports","source":"nfs://nas/e1","path":"/export"},{"path":"/srv"}]`
 	for name, c := range map[string]struct {
@@ -276,15 +341,29 @@ func TestMadeElsewhere(t *testing.T) {
 		mountClaim, export := exported(c.export)
 		v, l := volume("bound"), listing("")
 		config := *l.Config
-		config.Namespace, config.MountClaims, config.HostPaths = "ns", []configmaps.ClaimMount{{Claim: "exports", Path: "/export"}}, []configmaps.HostPath{{Path: "/srv"}}
+		config.Namespace, config.MountClaims, config.HostPaths = "ns", []configmaps.ClaimMount{
+			{Claim: "exports", Path: "/export"},
+		}, []configmaps.HostPath{
+			{Path: "/srv"},
+		}
 		c.change(&config)
 		if l.Config = &config; c.mounts != "" {
 			v.Annotations[contract.AnnMounts] = c.mounts
 		}
-		s := State{Now: noon, Provisioner: "p", Listings: []Listing{l}, Objects: Objects{Claims: []*corev1.PersistentVolumeClaim{claim(name), mountClaim}, Volumes: []*corev1.PersistentVolume{v, export}}}
+
+		s := State{
+			Now:         noon,
+			Provisioner: "p",
+			Listings:    []Listing{l},
+			Objects: Objects{
+				Claims:  []*corev1.PersistentVolumeClaim{claim(name), mountClaim},
+				Volumes: []*corev1.PersistentVolume{v, export},
+			},
+		}
 		if found := Compare(s); (len(found) > 0) != c.empty {
 			t.Errorf("%s: %v", name, found)
 		}
+
 		if unplaced := s.Unplaced(); (unplaced == 1) != (c.mounts == "") {
 			t.Errorf("%s: %d volumes without a place", name, unplaced)
 		}

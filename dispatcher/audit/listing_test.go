@@ -49,7 +49,9 @@ func TestHostileListing(t *testing.T) {
 		{"pvc-x rm " + strings.Repeat("x", contract.MaxMessage), "pvc-x", unshown},
 	} {
 		t.Run(c.line, func(t *testing.T) {
-			found := Compare(State{Now: noon, Provisioner: "p", Listings: []Listing{listing(contract.ListPrefix + c.line)}})
+			found := Compare(
+				State{Now: noon, Provisioner: "p", Listings: []Listing{listing(contract.ListPrefix + c.line)}},
+			)
 			if len(found) != 1 || found[0].Name != c.name || found[0].Command != c.command {
 				t.Errorf("found %+v, want %s: %s", found, c.name, c.command)
 			}

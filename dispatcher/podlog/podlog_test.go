@@ -39,6 +39,7 @@ func TestEnd(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
+
 		if len(got) > contract.MaxMessage || !utf8.ValidString(got) {
 			t.Errorf("%s: %d bytes, valid: %t", name, len(got), utf8.ValidString(got))
 		}
@@ -74,24 +75,32 @@ func TestSays(t *testing.T) {
 	}
 }
 
-// TestEndOf: of a pod whose init container failed, the log is that container's, and a log that is gone is an error without its words.
+// TestEndOf: of a pod whose init container failed, the log is that container's, and a log that is gone is an error
+// without its words.
 func TestEndOf(t *testing.T) {
 	answer := ": no space left"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte(strings.TrimSpace(answer + " " + r.URL.Query().Get("container"))))
 	}))
 	defer server.Close()
+
 	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 	pod := dispatchertest.Pod("del-0 failed", dispatchertest.Noon, dispatchertest.Noon)
-	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
-	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flexctl", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
+	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{
+		Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"},
+	}
+	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{
+		{Name: "flexctl", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}},
+	}
 	if end, err := EndOf(t.Context(), client, pod); end != ": no space left flexctl" || err != nil {
 		t.Errorf("%q, %v", end, err)
 	}
+
 	answer = "unable to retrieve container logs for containerd://7d1b"
 	if end, err := EndOf(t.Context(), client, pod); end != "" || !errors.Is(err, ErrLost) {
 		t.Errorf("of a log that is gone: %q, %v", end, err)
 	}
+
 	server.Close()
 	if end, err := EndOf(t.Context(), client, pod); end != "" || err == nil {
 		t.Errorf("without an answer: %q, %v", end, err)
@@ -110,7 +119,12 @@ func TestTailOfSilentKubelet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "https://192.0.2.1", Transport: hangs{}})
-		_, err := Tail(t.Context(), client, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov"}}, "provisioner")
+		_, err := Tail(
+			t.Context(),
+			client,
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov"}},
+			"provisioner",
+		)
 		if took := time.Since(began); !errors.Is(err, context.DeadlineExceeded) || took != timeout {
 			t.Errorf("after %s the error is %v, want %v after %s", took, err, context.DeadlineExceeded, timeout)
 		}
