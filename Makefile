@@ -67,7 +67,7 @@ test-integration: ## against a real API server, and a real Cinder
 test-versions: ## the admission policies on older API servers: a real 1.30, and what the newest emulates
 	test/cluster/build.sh kubernetes
 	test/cluster/build.sh kubernetes-1.30
-	for v in 1.30 1.34 1.35 1.36; do FLEX_KUBERNETES=$$v go test -count=1 -tags integration ./test/integration \
+	for v in 1.30 1.34 1.35 1.36; do FLEX_KUBERNETES=$$v go test -count=1 -timeout 20m -tags integration ./test/integration \
 		-run 'TestManifests|TestPolicies|TestEveryRule|TestDispatcher|TestStolen|TestCreator' || exit 1; done
 
 test-e2e: export ISCSI = 1

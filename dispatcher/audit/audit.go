@@ -208,7 +208,7 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 			Finding{
 				Released,
 				v.Name,
-				"its storage was to be removed more than an hour ago; "+
+				"its storage was to be removed more than an hour ago; " +
 					"its events in the namespace default say what it waits for",
 				fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete),
 				v,
