@@ -41,8 +41,10 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	go vet -tags cinder ./...
 	go vet -tags conformance ./...
 	cd tools && go vet ./...
+	cd tools/release && go vet ./...
 	go tool -modfile=tools/lint/go.mod golangci-lint run
 	cd tools && go tool -modfile=lint/go.mod golangci-lint run
+	cd tools/release && go tool -modfile=../lint/go.mod golangci-lint run
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	tools/licences/licences.sh check ./cmd/... ./images/...
@@ -52,7 +54,8 @@ test: lint test-unit test-conformance test-integration test-e2e test-attack chao
 
 test-unit: ## what needs nothing but Go
 	go test -race ./...
-	cd tools && go test ./...
+	cd tools && go test -race ./...
+	cd tools/release && go test ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
@@ -104,7 +107,7 @@ chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
 mutate: ## small changes to the code of a package, which its tests have to notice; ONLY=podspec; too slow for make test
-	nice -n 19 go tool -modfile=tools/go.mod gremlins unleash --workers 1 --invert-logical --invert-loopctrl ./$(or $(ONLY),dispatcher/reconcile)
+	nice -n 19 go tool -modfile=tools/gremlins/go.mod gremlins unleash --workers 1 --invert-logical --invert-loopctrl ./$(or $(ONLY),dispatcher/reconcile)
 
 soak: export ISCSI = 1
 soak: export NODES = 3
@@ -145,12 +148,12 @@ bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
 	@$(replace)
 
-# Tools of a release.
-bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ ./release/pushchart
+# Tools of a release, each from a module of its own.
+bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/release/go.mod tools/release/go.sum
+	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ ./pushchart
 
-bin/helm: tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ helm.sh/helm/v4/cmd/helm
+bin/helm: tools/release/go.mod tools/release/go.sum
+	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 bin/cosign: tools/cosign/go.mod tools/cosign/go.sum
 	cd tools/cosign && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign

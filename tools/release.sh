@@ -53,7 +53,7 @@ build_images() {
 archives() { local arch; for arch in "${arches[@]}"; do echo "$stage/archives/$1-$arch.tar"; done; }
 
 # kustomized FOLDER
-kustomized() { (cd tools && go tool kustomize build "$OLDPWD/$1"); }
+kustomized() { (cd tools/release && go tool kustomize build "$OLDPWD/$1"); }
 
 # example writes a class that needs nothing but the nodes, and a claim with a pod that uses it.
 example() {
