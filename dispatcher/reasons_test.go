@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -22,7 +22,7 @@ func (p tenants) waits(name string) string {
 		return "no claim"
 	}
 
-	c, ok := snapshot.WaitingCondition(claim)
+	c, ok := observed.WaitingCondition(claim)
 	if !ok {
 		return ""
 	}

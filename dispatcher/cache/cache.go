@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -88,9 +88,9 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 	}{
 		{c.Claims, bySource, sourceOf},
 		{c.Claims, byWaiting, waitingFor},
-		{c.Claims, byGiven, func(obj any) string { return snapshot.GivenVolume(obj.(*corev1.PersistentVolumeClaim)) }},
+		{c.Claims, byGiven, func(obj any) string { return observed.GivenVolume(obj.(*corev1.PersistentVolumeClaim)) }},
 		{c.Pods, byClaimUID, claimUIDOf},
-		{c.Pods, byCopied, func(obj any) string { return snapshot.CopiedVolume(obj.(*corev1.Pod)) }},
+		{c.Pods, byCopied, func(obj any) string { return observed.CopiedVolume(obj.(*corev1.Pod)) }},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.Volumes, byNobody, withoutProvisioner},
 		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
@@ -124,7 +124,7 @@ func sourceOf(obj any) string {
 		return ""
 	}
 
-	if name, _ := snapshot.CloneOf(claim); name != "" {
+	if name, _ := observed.CloneOf(claim); name != "" {
 		return claim.Namespace + "/" + name
 	}
 
@@ -146,7 +146,7 @@ func (c *Cache) dueClass(obj any) string {
 	v := obj.(*corev1.PersistentVolume)
 	allowed := v.Annotations[contract.AnnAllowDelete] == "true"
 	ours := v.Annotations[contract.ProvisionedBy] == c.provisioner
-	if !ours || allowed || !snapshot.AwaitsDeletion(v) {
+	if !ours || allowed || !observed.AwaitsDeletion(v) {
 		return ""
 	}
 
@@ -195,8 +195,8 @@ func (c *Cache) Waiting(class string) []*corev1.PersistentVolumeClaim {
 	return indexed[*corev1.PersistentVolumeClaim](c.Claims, byWaiting, class)
 }
 
-// Observe takes the claim of the snapshot's UID, its volume and the claim that has the volume.
-func (c *Cache) Observe(s *snapshot.Snapshot) {
+// Observe takes the claim of the observed UID, its volume and the claim that has the volume.
+func (c *Cache) Observe(s *observed.Claim) {
 	s.Claim = c.Claim(s.UID)
 	s.SetVolume(c.Volume(podspec.VolumeName(s.UID)))
 	s.SetOther(c.ClaimNamed)
@@ -205,14 +205,14 @@ func (c *Cache) Observe(s *snapshot.Snapshot) {
 
 // KeyOf is the UID under which the claim is served.
 func (c *Cache) KeyOf(claim *corev1.PersistentVolumeClaim) string {
-	return snapshot.KeyOf(claim, c.Volume(claim.Spec.VolumeName), c.provisioner)
+	return observed.KeyOf(claim, c.Volume(claim.Spec.VolumeName), c.provisioner)
 }
 
 // Due is the class of what is served under the UID, if the library would not hand it over and there is something to
 // do: a claim is bound, and has to be expanded, or its status still says that it waits; or a volume has lost its
 // record.
 func (c *Cache) Due(uid string) (class string, ok bool) {
-	s := &snapshot.Snapshot{UID: uid, Provisioner: c.provisioner}
+	s := &observed.Claim{UID: uid, Provisioner: c.provisioner}
 	c.Observe(s)
 	class = s.ClassByObjects("")
 	s.Class = c.Class(class)
@@ -223,13 +223,13 @@ func (c *Cache) Due(uid string) (class string, ok bool) {
 
 // outdated reports whether the status of a bound claim says that the claim waits. It may be bound to a volume of any
 // provisioner.
-func outdated(s *snapshot.Snapshot) bool {
+func outdated(s *observed.Claim) bool {
 	claim := s.Holder()
 	if claim == nil || s.ServedElsewhere(claim) {
 		return false
 	}
 
-	_, waits := snapshot.WaitingCondition(claim)
+	_, waits := observed.WaitingCondition(claim)
 
 	return waits && claim.Status.Phase == corev1.ClaimBound
 }
@@ -269,7 +269,7 @@ func (c *Cache) Pod(name string) *corev1.Pod { return get[*corev1.Pod](c.Pods, c
 
 // PodProblem is the kubelet's last event about a pod that does not start, empty where there is none.
 func (c *Cache) PodProblem(pod types.UID) string {
-	return snapshot.PodProblem(indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)))
+	return observed.PodProblem(indexed[*corev1.Event](c.PodEvents, byPodUID, string(pod)))
 }
 
 // ConfigMap is the provisioner ConfigMap of the name, or nil.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -38,7 +38,7 @@ func TestTellsTextsApart(t *testing.T) {
 // Annotations of one claim that read like those of another stay its own.
 func TestKeepsAnnotationsApart(t *testing.T) {
 	var l transformer
-	const a, b, c = contract.AnnCloneOf, contract.AnnCloneRequest, snapshot.AnnSelectedNode
+	const a, b, c = contract.AnnCloneOf, contract.AnnCloneRequest, observed.AnnSelectedNode
 	for _, annotations := range []map[string]string{
 		{a: "p", b: "n"},
 		{a: "p1 " + b + "n"},
@@ -139,13 +139,13 @@ func FuzzTransform(f *testing.F) {
 			resize.Needed(o)
 		case *corev1.PersistentVolume:
 			(&Cache{provisioner: "p"}).dueClass(o)
-			s := &snapshot.Snapshot{Volume: o, Config: &configmaps.Config{}}
+			s := &observed.Claim{Volume: o, Config: &configmaps.Config{}}
 			s.VolumeIdentity()
 			if _, written := o.Annotations[podspec.Verified]; podspec.Recorded(o) && !strings.Contains(string(text), podspec.Verified) && written {
 				t.Error("a record was forged")
 			}
 		case *corev1.Pod:
-			snapshot.NewAttempt(o, "")
+			observed.NewAttempt(o, "")
 		}
 	})
 }

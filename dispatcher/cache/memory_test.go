@@ -14,7 +14,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -132,7 +132,7 @@ func oddClaim(i int) *corev1.PersistentVolumeClaim {
 
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: text(60), Name: text(200), Finalizers: []string{text(100), text(5000)},
-			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": text(1500), snapshot.AnnSelectedNode: text(250)}},
+			Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": text(1500), observed.AnnSelectedNode: text(250)}},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(text(3000))},
 			Resources: corev1.VolumeResourceRequirements{Requests: sizes}},
 		Status: corev1.PersistentVolumeClaimStatus{Capacity: corev1.ResourceList{corev1.ResourceStorage: *resource.NewQuantity(int64(i), resource.BinarySI)}},
@@ -181,7 +181,7 @@ func large(i, unread, read int) *corev1.PersistentVolumeClaim {
 			ManagedFields:   []metav1.ManagedFieldsEntry{{Manager: text}},
 			Annotations: map[string]string{"text": text, corev1.LastAppliedConfigAnnotation: text,
 				contract.AnnAllowDelete: text, contract.AnnCreatedByGroups: text,
-				contract.AnnCloneRequest: name, snapshot.AnnSelectedNode: name,
+				contract.AnnCloneRequest: name, observed.AnnSelectedNode: name,
 				"volume.kubernetes.io/storage-provisioner": name}},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class,
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

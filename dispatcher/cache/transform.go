@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -57,7 +57,7 @@ func (t *transformer) event(e *corev1.Event) {
 	kept := corev1.Event{ObjectMeta: metav1.ObjectMeta{
 		Namespace: intern(e.Namespace), Name: e.Name, UID: e.UID, ResourceVersion: e.ResourceVersion,
 	}}
-	if snapshot.IsStartProblem(e) {
+	if observed.IsStartProblem(e) {
 		kept.Reason, kept.Message = intern(e.Reason), podspec.Clip(e.Message, podspec.MaxEvent)
 		kept.LastTimestamp = e.LastTimestamp
 		kept.InvolvedObject = corev1.ObjectReference{Name: e.InvolvedObject.Name, UID: e.InvolvedObject.UID}
@@ -120,7 +120,7 @@ var (
 	readOfClaim   = []string{contract.AnnCloneOf, contract.AnnCloneRequest, corev1.BetaStorageClassAnnotation}
 	readOfWaiting = append([]string{
 		"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner",
-		snapshot.AnnSelectedNode, "alpha.kubernetes.io/selected-node"}, readOfClaim...)
+		observed.AnnSelectedNode, "alpha.kubernetes.io/selected-node"}, readOfClaim...)
 )
 
 // anySelector stands for a selector, of which it only counts that there is one.

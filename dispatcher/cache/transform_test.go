@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -92,7 +92,7 @@ func TestClaim(t *testing.T) {
 
 		return &corev1.PersistentVolumeClaim{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID, Labels: map[string]string{"app": "x"},
-				Annotations: map[string]string{contract.AnnCloneOf: "team-a/a", snapshot.AnnSelectedNode: "node1", corev1.LastAppliedConfigAnnotation: "{}"}},
+				Annotations: map[string]string{contract.AnnCloneOf: "team-a/a", observed.AnnSelectedNode: "node1", corev1.LastAppliedConfigAnnotation: "{}"}},
 			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: volume, StorageClassName: &class,
 				Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("2Gi")}}},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: phase},
@@ -109,7 +109,7 @@ func TestClaim(t *testing.T) {
 	}
 
 	waiting := transformed(t, &l, make(corev1.ClaimPending, ""))
-	want := map[string]string{contract.AnnCloneOf: "team-a/a", snapshot.AnnSelectedNode: "node1"}
+	want := map[string]string{contract.AnnCloneOf: "team-a/a", observed.AnnSelectedNode: "node1"}
 	if !reflect.DeepEqual(waiting.Annotations, want) || waiting.Labels != nil {
 		t.Errorf("waiting: annotations %v, labels %v, want %v and none", waiting.Annotations, waiting.Labels, want)
 	}
@@ -152,8 +152,8 @@ func TestPod(t *testing.T) {
 	pod.Annotations[contract.AnnVolume], pod.Annotations[contract.AnnScript] = "kind: PersistentVolume", "true"
 	pod.Spec.Containers = []corev1.Container{{Name: "provisioner"}}
 	pod.Spec.NodeName = "node1"
-	want := snapshot.NewAttempt(pod.DeepCopy(), "")
-	got := snapshot.NewAttempt(transformed(t, &transformer{}, pod), "")
+	want := observed.NewAttempt(pod.DeepCopy(), "")
+	got := observed.NewAttempt(transformed(t, &transformer{}, pod), "")
 	if got.Outcome != want.Outcome {
 		t.Errorf("the outcome is\n%+v\nwant\n%+v", got.Outcome, want.Outcome)
 	}
@@ -174,7 +174,7 @@ func TestPod(t *testing.T) {
 func TestTwice(t *testing.T) {
 	waiting := func() *corev1.PersistentVolumeClaim {
 		return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data", Annotations: map[string]string{
-			snapshot.AnnSelectedNode: "node-1", corev1.LastAppliedConfigAnnotation: "{}"}}}
+			observed.AnnSelectedNode: "node-1", corev1.LastAppliedConfigAnnotation: "{}"}}}
 	}
 	for name, objects := range map[string][2]metav1.Object{
 		"volume":        {fullVolume(dispatchertest.UID), fullVolume("22222222-2222-3333-4444-555555555555")},

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -22,9 +22,9 @@ type Listers struct {
 	InForce func(class string) (*configmaps.Config, string)
 }
 
-// Observe finds the configuration in force for the snapshot's class. Where the StorageClass is gone, and no ConfigMap
+// Observe finds the configuration in force for the observed class. Where the StorageClass is gone, and no ConfigMap
 // is for its name, storage can still be removed: by the ConfigMap that made it.
-func Observe(s *snapshot.Snapshot, namespace string, k Listers) {
+func Observe(s *observed.Claim, namespace string, k Listers) {
 	served, faults := ServedAs(s.ClassName, s.Class, s.Provisioner)
 	if len(faults) > 0 {
 		s.Config, s.ConfigProblem = nil, fmt.Sprintf("StorageClass %q: %v", s.ClassName, faults.ToAggregate())

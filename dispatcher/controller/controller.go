@@ -18,10 +18,10 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/queue"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reader"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -161,7 +161,7 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 
 	class, outcome := classOf(pod), podspec.OutcomeOf(pod)
 	ended := deleted || outcome.Final()
-	source, copied := podspec.ClaimUIDOf(snapshot.SourceVolume(pod))
+	source, copied := podspec.ClaimUIDOf(observed.SourceVolume(pod))
 	if copied && ended {
 		c.queue.Requeue(source) // its delete waits for the copy
 	}
@@ -193,7 +193,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted b
 // tellAsksInVain tells a claim that nobody expands its volume. It is called when either of them changes, because either
 // may reach its cache last.
 func (c *Controller) tellAsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume) {
-	if snapshot.AsksInVain(claim, v, c.ProvisionerName) {
+	if observed.AsksInVain(claim, v, c.ProvisionerName) {
 		c.Recorder.Warn(claim, "", events.ReasonExpansionRefused, events.NotOursToExpand, "volume", v.Name)
 	}
 }
@@ -212,7 +212,7 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 	}
 
 	if uid, ok := podspec.ClaimUIDOf(v.Name); ok {
-		if !deleted && snapshot.Due(v, c.ProvisionerName) {
+		if !deleted && observed.Due(v, c.ProvisionerName) {
 			add := func() { c.queue.Add(podspec.ClassOf(v), claimNamespace(v), uid) }
 			c.memory.handOver(uid, func(*claimMemory) {}, add)
 		}
@@ -275,11 +275,11 @@ func (c *Controller) Refuse(v *corev1.PersistentVolume) {
 	c.Recorder.Warn(v, "", events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 }
 
-// forget ends all memory of a claim, unless the library handed something over since the snapshot was taken.
+// forget ends all memory of a claim, unless the library handed something over since the claim was observed.
 func (c *Controller) forget(uid, class string, revision uint64) bool {
 	forgotten := c.memory.forget(uid, revision, func() {
 		c.Recorder.Forget(uid)
-		// A pod may have been created since the snapshot was taken. Its claim stays known: later changes requeue only
+		// A pod may have been created since the claim was observed. Its claim stays known: later changes requeue only
 		// known claims.
 		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
 	})

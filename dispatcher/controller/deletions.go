@@ -9,16 +9,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // observeDeletions adds what may protect the volume's storage from deletion. It is called again once the volume was
 // read from the API server: other deletions may have begun meanwhile, and the volume may be old by then.
-func (c *Controller) observeDeletions(s *snapshot.Snapshot) {
+func (c *Controller) observeDeletions(s *observed.Claim) {
 	s.SetSuccessor(c.Cache.ClaimNamed)
 	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User = 0, 0, "", nil
 	if !s.Released() {
@@ -58,7 +58,7 @@ func (c *Controller) copyExpected(v *corev1.PersistentVolume) string {
 
 // countDeletions counts the class's old volumes that wait to be deleted, this one included, and those whose deletion
 // began within limitPeriod. It stops one above the limit.
-func (c *Controller) countDeletions(s *snapshot.Snapshot) int {
+func (c *Controller) countDeletions(s *observed.Claim) int {
 	recent := c.memory.recentDeletions(s.ClassName, s.Now)
 	delete(recent, s.UID)
 	count := len(recent) + 1

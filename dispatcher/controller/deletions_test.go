@@ -14,8 +14,8 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
@@ -97,7 +97,7 @@ func TestCountDeletions(t *testing.T) {
 				controller.memory.deletionBegan("silver", uidOf(i), dispatchertest.Noon.Add(-ago))
 			}
 
-			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(0), ClassName: "silver", Volume: volumeOf(0), DeleteLimit: 3}
+			s := &observed.Claim{Now: dispatchertest.Noon, UID: uidOf(0), ClassName: "silver", Volume: volumeOf(0), DeleteLimit: 3}
 			if got := controller.countDeletions(s); got != c.want {
 				t.Errorf("%d deletions count, want %d", got, c.want)
 			}

@@ -15,8 +15,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
@@ -80,7 +80,7 @@ func TestSayLog(t *testing.T) {
 			e.WithPodLog = true
 			start := func(client kubernetes.Interface) func() { return controller.Recorder.Start(t.Context(), client) }
 			got := apiserver.Noted(start, func() {
-				controller.recordAll(&snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "silver", Config: c.config, Volume: dispatchertest.Volume("released"),
+				controller.recordAll(&observed.Claim{UID: dispatchertest.UID, ClassName: "silver", Config: c.config, Volume: dispatchertest.Volume("released"),
 					Claim: &corev1.PersistentVolumeClaim{}}, []events.Event{e})
 			})
 			slices.Sort(got)

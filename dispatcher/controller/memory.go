@@ -118,7 +118,7 @@ func (m *memory) handOver(uid string, change func(c *claimMemory), add func()) {
 	add()
 }
 
-// handedOver is the present revision. It is read before anything else of a snapshot.
+// handedOver is the present revision. It is read before anything else of a state.
 func (m *memory) handedOver() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,9 +28,9 @@ func TestMemoryExpires(t *testing.T) {
 func TestForgetAfterHandOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		before bool // that the snapshot is taken
+		before bool // that the claim is observed
 		want   bool
-	}{{"before the snapshot", true, true}, {"after the snapshot", false, false}} {
+	}{{"before it is observed", true, true}, {"after it was observed", false, false}} {
 		m, ended := newMemory(), false
 		handOver := func() { m.handOver("1", func(c *claimMemory) { c.wanted = true }, func() {}) }
 		if c.before {

@@ -11,15 +11,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// observe takes a snapshot from the caches. class is that of the queue, for objects that name none.
-func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
+// observe observes a claim by the caches. class is that of the queue, for objects that name none.
+func (c *Controller) observe(class, uid string) *observed.Claim {
 	// The revision is read first: what the library hands over after that may be missing below.
 	revision := c.memory.handedOver()
-	s := &snapshot.Snapshot{
+	s := &observed.Claim{
 		Now: c.Now(), UID: uid, Provisioner: c.ProvisionerName, RecordKey: c.RecordKey, Revision: revision,
 	}
 
@@ -38,27 +38,27 @@ func (c *Controller) observe(class, uid string) *snapshot.Snapshot {
 	s.PoliciesMissing, s.CreatorKnown = policies.Missing, policies.CreatorKnown(s.Claim)
 
 	c.observeMemory(s)
-	s.DeletionsStopped = snapshot.StoppedBy(c.Cache.StopDeletes())
+	s.DeletionsStopped = observed.StoppedBy(c.Cache.StopDeletes())
 	c.observeDeletions(s)
 
 	return s
 }
 
-// observeConfig finds the configuration in force for the snapshot's class.
-func (c *Controller) observeConfig(s *snapshot.Snapshot) {
+// observeConfig finds the configuration in force for the observed class.
+func (c *Controller) observeConfig(s *observed.Claim) {
 	classes.Observe(s, c.Pods.Namespace, classes.Listers{
 		Class: c.Cache.Class, ConfigMap: c.Cache.ConfigMap, InForce: c.memory.config,
 	})
 }
 
 // observePlaces finds the storage of the claims that pods mount. It needs the configuration, the volume and the pods.
-func (c *Controller) observePlaces(s *snapshot.Snapshot) {
-	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{
+func (c *Controller) observePlaces(s *observed.Claim) {
+	s.SetPlaces(c.Pods.Namespace, observed.Listers{
 		Claim: c.Cache.ClaimNamed, Volume: c.Cache.Volume, Class: c.Cache.Class,
 	})
 }
 
-func (c *Controller) setPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
+func (c *Controller) setPods(s *observed.Claim, pods []*corev1.Pod) {
 	for _, pod := range pods {
 		c.memory.creationObserved(s.UID, pod)
 	}
@@ -66,7 +66,7 @@ func (c *Controller) setPods(s *snapshot.Snapshot, pods []*corev1.Pod) {
 	s.SetPods(pods, func(pod *corev1.Pod) string { return c.Cache.PodProblem(pod.UID) })
 }
 
-func (c *Controller) observeMemory(s *snapshot.Snapshot) {
+func (c *Controller) observeMemory(s *observed.Claim) {
 	m := c.memory.claim(s.UID)
 	s.Wanted, s.WantedSince, s.Rescheduled = m.wanted, m.since, m.rescheduled
 
@@ -81,8 +81,8 @@ const arrivalGrace = 2 * time.Second
 
 // podMissing reports whether the cache does not show yet the pod that was created last. Nothing can be decided until
 // then: another pod could be created beside it. Its arrival requeues the claim. A pod that the API server does not have
-// either was created and deleted between two lists. Each snapshot says so until the next pod is created.
-func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool, error) {
+// either was created and deleted between two lists. Each observation says so until the next pod is created.
+func (c *Controller) podMissing(ctx context.Context, s *observed.Claim) (bool, error) {
 	name := c.memory.claim(s.UID).expected.name
 	if name == "" {
 		return false, nil
@@ -102,10 +102,10 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 
 	c.memory.expectCreation(s.UID, pod) // its creation may not have been answered
 
-	return !slices.ContainsFunc(s.All(), func(a snapshot.Attempt) bool { return a.Pod.UID == pod.UID }), nil
+	return !slices.ContainsFunc(s.All(), func(a observed.Attempt) bool { return a.Pod.UID == pod.UID }), nil
 }
 
-// confirm replaces the snapshot's claim, volume and pods by those that the API server has. A cache may lag by any time.
+// confirm replaces the observed claim, volume and pods by those that the API server has. A cache may lag by any time.
 // Without this, a claim that was bound and deleted meanwhile would be provisioned a second time, a delete would run
 // beside a provision of the former leader, and what another leader made for a claim that the cache does not show yet
 // would be undone.
@@ -122,7 +122,7 @@ func (c *Controller) podMissing(ctx context.Context, s *snapshot.Snapshot) (bool
 //
 // One read may take long, because the client retried it, and the others are old by then. So all of them are repeated,
 // at most twice, since the API server may be slow throughout.
-func (c *Controller) confirm(ctx context.Context, s *snapshot.Snapshot, spec *snapshot.AttemptSpec) error {
+func (c *Controller) confirm(ctx context.Context, s *observed.Claim, spec *observed.AttemptSpec) error {
 	for try := 1; ; try++ {
 		began := time.Now()
 		s.Confirmed = began
@@ -142,7 +142,7 @@ const (
 	stale = 10 * time.Second
 )
 
-func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, spec *snapshot.AttemptSpec) error {
+func (c *Controller) confirmOnce(ctx context.Context, s *observed.Claim, spec *observed.AttemptSpec) error {
 	if err := c.confirmObjects(ctx, s, spec); err != nil {
 		return err
 	}
@@ -171,7 +171,7 @@ func (c *Controller) confirmOnce(ctx context.Context, s *snapshot.Snapshot, spec
 }
 
 // confirmObjects reads the claim, its volume, its pods and its class, as far as the attempt relies on them.
-func (c *Controller) confirmObjects(ctx context.Context, s *snapshot.Snapshot, spec *snapshot.AttemptSpec) error {
+func (c *Controller) confirmObjects(ctx context.Context, s *observed.Claim, spec *observed.AttemptSpec) error {
 	claim := s.ClaimRef()
 	deletes := spec != nil && spec.Op == contract.Delete
 	provisions := spec != nil && spec.Op == contract.Provision
@@ -210,9 +210,9 @@ func (c *Controller) confirmObjects(ctx context.Context, s *snapshot.Snapshot, s
 
 // confirmPlaces reads the claims that pods mount, and their volumes. A cache may show the storage from before an
 // administrator pointed a claim elsewhere. The pod would work in the new place, and its record would name the old one.
-func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) confirmPlaces(ctx context.Context, s *observed.Claim) error {
 	var faults []error
-	s.SetPlaces(c.Pods.Namespace, snapshot.Listers{
+	s.SetPlaces(c.Pods.Namespace, observed.Listers{
 		Claim: func(namespace, name string) *corev1.PersistentVolumeClaim {
 			claim, err := c.reader.ClaimNamed(ctx, namespace, name)
 			faults = append(faults, err)
@@ -231,7 +231,7 @@ func (c *Controller) confirmPlaces(ctx context.Context, s *snapshot.Snapshot) er
 	return errors.Join(faults...)
 }
 
-func (c *Controller) confirmClass(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) confirmClass(ctx context.Context, s *observed.Claim) error {
 	class, err := c.reader.Class(ctx, s.ClassName)
 	if err == nil {
 		s.Class = class
@@ -241,7 +241,7 @@ func (c *Controller) confirmClass(ctx context.Context, s *snapshot.Snapshot) err
 }
 
 func (c *Controller) confirmClaim(
-	ctx context.Context, s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim,
+	ctx context.Context, s *observed.Claim, claim *corev1.PersistentVolumeClaim,
 ) error {
 	claim, err := c.reader.Claim(ctx, claim)
 	if err == nil {
@@ -252,7 +252,7 @@ func (c *Controller) confirmClaim(
 }
 
 // confirmVolume reads the claim that has the volume, too, where that is another one than the volume was made for.
-func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) confirmVolume(ctx context.Context, s *observed.Claim) error {
 	v, err := c.reader.Volume(ctx, s.UID)
 	if err != nil {
 		return err
@@ -264,12 +264,12 @@ func (c *Controller) confirmVolume(ctx context.Context, s *snapshot.Snapshot) er
 		return nil
 	}
 
-	s.Other, err = c.reader.Claim(ctx, snapshot.GivenTo(v))
+	s.Other, err = c.reader.Claim(ctx, observed.GivenTo(v))
 
 	return err
 }
 
-func (c *Controller) confirmPods(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) confirmPods(ctx context.Context, s *observed.Claim) error {
 	pods, err := c.reader.PodsOf(ctx, s.UID)
 	if err == nil {
 		c.setPods(s, pods)
@@ -279,7 +279,7 @@ func (c *Controller) confirmPods(ctx context.Context, s *snapshot.Snapshot) erro
 }
 
 // confirmSource reads the claim that is to be cloned: a copy must not begin beside the removal of its original.
-func (c *Controller) confirmSource(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) confirmSource(ctx context.Context, s *observed.Claim) error {
 	claim, err := c.reader.Claim(ctx, s.Source.Claim)
 	if err == nil {
 		s.Source.Claim = claim
@@ -288,10 +288,10 @@ func (c *Controller) confirmSource(ctx context.Context, s *snapshot.Snapshot) er
 	return err
 }
 
-func (c *Controller) confirmStop(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) confirmStop(ctx context.Context, s *observed.Claim) error {
 	cm, err := c.reader.ConfigMap(ctx, contract.StopDeletes)
 	if err == nil {
-		s.DeletionsStopped = snapshot.StoppedBy(cm)
+		s.DeletionsStopped = observed.StoppedBy(cm)
 	}
 
 	return err

@@ -18,9 +18,9 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -80,7 +80,7 @@ func TestConfirmDelete(t *testing.T) {
 			})
 			config := &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver", StartTimeout: time.Minute}
 			controller.memory.setConfig("silver", config, "")
-			s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Class: &storagev1.StorageClass{Provisioner: "p"}, Volume: volume, Config: config}
+			s := &observed.Claim{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p", Class: &storagev1.StorageClass{Provisioner: "p"}, Volume: volume, Config: config}
 			create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 			if !ok || create.Op != contract.Delete {
 				t.Fatal("the cache alone leads to no delete")
@@ -105,7 +105,7 @@ func TestConfirmDelete(t *testing.T) {
 func TestConfirmPlaces(t *testing.T) {
 	const made, another = "/e1", "/e2"
 	for live, want := range map[string]bool{made: true, another: false, "": false} {
-		s := snapshottest.Scene{Claim: "none", Volume: "fits released placed", Also: "mounted"}.Snapshot()
+		s := observedtest.Scene{Claim: "none", Volume: "fits released placed", Also: "mounted"}.Observed()
 		volume := s.Volume.DeepCopy()
 		volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
 		claim := &corev1.PersistentVolumeClaim{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -182,7 +182,7 @@ func TestConfirmHolder(t *testing.T) {
 			volume.Spec.StorageClassName = "gold"
 		}, `claim ` + dispatchertest.UID + ` is of class "gold" by now, and the caches show class "silver"`},
 	} {
-		s := snapshottest.Scene{Claim: "none", Volume: "bound", Also: "another-has"}.Snapshot()
+		s := observedtest.Scene{Claim: "none", Volume: "bound", Also: "another-has"}.Observed()
 		claim, volume := s.Other.DeepCopy(), s.Volume.DeepCopy()
 		claim.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"}
 		volume.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}
@@ -251,8 +251,8 @@ func TestConfirmClass(t *testing.T) {
 			VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
 		controller.memory.setConfig(name, config, "")
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
-		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: name, Provisioner: "p", Class: class(c.cached), Claim: claim, Config: config, Wanted: true}
-		s.Add(snapshot.NewAttempt(pod, ""))
+		s := &observed.Claim{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: name, Provisioner: "p", Class: class(c.cached), Claim: claim, Config: config, Wanted: true}
+		s.Add(observed.NewAttempt(pod, ""))
 		create, ok := reconcile.Find[reconcile.CreatePod](reconcile.Decide(s))
 		if cached := map[string]contract.Operation{"p": contract.Provision, "csi.example.com": contract.Delete}[c.cached]; !ok || create.Op != cached {
 			t.Errorf("class of %s: the cache alone leads to %q, want %s", c.cached, create.Op, cached)
@@ -284,9 +284,9 @@ func TestStaleFactsMakeNoPod(t *testing.T) {
 		controller, _ := idle(t)
 		controller.writer.Client = kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL})
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}}
-		s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Claim: claim, Class: &storagev1.StorageClass{}, RecordKey: dispatchertest.Key,
+		s := &observed.Claim{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Claim: claim, Class: &storagev1.StorageClass{}, RecordKey: dispatchertest.Key,
 			Config: &configmaps.Config{Name: "cm", StorageClass: "silver", Timeout: time.Minute}, Confirmed: time.Now().Add(-age)}
-		_, err := controller.createPod(t.Context(), s, snapshot.AttemptSpec{Op: contract.Provision})
+		_, err := controller.createPod(t.Context(), s, observed.AttemptSpec{Op: contract.Provision})
 		server.Close()
 		if got := fmt.Sprint(err); got != want || asked != (err == nil) {
 			t.Errorf("after %s: %s, and the API server was asked: %t; want %s", age, got, asked, want)
@@ -336,7 +336,7 @@ func TestConfigOfGoneClass(t *testing.T) {
 			controller.memory.setConfig("copy", &configmaps.Config{Name: "own"}, "")
 		}
 
-		s := &snapshot.Snapshot{UID: dispatchertest.UID, ClassName: "copy", Class: c.class, Provisioner: "p"}
+		s := &observed.Claim{UID: dispatchertest.UID, ClassName: "copy", Class: c.class, Provisioner: "p"}
 		if c.volume != "" {
 			volume := dispatchertest.Volume(c.volume)
 			if c.stamp != "" {
@@ -349,7 +349,7 @@ func TestConfigOfGoneClass(t *testing.T) {
 		if c.pod != "" {
 			pod := dispatchertest.Pod("prov-0 failed", dispatchertest.Noon, dispatchertest.Noon)
 			pod.Annotations[contract.AnnConfig] = c.pod
-			s.Add(snapshot.NewAttempt(pod, ""))
+			s.Add(observed.NewAttempt(pod, ""))
 		}
 
 		controller.observeConfig(s)
@@ -379,7 +379,7 @@ func TestMissedPodKeepsNoSlot(t *testing.T) {
 
 	controller.memory.expectCreation(dispatchertest.UID, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "created"}})
 	// The claim is gone, too.
-	s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p"}
+	s := &observed.Claim{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Provisioner: "p"}
 	if _, err := controller.advance(t.Context(), s); err != nil || !s.PodMissed {
 		t.Fatalf("pod missed: %t, %v", s.PodMissed, err)
 	}
@@ -396,7 +396,7 @@ func TestRelabelledPodIsNobodys(t *testing.T) {
 	serve(t, controller, func(string) any {
 		return &corev1.PodList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Items: []corev1.Pod{*pod}}
 	})
-	s := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: uidOf(1)}
+	s := &observed.Claim{Now: dispatchertest.Noon, UID: uidOf(1)}
 	if err := controller.confirmPods(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (c *Controller) deletePod(ctx context.Context, pod *corev1.Pod, graceSecond
 		return nil
 	}
 
-	// The pod may have been deleted since the snapshot was taken. Then nothing would end the expectation. A pod that
+	// The pod may have been deleted since the claim was observed. Then nothing would end the expectation. A pod that
 	// the cache does not show yet requeues the claim when it arrives.
 	if cached := c.Cache.Pod(pod.Name); cached == nil || cached.UID != pod.UID {
 		c.memory.deletionObserved(pod.UID)

@@ -15,12 +15,12 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -45,7 +45,7 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueA
 	return requeueAfter, err
 }
 
-func (c *Controller) advance(ctx context.Context, s *snapshot.Snapshot) (requeueAfter time.Duration, err error) {
+func (c *Controller) advance(ctx context.Context, s *observed.Claim) (requeueAfter time.Duration, err error) {
 	missing, err := c.podMissing(ctx, s)
 	if err != nil || missing {
 		return arrivalGrace, err
@@ -97,7 +97,7 @@ func (c *Controller) releaseSlot(pod string) {
 
 // trackProgress sets the metrics of waiting claims, and adds to the plan what the claim's status has to say about the
 // wait.
-func (c *Controller) trackProgress(s *snapshot.Snapshot, p *reconcile.Plan) {
+func (c *Controller) trackProgress(s *observed.Claim, p *reconcile.Plan) {
 	c.Recorder.SetProtected(s.UID, s.ClassName, p.ProtectedBy)
 	now := progress.Of(s, *p)
 	progress.SetCondition(s, p, now.Operation)
@@ -127,7 +127,7 @@ type planned struct {
 }
 
 // plan decides, and decides again on confirmed facts if the plan relies on any.
-func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p planned, err error) {
+func (c *Controller) plan(ctx context.Context, s *observed.Claim) (p planned, err error) {
 	for {
 		p.Plan = reconcile.Decide(s)
 		c.deferCleanup(s, &p)
@@ -146,7 +146,7 @@ func (c *Controller) plan(ctx context.Context, s *snapshot.Snapshot) (p planned,
 }
 
 // deferCleanup puts a plan off that only cleans up, while users of the class wait.
-func (c *Controller) deferCleanup(s *snapshot.Snapshot, p *planned) {
+func (c *Controller) deferCleanup(s *observed.Claim, p *planned) {
 	c.queue.UserWaits(s.UID, s.UserWaits())
 
 	node, ok := p.Deferrable(s)
@@ -162,7 +162,7 @@ func (c *Controller) deferCleanup(s *snapshot.Snapshot, p *planned) {
 
 // acquireSlot takes a slot in the class for the pod of the plan, or makes the claim wait for one. A claim that waits
 // costs the API server nothing.
-func (c *Controller) acquireSlot(s *snapshot.Snapshot, p *planned) {
+func (c *Controller) acquireSlot(s *observed.Claim, p *planned) {
 	create, ok := reconcile.Find[reconcile.CreatePod](p.Plan)
 	if !ok {
 		return
@@ -182,7 +182,7 @@ func (c *Controller) acquireSlot(s *snapshot.Snapshot, p *planned) {
 }
 
 // confirmPlan reads from the API server what the plan relies on.
-func (c *Controller) confirmPlan(ctx context.Context, s *snapshot.Snapshot, p planned) error {
+func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p planned) error {
 	if p.Confirm == reconcile.Volume {
 		return c.confirmVolume(ctx, s)
 	}
@@ -197,7 +197,7 @@ func (c *Controller) confirmPlan(ctx context.Context, s *snapshot.Snapshot, p pl
 
 // apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
 // was done and goes on from there. created reports whether the plan's pod was created.
-func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcile.Plan) (created bool, err error) {
+func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.Plan) (created bool, err error) {
 	for _, action := range p.Actions {
 		if create, ok := action.(reconcile.CreatePod); ok {
 			created, err = c.createPod(ctx, s, create.AttemptSpec)
@@ -214,7 +214,7 @@ func (c *Controller) apply(ctx context.Context, s *snapshot.Snapshot, p reconcil
 }
 
 // carryOut carries out an action that creates no pod.
-func (c *Controller) carryOut(ctx context.Context, s *snapshot.Snapshot, action reconcile.Action) (err error) {
+func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action reconcile.Action) (err error) {
 	switch a := action.(type) {
 	case reconcile.RepairVolume:
 		err = c.repairVolume(ctx, s, a)
@@ -245,7 +245,7 @@ func (c *Controller) carryOut(ctx context.Context, s *snapshot.Snapshot, action 
 	return err
 }
 
-func (c *Controller) repairVolume(ctx context.Context, s *snapshot.Snapshot, a reconcile.RepairVolume) error {
+func (c *Controller) repairVolume(ctx context.Context, s *observed.Claim, a reconcile.RepairVolume) error {
 	err := c.writer.RepairVolume(ctx, s.Volume, a.Patch)
 	if err == nil {
 		c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
@@ -255,7 +255,7 @@ func (c *Controller) repairVolume(ctx context.Context, s *snapshot.Snapshot, a r
 }
 
 // setResizeStatus keeps the claim that it leaves: later actions patch its status, too.
-func (c *Controller) setResizeStatus(ctx context.Context, s *snapshot.Snapshot, a reconcile.SetResizeStatus) error {
+func (c *Controller) setResizeStatus(ctx context.Context, s *observed.Claim, a reconcile.SetResizeStatus) error {
 	left, err := c.writer.SetResizeStatus(ctx, s.Holder(), a.Status, metav1.NewTime(s.Now))
 	s.SetHolder(left)
 
@@ -271,7 +271,7 @@ func (c *Controller) stopPod(ctx context.Context, a reconcile.StopPod) error {
 }
 
 // reschedule forgets first that the claim was handed over: the library hands it over again.
-func (c *Controller) reschedule(ctx context.Context, s *snapshot.Snapshot, a reconcile.Reschedule) error {
+func (c *Controller) reschedule(ctx context.Context, s *observed.Claim, a reconcile.Reschedule) error {
 	c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false })
 
 	err := c.writer.Reschedule(ctx, s.Claim)
@@ -282,11 +282,11 @@ func (c *Controller) reschedule(ctx context.Context, s *snapshot.Snapshot, a rec
 	return err
 }
 
-func subject(s *snapshot.Snapshot) recorder.Subject {
+func subject(s *observed.Claim) recorder.Subject {
 	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Holder(), Volume: s.Volume}
 }
 
-func (c *Controller) recordAll(s *snapshot.Snapshot, all []events.Event) {
+func (c *Controller) recordAll(s *observed.Claim, all []events.Event) {
 	for _, e := range all {
 		about := subject(s)
 		if e.OfMaking() {
@@ -302,7 +302,7 @@ const logGrace = time.Second
 
 // spareLogs keeps the pods whose logs are being read. A later plan acknowledges them, as after a crash between two
 // actions.
-func (c *Controller) spareLogs(s *snapshot.Snapshot, p *reconcile.Plan) {
+func (c *Controller) spareLogs(s *observed.Claim, p *reconcile.Plan) {
 	p.Actions = slices.DeleteFunc(p.Actions, func(action reconcile.Action) bool {
 		acknowledged, ok := action.(reconcile.AcknowledgePod)
 		if !ok || !c.Recorder.AwaitsLog(acknowledged.Pod) {
@@ -320,9 +320,9 @@ func (c *Controller) spareLogs(s *snapshot.Snapshot, p *reconcile.Plan) {
 // volumes, pods and ConfigMaps, which administrators read, have its end, and events on claims only if the class says
 // so.
 //
-// It is read in the background: a kubelet that does not answer takes as long as it may. The snapshot has changed by
+// It is read in the background: a kubelet that does not answer takes as long as it may. The state has changed by
 // then.
-func (c *Controller) podLog(s *snapshot.Snapshot, e events.Event) recorder.PodLog {
+func (c *Controller) podLog(s *observed.Claim, e events.Event) recorder.PodLog {
 	if !e.WithPodLog {
 		return recorder.PodLog{}
 	}
@@ -369,7 +369,7 @@ func (c *Controller) recordLog(pod *corev1.Pod, end string, config *configmaps.C
 // createPod creates the pod of an attempt. Its name is the lock: a dispatcher that finds it taken has lost nothing, and
 // watches the pod that exists.
 func (c *Controller) createPod(
-	ctx context.Context, s *snapshot.Snapshot, spec snapshot.AttemptSpec,
+	ctx context.Context, s *observed.Claim, spec observed.AttemptSpec,
 ) (created bool, err error) {
 	pod, err := s.Pod(spec, c.Pods)
 	if err != nil {
@@ -411,7 +411,7 @@ const lasts = 10 * time.Second
 // creationFailed records that no pod could be created, at once where the next try most likely gets the same answer. It
 // returns the error, too, so that the queue retries with growing delays.
 func (c *Controller) creationFailed(
-	ctx context.Context, s *snapshot.Snapshot, spec snapshot.AttemptSpec, err error,
+	ctx context.Context, s *observed.Claim, spec observed.AttemptSpec, err error,
 ) error {
 	refused := events.PodRefused(events.For(spec.Op, s.Holder(), s.Volume), spec.MadeBy, err)
 	if recorder.IsTransient(err) {
@@ -435,7 +435,7 @@ func (c *Controller) creationFailed(
 }
 
 // tellNotGranted records on the ConfigMap of the class which privileges its ServiceAccount lacks, if any.
-func (c *Controller) tellNotGranted(s *snapshot.Snapshot, lacks string) {
+func (c *Controller) tellNotGranted(s *observed.Claim, lacks string) {
 	if lacks == "" || s.Config == nil {
 		return
 	}
@@ -447,7 +447,7 @@ func (c *Controller) tellNotGranted(s *snapshot.Snapshot, lacks string) {
 }
 
 // refusalLasts reports whether the claim's pod has been refused for long.
-func (c *Controller) refusalLasts(s *snapshot.Snapshot) (long bool) {
+func (c *Controller) refusalLasts(s *observed.Claim) (long bool) {
 	c.memory.change(s.UID, func(m *claimMemory) {
 		if m.refusedSince.IsZero() {
 			m.refusedSince = s.Now
@@ -460,7 +460,7 @@ func (c *Controller) refusalLasts(s *snapshot.Snapshot) (long bool) {
 }
 
 // deleteVolume deletes a volume whose storage is gone, once.
-func (c *Controller) deleteVolume(ctx context.Context, s *snapshot.Snapshot) error {
+func (c *Controller) deleteVolume(ctx context.Context, s *observed.Claim) error {
 	if c.memory.claim(s.UID).deleted == s.Volume.UID {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -46,8 +46,8 @@ func (w wish) on(claim *corev1.PersistentVolumeClaim) {
 }
 
 // sourceClaim is a bound claim and its volume; spoil makes it less than that.
-func sourceClaim(spoil string) snapshot.CloneSource {
-	o := snapshot.CloneSource{
+func sourceClaim(spoil string) observed.CloneSource {
+	o := observed.CloneSource{
 		Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "original", UID: "original-uid"},
 			Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: "pvc-original-uid"},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}},
@@ -58,7 +58,7 @@ func sourceClaim(spoil string) snapshot.CloneSource {
 	block := corev1.PersistentVolumeBlock
 	switch spoil {
 	case "missing":
-		return snapshot.CloneSource{}
+		return observed.CloneSource{}
 	case "pending":
 		o.Claim.Status.Phase = corev1.ClaimPending
 	case "no volume":
@@ -119,7 +119,7 @@ func TestClones(t *testing.T) {
 		{name: "volumeName of another's volume", wish: wish{annotation: "original"}, spoil: "another's volume", awaited: waits},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := snapshottest.Scene{}.Snapshot()
+			f := observedtest.Scene{}.Observed()
 			c.wish.on(f.Claim)
 			f.Source = sourceClaim(c.spoil)
 			if !c.notAllowed {
@@ -135,7 +135,7 @@ func TestClones(t *testing.T) {
 			}
 
 			if c.refused == "" {
-				pod, err := f.Pod(snapshot.AttemptSpec{Op: contract.Provision}, podspec.Cluster{})
+				pod, err := f.Pod(observed.AttemptSpec{Op: contract.Provision}, podspec.Cluster{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -11,15 +11,15 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // ToPod is what keeps every pod of the class from being created, until an administrator changes the policies or a
 // ConfigMap.
-func ToPod(s *snapshot.Snapshot) (podspec.Reason, string) {
+func ToPod(s *observed.Claim) (podspec.Reason, string) {
 	switch {
 	case s.PoliciesMissing != "":
 		return events.ReasonPoliciesMissing, s.PoliciesMissing
@@ -32,7 +32,7 @@ func ToPod(s *snapshot.Snapshot) (podspec.Reason, string) {
 
 // ToProvision is what keeps a claim from being tried. blocked says that an author of claims has to change something.
 // Else an administrator has to change the class or its ConfigMap.
-func ToProvision(s *snapshot.Snapshot) (reason podspec.Reason, why string, blocked bool) {
+func ToProvision(s *observed.Claim) (reason podspec.Reason, why string, blocked bool) {
 	if s.PoliciesMissing == "" && s.Class == nil {
 		return events.ReasonConfigMissing, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), false
 	}
@@ -65,7 +65,7 @@ func ToProvision(s *snapshot.Snapshot) (reason podspec.Reason, why string, block
 }
 
 // ToExpand is what keeps a volume from being expanded to the size. With ReasonExpansionRefused no pod will be asked to.
-func ToExpand(s *snapshot.Snapshot, target resource.Quantity) (podspec.Reason, string) {
+func ToExpand(s *observed.Claim, target resource.Quantity) (podspec.Reason, string) {
 	if reason, why := ToPod(s); reason != podspec.ReasonNone {
 		return reason, why
 	}
@@ -94,7 +94,7 @@ func ToExpand(s *snapshot.Snapshot, target resource.Quantity) (podspec.Reason, s
 
 // refusals says why a claim can never be served by its class, each with the field, its value and the remedy. A claim
 // that asks for more than a plain volume must not get a plain volume: its user would find it empty.
-func refusals(s *snapshot.Snapshot) []string {
+func refusals(s *observed.Claim) []string {
 	claim, config := s.Claim, s.Config
 	var faults []string
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -107,13 +107,13 @@ func refusals(s *snapshot.Snapshot) []string {
 			"without it", *name)
 	}
 
-	if fault := refusedSize(snapshot.Requested(claim), s.ClassName, config); fault != "" {
+	if fault := refusedSize(observed.Requested(claim), s.ClassName, config); fault != "" {
 		say("%s", fault)
 	}
 
-	node := claim.Annotations[snapshot.AnnSelectedNode]
+	node := claim.Annotations[observed.AnnSelectedNode]
 	if node != "" && len(validation.IsDNS1123Subdomain(node)) > 0 {
-		say("annotation %s is %.64q, which is no name of a node; remove it", snapshot.AnnSelectedNode, node)
+		say("annotation %s is %.64q, which is no name of a node; remove it", observed.AnnSelectedNode, node)
 	}
 
 	for _, mode := range claim.Spec.AccessModes {
@@ -158,8 +158,8 @@ func joined[T ~string](values []T) string {
 
 // refusedClone says why a claim can never be the clone that it asks to be, empty where it can, or asks for none. With
 // its request ignored it would get an empty volume that its user takes for a copy.
-func refusedClone(s *snapshot.Snapshot) string {
-	name, fault := snapshot.CloneOf(s.Claim)
+func refusedClone(s *observed.Claim) string {
+	name, fault := observed.CloneOf(s.Claim)
 	switch {
 	case name == "" || fault != "":
 		return fault
@@ -171,7 +171,7 @@ func refusedClone(s *snapshot.Snapshot) string {
 		return ""
 	}
 
-	size, has := snapshot.Requested(s.Claim), snapshot.Capacity(s.Source.Volume)
+	size, has := observed.Requested(s.Claim), observed.Capacity(s.Source.Volume)
 	if size.Cmp(has) < 0 {
 		return fmt.Sprintf("spec.resources.requests.storage is %s: a clone of %s cannot be smaller than its %s",
 			size.String(), name, has.String())
@@ -186,8 +186,8 @@ func refusedClone(s *snapshot.Snapshot) string {
 }
 
 // missingSource says what a clone waits for, empty where its source is bound, or it is no clone.
-func missingSource(s *snapshot.Snapshot) string {
-	name, _ := snapshot.CloneOf(s.Claim)
+func missingSource(s *observed.Claim) string {
+	name, _ := observed.CloneOf(s.Claim)
 	switch {
 	case name == "" || s.Source.Bound():
 		return ""

@@ -11,8 +11,8 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 )
 
 // What keeps every pod away is said before what is wrong with the class or the claim.
@@ -29,7 +29,7 @@ func TestToProvision(t *testing.T) {
 		{name: "no class, and no ConfigMap", also: "no-config", noClass: true, want: `ProvisionerConfigMissing: StorageClass "silver" does not exist`},
 		{name: "no ConfigMap", also: "no-config", want: "ProvisionerConfigMissing: no ConfigMap"},
 	} {
-		s := snapshottest.Scene{Also: c.also}.Snapshot()
+		s := observedtest.Scene{Also: c.also}.Observed()
 		if c.noClass {
 			s.Class = nil
 		}
@@ -64,11 +64,11 @@ func TestRefusedSizesAndNodes(t *testing.T) {
 			want: `annotation volume.kubernetes.io/selected-node is "` + strings.Repeat("n", 64) + `", which is no name of a node; remove it`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{snapshot.AnnSelectedNode: c.node}}}
+			claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{observed.AnnSelectedNode: c.node}}}
 			claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.size)}
 			config := &configmaps.Config{MinSize: 1 << 30, MaxSize: 10 << 30,
 				VolumeModes: []corev1.PersistentVolumeMode{corev1.PersistentVolumeFilesystem}}
-			if got := strings.Join(refusals(&snapshot.Snapshot{ClassName: "silver", Claim: claim, Config: config}), "; "); got != c.want {
+			if got := strings.Join(refusals(&observed.Claim{ClassName: "silver", Claim: claim, Config: config}), "; "); got != c.want {
 				t.Errorf("refused with %q, want %q", got, c.want)
 			}
 		})
@@ -79,12 +79,12 @@ func TestRefusedSizesAndNodes(t *testing.T) {
 func TestSizesWithoutBounds(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{}
 	claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Ei")}
-	if got, want := refusedSize(snapshot.Requested(claim), "silver", &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
+	if got, want := refusedSize(observed.Requested(claim), "silver", &configmaps.Config{}), "spec.resources.requests.storage is 9223372036854775807: no storage has so much; ask for less"; got != want {
 		t.Errorf("refused with %q, want %q", got, want)
 	}
 
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("7Ei")
-	if got := refusedSize(snapshot.Requested(claim), "silver", &configmaps.Config{}); got != "" {
+	if got := refusedSize(observed.Requested(claim), "silver", &configmaps.Config{}); got != "" {
 		t.Errorf("refused with %q", got)
 	}
 }
@@ -102,7 +102,7 @@ func TestUnknownModes(t *testing.T) {
 
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		claim.Spec.AccessModes = cache.DistinctModes(claim.Spec.AccessModes)
-		faults := refusals(&snapshot.Snapshot{ClassName: "silver", Claim: claim, Config: config})
+		faults := refusals(&observed.Claim{ClassName: "silver", Claim: claim, Config: config})
 		if want := "spec.accessModes has Odd0: class silver offers ReadWriteOnce, ReadOnlyMany, ReadWriteMany, ReadWriteOncePod"; len(faults) == 0 || faults[0] != want || len(faults) > 8 {
 			t.Errorf("%d unknown modes: refused with %q, want %q first and no more than 8", unknown, faults, want)
 		}

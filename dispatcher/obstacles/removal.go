@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -47,20 +47,20 @@ func Old(v *corev1.PersistentVolume, now time.Time) bool {
 // RemovalAsked reports whether the volume's storage is to be removed, as far as the objects say. Removal says whether
 // that is proved. A volume that neither its claim's end nor a fault puts up for removal belongs to whoever keeps it,
 // whatever pods are left.
-func RemovalAsked(s *snapshot.Snapshot, faults []string) bool {
+func RemovalAsked(s *observed.Claim, faults []string) bool {
 	ofAttempt := s.ClaimLives() && len(s.Of(contract.Provision)) > 0
 	unfit := len(faults) > 0 && ofAttempt && neverUsed(s)
-	begun := removalBegun(s) || snapshot.DeletedByHand(s.Volume)
+	begun := removalBegun(s) || observed.DeletedByHand(s.Volume)
 
 	return s.Released() || unfit || begun
 }
 
 // Kept reports whether an administrator keeps what attempts without a volume may have made: by the annotation
 // allow-delete with the value false on one of their pods.
-func Kept(s *snapshot.Snapshot) bool { return s.Volume == nil && answered(s, "false") }
+func Kept(s *observed.Claim) bool { return s.Volume == nil && answered(s, "false") }
 
-func answered(s *snapshot.Snapshot, answer string) bool {
-	return slices.ContainsFunc(s.Attempts, func(a snapshot.Attempt) bool {
+func answered(s *observed.Claim, answer string) bool {
+	return slices.ContainsFunc(s.Attempts, func(a observed.Attempt) bool {
 		return a.Pod.Annotations[contract.AnnAllowDelete] == answer
 	})
 }
@@ -69,8 +69,8 @@ func answered(s *snapshot.Snapshot, answer string) bool {
 // attempts may have made. Every delete pod is created by its proof. Without a proof it says why the storage stays. What
 // is removed is gone for ever, while what waits costs a little space. So in doubt an administrator is asked.
 //
-// It relies on nothing but the snapshot's objects, which were read from the API server when a pod is created.
-func Removal(s *snapshot.Snapshot) (proof Proof, reason podspec.Reason, why string) {
+// It relies on nothing but the observed objects, which were read from the API server when a pod is created.
+func Removal(s *observed.Claim) (proof Proof, reason podspec.Reason, why string) {
 	switch {
 	case s.DeletionsStopped != "":
 		return NoProof, events.ReasonStopped, s.DeletionsStopped
@@ -84,9 +84,9 @@ func Removal(s *snapshot.Snapshot) (proof Proof, reason podspec.Reason, why stri
 		return RemovalBegun, podspec.ReasonNone, ""
 	case neverUsed(s):
 		return NeverUsed, podspec.ReasonNone, ""
-	case snapshot.DeletedByHand(s.Volume) && s.Volume.Annotations[contract.AnnAllowDelete] == "true":
+	case observed.DeletedByHand(s.Volume) && s.Volume.Annotations[contract.AnnAllowDelete] == "true":
 		return Allowed, podspec.ReasonNone, ""
-	case snapshot.DeletedByHand(s.Volume):
+	case observed.DeletedByHand(s.Volume):
 		return held("somebody deleted the volume, and no claim of it was deleted before", volume(s))
 	}
 
@@ -99,7 +99,7 @@ func Removal(s *snapshot.Snapshot) (proof Proof, reason podspec.Reason, why stri
 //
 // A volume with the claim's UID and another name is one that a pod made so. No claim can be bound to it, and Kubernetes
 // releases it.
-func neverUsed(s *snapshot.Snapshot) bool {
+func neverUsed(s *observed.Claim) bool {
 	ref, phase := s.Volume.Spec.ClaimRef, s.Volume.Status.Phase
 	asMade := ref != nil && string(ref.UID) == s.UID
 	unbound := s.Claim != nil && s.Claim.Spec.VolumeName == ""
@@ -112,16 +112,16 @@ func neverUsed(s *snapshot.Snapshot) bool {
 
 // removalBegun reports whether a delete pod was created for an unfit volume. The volume was being deleted by then, so
 // that nobody was bound to it since.
-func removalBegun(s *snapshot.Snapshot) bool {
+func removalBegun(s *observed.Claim) bool {
 	retracted := s.Volume.DeletionTimestamp != nil && s.Volume.Status.Phase != corev1.VolumeBound
 
-	return retracted && slices.ContainsFunc(s.Of(contract.Delete), func(a snapshot.Attempt) bool {
+	return retracted && slices.ContainsFunc(s.Of(contract.Delete), func(a observed.Attempt) bool {
 		return a.Pod.Annotations[contract.AnnUndo] != "" && a.ForVolume(s.Volume)
 	})
 }
 
 // releasedRemoval is for a volume that Kubernetes has released under the reclaim policy Delete.
-func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
+func releasedRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 	if s.CopiedBy != "" {
 		return NoProof, events.ReasonCopied, s.CopiedBy + " copies the volume; its storage is removed after that"
 	}
@@ -147,7 +147,7 @@ func releasedRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 
 // doubt says why a released volume looks as if somebody still needed its storage, empty where nothing does. It names a
 // claim: else it would not be Released.
-func doubt(s *snapshot.Snapshot) string {
+func doubt(s *observed.Claim) string {
 	ref := s.Volume.Spec.ClaimRef
 	given := string(ref.UID) != s.UID
 	byDesign := s.Config != nil && s.Config.VolumesHandedOver
@@ -183,7 +183,7 @@ func doubt(s *snapshot.Snapshot) string {
 }
 
 // foreignRemoval is for what attempts may have made, where another provisioner has a volume of the same name.
-func foreignRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
+func foreignRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 	if s.Foreign.Annotations[contract.AnnAllowDelete] == "true" {
 		return Allowed, podspec.ReasonNone, ""
 	}
@@ -198,11 +198,11 @@ func foreignRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
 // An administrator who keeps retained storage deletes the volume's object, and perhaps makes another one for the
 // storage. So it counts as proof that no attempt can have come to a volume: the claim has never been bound to one of
 // the attempts, or it is gone and none of them says that it made the volume.
-func undoRemoval(s *snapshot.Snapshot) (Proof, podspec.Reason, string) {
+func undoRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 	name := podspec.VolumeName(s.UID)
-	last, _ := snapshot.Last(s.Attempts)
-	newest, deleting := snapshot.Last(s.Of(contract.Delete))
-	made := slices.IndexFunc(s.Of(contract.Provision), func(a snapshot.Attempt) bool {
+	last, _ := observed.Last(s.Attempts)
+	newest, deleting := observed.Last(s.Of(contract.Delete))
+	made := slices.IndexFunc(s.Of(contract.Provision), func(a observed.Attempt) bool {
 		return a.Outcome.Phase == podspec.Succeeded
 	})
 
@@ -235,14 +235,14 @@ func held(why, object string) (Proof, podspec.Reason, string) {
 
 // heldWithoutVolume is held where only a pod can have the answer. With the other answer the pods go, and the storage
 // stays.
-func heldWithoutVolume(a snapshot.Attempt, format string, args ...any) (Proof, podspec.Reason, string) {
+func heldWithoutVolume(a observed.Attempt, format string, args ...any) (Proof, podspec.Reason, string) {
 	pod := fmt.Sprintf("pod -n %s %s", a.Pod.Namespace, a.Pod.Name)
 	proof, reason, message := held(fmt.Sprintf(format, args...), pod)
 
 	return proof, reason, message + "; if it is to be kept: the same with =false"
 }
 
-func volume(s *snapshot.Snapshot) string { return "pv " + s.Volume.Name }
+func volume(s *observed.Claim) string { return "pv " + s.Volume.Name }
 
 func quoted(volumeName string) string {
 	if volumeName == "" {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 )
 
 // TestOld: a volume counts for the limit of deletions once it is more than a day old.
@@ -31,7 +31,7 @@ func TestRemovalOfGivenVolume(t *testing.T) {
 			"if it is to be removed: kubectl annotate pv pvc-" + dispatchertest.UID + " flex-provisioner.io/allow-delete=true"},
 		"another one has its name": {"later", ClaimDeleted, ""},
 	} {
-		s := snapshottest.Scene{Claim: "none", Volume: "stray released"}.Snapshot()
+		s := observedtest.Scene{Claim: "none", Volume: "stray released"}.Observed()
 		s.Other = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: c.uid},
 			Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "other"}}
 		if proof, _, why := Removal(s); proof != c.proof || why != c.why {
@@ -58,7 +58,7 @@ func TestRemovalOfUnknownOrigin(t *testing.T) {
 		"an administrator vouches":       {volume: "fits released unsigned trusted", lost: true, proof: ClaimDeleted},
 		"volumes are handed over anyway": {volume: "fits released unsigned", lost: true, handedOver: true, proof: ClaimDeleted},
 	} {
-		s := snapshottest.Scene{Claim: "none", Volume: c.volume}.Snapshot()
+		s := observedtest.Scene{Claim: "none", Volume: c.volume}.Observed()
 		s.Config.VolumesHandedOver = c.handedOver
 		if c.lost {
 			delete(s.Volume.Annotations, "flex-provisioner.io/made-before")

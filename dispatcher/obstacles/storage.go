@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -14,7 +14,7 @@ import (
 // ToStorage is what keeps a pod from the storage that it is to work on: a claim that it mounts is not bound, or has
 // other storage than the record says. In another place a delete would find nothing, and the volume's storage would
 // belong to nobody. madeBy is the pod whose attempt an undo is for.
-func ToStorage(s *snapshot.Snapshot, op contract.Operation, madeBy *corev1.Pod) (podspec.Reason, string) {
+func ToStorage(s *observed.Claim, op contract.Operation, madeBy *corev1.Pod) (podspec.Reason, string) {
 	storage, doubt := s.StorageOf(op, madeBy)
 	if doubt != "" {
 		return events.ReasonRecord, doubt
@@ -44,7 +44,7 @@ func ToStorage(s *snapshot.Snapshot, op contract.Operation, madeBy *corev1.Pod) 
 }
 
 // moved names both places, and says what an administrator can do.
-func moved(s *snapshot.Snapshot, m contract.Mount, place snapshot.Place, madeBy *corev1.Pod) string {
+func moved(s *observed.Claim, m contract.Mount, place observed.Place, madeBy *corev1.Pod) string {
 	was, now := m.Claim, place.Problem
 	if m.Source != "" {
 		was += " (" + shown(m.Source) + ")"

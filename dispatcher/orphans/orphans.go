@@ -11,8 +11,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -70,7 +70,7 @@ func (a Auditor) audit() {
 
 	for _, v := range cache.All[*corev1.PersistentVolume](a.Cache.Volumes) {
 		if _, ours := podspec.ClaimUIDOf(v.Name); !ours && v.Annotations[contract.ProvisionedBy] == a.Provisioner &&
-			snapshot.AwaitsDeletion(v) {
+			observed.AwaitsDeletion(v) {
 			a.Recorder.Warn(v, "", events.ReasonNotOurs, events.NotOurs, "volume", v.Name)
 		}
 	}

@@ -5,15 +5,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Delayed is the failed attempt after which only its delay keeps the next one from starting, and when that delay ends.
 // With contract.AnnRetry on its pod the next attempt starts at once. ok is false if the next attempt waits for
 // something else, if none is needed, or if one runs.
-func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok bool) {
+func Delayed(s *observed.Claim) (failed observed.Attempt, until time.Time, ok bool) {
 	until = reconcile.Decide(s).NextAttempt
 	if until.IsZero() {
 		return failed, until, false
@@ -36,7 +36,7 @@ func Delayed(s *snapshot.Snapshot) (failed snapshot.Attempt, until time.Time, ok
 }
 
 // withRetry is the list with the annotation on the pod of one attempt.
-func withRetry(list []snapshot.Attempt, of snapshot.Attempt) []snapshot.Attempt {
+func withRetry(list []observed.Attempt, of observed.Attempt) []observed.Attempt {
 	list = slices.Clone(list)
 	for i, a := range list {
 		if a.Pod.UID != of.Pod.UID {

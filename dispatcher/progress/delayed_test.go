@@ -27,9 +27,9 @@ func TestDelayed(t *testing.T) {
 		{name: "bound", claim: "bound", volume: "fits bound", want: "none"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			snap := s.snapshot()
+			seen := s.observed()
 			got := "none"
-			if a, until, ok := Delayed(snap); ok {
+			if a, until, ok := Delayed(seen); ok {
 				got = fmt.Sprintf("%s for %s", a.Pod.UID, until.Sub(noon).Round(100*time.Millisecond))
 			}
 
@@ -37,8 +37,8 @@ func TestDelayed(t *testing.T) {
 				t.Errorf("got %s, want %s", got, s.want)
 			}
 
-			if again := reconcile.Decide(snap); !reflect.DeepEqual(again, reconcile.Decide(s.snapshot())) {
-				t.Errorf("the snapshot was changed: %+v", again)
+			if again := reconcile.Decide(seen); !reflect.DeepEqual(again, reconcile.Decide(s.observed())) {
+				t.Errorf("the state was changed: %+v", again)
 			}
 		})
 	}

@@ -5,9 +5,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -20,7 +20,7 @@ type Progress struct {
 	// Since is when the wait for the operation began, zero where nobody knows.
 	Since time.Time
 	// Attempt is the newest one. Tried says that there is one.
-	Attempt snapshot.Attempt
+	Attempt observed.Attempt
 	Tried   bool
 }
 
@@ -45,8 +45,8 @@ const (
 // Undo is the removal of what attempts may have made that came to no volume.
 const Undo = "undo"
 
-// Of is the claim's progress, by a plan that was made from the snapshot.
-func Of(s *snapshot.Snapshot, p reconcile.Plan) (now Progress) {
+// Of is the claim's progress, by a plan that was made from its state.
+func Of(s *observed.Claim, p reconcile.Plan) (now Progress) {
 	now.Operation, now.Since = operation(s)
 	now.Attempt, now.Tried = AttemptOf(s, now.Operation)
 	switch {
@@ -69,7 +69,7 @@ func Of(s *snapshot.Snapshot, p reconcile.Plan) (now Progress) {
 }
 
 // Served reports whether an operation that an earlier reconciliation waited for is done.
-func Served(s *snapshot.Snapshot, op string) bool {
+func Served(s *observed.Claim, op string) bool {
 	switch op {
 	case string(contract.Provision):
 		return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
@@ -84,7 +84,7 @@ func Served(s *snapshot.Snapshot, op string) bool {
 }
 
 // operation is what is to be done for the claim, and since when.
-func operation(s *snapshot.Snapshot) (op string, since time.Time) {
+func operation(s *observed.Claim) (op string, since time.Time) {
 	provisions := s.Of(contract.Provision)
 	if s.Volume == nil {
 		return operationWithoutVolume(s, provisions)
@@ -111,9 +111,9 @@ func operation(s *snapshot.Snapshot) (op string, since time.Time) {
 
 // operationWithoutVolume is operation where no volume exists. Pods of an undo that has succeeded prove only that
 // storage is gone: the undo is over.
-func operationWithoutVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (op string, since time.Time) {
+func operationWithoutVolume(s *observed.Claim, provisions []observed.Attempt) (op string, since time.Time) {
 	deletes := s.Of(contract.Delete)
-	newest, deleted := snapshot.Last(deletes)
+	newest, deleted := observed.Last(deletes)
 	done := deleted && newest.Outcome.Phase == podspec.Succeeded
 	left := len(provisions) > 0 && (!done || newest.Misses(provisions))
 	switch {
@@ -130,7 +130,7 @@ func operationWithoutVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt)
 
 // wantedSince is when the claim was made. A claim of a class that waits for the first consumer may have waited for that
 // before: there it is when the dispatcher was first seen to know of it.
-func wantedSince(s *snapshot.Snapshot, provisions []snapshot.Attempt) time.Time {
+func wantedSince(s *observed.Claim, provisions []observed.Attempt) time.Time {
 	if !s.WaitsForConsumer() {
 		return s.Claim.CreationTimestamp.Time
 	}
@@ -162,12 +162,12 @@ func releasedAt(v *corev1.PersistentVolume) time.Time {
 
 // expands reports whether the claim asks for more than its volume has, or an expansion is on record: in its status, or
 // by a pod.
-func expands(s *snapshot.Snapshot) bool {
+func expands(s *observed.Claim) bool {
 	return s.AsksForMore() || resize.Marked(s.Holder()) || len(s.Of(contract.Expand)) > 0
 }
 
 // expandsSince is when the oldest condition of the claim's status that is about the expansion began, zero for none.
-func expandsSince(s *snapshot.Snapshot) (since time.Time) {
+func expandsSince(s *observed.Claim) (since time.Time) {
 	for _, c := range s.Holder().Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimResizing ||
 			c.Type == corev1.PersistentVolumeClaimControllerResizeError {
@@ -181,8 +181,8 @@ func expandsSince(s *snapshot.Snapshot) (since time.Time) {
 }
 
 // AttemptOf is the newest attempt of the operation, or of one that has not ended.
-func AttemptOf(s *snapshot.Snapshot, op string) (snapshot.Attempt, bool) {
-	if running, ok := snapshot.Unfinished(s.Attempts); ok {
+func AttemptOf(s *observed.Claim, op string) (observed.Attempt, bool) {
+	if running, ok := observed.Unfinished(s.Attempts); ok {
 		return running, true
 	}
 

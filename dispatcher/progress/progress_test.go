@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
 )
 
 // TestStanding: operation and phase of a claim, for how long it waits, and which of the operations has come about.
 func TestStanding(t *testing.T) {
-	early := func(s *snapshot.Snapshot) {
+	early := func(s *observed.Claim) {
 		if s.Claim != nil {
 			s.Claim.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
 			if s.Claim.Spec.VolumeName != "" {
@@ -57,7 +57,7 @@ func TestStanding(t *testing.T) {
 		{name: "undone too early", claim: "none", pods: []string{"prov-0 failed", "del-0 done early"}, want: "undo Waiting 1m50s; came about: delete"},
 		{name: "undoing", claim: "none", pods: []string{"prov-0 failed", "del-0 failed undo"}, want: "undo Failed 1m0s; came about: delete"},
 	} {
-		s := c.snapshot()
+		s := c.observed()
 		early(s)
 		st := Of(s, reconcile.Decide(s))
 		got := fmt.Sprint(st.Operation, " ", st.Phase, " ", s.Now.Sub(st.Since))
@@ -91,27 +91,27 @@ func TestStandingOfExpansion(t *testing.T) {
 	const resizing, failing, pending = corev1.PersistentVolumeClaimResizing, corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimFileSystemResizePending
 	for _, c := range []struct {
 		name string
-		snapshottest.Growth
+		observedtest.Growth
 		want       string
 		conditions []corev1.PersistentVolumeClaimCondition
 		since      time.Duration // 0 for unknown
 	}{
-		{name: "as large as asked", Growth: snapshottest.Growth{Asked: "1Gi"}, want: "nothing, came about: true"},
-		{name: "larger than asked", Growth: snapshottest.Growth{Asked: "512Mi"}, want: "nothing, came about: true"},
-		{name: "asked", Growth: snapshottest.Growth{Asked: "2Gi"}, want: "expand Waiting, came about: false"},
-		{name: "marked, withdrawn", Growth: snapshottest.Growth{Asked: "1Gi", Status: "infeasible"}, want: "expand Waiting, came about: false"},
-		{name: "a pod is left, withdrawn", Growth: snapshottest.Growth{Asked: "1Gi", Pods: []string{"exp-0:2Gi failed"}}, want: "expand Waiting, came about: false"},
-		{name: "running", Growth: snapshottest.Growth{Asked: "2Gi", Status: "progress 2Gi", Pods: []string{"exp-0:2Gi running"}}, want: "expand Running, came about: false",
+		{name: "as large as asked", Growth: observedtest.Growth{Asked: "1Gi"}, want: "nothing, came about: true"},
+		{name: "larger than asked", Growth: observedtest.Growth{Asked: "512Mi"}, want: "nothing, came about: true"},
+		{name: "asked", Growth: observedtest.Growth{Asked: "2Gi"}, want: "expand Waiting, came about: false"},
+		{name: "marked, withdrawn", Growth: observedtest.Growth{Asked: "1Gi", Status: "infeasible"}, want: "expand Waiting, came about: false"},
+		{name: "a pod is left, withdrawn", Growth: observedtest.Growth{Asked: "1Gi", Pods: []string{"exp-0:2Gi failed"}}, want: "expand Waiting, came about: false"},
+		{name: "running", Growth: observedtest.Growth{Asked: "2Gi", Status: "progress 2Gi", Pods: []string{"exp-0:2Gi running"}}, want: "expand Running, came about: false",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(resizing, time.Minute)}, since: time.Minute},
-		{name: "failed", Growth: snapshottest.Growth{Asked: "2Gi", Status: "progress 2Gi", Pods: []string{"exp-0:2Gi failed"}}, want: "expand Failed, came about: false",
+		{name: "failed", Growth: observedtest.Growth{Asked: "2Gi", Status: "progress 2Gi", Pods: []string{"exp-0:2Gi failed"}}, want: "expand Failed, came about: false",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(pending, 4*time.Minute), condition(failing, time.Minute), condition(resizing, 3*time.Minute), condition(resizing, 2*time.Minute)}, since: 3 * time.Minute},
-		{name: "refused before a pod", Growth: snapshottest.Growth{Asked: "2Gi", Status: "infeasible", Also: "unable"}, want: "expand Waiting, came about: false",
+		{name: "refused before a pod", Growth: observedtest.Growth{Asked: "2Gi", Status: "infeasible", Also: "unable"}, want: "expand Waiting, came about: false",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(failing, time.Minute)}, since: time.Minute},
-		{name: "the node's turn", Growth: snapshottest.Growth{Asked: "2Gi", Made: "2Gi", Status: "pending 2Gi", Volume: "local"}, want: "nothing, came about: true",
+		{name: "the node's turn", Growth: observedtest.Growth{Asked: "2Gi", Made: "2Gi", Status: "pending 2Gi", Volume: "local"}, want: "nothing, came about: true",
 			conditions: []corev1.PersistentVolumeClaimCondition{condition(pending, time.Minute)}},
-		{name: "another provisioner's volume", Growth: snapshottest.Growth{Asked: "2Gi", Volume: "foreign"}, want: "nothing, came about: false"},
+		{name: "another provisioner's volume", Growth: observedtest.Growth{Asked: "2Gi", Volume: "foreign"}, want: "nothing, came about: false"},
 	} {
-		s := c.Snapshot()
+		s := c.Observed()
 		s.Claim.Status.Conditions = c.conditions
 		st := Of(s, reconcile.Decide(s))
 		got := fmt.Sprint(st.Operation, " ", st.Phase)
@@ -139,7 +139,7 @@ func TestAttemptOf(t *testing.T) {
 		{[]string{"prov-0 failed", "prov-1 failed", "del-0 failed undo"}, map[string]string{"provision": "prov-" + uid + "-1", "undo": "del-" + uid + "-0", "delete": "del-" + uid + "-0", "expand": ""}},
 		{[]string{"prov-0 failed", "del-0 running undo"}, map[string]string{"provision": "del-" + uid + "-0"}},
 	} {
-		s := scene{pods: c.pods}.snapshot()
+		s := scene{pods: c.pods}.observed()
 		for op, want := range c.want {
 			name := ""
 			if a, ok := AttemptOf(s, op); ok {

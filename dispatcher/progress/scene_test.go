@@ -2,15 +2,15 @@ package progress
 
 import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 )
 
 const uid = dispatchertest.UID
 
 var noon = dispatchertest.Noon
 
-// a scene is a row of a test: snapshottest.Scene, a name and what is wanted.
+// a scene is a row of a test: observedtest.Scene, a name and what is wanted.
 type scene struct {
 	name          string
 	claim, volume string
@@ -19,6 +19,6 @@ type scene struct {
 	want          string
 }
 
-func (s scene) snapshot() *snapshot.Snapshot {
-	return snapshottest.Scene{Claim: s.claim, Volume: s.volume, Pods: s.pods, Also: s.also}.Snapshot()
+func (s scene) observed() *observed.Claim {
+	return observedtest.Scene{Claim: s.claim, Volume: s.volume, Pods: s.pods, Also: s.also}.Observed()
 }

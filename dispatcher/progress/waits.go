@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -17,13 +17,13 @@ const conditionRest = time.Minute
 // after an hour. It comes last: a plan that is put off has other events. Nothing is written for a claim that is served
 // without trouble. What was written is removed once nothing is to be done, or the next attempt is made. While an
 // attempt runs, the status says why the last one failed.
-func SetCondition(s *snapshot.Snapshot, p *reconcile.Plan, operation string) {
+func SetCondition(s *observed.Claim, p *reconcile.Plan, operation string) {
 	claim := s.Holder()
 	if claim == nil || claim.DeletionTimestamp != nil || s.ServedElsewhere(claim) {
 		return
 	}
 
-	had, waiting := snapshot.WaitingCondition(claim)
+	had, waiting := observed.WaitingCondition(claim)
 	e, waits := waitingEvent(s, p.Events)
 	_, created := reconcile.Find[reconcile.CreatePod](*p)
 	switch {
@@ -50,7 +50,7 @@ func SetCondition(s *snapshot.Snapshot, p *reconcile.Plan, operation string) {
 
 // waitingEvent is the last event on the claim that says why the claim waits: why there is no next attempt comes after
 // how the last one failed.
-func waitingEvent(s *snapshot.Snapshot, all []events.Event) (last events.Event, ok bool) {
+func waitingEvent(s *observed.Claim, all []events.Event) (last events.Event, ok bool) {
 	for _, e := range all {
 		ofOther := e.OfMaking() && s.HandedOver()
 		persists := e.Persists() && e.Reason != events.ReasonVolumeMended

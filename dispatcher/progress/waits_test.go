@@ -40,7 +40,7 @@ func TestWaits(t *testing.T) {
 			" does not fit the claim: spec.capacity.storage is 1Mi, less than the 1Gi that the claim asks for"}, ""},
 		{scene{name: "mended", claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}, want: "nothing"}, ""},
 	} {
-		s := c.snapshot()
+		s := c.observed()
 		if reason, message, had := strings.Cut(c.had, " "); had {
 			s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing", Status: corev1.ConditionTrue}, {Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
 				LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour)), Reason: reason, Message: message}}
@@ -78,7 +78,7 @@ func TestWaitsRests(t *testing.T) {
 		{"a minute ago", time.Minute, 0},
 		{"by a clock that was ahead", -time.Second, 0},
 	} {
-		s := scene{also: "selector"}.snapshot()
+		s := scene{also: "selector"}.observed()
 		s.Claim.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: contract.ConditionWaiting, Status: corev1.ConditionTrue,
 			LastProbeTime: metav1.NewTime(s.Now.Add(-c.written)), Reason: "ClaimRefused", Message: "used 1"}}
 		p := reconcile.Plan{Events: []events.Event{events.ClaimWaits("ClaimRefused", "used 2")}}
@@ -92,7 +92,7 @@ func TestWaitsRests(t *testing.T) {
 
 // What a condition says is one bounded line, whatever an image said.
 func TestWaitsIsBounded(t *testing.T) {
-	s := scene{}.snapshot()
+	s := scene{}.observed()
 	p := reconcile.Plan{Events: []events.Event{events.ClaimWaits(events.ReasonConfigMissing, strings.Repeat("a\x1b[2J\n", 1000))}}
 	SetCondition(s, &p, "provision")
 	if a, _ := reconcile.Find[reconcile.SetWaitingCondition](p); a.Message == "" || len(a.Message) > podspec.MaxEvent || strings.ContainsAny(a.Message, "\x1b\n") {

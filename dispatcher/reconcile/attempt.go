@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -28,7 +28,7 @@ const (
 
 // retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the
 // cure, or if an administrator asks for it. Otherwise one second after the first failure, then twice as long each time.
-func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
+func retryAt(s *observed.Claim, a observed.Attempt) time.Time {
 	if outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
 		return s.Now
 	}
@@ -45,7 +45,7 @@ func retryAt(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
 }
 
 // delayed reports whether the attempt after a failed one is still to wait, and requeues the claim for it.
-func (p *Plan) delayed(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
+func (p *Plan) delayed(s *observed.Claim, failed observed.Attempt) bool {
 	at := retryAt(s, failed)
 	if !p.waitsUntil(s, at) {
 		return false
@@ -57,13 +57,13 @@ func (p *Plan) delayed(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
 }
 
 // outdated reports whether the ConfigMap changed since the attempt was started.
-func outdated(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+func outdated(s *observed.Claim, a observed.Attempt) bool {
 	return s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest)
 }
 
 // await is for an attempt that has not ended. Its problems are reported. One that does not start in time, or whose
 // problem a new ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
-func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
 		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
 	}
@@ -87,7 +87,7 @@ func (p *Plan) await(s *snapshot.Snapshot, a snapshot.Attempt) {
 }
 
 // awaitStart is for a pod that has not started.
-func (p *Plan) awaitStart(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) awaitStart(s *observed.Claim, a observed.Attempt) {
 	refusedNode := a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable &&
 		s.SelectedNode() != ""
 	switch {
@@ -111,7 +111,7 @@ func (p *Plan) awaitStart(s *snapshot.Snapshot, a snapshot.Attempt) {
 
 // awaitNode reports that somebody deleted a pod whose node does not say that it has ended. No other pod may be created
 // before that.
-func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) awaitNode(s *observed.Claim, a observed.Attempt) {
 	if a.Pod.DeletionTimestamp == nil || a.Pod.Spec.NodeName == "" {
 		return
 	}
@@ -128,7 +128,7 @@ func (p *Plan) awaitNode(s *snapshot.Snapshot, a snapshot.Attempt) {
 
 // awaitDeadline reports that a pod's deadline has passed. The kubelet says so only after the container has ended, and a
 // shell that handles no signals takes all of its grace period for that.
-func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) awaitDeadline(s *observed.Claim, a observed.Attempt) {
 	started := s.Started(a)
 	if started.IsZero() || a.Pod.Spec.ActiveDeadlineSeconds == nil {
 		return
@@ -145,7 +145,7 @@ func (p *Plan) awaitDeadline(s *snapshot.Snapshot, a snapshot.Attempt) {
 }
 
 // stopIfLate stops a pod that does not run by the time at which it must have started.
-func (p *Plan) stopIfLate(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) stopIfLate(s *observed.Claim, a observed.Attempt) {
 	starting := a.Outcome.Phase == podspec.Starting && a.Pod.DeletionTimestamp == nil
 	if !starting || s.Config == nil {
 		return
@@ -157,25 +157,25 @@ func (p *Plan) stopIfLate(s *snapshot.Snapshot, a snapshot.Attempt) {
 	}
 }
 
-func startDeadline(s *snapshot.Snapshot, a snapshot.Attempt) time.Time {
+func startDeadline(s *observed.Claim, a observed.Attempt) time.Time {
 	return a.Pod.CreationTimestamp.Add(s.Config.StartTimeout)
 }
 
 // stop deletes a pod that has not started.
-func (p *Plan) stop(a snapshot.Attempt) {
+func (p *Plan) stop(a observed.Attempt) {
 	if a.Pod.DeletionTimestamp == nil {
 		p.do(StopPod{Pod: a.Pod})
 	}
 }
 
 // reportFailure reports how an attempt failed.
-func (p *Plan) reportFailure(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) reportFailure(s *observed.Claim, a observed.Attempt) {
 	if e, ok := failure(s, a); ok {
 		p.report(e)
 	}
 }
 
-func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool) {
+func failure(s *observed.Claim, a observed.Attempt) (e events.Event, ok bool) {
 	if a.Pod.DeletionTimestamp != nil && !a.Outcome.MayHaveRun {
 		return e, false // the dispatcher stopped it, for a reason that was reported
 	}
@@ -193,6 +193,6 @@ func failure(s *snapshot.Snapshot, a snapshot.Attempt) (e events.Event, ok bool)
 	return e, true
 }
 
-func problem(s *snapshot.Snapshot, a snapshot.Attempt, reason podspec.Reason, message string) events.Event {
+func problem(s *observed.Claim, a observed.Attempt, reason podspec.Reason, message string) events.Event {
 	return events.AttemptProblem(events.For(a.Op, s.Holder(), s.Volume), a.Pod, reason, message)
 }

@@ -7,13 +7,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // acknowledge ends attempts whose outcome has been acted on. A failed pod stays for the class's failed-pod-ttl.
-func (p *Plan) acknowledge(s *snapshot.Snapshot, list ...snapshot.Attempt) {
+func (p *Plan) acknowledge(s *observed.Claim, list ...observed.Attempt) {
 	for _, a := range list {
 		p.do(AcknowledgePod{Pod: a.Pod, Keep: keepFor(s, a.Pod)})
 	}
@@ -21,14 +21,14 @@ func (p *Plan) acknowledge(s *snapshot.Snapshot, list ...snapshot.Attempt) {
 
 // acknowledgeKeepingNames ends attempts of a claim that waits. Their numbers only grow, and the first one's name stays
 // taken. So a dispatcher whose cache lags, or shows none of them, asks for a name that exists.
-func (p *Plan) acknowledgeKeepingNames(s *snapshot.Snapshot, list ...snapshot.Attempt) {
+func (p *Plan) acknowledgeKeepingNames(s *observed.Claim, list ...observed.Attempt) {
 	for _, a := range list {
 		p.do(AcknowledgePod{Pod: a.Pod, Keep: keepFor(s, a.Pod), KeepName: nameNeeded(s, a)})
 	}
 }
 
 // replace ends the operation's earlier attempts, once the next one exists.
-func (p *Plan) replace(s *snapshot.Snapshot, op contract.Operation) {
+func (p *Plan) replace(s *observed.Claim, op contract.Operation) {
 	for _, a := range append(s.Of(op), s.Retained...) {
 		if a.Op == op {
 			p.do(AcknowledgePod{Pod: a.Pod, KeepName: a.Number == 0 && nameNeeded(s, a)})
@@ -37,7 +37,7 @@ func (p *Plan) replace(s *snapshot.Snapshot, op contract.Operation) {
 }
 
 // endRetained ends the time of retained pods.
-func (p *Plan) endRetained(s *snapshot.Snapshot) {
+func (p *Plan) endRetained(s *observed.Claim) {
 	for _, a := range s.Retained {
 		if nameNeeded(s, a) || p.acknowledges(a.Pod) {
 			continue
@@ -61,7 +61,7 @@ func (p *Plan) acknowledges(pod *corev1.Pod) bool {
 }
 
 // keepFor is how long a pod stays for its log after its outcome has been acted on.
-func keepFor(s *snapshot.Snapshot, pod *corev1.Pod) time.Duration {
+func keepFor(s *observed.Claim, pod *corev1.Pod) time.Duration {
 	if s.Config == nil || podspec.OutcomeOf(pod).Phase != podspec.Failed {
 		return 0
 	}
@@ -71,7 +71,7 @@ func keepFor(s *snapshot.Snapshot, pod *corev1.Pod) time.Duration {
 
 // nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits,
 // and the first of deletes that have not come to an end. A dispatcher that knows of none of them finds the name taken.
-func nameNeeded(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+func nameNeeded(s *observed.Claim, a observed.Attempt) bool {
 	first := a.Number == 0
 	if s.Pending() && (first || s.Newest(a)) {
 		return true
@@ -84,7 +84,7 @@ func nameNeeded(s *snapshot.Snapshot, a snapshot.Attempt) bool {
 
 // Deferrable reports whether a plan only ends attempts, for which nobody waits, and on which node the first of their
 // pods ran. Its events, when it requeues, and that it confirms the volume do not count.
-func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
+func (p Plan) Deferrable(s *observed.Claim) (node string, ok bool) {
 	if somebodyWaits(s) || p.Confirm == Everything || p.ProtectedBy != podspec.ReasonNone {
 		return "", false
 	}
@@ -105,7 +105,7 @@ func (p Plan) Deferrable(s *snapshot.Snapshot) (node string, ok bool) {
 
 // somebodyWaits reports whether somebody waits for the end of an attempt, or there is none. An expansion waits for the
 // end of the one before it.
-func somebodyWaits(s *snapshot.Snapshot) bool {
+func somebodyWaits(s *observed.Claim) bool {
 	return s.UserWaits() || len(s.Attempts) == 0 || len(s.Of(contract.Expand)) > 0
 }
 
@@ -113,7 +113,7 @@ func somebodyWaits(s *snapshot.Snapshot) bool {
 func (a AcknowledgePod) deferrable() bool { return !a.KeepName && a.Pod.DeletionTimestamp == nil }
 
 // WaitForSlot puts an attempt off while its class has as many pods as it may have. From reportAt on an event says so.
-func (p *Plan) WaitForSlot(s *snapshot.Snapshot, spec snapshot.AttemptSpec, used int, reportAt time.Time) {
+func (p *Plan) WaitForSlot(s *observed.Claim, spec observed.AttemptSpec, used int, reportAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
 	p.endRetained(s)
 	if p.waitsUntil(s, reportAt) {

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -28,7 +28,7 @@ func TestNameNeeded(t *testing.T) {
 		{scene{name: "first of deletes that are over", claim: "none", pods: []string{"del-0 failed kept"}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := c.snapshot()
+			s := c.observed()
 			if got := nameNeeded(s, s.Retained[0]); got != c.stays {
 				t.Errorf("pod %s stays: %t, want %t", s.Retained[0].Pod.Name, got, c.stays)
 			}
@@ -51,7 +51,7 @@ func TestFailedPodTTL(t *testing.T) {
 		{scene{name: "its time is over", claim: "none", pods: []string{"prov-0 refused kept"}}, 100 * time.Millisecond, AcknowledgePod{}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := c.snapshot()
+			s := c.observed()
 			s.Config.FailedPodTTL = c.ttl
 			p := Decide(s)
 			got, ok := Find[AcknowledgePod](p)
@@ -88,7 +88,7 @@ func TestDeferrable(t *testing.T) {
 		{scene{name: "a retained pod", claim: "none", pods: []string{"prov-1 failed kept"}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := c.snapshot()
+			s := c.observed()
 			p := Decide(s)
 			node, got := p.Deferrable(s)
 			if got != c.want || got != (node == "node1") {
@@ -107,19 +107,19 @@ func TestWaitForSlot(t *testing.T) {
 	claim, volume, record := &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "record"}}
 	for _, c := range []struct {
 		name string
-		s    snapshot.Snapshot
-		spec snapshot.AttemptSpec
+		s    observed.Claim
+		spec observed.AttemptSpec
 		want events.Target
 	}{
-		{"a claim without a volume", snapshot.Snapshot{Claim: claim}, snapshot.AttemptSpec{Op: contract.Provision}, events.OnClaim},
-		{"a volume to be removed", snapshot.Snapshot{Volume: volume}, snapshot.AttemptSpec{Op: contract.Delete}, events.OnVolume},
-		{"an unfit volume to be removed", snapshot.Snapshot{Claim: claim, Volume: volume}, snapshot.AttemptSpec{Op: contract.Delete}, events.OnVolume},
-		{"a volume to be expanded", snapshot.Snapshot{Claim: claim, Volume: volume}, snapshot.AttemptSpec{Op: contract.Expand}, events.OnClaim},
-		{"an undo for a claim that waits", snapshot.Snapshot{Claim: claim}, snapshot.AttemptSpec{Op: contract.Delete, MadeBy: record}, events.OnClaim},
-		{"an undo for a claim that is gone", snapshot.Snapshot{}, snapshot.AttemptSpec{Op: contract.Delete, MadeBy: record}, events.OnPod},
+		{"a claim without a volume", observed.Claim{Claim: claim}, observed.AttemptSpec{Op: contract.Provision}, events.OnClaim},
+		{"a volume to be removed", observed.Claim{Volume: volume}, observed.AttemptSpec{Op: contract.Delete}, events.OnVolume},
+		{"an unfit volume to be removed", observed.Claim{Claim: claim, Volume: volume}, observed.AttemptSpec{Op: contract.Delete}, events.OnVolume},
+		{"a volume to be expanded", observed.Claim{Claim: claim, Volume: volume}, observed.AttemptSpec{Op: contract.Expand}, events.OnClaim},
+		{"an undo for a claim that waits", observed.Claim{Claim: claim}, observed.AttemptSpec{Op: contract.Delete, MadeBy: record}, events.OnClaim},
+		{"an undo for a claim that is gone", observed.Claim{}, observed.AttemptSpec{Op: contract.Delete, MadeBy: record}, events.OnPod},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.s.Now, c.s.ClassName, c.s.Config = noon, "silver", scene{}.snapshot().Config
+			c.s.Now, c.s.ClassName, c.s.Config = noon, "silver", scene{}.observed().Config
 			c.s.Config.MaxConcurrent = 2
 			p := Plan{Confirm: Everything, Actions: []Action{CreatePod{c.spec}}}
 			if p.WaitForSlot(&c.s, c.spec, 2, noon.Add(time.Second)); describe(p) != "requeue in 1s" {

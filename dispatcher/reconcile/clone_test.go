@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // What a failed attempt may have made is no clone of another claim: it is removed before the new wish is granted.
 func TestCloneOfAnotherAfterAFailure(t *testing.T) {
-	f := scene{pods: []string{"prov-3 failed"}}.snapshot()
+	f := scene{pods: []string{"prov-3 failed"}}.observed()
 	f.Class.Parameters = map[string]string{"smartclone": "true"}
-	f.Claim.Annotations[contract.AnnCloneRequest], f.Source = "original", snapshot.CloneSource{
+	f.Claim.Annotations[contract.AnnCloneRequest], f.Source = "original", observed.CloneSource{
 		Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "original", UID: "original-uid"},
 			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}},
 		Volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{UID: "original-uid"},
@@ -29,7 +29,7 @@ func TestCloneOfAnotherAfterAFailure(t *testing.T) {
 
 // The claim is told what its volume is a clone of, by the request that the pod had.
 func TestCloneIsAnswered(t *testing.T) {
-	f := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
+	f := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.observed()
 	f.Attempts[0].Pod.Annotations[contract.AnnRequest] = `{"source":{"namespace":"team-a","name":"original","volumeName":"pvc-1"}}`
 	if got, _ := Find[SetCloneOf](Decide(f)); got.Source != "team-a/original" {
 		t.Errorf("clone of %q", got.Source)

@@ -7,21 +7,21 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// attempts are the pods of a snapshot whose outcome has not been acted on, by operation.
-type attempts struct{ provisions, deletes, expands []snapshot.Attempt }
+// attempts are the observed pods whose outcome has not been acted on, by operation.
+type attempts struct{ provisions, deletes, expands []observed.Attempt }
 
 // Decide says what to do about a claim.
 //
 // While an attempt runs, nothing else starts. A volume is the commit: it ends provisioning, whatever the pods say.
 // Without a volume, a claim that waits gets attempts. Once nobody waits, what the attempts may have made is removed
 // before their pods are.
-func Decide(s *snapshot.Snapshot) Plan {
+func Decide(s *observed.Claim) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
 	p.endRetained(s)
 	p.placeFinalizer(s)
@@ -31,8 +31,8 @@ func Decide(s *snapshot.Snapshot) Plan {
 	return p
 }
 
-func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
-	if running, ok := snapshot.Unfinished(all.expands); ok {
+func decide(s *observed.Claim, all attempts) (p Plan) {
+	if running, ok := observed.Unfinished(all.expands); ok {
 		p.awaitExpansion(s, running)
 		return p
 	}
@@ -58,12 +58,12 @@ func decide(s *snapshot.Snapshot, all attempts) (p Plan) {
 
 // boundToAbsent reports whether the claim is bound to a volume that the cache does not hold yet, or that somebody
 // deleted. Its arrival requeues the claim.
-func boundToAbsent(s *snapshot.Snapshot) bool {
+func boundToAbsent(s *observed.Claim) bool {
 	return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil
 }
 
 // withVolume checks a volume as soon as it exists, and has it removed once no attempt runs, if it cannot serve.
-func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
+func (p *Plan) withVolume(s *observed.Claim, all attempts) {
 	faults := p.checkVolume(s, all.provisions)
 	removalAsked := obstacles.RemovalAsked(s, faults)
 	deletes, strays := forVolume(all.deletes, s.Volume)
@@ -73,7 +73,7 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		p.stopUnaskedDeletes(s, deletes)
 	}
 
-	if running, ok := snapshot.Unfinished(all.provisions); ok {
+	if running, ok := observed.Unfinished(all.provisions); ok {
 		p.stopIfLate(s, running)
 		return
 	}
@@ -104,7 +104,7 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 		return
 	}
 
-	if _, ok := snapshot.Unfinished(all.deletes); ok {
+	if _, ok := observed.Unfinished(all.deletes); ok {
 		return
 	}
 
@@ -113,15 +113,15 @@ func (p *Plan) withVolume(s *snapshot.Snapshot, all attempts) {
 
 // storageRemoved reports whether the newest of the volume's deletes has removed its storage, and no claim is bound to
 // it since.
-func storageRemoved(v *corev1.PersistentVolume, deletes []snapshot.Attempt) bool {
-	newest, deleting := snapshot.Last(deletes)
+func storageRemoved(v *corev1.PersistentVolume, deletes []observed.Attempt) bool {
+	newest, deleting := observed.Last(deletes)
 	return deleting && newest.Outcome.Phase == podspec.Succeeded && v.Status.Phase != corev1.VolumeBound
 }
 
 // stopStrayDeletes stops deletes that were not created for this volume, and whose storage is the volume's by now. A
 // leader that stalled may have created one when there was no volume, and a later leader knew of none when it had the
 // volume made.
-func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, strays []snapshot.Attempt) {
+func (p *Plan) stopStrayDeletes(s *observed.Claim, strays []observed.Attempt) {
 	for _, a := range strays {
 		if a.Outcome.MayHaveRun {
 			p.report(events.StrayDelete(s.Volume, a.Pod))
@@ -137,7 +137,7 @@ func (p *Plan) stopStrayDeletes(s *snapshot.Snapshot, strays []snapshot.Attempt)
 // instance since an administrator retains the volume. One that runs may finish, because what is half removed serves
 // nobody. Only for a volume that is bound it is stopped as well. Whoever keeps the volume has to know of those that
 // ran.
-func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
+func (p *Plan) stopUnaskedDeletes(s *observed.Claim, deletes []observed.Attempt) {
 	for _, a := range s.All() {
 		ofVolume := a.Op == contract.Delete && a.ForVolume(s.Volume)
 		if ofVolume && a.Outcome.MayHaveRun && a.Outcome.Phase != podspec.Starting {
@@ -157,7 +157,7 @@ func (p *Plan) stopUnaskedDeletes(s *snapshot.Snapshot, deletes []snapshot.Attem
 }
 
 // checkVolume says what keeps Kubernetes from binding the volume, and repairs the rest.
-func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) (faults []string) {
+func (p *Plan) checkVolume(s *observed.Claim, provisions []observed.Attempt) (faults []string) {
 	// One that somebody gave to another claim after it was bound has served this one.
 	served := s.Given() && s.Claim != nil && s.Claim.Spec.VolumeName == s.Volume.Name
 	if s.ClaimLives() && !served {
@@ -179,7 +179,7 @@ func (p *Plan) checkVolume(s *snapshot.Snapshot, provisions []snapshot.Attempt) 
 }
 
 // repair completes a volume that its pod has made, as long as pods of its attempts exist.
-func (p *Plan) repair(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
+func (p *Plan) repair(s *observed.Claim, provisions []observed.Attempt) {
 	record := s.ExpectedRecord(provisions)
 	if record != nil {
 		// It says that no backup tool made the volume, by a pod that the cache may show for too long.
@@ -210,7 +210,7 @@ const repairPeriod = 10 * time.Second
 
 // spaceRepairs puts the plan's actions off if the volume was repaired a moment ago. The cache may not show the repair
 // yet. Its arrival requeues the claim.
-func (p *Plan) spaceRepairs(s *snapshot.Snapshot) {
+func (p *Plan) spaceRepairs(s *observed.Claim) {
 	_, repairs := Find[RepairVolume](*p)
 	ago := s.Now.Sub(s.Repaired)
 	lately := ago >= 0 && ago < repairPeriod
@@ -220,8 +220,8 @@ func (p *Plan) spaceRepairs(s *snapshot.Snapshot) {
 }
 
 // served is for a volume that can serve: its attempts are acknowledged, and its claim may want it larger.
-func (p *Plan) served(s *snapshot.Snapshot, all attempts, expands []snapshot.Attempt) {
-	if last, ok := snapshot.Last(all.provisions); ok && s.ClaimLives() {
+func (p *Plan) served(s *observed.Claim, all attempts, expands []observed.Attempt) {
+	if last, ok := observed.Last(all.provisions); ok && s.ClaimLives() {
 		if source := s.CloneToRecord(all.provisions); source != "" {
 			p.do(SetCloneOf{source})
 		}
@@ -271,7 +271,7 @@ func (p *Plan) warns() bool {
 func undecided(v *corev1.PersistentVolume) bool { return v.Status.Phase == corev1.VolumePending }
 
 // forVolume separates the attempts for this volume from those for an earlier one of its name.
-func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, others []snapshot.Attempt) {
+func forVolume(list []observed.Attempt, v *corev1.PersistentVolume) (these, others []observed.Attempt) {
 	for _, a := range list {
 		if a.ForVolume(v) {
 			these = append(these, a)
@@ -287,9 +287,9 @@ func forVolume(list []snapshot.Attempt, v *corev1.PersistentVolume) (these, othe
 // storage is removed, and takes it off one that is to be retained. As long as a pod of an attempt exists, a retained
 // volume keeps it: of a volume that an administrator deletes meanwhile, the pod would look like an attempt that came to
 // none, whose storage is to be removed.
-func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
+func (p *Plan) placeFinalizer(s *observed.Claim) {
 	v := s.Volume
-	if v == nil || !snapshot.FinalizerMisplaced(v, s.Provisioner) {
+	if v == nil || !observed.FinalizerMisplaced(v, s.Provisioner) {
 		return
 	}
 
@@ -311,8 +311,8 @@ func (p *Plan) placeFinalizer(s *snapshot.Snapshot) {
 
 // forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as
 // the claim says so it is known that they came to a volume, and that there is nothing to undo.
-func (p *Plan) forgetAttempts(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
-	if _, running := snapshot.Unfinished(provisions); running || len(provisions) == 0 {
+func (p *Plan) forgetAttempts(s *observed.Claim, provisions []observed.Attempt) {
+	if _, running := observed.Unfinished(provisions); running || len(provisions) == 0 {
 		return
 	}
 
@@ -322,8 +322,8 @@ func (p *Plan) forgetAttempts(s *snapshot.Snapshot, provisions []snapshot.Attemp
 
 // abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for
 // them, and the names of their pods keep others from making the first one again.
-func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
-	if running, ok := snapshot.Unfinished(provisions); ok {
+func (p *Plan) abandon(s *observed.Claim, provisions []observed.Attempt) {
+	if running, ok := observed.Unfinished(provisions); ok {
 		if running.Pod.Spec.NodeName == "" || running.Outcome.Reason != podspec.ReasonNone {
 			p.Confirm = Everything
 			p.stop(running)
@@ -334,7 +334,7 @@ func (p *Plan) abandon(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		return
 	}
 
-	if made, ok := snapshot.Suspect(provisions); ok && !obstacles.Kept(s) {
+	if made, ok := observed.Suspect(provisions); ok && !obstacles.Kept(s) {
 		p.undo(s, provisions, made)
 		return
 	}

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -19,7 +19,7 @@ const uid = dispatchertest.UID
 
 var noon = dispatchertest.Noon
 
-// a scene is a row of a test: snapshottest.Scene, a name and what is wanted.
+// a scene is a row of a test: observedtest.Scene, a name and what is wanted.
 type scene struct {
 	name          string
 	claim, volume string
@@ -28,8 +28,8 @@ type scene struct {
 	want          string
 }
 
-func (s scene) snapshot() *snapshot.Snapshot {
-	return snapshottest.Scene{Claim: s.claim, Volume: s.volume, Pods: s.pods, Also: s.also}.Snapshot()
+func (s scene) observed() *observed.Claim {
+	return observedtest.Scene{Claim: s.claim, Volume: s.volume, Pods: s.pods, Also: s.also}.Observed()
 }
 
 // TestRepairsAreSpaced: a volume whose repair somebody undoes each time is not written to without end, and its pods stay as long.
@@ -45,14 +45,14 @@ func TestRepairsAreSpaced(t *testing.T) {
 		"repaired ten seconds ago":     {noon.Add(-repairPeriod), repairs},
 		"repaired by a clock in haste": {noon.Add(time.Hour), repairs},
 	} {
-		s := scene{claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}}.snapshot()
+		s := scene{claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}}.observed()
 		s.Repaired = c.repaired
 		if got := describe(Decide(s)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
 
-	s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
+	s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.observed()
 	s.Repaired = noon
 	if got := describe(Decide(s)); got != "tell claim ProvisioningSucceeded, acknowledge prov-0" {
 		t.Errorf("a volume that lacks nothing: %s", got)
@@ -68,7 +68,7 @@ func TestRetainedIsTold(t *testing.T) {
 		{"", "fits", ""},
 		{"none", "fits retain", ""},
 	} {
-		s := scene{claim: c.claim, volume: c.volume, pods: []string{"prov-0 running"}}.snapshot()
+		s := scene{claim: c.claim, volume: c.volume, pods: []string{"prov-0 running"}}.observed()
 		s.Class.ReclaimPolicy = &remove
 		plan := Decide(s)
 		if got := describe(plan); got != c.want {
@@ -86,7 +86,7 @@ func TestRetainedIsTold(t *testing.T) {
 
 // TestDeadlineSaysLog: what a pod printed last is what it waits for. It is told once, while the pod may still run.
 func TestDeadlineSaysLog(t *testing.T) {
-	if events := Decide(scene{pods: []string{"prov-0 hanging"}}.snapshot()).Events; len(events) != 1 || !events[0].WithPodLog {
+	if events := Decide(scene{pods: []string{"prov-0 hanging"}}.observed()).Events; len(events) != 1 || !events[0].WithPodLog {
 		t.Errorf("%+v", events)
 	}
 }
@@ -163,7 +163,7 @@ func describe(p Plan) string {
 	return strings.Join(words, ", ")
 }
 
-func describeAttempt(o snapshot.AttemptSpec) string {
+func describeAttempt(o observed.AttemptSpec) string {
 	w := fmt.Sprintf("create %s %d", o.Op, o.Number)
 	if o.Size != 0 {
 		w += " of " + resource.NewQuantity(o.Size, resource.BinarySI).String()
@@ -456,7 +456,7 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, pod failed in a place that is there", claim: "none", pods: []string{"prov-0 failed placed"}, also: "mounted", want: "create delete 0 for prov-0, (confirm)"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			if got := describe(Decide(s.snapshot())); got != s.want {
+			if got := describe(Decide(s.observed())); got != s.want {
 				t.Errorf("claim %q, volume %q, pods %q, also %q:\n got %s\nwant %s", s.claim, s.volume, s.pods, s.also, got, s.want)
 			}
 		})

@@ -4,15 +4,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // remove starts the removal of the volume's storage. The volume is deleted once a pod has removed it.
-func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
-	newest, ok := snapshot.Last(deletes)
+func (p *Plan) remove(s *observed.Claim, deletes []observed.Attempt) {
+	newest, ok := observed.Last(deletes)
 	if s.Released() && (s.Claim != nil || s.Other != nil) {
 		// the cache may show a claim that is gone, and an event would say that it keeps the storage
 		p.Confirm = Everything
@@ -37,8 +37,8 @@ func (p *Plan) remove(s *snapshot.Snapshot, deletes []snapshot.Attempt) {
 
 // afterDelete is for delete pods without a volume. They removed the storage of a volume that is gone by now, or undo
 // attempts that came to no volume. Either comes to its end before anything else.
-func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
-	if running, ok := snapshot.Unfinished(all.deletes); ok {
+func (p *Plan) afterDelete(s *observed.Claim, all attempts) {
+	if running, ok := observed.Unfinished(all.deletes); ok {
 		p.await(s, running)
 		return
 	}
@@ -50,8 +50,8 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 		return
 	}
 
-	newest, _ := snapshot.Last(all.deletes)
-	made, suspected := snapshot.Suspect(all.provisions)
+	newest, _ := observed.Last(all.deletes)
+	made, suspected := observed.Suspect(all.provisions)
 	if newest.Outcome.Phase != podspec.Succeeded {
 		p.reportFailure(s, newest)
 		if p.delayed(s, newest) {
@@ -67,7 +67,7 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 		return
 	}
 
-	if _, ok := snapshot.Unfinished(all.provisions); ok {
+	if _, ok := observed.Unfinished(all.provisions); ok {
 		return
 	}
 
@@ -95,12 +95,12 @@ func (p *Plan) afterDelete(s *snapshot.Snapshot, all attempts) {
 
 // awaitLate puts off what must not come before a storage system has carried out the last requests of killed attempts.
 // Storage that is made after a delete would belong to nobody.
-func (p *Plan) awaitLate(s *snapshot.Snapshot, provisions []snapshot.Attempt) (waits bool) {
+func (p *Plan) awaitLate(s *observed.Claim, provisions []observed.Attempt) (waits bool) {
 	return p.waitsUntil(s, s.LateUntil(provisions))
 }
 
 // undo starts the removal of what attempts may have made that came to no volume. made is the oldest of them.
-func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made snapshot.Attempt) {
+func (p *Plan) undo(s *observed.Claim, provisions []observed.Attempt, made observed.Attempt) {
 	if !p.awaitLate(s, provisions) {
 		p.startDelete(s, made.Pod, made.Node())
 	}
@@ -108,7 +108,7 @@ func (p *Plan) undo(s *snapshot.Snapshot, provisions []snapshot.Attempt, made sn
 
 // startDelete starts a delete pod by a proof that the storage may be removed: that of the volume, or without one what
 // the attempt of the pod madeBy may have made.
-func (p *Plan) startDelete(s *snapshot.Snapshot, madeBy *corev1.Pod, node string) {
+func (p *Plan) startDelete(s *observed.Claim, madeBy *corev1.Pod, node string) {
 	proof, reason, why := obstacles.Removal(s)
 	if proof == obstacles.NoProof {
 		p.protect(s, madeBy, reason, why)
@@ -143,11 +143,11 @@ func (p *Plan) startDelete(s *snapshot.Snapshot, madeBy *corev1.Pod, node string
 		node = ""
 	}
 
-	p.create(s, snapshot.AttemptSpec{Op: contract.Delete, MadeBy: madeBy, Node: node})
+	p.create(s, observed.AttemptSpec{Op: contract.Delete, MadeBy: madeBy, Node: node})
 }
 
 // storageFound reports whether a delete pod would find the storage. Otherwise the storage stays, and an event says why.
-func (p *Plan) storageFound(s *snapshot.Snapshot, madeBy *corev1.Pod) bool {
+func (p *Plan) storageFound(s *observed.Claim, madeBy *corev1.Pod) bool {
 	if s.Volume != nil {
 		if _, doubt := s.VolumeIdentity(); doubt != "" {
 			p.protect(s, madeBy, events.ReasonRecord, doubt)
@@ -168,7 +168,7 @@ func (p *Plan) storageFound(s *snapshot.Snapshot, madeBy *corev1.Pod) bool {
 }
 
 // protect leaves storage where it is, and says why.
-func (p *Plan) protect(s *snapshot.Snapshot, madeBy *corev1.Pod, reason podspec.Reason, why string) {
+func (p *Plan) protect(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Reason, why string) {
 	p.ProtectedBy = reason
 	p.reportDeletionWaits(s, madeBy, reason, why)
 	if reason == events.ReasonLimit {
@@ -176,6 +176,6 @@ func (p *Plan) protect(s *snapshot.Snapshot, madeBy *corev1.Pod, reason podspec.
 	}
 }
 
-func (p *Plan) reportDeletionWaits(s *snapshot.Snapshot, madeBy *corev1.Pod, reason podspec.Reason, why string) {
+func (p *Plan) reportDeletionWaits(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Reason, why string) {
 	p.report(events.DeletionWaits(events.For(contract.Delete, s.Holder(), s.Volume), madeBy, reason, why))
 }

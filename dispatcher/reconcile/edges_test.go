@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 )
 
 // TestDecideEdges has the moments that tell apart two conditions which come together as a rule.
@@ -31,7 +31,7 @@ func TestDecideEdges(t *testing.T) {
 			want: "tell volume ProvisionerFailed, create delete 1, keep the name of del-0, (confirm)"},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			if got := describe(Decide(s.snapshot())); got != s.want {
+			if got := describe(Decide(s.observed())); got != s.want {
 				t.Errorf("claim %q, volume %q, pods %q, also %q:\n got %s\nwant %s", s.claim, s.volume, s.pods, s.also, got, s.want)
 			}
 		})
@@ -50,7 +50,7 @@ func TestDeadline(t *testing.T) {
 		{59 * time.Second, 60, "requeue in 1s"},
 		{time.Minute, 60, "tell claim ProvisionerDeadlineExceeded"},
 	} {
-		s := scene{pods: []string{"prov-0 running"}}.snapshot()
+		s := scene{pods: []string{"prov-0 running"}}.observed()
 		pod := s.Attempts[0].Pod
 		if c.started > 0 {
 			pod.Status.StartTime = &metav1.Time{Time: noon.Add(-c.started)}
@@ -72,7 +72,7 @@ func TestPatience(t *testing.T) {
 		29 * time.Second: "tell claim ProvisionerUnschedulable, requeue in 1s",
 		30 * time.Second: "tell claim ProvisionerUnschedulable, stop prov-0",
 	} {
-		s := scene{also: "selected", pods: []string{"prov-0 unschedulable"}}.snapshot()
+		s := scene{also: "selected", pods: []string{"prov-0 unschedulable"}}.observed()
 		s.Attempts[0].Pod.CreationTimestamp.Time = noon.Add(-age)
 		if got := describe(Decide(s)); got != want {
 			t.Errorf("after %s: %s, want %s", age, got, want)
@@ -92,7 +92,7 @@ func TestQuietSuccess(t *testing.T) {
 		{scene: scene{volume: "fits", pods: []string{"prov-1 done"}}},
 		{scene: scene{volume: "fits bare", pods: []string{"prov-0 done"}}},
 	} {
-		s := c.snapshot()
+		s := c.observed()
 		s.Quiet = !c.loud
 		p := Decide(s)
 		if e := p.Events[len(p.Events)-1]; e.Reason != events.ReasonSucceeded || e.LogOnly != c.want {
@@ -104,7 +104,7 @@ func TestQuietSuccess(t *testing.T) {
 // TestDeleteLimit: the limit itself may be reached, and 0 is none.
 func TestDeleteLimit(t *testing.T) {
 	for _, c := range []struct{ limit, recent int }{{0, 1000}, {2, 2}} {
-		s := scene{claim: "none", volume: "fits released old"}.snapshot()
+		s := scene{claim: "none", volume: "fits released old"}.observed()
 		s.DeleteLimit, s.RecentDeletions = c.limit, c.recent
 		if got := describe(Decide(s)); got != "create delete 0, (confirm)" {
 			t.Errorf("%d of %d: %s", c.recent, c.limit, got)
@@ -115,12 +115,12 @@ func TestDeleteLimit(t *testing.T) {
 // TestFailedBeforeItsContainer: a pod that came to the selected node and failed there before its container began says nothing against
 // the node, and is told of.
 func TestFailedBeforeItsContainer(t *testing.T) {
-	s := scene{also: "selected", pods: []string{"prov-0 failed"}}.snapshot()
+	s := scene{also: "selected", pods: []string{"prov-0 failed"}}.observed()
 	pod := s.Attempts[0].Pod
 	ended := pod.Status.ContainerStatuses[0].State
 	pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "flexctl", State: ended}}
 	pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}
-	s.Attempts[0] = snapshot.NewAttempt(pod, "")
+	s.Attempts[0] = observed.NewAttempt(pod, "")
 	s.Attempts[0].Outcome.Finished = ended.Terminated.FinishedAt.Time
 	if got, want := describe(Decide(s)), "tell claim ProvisionerStartFailed, requeue in 500ms"; got != want {
 		t.Errorf("got %s, want %s", got, want)

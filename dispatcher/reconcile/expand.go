@@ -6,9 +6,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -20,9 +20,9 @@ import (
 //
 // A size whose attempt ended without a word (killed, deadline) may have been reached. It is tried until an attempt
 // knows, even where the user asks for less by now. Otherwise a quota could be had for nothing.
-func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Attempt) {
-	capacity := snapshot.Capacity(s.Volume)
-	newest, tried := snapshot.Last(expands)
+func (p *Plan) expand(s *observed.Claim, all attempts, expands []observed.Attempt) {
+	capacity := observed.Capacity(s.Volume)
+	newest, tried := observed.Last(expands)
 	done := tried && newest.Outcome.Phase == podspec.Succeeded
 	if done && newest.Size > capacity.Value() {
 		p.do(SetCapacity{*resource.NewQuantity(newest.Size, resource.BinarySI)})
@@ -56,10 +56,10 @@ func (p *Plan) expand(s *snapshot.Snapshot, all attempts, expands []snapshot.Att
 }
 
 // targetSize is the size to reach: the claim's, or a larger one that an attempt may have reached.
-func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quantity {
-	asked := snapshot.Requested(s.Holder())
+func targetSize(s *observed.Claim, expands []observed.Attempt) resource.Quantity {
+	asked := observed.Requested(s.Holder())
 
-	newest, tried := snapshot.Last(expands)
+	newest, tried := observed.Last(expands)
 	unclear := tried && newest.SizeUnclear()
 	if unclear && newest.Size > asked.Value() {
 		return *resource.NewQuantity(newest.Size, resource.BinarySI)
@@ -70,7 +70,7 @@ func targetSize(s *snapshot.Snapshot, expands []snapshot.Attempt) resource.Quant
 
 // followVolume is what the claim's status has to say of its volume's size, nil where it says so. reached reports
 // whether the volume has the size to reach.
-func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool) *resize.Status {
+func followVolume(s *observed.Claim, capacity resource.Quantity, reached bool) *resize.Status {
 	claim := s.Holder()
 	has := claim.Status.Capacity[corev1.ResourceStorage]
 	progress := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]
@@ -89,7 +89,7 @@ func followVolume(s *snapshot.Snapshot, capacity resource.Quantity, reached bool
 }
 
 // startExpansion starts the next attempt, or says why there is none.
-func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, target resource.Quantity) {
+func (p *Plan) startExpansion(s *observed.Claim, expands []observed.Attempt, target resource.Quantity) {
 	switch reason, why := obstacles.ToExpand(s, target); reason {
 	case podspec.ReasonNone:
 	case events.ReasonExpansionRefused:
@@ -103,7 +103,7 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 	}
 
 	status := resize.InProgress(s.Holder(), target)
-	newest, tried := snapshot.Last(expands)
+	newest, tried := observed.Last(expands)
 	if tried && newest.Outcome.Phase == podspec.Failed {
 		failing, waits := p.failedExpansion(s, newest, target)
 		if waits {
@@ -117,13 +117,13 @@ func (p *Plan) startExpansion(s *snapshot.Snapshot, expands []snapshot.Attempt, 
 	}
 
 	p.setResizeStatus(status)
-	p.create(s, snapshot.AttemptSpec{Op: contract.Expand, Size: target.Value(), Suspect: tried && newest.SizeUnclear()})
+	p.create(s, observed.AttemptSpec{Op: contract.Expand, Size: target.Value(), Suspect: tried && newest.SizeUnclear()})
 }
 
 // failedExpansion reports how the last attempt failed. failing is what the claim's status has to say of it, nil for
 // nothing. waits reports whether the next attempt is still to wait.
 func (p *Plan) failedExpansion(
-	s *snapshot.Snapshot, newest snapshot.Attempt, target resource.Quantity,
+	s *observed.Claim, newest observed.Attempt, target resource.Quantity,
 ) (failing *resize.Status, waits bool) {
 	e, known := failure(s, newest)
 	if known {
@@ -149,7 +149,7 @@ func (p *Plan) setResizeStatus(status *resize.Status) {
 
 // awaitExpansion is for an expansion that has not ended. Nothing else starts beside it. One that nobody needs any more
 // is stopped, if it certainly does not run.
-func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
+func (p *Plan) awaitExpansion(s *observed.Claim, a observed.Attempt) {
 	stuck := a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
 	idle := a.Pod.Spec.NodeName == "" || stuck
 	wanted := s.Expandable()
@@ -165,13 +165,13 @@ func (p *Plan) awaitExpansion(s *snapshot.Snapshot, a snapshot.Attempt) {
 
 // withdrawn reports whether the claim asks for less by now than the expansion is to reach. One that follows an attempt
 // which may have reached the size is wanted all the same, as targetSize has it: without it nobody knows the size.
-func withdrawn(s *snapshot.Snapshot, a snapshot.Attempt) bool {
-	asked := snapshot.Requested(s.Holder())
+func withdrawn(s *observed.Claim, a observed.Attempt) bool {
+	asked := observed.Requested(s.Holder())
 	return a.Size > asked.Value() && a.Pod.Annotations[contract.AnnSuspect] == ""
 }
 
 // reportLostRecord says that nobody removes, or expands, the storage of a volume that does not say whose it is.
-func (p *Plan) reportLostRecord(s *snapshot.Snapshot) {
+func (p *Plan) reportLostRecord(s *observed.Claim) {
 	why := obstacles.LostRecord(s)
 	p.report(events.RecordLost(why))
 	if s.AsksForMore() {

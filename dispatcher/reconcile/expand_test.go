@@ -8,13 +8,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshottest"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// a growth is a row of a test: snapshottest.Growth, a name and what is wanted.
+// a growth is a row of a test: observedtest.Growth, a name and what is wanted.
 type growth struct {
 	name                     string
 	asked, has, made, status string
@@ -24,8 +24,8 @@ type growth struct {
 	want                     string
 }
 
-func (g growth) snapshot() *snapshot.Snapshot {
-	return snapshottest.Growth{Asked: g.asked, Has: g.has, Made: g.made, Status: g.status, Volume: g.volume, Pods: g.pods, Also: g.also}.Snapshot()
+func (g growth) observed() *observed.Claim {
+	return observedtest.Growth{Asked: g.asked, Has: g.has, Made: g.made, Status: g.status, Volume: g.volume, Pods: g.pods, Also: g.also}.Observed()
 }
 
 // Each row is a moment at which a dispatcher may have just started, knowing nothing else. The plain course is told in the
@@ -118,7 +118,7 @@ func TestGrowing(t *testing.T) {
 		{name: "pod of an earlier volume", asked: "2Gi", pods: []string{"exp-0:4Gi done other"}, want: progress + ", create expand 1 of 2Gi, acknowledge exp-0, acknowledge exp-0, (confirm)"},
 	} {
 		t.Run(g.name, func(t *testing.T) {
-			if got := describe(Decide(g.snapshot())); got != g.want {
+			if got := describe(Decide(g.observed())); got != g.want {
 				t.Errorf("%+v:\n got %s\nwant %s", g, got, g.want)
 			}
 		})
@@ -129,7 +129,7 @@ func TestGrowing(t *testing.T) {
 func TestExpansionSaysNode(t *testing.T) {
 	for volume, want := range map[string]bool{"": false, "local": true} {
 		g := growth{volume: volume, asked: "2Gi", made: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi done"}}
-		if e := Decide(g.snapshot()).Events[0]; strings.HasSuffix(e.Message, "; its node finishes it once a pod uses the claim") != want {
+		if e := Decide(g.observed()).Events[0]; strings.HasSuffix(e.Message, "; its node finishes it once a pod uses the claim") != want {
 			t.Errorf("%q: %s", volume, e.Message)
 		}
 	}
@@ -145,7 +145,7 @@ func TestResizeStatusOnce(t *testing.T) {
 		{asked: "2Gi", pods: []string{"exp-0:2Gi failed"}},
 		{asked: "2Gi", pods: []string{"exp-0:2Gi refused"}},
 	} {
-		s := g.snapshot()
+		s := g.observed()
 		status, ok := Find[SetResizeStatus](Decide(s))
 		if !ok {
 			t.Errorf("%+v: no status is written", g)
@@ -174,7 +174,7 @@ func TestResizeStatusOnce(t *testing.T) {
 }
 
 func TestExpandRequest(t *testing.T) {
-	s := growth{asked: "2Gi"}.snapshot()
+	s := growth{asked: "2Gi"}.observed()
 	s.Volume.Annotations[contract.AnnIdentity] = `{"properties":{"zone":"east"},"parameters":{"pool":"a"}}`
 	s.Config.Properties = map[string]string{"zone": "west", "new": "key"}
 	s.Config.Timeout, s.Config.ServiceAccountName = time.Minute, "silver"

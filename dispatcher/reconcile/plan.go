@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -69,7 +69,7 @@ type (
 	// The binder takes no volume that is being deleted, and without that it might take this one meanwhile.
 	RetractVolume struct{}
 	// CreatePod starts an attempt.
-	CreatePod struct{ snapshot.AttemptSpec }
+	CreatePod struct{ observed.AttemptSpec }
 	// StopPod deletes a pod that has not started, or must not run any longer. The pod stays until it has ended.
 	StopPod struct {
 		Pod *corev1.Pod
@@ -130,7 +130,7 @@ func (p *Plan) RequeueBy(at time.Time) {
 }
 
 // waitsUntil reports whether a time is still to come, and requeues the claim then.
-func (p *Plan) waitsUntil(s *snapshot.Snapshot, until time.Time) bool {
+func (p *Plan) waitsUntil(s *observed.Claim, until time.Time) bool {
 	if !s.Now.Before(until) {
 		return false
 	}

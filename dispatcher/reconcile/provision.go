@@ -5,20 +5,20 @@ import (
 	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // provision is for a claim that waits and has no volume.
-func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
-	if running, ok := snapshot.Unfinished(provisions); ok {
+func (p *Plan) provision(s *observed.Claim, provisions []observed.Attempt) {
+	if running, ok := observed.Unfinished(provisions); ok {
 		p.await(s, running)
 		return
 	}
 
-	newest, tried := snapshot.Last(provisions)
+	newest, tried := observed.Last(provisions)
 	if tried {
 		p.reportFailure(s, newest)
 		if newest.Outcome.Phase == podspec.Succeeded {
@@ -26,7 +26,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		}
 	}
 
-	made, suspected := snapshot.Suspect(provisions)
+	made, suspected := observed.Suspect(provisions)
 	if tried && nodeUnfit(s, newest) && mayMove(s, suspected) {
 		p.do(Reschedule{newest.Pod.UID})
 		if !suspected {
@@ -57,7 +57,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 		}
 	}
 
-	spec := snapshot.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}
+	spec := observed.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}
 	if suspected {
 		spec.MadeBy = made.Pod
 		spec.Node = cmp.Or(localNode(s, made), spec.Node)
@@ -67,7 +67,7 @@ func (p *Plan) provision(s *snapshot.Snapshot, provisions []snapshot.Attempt) {
 }
 
 // localNode is the node that may have node-local storage of the attempt, empty for none.
-func localNode(s *snapshot.Snapshot, a snapshot.Attempt) string {
+func localNode(s *observed.Claim, a observed.Attempt) string {
 	if !s.Config.NodeLocal {
 		return ""
 	}
@@ -76,7 +76,7 @@ func localNode(s *snapshot.Snapshot, a snapshot.Attempt) string {
 }
 
 // mayProvision reports whether a claim may get a pod now. Otherwise the plan says what the claim waits for.
-func (p *Plan) mayProvision(s *snapshot.Snapshot, tried bool) bool {
+func (p *Plan) mayProvision(s *observed.Claim, tried bool) bool {
 	switch {
 	case s.WaitsForNode():
 		p.Forget = !tried // the library may have handed it over by the node that the scheduler was asked to replace
@@ -111,7 +111,7 @@ func (p *Plan) mayProvision(s *snapshot.Snapshot, tried bool) bool {
 const configGrace = 2 * time.Second
 
 // create starts the operation's next attempt, on confirmed facts alone. It replaces the operation's ended pods.
-func (p *Plan) create(s *snapshot.Snapshot, spec snapshot.AttemptSpec) {
+func (p *Plan) create(s *observed.Claim, spec observed.AttemptSpec) {
 	spec.Number = s.NextNumber(spec.Op)
 	p.Confirm = Everything
 	p.do(CreatePod{spec})
@@ -119,19 +119,19 @@ func (p *Plan) create(s *snapshot.Snapshot, spec snapshot.AttemptSpec) {
 }
 
 // nodeUnfit reports whether the scheduler is to be asked for another node after a failed attempt. It is asked once.
-func nodeUnfit(s *snapshot.Snapshot, failed snapshot.Attempt) bool {
+func nodeUnfit(s *observed.Claim, failed observed.Attempt) bool {
 	return s.SelectedNode() != "" && failedOnNode(failed) && failed.Pod.UID != s.Rescheduled
 }
 
 // mayMove reports whether the next attempt may run on another node. Node-local storage that may exist keeps it.
-func mayMove(s *snapshot.Snapshot, suspected bool) bool {
+func mayMove(s *observed.Claim, suspected bool) bool {
 	anyNode := s.Config != nil && !s.Config.NodeLocal
 
 	return !suspected || anyNode
 }
 
 // failedOnNode reports whether an attempt ended because of its node, and made nothing there.
-func failedOnNode(a snapshot.Attempt) bool {
+func failedOnNode(a observed.Attempt) bool {
 	neverPlaced := !a.Outcome.MayHaveRun && a.Pod.Spec.NodeName == ""
 
 	return a.Outcome.Reason == podspec.ReasonNotHere || neverPlaced

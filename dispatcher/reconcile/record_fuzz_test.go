@@ -12,7 +12,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -108,7 +108,7 @@ func FuzzMounts(f *testing.F) {
 	f.Fuzz(func(t *testing.T, mounts, record, location string) {
 		f := hostileFacts(`{"properties":{"server":"$(HOME)","zone":"west"},"parameters":{"pool":"a"}}`)
 		f.Config.MountClaims = []configmaps.ClaimMount{{Claim: "exports", Path: "/export"}}
-		f.Places = map[string]snapshot.Place{"exports": {Source: "nfs://a/e1"}, "another": {Source: "nfs://a/e2"}}
+		f.Places = map[string]observed.Place{"exports": {Source: "nfs://a/e1"}, "another": {Source: "nfs://a/e2"}}
 		f.Volume.Annotations[contract.AnnRecord] = record
 		f.Volume.Annotations[contract.AnnMounts], f.Volume.Annotations[contract.AnnLocation] = mounts, location
 		f.RecordKey.Mark(f.Volume)
@@ -150,7 +150,7 @@ func FuzzUndoRequest(f *testing.F) {
 	f.Add(`{"operation":"delete","volumeName":"pvc-x","claim":{"uid":"../.."},"properties":{"LD_PRELOAD":"x"}}`)
 	f.Add(`{"groups":["a,b"],"attempt":-1,"allowedTopologies":[{"a":null}]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		s := scene{claim: "none", pods: []string{"prov-0 failed"}}.snapshot()
+		s := scene{claim: "none", pods: []string{"prov-0 failed"}}.observed()
 		s.Attempts[0].Pod.Annotations[contract.AnnRequest] = text
 		p := Decide(s)
 		create, ok := Find[CreatePod](p)

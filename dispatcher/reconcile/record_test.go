@@ -16,7 +16,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -29,8 +29,8 @@ var (
 const hostile = `{"properties":{"FLEX_PV_NAME":"pvc-of-another","flex-pv-name":"pvc-of-another","LD_PRELOAD":"/export/evil.so","BASH_ENV":"/export/evil.sh",` +
 	`"KUBERNETES_SERVICE_HOST":"192.0.2.1","zone":"another","no name":"x"},"parameters":{"pool":"another"}}`
 
-func hostileFacts(identity string) *snapshot.Snapshot {
-	f := scene{claim: "none", volume: "fits released"}.snapshot()
+func hostileFacts(identity string) *observed.Claim {
+	f := scene{claim: "none", volume: "fits released"}.observed()
 	f.RecordKey = dispatchertest.Key
 	f.Config.Name, f.Config.ResourceVersion, f.Config.Image, f.Config.ServiceAccountName = "cm", "1", "example.com/i", "silver"
 	f.Config.Timeout = time.Minute
@@ -56,7 +56,7 @@ func TestHostileVolume(t *testing.T) {
 		t.Fatalf("a forged volume leads to %s", describe(p))
 	}
 
-	made := scene{pods: []string{"prov-0 done"}}.snapshot().Attempts[0]
+	made := scene{pods: []string{"prov-0 done"}}.observed().Attempts[0]
 	request, err := json.Marshal(contract.Request{VolumeName: f.Volume.Name, StorageClass: "silver", Claim: contract.Claim{Namespace: "team-a", Name: "data", UID: uid},
 		SizeBytes: 1 << 30, AccessModes: []string{"ReadWriteOnce"}, VolumeMode: "Filesystem", Identity: contract.Identity{Properties: map[string]string{"zone": "west"}, Parameters: map[string]string{"pool": "a"}}})
 	if err != nil {
@@ -64,18 +64,18 @@ func TestHostileVolume(t *testing.T) {
 	}
 
 	made.Pod.Annotations[contract.AnnRequest] = string(request)
-	for name, value := range f.ExpectedRecord([]snapshot.Attempt{made}) {
+	for name, value := range f.ExpectedRecord([]observed.Attempt{made}) {
 		f.Volume.Annotations[name] = value
 	}
 
 	f.RecordKey.Mark(f.Volume)
-	if f.ExpectedRecord([]snapshot.Attempt{made}) != nil {
+	if f.ExpectedRecord([]observed.Attempt{made}) != nil {
 		t.Error("the repaired volume is to be repaired once more")
 	}
 
 	cluster := podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"}
 	f.Attempts = nil
-	for name, o := range map[string]snapshot.AttemptSpec{"delete": {Op: contract.Delete}, "expand": {Op: contract.Expand, Size: 2 << 30}, "undo": {Op: contract.Delete, MadeBy: made.Pod}} {
+	for name, o := range map[string]observed.AttemptSpec{"delete": {Op: contract.Delete}, "expand": {Op: contract.Expand, Size: 2 << 30}, "undo": {Op: contract.Delete, MadeBy: made.Pod}} {
 		t.Run(name, func(t *testing.T) {
 			f := *f
 			if name == "undo" {
@@ -101,7 +101,7 @@ func TestLocation(t *testing.T) {
 		{"@location project=b\n", "project=a", "project=a"},
 		{"@location project=$(HOME) b\n", "", ""},
 	} {
-		f := scene{pods: []string{"prov-0 failed"}}.snapshot()
+		f := scene{pods: []string{"prov-0 failed"}}.observed()
 		f.Config.Timeout, f.RecordKey = time.Minute, dispatchertest.Key
 		record := f.Attempts[0].Pod
 		request, err := json.Marshal(contract.Request{Location: c.told})
@@ -112,7 +112,7 @@ func TestLocation(t *testing.T) {
 		record.Annotations[contract.AnnRequest] = string(request)
 		record.Status.ContainerStatuses[0].State.Terminated.Message = c.said
 		for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
-			pod, err := f.Pod(snapshot.AttemptSpec{Op: op, Number: 1, MadeBy: record}, podspec.Cluster{})
+			pod, err := f.Pod(observed.AttemptSpec{Op: op, Number: 1, MadeBy: record}, podspec.Cluster{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestLocation(t *testing.T) {
 func TestTrustedIdentity(t *testing.T) {
 	f := hostileFacts(hostile)
 	f.Volume.Annotations[contract.AnnRecord] = contract.RecordTrusted
-	_, err := f.Pod(snapshot.AttemptSpec{Op: contract.Delete}, podspec.Cluster{})
+	_, err := f.Pod(observed.AttemptSpec{Op: contract.Delete}, podspec.Cluster{})
 	if err == nil {
 		t.Fatal("refused names reach a pod")
 	}
@@ -202,14 +202,14 @@ func TestReportedLocation(t *testing.T) {
 		"something else":   {"west", "east", "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 1, acknowledge prov-0"},
 		"what is no place": {"a b", "", "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 	} {
-		s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.snapshot()
+		s := scene{claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}.observed()
 		if c.written != "" {
 			s.Volume.Annotations[contract.AnnLocation] = c.written
 		}
 
 		pod := s.Attempts[0].Pod
 		pod.Status.ContainerStatuses[0].State.Terminated.Message = "@location " + c.reported + "\n"
-		s.Attempts[0] = snapshot.NewAttempt(pod, "")
+		s.Attempts[0] = observed.NewAttempt(pod, "")
 		if got := describe(Decide(s)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -120,7 +120,7 @@ func (w Writer) SetWaitingCondition(
 	condition := map[string]any{"type": contract.ConditionWaiting, "$patch": "delete"}
 	if reason != "" {
 		since := now
-		if before, waiting := snapshot.WaitingCondition(claim); waiting {
+		if before, waiting := observed.WaitingCondition(claim); waiting {
 			since = before.LastTransitionTime
 		}
 
@@ -139,7 +139,7 @@ func (w Writer) SetWaitingCondition(
 // undone.
 func (w Writer) Reschedule(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	fields := metadata(map[string]any{
-		"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{snapshot.AnnSelectedNode: nil},
+		"resourceVersion": claim.ResourceVersion, "annotations": map[string]any{observed.AnnSelectedNode: nil},
 	})
 
 	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim, fields, nil)

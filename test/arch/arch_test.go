@@ -35,28 +35,28 @@ var arrows = []arrow{
 	{"dispatcher/audit", []string{"podspec", "configmaps", "sdk/contract"}},
 	{"dispatcher/dispatchertest", []string{"podspec", "sdk/contract"}},
 	{"dispatcher/resize", []string{"podspec"}},
-	{"dispatcher/snapshot", []string{"podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/observed", []string{"podspec", "configmaps", "sdk/contract"}},
 	{"dispatcher/events", []string{"podspec", "sdk/contract"}},
-	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/snapshot", "podspec", "configmaps", "sdk/contract"}},
-	{"dispatcher/snapshottest", []string{"dispatcher/dispatchertest", "dispatcher/snapshot", "podspec", "configmaps", "sdk/contract"}},
-	{"dispatcher/obstacles", []string{"dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "sdk/contract"}},
-	{"dispatcher/reconcile", []string{"dispatcher/obstacles", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "sdk/contract"}},
-	{"dispatcher/progress", []string{"dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "podspec", "sdk/contract"}},
+	{"dispatcher/classes", []string{"dispatcher/events", "dispatcher/observed", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/observedtest", []string{"dispatcher/dispatchertest", "dispatcher/observed", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/obstacles", []string{"dispatcher/observed", "dispatcher/resize", "dispatcher/events", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/reconcile", []string{"dispatcher/obstacles", "dispatcher/observed", "dispatcher/resize", "dispatcher/events", "podspec", "sdk/contract"}},
+	{"dispatcher/progress", []string{"dispatcher/reconcile", "dispatcher/observed", "dispatcher/resize", "dispatcher/events", "podspec", "sdk/contract"}},
 	{"dispatcher/queue", nil},
 	{"dispatcher/clock", nil},
 	{"dispatcher/library", nil},
-	{"dispatcher/cache", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "configmaps", "sdk/contract"}},
-	{"dispatcher/writer", []string{"dispatcher/snapshot", "dispatcher/resize", "podspec", "sdk/contract"}},
+	{"dispatcher/cache", []string{"dispatcher/observed", "dispatcher/resize", "podspec", "configmaps", "sdk/contract"}},
+	{"dispatcher/writer", []string{"dispatcher/observed", "dispatcher/resize", "podspec", "sdk/contract"}},
 	{"dispatcher/reader", []string{"dispatcher/cache", "podspec", "sdk/contract"}},
 	{"dispatcher/versions", []string{"dispatcher/reader", "dispatcher/writer", "configmaps"}},
-	{"dispatcher/orphans", []string{"dispatcher/recorder", "dispatcher/cache", "dispatcher/snapshot", "dispatcher/events", "dispatcher/audit", "podspec", "sdk/contract"}},
+	{"dispatcher/orphans", []string{"dispatcher/recorder", "dispatcher/cache", "dispatcher/observed", "dispatcher/events", "dispatcher/audit", "podspec", "sdk/contract"}},
 	{"dispatcher/recorder", []string{"dispatcher/events", "podspec", "sdk/contract"}},
 	{"dispatcher/admission", []string{"podspec", "configmaps", "sdk/contract", "deploy/..."}},
-	{"dispatcher/controller", []string{"dispatcher/progress", "dispatcher/reconcile", "dispatcher/obstacles", "dispatcher/classes", "dispatcher/snapshot", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/reader", "dispatcher/writer",
+	{"dispatcher/controller", []string{"dispatcher/progress", "dispatcher/reconcile", "dispatcher/obstacles", "dispatcher/classes", "dispatcher/observed", "dispatcher/events", "dispatcher/recorder", "dispatcher/queue", "dispatcher/reader", "dispatcher/writer",
 		"dispatcher/versions", "dispatcher/cache", "dispatcher/admission", "dispatcher/podlog", "podspec", "configmaps", "sdk/contract"}},
 	{"dispatcher", []string{"dispatcher/controller", "dispatcher/orphans", "dispatcher/recorder", "dispatcher/library", "dispatcher/cache", "dispatcher/admission", "podspec"}},
 	{"cmd/flex-provisioner", []string{"dispatcher/...", "podspec", "configmaps", "sdk/contract", "internal/version"}},
-	{"cmd/kubectl-flex/inspect", []string{"configmaps/allowlist", "dispatcher/progress", "dispatcher/reconcile", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "sdk/contract"}},
+	{"cmd/kubectl-flex/inspect", []string{"configmaps/allowlist", "dispatcher/progress", "dispatcher/reconcile", "dispatcher/observed", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "podspec", "configmaps", "sdk/contract"}},
 	{"cmd/kubectl-flex", []string{"cmd/kubectl-flex/inspect", "configmaps/allowlist", "dispatcher/audit", "cmd/kubectl-flex/conformance", "dispatcher/admission", "dispatcher/podlog", "podspec", "configmaps", "sdk/contract", "internal/version"}},
 	{"configmaps/allowlist", []string{"configmaps"}},
 	{"cmd/flexctl", []string{"sdk/bare", "internal/documents", "internal/quantity", "sdk/contract", "internal/version"}},
@@ -170,7 +170,7 @@ func TestGophercloud(t *testing.T) {
 }
 
 // pure are the packages that turn values into values.
-var pure = []string{"sdk/contract", "internal/quantity", "internal/skeleton", "configmaps", "podspec", "dispatcher/snapshot", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/obstacles", "dispatcher/reconcile", "dispatcher/progress", "cmd/kubectl-flex/inspect"}
+var pure = []string{"sdk/contract", "internal/quantity", "internal/skeleton", "configmaps", "podspec", "dispatcher/observed", "dispatcher/resize", "dispatcher/events", "dispatcher/classes", "dispatcher/obstacles", "dispatcher/reconcile", "dispatcher/progress", "cmd/kubectl-flex/inspect"}
 
 // TestPure: no clock, randomness, environment, network or context; and no client, however far away.
 func TestPure(t *testing.T) {

@@ -67,7 +67,7 @@ var reverted = []struct {
 			"// neverUsed reports", stray + "\n// neverUsed reports"}},
 }
 
-const stray = `func stray(s *snapshot.Snapshot) bool {
+const stray = `func stray(s *observed.Claim) bool {
 	ref := s.Volume.Spec.ClaimRef
 	return len(s.Of(contract.Provision)) > 0 && string(s.Volume.Status.Phase) != "Bound" && !s.ClaimLives() && (ref == nil || string(ref.UID) != s.UID)
 }

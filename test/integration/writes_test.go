@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/writer"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -34,7 +34,7 @@ func TestWritesAreAccepted(t *testing.T) {
 	}
 	claim := newClaim("written", "none")
 	claim.Annotations = map[string]string{
-		"volume.kubernetes.io/storage-provisioner": contract.ProvisionerName, snapshot.AnnSelectedNode: "node1"}
+		"volume.kubernetes.io/storage-provisioner": contract.ProvisionerName, observed.AnnSelectedNode: "node1"}
 	claim, err := admin.PersistentVolumeClaims("default").Create(ctx, claim, metav1.CreateOptions{})
 	ok(err)
 	t.Cleanup(func() { forget(t, "persistentvolumeclaims", "default", claim.Name) })

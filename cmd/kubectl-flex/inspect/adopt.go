@@ -15,7 +15,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -66,7 +66,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 	}
 	after := v.DeepCopy()
 	after.Spec.StorageClassName = class
-	s := o.snapshotOf(string(v.Spec.ClaimRef.UID), after)
+	s := o.observeWith(string(v.Spec.ClaimRef.UID), after)
 	if err := o.classFaults(s, v); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 	}
 	annotations := map[string]string{contract.ProvisionedBy: o.Dispatcher.Provisioner, contract.AnnIdentity: string(identity),
 		contract.AnnRecord: contract.RecordTrusted, contract.AnnAdoptedFrom: string(from),
-		contract.AnnMadeBefore: o.Now.Add(snapshot.ClockSkew).UTC().Format(time.RFC3339)} // a volume that is created later comes from a backup
+		contract.AnnMadeBefore: o.Now.Add(observed.ClockSkew).UTC().Format(time.RFC3339)} // a volume that is created later comes from a backup
 	for key, value := range annotations {
 		after.Annotations[key] = value
 	}
@@ -100,10 +100,10 @@ func (o *Objects) AdoptionOf(name, class string) (*Adoption, error) {
 }
 
 // adoptionPod is the pod that the dispatcher would make to expand the volume to the size that it has.
-func (o *Objects) adoptionPod(s *snapshot.Snapshot, after *corev1.PersistentVolume) (*corev1.Pod, error) {
+func (o *Objects) adoptionPod(s *observed.Claim, after *corev1.PersistentVolume) (*corev1.Pod, error) {
 	s.SetVolume(after)
-	size := snapshot.Capacity(after)
-	pod, err := s.Pod(snapshot.AttemptSpec{Op: contract.Expand, Size: size.Value()}, o.Dispatcher.Cluster)
+	size := observed.Capacity(after)
+	pod, err := s.Pod(observed.AttemptSpec{Op: contract.Expand, Size: size.Value()}, o.Dispatcher.Cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +114,8 @@ func (o *Objects) adoptionPod(s *snapshot.Snapshot, after *corev1.PersistentVolu
 	return pod, nil
 }
 
-// snapshotOf is the snapshot of a claim with another version of its volume.
-func (o *Objects) snapshotOf(uid string, v *corev1.PersistentVolume) *snapshot.Snapshot {
+// observeWith observes a claim with another version of its volume.
+func (o *Objects) observeWith(uid string, v *corev1.PersistentVolume) *observed.Claim {
 	with := *o
 	with.index = nil
 	with.Volumes = append(slices.DeleteFunc(slices.Clone(o.Volumes), func(other *corev1.PersistentVolume) bool { return other.Name == v.Name }), v)
@@ -123,7 +123,7 @@ func (o *Objects) snapshotOf(uid string, v *corev1.PersistentVolume) *snapshot.S
 		v.Annotations = map[string]string{}
 	}
 	v.Annotations[contract.ProvisionedBy] = o.Dispatcher.Provisioner
-	return with.snapshot(uid)
+	return with.observe(uid)
 }
 
 // volumeFaults are the reasons in a volume and its claim against an adoption.
@@ -197,8 +197,8 @@ func placeOf(v *corev1.PersistentVolume) (kind, place string) {
 	return "", ""
 }
 
-// classFaults says why the class of the snapshot cannot adopt the volume.
-func (o *Objects) classFaults(s *snapshot.Snapshot, v *corev1.PersistentVolume) error {
+// classFaults says why the observed class cannot adopt the volume.
+func (o *Objects) classFaults(s *observed.Claim, v *corev1.PersistentVolume) error {
 	switch {
 	case s.Class == nil:
 		return fmt.Errorf("StorageClass %s does not exist: name one by --class", s.ClassName)
@@ -253,7 +253,7 @@ func (o *Objects) Reversal(name string) (AdoptedFrom, []byte, error) {
 		return from, nil, errors.New("its claim is gone, and its storage may be removed already")
 	}
 	if v.Spec.ClaimRef != nil {
-		if running, ok := snapshot.Unfinished(o.snapshot(string(v.Spec.ClaimRef.UID)).Attempts); ok {
+		if running, ok := observed.Unfinished(o.observe(string(v.Spec.ClaimRef.UID)).Attempts); ok {
 			return from, nil, fmt.Errorf("pod %s works on it: wait until it has ended", running.Pod.Name)
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -86,7 +86,7 @@ var eventOnlyReasons = []podspec.Reason{
 
 // cause is the reason for the claim's state: the warning that the dispatcher would record now, else its newest event with one of
 // eventOnlyReasons, else what Kubernetes waits for.
-func (o *Objects) cause(s *snapshot.Snapshot, p reconcile.Plan, op string) Cause {
+func (o *Objects) cause(s *observed.Claim, p reconcile.Plan, op string) Cause {
 	if op == "" {
 		if warning, ok := lastWarning(p); ok && s.RecordLost() {
 			return warning
@@ -125,7 +125,7 @@ var lastingReasons = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrp
 // believed lists what the dispatcher says of the claim, the volume and the pods, where a tenant cannot say it in its
 // name. Who may create events in the claim's namespace can write any event on the claim, and only the dispatcher
 // writes the claim's status. Events on volumes are in the namespace default, and those on pods in the provisioners'.
-func (o *Objects) believed(s *snapshot.Snapshot) []*corev1.Event {
+func (o *Objects) believed(s *observed.Claim) []*corev1.Event {
 	list := slices.Clone(o.eventsOnVolume(podspec.VolumeName(s.UID)))
 	for _, a := range s.All() {
 		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
@@ -140,7 +140,7 @@ func (o *Objects) believed(s *snapshot.Snapshot) []*corev1.Event {
 }
 
 // newestEvent is the cause that the newest event with one of the reasons gives, if no pod was created since.
-func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (Cause, bool) {
+func (o *Objects) newestEvent(s *observed.Claim, reasons []podspec.Reason) (Cause, bool) {
 	var since time.Time
 	for _, a := range s.All() {
 		if t := a.Pod.CreationTimestamp.Time; t.After(since) {
@@ -162,8 +162,8 @@ func (o *Objects) newestEvent(s *snapshot.Snapshot, reasons []podspec.Reason) (C
 	return explain(podspec.Reason(newest.Reason), newest.Message, newest.Type == corev1.EventTypeWarning), true
 }
 
-// eventsAbout lists the events on a claim of the snapshot, on the volume and on the pods, oldest first.
-func (o *Objects) eventsAbout(s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim) []*corev1.Event {
+// eventsAbout lists the events on an observed claim, on the volume and on the pods, oldest first.
+func (o *Objects) eventsAbout(s *observed.Claim, claim *corev1.PersistentVolumeClaim) []*corev1.Event {
 	var list []*corev1.Event
 	if claim != nil {
 		list = append(list, o.eventsOnClaim(claim)...)
@@ -182,8 +182,8 @@ func (o *Objects) eventsAbout(s *snapshot.Snapshot, claim *corev1.PersistentVolu
 }
 
 // normalCause is the cause where nothing is wrong.
-func (o *Objects) normalCause(s *snapshot.Snapshot, op string) Cause {
-	running, runs := snapshot.Unfinished(s.Attempts)
+func (o *Objects) normalCause(s *observed.Claim, op string) Cause {
+	running, runs := observed.Unfinished(s.Attempts)
 	holder := s.Holder()
 	inUse := holder != nil && holder.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound
 	switch {
@@ -220,7 +220,7 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
 		return s
 	}
-	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	asked, has := observed.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
 	switch {
 	case claim.DeletionTimestamp != nil:
 		s.Operation, s.Since = string(contract.Delete), claim.DeletionTimestamp.Time

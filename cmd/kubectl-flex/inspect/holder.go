@@ -3,7 +3,7 @@ package inspect
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
@@ -14,7 +14,7 @@ func (o *Objects) keyOf(uid string) string {
 	if claim == nil || claim.Spec.VolumeName == "" {
 		return uid
 	}
-	return snapshot.KeyOf(claim, o.VolumeNamed(claim.Spec.VolumeName), o.Dispatcher.Provisioner)
+	return observed.KeyOf(claim, o.VolumeNamed(claim.Spec.VolumeName), o.Dispatcher.Provisioner)
 }
 
 // holderOf is the UID of the claim that has the volume which was made for the claim with a UID. It is that claim's
@@ -24,7 +24,7 @@ func (o *Objects) holderOf(uid string) string {
 	if v == nil {
 		return uid
 	}
-	to := snapshot.GivenTo(v)
+	to := observed.GivenTo(v)
 	if to == nil || o.claim(string(to.UID)) == nil || o.keyOf(string(to.UID)) != uid {
 		return uid
 	}
@@ -41,7 +41,7 @@ func lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVo
 	case volume == nil || volume.Name != claim.Spec.VolumeName:
 		return c, false
 	}
-	if to := snapshot.GivenTo(volume); to != nil && to.UID != claim.UID {
+	if to := observed.GivenTo(volume); to != nil && to.UID != claim.UID {
 		what := "volume " + volume.Name + " was made for this claim, and belongs to claim " + to.Namespace + "/" + to.Name + " now"
 		return explain(reasonGiven, what, false), true
 	}

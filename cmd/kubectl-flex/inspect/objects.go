@@ -14,7 +14,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -207,7 +207,7 @@ func (o *Objects) eventsOnClaim(claim *corev1.PersistentVolumeClaim) []*corev1.E
 
 // waitingEvent is the condition in a claim's status as the event that it is of.
 func waitingEvent(claim *corev1.PersistentVolumeClaim) (e *corev1.Event, waits bool) {
-	c, waits := snapshot.WaitingCondition(claim)
+	c, waits := observed.WaitingCondition(claim)
 	if !waits {
 		return nil, false
 	}

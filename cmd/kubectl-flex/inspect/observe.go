@@ -7,17 +7,17 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// snapshot is the dispatcher's snapshot of the claim with a UID, as far as the objects show it. For what only the dispatcher knows it assumes the usual
+// observe is what the dispatcher observes of the claim with a UID, as far as the objects show it. For what only the dispatcher knows it assumes the usual
 // case: the library has passed on every claim and volume, the volume's record is genuine, and no limit on deletions is reached. In
 // other cases there is an event.
-func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
+func (o *Objects) observe(uid string) *observed.Claim {
 	key := o.keyOf(uid)
-	s := &snapshot.Snapshot{Now: o.Now, UID: key, Provisioner: o.Dispatcher.Provisioner, Claim: o.claim(key)}
+	s := &observed.Claim{Now: o.Now, UID: key, Provisioner: o.Dispatcher.Provisioner, Claim: o.claim(key)}
 	volume := o.VolumeNamed(podspec.VolumeName(key))
 	if volume != nil {
 		volume = verified(volume)
@@ -25,7 +25,7 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	s.SetVolume(volume)
 	s.SetOther(o.ClaimNamed)
 	s.SetElsewhere(o.VolumeNamed)
-	s.SetPods(o.podsOf(key), func(pod *corev1.Pod) string { return snapshot.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
+	s.SetPods(o.podsOf(key), func(pod *corev1.Pod) string { return observed.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
 	s.ClassName = s.ClassByObjects("")
 	if s.Foreign != nil && s.Claim == nil {
 		s.ClassName = podspec.ClassOf(s.Foreign)
@@ -34,17 +34,17 @@ func (o *Objects) snapshot(uid string) *snapshot.Snapshot {
 	s.SetSource(o.ClaimNamed, o.VolumeNamed)
 	classes.Observe(s, o.Dispatcher.Namespace, classes.Listers{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
 	if o.reads(Claims, Volumes) && !o.OneNamespace {
-		s.SetPlaces(o.Dispatcher.Namespace, snapshot.Listers{Claim: o.ClaimNamed, Volume: o.VolumeNamed, Class: o.class})
+		s.SetPlaces(o.Dispatcher.Namespace, observed.Listers{Claim: o.ClaimNamed, Volume: o.VolumeNamed, Class: o.class})
 	}
 	if !o.Dispatcher.Insecure && len(o.Lacks) > 0 {
 		s.PoliciesMissing = o.Lacks[0]
 	}
-	s.DeletionsStopped = snapshot.StoppedBy(o.Stop)
+	s.DeletionsStopped = observed.StoppedBy(o.Stop)
 	s.Wanted = s.Claim != nil && !s.WaitsForNode() && requestedProvisioner(s.Claim) != ""
 	s.SetSuccessor(o.ClaimNamed)
 	if s.Released() {
-		s.SetCopiedBy(slices.DeleteFunc(slices.Clone(o.Pods), func(p *corev1.Pod) bool { return snapshot.CopiedVolume(p) != s.Volume.Name }))
-		s.SetUser(slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return snapshot.GivenVolume(c) != s.Volume.Name }))
+		s.SetCopiedBy(slices.DeleteFunc(slices.Clone(o.Pods), func(p *corev1.Pod) bool { return observed.CopiedVolume(p) != s.Volume.Name }))
+		s.SetUser(slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return observed.GivenVolume(c) != s.Volume.Name }))
 	}
 	return s
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -101,7 +101,7 @@ func (o *Objects) pendingUIDs() []string {
 
 // upToDate reports whether the claim itself shows that the dispatcher has nothing to do for it.
 func upToDate(claim *corev1.PersistentVolumeClaim) bool {
-	asked, has := snapshot.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	asked, has := observed.Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
 	return claim.Status.Phase == corev1.ClaimBound && claim.DeletionTimestamp == nil && asked.Cmp(has) <= 0 && !resize.Marked(claim)
 }
 

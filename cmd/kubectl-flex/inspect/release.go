@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -38,7 +38,7 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	if state := o.StateOf(uid); state.Reason == events.ReasonStorageMoved || state.Reason == events.ReasonRecord && recorded {
 		return nil, fmt.Errorf("%s: %s", state.Reason, state.Message)
 	}
-	size := snapshot.Capacity(v)
+	size := observed.Capacity(v)
 	r := &Release{Volume: v, Why: []string{fmt.Sprintf("volume %s, %s of class %s", v.Name, size.String(), quoted(podspec.ClassOf(v)))}}
 	if ref := v.Spec.ClaimRef; ref != nil {
 		r.Why = append(r.Why, fmt.Sprintf("it was of claim %s/%s", podspec.OneLine(ref.Namespace), podspec.OneLine(ref.Name)))
@@ -49,7 +49,7 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 			r.Why = append(r.Why, "whether a claim of that name exists, to get the volume back, is not known: claims may not be read")
 		}
 	}
-	if snapshot.GivenTo(v) != nil {
+	if observed.GivenTo(v) != nil {
 		r.Why = append(r.Why, "it was made for another claim, with UID "+uid+", and was given to that one")
 	}
 	if podspec.Restored(v) {
@@ -58,7 +58,7 @@ func (o *Objects) ReleaseOf(name string) (*Release, error) {
 	if podspec.OriginUnknown(v) {
 		r.Why = append(r.Why, "whether it was restored from a backup is not known, since its record is not valid")
 	}
-	if snapshot.BeforePlaces(v) {
+	if observed.BeforePlaces(v) {
 		r.Why = append(r.Why, "its record does not say where its storage is: a pod removes what it finds in what the class mounts now")
 	}
 	annotations := map[string]any{contract.AnnAllowDelete: "true"}

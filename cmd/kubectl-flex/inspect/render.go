@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -24,7 +24,7 @@ func (o *Objects) ExampleClaim(class, namespace string) *corev1.PersistentVolume
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
 	}
-	s := o.snapshotFor(claim, class)
+	s := o.observeFor(claim, class)
 	if config := s.Config; config != nil {
 		if len(config.AccessModes) > 0 {
 			claim.Spec.AccessModes = config.AccessModes[:1]
@@ -39,8 +39,8 @@ func (o *Objects) ExampleClaim(class, namespace string) *corev1.PersistentVolume
 	return claim
 }
 
-// snapshotFor is the snapshot of a claim of the class. The claim need not exist.
-func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string) *snapshot.Snapshot {
+// observeFor observes a claim of the class. The claim need not exist.
+func (o *Objects) observeFor(claim *corev1.PersistentVolumeClaim, class string) *observed.Claim {
 	claim = claim.DeepCopy()
 	if claim.UID == "" {
 		claim.UID = types.UID(ExampleUID)
@@ -53,7 +53,7 @@ func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string)
 	with.index = nil
 	with.Claims = append(slices.Clone(o.Claims), claim)
 	with.Pods, with.Volumes = nil, o.Volumes
-	s := with.snapshot(string(claim.UID))
+	s := with.observe(string(claim.UID))
 	s.SetVolume(nil)
 	s.Wanted, s.PoliciesMissing = true, "" // they do not change the pod
 	if s.WaitsForNode() {
@@ -67,7 +67,7 @@ func (o *Objects) snapshotFor(claim *corev1.PersistentVolumeClaim, class string)
 // Render is the first pod that the dispatcher would create for the claim of the class. The signature in its volume is not the
 // dispatcher's. The error says why it would create none.
 func (o *Objects) Render(claim *corev1.PersistentVolumeClaim, class string) (*corev1.Pod, error) {
-	s := o.snapshotFor(claim, class)
+	s := o.observeFor(claim, class)
 	plan := reconcile.Decide(s)
 	if _, ok := reconcile.Find[reconcile.CreatePod](plan); !ok {
 		if cause, ok := lastWarning(plan); ok {
@@ -78,7 +78,7 @@ func (o *Objects) Render(claim *corev1.PersistentVolumeClaim, class string) (*co
 		}
 		return nil, fmt.Errorf("no pod would be made")
 	}
-	pod, err := s.Pod(snapshot.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}, o.Dispatcher.Cluster)
+	pod, err := s.Pod(observed.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}, o.Dispatcher.Cluster)
 	if err != nil {
 		return nil, err
 	}

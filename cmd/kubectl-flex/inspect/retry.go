@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -16,14 +16,14 @@ import (
 // The error says why a retry would have no effect. The claim has to be one of this dispatcher.
 func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
 	state := o.StateOf(uid)
-	s := o.snapshot(uid)
+	s := o.observe(uid)
 	if failed, until, ok := progress.Delayed(s); ok {
 		return failed.Pod, until, nil
 	}
 	if latest, ok := progress.AttemptOf(s, state.Operation); ok && latest.Outcome.Final() && latest.Pod.Annotations[contract.AnnRetry] == "true" {
 		return nil, by, fmt.Errorf("the next attempt was asked for on pod %s already", latest.Pod.Name)
 	}
-	if running, ok := snapshot.Unfinished(s.Attempts); ok {
+	if running, ok := observed.Unfinished(s.Attempts); ok {
 		return nil, by, fmt.Errorf("attempt %d has not ended: pod %s is %s; to have another one instead, delete that pod", running.Number, running.Pod.Name, running.Outcome.Phase)
 	}
 	if state.Done() {

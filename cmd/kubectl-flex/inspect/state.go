@@ -83,14 +83,14 @@ func (o *Objects) StateOf(uid string) State {
 		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
 		return s
 	}
-	snap := o.snapshot(uid)
-	plan := reconcile.Decide(snap)
-	st := progress.Of(snap, plan)
+	seen := o.observe(uid)
+	plan := reconcile.Decide(seen)
+	st := progress.Of(seen, plan)
 	s.Operation = st.Operation
 	if s.Since = st.Since; st.Tried {
 		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
 	}
-	s.Cause = o.cause(snap, plan, s.Operation)
+	s.Cause = o.cause(seen, plan, s.Operation)
 	s.Phase, s.NextAttempt = st.Phase, plan.NextAttempt
 	switch {
 	case s.Operation != "":

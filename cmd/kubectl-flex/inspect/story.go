@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -41,17 +41,17 @@ type Step struct {
 // StoryOf is the story of the claim with a UID.
 func (o *Objects) StoryOf(uid string) Story {
 	story := Story{State: o.StateOf(uid), Unread: o.Unread}
-	s, uid := o.snapshot(story.State.UID), story.State.UID
+	s, uid := o.observe(story.State.UID), story.State.UID
 	add := func(at time.Time, format string, args ...any) {
 		story.Steps = append(story.Steps, Step{At: at, What: podspec.EventMessage(fmt.Sprintf(format, args...))})
 	}
 	claim := o.claim(uid)
 	if claim != nil {
-		size := snapshot.Requested(claim)
+		size := observed.Requested(claim)
 		add(claim.CreationTimestamp.Time, "claim %s/%s asks for %s of class %s", claim.Namespace, claim.Name, size.String(), quoted(podspec.ClassOfClaim(claim)))
 		if to := requestedProvisioner(claim); to != "" {
 			on := ""
-			if node := claim.Annotations[snapshot.AnnSelectedNode]; node != "" {
+			if node := claim.Annotations[observed.AnnSelectedNode]; node != "" {
 				on = ", for node " + node
 			}
 			add(claim.CreationTimestamp.Time, "Kubernetes asks provisioner %s for a volume%s", to, on)
@@ -62,7 +62,7 @@ func (o *Objects) StoryOf(uid string) Story {
 	}
 	reported := map[string]bool{}
 	attempts := s.All()
-	slices.SortFunc(attempts, func(a, b snapshot.Attempt) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
+	slices.SortFunc(attempts, func(a, b observed.Attempt) int { return a.Pod.CreationTimestamp.Compare(b.Pod.CreationTimestamp.Time) })
 	for _, a := range attempts {
 		story.Steps = append(story.Steps, o.attemptSteps(s, a)...)
 		reason := a.Outcome.Reason
@@ -109,7 +109,7 @@ func quoted(name string) string {
 }
 
 // attemptSteps are the start of an attempt, and its end where it has one.
-func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step {
+func (o *Objects) attemptSteps(s *observed.Claim, a observed.Attempt) []Step {
 	what := fmt.Sprintf("%s, attempt %d: pod %s", a.Op, a.Number, a.Pod.Name)
 	if a.Op == contract.Delete && a.Pod.Annotations[contract.AnnVolumeUID] == "" {
 		what += " removes what earlier attempts may have made"
@@ -152,7 +152,7 @@ func (o *Objects) attemptSteps(s *snapshot.Snapshot, a snapshot.Attempt) []Step 
 }
 
 // madeNoVolume reports whether the attempt succeeded although there is no volume.
-func madeNoVolume(s *snapshot.Snapshot, a snapshot.Attempt) bool {
+func madeNoVolume(s *observed.Claim, a observed.Attempt) bool {
 	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil
 }
 
@@ -170,14 +170,14 @@ func lines(log string) []string {
 // Limits on what is shown of a log: the number of lines, and the bytes of a line.
 const maxLines, maxLine = 10, 200
 
-func (o *Objects) volumeSteps(s *snapshot.Snapshot, add func(time.Time, string, ...any)) {
+func (o *Objects) volumeSteps(s *observed.Claim, add func(time.Time, string, ...any)) {
 	v := s.Volume
 	if v == nil {
 		return
 	}
-	size := snapshot.Capacity(v)
+	size := observed.Capacity(v)
 	add(v.CreationTimestamp.Time, "volume %s exists, %s", v.Name, size.String())
-	if to := snapshot.GivenTo(v); to != nil {
+	if to := observed.GivenTo(v); to != nil {
 		add(v.CreationTimestamp.Time, "the volume was made for the claim with UID %s, and was given to claim %s/%s", s.UID, to.Namespace, to.Name)
 	}
 	if podspec.Restored(v) {
@@ -235,7 +235,7 @@ func origin(e *corev1.Event) string {
 // WantsLogs lists the pods whose logs a story shows: pods that failed without a message of their own, the newest first, three at most.
 func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	var pods []*corev1.Pod
-	for _, a := range slices.Backward(o.snapshot(uid).All()) {
+	for _, a := range slices.Backward(o.observe(uid).All()) {
 		if a.Outcome.Phase == podspec.Failed && a.Outcome.MayHaveRun && !a.Outcome.OwnWords {
 			pods = append(pods, a.Pod)
 		}

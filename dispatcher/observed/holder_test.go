@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"testing"
@@ -46,7 +46,7 @@ func TestHolder(t *testing.T) {
 		"without any annotation":    {volume: "stray bound bare", other: claimOf("another", ownVolume), holder: "another", key: dispatchertest.UID},
 		"given to what is no claim": {volume: "bound", change: func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.UID, v.Spec.ClaimRef.Name = "another", "../x" }, claim: claimOf(dispatchertest.UID, ownVolume), holder: dispatchertest.UID},
 	} {
-		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim}
+		s := &Claim{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim}
 		volume := dispatchertest.Volume(c.volume)
 		if c.change != nil {
 			c.change(volume)
@@ -71,7 +71,7 @@ func TestHolder(t *testing.T) {
 			t.Errorf("%s: the other claim is served as %s, want %s", name, got, c.key)
 		}
 
-		own := &Snapshot{UID: string(c.other.UID), Provisioner: "p", Claim: c.other}
+		own := &Claim{UID: string(c.other.UID), Provisioner: "p", Claim: c.other}
 		own.SetElsewhere(func(string) *corev1.PersistentVolume { return volume })
 		if want := c.key != string(c.other.UID); own.Elsewhere != want {
 			t.Errorf("%s: the other claim is served elsewhere: %t, want %t", name, own.Elsewhere, want)
@@ -100,7 +100,7 @@ func TestClassByObjects(t *testing.T) {
 		"bound, made by a pod":                  {volume: "bound", claim: claimOf(dispatchertest.UID, ownVolume), pods: map[string]string{"prov-0 done": "pods"}, want: "pods"},
 		"removed by a pod":                      {volume: "released", pods: map[string]string{"del-0 failed": "pods"}, want: "silver"},
 	} {
-		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim, Other: c.other}
+		s := &Claim{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim, Other: c.other}
 		if c.volume != "" {
 			s.SetVolume(dispatchertest.Volume(c.volume))
 		}
@@ -140,7 +140,7 @@ func TestUserOfReleasedVolume(t *testing.T) {
 		claim := claimOf(c.uid, c.volume)
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(c.size)}
 		claim.Status.Phase = c.phase
-		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p"}
+		s := &Claim{UID: dispatchertest.UID, Provisioner: "p"}
 		s.SetVolume(dispatchertest.Volume("released"))
 		var users []*corev1.PersistentVolumeClaim
 		if GivenVolume(claim) == s.Volume.Name {
@@ -196,7 +196,7 @@ func TestRecordLost(t *testing.T) {
 		{volume: "bound", class: "p"},
 		{volume: "foreign bound", class: "p"},
 	} {
-		s := &Snapshot{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim}
+		s := &Claim{UID: dispatchertest.UID, Provisioner: "p", Claim: c.claim}
 		s.SetVolume(dispatchertest.Volume(c.volume))
 		if c.class != "" {
 			s.Class = &storagev1.StorageClass{Provisioner: c.class}

@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ type Listers struct {
 }
 
 // SetPlaces finds the storage of all claims that a pod for this claim may mount. namespace is that of the pods.
-func (s *Snapshot) SetPlaces(namespace string, of Listers) {
+func (s *Claim) SetPlaces(namespace string, of Listers) {
 	s.Places = map[string]Place{}
 	for _, list := range s.knownMounts() {
 		for _, m := range list {
@@ -43,7 +43,7 @@ func (s *Snapshot) SetPlaces(namespace string, of Listers) {
 }
 
 // knownMounts are those of the class, of the volume, and of each attempt.
-func (s *Snapshot) knownMounts() [][]contract.Mount {
+func (s *Claim) knownMounts() [][]contract.Mount {
 	all := [][]contract.Mount{s.ClassMounts()}
 	if s.Volume != nil {
 		if mounts, err := podspec.MountsOf(s.Volume); err == nil {
@@ -78,7 +78,7 @@ func placeOf(namespace, name string, of Listers) Place {
 
 // ClassMounts are what a new pod of the class mounts. It is not nil. The source of a claim is its present one, empty
 // where there is none.
-func (s *Snapshot) ClassMounts() []contract.Mount {
+func (s *Claim) ClassMounts() []contract.Mount {
 	mounts := []contract.Mount{}
 	if s.Config == nil {
 		return mounts
@@ -112,7 +112,7 @@ type Storage struct {
 // As for the identity, a provisioner wrote the volume. Its mounts count where the dispatcher signed them. Else they may
 // only say what the class mounts: an administrator who vouches for a record has not looked at which claims of other
 // classes it names.
-func (s *Snapshot) StorageOf(op contract.Operation, madeBy *corev1.Pod) (storage Storage, doubt string) {
+func (s *Claim) StorageOf(op contract.Operation, madeBy *corev1.Pod) (storage Storage, doubt string) {
 	now := Storage{Mounts: s.ClassMounts()}
 	if op == contract.Provision {
 		return now, ""
@@ -134,7 +134,7 @@ func (s *Snapshot) StorageOf(op contract.Operation, madeBy *corev1.Pod) (storage
 	return now, ""
 }
 
-func (s *Snapshot) volumeStorage(now Storage) (storage Storage, doubt string) {
+func (s *Claim) volumeStorage(now Storage) (storage Storage, doubt string) {
 	mounts, err := podspec.MountsOf(s.Volume)
 	remedy := fmt.Sprintf("to use what class %s mounts now: kubectl annotate pv %s %s-",
 		s.ClassName, s.Volume.Name, contract.AnnMounts)
@@ -202,7 +202,7 @@ func LocationOf(v *corev1.PersistentVolume) string {
 
 // ExpectedLocation is the location that the volume has to have by the pod of the latest attempt, empty where the volume
 // has it, or the pod said none.
-func (s *Snapshot) ExpectedLocation(provisions []Attempt) string {
+func (s *Claim) ExpectedLocation(provisions []Attempt) string {
 	newest, ok := Last(provisions)
 	if !ok || newest.Location() == LocationOf(s.Volume) {
 		return ""

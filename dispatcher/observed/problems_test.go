@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"testing"
@@ -40,7 +40,7 @@ func TestClaimRef(t *testing.T) {
 		"a record of another claim's": {nil, other, ""},
 		"no pods":                     {nil, nil, ""},
 	} {
-		s, got := &Snapshot{UID: dispatchertest.UID, Claim: c.claim}, ""
+		s, got := &Claim{UID: dispatchertest.UID, Claim: c.claim}, ""
 		if c.pod != nil {
 			s.Add(NewAttempt(c.pod, ""))
 		}

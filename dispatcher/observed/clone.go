@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"fmt"
@@ -30,7 +30,7 @@ func (c CloneSource) Bound() bool {
 }
 
 // SetSource finds the claim that this one asks to be a clone of, and its volume.
-func (s *Snapshot) SetSource(
+func (s *Claim) SetSource(
 	claim func(namespace, name string) *corev1.PersistentVolumeClaim, volume func(name string) *corev1.PersistentVolume,
 ) {
 	s.Source = CloneSource{}
@@ -50,7 +50,7 @@ func (s *Snapshot) SetSource(
 }
 
 // requestSource is what the request says of the clone's source, nil for an empty volume.
-func (s *Snapshot) requestSource() *contract.Source {
+func (s *Claim) requestSource() *contract.Source {
 	if name, _ := CloneOf(s.Claim); name == "" || !s.Source.Bound() {
 		return nil
 	}
@@ -61,7 +61,7 @@ func (s *Snapshot) requestSource() *contract.Source {
 
 // CloneToRecord is the claim that the new volume is a clone of, as namespace/name; empty where it is none or the claim
 // says so.
-func (s *Snapshot) CloneToRecord(provisions []Attempt) string {
+func (s *Claim) CloneToRecord(provisions []Attempt) string {
 	request, err := podspec.RequestOf(provisions[len(provisions)-1].Pod)
 	if err != nil || request.Source == nil {
 		return ""

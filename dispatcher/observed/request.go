@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"errors"
@@ -36,7 +36,7 @@ func (a AttemptSpec) PodName(uid string) string { return podspec.Name(a.Op, uid,
 
 // Pod builds the attempt's pod. Its name is the lock: of two dispatchers that start the same attempt, one finds the
 // name taken. The error says what about the class, the volume or the earlier attempt makes a pod impossible.
-func (s *Snapshot) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, error) {
+func (s *Claim) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, error) {
 	attempt, err := s.attempt(spec)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s *Snapshot) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, 
 }
 
 // annotateDelete writes on a delete pod which attempts had ended before it, and whether it undoes an unfit volume.
-func (s *Snapshot) annotateDelete(pod *corev1.Pod) {
+func (s *Claim) annotateDelete(pod *corev1.Pod) {
 	var uids []string
 	for _, a := range s.Of(contract.Provision) {
 		uids = append(uids, string(a.Pod.UID))
@@ -81,7 +81,7 @@ func (s *Snapshot) annotateDelete(pod *corev1.Pod) {
 
 // suspect is the value of contract.AnnSuspect: the time until which a storage system may still carry out what the
 // earlier attempts asked for, or "true" where that time is over.
-func (s *Snapshot) suspect() string {
+func (s *Claim) suspect() string {
 	late := s.LateUntil(s.Of(contract.Provision))
 	if s.Now.Before(late) {
 		return late.Add(time.Second).UTC().Format(time.RFC3339) // cut to whole seconds
@@ -90,7 +90,7 @@ func (s *Snapshot) suspect() string {
 	return "true"
 }
 
-func (s *Snapshot) attempt(spec AttemptSpec) (podspec.Attempt, error) {
+func (s *Claim) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 	a := podspec.Attempt{Config: s.Config, Node: spec.Node}
 
 	var err error
@@ -135,7 +135,7 @@ func (s *Snapshot) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 	return a, nil
 }
 
-func (s *Snapshot) provisionRequest() contract.Request {
+func (s *Claim) provisionRequest() contract.Request {
 	size := Requested(s.Claim)
 	r := contract.Request{
 		VolumeName:   podspec.VolumeName(s.UID),
@@ -205,7 +205,7 @@ func allowedTopologies(class *storagev1.StorageClass) []map[string][]string {
 // dispatcher stopped in time, before a volume is taken for a copy from a backup.
 const ClockSkew = time.Hour
 
-func (s *Snapshot) classFields() podspec.ClassFields {
+func (s *Claim) classFields() podspec.ClassFields {
 	fields := podspec.ClassFields{
 		Provisioner:   s.Class.Provisioner,
 		ReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
@@ -223,7 +223,7 @@ func (s *Snapshot) classFields() podspec.ClassFields {
 // volumeRequest asks for a volume's storage to be removed or expanded, by the identity that found it when it was made.
 // Properties that the class has gained since are added, so that a newer image finds what it needs. None that the volume
 // has is replaced.
-func (s *Snapshot) volumeRequest() (contract.Request, error) {
+func (s *Claim) volumeRequest() (contract.Request, error) {
 	identity, doubt := s.VolumeIdentity()
 	if doubt != "" {
 		return contract.Request{}, errors.New(doubt) // an administrator changed the volume since the plan was made
@@ -250,7 +250,7 @@ func (s *Snapshot) volumeRequest() (contract.Request, error) {
 // claimNamed is the namespace and name of the claim that the volume belongs to. A provisioner wrote the claimRef, and
 // policies see its UID alone. So where the UID is that of the claim that the volume was made for, the claim says its
 // name, or the pod of an attempt.
-func (s *Snapshot) claimNamed() (namespace, name string) {
+func (s *Claim) claimNamed() (namespace, name string) {
 	ref := s.Volume.Spec.ClaimRef
 	if ref == nil {
 		return "", ""
@@ -287,7 +287,7 @@ func location(pod *corev1.Pod) string { return NewAttempt(pod, "").Location() }
 
 // undoRequest asks for the removal of what an attempt may have made. An undo removes no other claim's storage, whatever
 // the attempt's pod says.
-func (s *Snapshot) undoRequest(madeBy *corev1.Pod) (contract.Request, error) {
+func (s *Claim) undoRequest(madeBy *corev1.Pod) (contract.Request, error) {
 	request, err := podspec.RequestOf(madeBy)
 	if err != nil {
 		return request, fmt.Errorf("undo attempt for claim %s: %w", s.UID, err)

@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"slices"
@@ -66,7 +66,7 @@ func madeHere(v *corev1.PersistentVolume, provisioner string) bool {
 }
 
 // SetOther finds the claim that the volume was given to.
-func (s *Snapshot) SetOther(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
+func (s *Claim) SetOther(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
 	s.Other = nil
 	if s.Volume == nil {
 		return
@@ -78,7 +78,7 @@ func (s *Snapshot) SetOther(claim func(namespace, name string) *corev1.Persisten
 }
 
 // SetElsewhere finds out whether the claim is served under another UID than its own.
-func (s *Snapshot) SetElsewhere(volume func(name string) *corev1.PersistentVolume) {
+func (s *Claim) SetElsewhere(volume func(name string) *corev1.PersistentVolume) {
 	s.Elsewhere = false
 	if s.Claim == nil || s.Claim.Spec.VolumeName == "" {
 		return
@@ -88,19 +88,19 @@ func (s *Snapshot) SetElsewhere(volume func(name string) *corev1.PersistentVolum
 }
 
 // ServedElsewhere reports whether the claim is the one with this UID, and is served under another UID.
-func (s *Snapshot) ServedElsewhere(claim *corev1.PersistentVolumeClaim) bool {
+func (s *Claim) ServedElsewhere(claim *corev1.PersistentVolumeClaim) bool {
 	return claim == s.Claim && s.Elsewhere
 }
 
 // Given reports whether the volume was given to another claim than it was made for. That claim may not exist.
-func (s *Snapshot) Given() bool { return s.Volume != nil && GivenTo(s.Volume) != nil }
+func (s *Claim) Given() bool { return s.Volume != nil && GivenTo(s.Volume) != nil }
 
 // HandedOver reports whether another claim than the one that the volume was made for has the volume.
-func (s *Snapshot) HandedOver() bool { return s.Given() && s.Other != nil && has(s.Other, s.Volume) }
+func (s *Claim) HandedOver() bool { return s.Given() && s.Other != nil && has(s.Other, s.Volume) }
 
 // Holder is the claim that the volume belongs to: the size of the volume, its events and its claim's status are about
 // it. Without a volume it is the claim that waits for one. It is nil where there is no such claim.
-func (s *Snapshot) Holder() *corev1.PersistentVolumeClaim {
+func (s *Claim) Holder() *corev1.PersistentVolumeClaim {
 	switch {
 	case s.HandedOver():
 		return s.Other
@@ -112,7 +112,7 @@ func (s *Snapshot) Holder() *corev1.PersistentVolumeClaim {
 }
 
 // SetHolder replaces the holder by what a write left of it.
-func (s *Snapshot) SetHolder(claim *corev1.PersistentVolumeClaim) {
+func (s *Claim) SetHolder(claim *corev1.PersistentVolumeClaim) {
 	if s.HandedOver() {
 		s.Other = claim
 	} else {
@@ -121,7 +121,7 @@ func (s *Snapshot) SetHolder(claim *corev1.PersistentVolumeClaim) {
 }
 
 // bound reports whether a claim that lives is bound to the volume.
-func (s *Snapshot) bound() bool {
+func (s *Claim) bound() bool {
 	holder := s.Holder()
 	if holder == nil || s.Volume == nil {
 		return false
@@ -131,7 +131,7 @@ func (s *Snapshot) bound() bool {
 }
 
 // AsksForMore reports whether the claim that is bound to the volume asks for more than the volume has.
-func (s *Snapshot) AsksForMore() bool {
+func (s *Claim) AsksForMore() bool {
 	if !s.bound() {
 		return false
 	}
@@ -157,7 +157,7 @@ func AsksInVain(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVolume,
 // RecordLost reports whether a volume of a class of this dispatcher has lost the annotation by which the dispatcher
 // and Kubernetes know whose it is, and whether that matters: nobody would remove its storage, or enlarge it. Until
 // its pods have been acted on, they say whose it is.
-func (s *Snapshot) RecordLost() bool {
+func (s *Claim) RecordLost() bool {
 	v := s.Volume
 	ours := s.Class != nil && s.Class.Provisioner == s.Provisioner
 	if v == nil || !ours || len(s.Of(contract.Provision)) > 0 {
@@ -186,7 +186,7 @@ func (s *Snapshot) RecordLost() bool {
 // A provisioner writes its volume, and may write any class into it. So the class of a pod whose outcome has not been
 // acted on comes first, which the dispatcher wrote. The volume's class counts once a claim is bound to it, whatever
 // the claim's own is (an adopted volume may have another), and once its claim is gone.
-func (s *Snapshot) ClassByObjects(otherwise string) string {
+func (s *Claim) ClassByObjects(otherwise string) string {
 	if newest, ok := Last(s.Of(contract.Provision)); ok && newest.Pod.Annotations[contract.AnnClass] != "" {
 		return newest.Pod.Annotations[contract.AnnClass]
 	}

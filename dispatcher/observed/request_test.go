@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"encoding/json"
@@ -61,7 +61,7 @@ func TestClaimNamed(t *testing.T) {
 			want: "victim/db"},
 		{name: "an administrator freed the volume", claim: claim, want: "/"},
 	} {
-		s := &Snapshot{UID: uid, Claim: c.claim, Attempts: c.attempts,
+		s := &Claim{UID: uid, Claim: c.claim, Attempts: c.attempts,
 			Volume: &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{ClaimRef: c.ref}}}
 		if namespace, name := s.claimNamed(); namespace+"/"+name != c.want {
 			t.Errorf("%s: %s/%s, want %s", c.name, namespace, name, c.want)

@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 // RecordedConfig is the name of the ConfigMap by which the volume, or where there is none the newest attempt, was made;
 // empty where nobody says so who can be believed. A provisioner wrote the volume: an administrator who vouches for its
 // identity has not looked at which image and ServiceAccount it would get.
-func (s *Snapshot) RecordedConfig() string {
+func (s *Claim) RecordedConfig() string {
 	newest, tried := Last(s.Attempts)
 
 	var stamp string
@@ -31,7 +31,7 @@ func (s *Snapshot) RecordedConfig() string {
 }
 
 // Identity is what new storage of the class is found by: the properties of its ConfigMap and its parameters.
-func (s *Snapshot) Identity() contract.Identity {
+func (s *Claim) Identity() contract.Identity {
 	identity := contract.Identity{Properties: s.Config.Properties}
 	if s.Class != nil {
 		identity.Parameters = configmaps.Parameters(s.Class.Parameters)
@@ -46,7 +46,7 @@ func sameIdentity(a, b contract.Identity) bool {
 
 // IdentityChanged reports whether the next attempt makes something else than this one may have made, or makes it
 // elsewhere.
-func (s *Snapshot) IdentityChanged(a Attempt) bool {
+func (s *Claim) IdentityChanged(a Attempt) bool {
 	request, err := podspec.RequestOf(a.Pod)
 	if err != nil {
 		return false
@@ -64,7 +64,7 @@ func (s *Snapshot) IdentityChanged(a Attempt) bool {
 //
 // A provisioner wrote the volume. So its annotation counts only where the dispatcher signed it, an administrator
 // vouches for it, or it says nothing else than the class does. A class that does not exist says nothing.
-func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
+func (s *Claim) VolumeIdentity() (identity contract.Identity, doubt string) {
 	if ref := s.Volume.Spec.ClaimRef; ref != nil && !namesClaim(ref) {
 		return contract.Identity{}, fmt.Sprintf("spec.claimRef of volume %s is %.64q/%.64q, which names no claim; "+
 			"correct it", s.Volume.Name, ref.Namespace, ref.Name)
@@ -107,7 +107,7 @@ func (s *Snapshot) VolumeIdentity() (identity contract.Identity, doubt string) {
 // ExpectedRecord are the annotations that a new volume has to have, by the pod of the latest attempt, nil where the
 // volume has them. The container of an earlier attempt may have made the volume. Its storage is found by the same
 // identity, since another one would have been undone.
-func (s *Snapshot) ExpectedRecord(provisions []Attempt) map[string]string {
+func (s *Claim) ExpectedRecord(provisions []Attempt) map[string]string {
 	newest, ok := Last(provisions)
 	if !ok {
 		return nil

@@ -1,5 +1,5 @@
-// Package snapshottest makes snapshots in a few words, for tests of the packages that decide by them.
-package snapshottest
+// Package observedtest makes observed claims in a few words, for tests of the packages that decide by them.
+package observedtest
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 )
 
 // Scene is a cluster in a few words.
@@ -44,9 +44,9 @@ var (
 
 func (s Scene) has(word string) bool { return dispatchertest.Has(s.Also, word, alsoWords) }
 
-// Snapshot is what is known of the claim at dispatchertest.Noon.
-func (s Scene) Snapshot() *snapshot.Snapshot {
-	f := &snapshot.Snapshot{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver",
+// Observed is what is known of the claim at dispatchertest.Noon.
+func (s Scene) Observed() *observed.Claim {
+	f := &observed.Claim{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver",
 		Wanted: !s.has("unwanted"), Provisioner: "p", Class: &storagev1.StorageClass{Provisioner: "p"},
 		Config: &configmaps.Config{Name: "cm", Digest: "d1", StorageClass: "silver",
 			StartTimeout: 5 * time.Minute, NodeLocal: s.has("node-local"),
@@ -93,11 +93,11 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 		f.CopiedBy = "pod ns/prov-clone-0 for claim team-a/clone"
 	}
 
-	for word, place := range map[string]snapshot.Place{"mounted": {Source: "nfs://a/e1"},
+	for word, place := range map[string]observed.Place{"mounted": {Source: "nfs://a/e1"},
 		"moved": {Source: "nfs://a/e2"}, "unmounted": {Problem: "claim ns/exports does not exist"},
 		"unbound-mount": {Problem: "claim ns/exports is not bound", FirstPod: true}} {
 		if s.has(word) && f.Config != nil {
-			f.Places = map[string]snapshot.Place{"exports": place}
+			f.Places = map[string]observed.Place{"exports": place}
 			f.Config.MountClaims = []configmaps.ClaimMount{{Claim: "exports", Path: "/export"}}
 		}
 	}
@@ -135,7 +135,7 @@ func (s Scene) Snapshot() *snapshot.Snapshot {
 		}
 
 		pod := dispatchertest.Pod(words, created, ended)
-		if a := snapshot.NewAttempt(pod, ""); slices.Contains(strings.Fields(words), "kept") {
+		if a := observed.NewAttempt(pod, ""); slices.Contains(strings.Fields(words), "kept") {
 			f.Retained = append(f.Retained, a)
 		} else {
 			f.Attempts = append(f.Attempts, a)
@@ -161,7 +161,7 @@ func (s Scene) makeClaim() *corev1.PersistentVolumeClaim {
 			Resources:   corev1.VolumeResourceRequirements{Requests: sizes("1Gi")}},
 	}
 	if s.has("selected") || s.has("selected-early") {
-		claim.Annotations[snapshot.AnnSelectedNode] = "node1"
+		claim.Annotations[observed.AnnSelectedNode] = "node1"
 	}
 
 	if s.has("selector") {

@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// Snapshot is everything that is known about one claim at one moment. The claim's UID is the key: claim, volume and
+// Claim is everything that is known about one claim at one moment. The claim's UID is the key: claim, volume and
 // pods may each be missing.
-type Snapshot struct {
+type Claim struct {
 	Now time.Time
 	// UID is the claim's, and that in the name of the volume, which may belong to another claim by now.
 	UID string
@@ -74,7 +74,7 @@ type Snapshot struct {
 	PodMissed bool
 	// Confirmed is when the API server was last asked for all that a new pod relies on; zero where it was not.
 	Confirmed time.Time
-	// Revision counts what the library had handed over before anything else of the snapshot was read.
+	// Revision counts what the library had handed over before anything else of the state was read.
 	Revision uint64
 	// Quiet reports whether a success is worth a log line and no event: other claims of the class are active, and this
 	// one had no warning. Each event is a write, and whoever waits for a thousand claims sees that they are bound.
@@ -96,11 +96,11 @@ type Snapshot struct {
 }
 
 // ClaimLives reports whether somebody still waits for the claim.
-func (s *Snapshot) ClaimLives() bool { return s.Claim != nil && s.Claim.DeletionTimestamp == nil }
+func (s *Claim) ClaimLives() bool { return s.Claim != nil && s.Claim.DeletionTimestamp == nil }
 
 // SetVolume takes in the volume of the claim's name, or nil. A volume without the annotation provisioned-by counts as
 // this dispatcher's: its pod left the annotation out.
-func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
+func (s *Claim) SetVolume(v *corev1.PersistentVolume) {
 	s.Volume, s.Foreign = v, nil
 	if v == nil {
 		return
@@ -113,7 +113,7 @@ func (s *Snapshot) SetVolume(v *corev1.PersistentVolume) {
 
 // SetSuccessor finds the claim that took the name in the released volume's claimRef and asks for the volume. A claim
 // that asks for less than the volume has is not believed: a tenant could keep storage for ever that no quota counts.
-func (s *Snapshot) SetSuccessor(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
+func (s *Claim) SetSuccessor(claim func(namespace, name string) *corev1.PersistentVolumeClaim) {
 	s.Successor = nil
 	if !s.Released() {
 		return
@@ -147,7 +147,7 @@ func GivenVolume(claim *corev1.PersistentVolumeClaim) string {
 // SetUser finds a claim that uses the released volume although the volume does not name it, among those whose
 // GivenVolume it is. Kubernetes alone makes a claim Bound. A claim that is Lost may never have been bound: its author
 // can write all that makes it so, and is believed where the claim pays for the volume's size.
-func (s *Snapshot) SetUser(claims []*corev1.PersistentVolumeClaim) {
+func (s *Claim) SetUser(claims []*corev1.PersistentVolumeClaim) {
 	s.User = nil
 	for _, claim := range claims {
 		named := s.Volume.Spec.ClaimRef != nil && s.Volume.Spec.ClaimRef.UID == claim.UID
@@ -160,7 +160,7 @@ func (s *Snapshot) SetUser(claims []*corev1.PersistentVolumeClaim) {
 }
 
 // SetCopiedBy finds a pod that copies the released volume, among those whose CopiedVolume it is.
-func (s *Snapshot) SetCopiedBy(pods []*corev1.Pod) {
+func (s *Claim) SetCopiedBy(pods []*corev1.Pod) {
 	s.CopiedBy = ""
 	if len(pods) > 0 {
 		s.CopiedBy = fmt.Sprintf("pod %s/%s for claim %s",
@@ -169,7 +169,7 @@ func (s *Snapshot) SetCopiedBy(pods []*corev1.Pod) {
 }
 
 // ClaimRef is the claim, or where the cache shows none its name and UID as the newest pod has them; nil where none has.
-func (s *Snapshot) ClaimRef() *corev1.PersistentVolumeClaim {
+func (s *Claim) ClaimRef() *corev1.PersistentVolumeClaim {
 	if s.Claim != nil {
 		return s.Claim
 	}
@@ -190,7 +190,7 @@ func (s *Snapshot) ClaimRef() *corev1.PersistentVolumeClaim {
 
 // KnownClass is the class's name, empty where the claim alone says that there is one: its author may write anything.
 // Volumes and pods name none but those that an administrator made.
-func (s *Snapshot) KnownClass() string {
+func (s *Claim) KnownClass() string {
 	if s.Class == nil && s.Volume == nil && len(s.Attempts)+len(s.Retained) == 0 {
 		return ""
 	}
@@ -200,7 +200,7 @@ func (s *Snapshot) KnownClass() string {
 
 // Pending reports whether the claim lives and has no volume, so that this dispatcher has to provision one. A class that
 // was deleted and made again may have another provisioner since.
-func (s *Snapshot) Pending() bool {
+func (s *Claim) Pending() bool {
 	unbound := s.ClaimLives() && s.Claim.Spec.VolumeName == ""
 	taken := s.Foreign != nil || s.HandedOver()
 	ours := s.Class == nil || s.Class.Provisioner == s.Provisioner
@@ -209,19 +209,19 @@ func (s *Snapshot) Pending() bool {
 }
 
 // UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
-func (s *Snapshot) UserWaits() bool {
+func (s *Claim) UserWaits() bool {
 	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
 }
 
 // Expandable reports whether this dispatcher decides about the volume's size: it and its holder are bound to each
 // other, and a provisioner pod of this dispatcher made the volume.
-func (s *Snapshot) Expandable() bool {
+func (s *Claim) Expandable() bool {
 	return s.bound() && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner
 }
 
 // Released reports whether Kubernetes asks this dispatcher to remove the volume's storage. obstacles.Removal says
 // whether it may.
-func (s *Snapshot) Released() bool {
+func (s *Claim) Released() bool {
 	return s.Volume != nil && s.Volume.Annotations[contract.ProvisionedBy] == s.Provisioner && AwaitsDeletion(s.Volume)
 }
 
@@ -285,7 +285,7 @@ func Due(v *corev1.PersistentVolume, provisioner string) bool {
 // SelectedNode is the scheduler's choice for a claim of a class with volumeBindingMode WaitForFirstConsumer, else
 // empty. The claim's author can write the annotation too. Elsewhere it means nothing, and here the pod still passes the
 // scheduler with the class's node selector, so that it cannot reach a node where the class has nothing to do.
-func (s *Snapshot) SelectedNode() string {
+func (s *Claim) SelectedNode() string {
 	if s.Claim == nil || !s.WaitsForConsumer() {
 		return ""
 	}
@@ -294,7 +294,7 @@ func (s *Snapshot) SelectedNode() string {
 }
 
 // WaitsForConsumer reports whether claims of the class wait for a pod that uses them.
-func (s *Snapshot) WaitsForConsumer() bool {
+func (s *Claim) WaitsForConsumer() bool {
 	return waitsForConsumer(s.Class)
 }
 
@@ -307,7 +307,7 @@ func waitsForConsumer(class *storagev1.StorageClass) bool {
 }
 
 // WaitsForNode reports whether Kubernetes hands the claim over only once a pod that uses it has a node.
-func (s *Snapshot) WaitsForNode() bool {
+func (s *Claim) WaitsForNode() bool {
 	return s.WaitsForConsumer() && strings.TrimSpace(s.SelectedNode()) == ""
 }
 
@@ -315,7 +315,7 @@ func (s *Snapshot) WaitsForNode() bool {
 const AnnSelectedNode = "volume.kubernetes.io/selected-node"
 
 // ReclaimPolicy is the class's, nil where the class does not exist.
-func (s *Snapshot) ReclaimPolicy() *corev1.PersistentVolumeReclaimPolicy {
+func (s *Claim) ReclaimPolicy() *corev1.PersistentVolumeReclaimPolicy {
 	if s.Class == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestLateUntil(t *testing.T) {
 		{name: "tried again, as late as it can be", pods: []string{"prov-1 failed"}, annotation: "2026-11-22T12:00:41Z", want: "2026-11-22T12:00:42Z"},
 		{name: "what is no time", pods: []string{"prov-1 failed"}, annotation: "x", want: "true"},
 	} {
-		s := &Snapshot{Now: noon, UID: dispatchertest.UID}
+		s := &Claim{Now: noon, UID: dispatchertest.UID}
 		if c.volume != "" {
 			s.Volume = dispatchertest.Volume(c.volume)
 		}

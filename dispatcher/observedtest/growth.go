@@ -1,4 +1,4 @@
-package snapshottest
+package observedtest
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/snapshot"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -30,14 +30,14 @@ type Growth struct {
 	Also string
 }
 
-// Snapshot is what is known of the claim at dispatchertest.Noon.
-func (g Growth) Snapshot() *snapshot.Snapshot {
+// Observed is what is known of the claim at dispatchertest.Noon.
+func (g Growth) Observed() *observed.Claim {
 	s := Scene{Claim: "bound", Volume: "fits bound", Also: g.Also}
 	if s.has("deleting") {
 		s.Claim = "deleting"
 	}
 
-	f := s.Snapshot()
+	f := s.Observed()
 	if f.Config != nil {
 		f.Config.Expandable = !s.has("unable")
 	}
@@ -72,7 +72,7 @@ func (g Growth) Snapshot() *snapshot.Snapshot {
 			pod.Annotations[contract.AnnRequest] = fmt.Sprintf(`{"sizeBytes":%d}`, quantity.Value())
 		}
 
-		f.Attempts = append(f.Attempts, snapshot.NewAttempt(pod, ""))
+		f.Attempts = append(f.Attempts, observed.NewAttempt(pod, ""))
 	}
 
 	return f

@@ -1,4 +1,4 @@
-package snapshot
+package observed
 
 import (
 	"cmp"
@@ -43,7 +43,7 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 }
 
 // SetPods takes in the claim's pods. problem is what events say of the start of one, empty for nothing.
-func (s *Snapshot) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) string) {
+func (s *Claim) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) string) {
 	s.Attempts, s.Retained = nil, nil
 	for _, pod := range pods {
 		// The API server finds them by a label, which somebody may change.
@@ -57,7 +57,7 @@ func (s *Snapshot) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) str
 }
 
 // Add adds a pod's attempt, to Retained if its outcome has been acted on. Sort follows.
-func (s *Snapshot) Add(a Attempt) {
+func (s *Claim) Add(a Attempt) {
 	if podspec.Handled(a.Pod) && a.Outcome.Final() {
 		s.Retained = append(s.Retained, a)
 	} else {
@@ -66,7 +66,7 @@ func (s *Snapshot) Add(a Attempt) {
 }
 
 // Sort puts the oldest attempts first. Times have whole seconds, so the number decides between two of one second.
-func (s *Snapshot) Sort() {
+func (s *Claim) Sort() {
 	slices.SortFunc(s.Attempts, compare)
 	slices.SortFunc(s.Retained, compare)
 }
@@ -76,24 +76,24 @@ func compare(a, b Attempt) int {
 }
 
 // All are the attempts and the retained pods, in no order.
-func (s *Snapshot) All() []Attempt { return append(slices.Clone(s.Retained), s.Attempts...) }
+func (s *Claim) All() []Attempt { return append(slices.Clone(s.Retained), s.Attempts...) }
 
 // Of are the attempts of an operation whose outcome has not been acted on, oldest first.
-func (s *Snapshot) Of(op contract.Operation) []Attempt { return ofOperation(s.Attempts, op) }
+func (s *Claim) Of(op contract.Operation) []Attempt { return ofOperation(s.Attempts, op) }
 
 func ofOperation(attempts []Attempt, op contract.Operation) []Attempt {
 	return slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.Op != op })
 }
 
 // Newest reports whether no later pod of the attempt's operation is known.
-func (s *Snapshot) Newest(a Attempt) bool {
+func (s *Claim) Newest(a Attempt) bool {
 	return !slices.ContainsFunc(ofOperation(s.All(), a.Op), func(other Attempt) bool {
 		return other.Pod.UID != a.Pod.UID && compare(other, a) >= 0
 	})
 }
 
 // Latest is the newest pod of an operation, retained ones included.
-func (s *Snapshot) Latest(op contract.Operation) (latest Attempt, ok bool) {
+func (s *Claim) Latest(op contract.Operation) (latest Attempt, ok bool) {
 	all := ofOperation(s.All(), op)
 	if len(all) == 0 {
 		return Attempt{}, false
@@ -104,7 +104,7 @@ func (s *Snapshot) Latest(op contract.Operation) (latest Attempt, ok bool) {
 
 // NextNumber is the number of the operation's next attempt. Numbers start over after the largest, and skip those of
 // pods that stay, whose names are taken.
-func (s *Snapshot) NextNumber(op contract.Operation) int {
+func (s *Claim) NextNumber(op contract.Operation) int {
 	latest, ok := s.Latest(op)
 	if !ok {
 		return 0
@@ -189,10 +189,10 @@ func Last(attempts []Attempt) (Attempt, bool) {
 
 // Ended is when the attempt ended, and Started when the kubelet took it. The node reports both, and its clock may
 // differ from the API server's. A time before the pod's creation, or after now, is replaced by that of the creation.
-func (s *Snapshot) Ended(a Attempt) time.Time { return s.plausible(a.Pod, a.Outcome.Finished) }
+func (s *Claim) Ended(a Attempt) time.Time { return s.plausible(a.Pod, a.Outcome.Finished) }
 
 // Started is zero for a pod that no kubelet has taken. See Ended.
-func (s *Snapshot) Started(a Attempt) time.Time {
+func (s *Claim) Started(a Attempt) time.Time {
 	if a.Pod.Status.StartTime == nil {
 		return time.Time{}
 	}
@@ -210,7 +210,7 @@ const lateRequest = time.Minute
 // An attempt replaces the pods of those before it, and has their time in its annotation. Of attempts that came to a
 // volume, the newest has no other request. The annotation counts up to the longest timeout after the pod's creation.
 // Otherwise whoever may annotate pods could put off deletes for ever.
-func (s *Snapshot) LateUntil(provisions []Attempt) (until time.Time) {
+func (s *Claim) LateUntil(provisions []Attempt) (until time.Time) {
 	for i, a := range provisions {
 		late, _ := time.Parse(time.RFC3339, a.Pod.Annotations[contract.AnnSuspect])
 		longest := a.Pod.CreationTimestamp.Add(configmaps.MaxTimeout + lateRequest + time.Second)
@@ -238,7 +238,7 @@ func latest(a, b time.Time) time.Time {
 }
 
 // endedBy is Ended, or the pod's deadline where its node says what cannot be.
-func (s *Snapshot) endedBy(a Attempt) time.Time {
+func (s *Claim) endedBy(a Attempt) time.Time {
 	ended := s.Ended(a)
 	deadline := a.Pod.Spec.ActiveDeadlineSeconds
 	if deadline == nil || ended.Equal(a.Outcome.Finished) {
@@ -248,7 +248,7 @@ func (s *Snapshot) endedBy(a Attempt) time.Time {
 	return ended.Add(time.Duration(*deadline) * time.Second)
 }
 
-func (s *Snapshot) plausible(pod *corev1.Pod, at time.Time) time.Time {
+func (s *Claim) plausible(pod *corev1.Pod, at time.Time) time.Time {
 	if at.Before(pod.CreationTimestamp.Time) || at.After(s.Now) {
 		return pod.CreationTimestamp.Time
 	}
