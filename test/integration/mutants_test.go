@@ -40,6 +40,9 @@ func TestEveryRuleMatters(t *testing.T) {
 	})
 	for _, r := range rules {
 		t.Run(fmt.Sprintf("%s/%d", r.policy, r.number), func(t *testing.T) {
+			if strings.Contains(r.expression, "volumeAttributesClassName") && !serves(t, attributesClasses) {
+				t.Skip("this API server drops the field before the policies see it")
+			}
 			if only[r] == "" {
 				t.Error("every hostile request is refused all the same")
 			}
@@ -50,6 +53,9 @@ func TestEveryRuleMatters(t *testing.T) {
 		t.Errorf("the policies have %d rules, want all of them", len(rules))
 	}
 }
+
+// attributesClasses are served where volumes have the field that names one.
+const attributesClasses = "storage.k8s.io/v1/volumeattributesclasses"
 
 // rule is a validation of a policy.
 type rule struct {
