@@ -133,7 +133,10 @@ func (w *World) returnTo() {
 		place := w.placed[pod.Name]
 		w.mu.Unlock()
 		events := append(w.eventsOf(string(pod.UID)), w.eventsOf(pod.Labels[contract.LabelClaimUID])...)
-		if ended(pod) && place != "" && place != now && told(events, "StorageMoved") {
+
+		// The event may be about a pod that was deleted before it ran.
+		over := ended(pod) || pod.DeletionTimestamp != nil
+		if over && place != "" && place != now && told(events, "StorageMoved") {
 			w.bringBack(place, pod.Name)
 			return
 		}
