@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"net/http"
 	"path"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +68,9 @@ func (p tenants) claim(name, class string) {
 func (p tenants) play(d time.Duration) {
 	for range d / time.Second {
 		time.Sleep(time.Second)
+		synctest.Wait()
+		dying := p.dying() // before the dispatcher can answer what follows
+
 		for _, pod := range apiserver.List[*corev1.Pod](p.server, apiserver.Pods) {
 			if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {
 				p.run(pod)
@@ -77,26 +81,36 @@ func (p tenants) play(d time.Duration) {
 			p.bind(v)
 		}
 
-		for _, resource := range []string{apiserver.Claims, apiserver.Volumes} {
-			protection := map[string]string{apiserver.Claims: "kubernetes.io/pvc-protection", apiserver.Volumes: "kubernetes.io/pv-protection"}[resource]
-			for _, o := range p.objects(resource) {
-				if o.GetDeletionTimestamp() != nil {
-					p.server.Mutate(resource, o.GetNamespace(), o.GetName(), func(o apiserver.Object) {
-						var rest []string
-						for _, f := range o.GetFinalizers() {
-							if f != protection {
-								rest = append(rest, f)
-							}
-						}
-
-						o.SetFinalizers(rest)
-					})
-				}
-			}
+		for _, o := range dying {
+			p.unprotect(o)
 		}
 	}
 
 	synctest.Wait()
+}
+
+// dying are the claims and volumes that are deleted and protected.
+func (p tenants) dying() (dying []protected) {
+	for resource, finalizer := range map[string]string{
+		apiserver.Claims: "kubernetes.io/pvc-protection", apiserver.Volumes: "kubernetes.io/pv-protection",
+	} {
+		for _, o := range p.objects(resource) {
+			if o.GetDeletionTimestamp() != nil {
+				dying = append(dying, protected{resource, o.GetNamespace(), o.GetName(), finalizer})
+			}
+		}
+	}
+
+	return dying
+}
+
+type protected struct{ resource, namespace, name, finalizer string }
+
+// unprotect takes the finalizer away by which Kubernetes protects the object.
+func (p tenants) unprotect(dying protected) {
+	p.server.Mutate(dying.resource, dying.namespace, dying.name, func(o apiserver.Object) {
+		o.SetFinalizers(slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == dying.finalizer }))
+	})
 }
 
 func (p tenants) objects(resource string) (list []apiserver.Object) {
