@@ -31,10 +31,9 @@ func Of(data map[string]string, account string) Lines {
 }
 
 func (l Lines) items(setting string) []string {
-	return slices.DeleteFunc(
-		strings.Split(strings.ReplaceAll(l[setting], " ", ""), ","),
-		func(item string) bool { return item == "" },
-	)
+	items := strings.Split(strings.ReplaceAll(l[setting], " ", ""), ",")
+
+	return slices.DeleteFunc(items, func(item string) bool { return item == "" })
 }
 
 // Covers reports whether the account may make volumes of the class.
@@ -45,12 +44,13 @@ func (l Lines) Covers(class string) bool {
 // matches reports whether an entry is the class, or a prefix of it that ends in "-*" or ".*".
 func matches(entry, class string) bool {
 	prefix, open := strings.CutSuffix(entry, "*")
-	if !open || strings.Contains(prefix, "*") || len(prefix) < 2 ||
-		!strings.HasSuffix(prefix, "-") && !strings.HasSuffix(prefix, ".") {
-		return entry == class
+	oneStar := open && !strings.Contains(prefix, "*")
+	separated := strings.HasSuffix(prefix, "-") || strings.HasSuffix(prefix, ".")
+	if oneStar && separated && len(prefix) >= 2 {
+		return strings.HasPrefix(class, prefix)
 	}
 
-	return strings.HasPrefix(class, prefix)
+	return entry == class
 }
 
 // Lack is a setting, and what it lacks, such as "hostPaths" and "does not have /mnt, which host-path asks for".

@@ -112,19 +112,16 @@ func Compare(s State) []Finding {
 	}
 
 	for _, secret := range s.Secrets {
-		if uid := secret.Labels[contract.LabelClaimUID]; !known[uid] &&
-			s.Now.Sub(secret.CreationTimestamp.Time) > gracePeriod {
-			found = append(
-				found,
-				Finding{
-					Secret,
-					secret.Namespace + "/" + secret.Name,
-					"there is no claim, volume or pod with its UID " + uid,
-					fmt.Sprintf("kubectl -n %s delete secret %s", secret.Namespace, secret.Name),
-					secret,
-				},
-			)
+		uid := secret.Labels[contract.LabelClaimUID]
+		if known[uid] || s.Now.Sub(secret.CreationTimestamp.Time) <= gracePeriod {
+			continue
 		}
+
+		found = append(found, Finding{
+			Kind: Secret, Name: secret.Namespace + "/" + secret.Name, About: secret,
+			Why:     "there is no claim, volume or pod with its UID " + uid,
+			Command: fmt.Sprintf("kubectl -n %s delete secret %s", secret.Namespace, secret.Name),
+		})
 	}
 
 	for _, l := range s.Listings {
@@ -138,10 +135,9 @@ func Compare(s State) []Finding {
 		)
 	})
 
-	return slices.CompactFunc(
-		found,
-		func(a, b Finding) bool { return a.Kind == b.Kind && a.Name == b.Name && a.Command == b.Command },
-	)
+	return slices.CompactFunc(found, func(a, b Finding) bool {
+		return a.Kind == b.Kind && a.Name == b.Name && a.Command == b.Command
+	})
 }
 
 // known is the set of UIDs of claims that have a claim, volume or pod, now or before the storage was listed.
@@ -203,35 +199,22 @@ func (s State) volume(v *corev1.PersistentVolume) []Finding {
 	var found []Finding
 	free := v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
 	if free && s.Now.Sub(releasedAt(v)) > gracePeriod {
-		found = append(
-			found,
-			Finding{
-				Released,
-				v.Name,
-				"its storage was to be removed more than an hour ago; " +
-					"its events in the namespace default say what it waits for",
-				fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete),
-				v,
-			},
-		)
+		found = append(found, Finding{
+			Kind: Released, Name: v.Name, About: v,
+			Why: "its storage was to be removed more than an hour ago; " +
+				"its events in the namespace default say what it waits for",
+			Command: fmt.Sprintf("kubectl annotate pv %s %s=true", v.Name, contract.AnnAllowDelete),
+		})
 	}
 
-	if v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer) &&
-		s.Now.Sub(v.CreationTimestamp.Time) > gracePeriod {
-		found = append(
-			found,
-			Finding{
-				Unprotected,
-				v.Name,
-				"it has no finalizer, so that its storage would stay if it were deleted",
-				fmt.Sprintf(
-					`kubectl patch pv %s -p '{"metadata": {"finalizers": [%q]}}'`,
-					v.Name,
-					contract.VolumeFinalizer,
-				),
-				v,
-			},
-		)
+	unprotected := v.DeletionTimestamp == nil && !slices.Contains(v.Finalizers, contract.VolumeFinalizer)
+	if unprotected && s.Now.Sub(v.CreationTimestamp.Time) > gracePeriod {
+		found = append(found, Finding{
+			Kind: Unprotected, Name: v.Name, About: v,
+			Why: "it has no finalizer, so that its storage would stay if it were deleted",
+			Command: fmt.Sprintf(`kubectl patch pv %s -p '{"metadata": {"finalizers": [%q]}}'`,
+				v.Name, contract.VolumeFinalizer),
+		})
 	}
 
 	return found
@@ -273,32 +256,20 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 		why = "its claim is gone, and what it may have made has not been removed; its events say why"
 	}
 
-	return []Finding{
-		{
-			Pod,
-			name,
-			why,
-			fmt.Sprintf(
-				`kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && %s`,
-				pod.Namespace,
-				pod.Name,
-				contract.PodFinalizer,
-				command,
-			),
-			pod,
-		},
-	}
+	const patch = `kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}'`
+	release := fmt.Sprintf(patch, pod.Namespace, pod.Name, contract.PodFinalizer)
+
+	return []Finding{{Pod, name, why, release + " && " + command, pod}}
 }
 
 func (s State) storage(l Listing, known map[string]bool) []Finding {
 	var findings []Finding
 	for _, name := range slices.Sorted(maps.Keys(l.Storage)) {
 		if uid, ok := podspec.ClaimUIDOf(name); !ok || !known[uid] {
-			findings = append(
-				findings,
-				Finding{Kind: Storage, Name: displayName(name), Command: removalComment(l.Storage[name]),
-					Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Classes[0])},
-			)
+			findings = append(findings, Finding{
+				Kind: Storage, Name: displayName(name), Command: removalComment(l.Storage[name]),
+				Why: fmt.Sprintf("class %s has it, and there is no claim, volume or pod for it", l.Classes[0]),
+			})
 		}
 	}
 
@@ -308,16 +279,10 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 
 	for _, v := range s.Volumes {
 		if _, found := l.Storage[v.Name]; !found && s.expectedIn(v, l) {
-			findings = append(
-				findings,
-				Finding{
-					Empty,
-					v.Name,
-					fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName),
-					s.removeEmpty(v),
-					v,
-				},
-			)
+			findings = append(findings, Finding{
+				Kind: Empty, Name: v.Name, About: v, Command: s.removeEmpty(v),
+				Why: fmt.Sprintf("class %s does not have its storage", v.Spec.StorageClassName),
+			})
 		}
 	}
 
@@ -327,17 +292,21 @@ func (s State) storage(l Listing, known map[string]bool) []Finding {
 // expectedIn reports whether the listing has to have the volume's storage: the volume existed before, and the listing
 // is for its class, properties and parameters.
 func (s State) expectedIn(v *corev1.PersistentVolume, l Listing) bool {
-	if v.Annotations[contract.ProvisionedBy] != s.Provisioner || !slices.Contains(l.Classes, v.Spec.StorageClassName) ||
-		v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased ||
-		!v.CreationTimestamp.Time.Before(l.Began) {
+	ours := v.Annotations[contract.ProvisionedBy] == s.Provisioner
+	listed := ours && slices.Contains(l.Classes, v.Spec.StorageClassName)
+	leaving := v.DeletionTimestamp != nil || v.Status.Phase == corev1.VolumeReleased
+	if !listed || leaving || !v.CreationTimestamp.Time.Before(l.Began) {
 		return false
 	}
 
 	identity, err := podspec.IdentityOf(v)
+	if err != nil {
+		return false
+	}
 
-	return err == nil && maps.Equal(identity.Properties, l.Config.Properties) &&
-		maps.Equal(identity.Parameters, l.Parameters) &&
-		s.madeThere(v, l.Config)
+	found := maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters)
+
+	return found && s.madeThere(v, l.Config)
 }
 
 // madeThere reports whether a volume was made in what the pods of a class mount now, as far as its record says.
@@ -350,10 +319,8 @@ func (s State) madeThere(v *corev1.PersistentVolume, config *configmaps.Config) 
 		}
 
 		source := s.sourceOf(config.Namespace, m.Claim)
-		mounted := slices.Contains(
-			slices.Concat(config.MountClaims, config.Devices),
-			configmaps.ClaimMount{Claim: m.Claim, Path: m.Path},
-		)
+		mount := configmaps.ClaimMount{Claim: m.Claim, Path: m.Path}
+		mounted := slices.Contains(slices.Concat(config.MountClaims, config.Devices), mount)
 
 		return !mounted || m.Source != "" && m.Source != source
 	})
@@ -393,10 +360,9 @@ func (s State) Unplaced() (n int) {
 // removeEmpty is the command that removes a volume without storage. It deletes the claim only if that is bound to this
 // volume: the pod that created the volume may have written another claim's name into it.
 func (s State) removeEmpty(v *corev1.PersistentVolume) string {
+	ref := v.Spec.ClaimRef
 	for _, c := range s.Claims {
-		if ref := v.Spec.ClaimRef; ref != nil && c.UID == ref.UID && c.Namespace == ref.Namespace &&
-			c.Name == ref.Name &&
-			c.Spec.VolumeName == v.Name {
+		if ref != nil && podspec.Names(ref, c) && c.Spec.VolumeName == v.Name {
 			return fmt.Sprintf("kubectl -n %s delete pvc %s", c.Namespace, c.Name)
 		}
 	}

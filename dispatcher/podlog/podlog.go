@@ -35,14 +35,8 @@ func Tail(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod, con
 	defer cancel()
 
 	lines, size := int64(Lines), int64(MaxBytes)
-	log, err := client.CoreV1().Pods(
-		pod.Namespace,
-	).GetLogs(
-		pod.Name,
-		&corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size},
-	).DoRaw(
-		ctx,
-	)
+	options := &corev1.PodLogOptions{Container: container, TailLines: &lines, LimitBytes: &size}
+	log, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).DoRaw(ctx)
 	switch {
 	case err != nil:
 		return "", err
