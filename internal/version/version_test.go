@@ -32,17 +32,30 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestStamp: every program says the version that it was linked with. The linker is silent where the Makefile names a
-// variable that does not exist.
-func TestStamp(t *testing.T) {
-	makefile, err := os.ReadFile("../../Makefile")
+// stampIn is the variable that the linker is to set, as the first group of the pattern finds it in a file.
+func stampIn(t *testing.T, file, pattern string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	match := regexp.MustCompile(`-X ([^ ]+)=%`).FindSubmatch(makefile)
+
+	match := regexp.MustCompile(pattern).FindSubmatch(text)
 	if match == nil {
-		t.Fatal("the Makefile has no -X")
+		t.Fatalf("%s has nothing like %s", file, pattern)
 	}
+	return string(match[1])
+}
+
+// TestStamp: every program says the version that it was linked with, by the Makefile and by a release. The linker is
+// silent where they name a variable that does not exist.
+func TestStamp(t *testing.T) {
+	stamp := stampIn(t, "../../Makefile", `-X ([^ ]+)=%`)
+	released := stampIn(t, "../../tools/release.sh", `module=(\S+)`) + stampIn(t, "../../tools/release.sh", `-X \$module(/[^ ]+)=`)
+	if released != stamp {
+		t.Errorf("tools/release.sh stamps %s, the Makefile %s", released, stamp)
+	}
+
 	for _, pattern := range []string{"../../cmd/*/main.go", "../../images/*/main.go"} {
 		programs, err := filepath.Glob(pattern)
 		if err != nil || len(programs) == 0 {
@@ -51,7 +64,7 @@ func TestStamp(t *testing.T) {
 		for _, main := range programs {
 			dir := filepath.Dir(main)
 			t.Run(filepath.Base(dir), func(t *testing.T) {
-				out, err := exec.CommandContext(t.Context(), "go", "run", "-ldflags", "-X "+string(match[1])+"=v1.2.3-4-gabcdef0", dir, "--version").CombinedOutput()
+				out, err := exec.CommandContext(t.Context(), "go", "run", "-ldflags", "-X "+stamp+"=v1.2.3-4-gabcdef0", dir, "--version").CombinedOutput()
 				if want := filepath.Base(dir) + " version v1.2.3-4-gabcdef0\n"; err != nil || string(out) != want {
 					t.Errorf("%s, %v, want %s", out, err, want)
 				}
