@@ -43,15 +43,18 @@ func TestMain(m *testing.M) {
 	_ = flags.Set("stderrthreshold", "FATAL")
 	// The default handlers wait for a global clock, which runs in the time of whichever bubble looked at it last.
 	utilruntime.ErrorHandlers = nil
-	runtime.GOMAXPROCS(1)  // fewer ways in which goroutines can take turns; bubbles hardly gain by more
-	debug.SetGCPercent(-1) // a collection makes goroutines yield: see collect
+	runtime.GOMAXPROCS(1) // fewer ways in which goroutines can take turns; bubbles hardly gain by more
+	if !alone {           // the race detector takes many times the memory
+		debug.SetGCPercent(-1) // a collection makes goroutines yield: see collect
+	}
 	os.Exit(m.Run())
 }
 
 // collect collects garbage between runs.
 func collect() {
 	var stats runtime.MemStats
-	if runtime.ReadMemStats(&stats); stats.HeapAlloc > 300<<20 {
+	runtime.ReadMemStats(&stats)
+	if stats.HeapAlloc > 300<<20 {
 		runtime.GC()
 	}
 }
