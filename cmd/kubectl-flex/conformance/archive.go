@@ -246,6 +246,11 @@ func (a *archive) unpackFile(root *os.Root, header *tar.Header, content io.Reade
 
 	parent, base := path.Split(name)
 	if base == opaque {
+		again := own[name] // each walks the directory, and an image may have a million of them
+		own[name] = true
+		if again {
+			return nil
+		}
 		return hide(root, path.Clean(parent), own)
 	}
 	if removed, is := strings.CutPrefix(base, ".wh."); is {
