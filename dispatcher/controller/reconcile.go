@@ -88,9 +88,13 @@ func (c *Controller) advance(ctx context.Context, s *observed.Claim) (requeueAft
 // releaseSlot gives the slot of a pod back that was not created, if there is one. A pod that existed before, and has
 // not ended, keeps it.
 func (c *Controller) releaseSlot(pod string) {
+	if pod == "" {
+		return
+	}
+
 	cached := c.Cache.Pod(pod)
 	runs := cached != nil && !podspec.OutcomeOf(cached).Final()
-	if pod != "" && !runs {
+	if !runs {
 		c.queue.Release(pod)
 	}
 }

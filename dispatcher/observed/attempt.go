@@ -204,8 +204,8 @@ func (s *Claim) Started(a Attempt) time.Time {
 // message queues wait for an answer by default.
 const lateRequest = time.Minute
 
-// LateUntil is a time. Until then a storage system may still carry out the last requests of attempts that were killed.
-// It is zero where none was killed.
+// LateUntil is the time until which a storage system may still carry out the last requests of killed attempts. It is
+// zero where none was killed.
 //
 // An attempt replaces the pods of those before it, and has their time in its annotation. Of attempts that came to a
 // volume, the newest has no other request. The annotation counts up to the longest timeout after the pod's creation.

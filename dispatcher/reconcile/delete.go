@@ -14,7 +14,7 @@ import (
 func (p *Plan) remove(s *observed.Claim, deletes []observed.Attempt) {
 	newest, ok := observed.Last(deletes)
 	if s.Released() && (s.Claim != nil || s.Other != nil) {
-		// the cache may show a claim that is gone, and an event would say that it keeps the storage
+		// The cache may show a claim that is gone, and an event would say that it keeps the storage.
 		p.Confirm = Everything
 	}
 
