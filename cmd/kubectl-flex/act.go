@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -153,20 +156,75 @@ removed is gone for ever, so that it is asked twice: for the volume's name, and 
 }
 
 func (o *options) release(ctx context.Context, name string) error {
-	objects, err := o.read(ctx, "")
+	r, err := o.releaseOf(ctx, name)
 	if err != nil {
 		return err
 	}
-	r, err := objects.ReleaseOf(name)
-	if err != nil {
-		return notFound(err)
-	}
+
 	for _, line := range r.Why {
 		fmt.Fprintln(o.Out, line)
 	}
+	if err := o.askTwice(r.Volume.Name); err != nil {
+		return err
+	}
+
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+
+	// Controllers write to the volume too. The answers stand for what the administrator was told, and for nothing else.
+	told := r
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		patch, err := json.Marshal(r.Patch)
+		if err != nil {
+			return err
+		}
+
+		_, err = client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
+		if err == nil {
+			return nil
+		}
+		refused := fmt.Errorf("release volume %s: %w", name, err)
+		if !apierrors.IsConflict(err) {
+			return refused
+		}
+
+		r, err = o.releaseOf(ctx, name)
+		if err != nil {
+			return err
+		}
+		if r.Volume.UID != told.Volume.UID || !slices.Equal(r.Why, told.Why) {
+			return fmt.Errorf("volume %s was changed while the questions were answered, and nothing was done: say the command again", name)
+		}
+		return refused
+	})
+	if err != nil {
+		return err
+	}
+
+	fmt.Fprintf(o.Out, "The dispatcher was asked to remove the storage of volume %s. How far it is: kubectl flex status %s\n", name, name)
+	return nil
+}
+
+func (o *options) releaseOf(ctx context.Context, name string) (*inspect.Release, error) {
+	objects, err := o.read(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+
+	r, err := objects.ReleaseOf(name)
+	if err != nil {
+		return nil, notFound(err)
+	}
+	return r, nil
+}
+
+// askTwice returns an error unless the administrator types the volume's name and then yes.
+func (o *options) askTwice(volume string) error {
 	in := bufio.NewReader(o.In)
 	for _, question := range []struct{ text, want string }{
-		{"Its storage is removed for ever. To go on, type the volume's name: ", r.Volume.Name},
+		{"Its storage is removed for ever. To go on, type the volume's name: ", volume},
 		{"Nobody can bring it back. To remove it, type yes: ", "yes"},
 	} {
 		fmt.Fprint(o.Out, question.text)
@@ -174,22 +232,11 @@ func (o *options) release(ctx context.Context, name string) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
+
 		if strings.TrimSpace(got) != question.want {
 			fmt.Fprintln(o.Out)
 			return errors.New("nothing was changed")
 		}
 	}
-	client, err := o.clientset()
-	if err != nil {
-		return err
-	}
-	patch, err := json.Marshal(r.Patch)
-	if err != nil {
-		return err
-	}
-	if _, err := client.CoreV1().PersistentVolumes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("release volume %s: %w", name, err)
-	}
-	fmt.Fprintf(o.Out, "The dispatcher was asked to remove the storage of volume %s. How far it is: kubectl flex status %s\n", name, name)
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -269,6 +271,64 @@ func TestRelease(t *testing.T) {
 			v.Annotations[contract.ProvisionedBy] != contract.ProvisionerName || len(v.Finalizers) != 1 {
 			t.Errorf("%s: %v, %v, %s", name, v.Annotations, v.Finalizers, v.Spec.PersistentVolumeReclaimPolicy)
 		}
+	}
+}
+
+// TestReleaseOfChanged: a controller's write between the questions and the answers does not keep an administrator from
+// releasing a volume; a change of what the administrator was told does.
+func TestReleaseOfChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(v *corev1.PersistentVolume)
+		code   int
+		output string
+	}{
+		"an annotation": {
+			change: func(v *corev1.PersistentVolume) { v.Annotations["example.com/seen"] = "true" },
+			output: "The dispatcher was asked to remove the storage of volume pvc-" + uid + ".",
+		},
+		"given to another claim": {
+			change: func(v *corev1.PersistentVolume) { v.Spec.ClaimRef.Name, v.Spec.ClaimRef.UID = "other", another },
+			code:   1,
+			output: "error: volume pvc-" + uid + " was changed while the questions were answered, and nothing was done: say the command again",
+		},
+		"bound again": {
+			change: func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeBound },
+			code:   1,
+			output: "error: volume pvc-" + uid + " is Bound, not Released: delete its claim first",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			held(w)
+			w.run("", "status")
+			volumes := corev1.SchemeGroupVersion.WithResource("persistentvolumes")
+			patches := 0
+			w.client.PrependReactor("patch", "persistentvolumes", func(clienttesting.Action) (bool, runtime.Object, error) {
+				patches++
+				if patches > 1 {
+					return false, nil, nil
+				}
+
+				object, err := w.client.Tracker().Get(volumes, "", "pvc-"+uid)
+				w.must(err)
+				v := object.(*corev1.PersistentVolume)
+				v.ResourceVersion = "2"
+				c.change(v)
+				w.must(w.client.Tracker().Update(volumes, v, ""))
+				return true, nil, apierrors.NewConflict(volumes.GroupResource(), v.Name, errors.New("changed"))
+			})
+
+			output, code := w.run("pvc-"+uid+"\nyes\n", "release", "pvc-"+uid)
+			if code != c.code || !strings.Contains(output, c.output) {
+				t.Errorf("exit code %d, want %d: %s", code, c.code, output)
+			}
+
+			v, err := w.client.CoreV1().PersistentVolumes().Get(t.Context(), "pvc-"+uid, metav1.GetOptions{})
+			w.must(err)
+			if released := v.Annotations[contract.AnnAllowDelete] == "true"; released != (c.code == 0) {
+				t.Errorf("released: %t, with exit code %d", released, code)
+			}
+		})
 	}
 }
 
