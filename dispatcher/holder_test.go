@@ -351,8 +351,22 @@ func TestVolumeOfAnotherName(t *testing.T) {
 				PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 				Capacity:                      corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 				ClaimRef:                      &corev1.ObjectReference{Namespace: "team", Name: "data"}}})
+		p.create(apiserver.Volumes, &corev1.PersistentVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: "of-before", Annotations: map[string]string{contract.ProvisionedBy: "p"},
+				Finalizers: []string{contract.VolumeFinalizer}},
+			Spec: corev1.PersistentVolumeSpec{StorageClassName: "other", PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete}})
 		p.claim("data", "manual")
 		p.play(5 * time.Second)
+		p.server.Mutate(apiserver.Volumes, "", "by-hand", func(o apiserver.Object) {
+			o.(*corev1.PersistentVolume).Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+		})
+		p.play(5 * time.Second)
+		for _, v := range apiserver.List[*corev1.PersistentVolume](p.server, apiserver.Volumes) {
+			if slices.Contains(v.Finalizers, contract.VolumeFinalizer) {
+				t.Errorf("volume %s has the finalizer, and no pod will remove its storage", v.Name)
+			}
+		}
+
 		if said := p.said("ExpansionRefused"); len(said) > 0 {
 			t.Errorf("told %q of a claim that has what it asks for", said)
 		}

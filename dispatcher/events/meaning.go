@@ -170,7 +170,7 @@ var meanings = map[podspec.Reason]Meaning{
 	ReasonNotOurs: {Warning: true, On: "volume",
 		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no " +
 			"provisioner pod created it.",
-		Do: "remove its storage and its finalizer by hand, and delete it."},
+		Do: "remove its storage by hand, and delete it."},
 	ReasonUndo: {On: "claim",
 		Means: "Properties of the class, or what it mounts, changed after an attempt that may have made storage. " +
 			"That storage is removed with the old properties and mounts before the new ones are used.",

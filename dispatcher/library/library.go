@@ -46,6 +46,9 @@ type Informers struct {
 // it. It saves no volumes. The limiter, which only a saving would use, keeps it from choosing the store that deletes
 // storage when a save fails.
 //
+// It puts its finalizer on no volume, and takes it off those that it sees: no pod will remove their storage, so that
+// nobody would ever take it off.
+//
 // Its own events say only that the provisioner was called. So it gets a context that has ended, which stops its writer
 // of events, and a logger that does not complain of each: the writer would remember thousands of claims that are gone.
 // It runs, and logs, with the context of Run.
@@ -63,7 +66,6 @@ func New(
 		controller.FailedDeleteThreshold(0),
 		controller.RateLimiter(workqueue.NewTypedItemExponentialFailureRateLimiter[string](time.Second, time.Minute)),
 		controller.CreateProvisionedPVLimiter(workqueue.DefaultTypedControllerRateLimiter[string]()),
-		controller.AddFinalizer(true),
 		controller.ResyncPeriod(0),
 		controller.Threadiness(4),
 		controller.ClaimsInformer(claimInformer{informers.Claims, l}),
