@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"strings"
 	"testing"
 
@@ -16,11 +14,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+const calls = "testdata/calls.txtar"
 
-// cliCase is one call; what it prints, ends with and writes is in testdata/<name>.golden.
+// cliCase is one call; what it prints, ends with and writes is in calls.
 type cliCase struct {
 	name   string
 	args   []string
@@ -77,14 +76,14 @@ func TestGolden(t *testing.T) {
 			t.Setenv("FLEX_KUBE_API", server.URL)
 			var stdout, stderr bytes.Buffer
 			code := run(t.Context(), c.args, streams{strings.NewReader(c.stdin), &stdout, &stderr})
-			got := golden(c, code, stdout.String(), stderr.String(), pod.Message(t), server)
+			got := report(c, code, stdout.String(), stderr.String(), pod.Message(t), server)
 			got = strings.NewReplacer(pod.Root, "$ROOT", server.URL, "$API").Replace(got)
-			compare(t, filepath.Join("testdata", c.name+".golden"), got)
+			golden.Compare(t, calls, c.name, got)
 		})
 	}
 }
 
-func golden(c cliCase, code int, stdout, stderr, message string, server *sdktest.Server) string {
+func report(c cliCase, code int, stdout, stderr, message string, server *sdktest.Server) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "args: flexctl %s\ncode: %d\n", strings.Join(c.args, " "), code)
 	for _, part := range []struct{ title, text string }{
@@ -104,39 +103,22 @@ func golden(c cliCase, code int, stdout, stderr, message string, server *sdktest
 	return text.String()
 }
 
-func compare(t *testing.T, file, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; run go test -update", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s:\n--- got\n%s--- want\n%s", file, got, want)
-	}
-}
-
 // A golden that no case writes tests nothing.
 func TestGoldensAreUsed(t *testing.T) {
-	known := map[string]bool{"fuzz": true, "broken.yaml": true} // what the fuzzer found, and a file for cases
+	known := map[string]bool{}
 	for _, c := range cases {
-		if known[c.name+".golden"] {
+		if known[c.name] {
 			t.Errorf("two cases are called %s", c.name)
 		}
-		known[c.name+".golden"] = true
+		known[c.name] = true
 	}
-	files, err := os.ReadDir("testdata")
+	files, err := fs.ReadDir(golden.FS(t, calls), ".")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
 		if !known[file.Name()] {
-			t.Errorf("testdata/%s belongs to no case", file.Name())
+			t.Errorf("%s in %s belongs to no case", file.Name(), calls)
 		}
 	}
 }
