@@ -17,6 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
 // foreign is a bound volume of rancher.io/local-path and the class local-path, which the class silver may take.
@@ -161,7 +162,7 @@ func TestAdopt(t *testing.T) {
 			if code != c.code {
 				t.Errorf("exit code %d, want %d; printed:\n%s", code, c.code, output)
 			}
-			golden(t, "adopt-"+test+".txt", output)
+			golden.Compare(t, "testdata/adopt.txtar", test, output)
 			if w.forbids != nil {
 				return
 			}
@@ -298,5 +299,5 @@ func TestAdoptedIsOurs(t *testing.T) {
 	if code != 0 {
 		t.Errorf("exit code %d: %s", code, output)
 	}
-	golden(t, "adopt-why.txt", output)
+	golden.Compare(t, "testdata/adopt.txtar", "why", output)
 }

@@ -18,6 +18,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
 // TestCommands: what other commands print, and their exit codes.
@@ -123,7 +124,7 @@ func TestCommands(t *testing.T) {
 			if code != c.code {
 				t.Errorf("exit code %d, want %d; printed:\n%s", code, c.code, output)
 			}
-			golden(t, "command-"+name+".txt", output)
+			golden.Compare(t, "testdata/commands.txtar", name, output)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
 // scenes are a state for each reason of docs/events.md. The claim waits before.
@@ -186,7 +187,8 @@ func TestReasons(t *testing.T) {
 			}
 			why, code := w.run("", "why", name)
 			status, _ := w.run("", "status", "-A")
-			golden(t, string(reason)+".txt", fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status -A\n%s", name, why, code, status))
+			text := fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status -A\n%s", name, why, code, status)
+			golden.Compare(t, "testdata/reasons.txtar", string(reason), text)
 			if !strings.Contains(why, string(reason)) {
 				t.Errorf("%s is not told", reason)
 			}
@@ -341,7 +343,7 @@ func TestStates(t *testing.T) {
 			whole, _ := w.run("", "status")
 			text := fmt.Sprintf("$ kubectl flex why %s\n%s$ echo $?\n%d\n$ kubectl flex status %s -o wide\n%s$ echo $?\n%d\n$ kubectl flex status\n%s",
 				subject, why, whyCode, subject, status, code, whole)
-			golden(t, "state-"+name+".txt", text)
+			golden.Compare(t, "testdata/states.txtar", name, text)
 			if all, _ := w.run("", "status", "-A"); strings.Contains(all, "of another tenant") {
 				t.Errorf("an event of another namespace is believed:\n%s", all)
 			}

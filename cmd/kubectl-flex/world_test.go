@@ -4,11 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -37,8 +34,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 const uid = dispatchertest.UID
 
@@ -307,25 +302,4 @@ func (w *world) forbid(resources ...string) { w.forbids = append(w.forbids, reso
 func (w *world) renewed(at time.Time) {
 	seconds := int32(15)
 	w.lease.Spec.LeaseDurationSeconds, w.lease.Spec.RenewTime = &seconds, &metav1.MicroTime{Time: at}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v; -update writes it", err)
-	}
-	if got != string(want) {
-		t.Errorf("%s differs; got:\n%s", file, got)
-	}
 }
