@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
 const reference = "../docs/config-reference.md"
@@ -37,7 +39,7 @@ func TestReference(t *testing.T) {
 
 	doc := compareTable(t, string(text), "## Reserved keys", keys)
 	doc = compareTable(t, doc, "## Refused environment names", names)
-	if *update {
+	if *golden.Update {
 		if err := os.WriteFile(reference, []byte(doc), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -63,7 +65,7 @@ func compareTable(t *testing.T, doc, heading string, rows [][]string) string {
 		}
 	}
 
-	if *update {
+	if *golden.Update {
 		return strings.Replace(doc, table, strings.Join(want, "\n"), 1)
 	}
 
@@ -138,7 +140,7 @@ func TestPolicyKnowsReservedKeys(t *testing.T) {
 
 	switch {
 	case begin+had == want:
-	case *update:
+	case *golden.Update:
 		if err := os.WriteFile(policy, []byte(before+want+"]"+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package configmaps
 
 import (
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -10,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -21,22 +19,7 @@ var legalEnvName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 // it accepts holds what Config promises.
 func FuzzParse(f *testing.F) {
 	// Two keys of each case of testdata are seeds enough.
-	files, err := filepath.Glob("testdata/*/configmap.yaml")
-	if err != nil {
-		f.Fatal(err)
-	}
-
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-
-		var cm corev1.ConfigMap
-		if err := yaml.Unmarshal(text, &cm); err != nil {
-			f.Fatal(err)
-		}
-
+	for _, cm := range readCases(f) {
 		for key, value := range cm.Data {
 			f.Add(key, value, "zone", "west", "silver")
 		}

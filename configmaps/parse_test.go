@@ -2,9 +2,8 @@ package configmaps
 
 import (
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
+	"io/fs"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -13,23 +12,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
+
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
-var update = flag.Bool("update", false, "rewrite the expectations in testdata and the tables of the reference")
+const archive = "testdata/cases.txtar"
 
-// TestParse runs every folder of testdata: configmap.yaml gives either config.yaml or errors.txt,
+// TestParse runs every folder of the archive: configmap.yaml gives either config.yaml or errors.txt,
 // which has one error a line.
 func TestParse(t *testing.T) {
-	folders, err := filepath.Glob("testdata/*/configmap.yaml")
-	if err != nil || len(folders) < 20 {
-		t.Fatalf("found %d cases: %v", len(folders), err)
+	cases := readCases(t)
+	if len(cases) < 20 {
+		t.Fatalf("found %d cases", len(cases))
 	}
 
-	for _, file := range folders {
-		folder := filepath.Dir(file)
-		t.Run(filepath.Base(folder), func(t *testing.T) {
-			var cm corev1.ConfigMap
-			readYAML(t, file, &cm)
+	for name, cm := range cases {
+		t.Run(name, func(t *testing.T) {
 			config, errs := Parse(&cm)
 			if (config == nil) != (len(errs) > 0) {
 				t.Fatalf("got config %v and errors %v, want exactly one of them", config, errs)
@@ -44,21 +42,20 @@ func TestParse(t *testing.T) {
 				gotErrors = strings.Join(texts(errs), "\n") + "\n"
 			}
 
-			golden(t, filepath.Join(folder, "config.yaml"), gotConfig)
-			golden(t, filepath.Join(folder, "errors.txt"), gotErrors)
+			golden.Compare(t, archive, name+"/config.yaml", gotConfig)
+			golden.Compare(t, archive, name+"/errors.txt", gotErrors)
 		})
 	}
 }
 
 // TestEveryKey: the case every-key has each reserved key that can stand beside inline scripts and the label of the class.
 func TestEveryKey(t *testing.T) {
-	var cm corev1.ConfigMap
-	readYAML(t, "testdata/every-key/configmap.yaml", &cm)
+	cm := readCases(t)["every-key"]
 	for _, key := range reserved {
 		_, there := cm.Data[key.name]
 		apart := key.name == keyStorageClass || key.name == keyExpandable || key.name == keyListable
 		if there == apart {
-			t.Errorf("testdata/every-key/configmap.yaml has the key %s: %t", key.name, there)
+			t.Errorf("every-key/configmap.yaml has the key %s: %t", key.name, there)
 		}
 	}
 }
@@ -78,38 +75,31 @@ func TestEmptyValues(t *testing.T) {
 	}
 }
 
-// golden compares with a file; an empty text means that the file must not exist.
-func golden(t *testing.T, file, got string) {
+// readCases reads the ConfigMap of each case.
+func readCases(t testing.TB) map[string]corev1.ConfigMap {
 	t.Helper()
-	if *update {
-		os.Remove(file)
-		if got != "" {
-			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-
-	want, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
-
-	if got != string(want) {
-		t.Errorf("%s (-update rewrites it)\nwant:\n%s\ngot:\n%s", file, want, got)
-	}
-}
-
-func readYAML(t *testing.T, file string, into any) {
-	t.Helper()
-	text, err := os.ReadFile(file)
+	files := golden.FS(t, archive)
+	names, err := fs.Glob(files, "*/configmap.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	if err := yaml.UnmarshalStrict(text, into); err != nil {
-		t.Fatalf("%s: %v", file, err)
+	cases := map[string]corev1.ConfigMap{}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var cm corev1.ConfigMap
+		if err := yaml.UnmarshalStrict(text, &cm); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+
+		cases[path.Dir(name)] = cm
 	}
+
+	return cases
 }
 
 // configYAML writes durations as people read them.
