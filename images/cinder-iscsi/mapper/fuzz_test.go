@@ -3,14 +3,14 @@ package mapper_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
 func printed(values ...any) []string {
@@ -72,12 +72,13 @@ func fuzzKind(f *testing.F, kind string) {
 
 // addFolders adds the data of each case, in the folders of TestMap.
 func addFolders(f *testing.F) {
-	files, err := filepath.Glob("testdata/*/connection.json")
-	if err != nil || len(files) == 0 {
-		f.Fatalf("%d cases, %v", len(files), err)
+	files := golden.FS(f, archive)
+	connections, err := fs.Glob(files, "*/connection.json")
+	if err != nil || len(connections) == 0 {
+		f.Fatalf("%d cases, %v", len(connections), err)
 	}
-	for _, file := range files {
-		data, err := os.ReadFile(file)
+	for _, file := range connections {
+		data, err := fs.ReadFile(files, file)
 		if err != nil {
 			f.Fatal(err)
 		}

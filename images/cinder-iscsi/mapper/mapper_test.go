@@ -3,10 +3,8 @@ package mapper_test
 import (
 	"encoding/json"
 	"errors"
-	"flag"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"path"
 	"strings"
 	"testing"
 
@@ -15,69 +13,75 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
+	"github.com/flex-provisioner/flex-provisioner/test/golden"
 )
 
-var update = flag.Bool("update", false, "write what comes out as what is wanted")
-
 const (
+	archive = "testdata/cases.txtar"
+
 	name     = "pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 	volumeID = "dae46dbd-d712-48fe-af72-de0872d24140"
 )
 
-// golden is a case's outcome; the Secret is written out here, since no value in testdata is one.
-type golden struct {
+// outcome is that of a case; the Secret is written out here, since no value in testdata is one.
+type outcome struct {
 	Source *corev1.PersistentVolumeSource `json:"source,omitempty"`
 	Secret map[string]string              `json:"secret,omitempty"`
 	Error  string                         `json:"error,omitempty"`
 }
 
-// A case is a folder: connection.json, input.json where it differs from the usual, and want.yaml.
+// A case is a folder of the archive: connection.json, input.json where it differs from the usual, and want.yaml.
 func TestMap(t *testing.T) {
-	folders, err := filepath.Glob("testdata/*/connection.json")
-	if err != nil || len(folders) < 50 {
-		t.Fatalf("%d cases, %v", len(folders), err)
+	files := golden.FS(t, archive)
+	connections, err := fs.Glob(files, "*/connection.json")
+	if err != nil || len(connections) < 50 {
+		t.Fatalf("%d cases, %v", len(connections), err)
 	}
-	for _, file := range folders {
-		folder := filepath.Dir(file)
-		t.Run(filepath.Base(folder), func(t *testing.T) {
-			got := mapFolder(t, folder)
-			if refused := strings.HasPrefix(filepath.Base(folder), "refused-"); refused != (got.Error != "") {
+	for _, file := range connections {
+		folder := path.Dir(file)
+		t.Run(folder, func(t *testing.T) {
+			got := mapFolder(t, files, folder)
+			if refused := strings.HasPrefix(folder, "refused-"); refused != (got.Error != "") {
 				t.Fatalf("refused: %q", got.Error)
 			}
 			if strings.Contains(got.Error, "Scrubbed") {
 				t.Errorf("a secret is in the error: %s", got.Error)
 			}
-			compare(t, got, filepath.Join(folder, "want.yaml"))
+			text, err := yaml.Marshal(got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden.Compare(t, archive, folder+"/want.yaml", string(text))
 		})
 	}
 }
 
-func mapFolder(t *testing.T, folder string) golden {
+func mapFolder(t *testing.T, files fs.FS, folder string) outcome {
 	t.Helper()
 	in := struct {
 		Block      bool
 		Parameters map[string]string
 	}{}
-	if data, err := os.ReadFile(filepath.Join(folder, "input.json")); err == nil {
+	if data, err := fs.ReadFile(files, folder+"/input.json"); err == nil {
 		if err := json.Unmarshal(data, &in); err != nil {
 			t.Fatal(err)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(folder, "connection.json"))
+	data, err := fs.ReadFile(files, folder+"/connection.json")
 	if err != nil {
 		t.Fatal(err)
 	}
 	connection, err := mapper.Decode(data)
 	if err != nil {
-		return golden{Error: err.Error()}
+		return outcome{Error: err.Error()}
 	}
 	mapped, err := mapper.Map(connection, input(t, in.Parameters, in.Block))
 	if err != nil {
-		return golden{Error: err.Error()}
+		return outcome{Error: err.Error()}
 	}
-	return golden{Source: &mapped.Source, Secret: mapped.Secret}
+	return outcome{Source: &mapped.Source, Secret: mapped.Secret}
 }
 
 func input(t testing.TB, values map[string]string, block bool) mapper.Input {
@@ -99,33 +103,13 @@ func input(t testing.TB, values map[string]string, block bool) mapper.Input {
 	return in
 }
 
-func compare(t *testing.T, got golden, file string) {
-	t.Helper()
-	data, err := yaml.Marshal(got)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(file, data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(data) != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", data, want)
-	}
-}
-
 // The shapes that Cinder gives one connection in lead to one volume.
 func TestShapesAgree(t *testing.T) {
+	files := golden.FS(t, archive)
 	for _, pair := range [][2]string{{"iscsi", "iscsi-flat"}, {"iscsi", "iscsi-without-outer"}, {"iscsi", "iscsi-upper-case"}, {"fc", "fc-flat"},
 		{"rbd-ceph-csi", "rbd-ceph-csi-flat"}, {"nvme-1", "nvme-1-flat"}} {
-		a, _ := yaml.Marshal(mapFolder(t, "testdata/"+pair[0]))
-		b, _ := yaml.Marshal(mapFolder(t, "testdata/"+pair[1]))
+		a, _ := yaml.Marshal(mapFolder(t, files, pair[0]))
+		b, _ := yaml.Marshal(mapFolder(t, files, pair[1]))
 		if string(a) != string(b) {
 			t.Errorf("%s and %s differ:\n%s\n%s", pair[0], pair[1], a, b)
 		}
@@ -133,7 +117,7 @@ func TestShapesAgree(t *testing.T) {
 }
 
 func TestPrintingHidesSecrets(t *testing.T) {
-	data, err := os.ReadFile("testdata/iscsi-discovery-chap/connection.json")
+	data, err := fs.ReadFile(golden.FS(t, archive), "iscsi-discovery-chap/connection.json")
 	if err != nil {
 		t.Fatal(err)
 	}
