@@ -3,45 +3,34 @@ package cloud
 import (
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/gophercloud/gophercloud/v2"
-	"github.com/gophercloud/gophercloud/v2/openstack/config/clouds"
 	"sigs.k8s.io/yaml"
 )
 
-// authNames are the keys of a cloud's "auth" that gophercloud reads. It ignores all others, so only Keystone would notice a misspelled key.
+// authNames are the keys of a cloud's "auth". Those with an empty name are for other clients, and ignored.
 var authNames = map[string]string{
 	"auth_url": authURL, "username": username, "user_id": userID, "password": password,
-	"project_id": projectID, "project_name": projectName,
+	"project_id": projectID, "project_name": projectName, "tenant_id": projectID, "tenant_name": projectName,
 	"user_domain_id": userDomainID, "user_domain_name": userDomain,
 	"project_domain_id": projDomainID, "project_domain_name": projDomain,
 	"domain_id": domainID, "domain_name": domainName, "trust_id": trustID, "token": token,
 	"application_credential_id": appCredID, "application_credential_name": appCredName,
-	"application_credential_secret": appCredSecret,
-}
-
-// otherAuthNames are the keys of "auth" that other clients read. Those with an empty name are ignored.
-var otherAuthNames = map[string]string{
-	"endpoint":       endpoint,
+	"application_credential_secret": appCredSecret, "endpoint": endpoint,
 	"default_domain": "", "default_domain_id": "", "default_domain_name": "", "system_scope": "",
 }
 
-// oldAuthNames are former names of keys of "auth", by the names that gophercloud reads.
-var oldAuthNames = map[string]string{"tenant_id": "project_id", "tenant_name": "project_name"}
-
-// cloudNames are the keys of a cloud besides "auth". gophercloud does not read them here: it has no endpoints, takes an unknown interface for
-// the public one, and opens certificates as files. Keys for other services are ignored.
+// cloudNames are the keys of a cloud besides "auth". Keys for other services are ignored.
 var cloudNames = map[string]string{
 	"region_name": region, "interface": iface, "endpoint_type": iface,
 	"cacert": caFile, "cert": certFile, "key": keyFile,
 	"block_storage_endpoint_override": endpoint, "volume_endpoint_override": endpoint, "volumev3_endpoint_override": endpoint,
 }
 
-// parseClouds reads a cloud, merged with that of secure.yaml.
+// parseClouds reads a cloud, merged with that of secure.yaml. gophercloud's reader is not used: it ignores misspelled
+// keys, takes an unknown interface for the public one, opens certificates as files, and reads the environment.
 func parseClouds(public, secure []byte, wanted string) (settings, error) {
 	shown, err := readClouds(public, cloudsYAML)
 	if err != nil {
@@ -60,52 +49,8 @@ func parseClouds(public, secure []byte, wanted string) (settings, error) {
 	if err := join([]error{err, aboveErr}); err != nil {
 		return nil, err
 	}
-	read, err := readAuth(below.auth, above.auth)
-	if err != nil {
-		// All that it could say of the text has been looked at.
-		return nil, fmt.Errorf("%s %s: gophercloud does not read it; OS_CACERT, OS_CERT and OS_KEY have no place in the environment", cloudsYAML, name)
-	}
-	maps.Copy(below.settings, above.settings)
-	maps.Copy(below.at, above.at)
-	for key, value := range read {
-		if value != "" {
-			below.settings[authNames[key]] = setting{value, below.at[key]}
-		}
-	}
-	return below.settings, nil
-}
-
-// readAuth has gophercloud read "auth" of a cloud, with the values of over in its place. The environment has no effect: the cloud is
-// given, region and interface are not used, and a certificate file from the environment would be an error, since it does not exist.
-func readAuth(auth, over map[string]string) (map[string]string, error) {
-	const name = "cloud"
-	options, _, _, err := clouds.Parse(clouds.WithCloudName(name),
-		clouds.WithCloudsYAML(cloudOf(name, auth)), clouds.WithSecureYAML(cloudOf(name, over)))
-	if err != nil {
-		return nil, err
-	}
-	scope := options.Scope
-	if scope == nil {
-		scope = &gophercloud.AuthScope{}
-	}
-	return map[string]string{
-		"auth_url": options.IdentityEndpoint, "token": options.TokenID, "trust_id": scope.TrustID,
-		"username": options.Username, "user_id": options.UserID, "password": options.Password,
-		"user_domain_id": options.DomainID, "user_domain_name": options.DomainName,
-		"project_id": options.TenantID, "project_name": options.TenantName,
-		"project_domain_id": scope.DomainID, "project_domain_name": scope.DomainName,
-		"application_credential_id": options.ApplicationCredentialID, "application_credential_name": options.ApplicationCredentialName,
-		"application_credential_secret": options.ApplicationCredentialSecret,
-	}, nil
-}
-
-// cloudOf writes a cloud as YAML. The texts are in ASCII, since YAML has line ends that would be folded.
-func cloudOf(name string, auth map[string]string) io.Reader {
-	var text strings.Builder
-	for _, key := range slices.Sorted(maps.Keys(auth)) {
-		fmt.Fprintf(&text, "%s: %+q, ", key, auth[key])
-	}
-	return strings.NewReader("clouds: {" + name + ": {auth: {" + text.String() + "}}}")
+	maps.Copy(below, above)
+	return below, nil
 }
 
 // readClouds has its own errors, since those of the parser quote the text, which has secrets.
@@ -134,48 +79,26 @@ func choose(clouds map[string]map[string]any, wanted string) (string, error) {
 	return wanted, nil
 }
 
-// checked is a validated cloud of one file: the keys of "auth" for gophercloud with their positions, and the settings that it does not read.
-type checked struct {
-	settings
-	auth, at map[string]string
-}
-
-// check refuses what gophercloud would ignore, misread, or quote in an error.
-func check(cloud map[string]any, at string) (checked, error) {
-	c := checked{settings{}, map[string]string{}, map[string]string{}}
+// check reads a cloud of one file.
+func check(cloud map[string]any, at string) (settings, error) {
+	s := settings{}
 	var errs []error
 	auth, isMap := cloud["auth"].(map[string]any)
 	if cloud["auth"] != nil && !isMap {
 		errs = append(errs, fmt.Errorf("%s: auth: must be a map", at))
 	}
 	for _, key := range slices.Sorted(maps.Keys(auth)) {
-		errs = append(errs, c.setAuth(key, auth[key], at+": auth."+printableKey(key)))
+		where := at + ": auth." + printableKey(key)
+		if name, known := authNames[key]; known {
+			errs = append(errs, s.setAny(name, auth[key], where))
+		} else {
+			errs = append(errs, errors.New(where+": is not known"))
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(cloud)) {
-		errs = append(errs, c.setCloud(key, cloud[key], at+": "+printableKey(key)))
+		errs = append(errs, s.setCloud(key, cloud[key], at+": "+printableKey(key)))
 	}
-	return c, join(errs)
-}
-
-func (c checked) setAuth(key string, value any, where string) error {
-	if name, known := otherAuthNames[key]; known {
-		return c.setAny(name, value, where)
-	}
-	if today, old := oldAuthNames[key]; old {
-		key = today
-	}
-	if _, known := authNames[key]; !known {
-		return errors.New(where + ": is not known")
-	}
-	text, err := textOf(value, where)
-	if err != nil || text == "" {
-		return err
-	}
-	if before, twice := c.auth[key]; twice && before != text {
-		return fmt.Errorf("%s: %s says something else; keep one of them", where, c.at[key])
-	}
-	c.auth[key], c.at[key] = text, where
-	return nil
+	return s, join(errs)
 }
 
 func (s settings) setCloud(key string, value any, where string) error {

@@ -36,7 +36,7 @@ func FuzzClouds(f *testing.F) {
 	})
 }
 
-// checkPassword: what gophercloud reads is what the files say, to the letter, though it is written anew for it.
+// checkPassword: the password is what the files say, to the letter.
 func checkPassword(t *testing.T, files Files) {
 	t.Helper()
 	config, err := Parse(files, "")
