@@ -41,7 +41,7 @@ const userAgent = "flex-provisioner-cinder"
 // unless only some releases of Cinder allow the project's name in a URL.
 func (c *Config) Connect(ctx context.Context) (*Client, error) {
 	hosts := &pinned{RoundTripper: c.transport()}
-	client := http.Client{Transport: bounded{hosts}, CheckRedirect: noRedirect}
+	client := http.Client{Transport: hosts, CheckRedirect: noRedirect}
 	provider := &gophercloud.ProviderClient{HTTPClient: client}
 	provider.UserAgent.Prepend(userAgent)
 	provider.UseTokenLock()

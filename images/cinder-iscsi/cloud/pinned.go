@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -9,7 +10,8 @@ import (
 )
 
 // pinned sends requests to Keystone and Cinder alone, where the settings, and for Cinder the catalog, say that they
-// are. Each request has the token, and a server can name any other in its answers.
+// are. Each request has the token, and a server can name any other in its answers. It returns an error for responses of
+// maxAnswer or more.
 type pinned struct {
 	http.RoundTripper
 	origins []string
@@ -29,7 +31,12 @@ func (p *pinned) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("cinder's answer leads to %s, and the token is for %s", to,
 			strings.Join(slices.Compact(p.origins), " and "))
 	}
-	return p.RoundTripper.RoundTrip(request)
+	response, err := p.RoundTripper.RoundTrip(request)
+	if err != nil {
+		return nil, err
+	}
+	response.Body = &boundedBody{ReadCloser: response.Body, left: maxAnswer}
+	return response, nil
 }
 
 // CloseIdleConnections is called by http.Client.
@@ -37,4 +44,22 @@ func (p *pinned) CloseIdleConnections() {
 	if next, ok := p.RoundTripper.(interface{ CloseIdleConnections() }); ok {
 		next.CloseIdleConnections()
 	}
+}
+
+// maxAnswer is the limit in bytes on a response, which has to fit into the pod's memory. A page of a thousand volumes
+// with all their metadata is smaller.
+const maxAnswer = 32 << 20
+
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left == 0 {
+		return 0, fmt.Errorf("the backend's answer has %d MiB or more", maxAnswer>>20)
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
 }
