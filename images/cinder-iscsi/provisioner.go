@@ -24,46 +24,61 @@ type provisioner struct {
 	log  io.Writer
 }
 
+var (
+	_ sdk.Expander = provisioner{}
+	_ sdk.Lister   = provisioner{}
+)
+
 // Provision implements sdk.Provisioner.
 func (p provisioner) Provision(ctx context.Context, request sdk.Request) (*sdk.Volume, error) {
-	f, secrets, err := p.flow(request)
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := withDeadline(ctx, request)
-	defer cancel()
-	volume, err := f.Provision(ctx)
-	return volume, redact(err, secrets)
+	return run(ctx, p, request, (*flow.Flow).Provision)
 }
 
-// Delete implements sdk.Provisioner. It ignores unknown parameters, since another version of the image may have made the volume by them.
+// Delete implements sdk.Provisioner.
 func (p provisioner) Delete(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
-	request.Parameters = parameters.Known(request.Parameters)
-	request.Properties = parameters.KnownProperties(request.Properties)
-	f, secrets, err := p.flow(request)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := withDeadline(ctx, request)
-	defer cancel()
-	return redact(f.Delete(ctx, volume), secrets)
+	_, err := run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (any, error) {
+		return nil, f.Delete(ctx, volume)
+	})
+
+	return err
 }
 
-// Expand implements sdk.Expander. As Delete, it ignores unknown parameters.
+// Expand implements sdk.Expander.
 func (p provisioner) Expand(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
-	request.Parameters = parameters.Known(request.Parameters)
-	request.Properties = parameters.KnownProperties(request.Properties)
+	_, err := run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (any, error) {
+		return nil, f.Expand(ctx, volume)
+	})
+
+	return err
+}
+
+// List implements sdk.Lister.
+func (p provisioner) List(ctx context.Context, request sdk.Request) ([]sdk.Storage, error) {
+	return run(ctx, p, request, (*flow.Flow).List)
+}
+
+// step is what a flow does for a request.
+type step[T any] = func(*flow.Flow, context.Context) (T, error)
+
+// run serves a request within the pod's time. Its errors show no secrets.
+func run[T any](ctx context.Context, p provisioner, request sdk.Request, do step[T]) (result T, err error) {
 	f, secrets, err := p.flow(request)
 	if err != nil {
-		return err
+		return result, err
 	}
 	ctx, cancel := withDeadline(ctx, request)
 	defer cancel()
-	return redact(f.Expand(ctx, volume), secrets)
+	result, err = do(f, ctx)
+	return result, redact(err, secrets)
 }
 
 // flow reads all input before the first request to Cinder. Its errors are refusals, since they stay until somebody changes the input.
+// Only a provision refuses unknown parameters, since another version of the image may have made the volume by them.
 func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, err error) {
+	if request.Operation != contract.Provision {
+		request.Parameters = parameters.Known(request.Parameters)
+		request.Properties = parameters.KnownProperties(request.Properties)
+	}
 	f = &flow.Flow{Request: request, Log: slog.New(slog.NewTextHandler(p.log, nil)),
 		SetLocation: func(location string) error { return sdk.SetLocation(p.root, location) }}
 	if f.Parameters, err = parameters.Parse(request.Parameters); err != nil {
