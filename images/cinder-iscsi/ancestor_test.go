@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
@@ -52,8 +52,8 @@ func TestAncestorWaitsOutErrors(t *testing.T) {
 func TestAncestorSecretInTheWay(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	s.cluster.SetFault(func(_ int, call string) clustertest.Fault {
-		return clustertest.Fault{Code: map[string]int{"POST persistentvolumes": 403}[call]}
+	s.cluster.SetFault(func(_ int, call string) apiserver.Fault {
+		return apiserver.Fault{Code: map[string]int{"POST persistentvolumes": 403}[call]}
 	})
 	s.provision(t.Context()).want(t, 1, "create persistentvolume "+name+": …")
 	s.cluster.SetFault(nil)
@@ -79,7 +79,7 @@ func TestAncestorSecretInTheWay(t *testing.T) {
 }
 
 // 4: the claim was written to, and a claim that had gone meanwhile crashed the process with the volume attached. This one
-// may not even read claims: clustertest forbids it.
+// may not even read claims: testCluster forbids it.
 func TestAncestorWritesToClaims(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -192,7 +192,7 @@ func TestAncestorNeedsAClassName(t *testing.T) {
 	newStage(t).asking(func(r *sdk.Request) { r.StorageClass = "" }).provision(t.Context()).want(t, 0, "")
 }
 
-// 14: the shipped rights did not suffice. clustertest grants what rbac.yaml grants, and TestRBAC compares the two.
+// 14: the shipped rights did not suffice. testCluster grants what rbac.yaml grants, and TestRBAC compares the two.
 
 // 15: every access mode was accepted.
 func TestAncestorAcceptsAllModes(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
@@ -29,13 +28,13 @@ const project = "11111111111111111111111111111111"
 const name = "pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 
 // hub is where the clusters of all tests are; TestMain puts it into the environment.
-var hub = clustertest.NewHub()
+var hub = newClusters()
 
 // stage is a Cinder, a cluster and a class.
 type stage struct {
 	t          testing.TB
 	cinder     *fake.Cinder
-	cluster    *clustertest.Server
+	cluster    *testCluster
 	config     map[string]string // the files of the mounted Secret
 	parameters map[string]string
 	properties map[string]string
@@ -43,7 +42,7 @@ type stage struct {
 }
 
 func newStage(t testing.TB, options ...fake.Option) *stage {
-	s := &stage{t: t, cinder: fake.New(t, options...), cluster: hub.NewServer(t)}
+	s := &stage{t: t, cinder: fake.New(t, options...), cluster: hub.newCluster(t)}
 	s.config = map[string]string{"cloud.conf": fmt.Sprintf("[Cinder]\nendpoint = %s\n[Global]\ntenant-name = %s\n", s.cinder.Endpoint(), project)}
 	return s
 }
@@ -95,7 +94,7 @@ func (s *stage) run(ctx context.Context, request sdk.Request, volume *corev1.Per
 // pod has the credentials mounted.
 func (s *stage) pod(request sdk.Request, volume *corev1.PersistentVolume) sdktest.Pod {
 	s.t.Helper()
-	pod := s.cluster.NewPod(s.t, request, volume)
+	pod := s.cluster.newPod(s.t, request, volume)
 	dir := filepath.Join(pod.Root, contract.SecretsDir, "cinder-cloud-config")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		s.t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
@@ -36,11 +36,11 @@ func (s *stage) struck(ctx context.Context, b blow, n int, cluster bool, run fun
 		}
 	}
 	if cluster {
-		s.cluster.SetFault(func(i int, _ string) clustertest.Fault {
+		s.cluster.SetFault(func(i int, _ string) apiserver.Fault {
 			if i != n {
-				return clustertest.Fault{}
+				return apiserver.Fault{}
 			}
-			return clustertest.Fault{Before: !b.after, After: b.after, Do: strike}
+			return apiserver.Fault{Before: !b.after, After: b.after, Do: strike}
 		})
 		defer s.cluster.SetFault(nil)
 		run(ctx)

@@ -9,7 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/clustertest"
+	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 )
 
 // rbac.yaml grants what the provisioner does, and nothing else.
@@ -46,7 +46,7 @@ func TestRBAC(t *testing.T) {
 			}
 		}
 	}
-	s.cluster.SetFault(func(int, string) clustertest.Fault { return clustertest.Fault{} })
+	s.cluster.SetFault(func(int, string) apiserver.Fault { return apiserver.Fault{} })
 	s.provision(t.Context()).want(t, 0, "")
 	s.provision(t.Context()).want(t, 0, "") // finds the Secret
 	s.delete(t.Context()).want(t, 0, "")

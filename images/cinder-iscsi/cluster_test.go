@@ -1,4 +1,4 @@
-package clustertest
+package main
 
 import (
 	"crypto/rand"
@@ -16,28 +16,28 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 
-// Hub is where all the servers of a program are reached, each by its token, so that tests can run side by side although
-// the address is in the environment.
-type Hub struct {
+// clusters are API servers with the rights that rbac.yaml grants. All are reached at one address, each by its token, so that tests
+// can run side by side although the address is in the environment.
+type clusters struct {
 	// URL goes into FLEX_KUBE_API.
 	URL string
 	// CA is the certificate, in PEM.
 	CA []byte
 
 	mutex   sync.Mutex
-	servers map[string]*Server
+	servers map[string]*testCluster
 }
 
-// NewHub starts to listen, and does so until the program ends.
-func NewHub() *Hub {
-	h := &Hub{servers: map[string]*Server{}}
+// newClusters starts to listen, and does so until the program ends.
+func newClusters() *clusters {
+	h := &clusters{servers: map[string]*testCluster{}}
 	listener := apiserver.Listen(h)
 	h.URL, h.CA = listener.URL, listener.CA
 	return h
 }
 
 // ServeHTTP passes a request on to the server whose token it has.
-func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (h *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.mutex.Lock()
 	s := h.servers[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	h.mutex.Unlock()
@@ -48,21 +48,18 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.ServeHTTP(w, r)
 }
 
-// Server is safe for concurrent use.
-type Server struct {
+// testCluster is safe for concurrent use.
+type testCluster struct {
 	*apiserver.Server
 	// Token is what the pods of this server show.
 	Token string
-	hub   *Hub
+	hub   *clusters
 }
 
-// Fault is what becomes of a call beside its answer.
-type Fault = apiserver.Fault
-
-// NewServer makes a server that ends with the test.
-func (h *Hub) NewServer(t testing.TB) *Server {
+// newCluster makes a server that ends with the test.
+func (h *clusters) newCluster(t testing.TB) *testCluster {
 	t.Helper()
-	s := &Server{apiserver.New("create secrets", "update secrets", "delete secrets", "list nodes"), rand.Text(), h}
+	s := &testCluster{apiserver.New("create secrets", "update secrets", "delete secrets", "list nodes"), rand.Text(), h}
 	s.Admit(s.Token, apiserver.AnyVolume)
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
@@ -75,8 +72,8 @@ func (h *Hub) NewServer(t testing.TB) *Server {
 	return s
 }
 
-// NewPod is sdktest's, with the identity for this server.
-func (s *Server) NewPod(t testing.TB, request contract.Request, volume *corev1.PersistentVolume) sdktest.Pod {
+// newPod is sdktest's, with the identity for this server.
+func (s *testCluster) newPod(t testing.TB, request contract.Request, volume *corev1.PersistentVolume) sdktest.Pod {
 	t.Helper()
 	pod := sdktest.NewPod(t, request, volume, &sdktest.Server{URL: s.hub.URL, CA: s.hub.CA})
 	if err := os.WriteFile(filepath.Join(pod.Root, contract.TokenFile), []byte(s.Token), 0o600); err != nil {
