@@ -263,18 +263,6 @@ func (s *stage) clone(uid string, parameters map[string]string, source contract.
 	return s.run(context.Background(), request, sdktest.Skeleton(request))
 }
 
-// A database that lags behind does not show the new volume at once; that is no reason to make another.
-func TestLaggingList(t *testing.T) {
-	t.Parallel()
-	s := newStage(t)
-	s.cinder.Fault(fake.On("GET /volumes/detail").Nth(2).Answer(200, "application/json", `{"volumes": []}`))
-	s.provision(t.Context()).want(t, 0, "")
-	s.wantOne()
-	if n := s.cinder.Calls().Count("POST /volumes"); n != 1 {
-		t.Errorf("%d volumes were asked for", n)
-	}
-}
-
 // A volume with snapshots stays, in Cinder's words.
 func TestDeleteWithSnapshots(t *testing.T) {
 	t.Parallel()

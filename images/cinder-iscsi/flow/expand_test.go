@@ -48,6 +48,9 @@ func TestExpandFails(t *testing.T) {
 			[]string{callFind, callExtend, callFind, callFind, callMessages}},
 		"failed before": {"error_extending", nil, 1, "cinder volume " + id + " is error_extending with 10 GiB, not 20: cinder does not say why",
 			[]string{callFind, callMessages}},
+		"over quota": {"in-use", func(s *scene) { s.cinder.SetQuota(project, fake.Quota{Volumes: 10, Gigabytes: 15}) }, 1,
+			extend + "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. Requested 10G, quota is 15G and 10G has been consumed. (HTTP 413)",
+			[]string{callFind, callExtend}},
 		// So is an answer that says no to the request, and not one that came from a Cinder that is not well, or that was lost.
 		"400":  {"in-use", answer(callExtend, 400), 1, extend + "no (HTTP 400)", []string{callFind, callExtend}},
 		"403":  {"in-use", answer(callExtend, 403), 64, extend + "no (HTTP 403)", []string{callFind, callExtend}},

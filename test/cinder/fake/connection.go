@@ -129,6 +129,3 @@ func NFS() Connection {
 		return map[string]any{"export": "10.0.0.5:/vol", "name": "volume-" + v.ID, "options": nil, "format": "raw"}
 	}}
 }
-
-// Encrypted is ISCSI of a volume that os-brick would have to decrypt on the node.
-func Encrypted() Connection { return ISCSI().With("encrypted", true) }

@@ -39,9 +39,6 @@ func After(d time.Duration) Pace { return Pace{wait: d} }
 // WithPace sets how long passing statuses last.
 func WithPace(p Pace) Option { return func(f *Cinder) { f.settings.pace = p } }
 
-// SetPace is WithPace for what happens from now on.
-func (f *Cinder) SetPace(p Pace) { f.locked(func() { f.settings.pace = p }) }
-
 // WithConnection sets what os-initialize_connection answers; the default is ISCSI().
 func WithConnection(c Connection) Option { return func(f *Cinder) { f.settings.connection = c } }
 
