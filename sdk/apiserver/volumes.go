@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,18 +113,11 @@ func invalid(v *corev1.PersistentVolume) string {
 
 // patchVolume applies merge patches, and strategic ones that are also merge patches.
 func (s *Server) patchVolume(w http.ResponseWriter, body []byte, v volume) {
-	var patch, fields map[string]any
+	object := &corev1.PersistentVolume{}
 	data, err := json.Marshal(v.object)
 	if err == nil {
-		err = json.Unmarshal(data, &fields)
+		data, err = jsonpatch.MergePatch(data, body)
 	}
-	if err == nil {
-		err = json.Unmarshal(body, &patch)
-	}
-	if err == nil {
-		data, err = json.Marshal(merged(fields, patch))
-	}
-	object := &corev1.PersistentVolume{}
 	if err == nil {
 		err = json.Unmarshal(data, object)
 	}
@@ -133,23 +127,4 @@ func (s *Server) patchVolume(w http.ResponseWriter, body []byte, v volume) {
 	}
 	s.volumes[object.Name] = volume{object, v.sent}
 	write(w, http.StatusOK, object)
-}
-
-// merged applies a merge patch (RFC 7386).
-func merged(target, patch map[string]any) map[string]any {
-	for key, value := range patch {
-		part, nested := value.(map[string]any)
-		below, had := target[key].(map[string]any)
-		switch {
-		case value == nil:
-			delete(target, key)
-		case nested && had:
-			target[key] = merged(below, part)
-		case nested:
-			target[key] = merged(map[string]any{}, part)
-		default:
-			target[key] = value
-		}
-	}
-	return target
 }
