@@ -1,11 +1,8 @@
 package sdk_test
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -84,16 +81,6 @@ func TestCreateVolume(t *testing.T) {
 	}
 }
 
-func TestCreateVolumeTwice(t *testing.T) {
-	server := sdktest.NewServer(t)
-	client := newClient(t, server)
-	for i, want := range []bool{true, false} {
-		if created, err := sdk.CreateVolume(t.Context(), client, newVolume()); err != nil || created != want {
-			t.Errorf("call %d: created %t, error %v", i, created, err)
-		}
-	}
-}
-
 func TestCreateVolumeAtOnce(t *testing.T) {
 	client := newClient(t, sdktest.NewServer(t))
 	var wait sync.WaitGroup
@@ -150,58 +137,6 @@ func TestCreateVolumeSendsNoStatus(t *testing.T) {
 	}
 	if got := slices.Sorted(maps.Keys(sent["metadata"])); !slices.Equal(got, []string{"annotations", "finalizers", "name"}) {
 		t.Errorf("sent metadata %v, want annotations, finalizers and name", got)
-	}
-}
-
-func TestCreateVolumeGivesUp(t *testing.T) {
-	faults := slices.Repeat([]sdktest.Fault{{Code: 503, Message: "apiserver is shutting down"}}, 100)
-	server := sdktest.NewServer(t, faults...)
-	client := newClient(t, server)
-	ctx, cancel := context.WithCancelCause(t.Context())
-	go func() {
-		for server.Tries() < 3 {
-			time.Sleep(time.Millisecond)
-		}
-		cancel(errors.New("terminated"))
-	}()
-	_, err := sdk.CreateVolume(ctx, client, newVolume())
-	if sdk.ExitCode(err) != contract.ExitTryAgain || err.Error() !=
-		"create persistentvolume "+name+": terminated: the server is currently unable to handle the request (post persistentvolumes)" {
-		t.Errorf("error %v with code %d", err, sdk.ExitCode(err))
-	}
-}
-
-// A server in trouble is asked again after 50 ms, and after twice as long each time.
-func TestCreateVolumeSpacesTries(t *testing.T) {
-	server := sdktest.NewServer(t, slices.Repeat([]sdktest.Fault{{Code: 500, Message: "etcdserver: leader changed"}}, 100)...)
-	client := newClient(t, server)
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	if _, err := sdk.CreateVolume(ctx, client, newVolume()); err == nil || server.Tries() > 3 {
-		t.Errorf("%d tries, %v", server.Tries(), err)
-	}
-}
-
-func TestCreateVolumeConnectionRefused(t *testing.T) {
-	server := sdktest.NewServer(t)
-	pod := sdktest.NewPod(t, sdktest.Provision(nil), nil, server)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("FLEX_KUBE_API", "https://"+listener.Addr().String())
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	client, err := sdk.NewClient(pod.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
-	defer cancel()
-	_, err = sdk.CreateVolume(ctx, client, newVolume())
-	if sdk.ExitCode(err) != contract.ExitTryAgain || !strings.HasSuffix(err.Error(), "connect: connection refused") {
-		t.Errorf("error %v with code %d", err, sdk.ExitCode(err))
 	}
 }
 

@@ -173,26 +173,6 @@ func TestLoadRequest(t *testing.T) {
 	}
 }
 
-func TestNewConfigAddress(t *testing.T) {
-	pod := sdktest.NewPod(t, sdktest.Provision(nil), nil, sdktest.NewServer(t))
-	for _, c := range []struct{ api, host, port, want, err string }{
-		{api: "https://10.96.0.1:443", host: "10.96.0.1", port: "6443", want: "https://10.96.0.1:443", err: "<nil>"},
-		{host: "10.96.0.1", port: "443", want: "https://10.96.0.1:443", err: "<nil>"},
-		{host: "fd00::1", port: "443", want: "https://[fd00::1]:443", err: "<nil>"},
-		{api: "http://10.96.0.1", err: `FLEX_KUBE_API is "http://10.96.0.1"; it must be like https://10.96.0.1:443`},
-		{api: "10.96.0.1", err: `FLEX_KUBE_API is "10.96.0.1"; it must be like https://10.96.0.1:443`},
-		{host: "10.96.0.1", err: "neither FLEX_KUBE_API nor KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are set; is this a provisioner pod?"},
-	} {
-		t.Setenv("FLEX_KUBE_API", c.api)
-		t.Setenv("KUBERNETES_SERVICE_HOST", c.host)
-		t.Setenv("KUBERNETES_SERVICE_PORT", c.port)
-		config, err := sdk.NewConfig(pod.Root)
-		if errorText(err) != c.err || err == nil && config.Host != c.want {
-			t.Errorf("%+v: got %+v, %v", c, config, err)
-		}
-	}
-}
-
 // TestNewConfigBounds: a server that does not answer is given up on, and nothing is held back on the pod's own side.
 func TestNewConfigBounds(t *testing.T) {
 	t.Setenv("FLEX_KUBE_API", "https://10.96.0.1:443")
@@ -242,16 +222,5 @@ func TestRunList(t *testing.T) {
 		if text, err := os.ReadFile(out.Name()); err != nil || string(text) != c.text {
 			t.Errorf("printed %q, %v, want %q", text, err, c.text)
 		}
-	}
-}
-
-func TestNewConfigWithoutIdentity(t *testing.T) {
-	t.Setenv("FLEX_KUBE_API", "https://10.96.0.1:443")
-	pod := sdktest.NewPod(t, sdktest.Delete(nil), nil, nil)
-	_, err := sdk.NewConfig(pod.Root)
-	want := fmt.Sprintf("find the pod's identity: stat %s: no such file or directory; only pods that provision have one",
-		filepath.Join(pod.Root, contract.TokenFile))
-	if errorText(err) != want {
-		t.Errorf("got %v, want %s", err, want)
 	}
 }
