@@ -119,3 +119,8 @@ func TestNoArchive(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func exists(file string) bool {
+	_, err := os.Lstat(file)
+	return err == nil
+}

@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"maps"
-	"os"
 	"reflect"
 	"slices"
 	"strings"
@@ -115,11 +114,6 @@ func (t *trial) wantNoHarm(c *claim, when, remedy string) {
 	if r.Fell || removed != nil && removed.Fell {
 		t.fail(r, when+": it is taken as text", "a part of it was run as a command", remedy)
 	}
-}
-
-func exists(file string) bool {
-	_, err := os.Lstat(file)
-	return err == nil
 }
 
 // kindOf is the name of the field of the volume's source.
