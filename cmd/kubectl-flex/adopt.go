@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -34,9 +33,10 @@ func newAdopt(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "adopt PV...|--all --from CLASS [--class CLASS] [--yes]",
 		Short: "Take over volumes of another provisioner, or give them back",
-		Long: `Give volumes of another provisioner to a class of this one, which then expands and removes their storage. A pod of the
-class's image has to find the storage first. Without --yes, say what would be done and change nothing. --undo gives a
-volume back, until its claim is deleted. docs/adopt.md explains it.`,
+		Long: `Give volumes of another provisioner to a class of this one, which then expands and removes their
+storage. A pod of the class's image has to find the storage first. Without --yes, say what would be
+done and change nothing. --undo gives a volume back, until its claim is deleted. docs/adopt.md
+explains it.`,
 		Example: "  kubectl flex adopt --all --from local-path --class disks\n  kubectl flex adopt pvc-UID --class disks --yes\n  kubectl flex adopt pvc-UID --undo",
 		RunE: func(c *cobra.Command, names []string) error {
 			switch {
@@ -208,22 +208,13 @@ func patchVolume(ctx context.Context, client kubernetes.Interface, v *corev1.Per
 
 // verifyStorage runs a pod of the class's image that has to find the volume's storage.
 func (a *adoption) verifyStorage(ctx context.Context, client kubernetes.Interface, plan *inspect.Adoption) (err error) {
-	pods := client.CoreV1().Pods(plan.Pod.Namespace)
-	remove := func(ctx context.Context) error {
-		none := int64(0)
-		err := pods.Delete(ctx, plan.Pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
-		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete pod %s/%s: %w", plan.Pod.Namespace, plan.Pod.Name, err)
-		}
-		return nil
-	}
-	if err := remove(ctx); err != nil { // a run that was killed may have left the pod
+	if err := deletePod(ctx, client, plan.Pod); err != nil { // a run that was killed may have left the pod
 		return err
 	}
 	pod := plan.Pod
 	limit := plan.Config.StartTimeout + plan.Config.Timeout
 	gone := func(ctx context.Context) (bool, error) {
-		pod, err = pods.Create(ctx, plan.Pod, metav1.CreateOptions{})
+		pod, err = client.CoreV1().Pods(plan.Pod.Namespace).Create(ctx, plan.Pod, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) { // it is being deleted
 			return false, nil
 		}
@@ -232,30 +223,10 @@ func (a *adoption) verifyStorage(ctx context.Context, client kubernetes.Interfac
 	if err := wait.PollUntilContextTimeout(ctx, a.period, limit, true, gone); err != nil {
 		return fmt.Errorf("create pod %s/%s: %w", plan.Pod.Namespace, plan.Pod.Name, err)
 	}
-	defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
-	var outcome podspec.Outcome
-	uid := pod.UID
-	err = wait.PollUntilContextTimeout(ctx, a.period, limit, true, func(ctx context.Context) (bool, error) {
-		if pod, err = pods.Get(ctx, plan.Pod.Name, metav1.GetOptions{}); err != nil {
-			return false, err
+	return runToEnd(ctx, client, pod, a.period, limit, func(pod *corev1.Pod, outcome podspec.Outcome) error {
+		if outcome.Phase == podspec.Succeeded {
+			return nil
 		}
-		if pod.UID != uid {
-			return false, errors.New("another pod of the name is there: somebody else adopts the volume")
-		}
-		outcome = podspec.OutcomeOf(pod)
-		return outcome.Final(), nil
+		return errors.New(failure(ctx, client, pod, outcome))
 	})
-	switch {
-	case err != nil:
-		return fmt.Errorf("wait for pod %s, %s: %w", plan.Pod.Name, outcome.Message, err)
-	case outcome.Phase == podspec.Succeeded:
-		return nil
-	}
-	text := outcome.Message
-	if _, explains := podspec.LogContainer(pod, outcome); explains {
-		if end, err := podlog.EndOf(ctx, client, pod); err == nil && end != "" {
-			text += "; " + podlog.Says(end, nil)
-		}
-	}
-	return errors.New(text)
 }

@@ -10,15 +10,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -141,45 +138,26 @@ func (a auditor) runListPod(ctx context.Context, config *configmaps.Config, para
 	if pod, err = pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return "", fmt.Errorf("create pod that lists: %w", err)
 	}
-	name := pod.Name
-	defer func() {
-		none := int64(0)
-		after := context.WithoutCancel(ctx) // an audit that is interrupted deletes its pod too
-		if failed := pods.Delete(after, name, metav1.DeleteOptions{GracePeriodSeconds: &none}); failed != nil && !apierrors.IsNotFound(failed) {
-			err = errors.Join(err, fmt.Errorf("delete pod %s: %w", name, failed))
+	limit := config.StartTimeout + config.Timeout
+	err = runToEnd(ctx, a.client, pod, time.Second/2, limit, func(pod *corev1.Pod, outcome podspec.Outcome) error {
+		switch {
+		case outcome.Reason == podspec.ReasonNotHere:
+			return fmt.Errorf("%w: %s", errNotHere, outcome.Message)
+		case outcome.Phase != podspec.Succeeded:
+			return fmt.Errorf("pod %s that lists: %s", pod.Name, failure(ctx, a.client, pod, outcome))
 		}
-	}()
-	var outcome podspec.Outcome
-	err = wait.PollUntilContextTimeout(ctx, time.Second/2, config.StartTimeout+config.Timeout, true, func(ctx context.Context) (bool, error) {
-		if pod, err = pods.Get(ctx, name, metav1.GetOptions{}); err != nil {
-			return false, err
+		most := int64(maxListing)
+		options := &corev1.PodLogOptions{Container: podspec.ContainerName, LimitBytes: &most}
+		text, err := pods.GetLogs(pod.Name, options).DoRaw(ctx)
+		if err != nil {
+			return fmt.Errorf("read log of pod %s: %w", pod.Name, err)
 		}
-		outcome = podspec.OutcomeOf(pod)
-		return outcome.Final(), nil
+		if len(text) >= maxListing {
+			return fmt.Errorf("the log of pod %s has %d bytes or more, and is not read: print less beside the names",
+				pod.Name, maxListing)
+		}
+		log = string(text)
+		return nil
 	})
-	switch {
-	case err != nil:
-		return "", fmt.Errorf("wait for pod %s, %s: %w", name, outcome.Message, err)
-	case outcome.Reason == podspec.ReasonNotHere:
-		return "", fmt.Errorf("%w: %s", errNotHere, outcome.Message)
-	case outcome.Phase != podspec.Succeeded:
-		return "", fmt.Errorf("pod %s that lists: %s", name, outcome.Message+a.logEnd(ctx, pod, outcome))
-	}
-	most := int64(maxListing)
-	text, err := pods.GetLogs(name, &corev1.PodLogOptions{Container: podspec.ContainerName, LimitBytes: &most}).DoRaw(ctx)
-	if err != nil {
-		return "", fmt.Errorf("read log of pod %s: %w", name, err)
-	}
-	if len(text) >= maxListing {
-		return "", fmt.Errorf("the log of pod %s has %d bytes or more, and is not read: print less beside the names", name, maxListing)
-	}
-	return string(text), nil
-}
-
-// logEnd is the end of the log of a pod that left no message. The pod is deleted, so nobody can read the log later.
-func (a auditor) logEnd(ctx context.Context, pod *corev1.Pod, outcome podspec.Outcome) string {
-	if _, explains := podspec.LogContainer(pod, outcome); !explains {
-		return ""
-	}
-	return "; " + podlog.Says(podlog.EndOf(ctx, a.client, pod))
+	return log, err
 }
