@@ -26,24 +26,18 @@ func newRetry(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "retry CLAIM|PV|POD",
 		Short: "Ask for the next attempt now",
-		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt: where that fails
-too, the delays go on growing. It takes the right to patch pods in the provisioners' namespace, and the verb administer
-on provisioners.flex-provisioner.io.`,
+		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt:
+where that fails too, the delays go on growing. It takes the right to patch pods in the
+provisioners' namespace, and the verb administer on provisioners.flex-provisioner.io.`,
 		Example:           "  kubectl flex retry data",
 		Args:              args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		ValidArgsFunction: o.completeNames,
-		RunE: func(c *cobra.Command, args []string) error {
-			namespace, err := o.inNamespace()
-			if err != nil {
-				return err
-			}
-			return o.retry(c.Context(), namespace, args[0])
-		},
+		RunE:              func(c *cobra.Command, args []string) error { return o.retry(c.Context(), args[0]) },
 	}
 }
 
-func (o *options) retry(ctx context.Context, namespace, name string) error {
-	objects, uid, err := o.findOwn(ctx, namespace, name)
+func (o *options) retry(ctx context.Context, name string) error {
+	objects, uid, err := o.findOwn(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -71,8 +65,8 @@ func newStopDeletes(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stop-deletes [on|off]",
 		Short: "Keep all storage from being removed, or let it be removed again",
-		Long: `Keep all storage from being removed while a backup is restored or an error is looked into, or let it be removed
-again. The reason is shown to all who wait. Without an argument, say how it is.`,
+		Long: `Keep all storage from being removed while a backup is restored or an error is looked into, or let it
+be removed again. The reason is shown to all who wait. Without an argument, say how it is.`,
 		Example:   "  kubectl flex stop-deletes on --reason \"restoring last night's backup\"\n  kubectl flex stop-deletes off",
 		Args:      args(0, 1, "on, off or nothing"),
 		ValidArgs: []string{"on", "off"},
@@ -148,8 +142,9 @@ func newRelease(o *options) *cobra.Command {
 	return &cobra.Command{
 		Use:   "release PV",
 		Short: "Give up a volume's storage that is held or retained, after asking twice",
-		Long: `Have the storage of a Released volume removed that is held (DeletionHeld, DeletionLimit) or retained. What is
-removed is gone for ever, so that it is asked twice: for the volume's name, and for yes.`,
+		Long: `Have the storage of a Released volume removed that is held (DeletionHeld, DeletionLimit) or
+retained. What is removed is gone for ever, so that it is asked twice: for the volume's name, and
+for yes.`,
 		Args: args(1, 1, "the name of a volume"),
 		RunE: func(c *cobra.Command, args []string) error { return o.release(c.Context(), args[0]) },
 	}

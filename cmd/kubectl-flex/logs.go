@@ -20,19 +20,15 @@ func newLogs(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs CLAIM|PV|POD",
 		Short: "Print the log of a claim's provisioner pod, also of the last failed attempt",
-		Long: `Print the log of the newest provisioner pod of a claim or volume that has run. The last failed pod of a claim
-that waits stays for it. Characters that a terminal would obey are left out.`,
+		Long: `Print the log of the newest provisioner pod of a claim or volume that has run. The last failed pod
+of a claim that waits stays for it. Characters that a terminal would obey are left out.`,
 		Example: "  kubectl flex logs data -f\n  kubectl flex logs data --attempt 0",
 		Args:    args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if c.Flags().Changed("attempt") && attempt < 0 {
 				return usageFault(c, fmt.Errorf("--attempt=%d: say 0 or more", attempt))
 			}
-			namespace, err := o.inNamespace()
-			if err != nil {
-				return err
-			}
-			return o.logs(c.Context(), namespace, args[0], attempt, follow)
+			return o.logs(c.Context(), args[0], attempt, follow)
 		},
 		ValidArgsFunction: o.completeNames,
 	}
@@ -41,8 +37,8 @@ that waits stays for it. Characters that a terminal would obey are left out.`,
 	return c
 }
 
-func (o *options) logs(ctx context.Context, namespace, name string, attempt int, follow bool) error {
-	objects, uid, err := o.findOwn(ctx, namespace, name)
+func (o *options) logs(ctx context.Context, name string, attempt int, follow bool) error {
+	objects, uid, err := o.findOwn(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -72,7 +73,11 @@ func (o *options) find(ctx context.Context, namespace, name string) (objects *in
 
 // findOwn is find for commands that use provisioner pods. It is an error if another provisioner serves the claim, or if pods may not be
 // read.
-func (o *options) findOwn(ctx context.Context, namespace, name string) (*inspect.Objects, string, error) {
+func (o *options) findOwn(ctx context.Context, name string) (*inspect.Objects, string, error) {
+	namespace, err := o.inNamespace()
+	if err != nil {
+		return nil, "", err
+	}
 	objects, uid, err := o.find(ctx, namespace, name)
 	if err != nil {
 		return nil, "", err
@@ -108,6 +113,14 @@ func (r reader) noteForbidden(kind inspect.Kind, right string, err error) error 
 	return fmt.Errorf("read %s: %w", kind, err)
 }
 
+// keep adds what was listed of a kind, or notes that it may not be read.
+func keep[T any](r reader, into *[]*T, kind inspect.Kind, right string, items []T, err error) error {
+	if err == nil {
+		*into = append(*into, pointers(items)...)
+	}
+	return r.noteForbidden(kind, right, err)
+}
+
 // claims reads the claims of all namespaces if that is allowed, since the pods and waiting claims of a class are counted over all of
 // them.
 func (r reader) claims(ctx context.Context, namespace string) error {
@@ -120,11 +133,7 @@ func (r reader) claims(ctx context.Context, namespace string) error {
 	if namespace == "" {
 		where = " in all namespaces"
 	}
-	if err := r.noteForbidden(inspect.Claims, "list persistentvolumeclaims"+where, err); err != nil || list == nil {
-		return err
-	}
-	r.o.Claims = pointers(list.Items)
-	return nil
+	return keep(r, &r.o.Claims, inspect.Claims, "list persistentvolumeclaims"+where, list.Items, err)
 }
 
 // cached makes the API server list from its cache.
@@ -132,52 +141,38 @@ var cached = metav1.ListOptions{ResourceVersion: "0"}
 
 func (r reader) cluster(ctx context.Context, _ string) error {
 	volumes, err := r.client.CoreV1().PersistentVolumes().List(ctx, cached)
-	if err := r.noteForbidden(inspect.Volumes, "list persistentvolumes", err); err != nil {
+	if err := keep(r, &r.o.Volumes, inspect.Volumes, "list persistentvolumes", volumes.Items, err); err != nil {
 		return err
-	}
-	if err == nil {
-		r.o.Volumes = pointers(volumes.Items)
 	}
 	classes, err := r.client.StorageV1().StorageClasses().List(ctx, cached)
-	if err := r.noteForbidden(inspect.Classes, "list storageclasses", err); err != nil {
-		return err
-	}
-	if err == nil {
-		r.o.Classes = pointers(classes.Items)
-	}
-	return nil
+	return keep(r, &r.o.Classes, inspect.Classes, "list storageclasses", classes.Items, err)
 }
 
 // namespaced reads the objects of the provisioners' namespace.
 func (r reader) namespaced(ctx context.Context, _ string) error {
 	namespace := r.o.Dispatcher.Namespace
 	pods, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation, ResourceVersion: "0"})
-	if err := r.noteForbidden(inspect.Pods, "list pods in namespace "+namespace, err); err != nil {
+	if err := keep(r, &r.o.Pods, inspect.Pods, "list pods in namespace "+namespace, pods.Items, err); err != nil {
 		return err
 	}
-	if err == nil {
-		r.o.Pods = pointers(pods.Items)
-	}
-	maps, err := r.client.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-	if err := r.noteForbidden(inspect.ConfigMaps, "list configmaps in namespace "+namespace, err); err != nil {
+	maps, err := r.client.CoreV1().ConfigMaps(namespace).List(ctx, cached)
+	var all []*corev1.ConfigMap
+	right := "list configmaps in namespace " + namespace
+	if err := keep(r, &all, inspect.ConfigMaps, right, maps.Items, err); err != nil {
 		return err
 	}
-	if err == nil {
-		for _, cm := range pointers(maps.Items) {
-			switch {
-			case cm.Name == contract.StopDeletes:
-				r.o.Stop = cm
-			case cm.Labels[configmaps.LabelType] == configmaps.TypeProvisioner:
-				r.o.ConfigMaps = append(r.o.ConfigMaps, cm)
-			}
+	for _, cm := range all {
+		switch {
+		case cm.Name == contract.StopDeletes:
+			r.o.Stop = cm
+		case cm.Labels[configmaps.LabelType] == configmaps.TypeProvisioner:
+			r.o.ConfigMaps = append(r.o.ConfigMaps, cm)
 		}
 	}
 	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner, ResourceVersion: "0"})
-	if err := r.noteForbidden(inspect.Revisions, "list controllerrevisions in namespace "+namespace, err); err != nil {
+	right = "list controllerrevisions in namespace " + namespace
+	if err := keep(r, &r.o.Revisions, inspect.Revisions, right, revisions.Items, err); err != nil {
 		return err
-	}
-	if err == nil {
-		r.o.Revisions = pointers(revisions.Items)
 	}
 	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowlist.Name, metav1.GetOptions{})
 	if err == nil {
@@ -211,10 +206,7 @@ func (r reader) events(ctx context.Context, namespace string) error {
 			where = "in all namespaces"
 		}
 		list, err := r.client.CoreV1().Events(in).List(ctx, metav1.ListOptions{FieldSelector: about})
-		if err == nil {
-			r.o.Events = append(r.o.Events, pointers(list.Items)...)
-		}
-		return r.noteForbidden(kind, "list events "+where, err)
+		return keep(r, &r.o.Events, kind, "list events "+where, list.Items, err)
 	}
 	if err := read(inspect.Events, namespace, "involvedObject.kind=PersistentVolumeClaim"); err != nil {
 		return err
