@@ -13,15 +13,17 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-const auditLong = `Compares claims, volumes, provisioner pods and Secrets with each other and with the storage, and prints what nobody
-needs or what is missing, each with the command that would remove or mend it. It runs none of them: look before you do.
+const auditLong = `Compares claims, volumes, provisioner pods and Secrets with each other and with the storage, and
+prints what nobody needs or what is missing, each with the command that would remove or mend it. It
+runs none of them: look before you do.
 
-Storage is looked at for classes whose ConfigMap says listable: "true", by a pod of their image that lists what there
-is. Of node-local classes one runs on each node. Where several clusters share storage, that of the others looks like an
-orphan, unless the image tells clusters apart.
+Storage is looked at for classes whose ConfigMap says listable: "true", by a pod of their image that
+lists what there is. Of node-local classes one runs on each node. Where several clusters share
+storage, that of the others looks like an orphan, unless the image tells clusters apart.
 
-It needs the rights of an administrator, and none of the dispatcher's. The exit code is 0 where nothing was found, 1
-where it could not look at everything, and 4 where it could and something was found.`
+It needs the rights of an administrator, and none of the dispatcher's. The exit code is 0 where
+nothing was found, 1 where it could not look at everything, and 4 where it could and something was
+found.`
 
 func newAudit(o *options) *cobra.Command {
 	storage := true

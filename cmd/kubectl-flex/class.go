@@ -25,9 +25,9 @@ func newRender(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "render CLASS",
 		Short: "Print the pod that would be made for a claim of a class",
-		Long: `Print the first pod that the dispatcher would make for a claim of the class: the one in --claim, or one that
-asks for what the class offers. Files with -f take the place of the cluster's objects. The pod shows the class's
-properties. The signature in its volume is not the dispatcher's.`,
+		Long: `Print the first pod that the dispatcher would make for a claim of the class: the one in --claim, or
+one that asks for what the class offers. Files with -f take the place of the cluster's objects. The
+pod shows the class's properties. The signature in its volume is not the dispatcher's.`,
 		Example: "  kubectl flex render silver\n  kubectl flex render silver -f configmap.yaml --claim pvc.yaml",
 		Args:    args(1, 1, "the name of a StorageClass"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -100,9 +100,9 @@ func newValidate(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate [CLASS...] [-f FILE]",
 		Short: "Check ConfigMaps, StorageClasses, ServiceAccounts, Secrets and grants of classes",
-		Long: `Check everything that a class consists of, in files or in the cluster, and print all faults at once. Against a
-cluster, what the ConfigMap names has to exist, and the API server is asked by dry runs, also for the pod of a claim.
-The exit code is 0 if all is well, and 4 if there are faults.`,
+		Long: `Check everything that a class consists of, in files or in the cluster, and print all faults at once.
+Against a cluster, what the ConfigMap names has to exist, and the API server is asked by dry runs,
+also for the pod of a claim. The exit code is 0 if all is well, and 4 if there are faults.`,
 		Example: "  kubectl flex validate silver\n  kubectl kustomize examples/silver | kubectl flex validate -f -\n  kubectl flex validate -f class/ --offline",
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -34,8 +31,8 @@ type options struct {
 
 const long = `Show how the claims of flex-provisioner stand and why, and act for them.
 
-Exit codes: 0 done or bound, 1 failed, 2 wrong usage, 3 waits and nothing is wrong, 4 something is wrong,
-5 not of this dispatcher. docs/kubectl-flex.md explains each command.`
+Exit codes: 0 done or bound, 1 failed, 2 wrong usage, 3 waits and nothing is wrong, 4 something is
+wrong, 5 not of this dispatcher. docs/kubectl-flex.md explains each command.`
 
 func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
 	return commandOf(name, &options{IOStreams: streams, now: time.Now, period: period, kube: genericclioptions.NewConfigFlags(true)})
@@ -65,8 +62,8 @@ func commandOf(name string, o *options) *cobra.Command {
 	flags.StringVar(&o.namespace, "provisioners-namespace", "", "Namespace of ConfigMaps and pods (default: as the dispatcher's Deployment says)")
 	flags.StringVar(&o.provisioner, "provisioner-name", "", "Provisioner of the StorageClasses (default: as the dispatcher's Deployment says)")
 	root.SetFlagErrorFunc(usageFault)
-	root.SetHelpFunc(help)
-	root.SetUsageFunc(func(c *cobra.Command) error { help(c, nil); return nil })
+	root.SetHelpTemplate(helpTemplate)
+	root.SetUsageTemplate(helpTemplate)
 	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
 		newRender(o), newValidate(o), newNew(o), newConformance(), newAudit(o), newAdopt(o),
 		newCompletion(), newOptions())
@@ -87,83 +84,31 @@ func args(least, most int, what string) cobra.PositionalArgs {
 	}
 }
 
-// help prints a help that fits a screen of 40 lines. The flags that all commands take are in the help of the command options alone.
-func help(c *cobra.Command, _ []string) {
-	out := c.OutOrStdout()
-	fmt.Fprintf(out, "%s\n\nUsage:\n%s\n", paragraphs(cmp.Or(c.Long, c.Short), width), usageLine(c))
-	if c.Example != "" {
-		fmt.Fprintf(out, "\nExamples:\n%s\n", c.Example)
-	}
-	var subs []*cobra.Command
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			subs = append(subs, sub)
-		}
-	}
-	if len(subs) > 0 {
-		fmt.Fprint(out, "\nCommands:\n")
-		for _, sub := range subs {
-			fmt.Fprintf(out, "  %-14s %s\n", sub.Name(), sub.Short)
-		}
-	}
-	own := pflag.NewFlagSet("own", pflag.ContinueOnError)
-	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" {
-			own.AddFlag(f)
-		}
-	})
-	if own.HasAvailableFlags() {
-		fmt.Fprintf(out, "\nFlags:\n%s", own.FlagUsagesWrapped(width))
-	}
-	if c.Name() != optionsName {
-		fmt.Fprintf(out, "\n\"%s %s\" lists the flags that all commands take, such as --namespace.\n", c.Root().CommandPath(), optionsName)
-	}
-}
+// helpTemplate is a help that fits a screen of 40 lines. The flags that all commands take are in the help of the command
+// options alone.
+const helpTemplate = `{{if .Long}}{{.Long}}{{else}}{{.Short}}{{end}}
+
+Usage:
+  {{.UseLine}}
+{{if .HasExample}}
+Examples:
+{{.Example}}
+{{end}}{{if .HasAvailableSubCommands}}
+Commands:
+{{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name 14}} {{.Short}}
+{{end}}{{end}}{{end}}
+Flags:
+{{.LocalNonPersistentFlags.FlagUsagesWrapped 100}}{{if ne .Name "options"}}
+"{{.Root.CommandPath}} options" lists the flags that all commands take, such as --namespace.
+{{end}}`
 
 // width of the help in columns.
 const width = 100
 
-// usageLine is the command's usage. A long one continues in a second line.
-func usageLine(c *cobra.Command) string {
-	lines := strings.Split(paragraphs(c.UseLine(), width-6), "\n")
-	return "  " + strings.Join(lines, "\n      ")
-}
-
-// paragraphs wraps text at a width. An indented line stays as it is.
-func paragraphs(text string, width int) string {
-	var done []string
-	line := ""
-	flush := func() {
-		if line != "" {
-			done, line = append(done, line), ""
-		}
-	}
-	for given := range strings.SplitSeq(text, "\n") {
-		if given == "" || given[0] == ' ' {
-			flush()
-			done = append(done, given)
-			continue
-		}
-		for word := range strings.FieldsSeq(given) {
-			if line != "" && len(line)+1+len(word) > width {
-				flush()
-			}
-			if line != "" {
-				line += " "
-			}
-			line += word
-		}
-	}
-	flush()
-	return strings.Join(done, "\n")
-}
-
-const optionsName = "options"
-
 // newOptions lists the flags that all commands have in common, as kubectl options does.
 func newOptions() *cobra.Command {
 	return &cobra.Command{
-		Use:   optionsName,
+		Use:   "options",
 		Short: "List the flags that all commands take",
 		Args:  args(0, 0, "none"),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -32,8 +32,9 @@ func newConformance() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "conformance SCRIPT|IMAGE|CONFIGMAP",
 		Short: "Try a provisioner against the contract, without a cluster",
-		Long: `Runs a program, an archive or name of an image, or a class's ConfigMap a few hundred times, in a sandbox on this
-machine. docs/conformance.md explains the checks, and how to try a class on a cluster.`,
+		Long: `Runs a program, an archive or name of an image, or a class's ConfigMap a few hundred times, in a
+sandbox on this machine. docs/conformance.md explains the checks, and how to try a class on a
+cluster.`,
 		Example:               `  kubectl flex conformance provisioner.sh --storage /export --property use-nfs-server=10.0.0.1`,
 		DisableFlagsInUseLine: true,
 		Args:                  args(1, 1, "a script, an image or a ConfigMap"),

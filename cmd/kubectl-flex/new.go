@@ -50,8 +50,8 @@ func newNew(o *options) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "new NAME --lang shell|go|python",
 		Short: "Write a provisioner to start from, with its class",
-		Long: `Writes a folder NAME: a small whole provisioner, the manifests of the storage class NAME, a claim and its consumer, and
-a README that says how to run it. It needs no cluster.`,
+		Long: `Writes a folder NAME: a small whole provisioner, the manifests of the storage class NAME, a claim
+and its consumer, and a README that says how to run it. It needs no cluster.`,
 		Example: `  kubectl flex new disks --lang shell
   kubectl flex new disks --lang go`,
 		Args: args(1, 1, "a name, of the folder and the storage class"),

@@ -24,8 +24,8 @@ func newStatus(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [CLAIM|PV|POD]",
 		Short: "Show claims that wait, expand or are being deleted, classes and the dispatcher",
-		Long: `Show each claim that waits, expands or is being deleted: phase, for how long, attempt, when the next one
-follows, and why; then the classes and the dispatcher. With a name, show that claim alone.
+		Long: `Show each claim that waits, expands or is being deleted: phase, for how long, attempt, when the next
+one follows, and why; then the classes and the dispatcher. With a name, show that claim alone.
 
 With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if something is wrong.`,
 		Example: "  kubectl flex status -A\n  kubectl flex status data --watch    # until it is bound",

@@ -20,10 +20,12 @@ func newWhy(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "why CLAIM|PV|POD",
 		Short: "Tell what happened for a claim, what holds it up now, and what to do",
-		Long: `Tell what happened for a claim, in order: the claim, its hand-over, each attempt with its exit code and the
-last lines of its log, the volume and its binding; then what holds it up now, and what to do about it.
+		Long: `Tell what happened for a claim, in order: the claim, its hand-over, each attempt with its exit code
+and the last lines of its log, the volume and its binding; then what holds it up now, and what to do
+about it.
 
-The exit code is 0 if the claim is bound, 3 if it waits, 4 if something is wrong, and 5 if it is not of this dispatcher.`,
+The exit code is 0 if the claim is bound, 3 if it waits, 4 if something is wrong, and 5 if it is not
+of this dispatcher.`,
 		Example: "  kubectl flex why data\n  kubectl flex why pvc-11111111-2222-4333-8444-555555555555",
 		Args:    args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		RunE: func(c *cobra.Command, args []string) error {
