@@ -3,6 +3,7 @@ package configmaps
 import (
 	"encoding/json"
 	"io/fs"
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 )
 
 const archive = "testdata/cases.txtar"
+
+func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
 // TestParse runs every folder of the archive: configmap.yaml gives either config.yaml or errors.txt,
 // which has one error a line.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"os"
 	"path"
 	"strings"
 	"testing"
@@ -22,6 +23,8 @@ const (
 	name     = "pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 	volumeID = "dae46dbd-d712-48fe-af72-de0872d24140"
 )
+
+func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
 // outcome is that of a case; the Secret is written out here, since no value in testdata is one.
 type outcome struct {
