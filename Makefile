@@ -118,7 +118,7 @@ soak: cluster-up images ## crashes for real: two claims a second on the cluster,
 bench: cluster-up images ## how fast, against the raw API and others
 	test/bench/run.sh
 
-demo: $(if $(filter current,$(CLUSTER)),,cluster-up) images ## a claim from nothing to a volume in use
+demo: $(if $(filter current,$(CLUSTER)),,cluster-up) images bin/kubectl-flex ## a claim from nothing to a volume in use
 	test/demo.sh
 
 ifneq ($(filter cinder-%,$(EXAMPLE)),)

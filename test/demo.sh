@@ -52,12 +52,15 @@ explain_failure() {
 	kubectl -n flex-system logs deployment/flex-provisioner --tail=15
 }
 
+# examples are those with a claim.
+examples() { (cd examples && printf '%s\n' */claim.yaml) | xargs dirname | xargs; }
+
 check_settings() {
-	[ -f "examples/$EXAMPLE/claim.yaml" ] || die "EXAMPLE=$EXAMPLE: must be one of $(cd examples && echo */ | tr -d /)"
+	[ -f "examples/$EXAMPLE/claim.yaml" ] || die "EXAMPLE=$EXAMPLE: must be one of $(examples)"
 	case $CLUSTER in
 	local)
 		[ -z "$REGISTRY$NFS$CLOUD_CONF" ] || die "REGISTRY, NFS and CLOUD_CONF go with CLUSTER=current only"
-		export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/.cluster/bin:$PATH
+		export KUBECONFIG=$PWD/.cluster/kubeconfig PATH=$PWD/bin:$PWD/.cluster/bin:$PATH
 		[ -f "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
 		TOM=(--kubeconfig "$PWD/.cluster/tom.kubeconfig") ;;
 	current)
@@ -267,10 +270,11 @@ go_on() {
 	step "done"
 	cat <<-G
 		All of it is still there. Go on with:
-		    export KUBECONFIG=${KUBECONFIG:-\$HOME/.kube/config}${1:+ PATH=$PWD/.cluster/bin:\$PATH}
+		    export KUBECONFIG=${KUBECONFIG:-\$HOME/.kube/config} PATH=$PWD/bin${1:+:$PWD/.cluster/bin}:\$PATH
+		    kubectl flex status                                 # what waits, and for what
 		    kubectl -n $NAMESPACE delete pod/$EXAMPLE pvc/$EXAMPLE    # a pod removes the storage, then the volume goes
 		    kubectl -n flex-provisioners get pods --watch       # meanwhile, elsewhere
-		    make demo EXAMPLE=hostpath                          # or inline, nfs-subdir, cinder-iscsi, cinder-clone; and silver again
+		    make demo EXAMPLE=hostpath                          # or another of: $(examples)
 	G
 	if [ "$CLUSTER" = local ]; then echo "End with: make down"; else
 		echo "End with: kubectl delete namespace $NAMESPACE; then docs/operations.md, \"Removing it\""
