@@ -180,10 +180,17 @@ set_up() {
 
 apply() { admin apply --server-side --force-conflicts --field-manager flex-demo -f "$1" | awk 'NR == 1 {print} END {print NR - 1 " objects"}'; }
 
-# export_directory: the node serves this directory as an NFS server would; see test/cluster/README.md. Where the machine has
-# none, it is made in memory and goes with the cluster.
+# export_directory: the nodes mount this directory as if an NFS server had it; see test/cluster/README.md. Where the machine
+# has none, the nodes share one that goes with the cluster.
 export_directory() {
-	test/cluster/enter.sh test -d "$EXPORT" || test/cluster/enter.sh mount -t tmpfs tmpfs "${EXPORT%/*}"
+	local node shared=$PWD/.cluster/state/srv
+	if [ ! -d "$EXPORT" ]; then
+		mkdir -p "$shared"
+		for node in $(kubectl get nodes -l 'type!=kwok' -o 'jsonpath={.items[*].metadata.name}'); do
+			test/cluster/enter.sh --node "$node" mountpoint -q "${EXPORT%/*}" ||
+				test/cluster/enter.sh --node "$node" mount --bind "$shared" "${EXPORT%/*}"
+		done
+	fi
 	test/cluster/enter.sh install -d -o 65532 -g 65532 "$EXPORT"
 }
 
