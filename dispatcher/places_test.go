@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
 // export binds a claim of the pods' namespace to a directory of an NFS server. It replaces an earlier claim of the name.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
 // Deletions count for an hour, with a limit and without one.

@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
 // What a killed attempt asked for may come within a minute of its end. The attempts that follow say so, since they replace its record.

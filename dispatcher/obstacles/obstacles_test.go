@@ -12,7 +12,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
+	"github.com/flex-provisioner/flex-provisioner/test/observedtest"
 )
 
 // What keeps every pod away is said before what is wrong with the class or the claim.

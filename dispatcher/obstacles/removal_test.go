@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/test/observedtest"
 )
 
 // TestOld: a volume counts for the limit of deletions once it is more than a day old.

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/test/observedtest"
 )
 
 // TestStanding: operation and phase of a claim, for how long it waits, and which of the operations has come about.

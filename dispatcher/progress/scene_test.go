@@ -1,9 +1,9 @@
 package progress
 
 import (
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/observedtest"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/test/observedtest"
 )
 
 const uid = dispatchertest.UID

@@ -16,10 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
 // TestLongMessages: whoever wrote the text of a warning, and however it is recorded, an event is of bounded size. So

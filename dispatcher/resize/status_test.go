@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/dispatchertest"
+	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
 func boundClaim(asked string, status corev1.ClaimResourceStatus) *corev1.PersistentVolumeClaim {

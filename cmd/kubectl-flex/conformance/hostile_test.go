@@ -114,7 +114,7 @@ func payloadOf(t *testing.T) string {
 		return os.Getenv(Again)
 	}
 	file := filepath.Join(t.TempDir(), "payload")
-	build := exec.Command("go", "build", "-o", file, "./sandbox/testdata/hostile")
+	build := exec.Command("go", "build", "-o", file, "../../../test/hostile")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, output)

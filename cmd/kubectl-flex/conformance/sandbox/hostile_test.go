@@ -61,7 +61,7 @@ type hostile struct {
 	image func(t *testing.T, root string, o outside)
 	// spec changes what runs.
 	spec func(s *sandbox.Spec, o outside)
-	// attack is what the program does, one of testdata/hostile.
+	// attack is what the program does, one of test/hostile.
 	attack func(o outside) []string
 	// refused is part of the error of an image that is not run at all.
 	refused string
@@ -429,7 +429,7 @@ func payloadOf(t *testing.T) string {
 		if err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-o", builtPayload.file, "./testdata/hostile")
+		build := exec.Command("go", "build", "-o", builtPayload.file, "../../../../test/hostile")
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if output, err := build.CombinedOutput(); err != nil {
 			builtPayload.err = fmt.Errorf("build the program of hostile images: %w\n%s", err, output)

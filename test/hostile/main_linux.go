@@ -210,7 +210,7 @@ var attacks = map[string]func(args []string) error{
 				return errno
 			}
 			for pid == 0 {
-				syscall.RawSyscall(unix.SYS_PPOLL, 0, 0, 0) // until the namespace ends
+				_, _, _ = syscall.RawSyscall(unix.SYS_PPOLL, 0, 0, 0) // until the namespace ends
 			}
 		}
 		return nil
