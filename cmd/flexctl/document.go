@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,80 +16,73 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/internal/quantity"
 )
 
-// shapes are Kubernetes' types of volume sources and node affinity: for each type and field the field's type, as Go writes it. A test
-// compares them with k8s.io/api. To import these types would double the size of the program.
-var shapes = readShapes(shapesText)
+// sources are the names of Kubernetes' volume sources. A test compares them with k8s.io/api. Of their fields the API
+// server says whether it knows them.
+var sources = []string{"awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "csi", "fc", "flexVolume",
+	"flocker", "gcePersistentDisk", "glusterfs", "hostPath", "iscsi", "local", "nfs", "photonPersistentDisk",
+	"portworxVolume", "quobyte", "rbd", "scaleIO", "storageos", "vsphereVolume"}
 
-//go:embed shapes.json
-var shapesText []byte
-
-func readShapes(text []byte) map[string]map[string]string {
-	var all map[string]map[string]string
-	if err := json.Unmarshal(text, &all); err != nil {
-		panic(err) // the file is a part of the program
-	}
-	document := maps.Clone(all[sourceShape])
-	maps.Copy(document, map[string]string{"capacity": "quantity", "nodeAffinity": "VolumeNodeAffinity", "mountOptions": "[]string", "annotations": "map[string]string"})
-	all[documentShape] = document
-	return all
-}
-
-// Names of shapes: the input of create-pv, and the volume sources in it.
-const (
-	documentShape = "document"
-	sourceShape   = "PersistentVolumeSource"
-)
-
-// parseVolume is strict: an unknown field is an error, which lists the known ones. name is that of the input, for errors.
+// parseVolume refuses unknown keys. name is that of the input, for errors.
 func parseVolume(name string, data []byte) (volumeInput, error) {
+	v := volumeInput{sources: object{}}
 	text, err := onlyDocument(name, data)
 	if err != nil {
-		return volumeInput{}, err
+		return v, err
 	}
-	if !bytes.HasPrefix(text, []byte("{")) {
-		return volumeInput{}, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", text)
+
+	var document map[string]json.RawMessage
+	if err := json.Unmarshal(text, &document); err != nil {
+		return v, fmt.Errorf("the input is %s, but should be a volume source such as `nfs: {server: 10.0.0.1, path: /exports/x}`", text)
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
+
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(document)) {
+		errs = append(errs, v.set(key, document[key]))
+	}
+
+	return v, errors.Join(errs...)
+}
+
+// set sets what a key of the input stands for.
+func (v *volumeInput) set(key string, value json.RawMessage) error {
+	if string(value) == "null" {
+		return nil
+	}
+
+	fields, size := object{}, any(nil)
+	var into any = &fields
+	want := "a mapping"
+	switch {
+	case key == "capacity":
+		into, want = &size, "a quantity"
+	case key == "nodeAffinity":
+		into = &v.nodeAffinity
+	case key == "mountOptions":
+		into, want = &v.mountOptions, "a list of text"
+	case key == "annotations":
+		into, want = &v.annotations, "a mapping, with text in quotes"
+	case slices.Contains(sources, key):
+		v.sources[key] = fields
+	default:
+		known := append([]string{"annotations", "capacity", "mountOptions", "nodeAffinity"}, sources...)
+		return fmt.Errorf("unknown field %q; known are %s", key, strings.Join(known, ", "))
+	}
+
+	decoder := json.NewDecoder(bytes.NewReader(value))
 	decoder.UseNumber()
-	var document object
-	if err := decoder.Decode(&document); err != nil {
-		return volumeInput{}, err
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("%s: should be %s", key, want)
 	}
-	c := checker{}
-	c.check("", document, documentShape)
-	if err := errors.Join(append(c.wrong, c.unknown...)...); err != nil {
-		return volumeInput{}, err
+
+	var err error
+	if size != nil {
+		v.capacity, err = parseCapacity(size)
 	}
-	f := volumeInput{sources: object{}}
-	if f.capacity, err = parseCapacity(document["capacity"]); err != nil {
-		return volumeInput{}, err
-	}
-	for key, value := range document {
-		if _, source := shapes[sourceShape][key]; source && value != nil {
-			f.sources[key] = value
-		}
-	}
-	f.nodeAffinity, _ = document["nodeAffinity"].(object)
-	options, _ := document["mountOptions"].([]any)
-	for _, option := range options {
-		text, _ := option.(string)
-		f.mountOptions = append(f.mountOptions, text)
-	}
-	annotations, _ := document["annotations"].(object)
-	for key, value := range annotations {
-		if f.annotations == nil {
-			f.annotations = map[string]string{}
-		}
-		f.annotations[key], _ = value.(string)
-	}
-	return f, nil
+	return err
 }
 
 // parseCapacity parses a quantity. Its errors name the field.
 func parseCapacity(value any) (resource.Quantity, error) {
-	if value == nil {
-		return resource.Quantity{}, nil
-	}
 	size, err := quantity.Parse(fmt.Sprint(value))
 	if err != nil {
 		text, _ := json.Marshal(value)
@@ -119,79 +110,4 @@ func onlyDocument(name string, data []byte) ([]byte, error) {
 		return objects[0], nil
 	}
 	return nil, fmt.Errorf("the input holds %d documents; one claim has one volume, write one", len(objects))
-}
-
-// checker compares values with shapes, and collects the faults.
-type checker struct{ wrong, unknown []error }
-
-func (c *checker) check(path string, value any, shape string) {
-	item, isList := strings.CutPrefix(shape, "[]")
-	item, isMap := strings.CutPrefix(item, "map[string]")
-	switch fields, known := shapes[shape]; {
-	case value == nil || shape == "quantity":
-	case isList:
-		list, ok := value.([]any)
-		c.fits(ok, path, value, "a list")
-		for i, one := range list {
-			c.check(fmt.Sprintf("%s[%d]", path, i), one, item)
-		}
-	case isMap || known:
-		object, ok := value.(object)
-		c.fits(ok, path, value, "a mapping")
-		for _, key := range slices.Sorted(maps.Keys(object)) {
-			below := strings.TrimPrefix(path+"."+key, ".")
-			of, there := fields[key]
-			if isMap {
-				of, there = item, true
-			}
-			if !there {
-				c.unknown = append(c.unknown, unknownField(path, below, fields))
-				continue
-			}
-			c.check(below, object[key], of)
-		}
-	case shape == "string":
-		_, ok := value.(string)
-		c.fits(ok, path, value, "text; put it in quotes")
-	case shape == "bool":
-		_, ok := value.(bool)
-		c.fits(ok, path, value, "true or false")
-	default: // int32 and int64
-		number, _ := value.(json.Number)
-		bits, _ := strconv.Atoi(strings.TrimPrefix(shape, "int"))
-		_, err := strconv.ParseInt(number.String(), 10, bits)
-		c.fits(err == nil, path, value, "a number")
-	}
-}
-
-func (c *checker) fits(ok bool, path string, value any, want string) {
-	if !ok {
-		c.wrong = append(c.wrong, fmt.Errorf("%s: is a %s and should be %s", path, kindOf(value), want))
-	}
-}
-
-func unknownField(parent, path string, fields map[string]string) error {
-	known := strings.Join(slices.Sorted(maps.Keys(fields)), ", ")
-	if parent == "" {
-		return fmt.Errorf("unknown field %q; known are %s", path, known)
-	}
-	return fmt.Errorf("unknown field %q; known in %s are %s", path, parent, known)
-}
-
-// kindOf is JSON's word for the type of a value. A number is part of it, since it may be out of range.
-func kindOf(value any) string {
-	switch value := value.(type) {
-	case string:
-		return "string"
-	case bool:
-		return "bool"
-	case []any:
-		return "array"
-	case json.Number:
-		if strings.ContainsAny(value.String(), ".eE") {
-			return "number " + value.String()
-		}
-		return "number"
-	}
-	return "object"
 }

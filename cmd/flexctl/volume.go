@@ -123,7 +123,7 @@ func requestedOf(s *volumeFile) (resource.Quantity, error) {
 func sourcesOf(spec object) []string {
 	var names []string
 	for name := range spec {
-		if _, source := shapes[sourceShape][name]; source {
+		if slices.Contains(sources, name) {
 			names = append(names, name)
 		}
 	}

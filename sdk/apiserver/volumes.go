@@ -2,6 +2,8 @@ package apiserver
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"slices"
@@ -10,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	strict "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -41,7 +44,7 @@ func (s *Server) answerVolume(w http.ResponseWriter, r *http.Request, c call, bo
 		return
 	}
 	if c.verb == "create" {
-		s.createVolume(w, body, bound)
+		s.createVolume(w, body, r.URL.Query().Get("fieldValidation"), bound)
 		return
 	}
 	switch v := s.volumes[c.name]; {
@@ -61,10 +64,11 @@ func (s *Server) answerVolume(w http.ResponseWriter, r *http.Request, c call, bo
 	}
 }
 
-func (s *Server) createVolume(w http.ResponseWriter, body []byte, bound string) {
+func (s *Server) createVolume(w http.ResponseWriter, body []byte, fieldValidation, bound string) {
 	object := &corev1.PersistentVolume{}
-	if err := yaml.Unmarshal(body, object); err != nil { // YAML includes JSON
-		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest, err.Error())
+	if err := decode(body, object, fieldValidation); err != nil {
+		fail(w, http.StatusBadRequest, metav1.StatusReasonBadRequest,
+			`PersistentVolume in version "v1" cannot be handled as a PersistentVolume: `+err.Error())
 		return
 	}
 	name := object.Name
@@ -84,6 +88,20 @@ func (s *Server) createVolume(w http.ResponseWriter, body []byte, bound string) 
 		s.volumes[name] = volume{object, body}
 		write(w, http.StatusCreated, object)
 	}
+}
+
+// decode ignores unknown fields, as the API server does, unless the client asks for strictness.
+func decode(body []byte, object *corev1.PersistentVolume, fieldValidation string) error {
+	text, err := yaml.YAMLToJSON(body) // YAML includes JSON
+	if err != nil {
+		return err
+	}
+
+	unknown, err := strict.UnmarshalStrict(text, object)
+	if err == nil && len(unknown) > 0 && fieldValidation == metav1.FieldValidationStrict {
+		err = fmt.Errorf("strict decoding error: %w", errors.Join(unknown...))
+	}
+	return err
 }
 
 func allowed(bound string) string {

@@ -96,13 +96,15 @@ func NewClient(root, agent string, warn io.Writer) (*Client, error) {
 	}}, nil
 }
 
-// Create sends a PersistentVolume. If the API server refuses it, the error is an *Answer.
+// Create sends a PersistentVolume, of which the API server has to know every field. If it refuses it, the error is an
+// *Answer.
 func (c *Client) Create(ctx context.Context, volume []byte) error {
 	token, err := os.ReadFile(c.access.TokenFile)
 	if err != nil {
 		return fmt.Errorf("read the pod's token: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.access.URL+"/api/v1/persistentvolumes", bytes.NewReader(volume))
+	const path = "/api/v1/persistentvolumes?fieldValidation=Strict"
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.access.URL+path, bytes.NewReader(volume))
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, warnings := client(t, func(w http.ResponseWriter, r *http.Request) {
-				if got := r.Method + " " + r.URL.String() + " " + r.Header.Get("Authorization") + " " + r.UserAgent(); got != "POST /api/v1/persistentvolumes Bearer sesame flexctl/test" {
+				if got := r.Method + " " + r.URL.String() + " " + r.Header.Get("Authorization") + " " + r.UserAgent(); got != "POST /api/v1/persistentvolumes?fieldValidation=Strict Bearer sesame flexctl/test" {
 					t.Errorf("it sent %s", got)
 				}
 				if c.header[0] != "" {
