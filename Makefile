@@ -9,7 +9,7 @@ PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard
 # Which commit is built; empty without git. The hash has a length of its own, else it depends on the size of the clone.
 VERSION  := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
 IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
-SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/kubectl-flex/templates/*' -o -name completion.bash \) -print) go.mod go.sum
+SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/kubectl-flex/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
 # Templates become scripts when kubectl flex new fills them in.
 SCRIPTS   = $(shell $(FILES) ':!*.md' ':!*.go' ':!cmd/kubectl-flex/templates' | xargs grep -lIE '^\#!(/usr)?/bin/(env )?(ba|da)?sh|^\# shellcheck shell=' 2>/dev/null)

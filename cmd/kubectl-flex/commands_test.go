@@ -182,7 +182,7 @@ func TestHelpFits(t *testing.T) {
 			}
 		}
 	}
-	if len(texts) < 16 {
+	if len(texts) < 15 {
 		t.Errorf("%d texts were looked at", len(texts))
 	}
 }
