@@ -50,7 +50,8 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	tools/licences/licences.sh check ./cmd/... ./images/...
 	@tools/vulncheck.sh
 
-test: lint test-unit test-conformance test-integration test-e2e test-attack chaos ## the whole ladder
+test: ## the whole ladder: lint, test-unit, test-conformance and chaos beside test-integration, test-e2e and test-attack
+	test/all.sh
 
 test-unit: ## what needs nothing but Go
 	go test -race ./...
