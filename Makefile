@@ -8,7 +8,8 @@ export GOFLAGS ?= -buildvcs=false
 PROGRAMS := $(notdir $(wildcard cmd/*)) $(patsubst images/%/main.go,%,$(wildcard images/*/main.go))
 # Which commit is built; empty without git. The hash has a length of its own, else it depends on the size of the clone.
 VERSION  := $(shell git describe --tags --always --dirty --abbrev=12 2>/dev/null)
-IMAGES   := $(patsubst images/%/image.yaml,%,$(wildcard images/*/image.yaml))
+ARCH     := $(shell go env GOARCH)
+IMAGES   := $(patsubst images/%/Dockerfile,%,$(wildcard images/*/Dockerfile))
 SOURCES  := $(shell find . -path './.*' -prune -o \( -path ./test -o -path ./tools \) -prune -o -type f \( -name '*.go' ! -name '*_test.go' -o -name '*.yaml' -path './deploy/policies/*' -o -path './cmd/kubectl-flex/templates/*' \) -print) go.mod go.sum
 FILES     = git ls-files -co --exclude-standard
 # Templates become scripts when kubectl flex new fills them in.
@@ -21,7 +22,7 @@ build: $(PROGRAMS:%=bin/%) ## the programs, into bin/
 
 images: $(IMAGES:%=bin/images/%.tar) ## the container images, as archives in bin/images/ that containerd and docker load
 
-pin: images ## deploy/base with the images of REGISTRY by digest, into bin/deploy
+pin: images ## REGISTRY=registry.example/flex: the images to a registry, and deploy/base with them by digest into bin/deploy
 	tools/pin.sh $(REGISTRY)
 
 release: bin/mkimage bin/pushchart $(if $(KEY),bin/cosign) $(PROGRAMS:%=bin/licences/%) ## VERSION=v0.1.0 REGISTRY=registry.example/flex [KEY=cosign.key]: all of a release, docs/release.md
@@ -174,13 +175,20 @@ bin/%: $(SOURCES) bin/version
 bin/licences/%: bin/% tools/licences/licences.sh
 	tools/licences/licences.sh save ./$(firstword $(wildcard cmd/$* images/$*)) $@
 
-# An image is made again when a file of its folder, its program or its base changed.
-bin/images/%.tar: bin/mkimage $$(wildcard images/$$*/*)
-	@test/cluster/packages.sh busybox-static ca-certificates
-	bin/mkimage build -o $@ images/$*/image.yaml
+# Dockerfiles find programs by their architecture.
+bin/linux-$(ARCH)/%: bin/%
+	@mkdir -p $(@D)
+	ln -f $< $@
 
-bin/images/flex-provisioner.tar: bin/licences/flex-provisioner
-bin/images/flexctl.tar: bin/licences/flexctl
-bin/images/shell.tar bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/licences/flexctl images/shell/image.yaml
-bin/images/cinder-iscsi.tar: bin/licences/cinder-iscsi
-bin/images/btrfs.tar: bin/licences/btrfs
+# An image is made again when a file of its folder, its program or its base changed. Its context is the checkout, or for a
+# script its folder.
+bin/images/%.tar: bin/mkimage tools/image.sh tools/buildah.sh tools/debian.sh $$(wildcard images/$$*/*)
+	tools/image.sh registry.invalid/flex-provisioner/$*:dev $@ \
+		$(if $(wildcard images/$*/provisioner.sh),images/$*,.) --file images/$*/Dockerfile
+
+bin/images/flex-provisioner.tar: bin/linux-$(ARCH)/flex-provisioner bin/licences/flex-provisioner
+bin/images/flexctl.tar: bin/linux-$(ARCH)/flexctl bin/licences/flexctl
+bin/images/cinder-iscsi.tar: bin/linux-$(ARCH)/cinder-iscsi bin/licences/cinder-iscsi
+bin/images/btrfs.tar: bin/linux-$(ARCH)/btrfs bin/licences/btrfs
+bin/images/shell.tar: bin/images/flexctl.tar
+bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/images/shell.tar

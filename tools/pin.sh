@@ -1,13 +1,22 @@
 #!/bin/bash
-# pin.sh REGISTRY [DIGESTS [FOLDER]]: writes FOLDER/kustomization.yaml (bin/deploy), which is deploy/base with the images by
-# their digests, as they are below REGISTRY once "bin/mkimage push" has brought them there. DIGESTS (bin/images) is the
-# folder with IMAGE.digest. It prints all images.
+# pin.sh REGISTRY [DIGESTS [FOLDER]]: writes FOLDER/kustomization.yaml (bin/deploy), which is deploy/base with the images
+# by their digests, as they are below REGISTRY. It prints all images. DIGESTS is a folder with IMAGE.digest. Without it,
+# the images of bin/images are pushed, with the credentials of "docker login" or "podman login".
 set -eu
 registry=${1:?usage: pin.sh REGISTRY [DIGESTS [FOLDER]], with a registry such as registry.example/flex}
-digests=$(realpath "${2:-$(dirname "$0")/../bin/images}")
-folder=$(realpath -m "${3:-$(dirname "$0")/../bin/deploy}")
-base=$(realpath "$(dirname "$0")/../deploy/base")
-mkdir -p "$folder"
+tools=$(realpath "$(dirname "$0")")
+digests=$(realpath -m "${2:-$tools/../bin/digests}")
+folder=$(realpath -m "${3:-$tools/../bin/deploy}")
+base=$(realpath "$tools/../deploy/base")
+mkdir -p "$folder" "$digests"
+if [ $# = 1 ]; then
+	for archive in "$tools"/../bin/images/*.tar; do
+		image=$(basename "$archive" .tar)
+		pushed=$("$tools/push.sh" "$archive" "$registry/$image:dev")
+		echo "${pushed#*@}" > "$digests/$image.digest"
+	done
+fi
+
 digest() { cat "$digests/$1.digest"; }
 cat > "$folder/kustomization.yaml" << YAML
 # Written by tools/pin.sh: kubectl apply --server-side -k

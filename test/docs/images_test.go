@@ -4,8 +4,8 @@ package docs
 
 import (
 	"archive/tar"
-	"compress/gzip"
-	"encoding/json"
+	"bytes"
+	"debug/buildinfo"
 	"errors"
 	"io"
 	"maps"
@@ -16,8 +16,8 @@ import (
 	"testing"
 )
 
-// TestImagesCarryLicences: the images as `make images` leaves them have a text for each of their components, and security.md
-// knows what is from Debian.
+// TestImagesCarryLicences: the images as `make images` leaves them have a text for each module of their programs and each
+// of Debian's packages, and security.md knows what is from Debian.
 func TestImagesCarryLicences(t *testing.T) {
 	archives, err := filepath.Glob(filepath.Join(root, "bin/images/*.tar"))
 	if err != nil || len(archives) < 6 {
@@ -26,31 +26,34 @@ func TestImagesCarryLicences(t *testing.T) {
 	debian := map[string][]string{}
 	for _, archive := range archives {
 		image := strings.TrimSuffix(filepath.Base(archive), ".tar")
-		files := filesOf(t, archive)
-		has := func(prefix string) bool {
-			return slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, prefix) })
-		}
-		for _, component := range componentsOf(t, strings.TrimSuffix(archive, ".tar")+".cdx.json") {
-			name, _, _ := strings.Cut(component, "@")
-			var wanted []string
-			switch {
-			case name == "pkg:golang/stdlib":
-				wanted = []string{"licenses/go/LICENSE"}
-			case strings.HasPrefix(name, "pkg:golang/"):
-				wanted = []string{"licenses/" + strings.TrimPrefix(name, "pkg:golang/") + "/"}
-			case strings.HasPrefix(name, "pkg:deb/debian/"):
-				name = strings.TrimPrefix(name, "pkg:deb/debian/")
-				debian[name] = append(debian[name], image)
-				wanted = []string{"usr/share/doc/" + name + "/copyright", "usr/share/doc/" + name + "/SOURCE"}
-			}
-			for _, prefix := range wanted {
-				if !has(prefix) {
-					t.Errorf("image %s has %s, but not %s", image, component, prefix)
-				}
+		files, programs := contentsOf(t, archive)
+		wants := func(component, prefix string) {
+			if !slices.ContainsFunc(files, func(file string) bool { return strings.HasPrefix(file, prefix) }) {
+				t.Errorf("image %s has %s, but not %s", image, component, prefix)
 			}
 		}
-		if slices.Contains(debian["busybox-static"], image) && !has("usr/share/common-licenses/GPL-2") {
-			t.Errorf("image %s has busybox without the text of GPL-2.0", image)
+		if len(programs) == 0 {
+			t.Errorf("image %s has no program in Go", image)
+		}
+		for _, program := range programs {
+			wants("Go", "licenses/go/LICENSE")
+			wants(program.Main.Path, "licenses/"+program.Main.Path+"/")
+			for _, module := range program.Deps {
+				wants(module.Path, "licenses/"+module.Path+"/")
+			}
+		}
+		for _, file := range files {
+			name, recorded := strings.CutPrefix(file, "var/lib/dpkg/status.d/")
+			if !recorded || name == "" {
+				continue
+			}
+			debian[name] = append(debian[name], image)
+			wants(name, "usr/share/doc/"+name+"/copyright")
+			wants(name, "etc/os-release") // without it, scanners do not know whose package it is
+			if name == "busybox-static" {
+				wants(name, "usr/share/common-licenses/GPL-2")
+				wants(name, "usr/share/doc/libc6/copyright")
+			}
 		}
 	}
 	var packages []string
@@ -63,61 +66,44 @@ func TestImagesCarryLicences(t *testing.T) {
 	same(t, "docs/security.md, packages of Debian", packages, slices.Collect(maps.Keys(debian)))
 }
 
-// filesOf are the names in the one layer of an archive.
-func filesOf(t *testing.T, archive string) []string {
+// contentsOf are the names in the layers of an archive, and what its programs in Go say of themselves.
+func contentsOf(t *testing.T, archive string) (files []string, programs []*buildinfo.BuildInfo) {
 	t.Helper()
 	file, err := os.Open(archive)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	for r := tar.NewReader(file); ; {
+	each(t, file, func(part *tar.Header, content io.Reader) {
+		if part.Typeflag != tar.TypeReg || !strings.HasSuffix(part.Name, ".tar") {
+			return
+		}
+		each(t, content, func(header *tar.Header, content io.Reader) {
+			files = append(files, header.Name)
+			data, err := io.ReadAll(content)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program, err := buildinfo.Read(bytes.NewReader(data))
+			if err == nil {
+				programs = append(programs, program)
+			}
+		})
+	})
+	return files, programs
+}
+
+// each calls do for each part of a tar.
+func each(t *testing.T, archive io.Reader, do func(*tar.Header, io.Reader)) {
+	t.Helper()
+	for r := tar.NewReader(archive); ; {
 		header, err := r.Next()
-		if err != nil {
-			t.Fatalf("read %s: %v", archive, err)
+		if errors.Is(err, io.EOF) {
+			return
 		}
-		if !strings.HasSuffix(header.Name, ".tar.gz") {
-			continue
-		}
-		layer, err := gzip.NewReader(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var files []string
-		for r := tar.NewReader(layer); ; {
-			header, err := r.Next()
-			if errors.Is(err, io.EOF) {
-				return files
-			}
-			if err != nil {
-				t.Fatalf("read layer of %s: %v", archive, err)
-			}
-			files = append(files, header.Name)
-		}
+		do(header, r)
 	}
-}
-
-// componentsOf are the package URLs in a list of components.
-func componentsOf(t *testing.T, name string) []string {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var bom struct {
-		Components []struct {
-			PURL string `json:"purl"`
-		}
-	}
-	if err := json.Unmarshal(text, &bom); err != nil {
-		t.Fatal(err)
-	}
-	var components []string
-	for _, c := range bom.Components {
-		components = append(components, c.PURL)
-	}
-	if len(components) == 0 {
-		t.Fatalf("%s has no components", name)
-	}
-	return components
 }
