@@ -37,7 +37,7 @@ older() { # OUT MINOR PATCH
 etcd_inputs() { echo "$HERE"/etcd/go.*; }
 etcd_build() { cd "$HERE/etcd" && go build -ldflags '-s -w' -o "$1/" tool; }
 
-runtime_inputs() { echo "$HERE"/runtime/go.* "$HERE"/runtime/pause/* "$HERE"/images/*/* "$REPO"/tools/go.* "$REPO"/tools/mkimage/*; }
+runtime_inputs() { echo "$HERE"/runtime/go.* "$HERE"/runtime/pause/* "$HERE"/images/*/*; }
 runtime_build() {
 	local out=$1 c=github.com/containerd/containerd/v2/cmd p=github.com/containernetworking/plugins/plugins i
 	cd "$HERE/runtime"
@@ -45,14 +45,12 @@ runtime_build() {
 	go build -ldflags '-s -w' -o "$out/" $p/main/bridge $p/main/loopback $p/ipam/host-local ./pause
 	# containerd gives even the pause container a seccomp profile, and seccomp needs libseccomp through cgo.
 	CGO_ENABLED=1 go build -tags seccomp -ldflags '-s -w' -o "$out/" github.com/opencontainers/runc
-	cd "$REPO/tools"
-	go build -ldflags '-s -w' -o "$out/mkimage" ./mkimage
-	mkdir "$out/images"
+	cp /bin/busybox "$out/"
 	for i in pause busybox; do
-		cp "$HERE/images/$i/image.yaml" "$out/image.yaml"
-		"$out/mkimage" build -o "$out/images/$i.tar" "$out/image.yaml"
+		"$REPO/tools/image.sh" "registry.invalid/flex-provisioner/$i:1" "$out/images/$i.tar" "$out" \
+			--file "$HERE/images/$i/Dockerfile"
 	done
-	rm "$out/image.yaml" "$out/mkimage"
+	rm "$out/busybox"
 }
 
 prometheus_inputs() { echo "$HERE"/prometheus/go.*; }

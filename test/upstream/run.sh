@@ -29,6 +29,15 @@ SPARE=flex-provisioner.io/spare
 COPIES='capacity-*, disruptive-*, ephemeral-*, fsgroupchangepolicy-*, multivolume-*, provisioning-*, pvc-deletion-performance-*,
   read-write-once-pod-*, selinux-mount-*, stress-*, topology-*, volume-*, volumeio-*, volumelimits-*, volumemode-*'
 
+# The images that the tests' pods name, and the folder of images/ that each is built of.
+declare -A IMAGES=(
+	[registry.k8s.io/e2e-test-images/agnhost:2.66.1]=agnhost
+	[registry.k8s.io/e2e-test-images/busybox:1.37.0-2]=busybox
+	[registry.k8s.io/e2e-test-images/glibc-dns-testing:2.1.1]=glibc-dns-testing
+	[registry.k8s.io/e2e-test-images/nginx:1.27.0-2]=busybox
+	[registry.k8s.io/sig-storage/hello-populator:v1.0.1]=hello-populator
+)
+
 say() { echo "upstream: $*"; }
 die() { echo "upstream: $*" >&2; exit 1; }
 kubectl() { "$BIN/kubectl" "$@"; }
@@ -56,17 +65,23 @@ check() {
 # images makes the images that the tests' pods name and those of the classes, and brings them and the project's to the nodes. Nobody
 # else brings the tests' images, so that they stay until a node boots.
 images() {
-	local i c recipe all=(bin/images/*.tar) loaded
-	for i in "$HERE"/images/*/; do
-		i=$(basename "$i")
-		bin/mkimage build -o "$OUT/images/$i.tar" "$HERE/images/$i/image.yaml"
+	local name c folder all=(bin/images/*.tar) loaded
+	mkdir -p "$OUT/context"
+	cp -L "$BIN/agnhost" "$BIN/kubectl" "$HERE/images/hello-populator/populator.sh" "$OUT/context"
+	tools/buildah.sh pull --quiet "docker-archive:$BIN/images/busybox.tar" > /dev/null
+	for name in "${!IMAGES[@]}"; do
+		tools/image.sh "$name" "$OUT/images/$(basename "${name%:*}").tar" "$OUT/context" \
+			--file "$HERE/images/${IMAGES[$name]}/Dockerfile"
 	done
 	loaded=$(cat "$OUT"/images/*.tar /run/flex-cluster/pids/node?.pid | sha256sum)
 	[ "$loaded" = "$(cat "$OUT/loaded" 2> /dev/null)" ] || all+=("$OUT"/images/*.tar)
 	for c in $CLASSES; do
 		mkdir -p "$OUT/$c"
-		recipe=$(hook "$c" recipe)
-		[ -z "$recipe" ] || { bin/mkimage build -o "$OUT/$c/image.tar" "$recipe" && all+=("$OUT/$c/image.tar"); }
+		folder=$(hook "$c" dockerfile)
+		[ -n "$folder" ] || continue
+		name=$(sed -n 's/^  image: //p' "examples/$c/class/configmap.yaml")
+		tools/image.sh "$name" "$OUT/$c/image.tar" "$folder"
+		all+=("$OUT/$c/image.tar")
 	done
 	test/cluster/load-image.sh "${all[@]}" > "$OUT/load.log" 2>&1 || die "see $OUT/load.log"
 	echo "$loaded" > "$OUT/loaded"

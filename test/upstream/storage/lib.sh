@@ -7,8 +7,8 @@ down() { :; }   # undoes it, once the class is gone
 edit() { cat; } # filters the example's manifests: what an administrator has to write into them
 node() { :; }   # prints the node that has all volumes, if there is one
 
-# recipe prints the recipe of the class's image, if make images has none.
-recipe() { ls "examples/$CLASS/image/image.yaml" 2> /dev/null || true; }
+# dockerfile prints the folder with the Dockerfile of the class's image, if make images has none.
+dockerfile() { ls -d "examples/$CLASS/image" 2> /dev/null || true; }
 
 on_node() { test/cluster/enter.sh --node "$1" bash -euc "$2"; }
 
