@@ -79,6 +79,7 @@ test-e2e: export ISCSI = 1
 test-e2e: export NODES = 3
 test-e2e: export SPARE = 1
 test-e2e: cluster-up images ## against three real nodes, with volumes of a real Cinder
+	@test/cluster/packages.sh docker-registry skopeo
 	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
 
 test-install: cluster-up bin/mkimage bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone

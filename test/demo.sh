@@ -89,8 +89,8 @@ bring_images() {
 	fi
 	step "the images go to $REGISTRY"
 	for image in "${IMAGES[@]}"; do
-		echo "admin\$ bin/mkimage push bin/images/$image.tar $REGISTRY/$image:demo"
-		pushed=$(bin/mkimage push "bin/images/$image.tar" "$REGISTRY/$image:demo")
+		echo "admin\$ tools/push.sh bin/images/$image.tar $REGISTRY/$image:demo"
+		pushed=$(tools/push.sh "bin/images/$image.tar" "$REGISTRY/$image:demo")
 		REPLACE+=(-e "s#registry.invalid/flex-provisioner/$image:dev#$pushed#g")
 	done
 	[ -z "$NFS" ] || REPLACE+=(-e "s#$SERVER#${NFS%%:*}#g" -e "s#$EXPORT#${NFS#*:}#g")

@@ -95,9 +95,10 @@ func TestFirstDesign(t *testing.T) {
 	class.makeAccount()
 	class.makeStorageClass()
 	class.runStorageControlPlane()
-	entry := s.file("iscsi-provision.sh", designEntry)
-	s.load(s.imageOn("images/shell/image.yaml", "names: ["+designImage+"]\n"+
-		"entrypoint: [/usr/bin/iscsi-provision.sh]\nfiles: [{path: /usr/bin/iscsi-provision.sh, from: "+entry+", mode: \"0755\"}]\n"), designImage)
+	dockerfile := "FROM " + shellImage + "\n" +
+		"COPY --chmod=0755 iscsi-provision.sh /usr/bin/\n" +
+		"ENTRYPOINT [\"/usr/bin/iscsi-provision.sh\"]\n"
+	s.load(s.imageOf(designImage, dockerfile, "iscsi-provision.sh", designEntry), designImage)
 	s.pullsNothing()
 	claim := class.claim("claim")
 

@@ -26,7 +26,7 @@ func TestFilledISCSI(t *testing.T) {
 	_, err := command(s.Context(), "sh", "-euc", `cd "$1"; echo welcome > index.html; tar -czf site.tar.gz index.html; rm index.html`, "-", golden)
 	s.ok(err)
 	s.chap("iscsi")
-	s.load(s.image("examples/"+folder+"/image/image.yaml"), "registry.invalid/flex-provisioner/"+folder+":dev")
+	s.loadExample(folder)
 	s.example(folder)
 	v := s.volumeOf(folder)
 	if i := v.Spec.ISCSI; i == nil || i.FSType != "ext4" || !i.SessionCHAPAuth || i.SecretRef == nil || i.SecretRef.Namespace != "iscsi" {

@@ -27,7 +27,7 @@ func TestPartitions(t *testing.T) {
 	s.later(func(ctx context.Context) error { return onNode(ctx, "rm -rf /dev/disk/by-partuuid") })
 	s.runsOnNode("sh", "-c", links, device)
 	s.later(func(ctx context.Context) error { return onNode(ctx, "rm -rf /var/lib/flex-partitions") })
-	s.load(s.image("examples/"+folder+"/image/image.yaml"), "registry.invalid/flex-provisioner/"+folder+":dev")
+	s.loadExample(folder)
 	s.example(folder, "/dev/disk/by-id/THE-DISK", device, "THE-NODE", "node1")
 
 	c := s.exampleBound(folder)

@@ -45,11 +45,11 @@ func (a *arrivals) until(version string) {
 // update rolls an image out and back by its digest while claims arrive: none is lost, and what the old image made is
 // deleted by the new one.
 func update(s *scope, folder string) {
-	const recipe = "examples/use-case-3-and-4-public-image/image/image.yaml"
 	registry := s.registry("")
-	old := registry.push(s.image(recipe), "disks:1.0.0")
-	newer := registry.push(s.imageOn(recipe, "names: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: [{path: /version, text: \"1.1.0\\n\"}]\n"), "disks:1.1.0")
-	class := s.example(folder, "registry.storage.example/disks:1.0.0", old)[0]
+	old := registry.push(s.image(disks, "examples/use-case-3-and-4-public-image/image"), "disks:1.0.0")
+	next := s.imageOf("registry.storage.example/disks:1.1.0", "FROM "+disks+"\nCOPY version /\n", "version", "1.1.0\n")
+	newer := registry.push(next, "disks:1.1.0")
+	class := s.example(folder, disks, old)[0]
 	s.exampleBound(folder)
 	use := func(image string) {
 		_, err := kubectl(s.Context(), "-n", contract.ProvisionersNamespace, "patch", "configmap", folder, "--type=merge", "-p", `{"data":{"image":"`+image+`"}}`)

@@ -120,22 +120,28 @@ func (s *scope) file(name, text string) string {
 	return file
 }
 
-// image builds an image of a recipe and returns the archive.
-func (s *scope) image(recipe string) (archive string) {
+// image builds an image of a folder's Dockerfile and returns the archive.
+func (s *scope) image(name, folder string) (archive string) {
 	s.Helper()
 	archive = s.file("image.tar", "")
-	_, err := command(s.Context(), "bin/mkimage", "build", "-o", archive, recipe)
+	_, err := command(s.Context(), "tools/image.sh", name, archive, folder)
 	s.ok(err)
 	return archive
 }
 
-// imageOn builds an image on that of a recipe of the repository; more is the rest of the new recipe.
-func (s *scope) imageOn(base, more string) (archive string) {
+// imageOf builds an image of a Dockerfile, whose context is the folder of a file of that name and text.
+func (s *scope) imageOf(name, dockerfile, file, text string) (archive string) {
 	s.Helper()
-	full, err := filepath.Abs(filepath.Join(repository, base))
-	s.ok(err)
-	up := strings.Repeat("../", 8) // from wherever the temporary file is, to the root
-	return s.image(s.file("image.yaml", "base: "+up+full[1:]+"\n"+more))
+	folder := filepath.Dir(s.file(file, text))
+	s.ok(os.WriteFile(filepath.Join(folder, "Dockerfile"), []byte(dockerfile), 0o600))
+	return s.image(name, folder)
+}
+
+// loadExample brings the image of an example to the node, for the time of the test.
+func (s *scope) loadExample(folder string) {
+	s.Helper()
+	name := "registry.invalid/flex-provisioner/" + folder + ":dev"
+	s.load(s.image(name, "examples/"+folder+"/image"), name)
 }
 
 // load brings an image to the node, for the time of the test.
@@ -162,24 +168,24 @@ func removeImages(ctx context.Context, filter string) error {
 type registry struct {
 	s       *scope
 	address string
-	// login is the folder of a docker configuration with the registry's credentials.
+	// login is the file that docker login would write.
 	login string
 }
 
-// registry starts one, which demands name:password if that is not empty.
+// registry starts one. With credentials, name:password as testdata/htpasswd has them, it demands these.
 func (s *scope) registry(credentials string) registry {
 	s.Helper()
-	args := []string{"bin/mkimage", "serve", "-listen", "127.0.0.1:0"}
+	args := []string{"test/cluster/registry.sh", "127.0.0.1:0"}
 	if credentials != "" {
-		args = append(args, "-credentials", s.file("credentials", credentials+"\n"))
+		args = append(args, "test/e2e/testdata/htpasswd")
 	}
 	line, err := bufio.NewReader(s.runsOnNode(args...)).ReadString('\n')
 	s.ok(err)
 	r := registry{s: s, address: strings.TrimSpace(strings.TrimPrefix(line, "serving "))}
-	name, password, _ := strings.Cut(credentials, ":")
-	config, err := json.Marshal(map[string]any{"auths": map[string]any{r.address: map[string]string{"username": name, "password": password}}})
+	auths := map[string]any{r.address: map[string][]byte{"auth": []byte(credentials)}}
+	config, err := json.Marshal(map[string]any{"auths": auths})
 	s.ok(err)
-	r.login = filepath.Dir(s.file("config.json", string(config)))
+	r.login = s.file("config.json", string(config))
 	s.later(func(ctx context.Context) error { return removeImages(ctx, "name~=^"+r.address+"/") })
 	return r
 }
@@ -206,7 +212,8 @@ func (s *scope) runsOnNode(args ...string) io.Reader {
 // push copies an image to the registry and returns its reference there, by digest.
 func (r registry) push(archive, name string) string {
 	r.s.Helper()
-	out, err := command(r.s.Context(), "test/cluster/enter.sh", "env", "DOCKER_CONFIG="+r.login, "bin/mkimage", "push", "-insecure", archive, r.address+"/"+name)
+	out, err := command(r.s.Context(), "test/cluster/enter.sh", "env", "REGISTRY_AUTH_FILE="+r.login,
+		"tools/push.sh", archive, r.address+"/"+name)
 	r.s.ok(err)
 	return strings.TrimSpace(out)
 }

@@ -65,7 +65,7 @@ func iscsiWithToolsInTheImage(s *scope, folder string) {
 	if path, err := exec.LookPath("mkfs.btrfs"); err == nil {
 		s.Logf("the node has %s: this run does not show that it needs none", path)
 	}
-	s.load(s.image("examples/"+folder+"/image/image.yaml"), "registry.invalid/flex-provisioner/"+folder+":dev")
+	s.loadExample(folder)
 	s.example(folder)
 	v := s.volumeOf(folder)
 	if v.Spec.ISCSI == nil || v.Spec.ISCSI.FSType != "btrfs" || v.Spec.ISCSI.IQN != "iqn.2026-01.com.example:"+v.Name {
@@ -133,7 +133,8 @@ func (s *scope) listener() *corev1.Pod {
 func closedImage(s *scope, folder string) {
 	vendor := s.registry("customer-7:opensesame")
 	// No other image may be the same: the kubelet lets nobody have a pulled image without the Secret, whatever its name.
-	image := vendor.push(s.imageOn("images/nfs-subdir/image.yaml", "names: [registry.invalid/flex-provisioner/e2e:dev]\nfiles: [{path: /licence, text: "+run+"}]\n"), "closed/provisioner:7.0")
+	image := vendor.push(s.imageOf("registry.invalid/flex-provisioner/e2e:dev",
+		"FROM registry.invalid/flex-provisioner/nfs-subdir:dev\nCOPY licence /\n", "licence", run), "closed/provisioner:7.0")
 	secrets := shared.admin.CoreV1().Secrets(contract.ProvisionersNamespace)
 	s.later(func(ctx context.Context) error { return secrets.Delete(ctx, folder, metav1.DeleteOptions{}) })
 	login := func(password string) {
@@ -178,11 +179,14 @@ func (s *scope) ranFrom(claim types.UID, image string) {
 	})
 }
 
-const madeBy = "storage.example/disks-version"
+const (
+	disks  = "registry.storage.example/disks:1.0.0"
+	madeBy = "storage.example/disks-version"
+)
 
 func publicImage(s *scope, folder string) {
 	public := s.registry("")
-	image := public.push(s.image("examples/"+folder+"/image/image.yaml"), "disks:1.0.0")
+	image := public.push(s.image(disks, "examples/"+folder+"/image"), "disks:1.0.0")
 	s.example(folder, "registry.storage.example", public.address)
 	v := s.volumeOf(folder)
 	if got := v.Annotations[madeBy]; got != "1.0.0" {
@@ -198,7 +202,7 @@ func publicImage(s *scope, folder string) {
 }
 
 func bash(s *scope, folder string) {
-	s.load(s.image("test/e2e/testdata/bash.yaml"), "docker.io/library/bash:5")
+	s.load(s.image("docker.io/library/bash:5", "test/e2e/testdata/bash"), "docker.io/library/bash:5")
 	class := s.example(folder)[0]
 	v := s.volumeOf(folder)
 	s.consumed(folder, "hello from "+folder)

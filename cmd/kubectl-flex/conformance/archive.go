@@ -25,7 +25,7 @@ type program struct {
 	WorkingDir           string
 }
 
-// archive is an image in the format of `docker save` and `bin/mkimage`, or an OCI layout in a tar.
+// archive is an image in the format of `docker save`, or an OCI layout in a tar.
 type archive struct {
 	file  *os.File
 	parts map[string]part

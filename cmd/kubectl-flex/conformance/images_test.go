@@ -38,14 +38,22 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// TestPublicImage is the image of use cases 3 and 4, built as its README says.
-func TestPublicImage(t *testing.T) {
-	t.Parallel()
-	archive := filepath.Join(t.TempDir(), "disks.tar")
-	if out, err := exec.CommandContext(t.Context(), "../../../bin/mkimage", "build", "-o", archive, "../../../examples/use-case-3-and-4-public-image/image/image.yaml").CombinedOutput(); err != nil {
+// example builds the image of an example and returns its archive.
+func example(t *testing.T, folder string) (archive string) {
+	t.Helper()
+	archive = filepath.Join(t.TempDir(), "image.tar")
+	name := "registry.invalid/flex-provisioner/" + folder + ":dev"
+	cmd := exec.CommandContext(t.Context(), "../../../tools/image.sh", name, archive, "../../../examples/"+folder+"/image")
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	o := options(t, archive)
+	return archive
+}
+
+// TestPublicImage is the image of use cases 3 and 4.
+func TestPublicImage(t *testing.T) {
+	t.Parallel()
+	o := options(t, example(t, "use-case-3-and-4-public-image"))
 	o.Properties = map[string]string{"server": "10.0.0.1", "export": "/srv/nfs"}
 	wantPass(t, run(t, o))
 }

@@ -162,10 +162,7 @@ func archive(t *testing.T) (dir string) {
 // TestFilledISCSI is the class of use case 2 with a real tgtd and a real login by CHAP: killed at any moment, no LUN that is
 // not whole has its name, and nothing is left.
 func TestFilledISCSI(t *testing.T) {
-	image := filepath.Join(t.TempDir(), "filled.tar")
-	if out, err := exec.CommandContext(t.Context(), "../../../bin/mkimage", "build", "-o", image, "../../../examples/use-case-2-iscsi-filled/image/image.yaml").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	image := example(t, "use-case-2-iscsi-filled")
 	t.Parallel()
 	g, secret := newTarget(t), t.TempDir()
 	for name, text := range map[string]string{"node.session.auth.username": "flex", "node.session.auth.password": chapPassword} {
