@@ -183,7 +183,7 @@ bin/linux-$(ARCH)/%: bin/%
 
 # An image is made again when a file of its folder, its program or its base changed. Its context is the checkout, or for a
 # script its folder.
-bin/images/%.tar: bin/mkimage tools/image.sh tools/buildah.sh tools/debian.sh $$(wildcard images/$$*/*)
+bin/images/%.tar: tools/image.sh tools/buildah.sh tools/debian.sh $$(wildcard images/$$*/*)
 	tools/image.sh registry.invalid/flex-provisioner/$*:dev $@ \
 		$(if $(wildcard images/$*/provisioner.sh),images/$*,.) --file images/$*/Dockerfile
 

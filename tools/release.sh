@@ -24,7 +24,9 @@ for recipe in images/*/image.yaml; do images+=("$(basename "${recipe%/*}")"); do
 
 # program OS ARCH FOLDER OUTPUT
 program() {
-	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false -ldflags "-s -w -X $module/internal/version.stamp=$version" -o "$4" "$3"
+	CGO_ENABLED=0 GOOS=$1 GOARCH=$2 go build -trimpath -buildvcs=false \
+		-ldflags "-s -w -X $module/internal/version.stamp=$version -X $module/internal/version.registry=$registry" \
+		-o "$4" "$3"
 }
 
 # build_images makes the images of an architecture in a tree of its own, whose recipes find that architecture's programs.

@@ -41,8 +41,8 @@ type project struct {
 	Name, Go, Module string
 	// Version is the version of the SDK. If that is no release, Checkout is the folder of its sources.
 	Version, Checkout string
-	// Flexctl is the path of the program flexctl, for images that include it.
-	Flexctl string
+	// FlexctlImage and ShellImage are the images of the project that the provisioner's own begins with.
+	FlexctlImage, ShellImage string
 }
 
 func newNew(o *options) *cobra.Command {
@@ -82,28 +82,30 @@ func newProject(name, language, checkout string) (project, error) {
 	if !slices.Contains(languages, language) {
 		return project{}, fmt.Errorf("--lang: %q is none of %s", language, strings.Join(languages, ", "))
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return project{}, err
-	}
-	p := project{Name: name, Go: goVersion, Module: module, Version: "v0.0.0"}
-	switch language {
-	case "shell":
+
+	p := project{Name: name, Go: goVersion, Module: module, Version: "v0.0.0",
+		FlexctlImage: version.Image("flexctl"), ShellImage: version.Image("shell")}
+	if language != "go" {
 		return p, nil
-	case "python":
-		p.Flexctl, err = findFlexctl("")
-		return p, err
 	}
+
 	if v := version.String(); checkout == "" && isRelease(v) {
 		p.Version = v
 		return p, nil
 	}
+
 	if checkout == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return project{}, err
+		}
 		checkout = filepath.Dir(filepath.Dir(self)) // the program is bin/kubectl-flex in a checkout
 	}
-	if p.Checkout, err = filepath.Abs(checkout); err != nil {
+	checkout, err := filepath.Abs(checkout)
+	if err != nil {
 		return project{}, err
 	}
+	p.Checkout = checkout
 	text, err := os.ReadFile(filepath.Join(p.Checkout, "go.mod"))
 	if err != nil || !bytes.HasPrefix(text, []byte("module "+module+"\n")) {
 		return project{}, fmt.Errorf("--sdk: %s is no checkout of %s; give the folder of one", p.Checkout, module)

@@ -4,8 +4,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"testing"
 )
 
@@ -70,5 +72,39 @@ func TestStamp(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+func TestImage(t *testing.T) {
+	t.Cleanup(func() { registry, stamp = "", "" })
+	for _, c := range []struct{ registry, stamp, want string }{
+		{"", "v1.2.3", "registry.invalid/flex-provisioner/shell:dev"},
+		{"registry.example/flex", "v1.2.3", "registry.example/flex/shell:v1.2.3"},
+	} {
+		registry, stamp = c.registry, c.stamp
+		if got := Image("shell"); got != c.want {
+			t.Errorf("registry %q, version %q: %s, want %s", c.registry, c.stamp, got, c.want)
+		}
+	}
+}
+
+// here is of this package, wherever it is.
+type here struct{}
+
+// TestReleaseStamps: what a release links in is there.
+func TestReleaseStamps(t *testing.T) {
+	script, err := os.ReadFile("../../tools/release.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var names []string
+	for _, match := range regexp.MustCompile(`-X \$module/(\S+)=`).FindAllSubmatch(script, -1) {
+		names = append(names, "github.com/flex-provisioner/flex-provisioner/"+string(match[1]))
+	}
+
+	path := reflect.TypeFor[here]().PkgPath()
+	if want := []string{path + ".stamp", path + ".registry"}; !slices.Equal(names, want) {
+		t.Errorf("tools/release.sh stamps %q, want %q", names, want)
 	}
 }

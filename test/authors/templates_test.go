@@ -15,6 +15,9 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 
+// checkout is this one. Tests change the directory.
+var checkout, _ = filepath.Abs("../..") // fails without a working directory only
+
 func TestMain(m *testing.M) {
 	sdktest.MainWithFlexctl(m, "github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex")
 }
@@ -22,10 +25,6 @@ func TestMain(m *testing.M) {
 // written makes a provisioner of a template and returns its program.
 func written(t *testing.T, language string) (program string) {
 	t.Helper()
-	checkout, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Chdir(t.TempDir())
 	run(t, ".", "kubectl-flex", "new", "disks", "--lang", language, "--sdk", checkout)
 	switch language {
@@ -40,10 +39,10 @@ func written(t *testing.T, language string) (program string) {
 		run(t, "disks", "go", "mod", "tidy")
 		run(t, "disks", "go", "vet", ".")
 		run(t, "disks", "go", "test", ".")
-		run(t, "disks", "go", "build", "-o", "provisioner", ".")
+		run(t, "disks", "env", "CGO_ENABLED=0", "go", "build", "-o", "provisioner", ".")
 		program = "disks/provisioner"
 	}
-	program, err = filepath.Abs(program)
+	program, err := filepath.Abs(program)
 	if err != nil {
 		t.Fatal(err)
 	}
