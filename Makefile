@@ -25,8 +25,8 @@ images: $(IMAGES:%=bin/images/%.tar) ## the container images, as archives in bin
 pin: images ## REGISTRY=registry.example/flex: the images to a registry, and deploy/base with them by digest into bin/deploy
 	tools/pin.sh $(REGISTRY)
 
-release: bin/mkimage bin/pushchart $(if $(KEY),bin/cosign) $(PROGRAMS:%=bin/licences/%) ## VERSION=v0.1.0 REGISTRY=registry.example/flex [KEY=cosign.key]: all of a release, docs/release.md
-	@test/cluster/packages.sh busybox-static ca-certificates
+release: bin/syft bin/pushchart $(if $(KEY),bin/cosign) $(PROGRAMS:%=bin/licences/%) ## VERSION=v0.1.0 REGISTRY=registry.example/flex [KEY=cosign.key]: all of a release, docs/release.md
+	@test/cluster/packages.sh jq
 	tools/release.sh build '$(VERSION)' '$(REGISTRY)'
 	tools/release.sh push '$(VERSION)' '$(REGISTRY)'
 
@@ -82,7 +82,8 @@ test-e2e: cluster-up images ## against three real nodes, with volumes of a real 
 	@test/cluster/packages.sh docker-registry skopeo
 	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
 
-test-install: cluster-up bin/mkimage bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone
+test-install: cluster-up bin/syft bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone
+	@test/cluster/packages.sh jq
 	test/install.sh
 
 test-attack: cluster-up images ## what attackers try in several steps, from six points of view
@@ -147,10 +148,6 @@ cinder-down: ## stop it
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-bin/mkimage: $(wildcard tools/mkimage/*.go) tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../$@.new ./mkimage
-	@$(replace)
-
 # Tools of a release, each from a module of its own.
 bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/release/go.mod tools/release/go.sum
 	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ ./pushchart
@@ -160,6 +157,9 @@ bin/helm: tools/release/go.mod tools/release/go.sum
 
 bin/cosign: tools/cosign/go.mod tools/cosign/go.sum
 	cd tools/cosign && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign
+
+bin/syft: tools/syft/go.mod tools/syft/go.sum
+	cd tools/syft && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/anchore/syft/cmd/syft
 
 bin/version: FORCE
 	@mkdir -p bin

@@ -35,7 +35,8 @@ check_cluster() {
 
 # registry: on the node, whose containerd does without TLS on loopback addresses.
 registry() {
-	test/cluster/enter.sh bin/mkimage serve -listen "127.0.0.1:$PORT" > "$WORK/registry.log" &
+	test/cluster/packages.sh docker-registry skopeo # the node cannot get them
+	test/cluster/enter.sh test/cluster/registry.sh "127.0.0.1:$PORT" > "$WORK/registry.log" &
 	REGISTRY_PID=$!
 	until_ok 20 grep -q serving "$WORK/registry.log"
 }

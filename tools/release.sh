@@ -20,7 +20,7 @@ read -ra platforms <<< "${PLUGIN_PLATFORMS:-linux_amd64 linux_arm64 darwin_amd64
 downloads=${DOWNLOADS:-https://$module/releases/download/$version}
 out=bin/release/$version stage=bin/release/stage
 images=()
-for recipe in images/*/image.yaml; do images+=("$(basename "${recipe%/*}")"); done
+for file in images/*/Dockerfile; do images+=("$(basename "${file%/*}")"); done
 
 # program OS ARCH FOLDER OUTPUT
 program() {
@@ -29,30 +29,58 @@ program() {
 		-o "$4" "$3"
 }
 
-# build_images makes the images of an architecture in a tree of its own, whose recipes find that architecture's programs.
+# build_images ARCH makes the images of an architecture, with that architecture's programs, and the lists of their
+# components.
 build_images() {
-	local arch=$1 tree=$stage/$1 image folder archive
-	mkdir -p "$tree/bin" "$tree/images" "$out/sbom"
-	ln -s "$PWD/bin/licences" "$tree/bin/licences"
-	for image in "${images[@]}"; do
-		mkdir -p "$tree/images/$image"
-		cp -p "images/$image"/*.sh "$tree/images/$image" 2> /dev/null || true
-		sed "s#^names: .*#names: [$registry/$image:$version]#" "images/$image/image.yaml" > "$tree/images/$image/image.yaml"
-	done
+	local arch=$1 folder image context=$stage/context
+	mkdir -p "$context/bin" "$out/sbom"
+	cp -r bin/licences "$context/bin"
 	for folder in cmd/flex-provisioner cmd/flexctl images/*/main.go; do
 		folder=${folder%/main.go}
-		program linux "$arch" "./$folder" "$tree/bin/$(basename "$folder")"
+		program linux "$arch" "./$folder" "$context/bin/linux-$arch/$(basename "$folder")"
 	done
+	build_image flexctl "$arch" # others begin with these two
+	build_image shell "$arch"
 	for image in "${images[@]}"; do
-		archive=$stage/archives/$image-$arch.tar
-		bin/mkimage build -arch "$arch" -o "$archive" "$tree/images/$image/image.yaml"
-		mv "${archive%.tar}.cdx.json" "$out/sbom/$image-$arch.cdx.json"
-		echo "built $image for $arch"
+		case $image in flexctl | shell) ;; *) build_image "$image" "$arch" ;; esac
 	done
 }
 
-# archives IMAGE: those of all architectures
-archives() { local arch; for arch in "${arches[@]}"; do echo "$stage/archives/$1-$arch.tar"; done; }
+# build_image IMAGE ARCH
+build_image() {
+	local image=$1 arch=$2 archive=$stage/archives/$1-$2.tar context=$stage/context
+	[ ! -e "images/$image/provisioner.sh" ] || context=images/$image
+	ARCH=$arch tools/image.sh "$(built "$image" "$arch")" "$archive" "$context" --file "images/$image/Dockerfile" \
+		--build-arg "FLEXCTL_IMAGE=$(built flexctl "$arch")" --build-arg "SHELL_IMAGE=$(built shell "$arch")"
+	# Without what is another each time.
+	SYFT_CHECK_FOR_APP_UPDATE=false bin/syft scan --quiet "docker-archive:$archive" --output cyclonedx-json \
+		--source-name "$registry/$image" --source-version "$version" |
+		jq 'del(.serialNumber, .metadata.timestamp)' > "$out/sbom/$image-$arch.cdx.json"
+	echo "built $image for $arch"
+}
+
+# built IMAGE ARCH: its name until it is pushed.
+built() { echo "localhost/release/$1:$2"; }
+
+# build_index IMAGE makes one reference of the images of all architectures, as it will be in the registry.
+build_index() {
+	local image=$1 arch index=localhost/release/$1
+	tools/buildah.sh manifest rm "$index" > /dev/null 2>&1 || true # of an earlier release
+	tools/buildah.sh manifest create "$index" > /dev/null
+	for arch in "${arches[@]}"; do
+		tools/buildah.sh manifest add "$index" "containers-storage:$(built "$image" "$arch")" > /dev/null
+	done
+	tools/buildah.sh manifest push --quiet --all --digestfile "$stage/digests/$image.digest" \
+		"$index" "oci:$stage/images/$image" > /dev/null
+}
+
+# digest_for IMAGE ARCH: of the image in the index.
+digest_for() {
+	local digest
+	digest=$(cat "$stage/digests/$1.digest")
+	jq -r --arg arch "$2" '.manifests[] | select(.platform.architecture == $arch).digest' \
+		"$stage/images/$1/blobs/${digest/://}"
+}
 
 # kustomized FOLDER
 kustomized() { (cd tools/release && go tool kustomize build "$OLDPWD/$1"); }
@@ -81,15 +109,12 @@ named() {
 build() {
 	local arch platform image status dirty=
 	rm -rf "$stage" "$out"
-	mkdir -p "$stage/digests" "$out"
+	mkdir -p "$stage/digests" "$stage/images" "$out"
 	status=$(git status --porcelain --untracked-files=normal) # files that git does not know are compiled in as well
 	[ -z "$status" ] || dirty=-dirty
 	[ -z "$dirty" ] || echo "release: the checkout has changes that are not committed; provenance says so" >&2
 	for arch in "${arches[@]}"; do build_images "$arch"; done
-	for image in "${images[@]}"; do
-		mapfile -t files < <(archives "$image")
-		bin/mkimage digest "${files[@]}" > "$stage/digests/$image.digest"
-	done
+	for image in "${images[@]}"; do build_index "$image"; done
 	tools/pin.sh "$registry" "$stage/digests" "$stage/deploy" > "$out/images.txt"
 	kustomized "$stage/deploy" > "$out/install.yaml"
 	example
@@ -121,15 +146,15 @@ push() {
 	[ -f "$out/SHA256SUMS" ] || { echo "release: $out is not there: release.sh build first" >&2; exit 1; }
 	[[ ! $registry =~ ^(127\.[0-9.]+|localhost)(:|/) ]] || plain=(-insecure) insecure=(--allow-http-registry) # loopback has no TLS
 	for image in "${images[@]}"; do
-		mapfile -t files < <(archives "$image")
-		reference=$(bin/mkimage push "${plain[@]}" "${files[@]}" "$registry/$image:$version")
+		reference=$(tools/push.sh "oci:$stage/images/$image" "$registry/$image:$version")
 		echo "pushed $reference"
 		grep -qxF "$reference" "$out/images.txt" || { echo "release: $image has another digest than $out/images.txt says" >&2; exit 1; }
 		[ -n "${KEY:-}" ] || continue
 		cosign sign "${insecure[@]}" "$reference"
 		cosign attest "${insecure[@]}" --type slsaprovenance1 --predicate "$out/provenance.slsa.json" "$reference"
 		for arch in "${arches[@]}"; do
-			cosign attest "${insecure[@]}" --type cyclonedx --predicate "$out/sbom/$image-$arch.cdx.json" "$registry/$image@$(bin/mkimage digest "$stage/archives/$image-$arch.tar")"
+			cosign attest "${insecure[@]}" --type cyclonedx --predicate "$out/sbom/$image-$arch.cdx.json" \
+				"$registry/$image@$(digest_for "$image" "$arch")"
 		done
 	done
 	chart=$out/flex-provisioner-${version#v}.tgz
