@@ -4,8 +4,10 @@ package authors
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -65,6 +67,29 @@ func TestDesign(t *testing.T) {
 		}
 	}
 	run(t, ".", "kubectl-flex", "conformance", "configmap.yaml", "--image", build(t, "image"), "--storage", "/export")
+}
+
+// TestBuildsAtOnce: of several builds of one image each waits for its turn.
+func TestBuildsAtOnce(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("image", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("image/Dockerfile", []byte("FROM scratch\nCOPY Dockerfile /\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	var builds sync.WaitGroup
+	for range 4 {
+		builds.Go(func() {
+			out, err := exec.CommandContext(t.Context(), filepath.Join(checkout, "tools/image.sh"),
+				"registry.invalid/authors/once:dev", "image.tar", "image").CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	builds.Wait()
 }
 
 // build builds an image of the folder's Dockerfile, and returns its archive.
