@@ -11,4 +11,5 @@ image=$1 reference=$2 tls=()
 digest=$(mktemp)
 trap 'rm -f "$digest"' EXIT
 skopeo copy --quiet --all "${tls[@]}" --digestfile "$digest" "$image" "docker://$reference"
-echo "${reference%:*}@$(cat "$digest")"
+name=${reference##*/}
+echo "${reference%"$name"}${name%%:*}@$(cat "$digest")"
