@@ -71,12 +71,13 @@ type Options struct {
 func Enter() { sandbox.Enter() }
 
 // Run checks a provisioner. The error is about what kept the kit from checking. Faults of the provisioner are in the
-// report.
+// report. It sets the umask of this process.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if faults := o.validate(); len(faults) > 0 {
 		return nil, faults.ToAggregate()
 	}
 	o.Parameters = configmaps.Parameters(o.Parameters)
+	sandbox.Umask()
 	dir, err := os.MkdirTemp("", "flex-conformance-")
 	if err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)

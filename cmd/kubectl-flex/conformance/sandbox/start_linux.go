@@ -28,6 +28,10 @@ type Process struct {
 	ended chan struct{}
 }
 
+// Umask sets the umask of this process to that of containers, so that whoever has to can read what is laid out for a
+// sandbox.
+func Umask() { syscall.Umask(0o022) }
+
 // Start starts a program. It returns once the program itself runs, or with the error that prevented it. Call Wait and
 // then Close.
 func Start(spec Spec, out Output) (*Process, error) {

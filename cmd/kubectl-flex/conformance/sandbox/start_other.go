@@ -22,6 +22,9 @@ func Enter() {}
 // HostID is -1, since there is no sandbox.
 func HostID(int, bool) int { return -1 }
 
+// Umask does nothing without a sandbox.
+func Umask() {}
+
 // Start returns an error, since there is no sandbox.
 func Start(Spec, Output) (*Process, error) {
 	return nil, errors.New("start sandbox: it needs Linux; run the kit in a Linux container or machine")
