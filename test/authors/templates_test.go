@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +19,9 @@ import (
 // checkout is this one. Tests change the directory.
 var checkout, _ = filepath.Abs("../..") // fails without a working directory only
 
+// TestMain lets nobody else read the files that tests write, as careful authors do.
 func TestMain(m *testing.M) {
+	syscall.Umask(0o077)
 	sdktest.MainWithFlexctl(m, "github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex")
 }
 

@@ -25,6 +25,7 @@ check)
 	licenses check "${@:2}" --allowed_licenses="$allowed"
 	;;
 save)
+	umask 022 # images have the texts, and run as any user
 	rm -rf "$3" "$3.new"
 	licenses save "$2" --save_path "$3.new"
 	# go-licenses takes one text for each package. What lies beside it, such as the licence of ported files, goes along too.
