@@ -55,7 +55,8 @@ build_image() {
 	# Without what is another each time.
 	SYFT_CHECK_FOR_APP_UPDATE=false bin/syft scan --quiet "docker-archive:$archive" --output cyclonedx-json \
 		--source-name "$registry/$image" --source-version "$version" |
-		jq 'del(.serialNumber, .metadata.timestamp)' > "$out/sbom/$image-$arch.cdx.json"
+		jq 'if .components[0] then del(.serialNumber, .metadata.timestamp) else error("syft found no components") end' \
+			> "$out/sbom/$image-$arch.cdx.json"
 	echo "built $image for $arch"
 }
 
