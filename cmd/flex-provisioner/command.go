@@ -2,7 +2,6 @@ package main
 
 import (
 	"flag"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -21,8 +20,12 @@ PersistentVolume; when the volume is released, a pod of the same image removes t
 It serves /healthz, /readyz (which names what is missing, permissions included) and /metrics on --http-address, needs no
 storage of its own, and may be stopped and started at any moment. Run two replicas to have one take over at once.`
 
-// width of the help in columns.
-const width = 116
+// usage wraps the flags at 116 columns.
+const usage = `Usage:
+  {{.UseLine}}
+
+Flags:
+{{.LocalFlags.FlagUsagesWrapped 116}}`
 
 func newCommand() *cobra.Command {
 	o := defaults()
@@ -50,18 +53,7 @@ func newCommand() *cobra.Command {
 	command.PersistentPreRunE = func(*cobra.Command, []string) error {
 		return setUpLogging(os.Stderr, o.loggingFormat, verbosity.Lookup("v").Value.String())
 	}
-	command.SetUsageFunc(usage)
+	command.SetUsageTemplate(usage)
 	command.CompletionOptions.DisableDefaultCmd = true
 	return command
-}
-
-func usage(c *cobra.Command) error {
-	text := "Usage:\n  " + c.UseLine() + "\n"
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			text += fmt.Sprintf("  %s  # %s\n", sub.UseLine(), sub.Short)
-		}
-	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s\nFlags:\n%s", text, c.LocalFlags().FlagUsagesWrapped(width))
-	return err
 }
