@@ -42,10 +42,8 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	go vet -tags cinder ./...
 	go vet -tags conformance ./...
 	cd tools && go vet ./...
-	cd tools/release && go vet ./...
 	go tool -modfile=tools/lint/go.mod golangci-lint run
 	cd tools && go tool -modfile=lint/go.mod golangci-lint run
-	cd tools/release && go tool -modfile=../lint/go.mod golangci-lint run
 	@test/cluster/packages.sh shellcheck
 	shellcheck -x -P SCRIPTDIR $(SCRIPTS)
 	tools/licences/licences.sh check ./cmd/... ./images/...
@@ -57,7 +55,6 @@ test: ## the whole ladder: lint, test-unit, test-conformance and chaos beside te
 test-unit: ## what needs nothing but Go
 	go test -race ./...
 	cd tools && go test -race ./...
-	cd tools/release && go test ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
@@ -111,7 +108,7 @@ chaos: ## crashes, lost answers and errors
 	test/chaos/run.sh
 
 mutate: ## small changes to the code of a package, which its tests have to notice; ONLY=podspec; too slow for make test
-	nice -n 19 go tool -modfile=tools/gremlins/go.mod gremlins unleash --workers 1 --invert-logical --invert-loopctrl ./$(or $(ONLY),dispatcher/reconcile)
+	nice -n 19 go tool -modfile=tools/go.mod gremlins unleash --workers 1 --invert-logical --invert-loopctrl ./$(or $(ONLY),dispatcher/reconcile)
 
 soak: export ISCSI = 1
 soak: export NODES = 3
@@ -149,11 +146,11 @@ cinder-down: ## stop it
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Tools of a release, each from a module of its own.
-bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/release/go.mod tools/release/go.sum
-	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ ./pushchart
+bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ ./release/pushchart
 
-bin/helm: tools/release/go.mod tools/release/go.sum
-	cd tools/release && CGO_ENABLED=0 go build -trimpath -o ../../$@ helm.sh/helm/v4/cmd/helm
+bin/helm: tools/go.mod tools/go.sum
+	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ helm.sh/helm/v4/cmd/helm
 
 bin/cosign: tools/cosign/go.mod tools/cosign/go.sum
 	cd tools/cosign && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o ../../$@ github.com/sigstore/cosign/v3/cmd/cosign

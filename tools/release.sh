@@ -84,7 +84,7 @@ digest_for() {
 }
 
 # kustomized FOLDER
-kustomized() { (cd tools/release && go tool kustomize build "$OLDPWD/$1"); }
+kustomized() { (cd tools && go tool kustomize build "$OLDPWD/$1"); }
 
 # example writes a class that needs nothing but the nodes, and a claim with a pod that uses it.
 example() {
