@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -12,80 +11,6 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
-
-// TestBadConfig has ConfigMaps that were never right. The administrator is told the faults, the user whom to ask, and once they are
-// mended the same claim is bound, without a restart.
-func TestBadConfig(t *testing.T) {
-	t.Parallel()
-	for _, bad := range []struct {
-		name    string
-		changes map[string]string
-		text    string
-	}{
-		{
-			name: "1 MiB of properties", changes: map[string]string{"blob": strings.Repeat("x", 1<<20-4096)},
-			text: `data: Too long: the names and values of all properties or parameters have 1044*** bytes, at most 16384 are allowed; put large files into the image or a Secret (key secrets)`,
-		},
-		{
-			name: "everything at once", changes: map[string]string{"max-concurrent": "many", "tiemout": "10s", "LD_PRELOAD": "x"},
-			text: `[data[max-concurrent]: Invalid value: "many": must be a whole number from 0 to 10000, data[tiemout]: Forbidden: looks like a misspelling of the reserved key "timeout": *, data[LD_PRELOAD]: Forbidden: would set the environment variable LD_PRELOAD, which is refused: *]`,
-		},
-	} {
-		t.Run(bad.name, func(t *testing.T) {
-			t.Parallel()
-			s := begin(t)
-			unchanged := s.dispatcherUnchanged()
-			class := s.class("a", setting{data: bad.changes})
-			c := class.claim("claim")
-			c.told(soon, "ProvisionerConfigMissing",
-				fmt.Sprintf("the provisioner ConfigMap %s of class %q is invalid: an administrator finds the faults in its events", class.id, class.name))
-			s.told(soon, class.edit(nil), "ConfigInvalid", bad.text)
-			c.ran(contract.Provision, 0)
-			mended := map[string]string{}
-			for key := range bad.changes {
-				mended[key] = ""
-			}
-			class.edit(mended)
-			c.bound(soon)
-			unchanged()
-		})
-	}
-}
-
-// TestConfigTwice gives a class a second ConfigMap. While there are two, the first stays in force.
-func TestConfigTwice(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	class := s.class("a", setting{data: map[string]string{"zone": "west"}})
-	class.claim("alone").bound(soon)
-	text := fmt.Sprintf("class %q has 2 provisioner ConfigMaps, %s among them: an administrator has to remove all but one", class.name, class.id)
-	data := class.data
-	data["zone"] = "east"
-	second := class.makeConfigMap(class.id+"-second", data)
-	s.told(soon, second, "ConfigDuplicate", text)
-	s.told(soon, class.edit(nil), "ConfigDuplicate", text)
-	c := class.claim("two")
-	c.bound(soon)
-	if got := class.env(contract.Provision, c.volumeName())["ZONE"]; got != "west" {
-		t.Errorf("with two ConfigMaps the pod saw zone %q, want that of the one that was there first, west", got)
-	}
-	class.removeConfigMap(class.id + "-second")
-	class.claim("alone-again").bound(soon)
-}
-
-// TestBadClaim has a claim that asks for what its class does not offer. It gets no plain volume instead, and is bound once the class
-// offers it.
-func TestBadClaim(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	class := s.class("a", setting{data: map[string]string{"access-modes": "ReadWriteOnce"}})
-	c := class.claim("claim", rawDevice)
-	c.told(soon, "ClaimRefused", fmt.Sprintf("spec.accessModes has ReadWriteMany: class %[1]s offers ReadWriteOnce; spec.volumeMode is Block: class %[1]s offers Filesystem", class.name))
-	class.claim("good", readWriteOnce).bound(soon) // so that this one was passed over and not merely late
-	c.ran(contract.Provision, 0)
-	class.edit(map[string]string{"access-modes": "", "volume-modes": "Filesystem,Block"})
-	c.bound(soon)
-}
 
 // TestLongNames: names of 253 characters, the longest that there are, for the claim and for its class.
 func TestLongNames(t *testing.T) {
