@@ -34,7 +34,7 @@ program() {
 build_images() {
 	local arch=$1 folder image context=$stage/context
 	mkdir -p "$context/bin" "$out/sbom"
-	cp -r bin/licences "$context/bin"
+	cp -a bin/licences "$context/bin"
 	for folder in cmd/flex-provisioner cmd/flexctl images/*/main.go; do
 		folder=${folder%/main.go}
 		program linux "$arch" "./$folder" "$context/bin/linux-$arch/$(basename "$folder")"
