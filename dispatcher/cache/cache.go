@@ -31,6 +31,7 @@ const (
 	byCopied   = "copied-volume"
 	byGiven    = "given-volume"
 	byNobody   = "class-without-provisioner"
+	byStorage  = "storage-by-hand"
 	byUID      = "uid"
 )
 
@@ -93,6 +94,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		{c.Pods, byCopied, func(obj any) string { return observed.CopiedVolume(obj.(*corev1.Pod)) }},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.Volumes, byNobody, withoutProvisioner},
+		{c.Volumes, byStorage, func(obj any) string { return observed.StorageByHand(obj.(*corev1.PersistentVolume)) }},
 		{c.PodEvents, byPodUID, func(obj any) string { return string(obj.(*corev1.Event).InvolvedObject.UID) }},
 	} {
 		err := index.of.AddIndexers(cache.Indexers{index.name: func(obj any) ([]string, error) {
@@ -242,6 +244,12 @@ func (c *Cache) Volume(name string) *corev1.PersistentVolume {
 // DueForDeletion are the class's released volumes whose deletion counts for the limit.
 func (c *Cache) DueForDeletion(class string) []*corev1.PersistentVolume {
 	return indexed[*corev1.PersistentVolume](c.Volumes, byDueClass, class)
+}
+
+// SameStorage are the volumes that no provisioner pod made and that have the storage of a volume. The volume has its
+// source only where it was read from the API server.
+func (c *Cache) SameStorage(v *corev1.PersistentVolume) []*corev1.PersistentVolume {
+	return indexed[*corev1.PersistentVolume](c.Volumes, byStorage, podspec.MountSource(v))
 }
 
 // WithoutProvisioner are the class's volumes that are named as those of provisioner pods and do not say who made them.

@@ -202,11 +202,13 @@ func clipped(all map[string]string, keys []string) map[string]string {
 }
 
 // volume loses its source, of which only the kind stays, and where it can be reached from. Who needs them reads the
-// volume from the API server. Of the few whose claims pods mount, the source stays as text.
+// volume from the API server. Of the few whose claims pods mount, and of those that no pod made, the source stays as
+// text.
 func (t *transformer) volume(v *corev1.PersistentVolume) {
 	t.key.Mark(v)
 	s := &v.Spec
-	if s.ClaimRef != nil && s.ClaimRef.Namespace == t.namespace {
+	mounted := s.ClaimRef != nil && s.ClaimRef.Namespace == t.namespace
+	if mounted || observed.StorageByHand(v) != "" {
 		annotations := maps.Clone(v.Annotations)
 		if annotations == nil {
 			annotations = map[string]string{}

@@ -70,16 +70,20 @@ func TestVolume(t *testing.T) {
 	}
 }
 
-// Of a volume whose claim pods can mount, the source stays as text, however often it is transformed.
-func TestMountedVolume(t *testing.T) {
+// Of a volume whose claim pods can mount, and of one that no pod made, the source stays as text, however often it is
+// transformed.
+func TestSourceAsText(t *testing.T) {
 	l := transformer{namespace: "ns"}
-	for namespace, want := range map[string]string{"ns": "nfs://s/a", "team-a": ""} {
+	made := podspec.VolumeName(dispatchertest.UID)
+	for _, c := range []struct{ name, namespace, want string }{
+		{made, "ns", "nfs://s/a"}, {made, "team-a", ""}, {"by-hand", "ns", "nfs://s/a"}, {"by-hand", "team-a", "nfs://s/a"},
+	} {
 		v := fullVolume("a")
-		v.Spec.ClaimRef.Namespace = namespace
+		v.Name, v.Spec.ClaimRef.Namespace = c.name, c.namespace
 		for range 2 {
 			v = transformed(t, &l, v)
-			if got := v.Annotations[podspec.SourceText]; got != want || v.Spec.NFS.Server != "" {
-				t.Errorf("of a claim in %s the source is %q, want %q", namespace, got, want)
+			if got := v.Annotations[podspec.SourceText]; got != c.want || v.Spec.NFS.Server != "" {
+				t.Errorf("of volume %s of a claim in %s the source is %q, want %q", c.name, c.namespace, got, c.want)
 			}
 		}
 	}

@@ -20,7 +20,7 @@ import (
 // read from the API server: other deletions may have begun meanwhile, and the volume may be old by then.
 func (c *Controller) observeDeletions(s *observed.Claim) {
 	s.SetSuccessor(c.Cache.ClaimNamed)
-	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User = 0, 0, "", nil
+	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User, s.SameStorage = 0, 0, "", nil, nil
 	if !s.Released() {
 		return
 	}
@@ -31,6 +31,7 @@ func (c *Controller) observeDeletions(s *observed.Claim) {
 	}
 
 	s.SetUser(c.Cache.Users(s.Volume.Name))
+	s.SetSameStorage(c.Cache.SameStorage(s.Volume))
 	s.DeleteLimit = c.DeleteLimit
 	if s.Config != nil && s.Config.DeleteLimit != nil {
 		s.DeleteLimit = *s.Config.DeleteLimit

@@ -87,6 +87,9 @@ type Claim struct {
 	// User is a claim that is, or was, bound to the released volume and that the volume does not name, or nil. It is
 	// not Claim.
 	User *corev1.PersistentVolumeClaim
+	// SameStorage is a volume that no provisioner pod made and that has the released volume's storage too, or nil.
+	// SetSameStorage sets it.
+	SameStorage *corev1.PersistentVolume
 	// Successor is the claim that has the name in the released volume's claimRef, and another UID, and asks for the
 	// volume; or nil. SetSuccessor sets it.
 	Successor *corev1.PersistentVolumeClaim
@@ -156,6 +159,25 @@ func (s *Claim) SetUser(claims []*corev1.PersistentVolumeClaim) {
 			s.User = claim
 			return
 		}
+	}
+}
+
+// StorageByHand is the storage of a volume that no provisioner pod made, as podspec.MountSource has it. It is empty for
+// a volume that is named as those of provisioner pods.
+func StorageByHand(v *corev1.PersistentVolume) string {
+	if _, named := podspec.ClaimUIDOf(v.Name); named {
+		return ""
+	}
+
+	return podspec.MountSource(v)
+}
+
+// SetSameStorage finds a volume among those whose StorageByHand is the released volume's storage. An administrator made
+// it for what somebody is to keep.
+func (s *Claim) SetSameStorage(volumes []*corev1.PersistentVolume) {
+	s.SameStorage = nil
+	if len(volumes) > 0 {
+		s.SameStorage = volumes[0]
 	}
 }
 

@@ -174,6 +174,8 @@ func doubt(s *observed.Claim) string {
 	case given && !podspec.Recorded(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made "+
 			"for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
+	case s.SameStorage != nil:
+		return fmt.Sprintf("volume %s, which no provisioner pod made, has the same storage", s.SameStorage.Name)
 	case s.Successor != nil:
 		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the "+
 			"volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)

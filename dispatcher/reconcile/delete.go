@@ -171,8 +171,8 @@ func (p *Plan) storageFound(s *observed.Claim, madeBy *corev1.Pod) bool {
 func (p *Plan) protect(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Reason, why string) {
 	p.ProtectedBy = reason
 	p.reportDeletionWaits(s, madeBy, reason, why)
-	if reason == events.ReasonLimit {
-		p.RequeueBy(s.Now.Add(longestDelay)) // the period of the limit ends without a change
+	if reason == events.ReasonLimit || s.SameStorage != nil {
+		p.RequeueBy(s.Now.Add(longestDelay)) // the period of the limit, or the other volume, ends without a change here
 	}
 }
 
