@@ -303,6 +303,8 @@ func TestDecide(t *testing.T) {
 		{name: "volume of another class, to be retained", volume: "misclassed retain", pods: []string{"prov-0 done"},
 			want: "tell claim VolumeDoesNotFit, retract volume, create delete 0, (confirm)"},
 		{name: "volume of another class, bound all the same", claim: "bound", volume: "misclassed bound", pods: []string{"prov-0 done"}, want: "tell claim VolumeDoesNotFit, acknowledge prov-0"},
+		{name: "volume of another class, bound all the same, made after an attempt that was killed", claim: "bound", volume: "misclassed bound",
+			pods: []string{"prov-1 done late"}, want: "tell claim VolumeDoesNotFit, requeue in 30s"},
 		{name: "volume too small, storage removed", volume: "small", pods: []string{"prov-0 done", "del-0 done"}, want: "tell claim VolumeDoesNotFit, delete volume"},
 		{name: "volume too small, dropped", pods: []string{"prov-0 done", "del-0 done"}, want: "keep the name of prov-0, keep the name of del-0, (confirm volume)"},
 		{name: "volume too small, of unknown making", volume: "small", want: "tell claim VolumeDoesNotFit"},
