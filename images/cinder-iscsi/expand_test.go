@@ -31,16 +31,6 @@ func (s *stage) wantSize(gib int) {
 	}
 }
 
-// Fractions of a GiB are rounded up, so that the storage has at least what was asked for.
-func TestExpandRoundsUp(t *testing.T) {
-	t.Parallel()
-	s := inUse(t)
-	request := s.request(contract.Expand)
-	request.CurrentSizeBytes, request.SizeBytes = 10<<30, 10<<30+1
-	s.run(t.Context(), request, s.cluster.Volume(name)).want(t, 0, "")
-	s.wantSize(11)
-}
-
 // Struck at any call, the next run gets there, and no run that was struck says that it failed for good or that it is done
 // before it is.
 func TestExpandStruck(t *testing.T) {

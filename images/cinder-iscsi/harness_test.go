@@ -27,6 +27,9 @@ const project = "11111111111111111111111111111111"
 // name is the volume of sdktest's requests.
 const name = "pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 
+// ourMetadata marks a volume as made by an earlier run.
+var ourMetadata = map[string]string{"flex-provisioner.io/claim-uid": name[4:]}
+
 // hub is where the clusters of all tests are; TestMain puts it into the environment.
 var hub = newClusters()
 

@@ -35,6 +35,15 @@ func (r result) wantPlain(t *testing.T) {
 	}
 }
 
+// clone provisions a clone of the claim's volume for another claim.
+func (s *stage) clone(parameters map[string]string) result {
+	s.t.Helper()
+	request := s.request(contract.Provision)
+	request.VolumeName, request.Claim.UID = "pvc-0c7f", "0c7f"
+	request.Parameters, request.Source = parameters, &contract.Source{Namespace: "team-a", Name: "data", VolumeName: name}
+	return s.run(s.t.Context(), request, sdktest.Skeleton(request))
+}
+
 // The words that a server says about a volume are quoted, and what to do is still there behind them.
 func TestHostileWords(t *testing.T) {
 	t.Parallel()
@@ -58,7 +67,7 @@ func TestHostileWords(t *testing.T) {
 		"its type": {func(s *stage) result {
 			s.cinder.Fault(fake.On("GET /volumes/detail").Always().Answer(200, "application/json", jsonOf(t, map[string]any{"volumes": []any{map[string]any{
 				"id": hostileID, "name": name, "status": "available", "size": 1, "volume_type": hostileWord, "metadata": map[string]string{"flex-provisioner.io/claim-uid": uid}}}})))
-			return s.clone("0c7f", map[string]string{"smartclone": "true", "type": "fast"}, contract.Source{Namespace: "team-a", Name: "data", VolumeName: name}, 10<<30)
+			return s.clone(map[string]string{"smartclone": "true", "type": "fast"})
 		}, 64, "clone of claim team-a/data: it is of volume type " + quotedWord + ", and this class makes fast; use a class of the same type"},
 		"the project of a PersistentVolume": {func(s *stage) result { return withAnnotation(s, flow.AnnProject, hostileWord) }, 1,
 			"volume " + name + " was made in project " + quotedWord + `, but the credentials are now for "` + project + `"; correct them, or annotation ` + flow.AnnProject},

@@ -4,27 +4,11 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
-
-// A fast Cinder needs no second look.
-func TestFewestCalls(t *testing.T) {
-	t.Parallel()
-	s := newStage(t, fake.WithPace(fake.Reads(0)), fake.WithKeystone())
-	s.useKeystone()
-	s.provision(t.Context()).want(t, 0, "")
-	s.wantOne()
-	if calls := s.cinder.Calls(); calls.Count("*") != 6 || len(calls)-calls.Count("*") != 1 {
-		t.Errorf("a provision made these calls, not 6 and one to keystone:\n%s", calls)
-	}
-	s.cinder.ForgetCalls()
-	s.undo(t.Context()).want(t, 0, "")
-	s.wantNothing()
-	if calls := s.cinder.Calls(); calls.Count("*") != 6 || len(calls)-calls.Count("*") != 1 {
-		t.Errorf("an undo made these calls, not 6 and one to keystone:\n%s", calls)
-	}
-}
 
 func (s *stage) useKeystone() {
 	who := s.cinder.Identity()
@@ -32,28 +16,47 @@ func (s *stage) useKeystone() {
 		"\ntenant-name=" + who.Project + "\ndomain-name=" + who.Domain + "\n"}
 }
 
-func TestVolumeAndSecret(t *testing.T) {
+// Parameters that the image does not know end the attempt before Cinder is asked.
+func TestUnknownParameters(t *testing.T) {
+	t.Parallel()
+	s := newStage(t).with(map[string]string{"smartclone": "no", "color": "red"})
+	s.provision(t.Context()).want(t, 64,
+		`[parameters[smartclone]: Unsupported value: "no": supported values: "true", "false", parameters[color]: Forbidden: is not known; known are type, …`)
+	if calls := s.cinder.Calls(); len(calls) > 0 {
+		t.Errorf("cinder was asked:\n%s", calls)
+	}
+}
+
+// The Secret of a provision that failed is not in the way of the next one, and a foreign Secret of that name is left alone.
+func TestSecretInTheWay(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	s.cluster.SetFault(func(_ int, call string) apiserver.Fault {
+		return apiserver.Fault{Code: map[string]int{"POST persistentvolumes": 403}[call]}
+	})
+	s.provision(t.Context()).want(t, 1, "create persistentvolume "+name+": …")
+	s.cluster.SetFault(nil)
+
+	// The array may have given other credentials since: the last ones count.
+	old := s.cluster.Secrets()[name]
+	old.Data["node.session.auth.password"] = []byte("the one before")
+	s.cluster.AddSecret(*old)
 	s.provision(t.Context()).want(t, 0, "")
-	made, v := s.cluster.Volume(name), s.cinder.Volume(name)
-	source := made.Spec.ISCSI
-	want := corev1.ISCSIPersistentVolumeSource{
-		TargetPortal: "127.0.0.1:3260", IQN: "iqn.2010-10.org.openstack:volume-" + v.ID, Lun: 1, FSType: "ext4", SessionCHAPAuth: true,
-		SecretRef:     &corev1.SecretReference{Name: name, Namespace: "flex-provisioners"},
-		InitiatorName: new("iqn.2026-01.io.flex-provisioner:" + name),
+	s.wantOne()
+
+	s.cluster.AddSecret(corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	s.delete(t.Context()).want(t, 1, "delete secret flex-provisioners/"+name+": secrets \""+name+"\" is forbidden: the Secret is not one of this claim")
+	if len(s.cluster.Secrets()) != 1 {
+		t.Error("it was removed")
 	}
-	if got, wanted := asJSON(t, source), asJSON(t, want); got != wanted {
-		t.Errorf("source\n%s\nwant\n%s", got, wanted)
-	}
-	secret := s.cluster.Secrets()[name]
-	if secret.Type != "kubernetes.io/iscsi-chap" || len(secret.Data) != 2 || string(secret.Data["node.session.auth.username"]) != v.CHAPUser {
-		t.Errorf("secret of type %s with %d keys", secret.Type, len(secret.Data))
-	}
-	if v.Metadata["flex-provisioner.io/claim"] != "team-a/data" || v.Metadata["flex-provisioner.io/cluster"] != "kubernetes" {
-		t.Errorf("metadata %v", v.Metadata)
-	}
-	if made.Annotations["cinder.openstack.org/volume-id"] != v.ID || made.Annotations["cinder.openstack.org/project-id"] != project {
-		t.Errorf("annotations %v", made.Annotations)
-	}
+}
+
+// A server may quote the password. TestMain looks for it in all output as well.
+func TestPasswordInAnAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, fake.WithKeystone())
+	s.useKeystone()
+	const text = "Invalid input for field 'identity/password/user/password': "
+	s.cinder.Fault(fake.On("POST /v3/auth/tokens").Refuse(400, text+s.cinder.Identity().Password+" is too short."))
+	s.provision(t.Context()).want(t, 64, "log in: "+text+"*** is too short. (HTTP 400)")
 }

@@ -35,6 +35,8 @@ func TestCreateOpts(t *testing.T) {
 		"rounded up": {nil, func(r *contract.Request) { r.SizeBytes++ }, `{"volume": {"size": 11, "name": "pvc-` + claimUID + `", "metadata": ` + metadata("") + `}}`},
 		"long names": {nil, func(r *contract.Request) { r.Claim.Name = strings.Repeat("n", 253) },
 			`{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "metadata": ` + strings.Replace(metadata(""), "data", strings.Repeat("n", 248), 1) + `}}`},
+		"no class": {nil, func(r *contract.Request) { r.StorageClass = "" },
+			`{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "metadata": ` + strings.Replace(metadata(""), "silver", "", 1) + `}}`},
 		"same host":      {map[string]string{"sameHost": other}, nil, hint(`{"same_host": ["` + other + `"]}`)},
 		"different host": {map[string]string{"differentHost": other}, nil, hint(`{"different_host": ["` + other + `"]}`)},
 		"both hosts":     {map[string]string{"sameHost": other, "differentHost": id}, nil, hint(`{"same_host": ["` + other + `"], "different_host": ["` + id + `"]}`)},
@@ -46,8 +48,11 @@ func TestCreateOpts(t *testing.T) {
 				if c.change != nil {
 					c.change(&s.request)
 				}
-				_, err := s.provision()
+				made, err := s.provision()
 				s.want(err, 0, "")
+				if size := s.cinder.Volumes()[0].Size; made.Capacity.Value() != int64(size)*gib {
+					t.Errorf("cinder made %d GiB, and the volume says %s", size, made.Capacity.String())
+				}
 				var got, want any
 				body := s.cinder.Calls().Of(callCreate)[0].Body
 				if json.Unmarshal([]byte(body), &got) != nil || json.Unmarshal([]byte(c.want), &want) != nil || !reflect.DeepEqual(got, want) {

@@ -2,12 +2,14 @@ package flow
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
@@ -85,12 +87,18 @@ func TestInUse(t *testing.T) {
 	play(t, func(s *scene) {
 		pv := s.made()
 		volume := corev1.UniqueVolumeName(cluster.UniqueName(pv.Spec.PersistentVolumeSource))
+		for i := range 150 { // more than one page
+			s.cluster.AddNode(fmt.Sprint("other-", i))
+		}
 		s.cluster.AddNode("node-a", volume)
 		s.cluster.AddNode("node-b", volume)
 		s.want(s.delete(pv), 75, used)
 		s.wantCalls()
 		s.want(s.delete(nil), 75, used)
 		s.wantCalls(callFind, callConnect)
+		s.cluster.SetNodes(corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-c"}, Status: corev1.NodeStatus{
+			VolumesAttached: []corev1.AttachedVolume{{Name: volume}}}})
+		s.want(s.delete(pv), 75, "volume "+name+" is still in use on node node-c")
 		s.wantVolumes("in-use *")
 		s.wantSecrets(1)
 	})
@@ -205,6 +213,8 @@ func TestRemove(t *testing.T) {
 		"reserved":  {fake.Volume{Status: "attaching"}, nil, "", []string{callFind, callTerminate, callUnreserve, callDelete, callFind, callFind}},
 		"not unreserved": {fake.Volume{Status: "attaching"}, failed(callUnreserve, 500), "unreserve " + id + ": busy (HTTP 500)",
 			[]string{callFind, callTerminate, callUnreserve}},
+		"fails": {fake.Volume{}, func(s *scene) { s.cinder.FailDelete() }, "cinder volume " + id + " is error_deleting, and cinder does not say why",
+			[]string{callFind, callDelete, callFind, callFind, callMessages}},
 		"stuck": {fake.Volume{Status: "maintenance"}, nil, "cinder volume " + id + " is maintenance, and cinder does not say why", []string{callFind, callMessages}},
 		"begun": {fake.Volume{Status: "in-use", Attachments: begun}, nil, "", []string{callFind, callBegun, callForget, callFind, callDelete, callFind, callFind}},
 		"begun, not listed": {fake.Volume{Status: "in-use", Attachments: begun}, failed(callBegun, 500), "attachments " + id + ": busy (HTTP 500)",

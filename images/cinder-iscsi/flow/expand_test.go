@@ -14,7 +14,10 @@ import (
 func TestExpand(t *testing.T) {
 	play(t, func(s *scene) {
 		pv := s.made()
-		s.want(s.expand(pv, 20), 0, "")
+		s.request.SizeBytes = 19*gib + 1 // the storage has at least what was asked for
+		ctx, cancel := s.context()
+		defer cancel()
+		s.want(s.flow().Expand(ctx, pv), 0, "")
 		s.wantCalls(callFind, callExtend, callFind, callFind)
 		for _, size := range []int64{20, 15} {
 			s.want(s.expand(pv, size), 0, "")

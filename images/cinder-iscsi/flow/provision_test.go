@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cluster"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
@@ -25,6 +26,10 @@ func TestProvision(t *testing.T) {
 		v := s.cinder.Volume(name)
 		if a := v.Attachments[0]; a.Host != host || a.Device != "/kubernetes/"+name || a.Mode != "rw" || a.Instance != "" {
 			t.Errorf("attachment %+v", a)
+		}
+		secret := s.cluster.Secrets()[name]
+		if secret.Type != cluster.SecretType || string(secret.Data["node.session.auth.username"]) != v.CHAPUser {
+			t.Errorf("secret of type %s with %d keys", secret.Type, len(secret.Data))
 		}
 		annotations := map[string]string{AnnVolumeID: v.ID, AnnProject: project}
 		if made.Capacity.String() != "10Gi" || !maps.Equal(made.Annotations, annotations) || made.NodeAffinity != nil || made.Source.ISCSI == nil {
