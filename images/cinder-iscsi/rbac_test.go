@@ -35,22 +35,19 @@ func TestRBAC(t *testing.T) {
 		"GET nodes": "list nodes", "POST persistentvolumes": ""}
 	var used []string
 	s := newStage(t)
-	note := func() {
-		for _, call := range s.cluster.Calls() {
-			verb, known := verbs[call]
-			if !known {
-				t.Errorf("call %s", call)
-			}
-			if verb != "" && !slices.Contains(used, verb) {
-				used = append(used, verb)
-			}
-		}
-	}
 	s.cluster.SetFault(func(int, string) apiserver.Fault { return apiserver.Fault{} })
 	s.provision(t.Context()).want(t, 0, "")
 	s.provision(t.Context()).want(t, 0, "") // finds the Secret
 	s.delete(t.Context()).want(t, 0, "")
-	note()
+	for _, call := range s.cluster.Calls() {
+		verb, known := verbs[call]
+		if !known {
+			t.Errorf("call %s", call)
+		}
+		if verb != "" && !slices.Contains(used, verb) {
+			used = append(used, verb)
+		}
+	}
 	slices.Sort(granted)
 	slices.Sort(used)
 	if !slices.Equal(granted, used) {

@@ -14,6 +14,8 @@ import (
 
 const someID, nextID = "dae46dbd-d712-48fe-af72-de0872d24140", "0e9a5c3b-6d0c-4f7e-8a0b-3a1c7d1d2e3f"
 
+func count[T any](all []T, err error) (int, error) { return len(all), err }
+
 // The link to the next page leads to another server, which gets no request: each has the token. The next page comes
 // from Cinder.
 func TestNextPage(t *testing.T) {
@@ -24,35 +26,17 @@ func TestNextPage(t *testing.T) {
 	}))
 	defer other.Close()
 
+	const volumes, more = `"volumes": [{"id": %q, "name": "data", "status": "available", "size": 1}]`, `"volumes_links": [{"rel": "next", "href": %q}]`
 	for name, c := range map[string]struct {
 		item, links string // of a page; in links %s is the address of the next one
 		list        func(c *Client) (found int, err error)
 	}{
-		"volumes": {
-			item:  `"volumes": [{"id": %q, "name": "data", "status": "available", "size": 1}]`,
-			links: `"volumes_links": [{"rel": "next", "href": %q}]`,
-			list: func(c *Client) (int, error) {
-				all, err := c.Find(t.Context(), "data")
-				return len(all), err
-			}},
-		"volumes of all names": {
-			item:  `"volumes": [{"id": %q, "name": "data", "status": "available", "size": 1}]`,
-			links: `"volumes_links": [{"rel": "next", "href": %q}]`,
-			list: func(c *Client) (int, error) {
-				all, err := c.All(t.Context(), nil)
-				return len(all), err
-			}},
-		"attachments": {
-			item:  `"attachments": [{"id": %q, "volume_id": "` + someID + `", "status": "attaching"}]`,
-			links: `"links": {"next": %q}`,
-			list: func(c *Client) (int, error) {
-				all, err := c.Begun(t.Context(), someID)
-				return len(all), err
-			}},
-		"types": {
-			item:  `"volume_types": [{"id": %q, "name": "other"}]`,
-			links: `"volume_type_links": [{"rel": "next", "href": %q}]`,
-			list: func(c *Client) (int, error) {
+		"volumes":              {volumes, more, func(c *Client) (int, error) { return count(c.Find(t.Context(), "data")) }},
+		"volumes of all names": {volumes, more, func(c *Client) (int, error) { return count(c.All(t.Context(), nil)) }},
+		"attachments": {`"attachments": [{"id": %q, "volume_id": "` + someID + `", "status": "attaching"}]`, `"links": {"next": %q}`,
+			func(c *Client) (int, error) { return count(c.Begun(t.Context(), someID)) }},
+		"types": {`"volume_types": [{"id": %q, "name": "other"}]`, `"volume_type_links": [{"rel": "next", "href": %q}]`,
+			func(c *Client) (int, error) {
 				_, err := c.Multiattach(t.Context(), nextID) // the second page has it
 				return 2, err
 			}},
