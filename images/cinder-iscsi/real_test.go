@@ -7,12 +7,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,17 +83,22 @@ func (s *stage) realRun(ctx context.Context, op contract.Operation, uid string) 
 	return result{code, pod.Message(s.t), pod.Location(s.t), log.String()}
 }
 
-func (s *stage) client(t testing.TB) *cinder.Client {
-	t.Helper()
+// connect logs in with the files of a Secret.
+func connect(ctx context.Context, config map[string]string) (*cloud.Client, error) {
 	files := cloud.Files{}
-	for key, value := range s.config {
+	for key, value := range config {
 		files[key] = []byte(value)
 	}
-	config, err := cloud.Parse(files, "")
+	parsed, err := cloud.Parse(files, "")
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	client, err := config.Connect(t.Context())
+	return parsed.Connect(ctx)
+}
+
+func (s *stage) client(t testing.TB) *cinder.Client {
+	t.Helper()
+	client, err := connect(t.Context(), s.config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,71 +151,4 @@ func (s *stage) wantListed(uid, remove string) {
 	if !slices.Equal(storage, want) {
 		s.t.Errorf("listed: %q, want %q", storage, want)
 	}
-}
-
-// A hundred provisions and deletes, twenty at a time; the distribution of the calls' times is printed.
-func TestRealCinderUnderLoad(t *testing.T) {
-	for how, config := range credentials(t) {
-		t.Run(how, func(t *testing.T) {
-			s := realStage(t, config)
-			times := calls{}
-			for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
-				start := time.Now()
-				turns := make(chan struct{}, 20)
-				var all sync.WaitGroup
-				for i := range 100 {
-					all.Go(func() {
-						turns <- struct{}{}
-						got := s.realRun(t.Context(), op, fmt.Sprintf("10ad0000-0000-4000-8000-%012x", i))
-						<-turns
-						got.want(t, 0, "")
-						times.add(got.log)
-					})
-				}
-				all.Wait()
-				t.Logf("100 times %s, 20 at a time: %s", op, time.Since(start).Round(time.Millisecond))
-			}
-			t.Log(times.String())
-			client := s.client(t)
-			for i := range 100 {
-				name := fmt.Sprintf("pvc-10ad0000-0000-4000-8000-%012x", i)
-				if found, err := client.Find(t.Context(), name); err != nil || len(found) > 0 {
-					t.Errorf("left in cinder: %+v, %v", found, err)
-				}
-			}
-			if n := len(s.cluster.Secrets()); n != 0 {
-				t.Errorf("%d secrets are left", n)
-			}
-		})
-	}
-}
-
-// calls are the times of the calls by name.
-type calls map[string][]time.Duration
-
-var (
-	callsMutex sync.Mutex
-	logged     = regexp.MustCompile(`msg=(\S+|"[^"]+") .*took=(\S+)`)
-)
-
-func (c calls) add(log string) {
-	callsMutex.Lock()
-	defer callsMutex.Unlock()
-	for _, m := range logged.FindAllStringSubmatch(log, -1) {
-		if took, err := time.ParseDuration(m[2]); err == nil {
-			c[m[1]] = append(c[m[1]], took)
-		}
-	}
-}
-
-func (c calls) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-22s %6s %8s %8s %8s %8s\n", "call", "times", "50 %", "90 %", "99 %", "longest")
-	for _, name := range slices.Sorted(maps.Keys(c)) {
-		all := c[name]
-		slices.Sort(all)
-		at := func(percent int) time.Duration { return all[(len(all)-1)*percent/100] }
-		fmt.Fprintf(&b, "%-22s %6d %8s %8s %8s %8s\n", name, len(all), at(50), at(90), at(99), at(100))
-	}
-	return b.String()
 }
