@@ -15,28 +15,13 @@ func (s *stage) expand(ctx context.Context, gib int64) result {
 	return s.run(ctx, request, s.cluster.Volume(name))
 }
 
-// inUse is a stage with a volume of 10 GiB in use.
-func inUse(t testing.TB) *stage {
-	s := newStage(t)
-	s.provision(t.Context()).want(t, 0, "")
-	s.cinder.ForgetCalls()
-	return s
-}
-
-func (s *stage) wantSize(gib int) {
-	s.t.Helper()
-	s.wantOne()
-	if v := s.cinder.Volume(name); v.Size != gib {
-		s.t.Errorf("the volume has %d GiB, want %d", v.Size, gib)
-	}
-}
-
 // Struck at any call, the next run gets there, and no run that was struck says that it failed for good or that it is done
 // before it is.
 func TestExpandStruck(t *testing.T) {
 	t.Parallel()
 	eachStrike(t, 4, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
-		s := inUse(t)
+		s := newStage(t)
+		s.provision(t.Context()).want(t, 0, "")
 		strike(s, func(ctx context.Context) result {
 			r := s.expand(ctx, 20)
 			if v := s.cinder.Volume(name); r.code == 0 && v.Size != 20 || r.code != 0 && r.code != contract.ExitTryAgain {
@@ -45,6 +30,9 @@ func TestExpandStruck(t *testing.T) {
 			return r
 		})
 		s.expand(t.Context(), 20).want(t, 0, "")
-		s.wantSize(20)
+		s.wantOne()
+		if v := s.cinder.Volume(name); v.Size != 20 {
+			t.Errorf("the volume has %d GiB, want 20", v.Size)
+		}
 	})
 }

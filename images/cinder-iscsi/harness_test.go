@@ -27,11 +27,11 @@ const project = "11111111111111111111111111111111"
 // name is the volume of sdktest's requests.
 const name = "pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 
-// ourMetadata marks a volume as made by an earlier run.
-var ourMetadata = map[string]string{"flex-provisioner.io/claim-uid": name[4:]}
-
 // hub is where the clusters of all tests are; TestMain puts it into the environment.
 var hub = newClusters()
+
+// ourMetadata marks a volume as made by an earlier run.
+var ourMetadata = map[string]string{"flex-provisioner.io/claim-uid": name[4:]}
 
 // stage is a Cinder, a cluster and a class.
 type stage struct {
@@ -40,7 +40,6 @@ type stage struct {
 	cluster    *testCluster
 	config     map[string]string // the files of the mounted Secret
 	parameters map[string]string
-	properties map[string]string
 	change     func(*sdk.Request)
 }
 
@@ -75,7 +74,7 @@ func (s *stage) delete(ctx context.Context) result {
 func (s *stage) undo(ctx context.Context) result { return s.run(ctx, s.request(contract.Delete), nil) }
 
 func (s *stage) request(op contract.Operation) sdk.Request {
-	request := sdktest.Provision(s.properties)
+	request := sdktest.Provision(nil)
 	request.Operation, request.Parameters, request.TimeoutSeconds = op, s.parameters, 60
 	if s.change != nil {
 		s.change(&request)
@@ -141,7 +140,7 @@ func (s *stage) wantOne() {
 func (s *stage) wantNothing() {
 	s.t.Helper()
 	if !s.cinder.State().Empty() || len(s.cluster.Secrets()) != 0 {
-		s.t.Errorf("there is left\n%s%d secrets", s.cinder.State(), len(s.cluster.Secrets()))
+		s.t.Errorf("there is left\n%s%d secrets", s.cinder.Volumes(), len(s.cluster.Secrets()))
 	}
 }
 

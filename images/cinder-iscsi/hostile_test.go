@@ -9,6 +9,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/flow"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
@@ -23,6 +24,14 @@ func volumeJSON(id, status, attachment string, size int) string {
 	}
 	return fmt.Sprintf(`{"id": %q, "name": %q, "status": %q, "size": %d, "attachments": [%s], "metadata": {"flex-provisioner.io/claim-uid": %q}}`,
 		id, name, status, size, attachments, strings.TrimPrefix(name, "pvc-"))
+}
+
+// deleteWith deletes the claim's volume, whose PersistentVolume has the annotation.
+func (s *stage) deleteWith(annotation, value string) result {
+	s.t.Helper()
+	pv := sdktest.Skeleton(s.request(contract.Provision))
+	pv.Annotations = map[string]string{annotation: value}
+	return s.run(s.t.Context(), s.request(contract.Delete), pv)
 }
 
 // A server's answer is nothing to make a URL or a size from. Nothing but looking is done then.
@@ -65,9 +74,7 @@ func TestHostileID(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"../../x", "x", hostileID + "/action", hostileID + "?all_tenants=1"} {
 		s := newStage(t)
-		pv := sdktest.Skeleton(s.request("provision"))
-		pv.Annotations = map[string]string{flow.AnnVolumeID: id}
-		s.run(t.Context(), s.request("delete"), pv).want(t, 1, fmt.Sprintf("volume %s: annotation %s %q is not a UUID; correct it", name, flow.AnnVolumeID, id))
+		s.deleteWith(flow.AnnVolumeID, id).want(t, 1, fmt.Sprintf("volume %s: annotation %s %q is not a UUID; correct it", name, flow.AnnVolumeID, id))
 	}
 }
 
@@ -77,9 +84,7 @@ func TestHostileShow(t *testing.T) {
 	for _, body := range []string{`{}`, `{"volume": {}}`, `{"volume": null}`} {
 		s := newStage(t)
 		s.cinder.Fault(fake.On("GET /volumes/{id}").Always().Answer(200, "application/json", body))
-		pv := sdktest.Skeleton(s.request("provision"))
-		pv.Annotations = map[string]string{flow.AnnVolumeID: hostileID}
-		s.run(t.Context(), s.request("delete"), pv).want(t, 1, `cinder's answer: volume ID "" is not a UUID; is the endpoint right?`)
+		s.deleteWith(flow.AnnVolumeID, hostileID).want(t, 1, `cinder's answer: volume ID "" is not a UUID; is the endpoint right?`)
 	}
 }
 

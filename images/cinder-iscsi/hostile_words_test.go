@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -17,15 +16,6 @@ var (
 	hostileWord = "x\nnode: ready\x1b[2J" + strings.Repeat("y", 3000)
 	quotedWord  = `"x\nnode: ready\x1b[2J` + strings.Repeat("y", 83) + `"...`
 )
-
-func jsonOf(t *testing.T, value any) string {
-	t.Helper()
-	data, err := json.Marshal(value)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(data)
-}
 
 // wantPlain checks that neither the message nor the log has what a terminal would obey.
 func (r result) wantPlain(t *testing.T) {
@@ -48,11 +38,6 @@ func (s *stage) clone(parameters map[string]string) result {
 func TestHostileWords(t *testing.T) {
 	t.Parallel()
 	const uid = "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
-	withAnnotation := func(s *stage, key, value string) result {
-		pv := sdktest.Skeleton(s.request(contract.Provision))
-		pv.Annotations = map[string]string{key: value}
-		return s.run(t.Context(), s.request(contract.Delete), pv)
-	}
 	for what, c := range map[string]struct {
 		do   func(s *stage) result
 		code int
@@ -60,16 +45,16 @@ func TestHostileWords(t *testing.T) {
 	}{
 		"the name of a volume": {func(s *stage) result {
 			s.cinder.Fault(fake.On("GET /volumes/{id}").Always().Answer(200, "application/json",
-				jsonOf(t, map[string]any{"volume": map[string]any{"id": hostileID, "name": hostileWord, "status": "available", "size": 1}})))
-			return withAnnotation(s, flow.AnnVolumeID, hostileID)
+				asJSON(t, map[string]any{"volume": map[string]any{"id": hostileID, "name": hostileWord, "status": "available", "size": 1}})))
+			return s.deleteWith(flow.AnnVolumeID, hostileID)
 		}, 1, "cinder volume " + hostileID + " is called " + quotedWord + " but has not flex-provisioner.io/claim-uid=" + uid +
 			" in its metadata, so it is not ours; rename it or set the metadata"},
 		"its type": {func(s *stage) result {
-			s.cinder.Fault(fake.On("GET /volumes/detail").Always().Answer(200, "application/json", jsonOf(t, map[string]any{"volumes": []any{map[string]any{
+			s.cinder.Fault(fake.On("GET /volumes/detail").Always().Answer(200, "application/json", asJSON(t, map[string]any{"volumes": []any{map[string]any{
 				"id": hostileID, "name": name, "status": "available", "size": 1, "volume_type": hostileWord, "metadata": map[string]string{"flex-provisioner.io/claim-uid": uid}}}})))
 			return s.clone(map[string]string{"smartclone": "true", "type": "fast"})
 		}, 64, "clone of claim team-a/data: it is of volume type " + quotedWord + ", and this class makes fast; use a class of the same type"},
-		"the project of a PersistentVolume": {func(s *stage) result { return withAnnotation(s, flow.AnnProject, hostileWord) }, 1,
+		"the project of a PersistentVolume": {func(s *stage) result { return s.deleteWith(flow.AnnProject, hostileWord) }, 1,
 			"volume " + name + " was made in project " + quotedWord + `, but the credentials are now for "` + project + `"; correct them, or annotation ` + flow.AnnProject},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -96,7 +81,7 @@ func TestHostileKeystone(t *testing.T) {
 				s.config["cloud.conf"] += "cinder-endpoint=" + s.cinder.Endpoint() + "/%(project_id)s\n"
 			}
 			domain := map[string]string{"id": "d", "name": "D"}
-			s.cinder.Fault(fake.On("POST /v3/auth/tokens").Always().Answer(201, "application/json", jsonOf(t, map[string]any{"token": map[string]any{
+			s.cinder.Fault(fake.On("POST /v3/auth/tokens").Always().Answer(201, "application/json", asJSON(t, map[string]any{"token": map[string]any{
 				"expires_at": "2099-01-01T00:00:00.000000Z", "project": map[string]any{"id": c.project, "name": "p", "domain": domain},
 				"user": map[string]any{"id": "u", "name": "u", "domain": domain},
 				"catalog": []any{map[string]any{"type": "block-storage", "name": "cinder", "endpoints": []any{

@@ -96,15 +96,20 @@ func TestKilledProvision(t *testing.T) {
 	})
 }
 
-// A provision that died at any call is undone without a trace, although nothing but the name is known.
+// A provision that died at any call is undone without a trace, although nothing but the name is known; so is one that was
+// refused, and died while it cleaned up behind itself.
 func TestUndoOfKilledProvision(t *testing.T) {
 	t.Parallel()
-	eachStrike(t, 6, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
-		s := newStage(t, fake.WithPace(fake.Reads(0)))
-		strike(s, s.provision)
-		s.undo(t.Context()).want(t, 0, "")
-		s.wantNothing()
-	})
+	for kind, connection := range map[string]fake.Connection{"iscsi": fake.ISCSI(), "nfs, which is refused": fake.NFS()} {
+		t.Run(kind, func(t *testing.T) {
+			eachStrike(t, 5, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
+				s := newStage(t, fake.WithConnection(connection), fake.WithPace(fake.Reads(0)))
+				strike(s, s.provision)
+				s.undo(t.Context()).want(t, 0, "")
+				s.wantNothing()
+			})
+		})
+	}
 }
 
 // A delete that died at any call is ended by the next one.
@@ -115,17 +120,6 @@ func TestKilledDelete(t *testing.T) {
 		s.provision(t.Context()).want(t, 0, "")
 		strike(s, s.delete)
 		s.delete(t.Context()).want(t, 0, "")
-		s.wantNothing()
-	})
-}
-
-// An undo that died at any call is ended by the next one, and so is a refusal that cleans up behind itself.
-func TestKilledUndo(t *testing.T) {
-	t.Parallel()
-	eachStrike(t, 5, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
-		s := newStage(t, fake.WithConnection(fake.NFS()), fake.WithPace(fake.Reads(0)))
-		strike(s, s.provision)
-		s.undo(t.Context()).want(t, 0, "")
 		s.wantNothing()
 	})
 }
