@@ -2,7 +2,7 @@ package flow
 
 import (
 	"encoding/json"
-	"net/http"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -24,11 +24,12 @@ func TestCreateOpts(t *testing.T) {
 	hint := func(hints string) string {
 		return `{"volume": {"size": 10, "name": "` + name + `", "metadata": ` + metadata("") + `}, "OS-SCH-HNT:scheduler_hints": ` + hints + `}`
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		parameters map[string]string
 		change     func(*contract.Request)
 		want       string
-	}{
+	}
+	playEach(t, map[string]row{
 		"plain": {nil, nil, `{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "metadata": ` + metadata("") + `}}`},
 		"class": {map[string]string{"type": "fast", "availability": "west", "metadata": "team=a"}, nil,
 			`{"volume": {"size": 10, "name": "pvc-` + claimUID + `", "volume_type": "fast", "availability_zone": "west", "metadata": ` + metadata(`, "team": "a"`) + `}}`},
@@ -41,39 +42,36 @@ func TestCreateOpts(t *testing.T) {
 		"different host": {map[string]string{"differentHost": other}, nil, hint(`{"different_host": ["` + other + `"]}`)},
 		"both hosts":     {map[string]string{"sameHost": other, "differentHost": id}, nil, hint(`{"same_host": ["` + other + `"], "different_host": ["` + id + `"]}`)},
 		"query":          {map[string]string{"schedulerQuery": `[">=", "$free_capacity_gb", 100]`}, nil, hint(`{"query": "[\">=\", \"$free_capacity_gb\", 100]"}`)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(s *scene) {
-				s.parameters = c.parameters
-				if c.change != nil {
-					c.change(&s.request)
-				}
-				made, err := s.provision()
-				s.want(err, 0, "")
-				if size := s.cinder.Volumes()[0].Size; made.Capacity.Value() != int64(size)*gib {
-					t.Errorf("cinder made %d GiB, and the volume says %s", size, made.Capacity.String())
-				}
-				var got, want any
-				body := s.cinder.Calls().Of(callCreate)[0].Body
-				if json.Unmarshal([]byte(body), &got) != nil || json.Unmarshal([]byte(c.want), &want) != nil || !reflect.DeepEqual(got, want) {
-					t.Errorf("it sent\n%s\nwant\n%s", body, c.want)
-				}
-			}, fake.WithType(fake.Type{Name: "fast"}), fake.WithZones("nova", "west"))
-		})
-	}
+	}, func(s *scene, c row) {
+		s.parameters = c.parameters
+		if c.change != nil {
+			c.change(&s.request)
+		}
+		made, err := s.provision()
+		s.want(err, 0, "")
+		if size := s.cinder.Volumes()[0].Size; made.Capacity.Value() != int64(size)*gib {
+			s.t.Errorf("cinder made %d GiB, and the volume says %s", size, made.Capacity.String())
+		}
+		var got, want any
+		body := s.cinder.Calls().Of(callCreate)[0].Body
+		if json.Unmarshal([]byte(body), &got) != nil || json.Unmarshal([]byte(c.want), &want) != nil || !reflect.DeepEqual(got, want) {
+			s.t.Errorf("it sent\n%s\nwant\n%s", body, c.want)
+		}
+	}, fake.WithType(fake.Type{Name: "fast"}), fake.WithZones("nova", "west"))
 }
 
 // TestClone: which claims can be cloned, and why others cannot.
 func TestClone(t *testing.T) {
 	const origin = "pvc-11111111-2222-4333-8444-555555555555"
 	const refused = "clone of claim team-a/origin: "
-	for name, c := range map[string]struct {
+	type row struct {
 		source func(*fake.Volume)
 		change func(*scene)
 		code   int
 		err    string
 		none   bool // Cinder is not asked for the source
-	}{
+	}
+	playEach(t, map[string]row{
 		"same size":   {},
 		"smaller":     {source: func(v *fake.Volume) { v.Size = 9 }},
 		"in use":      {source: func(v *fake.Volume) { v.Status = "in-use" }},
@@ -93,123 +91,116 @@ func TestClone(t *testing.T) {
 		"another type": {change: func(s *scene) { s.parameters["type"] = "fast" }, code: 64,
 			err: refused + `it is of volume type "__DEFAULT__", and this class makes fast; use a class of the same type`},
 		"not ready": {source: func(v *fake.Volume) { v.Status = "backing-up" }, code: 75, err: refused + "cinder volume " + id + " is backing-up"},
-		"not found": {change: func(s *scene) { s.cinder.Fault(fake.On(callFind).Nth(2).Refuse(http.StatusForbidden, "no")) }, code: 64,
+		"not found": {change: func(s *scene) { s.cinder.Fault(fake.On(callFind).Nth(2).Refuse(403, "no")) }, code: 64,
 			err: "find " + origin + ": no (HTTP 403)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(s *scene) {
-				v := fake.Volume{ID: id, Name: origin, Size: 10, Project: project, Metadata: map[string]string{metaClaimUID: origin[4:]}}
-				if c.source != nil {
-					c.source(&v)
-				}
-				s.cinder.AddVolume(v)
-				s.parameters = map[string]string{"smartclone": "true"}
-				s.request.Source = &contract.Source{Namespace: "team-a", Name: "origin", VolumeName: origin}
-				if c.change != nil {
-					c.change(s)
-				}
-				made, err := s.provision()
-				s.want(err, c.code, c.err)
-				if c.err != "" {
-					calls := []string{callFind, callFind}
-					if c.none {
-						calls = calls[1:]
-					}
-					s.wantCalls(calls...)
-					return
-				}
-				if got := s.cinder.Volume("pvc-" + claimUID).SourceVolume; got != id || made.Annotations[AnnCloneOf] != "team-a/origin" {
-					t.Errorf("its source is %q, its annotations %v", got, made.Annotations)
-				}
-			}, fake.WithType(fake.Type{Name: "fast"}))
-		})
-	}
+	}, func(s *scene, c row) {
+		v := fake.Volume{ID: id, Name: origin, Size: 10, Project: project, Metadata: map[string]string{metaClaimUID: origin[4:]}}
+		if c.source != nil {
+			c.source(&v)
+		}
+		s.cinder.AddVolume(v)
+		s.parameters = map[string]string{"smartclone": "true"}
+		s.request.Source = &contract.Source{Namespace: "team-a", Name: "origin", VolumeName: origin}
+		if c.change != nil {
+			c.change(s)
+		}
+		made, err := s.provision()
+		s.want(err, c.code, c.err)
+		switch {
+		case c.none:
+			s.wantCalls(callFind)
+		case c.err != "":
+			s.wantCalls(callFind, callFind)
+		default:
+			if got := s.cinder.Volume(name).SourceVolume; got != id || made.Annotations[AnnCloneOf] != "team-a/origin" {
+				s.t.Errorf("its source is %q, its annotations %v", got, made.Annotations)
+			}
+		}
+	}, fake.WithType(fake.Type{Name: "fast"}))
 }
 
 // TestManyWriters: several nodes may write to volumes of types that say so. Other claims cost no call.
 func TestManyWriters(t *testing.T) {
 	const refused = `access mode ReadWriteMany: volume type %s does not say multiattach="<is> True"; use a class whose type does, or ask for ReadWriteOnce`
-	for name, c := range map[string]struct {
+	type row struct {
 		typ, call string
-		fault     bool
+		prepare   func(*scene)
 		code      int
 		err       string
-	}{
-		"many":    {"shared", callTypes, false, 0, ""},
-		"one":     {"fast", callTypes, false, 64, strings.Replace(refused, "%s", "fast", 1)},
-		"default": {"", callDefault, false, 64, strings.Replace(refused, "%s", "that is cinder's default", 1)},
-		"unknown": {"none", callTypes, false, 64, `cinder has no volume type "none"`},
-		"failing": {"shared", callTypes, true, 1, "volume types shared: broken (HTTP 500)"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(s *scene) {
-				s.request.AccessModes, s.request.VolumeMode = []string{"ReadWriteOnce", "ReadWriteMany"}, "Block"
-				if c.typ != "" {
-					s.parameters = map[string]string{"type": c.typ}
-				}
-				if c.fault {
-					s.cinder.Fault(fake.On(callTypes).Refuse(http.StatusInternalServerError, "broken"))
-				}
-				_, err := s.provision()
-				s.want(err, c.code, c.err)
-				if calls := s.cinder.Calls(); calls[0].Op != c.call || c.err != "" && len(calls) != 1 {
-					t.Errorf("it called\n%s", calls)
-				}
-			}, fake.WithType(fake.Type{Name: "fast"}), fake.WithMultiattachType("shared"))
-		})
 	}
+	playEach(t, map[string]row{
+		"many":    {"shared", callTypes, func(*scene) {}, 0, ""},
+		"one":     {"fast", callTypes, func(*scene) {}, 64, fmt.Sprintf(refused, "fast")},
+		"default": {"", callDefault, func(*scene) {}, 64, fmt.Sprintf(refused, "that is cinder's default")},
+		"unknown": {"none", callTypes, func(*scene) {}, 64, `cinder has no volume type "none"`},
+		"failing": {"shared", callTypes, refuse(callTypes, 500, "broken"), 1, "volume types shared: broken (HTTP 500)"},
+	}, func(s *scene, c row) {
+		s.request.AccessModes, s.request.VolumeMode = []string{"ReadWriteOnce", "ReadWriteMany"}, "Block"
+		if c.typ != "" {
+			s.parameters = map[string]string{"type": c.typ}
+		}
+		c.prepare(s)
+		_, err := s.provision()
+		s.want(err, c.code, c.err)
+		if calls := s.cinder.Calls(); calls[0].Op != c.call || c.err != "" && len(calls) != 1 {
+			s.t.Errorf("it called\n%s", calls)
+		}
+	}, fake.WithType(fake.Type{Name: "fast"}), fake.WithType(fake.Type{Name: "shared", ExtraSpecs: map[string]string{"multiattach": "<is> True"}}))
 }
 
 // TestZone: a new volume goes to the zone of the node that the scheduler chose, or to one of the class's.
 func TestZone(t *testing.T) {
 	const label = "topology.kubernetes.io/zone"
+	const otherLabels = "allowedTopologies name the labels rack, " + label + ": cinder knows zones and nothing else; name one label, whose values are cinder's availability zones"
+	type terms = []map[string][]string
+	in := func(zones ...string) terms { return terms{{label: zones}} }
 	node := func(name, zone string) corev1.Node {
 		return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{label: zone}}}
 	}
-	for name, c := range map[string]struct {
+	type row struct {
 		node, availability string
-		zones              []string
-		fault              bool
+		terms              terms
+		prepare            func(*scene)
 		code               int
 		want               string // the zone, or the error
-	}{
-		"chosen":       {node: "node-b", zones: []string{"east", "west"}, want: "west"},
-		"another":      {node: "node-a", zones: []string{"east", "west"}, want: "east"},
-		"not chosen":   {zones: []string{"east", "west"}, want: "east"}, // of the name's hash
-		"one zone":     {node: "node-c", zones: []string{"east"}, want: "east"},
-		"no topology":  {node: "node-c", availability: "west", want: "west"},
-		"not allowed":  {node: "node-c", zones: []string{"east", "west"}, code: 64, want: `the pod of the claim is to run on node node-c with label ` + label + `="north", but allowedTopologies has only east, west; correct one of them`},
-		"not readable": {node: "node-a", zones: []string{"east", "west"}, fault: true, code: 1, want: "list nodes: unknown (get nodes)"},
-		"two answers":  {availability: "west", zones: []string{"east"}, code: 64, want: "parameter availability is west, but allowedTopologies has only east; correct one of them"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(s *scene) {
-				s.cluster.SetNodes(node("node-a", "east"), node("node-b", "west"), node("node-c", "north"))
-				if c.fault {
-					s.refuseKubernetes("GET nodes")
-				}
-				s.request.SelectedNode = c.node
-				if c.zones != nil {
-					s.request.AllowedTopologies = []map[string][]string{{label: c.zones}}
-				}
-				if c.availability != "" {
-					s.parameters = map[string]string{"availability": c.availability}
-				}
-				made, err := s.provision()
-				if c.code != 0 {
-					s.want(err, c.code, c.want)
-					s.wantCalls(callFind)
-					return
-				}
-				s.want(err, 0, "")
-				if zone := s.cinder.Volume("pvc-" + claimUID).Zone; zone != c.want {
-					t.Errorf("it is in zone %s, want %s", zone, c.want)
-				}
-				if a := made.NodeAffinity; (a == nil) != (c.zones == nil) ||
-					a != nil && !reflect.DeepEqual(a.Required.NodeSelectorTerms[0].MatchExpressions, []corev1.NodeSelectorRequirement{{Key: label, Operator: "In", Values: []string{c.want}}}) {
-					t.Errorf("affinity %v", a)
-				}
-			}, fake.WithZones("east", "west", "north"))
-		})
 	}
+	playEach(t, map[string]row{
+		"chosen":      {node: "node-b", terms: in("east", "west"), want: "west"},
+		"another":     {node: "node-a", terms: in("east", "west"), want: "east"},
+		"not chosen":  {terms: in("east", "west"), want: "east"}, // of the name's hash
+		"one zone":    {node: "node-c", terms: in("east"), want: "east"},
+		"two terms":   {terms: terms{{label: {"west"}}, {label: {"east", "west"}}}, want: "east"},
+		"of both":     {availability: "west", terms: in("west", "east"), want: "west"},
+		"no topology": {node: "node-c", availability: "west", want: "west"},
+		"not allowed": {node: "node-c", terms: in("east", "west"), code: 64,
+			want: `the pod of the claim is to run on node node-c with label ` + label + `="north", but allowedTopologies has only east, west; correct one of them`},
+		"not readable": {node: "node-a", terms: in("east", "west"), prepare: func(s *scene) { s.refuseKubernetes("GET nodes") }, code: 1,
+			want: "list nodes: unknown (get nodes)"},
+		"two answers": {availability: "west", terms: in("east"), code: 64,
+			want: "parameter availability is west, but allowedTopologies has only east; correct one of them"},
+		"two labels":             {terms: terms{{label: {"east"}, "rack": {"1"}}}, code: 64, want: otherLabels},
+		"two labels, of 2 terms": {terms: terms{{label: {"east"}}, {"rack": {"1"}}}, code: 64, want: otherLabels},
+	}, func(s *scene, c row) {
+		s.cluster.SetNodes(node("node-a", "east"), node("node-b", "west"), node("node-c", "north"))
+		if c.prepare != nil {
+			c.prepare(s)
+		}
+		s.request.SelectedNode, s.request.AllowedTopologies = c.node, c.terms
+		if c.availability != "" {
+			s.parameters = map[string]string{"availability": c.availability}
+		}
+		made, err := s.provision()
+		if c.code != 0 {
+			s.want(err, c.code, c.want)
+			return
+		}
+		s.want(err, 0, "")
+		if zone := s.cinder.Volume(name).Zone; zone != c.want {
+			s.t.Errorf("it is in zone %s, want %s", zone, c.want)
+		}
+		if a := made.NodeAffinity; (a == nil) != (c.terms == nil) ||
+			a != nil && !reflect.DeepEqual(a.Required.NodeSelectorTerms[0].MatchExpressions, []corev1.NodeSelectorRequirement{{Key: label, Operator: "In", Values: []string{c.want}}}) {
+			s.t.Errorf("affinity %v", a)
+		}
+	}, fake.WithZones("east", "west", "north"))
 }

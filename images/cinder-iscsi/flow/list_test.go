@@ -33,12 +33,12 @@ func TestList(t *testing.T) {
 }
 
 func TestListFails(t *testing.T) {
-	play(t, func(s *scene) {
-		s.cinder.Fault(fake.On(callFind).Refuse(500, "broken"))
-		_, err := s.flow().List(t.Context())
-		s.want(err, 1, "find: broken (HTTP 500)")
-		s.connect = errors.New("no route")
-		_, err = s.flow().List(t.Context())
-		s.want(err, 1, "log in: no answer from cinder: no route")
+	run := func(s *scene) error {
+		_, err := s.flow().List(s.context())
+		return err
+	}
+	tryEach(t, func(*scene) {}, run, map[string]trial{
+		"find":    {refuse(callFind, 500, "broken"), 1, "find: broken (HTTP 500)", []string{callFind}},
+		"connect": {func(s *scene) { s.connect = errors.New("no route") }, 1, "log in: no answer from cinder: no route", nil},
 	})
 }

@@ -64,6 +64,7 @@ type scene struct {
 	request    contract.Request
 	parameters map[string]string
 	properties map[string]string
+	pv         *corev1.PersistentVolume
 	// region is that of the credentials.
 	region string
 	// connect and setLocation fail with these errors.
@@ -85,6 +86,47 @@ func play(t *testing.T, act func(*scene), options ...fake.Option) {
 		s.request.TimeoutSeconds = 60
 		act(s)
 	})
+}
+
+// playEach plays a scene for each case.
+func playEach[T any](t *testing.T, cases map[string]T, act func(*scene, T), options ...fake.Option) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) { play(t, func(s *scene) { act(s, c) }, options...) })
+	}
+}
+
+// trial is a run that fails, or succeeds where err is empty, and the calls to Cinder that it makes.
+type trial struct {
+	prepare func(*scene)
+	code    int
+	err     string
+	calls   []string
+}
+
+// tryEach plays a scene for each trial, after setup.
+func tryEach(t *testing.T, setup func(*scene), run func(*scene) error, trials map[string]trial) {
+	t.Helper()
+	playEach(t, trials, func(s *scene, c trial) {
+		setup(s)
+		if c.prepare != nil {
+			c.prepare(s)
+		}
+		s.want(run(s), c.code, c.err)
+		s.wantCalls(c.calls...)
+	})
+}
+
+// refuse lets Cinder answer a call so, as a preparation.
+func refuse(call string, status int, message string) func(*scene) {
+	return func(s *scene) { s.cinder.Fault(fake.On(call).Refuse(status, message)) }
+}
+
+// pvOf is the claim's PersistentVolume with that ID of Cinder's.
+func pvOf(id string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{}
+	pv.Name, pv.Annotations = name, map[string]string{AnnVolumeID: id}
+	return pv
 }
 
 // flow is a run's.
@@ -138,22 +180,22 @@ type line struct {
 func (l line) CloseIdleConnections() { l.s.open-- }
 
 // context is that of a run, which ends before the pod's deadline.
-func (s *scene) context() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(s.t.Context(), 50*time.Second)
+func (s *scene) context() context.Context {
+	ctx, cancel := context.WithTimeout(s.t.Context(), 50*time.Second)
+	s.t.Cleanup(cancel)
+	return ctx
 }
 
 func (s *scene) provision() (*sdk.Volume, error) {
 	s.t.Helper()
-	ctx, cancel := s.context()
-	defer cancel()
-	volume, err := s.flow().Provision(ctx)
+	volume, err := s.flow().Provision(s.context())
 	if (volume == nil) != (err != nil) {
 		s.t.Errorf("volume %v, error %v", volume, err)
 	}
 	return volume, err
 }
 
-// made is what a provision made that has to succeed, as the PersistentVolume. The calls so far are forgotten.
+// made is what a provision made that has to succeed, as the PersistentVolume, which is also in s.pv. The calls so far are forgotten.
 func (s *scene) made() *corev1.PersistentVolume {
 	s.t.Helper()
 	made, err := s.provision()
@@ -161,26 +203,22 @@ func (s *scene) made() *corev1.PersistentVolume {
 		s.t.Fatal(err)
 	}
 	s.cinder.ForgetCalls()
-	pv := &corev1.PersistentVolume{}
-	pv.Name, pv.Annotations, pv.Spec.PersistentVolumeSource = name, made.Annotations, made.Source
-	return pv
+	s.pv = pvOf(made.Annotations[AnnVolumeID])
+	s.pv.Annotations, s.pv.Spec.PersistentVolumeSource = made.Annotations, made.Source
+	return s.pv
 }
 
 // delete is an undo where pv is nil.
 func (s *scene) delete(pv *corev1.PersistentVolume) error {
 	s.t.Helper()
-	ctx, cancel := s.context()
-	defer cancel()
-	return s.flow().Delete(ctx, pv)
+	return s.flow().Delete(s.context(), pv)
 }
 
 // expand asks for so many GiB.
 func (s *scene) expand(pv *corev1.PersistentVolume, size int64) error {
 	s.t.Helper()
 	s.request.SizeBytes = size * gib
-	ctx, cancel := s.context()
-	defer cancel()
-	return s.flow().Expand(ctx, pv)
+	return s.flow().Expand(s.context(), pv)
 }
 
 // there puts a volume of the claim there, as one that an earlier run left.

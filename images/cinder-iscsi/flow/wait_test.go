@@ -49,31 +49,29 @@ func TestPauseEnds(t *testing.T) {
 // TestLook: a look bears two failures in a row that pass, and no refusal. After the last one it does not wait.
 func TestLook(t *testing.T) {
 	const find = "find pvc-" + claimUID + ": "
-	for name, c := range map[string]struct {
+	type row struct {
 		faults []fake.Fault
 		code   int
 		err    string
 		looks  int
-	}{
-		"two":   {[]fake.Fault{fake.On(callFind).Refuse(500, "broken"), fake.On(callFind).Nth(2).Close()}, 0, "", 3},
-		"three": {[]fake.Fault{fake.On(callFind).Refuse(500, "broken").Always()}, 1, find + "broken (HTTP 500)", 3},
-		"busy":  {[]fake.Fault{fake.On(callFind).Refuse(429, "busy").Always()}, 75, find + "busy (HTTP 429)", 3},
-		"no":    {[]fake.Fault{fake.On(callFind).Refuse(403, "no").Always()}, 64, find + "no (HTTP 403)", 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			play(t, func(s *scene) {
-				for _, fault := range c.faults {
-					s.cinder.Fault(fault)
-				}
-				begin := time.Now()
-				s.want(s.delete(nil), c.code, c.err)
-				s.wantCalls(slices.Repeat([]string{callFind}, c.looks)...)
-				if took, want := time.Since(begin), map[int]time.Duration{1: 0, 3: 125 * time.Millisecond}[c.looks]; took != want {
-					t.Errorf("it took %s, want %s", took, want)
-				}
-			})
-		})
+		took   time.Duration
 	}
+	playEach(t, map[string]row{
+		"two":   {[]fake.Fault{fake.On(callFind).Refuse(500, "broken"), fake.On(callFind).Nth(2).Close()}, 0, "", 3, 125 * time.Millisecond},
+		"three": {[]fake.Fault{fake.On(callFind).Refuse(500, "broken").Always()}, 1, find + "broken (HTTP 500)", 3, 125 * time.Millisecond},
+		"busy":  {[]fake.Fault{fake.On(callFind).Refuse(429, "busy").Always()}, 75, find + "busy (HTTP 429)", 3, 125 * time.Millisecond},
+		"no":    {[]fake.Fault{fake.On(callFind).Refuse(403, "no").Always()}, 64, find + "no (HTTP 403)", 1, 0},
+	}, func(s *scene, c row) {
+		for _, fault := range c.faults {
+			s.cinder.Fault(fault)
+		}
+		begin := time.Now()
+		s.want(s.delete(nil), c.code, c.err)
+		s.wantCalls(slices.Repeat([]string{callFind}, c.looks)...)
+		if took := time.Since(begin); took != c.took {
+			s.t.Errorf("it took %s, want %s", took, c.took)
+		}
+	})
 	// It looks no more where the run has ended, in a call or in a pause.
 	late := func(fake.Call) { time.Sleep(50*time.Second - time.Millisecond) }
 	for _, fault := range []fake.Fault{fake.On(callFind).Hang(), fake.On(callFind).Do(late).Refuse(500, "broken")} {
@@ -114,13 +112,4 @@ func TestGaveUp(t *testing.T) {
 			t.Errorf("%q, %v: %v, want %s", c.state, c.err, err, c.want)
 		}
 	}
-}
-
-// TestNothingThere: a run that has to end where there is no volume says so.
-func TestNothingThere(t *testing.T) {
-	play(t, func(s *scene) {
-		s.cinder.Fault(fake.On(callCreate).Hang())
-		_, err := s.provision()
-		s.want(err, 1, "gave up before the pod's deadline of 60 s while there is no cinder volume "+name+": …")
-	})
 }
