@@ -27,9 +27,6 @@ const project = "11111111111111111111111111111111"
 // name is the volume of sdktest's requests.
 const name = "pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c11"
 
-// hub is where the clusters of all tests are; TestMain puts it into the environment.
-var hub = newClusters()
-
 // ourMetadata marks a volume as made by an earlier run.
 var ourMetadata = map[string]string{"flex-provisioner.io/claim-uid": name[4:]}
 
@@ -44,7 +41,7 @@ type stage struct {
 }
 
 func newStage(t testing.TB, options ...fake.Option) *stage {
-	s := &stage{t: t, cinder: fake.New(t, options...), cluster: hub.newCluster(t)}
+	s := &stage{t: t, cinder: fake.New(t, options...), cluster: newCluster(t)}
 	s.config = map[string]string{"cloud.conf": fmt.Sprintf("[Cinder]\nendpoint = %s\n[Global]\ntenant-name = %s\n", s.cinder.Endpoint(), project)}
 	return s
 }
@@ -164,7 +161,7 @@ func (s *stage) remember(output string) {
 
 // TestMain looks for secrets in everything that the tests and the programs in them printed.
 func TestMain(m *testing.M) {
-	os.Setenv("FLEX_KUBE_API", hub.URL)
+	os.Setenv("FLEX_KUBE_API", listener.URL)
 	stdout, stderr := os.Stdout, os.Stderr
 	read, write, err := os.Pipe()
 	if err != nil {

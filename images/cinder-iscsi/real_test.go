@@ -64,7 +64,7 @@ func credentials(t testing.TB) map[string]map[string]string {
 
 // realStage has a cluster, and the Cinder that runs.
 func realStage(t testing.TB, config map[string]string) *stage {
-	return &stage{t: t, cluster: hub.newCluster(t), config: config}
+	return &stage{t: t, cluster: newCluster(t), config: config}
 }
 
 // realRun is stage.run without the fake's part; uid is the claim's.
