@@ -1,11 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,39 +12,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
-
-// recordings are answers of a real Cinder and Keystone, by "file/name".
-func recordings(t *testing.T) map[string]recording {
-	t.Helper()
-	files, err := filepath.Glob("../../test/cinder/recordings/*.jsonl")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings: %v", err)
-	}
-	all := map[string]recording{}
-	for _, file := range files {
-		data, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewScanner(data)
-		lines.Buffer(nil, 1<<20)
-		for lines.Scan() {
-			var r recording
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				t.Fatal(err)
-			}
-			all[strings.TrimSuffix(filepath.Base(file), ".jsonl")+"/"+r.Name] = r
-		}
-		data.Close()
-	}
-	return all
-}
-
-type recording struct {
-	Name   string
-	Status int
-	Answer json.RawMessage
-}
 
 // row is one of the table in docs/cinder.md.
 type row struct {
@@ -81,29 +45,30 @@ func errorTable(t *testing.T) []row {
 // ops are the calls as the fake names them.
 var ops = map[string]string{
 	"log in": "POST /v3/auth/tokens", "find": "GET /volumes/detail", "create": "POST /volumes", "reserve": "os-reserve",
-	"initialize_connection": "os-initialize_connection", "attach": "os-attach",
-	"extend":      "os-extend",
+	"initialize_connection": "os-initialize_connection", "attach": "os-attach", "extend": "os-extend",
 	"attachments": "GET /attachments/detail", "delete attachment": "DELETE /attachments/{id}",
 	"terminate_connection": "os-terminate_connection", "detach": "os-detach", "unreserve": "os-unreserve", "delete": "DELETE /volumes/{id}",
 }
 
 var (
-	recorded = regexp.MustCompile("^`([a-z]+/.+)` \\((\\d+)\\)$")
+	outcomes = map[int]string{0: "success", 64: "refusal", 1: "retry", 75: "retry"}
+	recorded = regexp.MustCompile("^`([a-z]+)/(.+)` \\((\\d+)\\)$")
 	made     = regexp.MustCompile(`^(\d+) in (JSON|HTML)$`)
 )
 
-func (r row) fault(t *testing.T, call string, all map[string]recording) fake.Fault {
+func (r row) fault(t *testing.T, call string) fake.Fault {
 	t.Helper()
 	fault := fake.On(ops[call])
 	if call == "find" || call == "log in" || strings.Contains(r.answer, "(401)") || call == "delete" && strings.Contains(r.answer, "(400)") {
 		fault = fault.Always() // it is tried more than once
 	}
 	if m := recorded.FindStringSubmatch(r.answer); m != nil {
-		answer, found := all[m[1]]
-		if !found || strconv.Itoa(answer.Status) != m[2] {
-			t.Fatalf("%s: the recording has status %d", r.answer, answer.Status)
+		all := fake.Recorded(t, "../../test/cinder/recordings", m[1])
+		i := slices.IndexFunc(all, func(x fake.Exchange) bool { return x.Name == m[2] })
+		if i < 0 || strconv.Itoa(all[i].Status) != m[3] {
+			t.Fatalf("%s was not recorded", r.answer)
 		}
-		return fault.Answer(answer.Status, "application/json", string(answer.Answer))
+		return fault.Answer(all[i].Status, "application/json", asJSON(t, all[i].Answer))
 	}
 	if m := made.FindStringSubmatch(r.answer); m != nil {
 		status, _ := strconv.Atoi(m[1])
@@ -126,7 +91,7 @@ func (r row) fault(t *testing.T, call string, all map[string]recording) fake.Fau
 
 func TestErrorTable(t *testing.T) {
 	t.Parallel()
-	all, rows := recordings(t), errorTable(t)
+	rows := errorTable(t)
 	if len(rows) < 30 {
 		t.Fatalf("the table has %d rows", len(rows))
 	}
@@ -137,14 +102,14 @@ func TestErrorTable(t *testing.T) {
 				if ops[call] == "" {
 					t.Fatalf("what call is %q?", call)
 				}
-				tryRow(t, r, call, all)
+				tryRow(t, r, call)
 			})
 		}
 	}
 }
 
-func tryRow(t *testing.T, r row, call string, all map[string]recording) {
-	options := []fake.Option{fake.WithPace(fake.Reads(0))}
+func tryRow(t *testing.T, r row, call string) {
+	options := []fake.Option{fake.WithPace(0)}
 	keystone := call == "log in" || strings.Contains(r.answer, "(401)")
 	if keystone {
 		options = append(options, fake.WithKeystone())
@@ -166,14 +131,14 @@ func tryRow(t *testing.T, r row, call string, all map[string]recording) {
 		s.provision(t.Context()).want(t, 0, "")
 		run = func(ctx context.Context) result { return s.expand(ctx, 20) }
 	}
-	armed := s.cinder.Fault(r.fault(t, call, all))
+	armed := s.cinder.Fault(r.fault(t, call))
 	got := run(t.Context())
 	if armed.Fired() == 0 {
 		t.Fatalf("the call was not made:\n%s", s.cinder.Calls())
 	}
-	switch outcome := outcomeOf(got.code); {
+	switch outcome := outcomes[got.code]; {
 	case outcome != r.outcome:
-		t.Fatalf("%s, not a %s: %s\n%s", outcome, r.outcome, got.message, got.log)
+		t.Fatalf("ended with %d, not a %s: %s\n%s", got.code, r.outcome, got.message, got.log)
 	case outcome == "refusal" && !deleting && !expanding:
 		s.wantNothing()
 	case outcome == "success":
@@ -205,16 +170,4 @@ func (s *stage) prepareDelete(t *testing.T, call string) {
 		s.undo(t.Context()).want(t, 0, "")
 		s.cinder.AddVolume(fake.Volume{Name: name, Status: "attaching", Metadata: v.Metadata, Project: v.Project})
 	}
-}
-
-func outcomeOf(code int) string {
-	switch code {
-	case 0:
-		return "success"
-	case 64:
-		return "refusal"
-	case 1, 75:
-		return "retry"
-	}
-	return strconv.Itoa(code)
 }

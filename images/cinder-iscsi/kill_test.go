@@ -87,7 +87,7 @@ func TestKilledProvision(t *testing.T) {
 		s := newStage(t)
 		strike(s, s.provision)
 		if len(s.cinder.Volumes()) > 1 {
-			t.Fatalf("two volumes:\n%s", s.cinder.State())
+			t.Fatalf("two volumes:\n%s", s.cinder.Volumes())
 		}
 		s.provision(t.Context()).want(t, 0, "")
 		s.wantOne()
@@ -103,7 +103,7 @@ func TestUndoOfKilledProvision(t *testing.T) {
 	for kind, connection := range map[string]fake.Connection{"iscsi": fake.ISCSI(), "nfs, which is refused": fake.NFS()} {
 		t.Run(kind, func(t *testing.T) {
 			eachStrike(t, 5, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
-				s := newStage(t, fake.WithConnection(connection), fake.WithPace(fake.Reads(0)))
+				s := newStage(t, fake.WithConnection(connection), fake.WithPace(0))
 				strike(s, s.provision)
 				s.undo(t.Context()).want(t, 0, "")
 				s.wantNothing()
@@ -168,7 +168,7 @@ func TestCinderKilledInAttach(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newStage(t, fake.WithPace(fake.Reads(0)))
+			s := newStage(t, fake.WithPace(0))
 			if c.code != 0 {
 				s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
 			}

@@ -61,7 +61,7 @@ func TestPublicImage(t *testing.T) {
 // Cinder's storage is behind its API: the kit sees it by its list of volumes.
 func TestCinder(t *testing.T) {
 	t.Parallel()
-	cinder := fake.New(t, fake.WithPace(fake.Reads(0)))
+	cinder := fake.New(t, fake.WithPace(0))
 	secret := filepath.Join(t.TempDir(), "cloud")
 	if err := os.Mkdir(secret, 0o700); err != nil {
 		t.Fatal(err)

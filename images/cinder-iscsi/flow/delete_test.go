@@ -175,7 +175,7 @@ func TestRemove(t *testing.T) {
 		"begun, not seen": {of("available", begun), refuse(callDelete, 400, "busy"), "",
 			[]string{callFind, callDelete, callBegun, callForget, callFind, callDelete, callFind, callFind}},
 		"not deleted": {of("available"), refuse(callDelete, 400, "busy"), "delete " + id + ": busy (HTTP 400)", []string{callFind, callDelete, callBegun}},
-		"fails": {of("available"), func(s *scene) { s.cinder.FailDelete() }, "cinder volume " + id + " is error_deleting, and cinder does not say why",
+		"fails": {of("available"), func(s *scene) { s.cinder.Fail(fake.NotDeleted) }, "cinder volume " + id + " is error_deleting, and cinder does not say why",
 			[]string{callFind, callDelete, callFind, callFind, callMessages}},
 	}, func(s *scene, c row) {
 		s.there(c.volume)
@@ -188,7 +188,7 @@ func TestRemove(t *testing.T) {
 		}
 		s.want(s.delete(pvOf(id)), code, c.err)
 		s.wantCalls(c.calls...)
-		if left := s.cinder.State(); len(left.Volumes) != code {
+		if left := s.cinder.Volumes(); len(left) != code {
 			s.t.Errorf("there is\n%s", left)
 		}
 	})

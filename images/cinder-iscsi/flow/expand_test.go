@@ -36,10 +36,10 @@ func TestExpandFails(t *testing.T) {
 	run := func(s *scene) error { return s.expand(s.pv, 20) }
 	tryEach(t, inUse, run, map[string]trial{
 		// What Cinder says of the volume is settled.
-		"the driver fails": {func(s *scene) { s.cinder.FailExtend() }, 1,
+		"the driver fails": {func(s *scene) { s.cinder.Fail(fake.NotExtended) }, 1,
 			"cinder volume " + id + " is error_extending with 10 GiB, not 20: extend volume:Volume Driver failed to extend volume.",
 			[]string{callFind, callExtend, callFind, callFind, callMessages}},
-		"no room": {func(s *scene) { s.cinder.FullExtend() }, 1,
+		"no room": {func(s *scene) { s.cinder.Fail(fake.NoRoom) }, 1,
 			"cinder volume " + id + " is in-use with 10 GiB, not 20: extend volume:Could not find any available weighted backend.",
 			[]string{callFind, callExtend, callFind, callFind, callMessages}},
 		"failed before": {func(s *scene) { s.cinder.SetStatus(id, "error_extending") }, 1,

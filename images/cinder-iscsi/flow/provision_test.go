@@ -206,7 +206,7 @@ func TestAskedOnce(t *testing.T) {
 		s.cinder.Fault(fake.On(callFind).Nth(2).Answer(200, "application/json", `{"volumes": []}`))
 		s.made()
 		if len(s.cinder.Volumes()) != 1 {
-			t.Errorf("there is\n%s", s.cinder.State())
+			t.Errorf("there is\n%s", s.cinder.Volumes())
 		}
 	})
 }
@@ -214,7 +214,7 @@ func TestAskedOnce(t *testing.T) {
 // TestFailedVolume: of a volume that this run made, Cinder's reason is told. One of an earlier run has been told, and is replaced.
 func TestFailedVolume(t *testing.T) {
 	play(t, func(s *scene) {
-		s.cinder.FailCreate("")
+		s.cinder.Fail(fake.NoBackend)
 		_, err := s.provision()
 		v := s.cinder.Volume(name)
 		s.want(err, 1, "cinder volume "+v.ID+" is error: schedule allocate volume:Could not find any available weighted backend.")
@@ -335,5 +335,5 @@ func TestDeadline(t *testing.T) {
 			s.t.Errorf("it asked %d times to delete it", n)
 		}
 		s.want(err, c.code, "gave up before the pod's deadline of 60 s while "+strings.ReplaceAll(c.state, "{id}", id))
-	}, fake.WithPace(fake.After(time.Hour)))
+	}, fake.WithPace(time.Hour))
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -142,7 +141,7 @@ func (s *scene) flow() *Flow {
 	if f.Properties, err = parameters.ParseProperties(s.properties); err != nil {
 		s.t.Fatal(err)
 	}
-	config := &rest.Config{Host: "http://kubernetes.example", BearerToken: token, QPS: -1, Transport: inProcess{s.cluster}}
+	config := &rest.Config{Host: "http://kubernetes.example", BearerToken: token, QPS: -1, Transport: fake.InProcess{Handler: s.cluster}}
 	if f.Cluster, err = cluster.NewForConfig(config, contract.ProvisionersNamespace); err != nil {
 		s.t.Fatal(err)
 	}
@@ -156,19 +155,6 @@ func (s *scene) flow() *Flow {
 		return config.Connect(ctx)
 	}
 	return f
-}
-
-// inProcess is the way to a server in the test's process.
-type inProcess struct{ http.Handler }
-
-func (p inProcess) RoundTrip(r *http.Request) (*http.Response, error) {
-	received := r.Clone(r.Context())
-	if received.Body == nil {
-		received.Body = http.NoBody
-	}
-	w := httptest.NewRecorder()
-	p.ServeHTTP(w, received)
-	return w.Result(), nil
 }
 
 // line is a connection to Cinder.

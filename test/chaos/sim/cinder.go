@@ -47,7 +47,8 @@ var plenty = fake.Quota{Volumes: 1000, Gigabytes: 100000}
 func newCinder(w *World, t testing.TB) *cinder {
 	user := fake.DefaultIdentity
 	user.Password = oldPassword
-	f := fake.NewInProcess(t, w.plan.Seed, fake.WithKeystone(user), fake.WithQuota(plenty), fake.WithPace(fake.After(700*time.Millisecond)))
+	f := fake.NewInProcess(t, w.plan.Seed, fake.WithKeystone(user), fake.WithPace(700*time.Millisecond))
+	f.SetQuota("", plenty)
 	return &cinder{w: w, fake: f, password: oldPassword, rotated: oldPassword}
 }
 
@@ -207,11 +208,11 @@ func (l *wire) prepare(r *http.Request, what string) {
 	switch what {
 	case "POST volumes":
 		if l.c.chance("cinder-create-error") {
-			l.n.fake.FailCreate("")
+			l.n.fake.Fail(fake.NoBackend)
 		}
 	case "DELETE volume":
 		if l.c.chance("cinder-delete-error") {
-			l.n.fake.FailDelete()
+			l.n.fake.Fail(fake.NotDeleted)
 		}
 		l.n.checkLoss(l.c, r, "deletes")
 	case "os-terminate_connection", "os-detach", "os-unreserve":

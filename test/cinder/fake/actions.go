@@ -29,21 +29,21 @@ func (f *Cinder) actOnVolume(q *request) answer {
 }
 
 func (f *Cinder) reserve(_ *request, v *volume) answer {
-	if v.status != "available" && (v.status != "in-use" || !v.multiattach) {
+	if v.Status != "available" && (v.Status != "in-use" || !v.multiattach) {
 		want := "available"
 		if v.multiattach {
 			want = "available or in-use"
 		}
-		return invalid("Volume status must be %s to reserve, but the status is %s.", want, v.status)
+		return invalid("Volume status must be %s to reserve, but the status is %s.", want, v.Status)
 	}
 	f.to(v, "attaching")
 	return done()
 }
 
 func (f *Cinder) unreserve(_ *request, v *volume) answer {
-	if v.status == "attaching" && len(f.attachmentsOf(v)) > 0 {
+	if v.Status == "attaching" && len(v.Attachments) > 0 {
 		f.to(v, "in-use") // whatever became of them
-	} else if v.status == "attaching" {
+	} else if v.Status == "attaching" {
 		f.to(v, "available")
 	}
 	return done()
@@ -52,8 +52,8 @@ func (f *Cinder) unreserve(_ *request, v *volume) answer {
 // detached is the status of a volume of which an attachment was removed.
 func (f *Cinder) detached(v *volume) string {
 	var left []string
-	for _, a := range f.attachmentsOf(v) {
-		left = append(left, a.status)
+	for _, a := range v.Attachments {
+		left = append(left, a.Status)
 	}
 	switch {
 	case len(left) == 0:
@@ -64,25 +64,18 @@ func (f *Cinder) detached(v *volume) string {
 	return slices.Min(left)
 }
 
-func (f *Cinder) to(v *volume, status string) { v.status, v.updated = status, f.now() }
-
 func (f *Cinder) initializeConnection(q *request, v *volume) answer {
-	info, a := f.connect(v, connectorOf(q))
-	if a.status != 0 {
+	connector := connectorOf(q)
+	if a := f.settings.connection.check(connector); a.status != 0 {
 		return a
 	}
-	return reply(200, object{"connection_info": info})
-}
-
-// connect makes the export and returns connection_info in its nested form.
-func (f *Cinder) connect(v *volume, connector map[string]any) (object, answer) {
-	if a := f.settings.connection.check(connector); a.status != 0 {
-		return nil, a
+	if v.CHAPUser == "" {
+		v.CHAPUser, v.CHAPPassword = f.random(20), f.random(16)
+		f.secrets = append(f.secrets, v.CHAPPassword)
 	}
-	f.chap(v)
-	v.exported = true
-	v.connectors = append(v.connectors, connector)
-	return f.settings.connection.info(f.export(v), connector), answer{}
+	v.Exported = true
+	v.Connectors = append(v.Connectors, connector)
+	return reply(200, object{"connection_info": f.settings.connection.info(v, connector)})
 }
 
 func connectorOf(q *request) map[string]any {
@@ -95,11 +88,11 @@ func connectorOf(q *request) map[string]any {
 
 // terminateConnection also unreserves. The export stays, with its secret: only os-detach and a delete remove it.
 func (f *Cinder) terminateConnection(q *request, v *volume) answer {
-	if len(f.attachmentsOf(v)) > 1 {
+	if len(v.Attachments) > 1 {
 		return conflict()
 	}
 	connector := connectorOf(q)
-	v.connectors = slices.DeleteFunc(slices.Clone(v.connectors), func(c map[string]any) bool { return reflect.DeepEqual(c, connector) })
+	v.Connectors = slices.DeleteFunc(slices.Clone(v.Connectors), func(c map[string]any) bool { return reflect.DeepEqual(c, connector) })
 	return f.unreserve(q, v)
 }
 
@@ -119,8 +112,8 @@ func (f *Cinder) attach(q *request, v *volume) answer {
 	}
 	v.admin["readonly"] = "False"
 	// The same host again changes nothing; beyond that Cinder looks at no status but in-use.
-	for _, a := range f.attachmentsOf(v) {
-		if a.host != in.Host {
+	for _, a := range v.Attachments {
+		if a.Host != in.Host {
 			continue
 		}
 		if !q.admin {
@@ -129,11 +122,11 @@ func (f *Cinder) attach(q *request, v *volume) answer {
 		f.to(v, "in-use")
 		return done()
 	}
-	if v.status == "in-use" && !v.multiattach {
+	if v.Status == "in-use" && !v.multiattach {
 		return invalid("volume is already attached and multiple attachments are not enabled")
 	}
-	f.attachments = append(f.attachments, &attachment{
-		id: f.newID(), volume: v.id, status: "attached", host: in.Host, device: in.Device, mode: in.Mode, attached: f.now(),
+	v.Attachments = append(v.Attachments, Attachment{
+		ID: f.newID(), Status: "attached", Host: in.Host, Device: in.Device, Mode: in.Mode, attached: f.now(),
 	})
 	v.admin["attached_mode"] = in.Mode
 	f.to(v, "in-use")
@@ -149,33 +142,30 @@ func (f *Cinder) detach(q *request, v *volume) answer {
 	if a := q.decode(q.action, &in); a.status != 0 {
 		return a
 	}
-	all := f.attachmentsOf(v)
-	if in.Attachment == "" && len(all) == 0 {
+	id := in.Attachment
+	if id == "" && len(v.Attachments) == 0 {
 		f.to(v, "available")
 		return done()
 	}
-	var a *attachment
-	if in.Attachment != "" {
-		a = f.attachment(in.Attachment)
-	} else if len(all) == 1 {
-		a = all[0]
+	if id == "" && len(v.Attachments) == 1 {
+		id = v.Attachments[0].ID
 	}
-	switch {
+	switch a, of := f.attachment(id); {
 	case a == nil:
 		return conflict()
-	case a.volume != v.id:
+	case of != v:
 		return invalidInput("Mismatched volume and attachment")
 	}
-	f.remove(a, v)
+	f.remove(id, v)
 	return done()
 }
 
-func (f *Cinder) remove(a *attachment, v *volume) {
-	f.attachments = slices.DeleteFunc(f.attachments, func(other *attachment) bool { return other == a })
+func (f *Cinder) remove(attachment string, v *volume) {
+	v.Attachments = slices.DeleteFunc(v.Attachments, func(a Attachment) bool { return a.ID == attachment })
 	delete(v.admin, "attached_mode")
-	v.exported = false
-	if len(f.attachmentsOf(v)) == 0 {
-		v.connectors = nil
+	v.Exported = false
+	if len(v.Attachments) == 0 {
+		v.Connectors = nil
 	}
 	f.to(v, f.detached(v))
 }
@@ -187,25 +177,16 @@ func (f *Cinder) extend(q *request, v *volume) answer {
 	if a := q.decode(q.action, &in); a.status != 0 {
 		return a
 	}
-	if v.status != "available" && (v.status != "in-use" || q.minor < 42) {
-		return invalid("Volume %s status must be '{'status': 'available'}' to extend, currently %s.", v.id, v.status)
+	if v.Status != "available" && (v.Status != "in-use" || q.minor < 42) {
+		return invalid("Volume %s status must be '{'status': 'available'}' to extend, currently %s.", v.ID, v.Status)
 	}
-	if in.Size <= v.size {
-		return invalidInput("New size for extend must be greater than current size. (current: %d, extended: %d).", v.size, in.Size)
+	if in.Size <= v.Size {
+		return invalidInput("New size for extend must be greater than current size. (current: %d, extended: %d).", v.Size, in.Size)
 	}
-	if a := f.roomFor(v.project, 0, in.Size-v.size); a.status != 0 {
+	if a := f.roomFor(v.Project, 0, in.Size-v.Size); a.status != 0 {
 		return a
 	}
-	v.next = f.transition(v.status, "")
-	v.next.size = in.Size
-	switch {
-	case f.failExtend > 0:
-		f.failExtend--
-		v.next = f.transition("error_extending", extendFailed)
-	case f.fullExtend > 0:
-		f.fullExtend--
-		v.next = f.transition(v.status, extendNoRoom)
-	}
+	f.begin(q.action, v, transition{to: v.Status, size: in.Size})
 	f.to(v, "extending")
 	return done()
 }

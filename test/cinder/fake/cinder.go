@@ -1,7 +1,6 @@
 package fake
 
 import (
-	"cmp"
 	"crypto/rand"
 	"io"
 	"slices"
@@ -17,21 +16,17 @@ type Cinder struct {
 	url      string    // of the API, without the version
 	identity string    // URL of Keystone, empty without one
 
-	mu          sync.Mutex
-	settings    settings
-	volumes     []*volume // in the order of creation, as all below
-	attachments []*attachment
-	types       []*volumeType
-	messages    []message
-	quotas      map[string]Quota
-	keystone    *keystone
-	calls       Calls
-	faults      []*Armed
-	secrets     []string
-	failCreate  []string // texts for the next volumes created, see FailCreate
-	failDelete  int
-	failExtend  int
-	fullExtend  int
+	mu       sync.Mutex
+	settings settings
+	volumes  []*volume // in the order of creation, as all below
+	types    []Type
+	messages []message
+	quotas   map[string]Quota
+	keystone *keystone
+	calls    Calls
+	faults   []*Fault
+	failures []Failure
+	secrets  []string
 }
 
 // New starts a fake that ends with the test: without options one as a standalone Cinder of today with one iSCSI backend
@@ -46,7 +41,8 @@ func New(t testing.TB, options ...Option) *Cinder {
 }
 
 func prepare(t testing.TB, chance io.Reader, options []Option) *Cinder {
-	f := &Cinder{t: t, chance: chance, settings: defaults(), quotas: map[string]Quota{}}
+	f := &Cinder{t: t, chance: chance, quotas: map[string]Quota{}}
+	f.settings = settings{pace: 60 * time.Millisecond, connection: ISCSI(), zones: []string{"nova"}}
 	f.addType(Type{Name: defaultType, Description: "Default Volume Type"})
 	for _, option := range options {
 		option(f)
@@ -54,28 +50,11 @@ func prepare(t testing.TB, chance io.Reader, options []Option) *Cinder {
 	return f
 }
 
-// URL is the root of the API, "http://127.0.0.1:PORT", without the version.
-func (f *Cinder) URL() string { return f.url }
-
 // Endpoint is the API's URL without a project: what a standalone user configures today, ".../v3".
 func (f *Cinder) Endpoint() string { return f.url + "/v3" }
 
-// AuthURL is Keystone's URL, ".../v3". It fails the test where there is no Keystone.
-func (f *Cinder) AuthURL() string {
-	f.t.Helper()
-	if f.identity == "" {
-		f.t.Fatal("the fake has no Keystone: use fake.WithKeystone()")
-	}
-	return f.identity + "/v3"
-}
-
-// Settle ends all that is under way: what is being created, extended or deleted is so afterwards, however many reads or
-// seconds WithPace asks for.
-func (f *Cinder) Settle() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.settle(func(*transition) bool { return true })
-}
+// AuthURL is Keystone's URL, ".../v3".
+func (f *Cinder) AuthURL() string { return f.identity + "/v3" }
 
 // locked changes the fake while it serves no call.
 func (f *Cinder) locked(change func()) {
@@ -83,22 +62,6 @@ func (f *Cinder) locked(change func()) {
 	defer f.mu.Unlock()
 	change()
 }
-
-// FailCreate lets the next volume that Cinder accepts end in status "error"; text is what /messages then says of it.
-// Without a text it is the scheduler's for a volume that no backend can take.
-func (f *Cinder) FailCreate(text string) {
-	f.locked(func() { f.failCreate = append(f.failCreate, cmp.Or(text, noValidHost)) })
-}
-
-// FailDelete lets the next volume whose deletion Cinder accepts end in status "error_deleting".
-func (f *Cinder) FailDelete() { f.locked(func() { f.failDelete++ }) }
-
-// FailExtend lets the next volume whose extension Cinder accepts end in status "error_extending", as when the driver fails.
-func (f *Cinder) FailExtend() { f.locked(func() { f.failExtend++ }) }
-
-// FullExtend lets the next volume whose extension Cinder accepts go back to its status and size, as when Cinder's scheduler
-// finds no room for it.
-func (f *Cinder) FullExtend() { f.locked(func() { f.fullExtend++ }) }
 
 // Secrets lists all that must not show up in any output: passwords and secrets of the identities, tokens, CHAP secrets.
 func (f *Cinder) Secrets() []string {

@@ -15,19 +15,12 @@ type Fault struct {
 	always bool
 	after  bool
 	do     func(Call)
-	how    how
-	answer answer
+	// end answers in another way than normally, or not at all.
+	end func(w http.ResponseWriter, r *http.Request, normal answer)
+
+	seen, fired int
+	removed     bool
 }
-
-type how int
-
-const (
-	normally how = iota
-	hang
-	closed
-	truncated
-	answered
-)
 
 // On begins a fault of the first call, from now on, of an operation. Operations are called as in Call.Op: an action by
 // its name, all else by method and path, where {id} stands for any; "*" is every call to Cinder, not those to Keystone.
@@ -46,13 +39,28 @@ func (f Fault) AfterEffect() Fault { f.after = true; return f }
 func (f Fault) Do(do func(Call)) Fault { f.do = do; return f }
 
 // Close ends the connection without an answer.
-func (f Fault) Close() Fault { f.how = closed; return f }
+func (f Fault) Close() Fault {
+	f.end = func(http.ResponseWriter, *http.Request, answer) { panic(http.ErrAbortHandler) }
+	return f
+}
 
 // Truncate sends half of the answer and ends the connection. It implies AfterEffect.
-func (f Fault) Truncate() Fault { f.how, f.after = truncated, true; return f }
+func (f Fault) Truncate() Fault {
+	f.after, f.end = true, func(w http.ResponseWriter, _ *http.Request, normal answer) {
+		normal.writeHalf(w)
+		panic(http.ErrAbortHandler)
+	}
+	return f
+}
 
 // Hang gives no answer until the caller goes away. Without AfterEffect the call has no effect either.
-func (f Fault) Hang() Fault { f.how = hang; return f }
+func (f Fault) Hang() Fault {
+	f.end = func(_ http.ResponseWriter, r *http.Request, _ answer) {
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
+	return f
+}
 
 // Refuse answers as Cinder does, in JSON: {"badRequest": {"code": 400, "message": message}} for 400, and so on.
 func (f Fault) Refuse(status int, message string) Fault {
@@ -70,67 +78,56 @@ func (f Fault) Answer(status int, contentType, body string) Fault {
 	return f.respond(answer{status: status, contentType: contentType, raw: []byte(body)})
 }
 
-func (f Fault) respond(a answer) Fault { f.how, f.answer = answered, a; return f }
+func (f Fault) respond(a answer) Fault {
+	f.end = func(w http.ResponseWriter, _ *http.Request, _ answer) { a.write(w) }
+	return f
+}
 
 // Armed is a fault in force.
 type Armed struct {
-	fault   Fault
-	f       *Cinder
-	seen    int
-	fired   int
-	removed bool
+	f     *Cinder
+	fault *Fault
 }
 
 // Fault puts a fault in force. Where several are on one call, the first of them that is not done acts.
-func (f *Cinder) Fault(fault Fault) *Armed {
-	a := &Armed{fault: fault, f: f}
-	f.locked(func() { f.faults = append(f.faults, a) })
-	return a
+func (f *Cinder) Fault(fault Fault) Armed {
+	f.locked(func() { f.faults = append(f.faults, &fault) })
+	return Armed{f, &fault}
 }
 
 // Fired is how many calls it was on so far.
-func (a *Armed) Fired() (fired int) {
-	a.f.locked(func() { fired = a.fired })
+func (a Armed) Fired() (fired int) {
+	a.f.locked(func() { fired = a.fault.fired })
 	return fired
 }
 
 // Remove ends the fault for the calls from now on.
-func (a *Armed) Remove() { a.f.locked(func() { a.removed = true }) }
+func (a Armed) Remove() { a.f.locked(func() { a.fault.removed = true }) }
 
 // faultOn counts the call with all faults on its operation and returns the one that acts, or nil.
 func (f *Cinder) faultOn(call Call) *Fault {
 	var acting *Fault
-	for _, a := range f.faults {
-		if a.removed || !call.of(a.fault.op) {
+	for _, fault := range f.faults {
+		if fault.removed || !call.of(fault.op) {
 			continue
 		}
-		a.seen++
-		due := a.seen == a.fault.nth || a.fault.always && a.seen > a.fault.nth
+		fault.seen++
+		due := fault.seen == fault.nth || fault.always && fault.seen > fault.nth
 		if due && acting == nil {
-			acting = &a.fault
-			a.fired++
+			acting = fault
+			fault.fired++
 		}
 	}
 	return acting
 }
 
 // act does what the fault says, at one of its two places. It returns true where the call ends with it.
-func (f Fault) act(w http.ResponseWriter, r *http.Request, call Call, normal answer) bool {
+func (f *Fault) act(w http.ResponseWriter, r *http.Request, call Call, normal answer) bool {
 	if f.do != nil {
 		f.do(call)
 	}
-	switch f.how {
-	case hang:
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	case closed:
-		panic(http.ErrAbortHandler)
-	case truncated:
-		normal.writeHalf(w)
-		panic(http.ErrAbortHandler)
-	case answered:
-		f.answer.write(w)
-		return true
+	if f.end != nil {
+		f.end(w, r, normal)
 	}
-	return false
+	return f.end != nil
 }

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 )
 
@@ -17,22 +16,26 @@ func NewInProcess(t testing.TB, seed uint64, options ...Option) *Cinder {
 		key[i] = byte(seed >> (8 * i))
 	}
 	f := prepare(t, rand.NewChaCha8(key), options)
-	f.url = "http://cinder.example"
-	if f.keystone != nil {
-		f.identity = "http://keystone.example"
-	}
+	f.url, f.identity = "http://cinder.example", "http://keystone.example"
 	return f
 }
 
 // Transport takes requests for URL and AuthURL to the fake's own code.
-func (f *Cinder) Transport() http.RoundTripper { return inProcess{f} }
+func (f *Cinder) Transport() http.RoundTripper {
+	return InProcess{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if "http://"+r.Host == f.identity {
+			f.serveKeystone(w, r)
+			return
+		}
+		f.serveCinder(w, r)
+	})}
+}
 
-type inProcess struct{ f *Cinder }
+// InProcess is the way to a server in the test's process.
+type InProcess struct{ http.Handler }
 
-func (p inProcess) RoundTrip(r *http.Request) (response *http.Response, err error) {
-	if r.Body != nil {
-		defer r.Body.Close()
-	}
+// RoundTrip implements http.RoundTripper.
+func (p InProcess) RoundTrip(r *http.Request) (response *http.Response, err error) {
 	defer func() {
 		// What ends a connection in a server ends the call here.
 		if why := recover(); why == http.ErrAbortHandler {
@@ -49,12 +52,9 @@ func (p inProcess) RoundTrip(r *http.Request) (response *http.Response, err erro
 	if received.Body == nil {
 		received.Body = http.NoBody
 	}
-	serve := p.f.serveCinder
-	if p.f.identity != "" && strings.HasSuffix(p.f.identity, "//"+r.URL.Host) {
-		serve = p.f.serveKeystone
-	}
+	defer received.Body.Close()
 	w := httptest.NewRecorder()
-	serve(w, received)
+	p.ServeHTTP(w, received)
 	response = w.Result()
 	response.Request = r
 	return response, nil

@@ -6,35 +6,31 @@ import (
 	"time"
 )
 
-type volumeType struct {
-	id, name, description string
-	specs                 map[string]string
-}
+func (t *Type) multiattach() bool { return t.ExtraSpecs["multiattach"] == "<is> True" }
 
-func (t *volumeType) multiattach() bool { return t.specs["multiattach"] == "<is> True" }
-
-func (t *volumeType) backend() string { return t.specs["volume_backend_name"] }
+func (t *Type) backend() string { return t.ExtraSpecs["volume_backend_name"] }
 
 func (f *Cinder) addType(t Type) {
 	specs := map[string]string{}
 	maps.Copy(specs, t.ExtraSpecs)
-	f.types = append(f.types, &volumeType{id: f.newID(), name: t.Name, description: t.Description, specs: specs})
+	t.id, t.ExtraSpecs = f.newID(), specs
+	f.types = append(f.types, t)
 }
 
 // typeFor finds a type by name or id, or nil.
-func (f *Cinder) typeFor(name string) *volumeType {
-	for _, t := range f.types {
-		if t.name == name || t.id == name {
+func (f *Cinder) typeFor(name string) *Type {
+	for i := range f.types {
+		if t := &f.types[i]; t.Name == name || t.id == name {
 			return t
 		}
 	}
 	return nil
 }
 
-func (t *volumeType) view(q *request) object {
-	o := object{"id": t.id, "name": t.name, "is_public": true, "description": null(t.description)}
+func (t *Type) view(q *request) object {
+	o := object{"id": t.id, "name": t.Name, "is_public": true, "description": null(t.Description)}
 	if q.admin {
-		o["extra_specs"], o["qos_specs_id"] = t.specs, nil
+		o["extra_specs"], o["qos_specs_id"] = t.ExtraSpecs, nil
 	}
 	return o
 }
@@ -56,9 +52,6 @@ func (f *Cinder) showDefaultType(q *request) answer {
 type message struct{ id, resource, text, created string }
 
 func (f *Cinder) listMessages(q *request) answer {
-	if a := old(q, 3); a.status != 0 {
-		return a
-	}
 	all := list{}
 	for _, m := range slices.Backward(f.messages) {
 		if m.resource != q.get("resource_uuid") {

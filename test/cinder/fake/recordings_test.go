@@ -6,69 +6,61 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
-
-// exchange is a request to the real Cinder or Keystone and what it answered.
-type exchange struct {
-	Name         string            `json:"name"`
-	Method       string            `json:"method"`
-	Path         string            `json:"path"`
-	Server       string            `json:"server"` // "keystone", else Cinder
-	Header       map[string]string `json:"header"`
-	Body         any               `json:"body"` // a string is sent as it is
-	Status       int               `json:"status"`
-	AnswerHeader map[string]string `json:"answerHeader"`
-	Answer       any               `json:"answer"`
-}
 
 // recorded is how each recording is replayed.
 var recorded = []struct {
 	file    string
 	options []fake.Option
 	// before is done before the exchange of that name: what the recorder did by calls that the fake does not serve.
-	before map[string]func(*fake.Cinder)
+	before map[string]func(*replay)
 	end    int // volumes that are left
 }{
-	{file: "noauth", end: 7, before: map[string]func(*fake.Cinder){
-		"delete-with-snapshots": func(f *fake.Cinder) { f.AddSnapshot("pvc-1") },
-		"type-list": func(f *fake.Cinder) {
-			fake.WithType(fake.Type{Name: "multi", Description: "m", ExtraSpecs: map[string]string{"multiattach": "<is> True", "volume_backend_name": fake.Backend}})(f)
+	{file: "noauth", end: 7, before: map[string]func(*replay){
+		"delete-with-snapshots": func(p *replay) { p.f.AddSnapshot("pvc-1") },
+		"type-list": func(p *replay) {
+			fake.WithType(fake.Type{Name: "multi", Description: "m", ExtraSpecs: map[string]string{"multiattach": "<is> True", "volume_backend_name": fake.Backend}})(p.f)
 		},
-		"create-no-valid-host": func(f *fake.Cinder) {
-			fake.WithType(fake.Type{Name: "nohost", ExtraSpecs: map[string]string{"volume_backend_name": "nowhere"}})(f)
+		"create-no-valid-host": func(p *replay) {
+			fake.WithType(fake.Type{Name: "nohost", ExtraSpecs: map[string]string{"volume_backend_name": "nowhere"}})(p.f)
 		},
-		"create-over-gigabytes": func(f *fake.Cinder) {
-			f.SetQuota("33333333333333333333333333333333", fake.Quota{Volumes: 1, Gigabytes: 2})
+		"attachment-delete-2": func(p *replay) {
+			p.f.BeginAttach("attach-api")
+			p.known["de7fb7a2-b398-4b2c-a8c0-da3da5a03ca4"] = p.f.Volume("attach-api").Attachments[0].ID
+		},
+		"create-over-gigabytes": func(p *replay) {
+			p.f.SetQuota("33333333333333333333333333333333", fake.Quota{Volumes: 1, Gigabytes: 2})
 		},
 	}},
 	{file: "keystone", options: []fake.Option{fake.WithKeystone(
 		fake.Identity{User: "demo", Password: "demopw", Project: "demo", AppCredID: "452a392fe9c3482fab110b8233de1e34", AppCredName: "csi", AppCredSecret: "SCRUBBED-APPCRED-SECRET"},
 		fake.Identity{User: "admin", Password: "adminpw", Project: "admin", Roles: []string{"reader", "admin", "member"}},
 	)}},
-	{file: "faults", before: map[string]func(*fake.Cinder){
-		"init-target-daemon-dead": func(f *fake.Cinder) { f.Fault(fake.On("os-initialize_connection").Refuse(500, brokenText)) },
+	{file: "faults", before: map[string]func(*replay){
+		"init-target-daemon-dead": func(p *replay) { p.f.Fault(fake.On("os-initialize_connection").Refuse(500, broken)) },
 	}},
 	{file: "rbd", options: []fake.Option{fake.WithConnection(fake.RBD())}},
 }
 
-const brokenText = "The server has either erred or is incapable of performing the requested operation."
+const broken = "The server has either erred or is incapable of performing the requested operation."
 
 // deviations lists all in which the fake is not as recorded, by file and name of the exchange, and why.
 var deviations = map[string]struct {
 	places []string // where answers differ: a path into the answer, or "status"
 	reason string
 }{
-	"keystone/member-reset-status-403": {[]string{"status", ""}, "the fake refuses nothing by policy"},
-	"keystone/token-appcred-deleted":   {[]string{"status", ""}, "the fake's application credentials stay"},
-	"faults/init-target-daemon-dead":   {[]string{"header Openstack-Api-Version"}, "a fault answers in place of all else"},
-	"rbd/snapshot-attaching-done":      {[]string{".volume.os-vol-host-attr:host"}, "the fake's backend has one name, whatever it connects with"},
+	"noauth/attachment-create-with-connector": {[]string{"status", ""}, "the image begins no attachment: BeginAttach leaves what this does"},
+	"keystone/member-reset-status-403":        {[]string{"status", ""}, "the fake refuses nothing by policy"},
+	"keystone/token-appcred-deleted":          {[]string{"status", ""}, "the fake's application credentials stay"},
+	"faults/init-target-daemon-dead":          {[]string{"header Openstack-Api-Version"}, "a fault answers in place of all else"},
+	"rbd/snapshot-attaching-done":             {[]string{".volume.os-vol-host-attr:host"}, "the fake's backend has one name, whatever it connects with"},
 }
 
 // inPassing are the exchanges that saw a passing status; before all others the recorder waited for its end.
@@ -80,14 +72,14 @@ func TestLikeness(t *testing.T) {
 	used := map[string]bool{}
 	for _, r := range recorded {
 		t.Run(r.file, func(t *testing.T) {
-			f := fake.New(t, r.options...)
+			f := fake.New(t, append(r.options, fake.WithPace(time.Hour))...)
 			p := &replay{f: f, known: map[string]string{}}
-			for _, x := range load(t, r.file) {
+			for _, x := range fake.Recorded(t, "../recordings", r.file) {
 				if !slices.Contains(inPassing, x.Name) {
 					f.Settle()
 				}
 				if before := r.before[x.Name]; before != nil {
-					before(f)
+					before(p)
 				}
 				key := r.file + "/" + x.Name
 				d := p.send(t, x)
@@ -101,7 +93,7 @@ func TestLikeness(t *testing.T) {
 			}
 			f.Settle()
 			if got := len(f.Volumes()); got != r.end {
-				t.Errorf("%d volumes are left, not %d:\n%s", got, r.end, f.State())
+				t.Errorf("%d volumes are left, not %d:\n%s", got, r.end, f.Volumes())
 			}
 		})
 	}
@@ -112,27 +104,6 @@ func TestLikeness(t *testing.T) {
 	}
 }
 
-func load(t *testing.T, name string) []exchange {
-	t.Helper()
-	file, err := os.Open("../recordings/" + name + ".jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	var all []exchange
-	for lines := json.NewDecoder(file); lines.More(); {
-		var x exchange
-		if err := lines.Decode(&x); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		all = append(all, x)
-	}
-	if len(all) == 0 {
-		t.Fatalf("%s is empty", name)
-	}
-	return all
-}
-
 // replay knows which of the fake's ids and secrets stand for the recorded ones.
 type replay struct {
 	f     *fake.Cinder
@@ -140,12 +111,13 @@ type replay struct {
 }
 
 // send makes the recorded request to the fake and returns what is different in the answer.
-func (p *replay) send(t *testing.T, x exchange) []string {
+func (p *replay) send(t *testing.T, x fake.Exchange) []string {
 	t.Helper()
-	base := p.f.URL()
+	base := p.f.Endpoint()
 	if x.Server == "keystone" {
-		base = strings.TrimSuffix(p.f.AuthURL(), "/v3")
+		base = p.f.AuthURL()
 	}
+	base = strings.TrimSuffix(base, "/v3")
 	body, raw := x.Body.(string)
 	if x.Body != nil && !raw {
 		b, err := json.Marshal(x.Body)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,24 +64,24 @@ func (q *request) decode(name string, v any) answer {
 type route struct {
 	op    string // "METHOD /path/{id}"
 	serve func(*Cinder, *request) answer
+	since int // the microversion 3.N before which there is no such route
 }
 
 // cinderRoutes are what a provisioner asks of Cinder, and the list of volumes by which callers and versions were recorded.
 // The first that fits counts.
 var cinderRoutes = []route{
-	{"GET /", (*Cinder).showVersion},
-	{"GET /volumes", (*Cinder).listVolumes},
-	{"POST /volumes", (*Cinder).createVolume},
-	{"GET /volumes/detail", (*Cinder).listVolumesDetail},
-	{"GET /volumes/{id}", (*Cinder).showVolume},
-	{"DELETE /volumes/{id}", (*Cinder).deleteVolume},
-	{"POST /volumes/{id}/action", (*Cinder).actOnVolume},
-	{"POST /attachments", (*Cinder).createAttachment},
-	{"GET /attachments/detail", (*Cinder).listAttachmentsDetail},
-	{"DELETE /attachments/{id}", (*Cinder).deleteAttachment},
-	{"GET /types", (*Cinder).listTypes},
-	{"GET /types/default", (*Cinder).showDefaultType},
-	{"GET /messages", (*Cinder).listMessages},
+	{"GET /", (*Cinder).showVersion, 0},
+	{"GET /volumes", (*Cinder).listVolumes, 0},
+	{"POST /volumes", (*Cinder).createVolume, 0},
+	{"GET /volumes/detail", (*Cinder).listVolumesDetail, 0},
+	{"GET /volumes/{id}", (*Cinder).showVolume, 0},
+	{"DELETE /volumes/{id}", (*Cinder).deleteVolume, 0},
+	{"POST /volumes/{id}/action", (*Cinder).actOnVolume, 0},
+	{"GET /attachments/detail", (*Cinder).listAttachmentsDetail, 27},
+	{"DELETE /attachments/{id}", (*Cinder).deleteAttachment, 27},
+	{"GET /types", (*Cinder).listTypes, 0},
+	{"GET /types/default", (*Cinder).showDefaultType, 0},
+	{"GET /messages", (*Cinder).listMessages, 3},
 }
 
 // match finds the route of a method and a path, and what {id} stands for. Without a route op is method and path as they are.
@@ -104,7 +105,7 @@ func (f *Cinder) serveCinder(w http.ResponseWriter, r *http.Request) {
 	q := newRequest(r)
 	op, handle := f.understand(q)
 	f.faulty(w, r, Call{Op: op, Method: r.Method, Path: r.URL.Path, ID: q.id, Body: string(q.body)}, func() answer {
-		f.settle((*transition).due)
+		f.settle(false)
 		return handle()
 	})
 }
@@ -133,7 +134,7 @@ func (f *Cinder) understand(q *request) (op string, handle func() answer) {
 	if !isV3 {
 		return q.http.Method + " " + q.http.URL.Path, noRoute
 	}
-	urlProject, rest := f.cutProject(rest)
+	urlProject, rest := cutProject(rest)
 	found, id := match(cinderRoutes, q.http.Method, rest)
 	if found.serve == nil {
 		// Cinder looks for the route before the project, and after the token.
@@ -146,16 +147,21 @@ func (f *Cinder) understand(q *request) (op string, handle func() answer) {
 		}
 	}
 	return op, func() answer {
-		return f.admit(q, urlProject, func() answer { return found.serve(f, q) })
+		return f.admit(q, urlProject, func() answer {
+			if q.minor < found.since {
+				return refuse(404, "The resource could not be found.")
+			}
+			return found.serve(f, q)
+		})
 	}
 }
 
 var projectID = regexp.MustCompile(`^[0-9a-f-]+$`)
 
 // cutProject takes the project off a path behind /v3. Since Yoga a first element that is no project's id is a resource.
-func (f *Cinder) cutProject(path string) (project, rest string) {
+func cutProject(path string) (project, rest string) {
 	first, more, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-	if first != "" && (f.settings.anyProject || projectID.MatchString(first)) {
+	if first != "" && projectID.MatchString(first) {
 		return first, "/" + more
 	}
 	return "", path
@@ -189,9 +195,13 @@ func (f *Cinder) authenticate(q *request) answer {
 	if token == nil {
 		return unauthorized(f.identity)
 	}
-	q.user, q.project, q.admin = token.owner.userID, token.projectID, token.owner.admin()
+	owner := token.owner
+	q.user, q.project, q.admin = owner.userID, owner.ProjectID, slices.Contains(owner.Roles, "admin")
 	return answer{}
 }
+
+// maxMinor is today's microversion, 3.70.
+const maxMinor = 70
 
 // admitVersion reads the microversion; it returns an answer where Cinder would refuse it, and what to say of it.
 func (f *Cinder) admitVersion(q *request) (refused answer, version string) {
@@ -202,15 +212,15 @@ func (f *Cinder) admitVersion(q *request) (refused answer, version string) {
 	if _, err := fmt.Sscanf(version, "3.%d", &q.minor); err != nil {
 		return refuse(400, "API Version String "+version+" is of invalid format. Must be of format MajorNum.MinorNum."), "3.0"
 	}
-	if q.minor > f.settings.maxMinor {
-		return refuse(406, fmt.Sprintf("Version %s is not supported by the API. Minimum is 3.0 and maximum is 3.%d.", version, f.settings.maxMinor)), version
+	if q.minor > maxMinor {
+		return refuse(406, fmt.Sprintf("Version %s is not supported by the API. Minimum is 3.0 and maximum is 3.%d.", version, maxMinor)), version
 	}
 	return answer{}, version
 }
 
 func (f *Cinder) showVersion(q *request) answer {
 	return reply(200, object{"versions": list{object{
-		"id": "v3.0", "status": "CURRENT", "version": fmt.Sprintf("3.%d", f.settings.maxMinor), "min_version": "3.0",
+		"id": "v3.0", "status": "CURRENT", "version": fmt.Sprintf("3.%d", maxMinor), "min_version": "3.0",
 		"updated": "2022-08-31T00:00:00Z",
 		"links": list{
 			object{"rel": "describedby", "type": "text/html", "href": "https://docs.openstack.org/"},

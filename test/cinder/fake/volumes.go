@@ -32,18 +32,16 @@ func (f *Cinder) createVolume(q *request) answer {
 	if a := f.fromSource(q, v, in); a.status != 0 {
 		return a
 	}
-	if a := f.roomFor(v.project, 1, v.size); a.status != 0 {
+	if a := f.roomFor(v.Project, 1, v.Size); a.status != 0 {
 		return a
 	}
-	v.status, v.next = "creating", f.transition("available", "")
-	v.multiattach = f.typeFor(v.typ).multiattach()
-	if b := f.typeFor(v.typ).backend(); b != "" && b != Backend {
-		v.next = f.transition("error", noValidHost)
+	v.multiattach = f.typeFor(v.Type).multiattach()
+	next := transition{to: "available"}
+	if b := f.typeFor(v.Type).backend(); b != "" && b != Backend {
+		next = transition{to: "error", text: noValidHost}
 	}
-	if len(f.failCreate) > 0 {
-		v.next = f.transition("error", f.failCreate[0])
-		f.failCreate = f.failCreate[1:]
-	}
+	f.begin("POST /volumes", v, next)
+	v.Status = "creating"
 	v.hostless = v.next.text == noValidHost
 	f.volumes = append(f.volumes, v)
 	return reply(202, object{"volume": f.view(q, v)})
@@ -73,16 +71,13 @@ func (f *Cinder) fromSource(q *request, v *volume, in newVolume) answer {
 		if a := cloneable(source, in); a.status != 0 {
 			return a
 		}
-		v.typ = source.typ
-		if own := f.typeFor(source.typ); chosen != nil && chosen != own && (own.backend() == "" || own.backend() != chosen.backend()) {
-			return invalidInput("Invalid volume_type provided: %s (requested type is not compatible; either match source volume, or omit type argument).", chosen.id)
-		}
+		v.Type = source.Type
 	}
 	if chosen != nil {
-		v.typ = chosen.name
+		v.Type = chosen.Name
 	}
-	if !slices.Contains(f.settings.zones, v.zone) {
-		return refuse(400, fmt.Sprintf("Availability zone '%s' is invalid.", v.zone))
+	if !slices.Contains(f.settings.zones, v.Zone) {
+		return refuse(400, fmt.Sprintf("Availability zone '%s' is invalid.", v.Zone))
 	}
 	return answer{}
 }
@@ -91,11 +86,8 @@ func cloneable(source *volume, in newVolume) answer {
 	if source == nil {
 		return notFound("Volume", in.SourceVolID)
 	}
-	if in.Size < source.size {
-		return invalidInput("Volume size '%d'GB cannot be smaller than original volume size  %dGB. They must be >= original volume size.", in.Size, source.size)
-	}
-	if source.status != "available" && source.status != "in-use" {
-		return invalid("Originating source volume status must be one of 'available, in-use' values")
+	if in.Size < source.Size {
+		return invalidInput("Volume size '%d'GB cannot be smaller than original volume size  %dGB. They must be >= original volume size.", in.Size, source.Size)
 	}
 	return answer{}
 }
@@ -110,7 +102,7 @@ func (f *Cinder) showVolume(q *request) answer {
 
 func (f *Cinder) listVolumes(q *request) answer {
 	return f.list(q, func(v *volume) object {
-		return object{"id": v.id, "name": null(v.name), "links": links(q, "volumes", v.id)}
+		return object{"id": v.ID, "name": null(v.Name), "links": links(q, "volumes", v.ID)}
 	})
 }
 
@@ -123,7 +115,7 @@ func (f *Cinder) list(q *request, view func(*volume) object) answer {
 	name := q.get("name")
 	found := list{}
 	for _, v := range slices.Backward(f.volumes) {
-		if v.project == q.project && (name == "" || v.name == name) {
+		if v.Project == q.project && (name == "" || v.Name == name) {
 			found = append(found, view(v))
 		}
 	}
@@ -140,13 +132,10 @@ func (f *Cinder) deleteVolume(q *request) answer {
 		return accepted()
 	}
 	deletable := []string{"available", "error", "error_restoring", "error_extending", "error_managing"}
-	if !slices.Contains(deletable, v.status) || len(f.attachmentsOf(v)) > 0 || v.snapshots {
+	if !slices.Contains(deletable, v.Status) || len(v.Attachments) > 0 || v.snapshots {
 		return invalid(undeletable)
 	}
-	v.status, v.next, v.updated = "deleting", f.transition(gone, ""), f.now()
-	if f.failDelete > 0 {
-		f.failDelete--
-		v.next.to = "error_deleting"
-	}
+	f.begin("DELETE /volumes/{id}", v, transition{to: gone})
+	f.to(v, "deleting")
 	return accepted()
 }
