@@ -25,7 +25,6 @@ check)
 	licenses check "${@:2}" --allowed_licenses="$allowed"
 	;;
 save)
-	umask 022 # images have the texts, and run as any user
 	rm -rf "$3" "$3.new"
 	licenses save "$2" --save_path "$3.new"
 	# go-licenses takes one text for each package. What lies beside it, such as the licence of ported files, goes along too.
@@ -38,6 +37,7 @@ save)
 		done
 	done
 	install -D -m 644 "$GOROOT/LICENSE" "$3.new/go/LICENSE"
+	chmod -R u=rwX,go=rX "$3.new" # whatever the umask is: images have the texts, and run as any user
 	mv "$3.new" "$3"
 	;;
 esac
