@@ -101,7 +101,6 @@ three_commands() {
 	local began
 	say "three commands to the first bound claim"
 	began=$(now)
-	# README.md has these three.
 	run kubectl apply --server-side -f "$RELEASE/install.yaml" | tail -1
 	run kubectl apply --server-side --field-manager=hostpath -f "$RELEASE/hostpath.yaml"
 	run kubectl apply -f "$RELEASE/hostpath-claim.yaml"

@@ -30,21 +30,3 @@ func TestChartOptions(t *testing.T) {
 	}
 	same(t, "deploy/helm/values.schema.json", values, options)
 }
-
-// TestInstallCommands: README.md has the three commands that test/install.sh times.
-func TestInstallCommands(t *testing.T) {
-	var timed []string
-	_, body, _ := strings.Cut(read(t, "test/install.sh"), "\n\t# README.md has these three.\n")
-	for line := range strings.Lines(body) {
-		command, is := strings.CutPrefix(line, "\trun kubectl ")
-		if !is {
-			break
-		}
-		command, _, _ = strings.Cut(strings.NewReplacer(`"$RELEASE/`, "", `"`, "").Replace(command), " |")
-		timed = append(timed, "    kubectl "+strings.TrimSpace(command)+"\n")
-	}
-	block := strings.Join(timed, "")
-	if len(timed) != 3 || !strings.Contains(read(t, "README.md"), "\n\n"+block+"\n") {
-		t.Errorf("README.md does not have, as a block of its own,\n%s", block)
-	}
-}

@@ -22,9 +22,6 @@ var update = flag.Bool("update", false, "write what the code says into the docum
 // root is the top of the repository, from here.
 const root = "../.."
 
-// tags are the build tags of the project's tests.
-const tags = "integration,e2e,cinder,conformance"
-
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))

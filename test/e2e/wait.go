@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -40,9 +39,6 @@ type watched struct {
 	changed chan struct{} // closed and replaced at each change
 	// seen are all provisioner pods that there ever were, by name and UID, in their latest state.
 	seen map[string]map[types.UID]*corev1.Pod
-	// working are the pods of each class that have not ended, most is how many there were at the same time.
-	working map[string]map[string]bool
-	most    map[string]int
 }
 
 func watch(ctx context.Context, client kubernetes.Interface) (*watched, func(), error) {
@@ -54,13 +50,12 @@ func watch(ctx context.Context, client kubernetes.Interface) (*watched, func(), 
 	w := &watched{
 		claims: claims.GetStore(), volumes: volumes.GetStore(), pods: pods.GetStore(), events: events.GetStore(), leases: leases.GetStore(),
 		changed: make(chan struct{}), seen: map[string]map[types.UID]*corev1.Pod{},
-		working: map[string]map[string]bool{}, most: map[string]int{},
 	}
 	for _, informer := range []cache.SharedIndexInformer{claims, volumes, pods, events, leases} {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    func(obj any) { w.change(obj, false) },
-			UpdateFunc: func(_, obj any) { w.change(obj, false) },
-			DeleteFunc: func(obj any) { w.change(obj, true) },
+			AddFunc:    w.change,
+			UpdateFunc: func(_, obj any) { w.change(obj) },
+			DeleteFunc: w.change,
 		}); err != nil {
 			stop()
 			return nil, nil, fmt.Errorf("watch the cluster: %w", err)
@@ -76,42 +71,25 @@ func watch(ctx context.Context, client kubernetes.Interface) (*watched, func(), 
 	return w, func() { stop(); factory.Shutdown() }, nil
 }
 
-func (w *watched) change(obj any, deleted bool) {
+func (w *watched) change(obj any) {
 	if _, is := obj.(metav1.Object); is {
 		listenTo(obj)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if pod, ok := obj.(*corev1.Pod); ok && pod.Labels[contract.LabelClaimUID] != "" {
-		w.record(pod, deleted)
+		w.record(pod)
 	}
 	close(w.changed)
 	w.changed = make(chan struct{})
 }
 
 // record is called with mu held.
-func (w *watched) record(pod *corev1.Pod, deleted bool) {
-	class := pod.Annotations[contract.AnnClass]
+func (w *watched) record(pod *corev1.Pod) {
 	if w.seen[pod.Name] == nil {
 		w.seen[pod.Name] = map[types.UID]*corev1.Pod{}
 	}
 	w.seen[pod.Name][pod.UID] = pod
-	if w.working[class] == nil {
-		w.working[class] = map[string]bool{}
-	}
-	if deleted || podspec.OutcomeOf(pod).Final() {
-		delete(w.working[class], pod.Name)
-	} else {
-		w.working[class][pod.Name] = true
-	}
-	w.most[class] = max(w.most[class], len(w.working[class]))
-}
-
-// mostAtOnce is how many pods of the class there were at the same time, counted until they end.
-func (w *watched) mostAtOnce(class string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.most[class]
 }
 
 func (w *watched) next() <-chan struct{} {
@@ -227,4 +205,19 @@ func showEvents(events []*corev1.Event) string {
 		return "no event"
 	}
 	return strings.Join(lines, "")
+}
+
+// first is what is lacking for one of the things for which something is, and for how many.
+func first[T any](things []T, lacking func(T) string) string {
+	count, what := 0, ""
+	for _, thing := range things {
+		if lack := lacking(thing); lack != "" {
+			count++
+			what = lack
+		}
+	}
+	if count == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d, such as: %s", count, len(things), what)
 }
