@@ -133,9 +133,7 @@ nodeAffinity:
 
 	{name: "install-nowhere", args: []string{"install"}},
 
-	{name: "version", args: []string{"version"}},
 	{name: "version-flag", args: []string{"--version"}},
-	{name: "version-argument", args: []string{"version", "now"}},
 	{name: "unknown-command", args: []string{"make-pv"}},
 	{name: "complete-command", args: []string{"__complete", "re"}},
 	{name: "complete-field", args: []string{"__complete", "request", ""}},

@@ -67,20 +67,8 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
-		newInstallCommand(), newVersionCommand())
+		newInstallCommand())
 	return cmd
-}
-
-func newVersionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  atMost(0, "it takes none"),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), "flexctl version", cmd.Root().Version)
-			return err
-		},
-	}
 }
 
 // atMost allows n arguments. The error names the first one that is too many.
