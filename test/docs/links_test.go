@@ -64,23 +64,6 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestTargets: every "make X" in the documents is a target of the Makefile.
-func TestTargets(t *testing.T) {
-	call := regexp.MustCompile("(?m)(?:`|^    |&& )make ([a-z][a-z0-9/-]*)")
-	target := regexp.MustCompile(`(?m)^([a-z0-9/-]+):`)
-	var targets []string
-	for _, match := range target.FindAllStringSubmatch(read(t, "Makefile"), -1) {
-		targets = append(targets, match[1])
-	}
-	for _, name := range markdown(t) {
-		for _, match := range call.FindAllStringSubmatch(read(t, name), -1) {
-			if !slices.Contains(targets, match[1]) {
-				t.Errorf("%s says make %s, and the Makefile has no such target", name, match[1])
-			}
-		}
-	}
-}
-
 // TestMenu: docs/README.md, which is the site's menu too, has every page of docs/ by its title.
 func TestMenu(t *testing.T) {
 	const menu = "docs/README.md"

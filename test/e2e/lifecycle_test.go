@@ -83,24 +83,6 @@ func TestClaimDeletedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestClaimDeletedBeforeStart deletes a claim whose pod cannot start. Nothing was made, so that nothing is undone.
-func TestClaimDeletedBeforeStart(t *testing.T) {
-	t.Parallel()
-	s := begin(t)
-	class := s.class("a", setting{data: map[string]string{"node-selector": "e2e/nowhere=true"}})
-	c := class.claim("claim")
-	c.told(soon, "ProvisionerUnschedulable", "no node takes the pod: *")
-	c.delete()
-	c.gone(soon)
-	c.ran(contract.Delete, 0)
-
-	class = s.class("b", setting{data: map[string]string{"image": "registry.invalid/flex-provisioner/no-such-image:3"}})
-	c = class.claim("claim")
-	c.told(soon, "ProvisionerImagePullFailed", "*")
-	c.delete()
-	c.gone(soon)
-}
-
 // TestClaimMadeAnew deletes a claim and makes another one of the same name at once.
 func TestClaimMadeAnew(t *testing.T) {
 	t.Parallel()
