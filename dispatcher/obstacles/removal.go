@@ -150,7 +150,6 @@ func releasedRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 func doubt(s *observed.Claim) string {
 	ref := s.Volume.Spec.ClaimRef
 	given := string(ref.UID) != s.UID
-	byDesign := s.Config != nil && s.Config.VolumesHandedOver
 	named := s.Claim
 	if given {
 		named = s.Other
@@ -166,6 +165,25 @@ func doubt(s *observed.Claim) string {
 	case s.User != nil:
 		return fmt.Sprintf("claim %s/%s is bound to the volume, which names another claim",
 			s.User.Namespace, s.User.Name)
+	case s.SameStorage != nil:
+		return fmt.Sprintf("volume %s, which no provisioner pod made, has the same storage", s.SameStorage.Name)
+	}
+
+	why := doubtByRecord(s, given)
+	if why == "" && s.Successor != nil {
+		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the "+
+			"volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
+	}
+
+	return why
+}
+
+// doubtByRecord says what the volume's record leaves open. given reports whether the volume was given to another claim.
+func doubtByRecord(s *observed.Claim, given bool) string {
+	ref := s.Volume.Spec.ClaimRef
+	byDesign := s.Config != nil && s.Config.VolumesHandedOver
+
+	switch {
 	case podspec.Restored(s.Volume) && !byDesign:
 		return "the volume was restored from a backup after its pod had made it, and its storage may serve others"
 	case podspec.OriginUnknown(s.Volume) && !byDesign:
@@ -174,11 +192,6 @@ func doubt(s *observed.Claim) string {
 	case given && !podspec.Recorded(s.Volume):
 		return fmt.Sprintf("the volume was given to another claim, %s/%s with UID %s, than the one that it was made "+
 			"for, and its record is not signed by this dispatcher", ref.Namespace, ref.Name, ref.UID)
-	case s.SameStorage != nil:
-		return fmt.Sprintf("volume %s, which no provisioner pod made, has the same storage", s.SameStorage.Name)
-	case s.Successor != nil:
-		return fmt.Sprintf("claim %s/%s asks for the volume, but is not the one that the volume names: to give it the "+
-			"volume, remove the volume's spec.claimRef.uid", s.Successor.Namespace, s.Successor.Name)
 	}
 
 	return ""

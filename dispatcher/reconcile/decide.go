@@ -97,8 +97,8 @@ func (p *Plan) withVolume(s *observed.Claim, all attempts) {
 	case len(faults) > 0: // somebody may have used it, or no pod of this dispatcher made it
 		ref := s.Volume.Spec.ClaimRef
 		named := ref != nil && string(ref.UID) == s.UID
-		taken := named || s.Claim.Spec.VolumeName != "" // the binder took it all the same, or another volume serves the claim
-		if taken && !p.awaitLate(s, all.provisions) {
+		served := named || s.Claim.Spec.VolumeName != "" // the binder took it all the same, or the claim has another
+		if served && !p.awaitLate(s, all.provisions) {
 			p.acknowledge(s, all.provisions...)
 		}
 
