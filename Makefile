@@ -49,7 +49,7 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 	tools/licences/licences.sh check ./cmd/... ./images/...
 	@tools/vulncheck.sh
 
-test: ## the whole ladder: lint, test-unit, test-conformance and chaos beside test-integration, test-e2e and test-attack
+test: ## the whole ladder: lint, test-unit, test-conformance, test-integration and chaos beside test-cinder, test-e2e and test-attack
 	test/all.sh
 
 test-unit: ## what needs nothing but Go
@@ -60,10 +60,12 @@ test-conformance: images ## the shipped images, the templates and wrong images, 
 	@test/cluster/packages.sh btrfs-progs tgt
 	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
 
-test-integration: ## against a real API server, and a real Cinder
+test-integration: ## against a real API server
 	test/cluster/build.sh kubernetes
 	test/cluster/build.sh prometheus
 	go test -race -count=1 -timeout 20m -tags integration ./test/integration/... ./test/attack
+
+test-cinder: ## the Cinder image, against a real Cinder
 	test/cinder/test.sh
 
 test-versions: ## the admission policies on older API servers: a real 1.30, and what the newest emulates

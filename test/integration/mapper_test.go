@@ -3,10 +3,11 @@
 package integration
 
 import (
-	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,23 +19,23 @@ import (
 
 // Every volume source and Secret that the Cinder image maps a connection to is one that the API server takes.
 func TestMappedCinderVolumesAreAccepted(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(apiserver.Repo(), "images", "cinder-iscsi", "mapper", "testdata", "*", "want.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("golden mappings: %v, %v", files, err)
+	cases, err := txtar.ParseFile(filepath.Join(apiserver.Repo(), "images", "cinder-iscsi", "mapper", "testdata", "cases.txtar"))
+	if err != nil {
+		t.Fatal(err)
 	}
 	accepted := 0
-	for _, file := range files {
-		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+	for _, file := range cases.Files {
+		name, mapped := strings.CutSuffix(file.Name, "/want.yaml")
+		if !mapped {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
 			var want struct {
 				Source *corev1.PersistentVolumeSource
 				Secret map[string]string
 				Error  string
 			}
-			if err := yaml.UnmarshalStrict(text, &want); err != nil {
+			if err := yaml.UnmarshalStrict(file.Data, &want); err != nil {
 				t.Fatal(err)
 			}
 			if want.Error != "" {
