@@ -25,7 +25,7 @@ func TestWaysToLogIn(t *testing.T) {
 		"token": func(f *fake.Cinder, _ fake.Identity) files { return files{"cloud.conf": "token=" + f.Token()} },
 		"openrc": func(f *fake.Cinder, i fake.Identity) files {
 			return files{"OS_AUTH_URL": f.AuthURL(), "OS_USERNAME": i.User, "OS_PASSWORD": i.Password + "\n", "OS_PROJECT_NAME": i.Project,
-				"OS_USER_DOMAIN_NAME": i.Domain, "OS_PROJECT_DOMAIN_NAME": i.Domain, "OS_REGION_NAME": "RegionOne"}
+				"OS_USER_DOMAIN_NAME": i.Domain, "OS_PROJECT_DOMAIN_NAME": i.Domain}
 		},
 	} {
 		t.Run(how, func(t *testing.T) {

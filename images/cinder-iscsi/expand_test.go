@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
 // expand asks for so many GiB, with the volume that the cluster has.
@@ -20,7 +22,7 @@ func (s *stage) expand(ctx context.Context, gib int64) result {
 func TestExpandStruck(t *testing.T) {
 	t.Parallel()
 	eachStrike(t, 4, func(t *testing.T, strike func(*stage, func(context.Context) result) bool) {
-		s := newStage(t)
+		s := newStage(t, fake.WithPace(250*time.Millisecond))
 		s.provision(t.Context()).want(t, 0, "")
 		strike(s, func(ctx context.Context) result {
 			r := s.expand(ctx, 20)
