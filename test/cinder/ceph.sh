@@ -49,6 +49,8 @@ write_ceph_conf() {
 	osd pool default pg autoscale mode = off
 	osd crush chooseleaf type = 0
 	osd memory target = 939524096
+	mon data avail warn = 2
+	mon data avail crit = 1
 	osd objectstore = bluestore
 	bluestore block size = 10737418240
 	bluestore block db create = false
