@@ -25,12 +25,14 @@ func runToEnd(ctx context.Context, client kubernetes.Interface, created *corev1.
 	pod := created
 	var outcome podspec.Outcome
 	err = wait.PollUntilContextTimeout(ctx, every, limit, true, func(ctx context.Context) (bool, error) {
-		if pod, err = client.CoreV1().Pods(created.Namespace).Get(ctx, created.Name, metav1.GetOptions{}); err != nil {
+		pod, err = client.CoreV1().Pods(created.Namespace).Get(ctx, created.Name, metav1.GetOptions{})
+		if err != nil {
 			return false, err
 		}
 		if pod.UID != created.UID {
 			return false, errors.New("another pod of the name is there: somebody else does the same")
 		}
+
 		outcome = podspec.OutcomeOf(pod)
 		return outcome.Final(), nil
 	})
@@ -41,12 +43,19 @@ func runToEnd(ctx context.Context, client kubernetes.Interface, created *corev1.
 	return read(pod, outcome)
 }
 
+// deletePod deletes a pod at once. One that was created has a UID, and another of its name stays.
 func deletePod(ctx context.Context, client kubernetes.Interface, pod *corev1.Pod) error {
-	none := int64(0)
-	err := client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &none})
-	if err != nil && !apierrors.IsNotFound(err) {
+	options := metav1.DeleteOptions{GracePeriodSeconds: new(int64)}
+	if pod.UID != "" {
+		options.Preconditions = metav1.NewUIDPreconditions(string(pod.UID))
+	}
+
+	err := client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, options)
+	gone := apierrors.IsNotFound(err) || pod.UID != "" && apierrors.IsConflict(err)
+	if err != nil && !gone {
 		return fmt.Errorf("delete pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+
 	return nil
 }
 
