@@ -147,7 +147,7 @@ cinder-down: ## stop it
 # A program that came out the same keeps its time, so that a change elsewhere makes no new images.
 replace = cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-# Tools of a release, each from a module of its own.
+# Tools of a release. cosign and syft bring hundreds of modules each, and have modules of their own.
 bin/pushchart: $(wildcard tools/release/pushchart/*.go) tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 go build -trimpath -o ../$@ ./release/pushchart
 

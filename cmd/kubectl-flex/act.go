@@ -190,7 +190,8 @@ func (o *options) release(ctx context.Context, name string) error {
 			return err
 		}
 		if r.Volume.UID != told.Volume.UID || !slices.Equal(r.Why, told.Why) {
-			return fmt.Errorf("volume %s was changed while the questions were answered, and nothing was done: say the command again", name)
+			return fmt.Errorf("volume %s was changed while the questions were answered, and nothing was done: "+
+				"say the command again", name)
 		}
 		return refused
 	})

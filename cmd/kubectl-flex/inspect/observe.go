@@ -44,8 +44,9 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	s.SetSuccessor(o.ClaimNamed)
 	if s.Released() {
 		s.SetCopiedBy(slices.DeleteFunc(slices.Clone(o.Pods), func(p *corev1.Pod) bool { return observed.CopiedVolume(p) != s.Volume.Name }))
+		storage := podspec.MountSource(s.Volume)
 		s.SetSameStorage(slices.DeleteFunc(slices.Clone(o.Volumes), func(v *corev1.PersistentVolume) bool {
-			return observed.StorageByHand(v) != podspec.MountSource(s.Volume)
+			return observed.StorageByHand(v) != storage
 		}))
 		s.SetUser(slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return observed.GivenVolume(c) != s.Volume.Name }))
 	}
