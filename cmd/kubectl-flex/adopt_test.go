@@ -308,24 +308,17 @@ func TestAdoptBesideAnother(t *testing.T) {
 	v := foreign(w)
 	w.serve(0)
 	w.client.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		name := action.(clienttesting.GetAction).GetName()
-		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: "another"}}, nil
+		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: action.(clienttesting.GetAction).GetName(), UID: "another"}}, nil
 	})
 
 	output, code := w.run("", "adopt", v.Name, "--class", "silver", "--yes")
-	const want = "another pod of the name is there: somebody else does the same"
-	if code != exitTrouble || !strings.Contains(output, want) {
+	if code != exitTrouble || !strings.Contains(output, "another pod of the name is there: somebody else does the same") {
 		t.Errorf("exit code %d: %s", code, output)
 	}
 
-	var deletes []metav1.DeleteOptions
-	for _, action := range w.client.Actions() {
-		if action.Matches("delete", "pods") {
-			deletes = append(deletes, action.(clienttesting.DeleteActionImpl).DeleteOptions)
-		}
-	}
-	own := len(deletes) == 2 && deletes[1].Preconditions != nil && *deletes[1].Preconditions.UID == "pod"
-	if !own {
-		t.Errorf("the pods are deleted by %v, want the last to be of the pod that was created alone", deletes)
+	actions := w.client.Actions()
+	last, deletes := actions[len(actions)-1].(clienttesting.DeleteActionImpl)
+	if !deletes || last.DeleteOptions.Preconditions == nil || *last.DeleteOptions.Preconditions.UID != "pod" {
+		t.Errorf("the last request is %+v, want the deletion of the pod that was created alone", last)
 	}
 }

@@ -83,16 +83,15 @@ func Volume(words string) *corev1.PersistentVolume {
 
 	v.CreationTimestamp.Time = Noon.Add(-time.Hour)
 	v.Annotations[contract.AnnMadeBefore] = "2026-11-21T11:30:00Z"
-	if has("restored") {
-		v.Annotations[contract.AnnMadeBefore] = "2026-11-21T10:30:00Z"
-	}
-
+	annotate(v.Annotations, has, []annotation{
+		{"restored", contract.AnnMadeBefore, "2026-11-21T10:30:00Z"},
+		{"allowed", contract.AnnAllowDelete, "true"},
+		{"placed", contract.AnnMounts, Mounts},
+		{"trusted", contract.AnnRecord, contract.RecordTrusted},
+		{"foreign", contract.ProvisionedBy, "csi.example.com"},
+	})
 	if has("old") {
 		v.CreationTimestamp.Time = Noon.Add(-25 * time.Hour)
-	}
-
-	if has("allowed") {
-		v.Annotations[contract.AnnAllowDelete] = "true"
 	}
 
 	for word, identity := range map[string]string{"forged": `{"properties":{"zone":"mine"}}`, "garbled": "{",
@@ -101,18 +100,6 @@ func Volume(words string) *corev1.PersistentVolume {
 			v.Annotations[contract.AnnIdentity] = identity
 			delete(v.Annotations, podspec.Verified)
 		}
-	}
-
-	if has("placed") {
-		v.Annotations[contract.AnnMounts] = Mounts
-	}
-
-	if has("trusted") {
-		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
-	}
-
-	if has("foreign") {
-		v.Annotations[contract.ProvisionedBy] = "csi.example.com"
 	}
 
 	if has("bare") {
@@ -132,8 +119,7 @@ func Volume(words string) *corev1.PersistentVolume {
 	}
 
 	for word, phase := range map[string]corev1.PersistentVolumePhase{"bound": corev1.VolumeBound,
-		"released": corev1.VolumeReleased, "available": corev1.VolumeAvailable,
-		"unreclaimed": corev1.VolumeFailed} {
+		"released": corev1.VolumeReleased, "available": corev1.VolumeAvailable, "unreclaimed": corev1.VolumeFailed} {
 		if has(word) {
 			v.Status.Phase = phase
 		}
@@ -141,6 +127,21 @@ func Volume(words string) *corev1.PersistentVolume {
 
 	return v
 }
+
+// annotation is what a word stands for.
+type annotation struct{ word, key, value string }
+
+func annotate(annotations map[string]string, has func(word string) bool, all []annotation) {
+	for _, a := range all {
+		if has(a.word) {
+			annotations[a.key] = a.value
+		}
+	}
+}
+
+// exitCodes are those of containers that ended in a state.
+var exitCodes = map[string]int32{"done": 0, "failed": 1, "refused": contract.ExitRefused,
+	"nothere": contract.ExitNotHere, "busy": contract.ExitTryAgain, "killed": 137}
 
 // Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, hanging (past its deadline), done,
 // failed, refused, nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or behind
@@ -178,45 +179,18 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 		pod.Annotations[contract.AnnUndoes] = "prov-0,prov-1,prov-2,prov-3,prov-4,prov-5"
 	}
 
-	if has("suspect") {
-		pod.Annotations[contract.AnnSuspect] = "true"
-	}
-
-	if has("late") { // one before it was killed half a minute ago
-		pod.Annotations[contract.AnnSuspect] = Noon.Add(30 * time.Second).Format(time.RFC3339)
-	}
-
-	if has("for-node2") {
-		pod.Annotations[contract.AnnNode] = "node2"
-	}
-
-	if has("undo") {
-		pod.Annotations[contract.AnnVolumeUID] = ""
-	}
-
-	if has("misfit") {
-		pod.Annotations[contract.AnnUndo] = "true"
-	}
-
-	if has("other") {
-		pod.Annotations[contract.AnnVolumeUID] = "earlier-volume"
-	}
-
-	if has("allowed") {
-		pod.Annotations[contract.AnnAllowDelete] = "true"
-	}
-
-	if has("refused-delete") {
-		pod.Annotations[contract.AnnAllowDelete] = "false"
-	}
-
-	if has("placed") {
-		pod.Annotations[contract.AnnRequest] = `{"properties":{"zone":"west"},"mounts":` + Mounts + `}`
-	}
-
-	if has("retry") {
-		pod.Annotations[contract.AnnRetry] = "true"
-	}
+	annotate(pod.Annotations, has, []annotation{
+		{"suspect", contract.AnnSuspect, "true"},
+		{"late", contract.AnnSuspect, Noon.Add(30 * time.Second).Format(time.RFC3339)}, // one was killed half a minute ago
+		{"for-node2", contract.AnnNode, "node2"},
+		{"undo", contract.AnnVolumeUID, ""},
+		{"misfit", contract.AnnUndo, "true"},
+		{"other", contract.AnnVolumeUID, "earlier-volume"},
+		{"allowed", contract.AnnAllowDelete, "true"},
+		{"refused-delete", contract.AnnAllowDelete, "false"},
+		{"placed", contract.AnnRequest, `{"properties":{"zone":"west"},"mounts":` + Mounts + `}`},
+		{"retry", contract.AnnRetry, "true"},
+	})
 
 	if has("deleting") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
@@ -227,20 +201,22 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	}
 
 	state := corev1.ContainerState{}
-	end := func(phase corev1.PodPhase, code int32) {
-		pod.Status.Phase = phase
+	end := func(code int32) {
+		pod.Status.Phase = corev1.PodFailed
+		if code == 0 {
+			pod.Status.Phase = corev1.PodSucceeded
+		}
+
 		state.Terminated = &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Time{Time: ended}}
 	}
+	pod.Status.Phase = corev1.PodPending
 	switch fields[1] {
 	case "pending":
-		pod.Status.Phase = corev1.PodPending
 	case "unschedulable":
 		pod.Spec.NodeName = ""
-		pod.Status.Phase = corev1.PodPending
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 			Message: "0/1 nodes"}}
 	case "pulling":
-		pod.Status.Phase = corev1.PodPending
 		state.Waiting = &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "not found"}
 	case "hanging": // past its deadline
 		pod.Spec.ActiveDeadlineSeconds, pod.Status.StartTime = new(int64), &metav1.Time{Time: Noon.Add(-time.Second)}
@@ -249,27 +225,19 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	case "running":
 		pod.Status.Phase = corev1.PodRunning
 		state.Running = &corev1.ContainerStateRunning{}
-	case "done":
-		end(corev1.PodSucceeded, 0)
-	case "failed":
-		end(corev1.PodFailed, 1)
-	case "refused":
-		end(corev1.PodFailed, contract.ExitRefused)
-	case "nothere":
-		end(corev1.PodFailed, contract.ExitNotHere)
-	case "busy":
-		end(corev1.PodFailed, contract.ExitTryAgain)
 	case "evicted":
-		end(corev1.PodFailed, 137)
+		end(137)
 		pod.Status.Reason = "Evicted"
-	case "killed":
-		end(corev1.PodFailed, 137)
 	case "unstarted":
 		pod.Spec.NodeName = ""
-		pod.Status.Phase = corev1.PodPending
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
 	default:
-		panic("no such state: " + words)
+		code, known := exitCodes[fields[1]]
+		if !known {
+			panic("no such state: " + words)
+		}
+
+		end(code)
 	}
 
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: podspec.ContainerName, Image: "i", State: state}}
