@@ -190,15 +190,18 @@ func (c *class) removeStorageClass() {
 	c.s.ok(shared.admin.StorageV1().StorageClasses().Delete(c.s.Context(), c.name, metav1.DeleteOptions{}))
 }
 
+// removeConfigMap removes a ConfigMap, and returns once the dispatcher knows.
 func (c *class) removeConfigMap(name string) {
 	c.s.Helper()
 	err := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Delete(c.s.Context(), name, metav1.DeleteOptions{})
 	if !apierrors.IsNotFound(err) {
 		c.s.ok(err)
 	}
+
+	c.s.knowsConfigMaps()
 }
 
-// edit changes the class's ConfigMap, as setting.data does, and returns its UID.
+// edit changes the class's ConfigMap, as setting.data does, and returns its UID once the dispatcher knows.
 func (c *class) edit(changes map[string]string) types.UID {
 	c.s.Helper()
 	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
@@ -213,7 +216,23 @@ func (c *class) edit(changes map[string]string) types.UID {
 		_, err = configMaps.Update(c.s.Context(), cm, metav1.UpdateOptions{})
 		return err
 	}))
+
+	c.s.knowsConfigMaps()
+
 	return uid
+}
+
+// knowsConfigMaps returns once the dispatcher knows each ConfigMap as it is now. Its cache of ConfigMaps may be older than that of
+// claims, and has an order of its own: what it says of a further ConfigMap comes after all that was done before to others.
+func (s *scope) knowsConfigMaps() {
+	s.Helper()
+	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
+	last, err := configMaps.Create(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: s.name + "-last-",
+		Labels: map[string]string{"type": "provisioner-config", "storage-class": s.name + "-last"}}}, metav1.CreateOptions{})
+	s.ok(err)
+	s.later(func(ctx context.Context) error { return configMaps.Delete(ctx, last.Name, metav1.DeleteOptions{}) })
+	s.told(patient, last.UID, "ConfigInvalid", "*")
+	s.ok(configMaps.Delete(s.Context(), last.Name, metav1.DeleteOptions{}))
 }
 
 // open lets the scripts of the operation go on that wait at the volume's gate.

@@ -95,9 +95,9 @@ func TestClassGone(t *testing.T) {
 	made := class.claim("made")
 	made.bound(soon)
 	volume := made.volume().UID
+	class.removeConfigMap(class.id)
 	class.removeStorageClass()
 	waiting := class.claim("waiting")
-	class.removeConfigMap(class.id)
 	made.delete()
 	s.told(soon, volume, "ProvisionerConfigMissing", "storage waits to be removed: namespace flex-provisioners has no provisioner ConfigMap for class *")
 	if !exists(made.directory()) {

@@ -25,8 +25,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
-// length is how long the run with faults takes.
-const length = 45 * time.Second
+// length is how long the run with faults takes at least. The run is counted in steps: a slow machine stretches it, and nothing of it is
+// left out.
+const length, step = 45 * time.Second, 250 * time.Millisecond
+
+// deletes are how many delete pods have ended before an administrator stops deletions: two ends show a rate.
+const deletes = 5
 
 // class is a StorageClass, and what a run does with it.
 type class struct {
@@ -71,15 +75,16 @@ type run struct {
 	t      *testing.T
 	server *apiserver.Server
 	admin  kubernetes.Interface
-	began  time.Time
-	ends   map[types.UID]end       // of pods that were started
-	due    map[types.UID]time.Time // when their end is
-	made   map[string]int          // claims of each class
-	acts   int                     // of administrators, that were done
+	steps  int
+	ends   map[types.UID]end           // of pods that were started
+	due    map[types.UID]time.Duration // when their end is
+	made   map[string]int              // claims of each class
+	acts   int                         // of administrators, that were done
+	gone   int                         // delete pods that have succeeded
 }
 
-// runWithFaults runs the dispatcher at an API server, with Prometheus, for the length. When it returns, Prometheus still runs.
-func runWithFaults(t *testing.T) (prometheus, time.Time) {
+// startRun starts the dispatcher at an API server, and Prometheus. Both run until the test ends.
+func startRun(t *testing.T) (*run, prometheus) {
 	t.Helper()
 	dispatcher := apiserver.User{Name: "system:serviceaccount:" + contract.SystemNamespace + ":dispatcher",
 		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + contract.SystemNamespace}}
@@ -88,7 +93,7 @@ func runWithFaults(t *testing.T) (prometheus, time.Time) {
 		t.Fatal(err)
 	}
 	t.Cleanup(server.Stop)
-	r := &run{t: t, server: server, admin: server.Client(apiserver.Admin.Token()), ends: map[types.UID]end{}, due: map[types.UID]time.Time{},
+	r := &run{t: t, server: server, admin: server.Client(apiserver.Admin.Token()), ends: map[types.UID]end{}, due: map[types.UID]time.Duration{},
 		made: map[string]int{}}
 	if _, err := server.StartControllers("persistentvolume-binder-controller", "persistentvolumeclaim-protection-controller", "persistentvolume-protection-controller"); err != nil {
 		t.Fatal(err)
@@ -99,19 +104,29 @@ func runWithFaults(t *testing.T) (prometheus, time.Time) {
 	for _, c := range classes {
 		r.makeClass(c)
 	}
-	p := startPrometheus(t, r.startDispatcher(dispatcher))
-	tick := time.NewTicker(250 * time.Millisecond)
+	return r, startPrometheus(t, r.startDispatcher(dispatcher))
+}
+
+// playFor plays for that long.
+func (r *run) playFor(length time.Duration) {
+	r.t.Helper()
+	tick := time.NewTicker(step)
 	defer tick.Stop()
-	for r.began = time.Now(); r.part() < 1; <-tick.C {
+
+	for until := r.now() + length; r.now() < until; <-tick.C {
 		r.playUsers()
 		r.playAdministrators()
 		r.playPods()
+
+		r.steps++
 	}
-	return p, r.began
 }
 
-// part is how much of the run is over.
-func (r *run) part() float64 { return time.Since(r.began).Seconds() / length.Seconds() }
+// now is the time since the run's begin.
+func (r *run) now() time.Duration { return time.Duration(r.steps) * step }
+
+// part is how much of the run is over. It is more than 1 where the run goes on.
+func (r *run) part() float64 { return r.now().Seconds() / length.Seconds() }
 
 func (r *run) ok(err error) {
 	r.t.Helper()
@@ -225,6 +240,10 @@ func (r *run) playAdministrators() {
 		{0.65, r.editVolume},
 		{0.65, r.editVolume},
 		{0.85, func() bool {
+			if r.gone < deletes {
+				return false
+			}
+
 			_, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: contract.StopDeletes}, Data: map[string]string{"reason": "a backup is restored"}}, metav1.CreateOptions{})
 			r.ok(err)
 			return true
@@ -270,7 +289,7 @@ func (r *run) playPods() {
 		}
 		if _, known := r.ends[pod.UID]; !known {
 			r.startPod(pod)
-		} else if due, known := r.due[pod.UID]; known && time.Now().After(due) {
+		} else if due, known := r.due[pod.UID]; known && r.now() > due {
 			r.endPod(pod)
 		}
 	}
@@ -297,7 +316,7 @@ func (r *run) startPod(pod *corev1.Pod) {
 		if end == hangs {
 			after = time.Duration(*pod.Spec.ActiveDeadlineSeconds) * time.Second
 		}
-		r.due[pod.UID] = time.Now().Add(after)
+		r.due[pod.UID] = r.now() + after
 		r.setStatus(pod, corev1.PodStatus{Phase: corev1.PodRunning}, corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}})
 	}
 }
@@ -311,6 +330,8 @@ func (r *run) endPod(pod *corev1.Pod) {
 		status.Phase = corev1.PodSucceeded
 		if pod.Labels[contract.LabelOperation] == string(contract.Provision) {
 			r.makeVolume(pod)
+		} else {
+			r.gone++
 		}
 	case fails:
 		ended.ExitCode, ended.Message = 1, "the server 10.99.0.1 does not answer"
