@@ -228,7 +228,9 @@ func (s *scope) knowsConfigMaps() {
 	s.Helper()
 	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
 	last, err := configMaps.Create(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: s.name + "-last-",
-		Labels: map[string]string{"type": "provisioner-config", "storage-class": s.name + "-last"}}}, metav1.CreateOptions{})
+		Labels: map[string]string{"type": "provisioner-config", "storage-class": s.name + "-last"}},
+		Data: map[string]string{"plugin-name": contract.ProvisionerName, "image": shellImage, "service-account-name": s.name, "imgae": "no key"}},
+		metav1.CreateOptions{})
 	s.ok(err)
 	s.later(func(ctx context.Context) error { return configMaps.Delete(ctx, last.Name, metav1.DeleteOptions{}) })
 	s.told(patient, last.UID, "ConfigInvalid", "*")

@@ -147,7 +147,8 @@ func (s *scope) loadExample(folder string) {
 // load brings an image to the node, for the time of the test.
 func (s *scope) load(archive, name string) {
 	s.Helper()
-	_, err := command(s.Context(), "test/cluster/load-image.sh", archive)
+	// The other nodes may lose their power at any time.
+	_, err := command(s.Context(), "test/cluster/load-image.sh", "--node", "node1", archive)
 	s.ok(err)
 	s.later(func(ctx context.Context) error { return removeImages(ctx, "name=="+name) })
 }
