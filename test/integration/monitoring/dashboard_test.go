@@ -98,19 +98,31 @@ func TestDashboard(t *testing.T) {
 	g := grafana{prometheus: p, from: time.Now(), step: scrapes}
 	run.playFor(length)
 	// A busy machine shows some things late.
+	var unknown []string
 	for range 20 {
 		g.to = time.Now()
-		g.variables(t, d)
+		unknown = g.variables(t, d)
 
-		if g.seesAll(t, d.Panels) {
+		if len(unknown) == 0 && g.seesAll(t, d.Panels) {
 			break
 		}
 
 		run.playFor(length / 10)
 	}
 
+	for _, lack := range unknown {
+		t.Error(lack)
+	}
+
 	for _, p := range d.Panels {
-		t.Run(p.Title, func(t *testing.T) { compare(t, p.Title, g.look(t, p)) })
+		t.Run(p.Title, func(t *testing.T) {
+			lines, silent := g.look(t, p)
+			for _, query := range silent {
+				t.Errorf("no series: %s", query)
+			}
+
+			compare(t, p.Title, lines)
+		})
 	}
 	for _, title := range slices.AppendSeq(slices.Collect(maps.Keys(seen)), maps.Keys(quiet)) {
 		if !slices.ContainsFunc(d.Panels, func(p panel) bool { return p.Title == title }) {
@@ -127,8 +139,8 @@ type grafana struct {
 	values     *strings.Replacer
 }
 
-// variables puts "All" in the place of each variable, when its query has an answer.
-func (g *grafana) variables(t *testing.T, d dashboard) {
+// variables puts "All" in the place of each variable. unknown says which variables have other values than they have to.
+func (g *grafana) variables(t *testing.T, d dashboard) (unknown []string) {
 	t.Helper()
 	var replace []string
 	want := map[string][]string{"namespace": {"flex-system"}, "class": {"archive", "cinder", "gold", "nfs", "silver"}}
@@ -147,22 +159,27 @@ func (g *grafana) variables(t *testing.T, d dashboard) {
 		}
 		got := g.prometheus.labelValues(t, parts[1], parts[2], g.from, g.to)
 		if !slices.Equal(got, want[v.Name]) {
-			t.Errorf("variable %s: %s has values %q, want %q", v.Name, query, got, want[v.Name])
+			unknown = append(unknown, fmt.Sprintf("variable %s: %s has values %q, want %q", v.Name, query, got, want[v.Name]))
 		}
 		replace = append(replace, "$"+v.Name, v.AllValue)
 	}
 	g.values = strings.NewReplacer(replace...)
+
+	return unknown
 }
 
-// seesAll is whether each panel has the lines that it has to have.
+// seesAll reports whether each query of each panel has series, and each panel the lines that it has to have.
 func (g *grafana) seesAll(t *testing.T, panels []panel) bool {
 	t.Helper()
 
-	return !slices.ContainsFunc(panels, func(p panel) bool { return len(lacking(p.Title, g.look(t, p))) > 0 })
+	return !slices.ContainsFunc(panels, func(p panel) bool {
+		lines, silent := g.look(t, p)
+		return len(silent)+len(lacking(p.Title, lines)) > 0
+	})
 }
 
-// look asks the panel's queries.
-func (g *grafana) look(t *testing.T, p panel) (lines []line) {
+// look asks the panel's queries. silent are those without a series.
+func (g *grafana) look(t *testing.T, p panel) (lines []line, silent []string) {
 	t.Helper()
 	legends := map[string]bool{}
 	for _, target := range p.Targets {
@@ -181,6 +198,9 @@ func (g *grafana) look(t *testing.T, p panel) (lines []line) {
 			t.Fatalf("a variable is left in %s", query)
 		}
 		result := g.prometheus.queryRange(t, query, g.from, g.to, g.step)
+		if len(result) == 0 {
+			silent = append(silent, query)
+		}
 		for _, r := range result {
 			legend, labels := target.LegendFormat, 0
 			for name, value := range r.Metric {
@@ -201,7 +221,7 @@ func (g *grafana) look(t *testing.T, p panel) (lines []line) {
 		}
 	}
 	slices.SortFunc(lines, func(a, b line) int { return strings.Compare(a.legend, b.legend) })
-	return lines
+	return lines, silent
 }
 
 // intervals are Grafana's, by the query's "Min step": $__rate_interval is at least four times that, else four times what the data source

@@ -25,8 +25,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/kubelet"
 )
 
-// length is how long the run with faults takes at least. The run is counted in steps: a slow machine stretches it, and nothing of it is
-// left out.
+// length is how long the run with faults takes at least. The run is counted in steps: a slow machine stretches it, and
+// nothing of it is left out.
 const length, step = 45 * time.Second, 250 * time.Millisecond
 
 // deletes are how many delete pods have ended before an administrator stops deletions: two ends show a rate.
@@ -108,12 +108,12 @@ func startRun(t *testing.T) (*run, prometheus) {
 }
 
 // playFor plays for that long.
-func (r *run) playFor(length time.Duration) {
+func (r *run) playFor(duration time.Duration) {
 	r.t.Helper()
 	tick := time.NewTicker(step)
 	defer tick.Stop()
 
-	for until := r.now() + length; r.now() < until; <-tick.C {
+	for until := r.now() + duration; r.now() < until; <-tick.C {
 		r.playUsers()
 		r.playAdministrators()
 		r.playPods()
