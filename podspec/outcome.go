@@ -41,6 +41,7 @@ const (
 	ReasonEvicted       Reason = "ProvisionerEvicted"
 	ReasonImagePull     Reason = "ProvisionerImagePullFailed"
 	ReasonPodConfig     Reason = "ProvisionerPodConfigError"
+	ReasonMount         Reason = "ProvisionerMountFailed"
 	ReasonStart         Reason = "ProvisionerStartFailed"
 	ReasonUnschedulable Reason = "ProvisionerUnschedulable"
 )
@@ -154,7 +155,7 @@ func mayHaveRun(pod *corev1.Pod) bool {
 // hasRun reports whether a status shows that the container runs, or ran once.
 func hasRun(status corev1.ContainerStatus) bool {
 	ranBefore := status.RestartCount > 0 || status.LastTerminationState.Terminated != nil
-	ended := status.State.Terminated != nil && !neverCreated(status)
+	ended := status.State.Terminated != nil && !neverCreated(status) && !neverStarted(status.State.Terminated)
 
 	return status.State.Running != nil || ranBefore || ended
 }
@@ -168,6 +169,15 @@ func neverCreated(status corev1.ContainerStatus) bool {
 	withoutID := status.ContainerID == "" && status.ImageID == ""
 
 	return unknown && withoutID && t.StartedAt.IsZero()
+}
+
+// neverStarted reports whether the runtime could not make the container's process, for instance since the image lacks
+// the program. A runtime starts the process only after it has made it.
+func neverStarted(t *corev1.ContainerStateTerminated) bool {
+	notMade := strings.Contains(t.Message, "failed to create containerd task") ||
+		strings.Contains(t.Message, "runc create failed")
+
+	return t.Reason == startError && t.StartedAt.Unix() <= 0 && notMade
 }
 
 func finishedAt(pod *corev1.Pod) time.Time {
@@ -230,7 +240,7 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 		return ReasonFailed, "its node does not know how the container ended", false, exit
 	case failedInit(pod) != nil && !mayHaveRun(pod):
 		return ReasonStart, initFailureMessage(failedInit(pod)), false, exit
-	case terminated == nil || !mayHaveRun(pod):
+	case terminated == nil || !mayHaveRun(pod) && terminated.Reason != startError:
 		message := "the pod failed before its container started: " + Clean(pod.Status.Reason+" "+pod.Status.Message)
 		return ReasonStart, strings.TrimSuffix(message, ": "), false, exit
 	case terminated.Reason == "OOMKilled":
@@ -252,7 +262,7 @@ func exitFailure(t *corev1.ContainerStateTerminated) (reason Reason, message str
 		return reason, message, true
 	}
 
-	if t.Reason == "StartError" || t.Reason == "ContainerCannotRun" {
+	if t.Reason == startError || t.Reason == "ContainerCannotRun" {
 		return ReasonStart, "the container could not be started: " + Clean(t.Message), false
 	}
 
@@ -365,14 +375,22 @@ func messageOf(t *corev1.ContainerStateTerminated) string {
 	return Clean(message)
 }
 
+// startError is the reason of a container that the runtime could not start.
+const startError = "StartError"
+
 // kubeletsWords are the reasons with which the message is the kubelet's.
-var kubeletsWords = []string{"StartError", "ContainerCannotRun", "ContainerStatusUnknown"}
+var kubeletsWords = []string{startError, "ContainerCannotRun", "ContainerStatusUnknown"}
 
 // startProblem says what keeps a pod from starting: the problem that has to be solved first.
 func startProblem(pod *corev1.Pod) (Reason, string) {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return ReasonUnschedulable, "no node takes the pod: " + Clean(c.Message)
+			message := "no node takes the pod: "
+			if nodes := RequiredNodes(pod); len(nodes) > 0 {
+				message = "the pod has to run on node " + strings.Join(nodes, ", ") + ", which does not take it: "
+			}
+
+			return ReasonUnschedulable, message + Clean(c.Message)
 		}
 	}
 

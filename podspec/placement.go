@@ -95,6 +95,39 @@ func nodesOf(v *corev1.PersistentVolume) (terms []corev1.NodeSelectorTerm, place
 // isLocal reports whether a volume is a directory or disk of a node.
 func isLocal(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil || v.Spec.HostPath != nil }
 
+// RequiredNodes are the nodes that a pod has to run on, empty where it may run on others, or where that depends on
+// other labels than their names.
+func RequiredNodes(pod *corev1.Pod) (names []string) {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil {
+		return nil
+	}
+
+	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return nil
+	}
+
+	for _, term := range required.NodeSelectorTerms {
+		before := len(names)
+		for _, r := range slices.Concat(term.MatchFields, term.MatchExpressions) {
+			named := r.Key == fieldName || r.Key == corev1.LabelHostname
+			if named && r.Operator == corev1.NodeSelectorOpIn && len(names) == before {
+				names = append(names, r.Values...)
+			}
+		}
+
+		if len(names) == before {
+			return nil
+		}
+	}
+
+	return names
+}
+
+// fieldName is the field of a node that has its name.
+const fieldName = "metadata.name"
+
 // requiring allows only the nodes that one of the terms matches.
 func requiring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -134,7 +167,7 @@ func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
 // resources. The label kubernetes.io/hostname may differ from the name.
 func matchNodeName(node string) []corev1.NodeSelectorRequirement {
 	byName := corev1.NodeSelectorRequirement{
-		Key: "metadata.name", Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		Key: fieldName, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
 	}
 
 	return []corev1.NodeSelectorRequirement{byName}

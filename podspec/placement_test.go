@@ -122,3 +122,31 @@ func TestLargestVolumeFits(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestRequiredNodes: a pod has to run on the nodes that all of its terms name.
+func TestRequiredNodes(t *testing.T) {
+	in := func(key string, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: corev1.NodeSelectorOpIn, Values: values}
+	}
+	byLabel := func(list ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: list}
+	}
+	byField := corev1.NodeSelectorTerm{MatchFields: matchNodeName("b")}
+	for name, c := range map[string]struct {
+		affinity *corev1.Affinity
+		want     string
+	}{
+		"no affinity":         {nil, ""},
+		"preferred":           {preferring([]corev1.NodeSelectorTerm{byField}), ""},
+		"by its name":         {requiring([]corev1.NodeSelectorTerm{byField}), "b"},
+		"by its label":        {requiring([]corev1.NodeSelectorTerm{byLabel(in("zone", "x"), in(corev1.LabelHostname, "a"))}), "a"},
+		"one of two":          {requiring([]corev1.NodeSelectorTerm{byField, byLabel(in(corev1.LabelHostname, "a"))}), "b a"},
+		"or any of a zone":    {requiring([]corev1.NodeSelectorTerm{byField, byLabel(in("zone", "x"))}), ""},
+		"another than a node": {requiring([]corev1.NodeSelectorTerm{byLabel(corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"a"}})}), ""},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: c.affinity}}
+		if got := strings.Join(RequiredNodes(pod), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
