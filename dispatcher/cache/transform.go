@@ -83,9 +83,14 @@ func (t *transformer) pod(pod *corev1.Pod) {
 
 	pod.Namespace = intern(pod.Namespace)
 	pod.Finalizers = internAll(pod.Finalizers)
-	pod.Spec = corev1.PodSpec{
+	spec := corev1.PodSpec{
 		NodeName: intern(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
 	}
+	if spec.NodeName == "" { // which nodes it has to run on is of interest until it does
+		spec.Affinity = pod.Spec.Affinity
+	}
+
+	pod.Spec = spec
 
 	s := &pod.Status
 	pod.Status = corev1.PodStatus{

@@ -173,6 +173,17 @@ func TestPod(t *testing.T) {
 	}
 }
 
+// A pod that no node takes keeps which it has to run on, until one takes it.
+func TestPodWithoutNode(t *testing.T) {
+	for state, kept := range map[string]bool{"unschedulable": true, "running": false} {
+		pod := dispatchertest.Pod("del-0 "+state, dispatchertest.Noon, dispatchertest.Noon)
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
+		if got := transformed(t, &transformer{}, pod); (got.Spec.Affinity != nil) != kept {
+			t.Errorf("%s: the affinity is %v, kept should be %t", state, got.Spec.Affinity, kept)
+		}
+	}
+}
+
 // An object that comes a second time is not written to where it shares with others, which are being read by then. The race
 // detector sees that.
 func TestTwice(t *testing.T) {

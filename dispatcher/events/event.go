@@ -3,9 +3,11 @@ package events
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -93,6 +95,7 @@ const (
 	ReasonNotOurs          podspec.Reason = "VolumeNotOurs"
 	ReasonUndo             podspec.Reason = "ProvisionerUndo"
 	ReasonUndone           podspec.Reason = "ProvisionerUndone"
+	ReasonRunsLong         podspec.Reason = "ProvisionerRunsLong"
 )
 
 // NotOursToExpand is the message of ReasonExpansionRefused for a volume that no provisioner pod made.
@@ -124,7 +127,7 @@ func VolumeDoesNotFit(v *corev1.PersistentVolume, faults []string) Event {
 // VolumeMended says what a new volume lacked and was given. pod made it.
 func VolumeMended(v *corev1.PersistentVolume, pod *corev1.Pod, faults []string) Event {
 	return Event{On: OnClaim, Pod: pod, Warning: true, Reason: ReasonVolumeMended, Key: "mended/" + string(v.UID),
-		Message: fmt.Sprintf("volume %s was mended, the provisioner should make it so: %s",
+		Message: fmt.Sprintf("volume %s was mended, its provisioner made it so, or somebody changed it since: %s",
 			v.Name, strings.Join(faults, "; "))}
 }
 
@@ -212,9 +215,22 @@ func AttemptProblem(on Target, pod *corev1.Pod, reason podspec.Reason, message s
 		Message: fmt.Sprintf("%s (pod %s/%s)", message, pod.Namespace, pod.Name)}
 }
 
+// RunsLong says that a pod runs for long, and by when it ends.
+func RunsLong(on Target, pod *corev1.Pod, end time.Time, timeout time.Duration) Event {
+	return Event{On: on, Pod: pod, Reason: ReasonRunsLong, Key: pod.Name + "/" + string(ReasonRunsLong),
+		Message: fmt.Sprintf("the pod still runs; %s; administrators read its log by: kubectl -n %s logs %s",
+			EndsBy(end, "timeout", timeout), pod.Namespace, pod.Name)}
+}
+
+// EndsBy says by when a pod ends, by a key of the ConfigMap.
+func EndsBy(end time.Time, key string, limit time.Duration) string {
+	return fmt.Sprintf("it ends at %s at the latest (%s %s)",
+		end.UTC().Format("15:04:05Z"), key, duration.HumanDuration(limit))
+}
+
 // PodRefused says why the API server, or the class's configuration, made no pod for an attempt.
 func PodRefused(on Target, madeBy *corev1.Pod, err error) Event {
-	message := podspec.Clean(err.Error())
+	message := podspec.EventMessage(err.Error())
 	if lacks := NotGranted(err); lacks != "" { // whole, since it ends with the line to add
 		message = "no pod is created: " + lacks
 	}

@@ -60,9 +60,9 @@ var meanings = map[podspec.Reason]Meaning{
 			"growing delays.",
 		Do: "nothing, or set `node-selector` to the nodes that have what the provisioner needs."},
 	podspec.ReasonTryAgain: {Warning: true, On: "claim, volume or pod",
-		Means: "Exit code 75: nothing is wrong, but the storage needs another attempt. The operation is retried " +
-			"after 15 s at most.",
-		Do: "nothing, unless the retries do not end."},
+		Means: "Exit code 75: the storage is busy, or cannot be reached, and needs another attempt. The operation " +
+			"is retried after 15 s at most.",
+		Do: "read the message. If the retries do not end, make the storage reachable."},
 	ReasonNoVolume: {Warning: true, On: "claim",
 		Means: "Exit code 0, but there is no volume: the provisioner breaks the contract. The operation is " +
 			"retried with growing delays, because storage may exist.",
@@ -84,6 +84,10 @@ var meanings = map[podspec.Reason]Meaning{
 	podspec.ReasonPodConfig: {Warning: true, On: "claim, volume or pod",
 		Means: "Something that the pod mounts is missing, most often a Secret or a claim that the ConfigMap names.",
 		Do:    "create the missing object in the namespace `flex-provisioners`, or correct the ConfigMap."},
+	podspec.ReasonMount: {Warning: true, On: "claim, volume or pod",
+		Means: "The pod's node cannot mount what the ConfigMap's keys `mount-claims`, `devices` or `host-path` name. " +
+			"The message is the kubelet's. The kubelet goes on trying.",
+		Do: "make the storage that the message names reachable from the node: the server, its export, the directory."},
 	podspec.ReasonStart: {Warning: true, On: "claim, volume or pod",
 		Means: "The container cannot be started: the program is missing or not executable, or a security setting " +
 			"prevents it.",
@@ -91,12 +95,18 @@ var meanings = map[podspec.Reason]Meaning{
 	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod is unschedulable. The message comes from the scheduler. If the scheduler selected the " +
 			"claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
-		Do: "correct `node-selector`, `tolerations`, `resources`, or the nodes."},
+		Do: "correct `node-selector`, `tolerations`, `resources`, or the nodes. If the pod that uses the claim fills " +
+			"its node, leave room there for the provisioner's pod. If storage is on a node that never " +
+			"comes back, give it up ([operations.md](operations.md#when-something-is-stuck))."},
 	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod was deleted, by an administrator or because its node is unreachable, and the node does " +
 			"not report that the pod has ended. The pod may still run. So no other pod is created for the claim or " +
 			"volume, and the pod counts towards `max-concurrent`.",
 		Do: "bring the node back, or delete the Node if it never comes back."},
+	ReasonRunsLong: {On: "claim, volume or pod",
+		Means: "The container has run for 30 s. The message has the time at which the pod ends at the latest, by " +
+			"the ConfigMap's key `timeout`.",
+		Do: "nothing, or find out from the pod's log what it waits for."},
 	ReasonStartTimeout: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod did not start within the time in the ConfigMap's key `start-timeout`, and was deleted. " +
 			"Another pod is created.",

@@ -29,7 +29,7 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 	outcome := podspec.OutcomeOf(pod)
 	unexplained := outcome.Phase == podspec.Starting && outcome.Reason == podspec.ReasonNone
 	if unexplained && podProblem != "" {
-		outcome.Reason, outcome.Message = podspec.ReasonPodConfig, podProblem
+		outcome.Reason, outcome.Message = problemReason(podProblem), podProblem
 	}
 
 	a := Attempt{Pod: pod, Op: op, Number: number, Outcome: outcome}

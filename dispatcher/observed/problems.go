@@ -3,6 +3,7 @@ package observed
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -38,7 +39,9 @@ func WaitingCondition(claim *corev1.PersistentVolumeClaim) (c corev1.PersistentV
 
 // startProblems are the reasons of events that say why a pod does not start.
 var startProblems = map[string]bool{"FailedMount": true, "FailedAttachVolume": true, "FailedMapVolume": true,
-	"FailedCreatePodSandBox": true}
+	sandboxProblem: true}
+
+const sandboxProblem = "FailedCreatePodSandBox"
 
 // behind matches what a kubelet says that has not read a new pod's Secrets or ConfigMaps yet, and one whose API server
 // does not know yet that the pod is on the node and may have its token. Busy machines cause both. They say nothing
@@ -53,11 +56,17 @@ func IsStartProblem(e *corev1.Event) bool {
 	return startProblems[e.Reason] && !behind.MatchString(e.Message)
 }
 
-// PodProblem is what the last of a pod's events says of its start, empty where none does.
+// timedOut matches what a kubelet says after its other events, which have the cause.
+var timedOut = regexp.MustCompile(`^Unable to attach or mount volumes: `)
+
+// mountCommand matches the command that a kubelet quotes before the command's answer.
+var mountCommand = regexp.MustCompile(`(?s)mount failed: exit status \d+\s*Mounting command:.*?\sOutput: `)
+
+// PodProblem is what the last of a pod's events with a cause says of its start, empty where none does.
 func PodProblem(events []*corev1.Event) string {
 	var last *corev1.Event
 	for _, e := range events {
-		if IsStartProblem(e) && (last == nil || last.LastTimestamp.Before(&e.LastTimestamp)) {
+		if IsStartProblem(e) && (last == nil || tellsMore(e, last)) {
 			last = e
 		}
 	}
@@ -66,5 +75,28 @@ func PodProblem(events []*corev1.Event) string {
 		return ""
 	}
 
-	return podspec.Clean(last.Reason + ": " + last.Message)
+	return podspec.Clean(last.Reason + ": " + mountCommand.ReplaceAllString(last.Message, ""))
+}
+
+// tellsMore reports whether an event says more of a pod's start than another one: by its cause, then by its time.
+func tellsMore(e, other *corev1.Event) bool {
+	caused, otherCaused := !timedOut.MatchString(e.Message), !timedOut.MatchString(other.Message)
+	if caused != otherCaused {
+		return caused
+	}
+
+	return other.LastTimestamp.Before(&e.LastTimestamp)
+}
+
+// missing matches what a kubelet says of an object that a pod mounts and that does not exist, or lacks a key.
+var missing = regexp.MustCompile(`not found|references non-existent`)
+
+// problemReason is the reason for what PodProblem says: storage that a node cannot mount is not what is missing.
+func problemReason(problem string) podspec.Reason {
+	mounting := !strings.HasPrefix(problem, sandboxProblem)
+	if mounting && !missing.MatchString(problem) {
+		return podspec.ReasonMount
+	}
+
+	return podspec.ReasonPodConfig
 }

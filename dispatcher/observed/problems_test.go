@@ -1,7 +1,9 @@
 package observed
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,6 +56,45 @@ func TestClaimRef(t *testing.T) {
 
 		if got != c.want {
 			t.Errorf("%s: claim %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// What the kubelet says of a pod that does not start: its cause comes before its summary, and storage that cannot be mounted is not an object
+// that is missing.
+func TestPodProblem(t *testing.T) {
+	const refused = `MountVolume.SetUp failed for volume "exports" : mount failed: exit status 32
+Mounting command: mount
+Mounting arguments: -t nfs -o vers=4 10.0.0.1:/srv /var/lib/kubelet/pods/x/volumes
+Output: mount.nfs: Connection refused
+
+`
+	const summary = "Unable to attach or mount volumes: unmounted volumes=[exports], unattached volumes=[]: timed out waiting for the condition"
+	for _, c := range []struct {
+		events []string
+		want   string
+	}{
+		{nil, " "},
+		{[]string{"Pulled x"}, " "},
+		{[]string{"FailedMount " + refused}, `ProvisionerMountFailed FailedMount: MountVolume.SetUp failed for volume "exports" : mount.nfs: Connection refused`},
+		{[]string{"FailedMount " + refused, "FailedMount " + summary}, `ProvisionerMountFailed FailedMount: MountVolume.SetUp failed for volume "exports" : mount.nfs: Connection refused`},
+		{[]string{"FailedMount " + summary}, "ProvisionerMountFailed FailedMount: " + summary},
+		{[]string{"FailedMount " + refused, `FailedMount MountVolume.SetUp failed for volume "secret-0" : secret "pool" not found`},
+			`ProvisionerPodConfigError FailedMount: MountVolume.SetUp failed for volume "secret-0" : secret "pool" not found`},
+		{[]string{`FailedMount MountVolume.SetUp failed for volume "host-0" : hostPath type check failed: /srv is not a directory`},
+			`ProvisionerMountFailed FailedMount: MountVolume.SetUp failed for volume "host-0" : hostPath type check failed: /srv is not a directory`},
+		{[]string{"FailedCreatePodSandBox no network"}, "ProvisionerPodConfigError FailedCreatePodSandBox: no network"},
+		{[]string{"FailedMount failed to sync secret cache: timed out"}, " "},
+	} {
+		var list []*corev1.Event
+		for i, text := range c.events {
+			reason, message, _ := strings.Cut(text, " ")
+			list = append(list, &corev1.Event{Reason: reason, Message: message, LastTimestamp: metav1.NewTime(dispatchertest.Noon.Add(time.Duration(i) * time.Second))})
+		}
+
+		a := NewAttempt(dispatchertest.Pod("prov-0 pending", dispatchertest.Noon, dispatchertest.Noon), PodProblem(list))
+		if got := string(a.Outcome.Reason) + " " + a.Outcome.Message; got != c.want {
+			t.Errorf("%q: %s, want %s", c.events, got, c.want)
 		}
 	}
 }

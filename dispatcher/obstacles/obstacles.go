@@ -99,7 +99,8 @@ func refusals(s *observed.Claim) []string {
 	var faults []string
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if claim.Spec.Selector != nil {
-		say("spec.selector is set: a new volume cannot be selected by its labels; remove the selector")
+		say("spec.selector is set: a new volume cannot be selected by its labels; create the claim again without the " +
+			"selector, which a backup tool may have put there")
 	}
 
 	if name := claim.Spec.VolumeAttributesClassName; name != nil && *name != "" {

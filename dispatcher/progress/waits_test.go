@@ -16,7 +16,7 @@ import (
 
 // TestWaits: what is written into the claim's status, by what is there.
 func TestWaits(t *testing.T) {
-	refused := "spec.selector is set: a new volume cannot be selected by its labels; remove the selector"
+	refused := "spec.selector is set: a new volume cannot be selected by its labels; create the claim again without the selector, which a backup tool may have put there"
 	for _, c := range []struct {
 		scene
 		had string // reason and message of the condition, empty for none

@@ -21,6 +21,8 @@ const (
 	busyDelay = 15 * time.Second
 	// nodeGrace is how long a node may take to say that a deleted pod has ended, beyond the pod's own grace period.
 	nodeGrace = time.Minute
+	// longRun is how long a pod may run before an event says by when it ends.
+	longRun = 30 * time.Second
 	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for
 	// another.
 	unschedulableGrace = 30 * time.Second
@@ -126,8 +128,8 @@ func (p *Plan) awaitNode(s *observed.Claim, a observed.Attempt) {
 	p.report(problem(s, a, events.ReasonNodeLost, message))
 }
 
-// awaitDeadline reports that a pod's deadline has passed. The kubelet says so only after the container has ended, and a
-// shell that handles no signals takes all of its grace period for that.
+// awaitDeadline reports that a pod runs for long, and that its deadline has passed. The kubelet says so only after the
+// container has ended, and a shell that handles no signals takes all of its grace period for that.
 func (p *Plan) awaitDeadline(s *observed.Claim, a observed.Attempt) {
 	started := s.Started(a)
 	if started.IsZero() || a.Pod.Spec.ActiveDeadlineSeconds == nil {
@@ -135,7 +137,13 @@ func (p *Plan) awaitDeadline(s *observed.Claim, a observed.Attempt) {
 	}
 
 	seconds := *a.Pod.Spec.ActiveDeadlineSeconds
-	if p.waitsUntil(s, started.Add(time.Duration(seconds)*time.Second)) {
+	timeout := time.Duration(seconds) * time.Second
+	if p.waitsUntil(s, started.Add(timeout)) {
+		if !p.waitsUntil(s, started.Add(longRun)) {
+			on := events.For(a.Op, s.Holder(), s.Volume)
+			p.report(events.RunsLong(on, a.Pod, started.Add(timeout), timeout))
+		}
+
 		return
 	}
 

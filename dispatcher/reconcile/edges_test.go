@@ -47,7 +47,10 @@ func TestDeadline(t *testing.T) {
 	}{
 		{0, 60, ""},
 		{time.Minute, 0, ""},
-		{59 * time.Second, 60, "requeue in 1s"},
+		{29 * time.Second, 60, "requeue in 1s"},
+		{30 * time.Second, 60, "tell claim ProvisionerRunsLong, requeue in 30s"},
+		{59 * time.Second, 60, "tell claim ProvisionerRunsLong, requeue in 1s"},
+		{time.Minute, 20, "tell claim ProvisionerDeadlineExceeded"},
 		{time.Minute, 60, "tell claim ProvisionerDeadlineExceeded"},
 	} {
 		s := scene{pods: []string{"prov-0 running"}}.observed()

@@ -169,7 +169,7 @@ func TestStorageOfNodes(t *testing.T) {
 	_, err := kubectl(t.Context(), "delete", "node", "node2")
 	s.ok(err)
 	lost.delete()
-	s.told(patient, lost.volume().UID, "ProvisionerUnschedulable", "no node takes the pod: *")
+	s.told(patient, lost.volume().UID, "ProvisionerUnschedulable", "the pod has to run on node node2, which does not take it: *")
 	s.powered("node2")
 	lost.gone(patient)
 	if lost.hasStorage("node2") {
