@@ -84,6 +84,18 @@ func isOtherWord(key, name string) bool {
 	return false
 }
 
+// Nearest is the name that a written one is probably a misspelling of, empty for none.
+func Nearest(written string, names []string) string {
+	nearest, least := "", maxDistance
+	for _, name := range names {
+		if d := keyDistance(written, name); d < least && name != written {
+			nearest, least = name, d
+		}
+	}
+
+	return nearest
+}
+
 // kebab writes a key in the form of reserved keys.
 func kebab(key string) string {
 	return strings.ToLower(separators.Replace(key))

@@ -110,3 +110,14 @@ func TestSlips(t *testing.T) {
 		}
 	}
 }
+
+// TestNearest: a name that is a slip of another one.
+func TestNearest(t *testing.T) {
+	for written, want := range map[string]string{
+		"slver": "silver", "sliver": "silver", "Silver": "silver", "silver": "", "gold": "", "bronze": "", "": "", "sil_ver": "silver",
+	} {
+		if got := Nearest(written, []string{"silver", "tin"}); got != want {
+			t.Errorf("%q: %q, want %q", written, got, want)
+		}
+	}
+}

@@ -151,6 +151,7 @@ for yes.`,
 }
 
 func (o *options) release(ctx context.Context, name string) error {
+	_, name = inspect.SplitName("", name)
 	r, err := o.releaseOf(ctx, name)
 	if err != nil {
 		return err

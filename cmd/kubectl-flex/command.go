@@ -10,6 +10,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/internal/version"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -134,4 +135,14 @@ func (o *options) checkOutput(c *cobra.Command) error {
 func (o *options) inNamespace() (string, error) {
 	namespace, _, err := o.kube.ToRawKubeConfigLoader().Namespace()
 	return namespace, err
+}
+
+// named is a name from the command line, with the namespace that it has before it, or else kubectl's.
+func (o *options) named(name string) (string, string, error) {
+	namespace, err := o.inNamespace()
+	if err != nil {
+		return "", "", err
+	}
+	namespace, name = inspect.SplitName(namespace, name)
+	return namespace, name, nil
 }

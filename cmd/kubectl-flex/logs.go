@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/podlog"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -43,8 +44,10 @@ func (o *options) logs(ctx context.Context, name string, attempt int, follow boo
 		return err
 	}
 	pod, err := objects.PodOf(uid, attempt)
-	if _, _, _, ok := podspec.ParseName(name); ok && attempt < 0 {
-		pod, err = objects.PodNamed(name)
+	if _, short := inspect.SplitName("", name); attempt < 0 {
+		if _, _, _, ok := podspec.ParseName(short); ok {
+			pod, err = objects.PodNamed(short)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("find the pod of %s: %w", name, err)

@@ -74,7 +74,7 @@ func (o *options) find(ctx context.Context, namespace, name string) (objects *in
 // findOwn is find for commands that use provisioner pods. It is an error if another provisioner serves the claim, or if pods may not be
 // read.
 func (o *options) findOwn(ctx context.Context, name string) (*inspect.Objects, string, error) {
-	namespace, err := o.inNamespace()
+	namespace, name, err := o.named(name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -167,6 +167,8 @@ func (r reader) namespaced(ctx context.Context, _ string) error {
 			r.o.Stop = cm
 		case cm.Labels[configmaps.LabelType] == configmaps.TypeProvisioner:
 			r.o.ConfigMaps = append(r.o.ConfigMaps, cm)
+		case configmaps.ClassName(cm) != "" || configmaps.PluginName(cm) != "":
+			r.o.Unlabelled = append(r.o.Unlabelled, cm)
 		}
 	}
 	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner, ResourceVersion: "0"})

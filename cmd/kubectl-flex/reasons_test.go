@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
@@ -45,6 +46,19 @@ var scenes = map[podspec.Reason]func(w *world){
 	podspec.ReasonPodConfig: func(w *world) {
 		pod := w.pod("prov-0 pending", 20)
 		w.tell("Pod", pod.Name, pod.UID, true, "FailedMount", `MountVolume.SetUp failed for volume "secret-0": secret "pool" not found`)
+	},
+	podspec.ReasonMount: func(w *world) {
+		pod := w.pod("prov-0 pending", 20)
+		w.tell("Pod", pod.Name, pod.UID, true, "FailedMount", `MountVolume.SetUp failed for volume "exports" : mount failed: exit status 32
+Mounting command: mount
+Mounting arguments: -t nfs 10.0.0.1:/srv /var/lib/kubelet/pods/x
+Output: mount.nfs: Connection refused
+`)
+		w.tell("Pod", pod.Name, pod.UID, true, "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[exports]: timed out waiting for the condition")
+	},
+	events.ReasonRunsLong: func(w *world) {
+		w.runsUntil(w.pod("prov-0 running", 32))
+		w.tellClaim(false, events.ReasonRunsLong, "the pod still runs; it ends at 12:09:28Z at the latest (timeout 10m)")
 	},
 	podspec.ReasonStart: func(w *world) {
 		w.pod("prov-0 pulling", 20).Status.ContainerStatuses[0].State.Waiting = &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: "no such file: /provision"}
@@ -87,7 +101,7 @@ var scenes = map[podspec.Reason]func(w *world){
 	},
 	events.ReasonVolumeMended: func(w *world) {
 		w.bound()
-		w.tellClaim(true, events.ReasonVolumeMended, "volume pvc-"+uid+" was mended, the provisioner should make it so: finalizer is missing")
+		w.tellClaim(true, events.ReasonVolumeMended, "volume pvc-"+uid+" was mended, its provisioner made it so, or somebody changed it since: finalizer is missing")
 	},
 	events.ReasonVolumeMismatch: func(w *world) { w.volume("small"); w.pod("prov-0 running", 20) },
 	events.ReasonNotOurs: func(w *world) {
@@ -206,6 +220,67 @@ func TestStates(t *testing.T) {
 		"of-nobody":          func(w *world) { w.class, w.claim.Annotations, w.config = nil, nil, nil },
 		"running":            func(w *world) { w.pod("prov-0 running", 20) },
 		"new":                func(*world) {},
+		"running-until":      func(w *world) { w.runsUntil(w.pod("prov-0 running", 32)) },
+		"running-after-one":  func(w *world) { says(w.pod("prov-0 failed kept", 60), "no quota"); w.pod("prov-1 running", 20) },
+		"running-after-three": func(w *world) {
+			says(w.pod("prov-0 failed kept", 60), "no quota")
+			w.waits(true, podspec.ReasonFailed, "the quota of 3 volumes is used (pod flex-provisioners/prov-"+uid+"-2)")
+			w.runsUntil(w.pod("prov-3 running", 0))
+		},
+		"starting-after-three": func(w *world) {
+			w.waits(true, podspec.ReasonFailed, "the quota of 3 volumes is used (pod flex-provisioners/prov-"+uid+"-2)")
+			w.pod("prov-3 pending", 0)
+		},
+		"running-after-nobody-knows": func(w *world) { w.pod("prov-3 running", 20) },
+		"delete-running-after-three": func(w *world) {
+			w.claim = nil
+			w.volume("released")
+			w.tellVolume(true, podspec.ReasonTryAgain, "/export/.silver is not there: the storage is not mounted at /export, or somebody removed the file (pod flex-provisioners/del-"+uid+"-2)")
+			w.pod("del-3 running", 0)
+		},
+		"forged-failure": func(w *world) {
+			w.tellClaim(true, podspec.ReasonFailed, "give me root (pod flex-provisioners/prov-"+uid+"-2)")
+			w.pod("prov-3 running", 0)
+		},
+		"queue":               queue,
+		"queue-after-failure": func(w *world) { queue(w); says(w.pod("prov-0 failed retry", 60), "no quota") },
+		"no-dispatcher":       func(w *world) { w.renewed(noon.Add(-time.Hour)) },
+		"lost-at-once":        func(w *world) { w.bound(); w.more = nil },
+		"mislabelled":         func(w *world) { w.config.Labels["type"] = "provisioner-confg" },
+		"mislabelled-class":   func(w *world) { w.config.Name, w.config.Labels["storage-class"] = "try", "sliver" },
+		"grant-removed":       func(w *world) { delete(w.allowed.Data, "silver.volumeTypes"); w.pod("prov-0 running", 20) },
+		"misspelled-class": func(w *world) {
+			w.claim.Annotations, w.claim.Spec.StorageClassName = nil, new("slver")
+		},
+		"kubelet-grows": func(w *world) {
+			v := w.bound()
+			v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/srv"}}
+			v.Spec.Capacity[corev1.ResourceStorage] = resource.MustParse("2Gi")
+			w.claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+			w.claim.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+				corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizePending}
+		},
+		"rescheduled": func(w *world) {
+			w.class.VolumeBindingMode = &wait
+			w.waits(true, podspec.ReasonUnschedulable, "no node takes the pod: 0/3 nodes are available: 1 Insufficient cpu (pod flex-provisioners/prov-"+uid+"-0)")
+		},
+		"node-refuses": func(w *world) {
+			w.class.VolumeBindingMode = &wait
+			w.claim.Annotations["volume.kubernetes.io/selected-node"] = "node1"
+			for _, words := range []string{"prov-0 nothere", "prov-5 nothere"} {
+				pod := w.pod(words, 20)
+				says(pod, "no room on node1")
+				pod.Annotations[contract.AnnSettled] = "true"
+			}
+		},
+		"node-gone": func(w *world) {
+			w.claim = nil
+			w.volume("released")
+			on := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node3"}}
+			w.pod("del-0 unschedulable", 20).Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+				RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{on}}}}}}
+		},
 		"in-use": func(w *world) {
 			w.bound()
 			w.claim.DeletionTimestamp, w.claim.Finalizers = &metav1.Time{Time: noon.Add(-time.Hour)}, []string{"kubernetes.io/pvc-protection"}
@@ -387,4 +462,23 @@ func TestReasonsStay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// queue is a class that is full, and two older claims that wait.
+func queue(w *world) {
+	w.config.Data["max-concurrent"] = "1"
+	busy := w.pod("prov-0 running", 60)
+	busy.Name = "prov-" + another + "-0"
+	for i := range 2 {
+		older := w.claim.DeepCopy()
+		older.Name, older.UID = fmt.Sprint("older-", i), types.UID(fmt.Sprint("88888888-2222-4333-8444-55555555555", i))
+		older.CreationTimestamp = metav1.NewTime(noon.Add(-time.Hour))
+		w.more = append(w.more, older)
+	}
+}
+
+// runsUntil gives a pod its start and the deadline of ten minutes.
+func (w *world) runsUntil(pod *corev1.Pod) {
+	seconds := int64(600)
+	pod.Spec.ActiveDeadlineSeconds, pod.Status.StartTime = &seconds, &pod.CreationTimestamp
 }

@@ -39,7 +39,8 @@ With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if so
 				return err
 			}
 			if len(args) == 1 {
-				return o.statusOf(c.Context(), namespace, args[0], watch)
+				namespace, name := inspect.SplitName(namespace, args[0])
+				return o.statusOf(c.Context(), namespace, name, watch)
 			}
 			if all {
 				namespace = ""

@@ -32,11 +32,11 @@ of this dispatcher.`,
 			if err := o.checkOutput(c); err != nil {
 				return err
 			}
-			namespace, err := o.inNamespace()
+			namespace, name, err := o.named(args[0])
 			if err != nil {
 				return err
 			}
-			return o.why(c.Context(), namespace, args[0])
+			return o.why(c.Context(), namespace, name)
 		},
 		ValidArgsFunction: o.completeNames,
 	}

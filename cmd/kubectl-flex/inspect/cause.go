@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +25,8 @@ type Cause struct {
 	// Means and Do explain the reason.
 	Means string `json:"means,omitempty"`
 	Do    string `json:"do,omitempty"`
+	// now says what goes on where nothing is wrong with it. How the last attempt failed is then the cause, if one did.
+	now string
 }
 
 // Reasons of this package, for states about which the dispatcher writes no event.
@@ -43,26 +44,32 @@ const (
 	reasonLost       podspec.Reason = "VolumeLost"
 	reasonGiven      podspec.Reason = "VolumeGivenAway"
 	reasonFailed     podspec.Reason = "VolumeFailed"
+	reasonGrows      podspec.Reason = "KubeletGrowsFileSystem"
+	reasonAway       podspec.Reason = "NoDispatcher"
 )
 
 // reasonMeanings explains the reasons of this package.
 var reasonMeanings = map[podspec.Reason]events.Meaning{
-	reasonConsumer: {Means: "The class has volumeBindingMode WaitForFirstConsumer: the volume is made where the first pod runs that uses the claim.", Do: "create a pod that uses the claim."},
+	reasonConsumer: {Means: "The class has volumeBindingMode WaitForFirstConsumer: the volume is made where the first pod runs that uses the claim.", Do: "create a pod that uses the claim; if there is one, its events say why it has no node."},
 	reasonNotHanded: {Means: "Kubernetes has not asked the provisioner for a volume yet. kube-controller-manager does so, within 15 seconds after the class exists.",
 		Do: "wait; if it stays so, look at the claim's events and at kube-controller-manager."},
 	reasonNoClass: {Warning: true, Means: "The claim names a StorageClass that does not exist, or none, so that nobody makes a volume for it.", Do: "create the class, or the claim again with another one."},
 	reasonDispatcher: {Means: "The dispatcher is about to take the next step.",
-		Do: "nothing; if it stays so for more than a few seconds, look at the dispatcher: kubectl flex status."},
+		Do: "nothing; if it stays so for more than a few seconds, look at the dispatcher: kubectl flex status"},
+	reasonAway: {Warning: true, Means: "No dispatcher works. Nothing is lost: it goes on from where it stopped.",
+		Do: "start it: kubectl flex status shows its Lease and its replicas."},
+	reasonGrows: {Means: "The storage has the new size. The kubelet grows the file system on the node of a pod that uses the claim, within a few minutes, and then the claim has the size too.",
+		Do: "nothing; if no pod uses the claim, start one."},
 	reasonInUse:    {Means: "The claim is deleted once no pod uses it any more. Kubernetes waits for that.", Do: "delete the pods that use it."},
-	reasonPodWorks: {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing; its log: kubectl flex logs."},
+	reasonPodWorks: {Means: "A provisioner pod works on it, within the ConfigMap's timeout.", Do: "nothing. Its log: kubectl flex logs"},
 	reasonBinding:  {Means: "The volume exists, and Kubernetes binds it to the claim.", Do: "nothing."},
-	reasonKept:     {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing, or give it up: kubectl flex release."},
+	reasonKept:     {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing. To give it up: kubectl flex release"},
 	reasonLost: {Warning: true, Means: "The claim does not have the PersistentVolume any more that it was bound to: somebody deleted it with its finalizers, or gave it to another claim. Its storage may still exist.",
-		Do: "create the PersistentVolume again ([restore.md](restore.md#a-claim-is-lost)). The audit lists the storage of classes that can list it: kubectl flex audit."},
+		Do: "create the PersistentVolume again ([restore.md](restore.md#a-claim-is-lost)). The audit lists the storage of classes that can list it: kubectl flex audit"},
 	reasonGiven: {Means: "The volume's spec.claimRef names another claim: an importer, a backup tool or an administrator gave the volume to that claim.",
 		Do: "nothing, or delete this claim. The storage stays with the other claim."},
 	reasonFailed: {Warning: true, Means: "Kubernetes found no program that removes the volume's storage, and marked the volume Failed.",
-		Do: "have the storage removed: kubectl flex release; or set the reclaim policy to Retain."},
+		Do: "set the reclaim policy to Retain, or have the storage removed: kubectl flex release"},
 	reasonClass:      {Warning: true, Means: "The StorageClass has a parameter that is not valid.", Do: "create the StorageClass again without it."},
 	reasonNotGranted: {Warning: true, Means: "The allow-list does not let the class's ServiceAccount create what its ConfigMap asks for.", Do: "add the line to the ConfigMap, or let the class ask for less."},
 }
@@ -84,29 +91,71 @@ var eventOnlyReasons = []podspec.Reason{
 	events.ReasonNotOurs, events.ReasonStrayDelete, events.ReasonLeft, events.ReasonOrphan, events.ReasonStartTimeout,
 }
 
-// cause is the reason for the claim's state: the warning that the dispatcher would record now, else its newest event with one of
-// eventOnlyReasons, else what Kubernetes waits for.
+// situation is what a cause is found by.
+type situation struct {
+	*observed.Claim
+	plan reconcile.Plan
+	op   string
+}
+
+// due reports whether nothing but the dispatcher keeps the next pod.
+func (s situation) due() bool {
+	_, due := reconcile.Find[reconcile.CreatePod](s.plan)
+	return due
+}
+
+// row finds a cause, if it is the one.
+type row func(o *Objects, s situation) (Cause, bool)
+
+// The causes while an operation is to be done, and while none is. The first that is so is the claim's.
+var (
+	ofWork = []row{(*Objects).turn, (*Objects).told, planned, (*Objects).notGranted, running, inUse, (*Objects).noClass, noNode,
+		notHanded, binding, (*Objects).away, nextStep}
+	ofRest = []row{lostRecord, toldForGood, growing, kept, volumeFailed}
+)
+
 func (o *Objects) cause(s *observed.Claim, p reconcile.Plan, op string) Cause {
+	at, rows := situation{s, p, op}, ofWork
 	if op == "" {
-		if warning, ok := lastWarning(p); ok && s.RecordLost() {
-			return warning
-		}
-		if cause, ok := o.newestEvent(s, lastingReasons); ok {
-			return cause
-		}
-		return o.normalCause(s, op)
+		rows = ofRest
 	}
-	warning, warns := lastWarning(p)
-	// The warning of a plan that creates a pod is about the last attempt. An event may say what delays the next one.
-	if _, due := reconcile.Find[reconcile.CreatePod](p); due || !warns {
-		if cause, ok := o.newestEvent(s, eventOnlyReasons); ok {
-			return cause
+
+	for _, find := range rows {
+		if cause, is := find(o, at); is {
+			return o.afterFailures(at, cause)
 		}
 	}
-	if warns {
-		return warning
+
+	return Cause{}
+}
+
+// told is what only the dispatcher knows. The warning of a plan that creates a pod is about the last attempt. An event may say what
+// delays the next one.
+func (o *Objects) told(s situation) (Cause, bool) {
+	if _, warns := lastWarning(s.plan); warns && !s.due() {
+		return Cause{}, false
 	}
-	return o.normalCause(s, op)
+
+	c, is := o.newestEvent(s.Claim, eventOnlyReasons)
+	if c.Reason == events.ReasonConcurrency {
+		c.now = waitsForTurn
+	}
+
+	return c, is
+}
+
+func toldForGood(o *Objects, s situation) (Cause, bool) {
+	return o.newestEvent(s.Claim, lastingReasons)
+}
+
+func planned(_ *Objects, s situation) (Cause, bool) {
+	warning, ok := lastWarning(s.plan)
+	return onNode(s.Claim, warning), ok
+}
+
+func lostRecord(_ *Objects, s situation) (Cause, bool) {
+	warning, ok := lastWarning(s.plan)
+	return warning, ok && s.RecordLost()
 }
 
 // lastWarning is the last warning of a plan. A plan lists first what failed, then what delays the next attempt, and last an undo.
@@ -181,41 +230,13 @@ func (o *Objects) eventsAbout(s *observed.Claim, claim *corev1.PersistentVolumeC
 	return list
 }
 
-// normalCause is the cause where nothing is wrong.
-func (o *Objects) normalCause(s *observed.Claim, op string) Cause {
-	running, runs := observed.Unfinished(s.Attempts)
-	holder := s.Holder()
-	inUse := holder != nil && holder.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound
-	switch {
-	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeReleased && s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain:
-		return explain(reasonKept, "volume "+s.Volume.Name+" is Released and has reclaim policy Retain", false)
-	case op == "" && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeFailed:
-		return explain(reasonFailed, "volume "+s.Volume.Name+" is Failed: "+s.Volume.Status.Message, true)
-	case op == "":
-		return Cause{}
-	case runs:
-		return explain(reasonPodWorks, fmt.Sprintf("pod %s is %s", running.Pod.Name, strings.ToLower(string(running.Outcome.Phase))), false)
-	case op == string(contract.Delete) && inUse:
-		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(holder.Finalizers, ", "), false)
-	case s.Pending() && s.Class == nil && !s.Wanted:
-		return explain(reasonNoClass, fmt.Sprintf("StorageClass %q does not exist", s.ClassName), true)
-	case s.Pending() && s.WaitsForNode():
-		return explain(reasonConsumer, "no pod that uses the claim has a node yet", false)
-	case s.Pending() && !s.Wanted:
-		return explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)
-	case op == string(contract.Provision) && s.Volume != nil:
-		return explain(reasonBinding, "volume "+s.Volume.Name+" exists", false)
-	}
-	return explain(reasonDispatcher, "nothing keeps the next attempt", false)
-}
-
 // stateByEvents is the state for a caller who may read only the claim and its events.
 func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) State {
 	s.EventsOnly = true
 	if claim == nil {
 		return s
 	}
-	if cause, lost := lostVolume(claim, nil); lost { // volumes were not read
+	if cause, lost := o.lostVolume(claim, nil); lost {
 		cause.Message += ", or belongs to another claim"
 		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
 		return s
@@ -240,11 +261,8 @@ func (o *Objects) stateByEvents(s State, claim *corev1.PersistentVolumeClaim) St
 	newest := list[len(list)-1]
 	reason := podspec.Reason(newest.Reason)
 	s.Cause = explain(reason, newest.Message, newest.Type == corev1.EventTypeWarning)
-	for word := range strings.FieldsFuncSeq(newest.Message, func(r rune) bool { return strings.ContainsRune(" ()/,;:", r) }) {
-		if _, uid, number, ok := podspec.ParseName(word); ok && uid == string(claim.UID) {
-			s.Pod, s.Attempt = word, number
-			s.Phase = progress.Failed
-		}
+	if op, number := attemptIn(newest.Message, string(claim.UID)); op != "" {
+		s.Pod, s.Attempt, s.Phase = podspec.Name(op, string(claim.UID), number), number, progress.Failed
 	}
 	return s
 }

@@ -32,11 +32,15 @@ func (o *Objects) holderOf(uid string) string {
 }
 
 // lostVolume is why the claim does not have the volume that it is bound to, if it does not.
-func lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (c Cause, lost bool) {
-	switch {
-	case claim == nil || claim.Spec.VolumeName == "":
+// Kubernetes marks a claim Lost some seconds after the volume is gone.
+func (o *Objects) lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) (c Cause, lost bool) {
+	if claim == nil || claim.Spec.VolumeName == "" {
 		return c, false
-	case volume == nil && claim.Status.Phase == corev1.ClaimLost:
+	}
+
+	gone := o.reads(Volumes) && claim.Status.Phase == corev1.ClaimBound && o.VolumeNamed(claim.Spec.VolumeName) == nil
+	switch {
+	case volume == nil && (claim.Status.Phase == corev1.ClaimLost || gone):
 		return explain(reasonLost, "PersistentVolume "+claim.Spec.VolumeName+" does not exist any more", true), true
 	case volume == nil || volume.Name != claim.Spec.VolumeName:
 		return c, false

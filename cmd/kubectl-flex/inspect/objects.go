@@ -59,6 +59,8 @@ type Objects struct {
 	Volumes    []*corev1.PersistentVolume
 	Pods       []*corev1.Pod
 	ConfigMaps []*corev1.ConfigMap
+	// Unlabelled are ConfigMaps of the provisioners' namespace that no dispatcher sees, for want of the label.
+	Unlabelled []*corev1.ConfigMap
 	// Revisions are the last good versions of ConfigMaps.
 	Revisions []*appsv1.ControllerRevision
 	Classes   []*storagev1.StorageClass
@@ -95,6 +97,9 @@ type index struct {
 	volumeEvents  map[string][]*corev1.Event // by the volume's name
 	resolutions   map[string]classes.Resolution
 	configMapLogs []*corev1.Event
+	// running counts the pods of a class that have not ended, and waiting has the times of its claims without one, sorted.
+	running map[string]int
+	waiting map[string][]time.Time
 }
 
 // eventKey is the event's namespace with the object's UID. The namespace is part of it, since an event in one tenant's
@@ -109,17 +114,31 @@ func (o *Objects) indexed() *index {
 		return o.index
 	}
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
-		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}}
-	for _, claim := range o.Claims {
-		x.claims[string(claim.UID)], x.claimsByName[claim.Namespace+"/"+claim.Name] = claim, claim
-	}
+		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{},
+		running: map[string]int{}, waiting: map[string][]time.Time{}}
 	for _, v := range o.Volumes {
 		x.volumes[v.Name] = v
 	}
+	served := map[string]bool{} // by a pod that has not ended, by UID
 	for _, pod := range o.Pods {
 		if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
 			x.pods[uid] = append(x.pods[uid], pod)
+			if !podspec.OutcomeOf(pod).Final() {
+				served[uid] = true
+				x.running[pod.Annotations[contract.AnnClass]]++
+			}
 		}
+	}
+	for _, claim := range o.Claims {
+		uid := string(claim.UID)
+		x.claims[uid], x.claimsByName[claim.Namespace+"/"+claim.Name] = claim, claim
+		if claim.Spec.VolumeName == "" && claim.DeletionTimestamp == nil && !served[uid] {
+			class := podspec.ClassOfClaim(claim)
+			x.waiting[class] = append(x.waiting[class], claim.CreationTimestamp.Time)
+		}
+	}
+	for _, times := range x.waiting {
+		slices.SortFunc(times, time.Time.Compare)
 	}
 	for _, e := range o.Events {
 		switch about := e.InvolvedObject; {

@@ -53,6 +53,9 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	return s
 }
 
+// StartProblem is what the kubelet says of a pod that does not start, in events about it; empty for nothing.
+func StartProblem(events []*corev1.Event) string { return observed.PodProblem(events) }
+
 // verified is the volume as it is in the cache of the dispatcher that signed its record.
 func verified(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 	v = v.DeepCopy()
@@ -66,5 +69,9 @@ func verified(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 // inForce is the class's configuration, or else the problem. The dispatcher may still use an earlier, valid version.
 func (o *Objects) inForce(class string) (*configmaps.Config, string) {
 	j := o.resolve(class)
+	if !j.Present {
+		return nil, o.meantFor(class)
+	}
+
 	return j.InForce, j.Problem
 }

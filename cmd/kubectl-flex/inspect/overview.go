@@ -161,11 +161,7 @@ func (o *Objects) classState(name string, claims []State) ClassState {
 		c.ConfigMap, c.Account, c.MaxConcurrent = good.Name, good.ServiceAccountName, good.MaxConcurrent
 		c.Grants = o.grants(good.ServiceAccountName)
 	}
-	for _, pod := range o.Pods {
-		if _, _, _, ours := podspec.ParseName(pod.Name); ours && pod.Annotations[contract.AnnClass] == name && !podspec.OutcomeOf(pod).Final() {
-			c.Running++
-		}
-	}
+	c.Running = o.indexed().running[name]
 	for _, s := range claims {
 		if s.Class == c.Name && slices.Contains([]progress.Phase{progress.Waiting, progress.Blocked, progress.Failed, progress.Held}, s.Phase) {
 			c.Waiting++
@@ -183,7 +179,7 @@ func (o *Objects) classProblems(name string) (problems []Cause, inForce *configm
 	case len(faults) > 0:
 		report(reasonClass, faults.ToAggregate().Error())
 	case !j.Present:
-		report(events.ReasonConfigMissing, classes.NoConfigMap(o.Dispatcher.Namespace, served))
+		report(events.ReasonConfigMissing, cmp.Or(o.meantFor(served), classes.NoConfigMap(o.Dispatcher.Namespace, served)))
 	}
 	warnings := j.Warnings
 	if served != name {
@@ -195,7 +191,7 @@ func (o *Objects) classProblems(name string) (problems []Cause, inForce *configm
 	if j.InForce != nil && o.reads(AllowList) && !o.Dispatcher.Insecure {
 		account := j.InForce.ServiceAccountName
 		for _, lack := range o.grants(account).Lacks(name, j.InForce) {
-			report(reasonNotGranted, fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What))
+			report(reasonNotGranted, o.lacks(account, lack))
 		}
 	}
 	return problems, j.InForce

@@ -62,6 +62,12 @@ func (s State) Done() bool {
 
 // StateOf is the state of the claim with a UID, or where that is gone of the claim that has its volume now.
 func (o *Objects) StateOf(uid string) State {
+	s := o.stateOf(uid)
+	s.Do = o.addressed(s)
+	return s
+}
+
+func (o *Objects) stateOf(uid string) State {
 	claim := o.claim(uid)
 	if claim == nil {
 		uid = o.holderOf(uid)
@@ -74,12 +80,15 @@ func (o *Objects) StateOf(uid string) State {
 	if other := o.otherProvisioner(claim, volume, len(pods) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
 		s.Phase, s.Operation = phaseOfOther(claim), ""
+		if other == Nobody && claim != nil && claim.Spec.VolumeName == "" {
+			s.Cause = o.missingClass(podspec.ClassOfClaim(claim))
+		}
 		return s
 	}
 	if !o.complete() {
 		return o.stateByEvents(s, claim)
 	}
-	if cause, lost := lostVolume(claim, volume); lost {
+	if cause, lost := o.lostVolume(claim, volume); lost {
 		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
 		return s
 	}
@@ -94,6 +103,8 @@ func (o *Objects) StateOf(uid string) State {
 	s.Phase, s.NextAttempt = st.Phase, plan.NextAttempt
 	switch {
 	case s.Operation != "":
+	case s.Reason == reasonGrows:
+		s.Operation, s.Phase = string(contract.Expand), progress.Waiting
 	case claim == nil && volume == nil:
 		s.Phase = Gone
 	case volume != nil && (volume.Status.Phase == corev1.VolumeReleased || volume.Status.Phase == corev1.VolumeFailed):
@@ -150,6 +161,8 @@ func (o *Objects) otherProvisioner(claim *corev1.PersistentVolumeClaim, volume *
 		return ""
 	case by == "" && (o.class(podspec.ClassOfClaim(claim)) != nil || !o.reads(Classes) || len(o.dispatcherEvents(claim)) > 0 || o.resolve(podspec.ClassOfClaim(claim)).Present):
 		return ""
+	case by == "" && o.similarClass(podspec.ClassOfClaim(claim)) != "":
+		return "" // its author meant that one
 	case by == "":
 		return Nobody
 	default:

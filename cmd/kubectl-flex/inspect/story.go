@@ -80,15 +80,8 @@ func (o *Objects) StoryOf(uid string) Story {
 	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
 	story.Class = o.problemsOfClass(s.ClassName, story.State)
 	if o.complete() {
-		if failed, _, ok := progress.Delayed(s); ok && story.State.NotOurs == "" {
-			switch {
-			case claim != nil:
-				story.RetryWith = fmt.Sprintf("kubectl flex retry %s -n %s", story.State.Claim, story.State.Namespace)
-			case s.Volume != nil:
-				story.RetryWith = "kubectl flex retry " + story.State.Volume
-			default: // another claim may have taken the name
-				story.RetryWith = "kubectl flex retry " + failed.Pod.Name
-			}
+		if _, _, ok := progress.Delayed(s); ok && story.State.NotOurs == "" {
+			story.RetryWith = "kubectl flex retry " + o.nameOf(story.State)
 		}
 	}
 	return story
@@ -97,7 +90,8 @@ func (o *Objects) StoryOf(uid string) Story {
 // problemsOfClass lists the problems of the claim's class that its state does not have already. A class of another provisioner has none,
 // unless there is a ConfigMap for it.
 func (o *Objects) problemsOfClass(class string, s State) []Cause {
-	if !o.complete() || class == "" || s.NotOurs != "" && !o.resolve(class).Present {
+	absent := s.NotOurs != "" || s.Reason == reasonNoClass
+	if !o.complete() || class == "" || absent && !o.resolve(class).Present {
 		return nil
 	}
 	problems, _ := o.classProblems(class)
@@ -133,7 +127,7 @@ func (o *Objects) attemptSteps(s *observed.Claim, a observed.Attempt) []Step {
 	case podspec.Starting, podspec.Running:
 		end = "is " + strings.ToLower(string(a.Outcome.Phase))
 		if a.Outcome.Reason == podspec.ReasonNone {
-			steps[0].What += ", " + end
+			steps[0].What += ", " + end + endsBy(s, a)
 			return steps
 		}
 	}
@@ -232,11 +226,11 @@ func origin(e *corev1.Event) string {
 	return "event of " + podspec.Clip(podspec.OneLine(cmp.Or(e.Source.Component, e.ReportingController, "somebody")), maxLine)
 }
 
-// WantsLogs lists the pods whose logs a story shows: pods that failed without a message of their own, the newest first, three at most.
+// WantsLogs lists the pods whose logs a story shows: pods that failed, the newest first, three at most.
 func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, a := range slices.Backward(o.observe(uid).All()) {
-		if a.Outcome.Phase == podspec.Failed && a.Outcome.MayHaveRun && !a.Outcome.OwnWords {
+		if a.Outcome.Phase == podspec.Failed && a.Outcome.MayHaveRun {
 			pods = append(pods, a.Pod)
 		}
 	}
@@ -244,7 +238,22 @@ func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	return pods[:min(len(pods), 3)]
 }
 
-// Find is the UID of the claim that has the name, or whose volume or provisioner pod has it.
+// kinds are those that kubectl prints before a name.
+var kinds = []string{"pvc", "persistentvolumeclaim", "persistentvolumeclaims", "pv", "persistentvolume", "persistentvolumes", "po", "pod", "pods"}
+
+// SplitName takes a name apart that status or kubectl prints: NAMESPACE/NAME or KIND/NAME.
+func SplitName(namespace, name string) (string, string) {
+	before, after, found := strings.Cut(name, "/")
+	switch {
+	case !found:
+		return namespace, name
+	case slices.Contains(kinds, strings.ToLower(before)):
+		return namespace, after
+	}
+	return before, after
+}
+
+// Find is the UID of the claim that has the name, or had it and is not served yet, or whose volume or provisioner pod has it.
 func (o *Objects) Find(namespace, name string) (uid string, err error) {
 	if claim := o.ClaimNamed(namespace, name); claim != nil {
 		return string(claim.UID), nil
@@ -259,6 +268,11 @@ func (o *Objects) Find(namespace, name string) (uid string, err error) {
 		return string(v.Spec.ClaimRef.UID), nil
 	} else if v != nil {
 		return "", o.notOurs(v)
+	}
+	for _, uid := range o.pendingUIDs() {
+		if s := o.StateOf(uid); s.Namespace == namespace && s.Claim == name {
+			return uid, nil
+		}
 	}
 	return "", NotFoundError{Namespace: namespace, Name: name, Unread: o.Unread}
 }

@@ -1,0 +1,357 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+)
+
+// normal is a cause with which nothing is wrong. now says for a claim whose last attempt failed what goes on.
+func normal(reason podspec.Reason, now, format string, args ...any) (Cause, bool) {
+	c := explain(reason, fmt.Sprintf(format, args...), false)
+	c.now = now
+
+	return c, true
+}
+
+const waitsForTurn = "the next attempt waits for its turn"
+
+// turn is for a pod that waits for others of its class. Which claim is next depends on the turns of namespaces.
+func (o *Objects) turn(s situation) (Cause, bool) {
+	if !s.due() || s.Config == nil {
+		return Cause{}, false
+	}
+
+	used, limit := o.indexed().running[s.ClassName], s.Config.MaxConcurrent
+	if limit == 0 || used < limit {
+		return Cause{}, false
+	}
+
+	before := ""
+	if s.Pending() && o.reads(Claims) && !o.OneNamespace {
+		older, _ := slices.BinarySearchFunc(o.indexed().waiting[s.ClassName], s.Claim.Claim.CreationTimestamp.Time, time.Time.Compare)
+		before = fmt.Sprintf(", with %d older claims before it", older)
+	}
+
+	return normal(events.ReasonConcurrency, waitsForTurn,
+		"waits for its turn%s: %d of at most %d pods of StorageClass %s run or start (max-concurrent); namespaces take turns",
+		before, used, limit, s.ClassName)
+}
+
+// notGranted is for a claim whose pods can create no volume, whatever they do.
+func (o *Objects) notGranted(s situation) (Cause, bool) {
+	asks := s.op == string(contract.Provision) && s.Pending() && s.Volume == nil && s.Config != nil && !s.WaitsForNode()
+	if !asks || !o.reads(AllowList) || o.Dispatcher.Insecure {
+		return Cause{}, false
+	}
+
+	account := s.Config.ServiceAccountName
+	for _, lack := range o.grants(account).Lacks(s.ClassName, s.Config) {
+		if lack.Setting == "storageClasses" || lack.Setting == "volumeTypes" {
+			return explain(reasonNotGranted, o.lacks(account, lack), true), true
+		}
+	}
+
+	return Cause{}, false
+}
+
+// lacks says what a line of the allow-list lacks.
+func (o *Objects) lacks(account string, lack allowlist.Lack) string {
+	return fmt.Sprintf("ConfigMap %s/%s: data[%s.%s] %s", o.Dispatcher.System, allowlist.Name, account, lack.Setting, lack.What)
+}
+
+func running(_ *Objects, s situation) (Cause, bool) {
+	a, runs := observed.Unfinished(s.Attempts)
+	if !runs {
+		return Cause{}, false
+	}
+
+	now := fmt.Sprintf("attempt %d is %s", a.Number, strings.ToLower(string(a.Outcome.Phase)))
+
+	return normal(reasonPodWorks, now, "%s%s (pod %s/%s)", now, endsBy(s.Claim, a), a.Pod.Namespace, a.Pod.Name)
+}
+
+// endsBy is by when an attempt ends that has not, empty where nothing bounds it.
+func endsBy(s *observed.Claim, a observed.Attempt) string {
+	started, deadline := s.Started(a), a.Pod.Spec.ActiveDeadlineSeconds
+	switch {
+	case a.Outcome.Phase == podspec.Running && deadline != nil && !started.IsZero():
+		timeout := time.Duration(*deadline) * time.Second
+		return "; " + events.EndsBy(started.Add(timeout), "timeout", timeout)
+	case a.Outcome.Phase == podspec.Starting && s.Config != nil && s.Config.StartTimeout > 0:
+		return "; " + events.EndsBy(a.Pod.CreationTimestamp.Add(s.Config.StartTimeout), "start-timeout", s.Config.StartTimeout)
+	}
+
+	return ""
+}
+
+func inUse(_ *Objects, s situation) (Cause, bool) {
+	holder := s.Holder()
+	bound := holder != nil && holder.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound
+	if !bound || s.op != string(contract.Delete) {
+		return Cause{}, false
+	}
+
+	return normal(reasonInUse, "", "the claim is being deleted and has the finalizers %s", strings.Join(holder.Finalizers, ", "))
+}
+
+func (o *Objects) noClass(s situation) (Cause, bool) {
+	if !s.Pending() || s.Class != nil || s.Wanted {
+		return Cause{}, false
+	}
+
+	return o.missingClass(s.ClassName), true
+}
+
+// missingClass is the cause of a claim whose class does not exist, with the class that is probably meant.
+func (o *Objects) missingClass(name string) Cause {
+	message := fmt.Sprintf("StorageClass %s does not exist", quoted(name))
+	if name == "" {
+		message = "the claim names no StorageClass"
+	}
+
+	if meant := o.similarClass(name); meant != "" {
+		message += ": did you mean " + meant + "?"
+	}
+
+	return explain(reasonNoClass, message, true)
+}
+
+// similarClass is the class of this dispatcher whose name is most like another one that does not exist, empty for none.
+func (o *Objects) similarClass(name string) string {
+	var names []string
+	for _, class := range o.Classes {
+		if class.Provisioner == o.Dispatcher.Provisioner {
+			names = append(names, class.Name)
+		}
+	}
+
+	return configmaps.Nearest(name, names)
+}
+
+func noNode(_ *Objects, s situation) (Cause, bool) {
+	if !s.Pending() || !s.WaitsForNode() {
+		return Cause{}, false
+	}
+
+	return normal(reasonConsumer, "the scheduler has to choose a node for the claim again", "no pod that uses the claim has a node yet")
+}
+
+func notHanded(_ *Objects, s situation) (Cause, bool) {
+	if !s.Pending() || s.Wanted {
+		return Cause{}, false
+	}
+
+	return normal(reasonNotHanded, "", "the claim lacks the annotation by which Kubernetes asks a provisioner")
+}
+
+func binding(_ *Objects, s situation) (Cause, bool) {
+	if s.op != string(contract.Provision) || s.Volume == nil {
+		return Cause{}, false
+	}
+
+	return normal(reasonBinding, "", "volume %s exists", s.Volume.Name)
+}
+
+// away is for a step that the dispatcher would take, if there were one.
+func (o *Objects) away(s situation) (Cause, bool) {
+	if !o.reads(Lease) || !s.due() {
+		return Cause{}, false
+	}
+
+	switch {
+	case o.Leader == "":
+		return explain(reasonAway, "no dispatcher holds the Lease in namespace "+o.Dispatcher.LeaseNamespace, true), true
+	case !o.LeaderLost.IsZero():
+		return explain(reasonAway, fmt.Sprintf("dispatcher %s has not renewed its Lease since %s",
+			o.Leader, o.LeaderLost.UTC().Format(time.RFC3339)), true), true
+	}
+
+	return Cause{}, false
+}
+
+// nextStep is for what nothing says anything about.
+func nextStep(_ *Objects, s situation) (Cause, bool) {
+	const looked = "the next step is due: nothing of the claim, its class, its pods and their events keeps it"
+	if !s.plan.NextAttempt.IsZero() {
+		return normal(reasonDispatcher, "the next attempt waits for its time", "the next attempt waits for its time")
+	}
+
+	return normal(reasonDispatcher, "the next attempt is due", looked)
+}
+
+// growing is for an expansion of which the last step is the kubelet's.
+func growing(_ *Objects, s situation) (Cause, bool) {
+	holder := s.Holder()
+	if holder == nil || s.Volume == nil || !resize.OnNode(holder) {
+		return Cause{}, false
+	}
+
+	made, has := observed.Capacity(s.Volume), holder.Status.Capacity[corev1.ResourceStorage]
+
+	return normal(reasonGrows, "", "volume %s has %s, and the claim has %s until its node has grown the file system",
+		s.Volume.Name, made.String(), has.String())
+}
+
+func kept(_ *Objects, s situation) (Cause, bool) {
+	retained := s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeReleased &&
+		s.Volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain
+	if !retained {
+		return Cause{}, false
+	}
+
+	return normal(reasonKept, "", "volume %s is Released and has reclaim policy Retain", s.Volume.Name)
+}
+
+func volumeFailed(_ *Objects, s situation) (Cause, bool) {
+	if s.Volume == nil || s.Volume.Status.Phase != corev1.VolumeFailed {
+		return Cause{}, false
+	}
+
+	return normal(reasonFailed, "", "volume %s is Failed: %s", s.Volume.Name, s.Volume.Status.Message)
+}
+
+// afterFailures makes how the last attempt failed the cause, where nothing else is wrong with what goes on now.
+func (o *Objects) afterFailures(s situation, c Cause) Cause {
+	if c.now == "" || c.Warning {
+		return c
+	}
+
+	a, runs := observed.Unfinished(s.Attempts)
+	failed, known := o.lastFailure(s)
+	switch {
+	case known:
+		failed.Message = podspec.EventMessage(c.now + "; " + failed.Message)
+		return failed
+	case runs && a.Number > 0:
+		c.Message += fmt.Sprintf("; how %s ended is not known: no pod, no event and no status says it", attemptsUpTo(a.Number-1))
+	}
+
+	return c
+}
+
+// lastFailure is how the last attempt of the operation failed, before the one that runs. Pods say so, the claim's status, and events
+// that tenants cannot write.
+func (o *Objects) lastFailure(s situation) (c Cause, known bool) {
+	op := contract.Operation(s.op)
+	if s.op == progress.Undo {
+		op = contract.Delete
+	}
+
+	a, runs := observed.Unfinished(s.Attempts)
+	last := -1
+	tell := func(number int, reason podspec.Reason, message string) {
+		if number < last || runs && number >= a.Number {
+			return
+		}
+
+		which := attemptsUpTo(number)
+		if runs && number < a.Number-1 {
+			which = fmt.Sprintf("attempt %d", number)
+		}
+
+		c, known, last = explain(reason, which+" failed: "+message, true), true, number
+	}
+
+	for _, a := range s.All() {
+		stopped := a.Pod.DeletionTimestamp != nil && !a.Outcome.MayHaveRun // for a reason that was told
+		if a.Op == op && a.Outcome.Phase == podspec.Failed && !stopped {
+			tell(a.Number, a.Outcome.Reason, events.AttemptProblem("", a.Pod, a.Outcome.Reason, a.Outcome.Message).Message)
+		}
+	}
+
+	for _, e := range o.believed(s.Claim) {
+		if of, number := attemptIn(e.Message, s.UID); of == op && e.Type == corev1.EventTypeWarning {
+			tell(number, podspec.Reason(e.Reason), e.Message)
+		}
+	}
+
+	return c, known
+}
+
+func attemptsUpTo(number int) string {
+	if number == 0 {
+		return "attempt 0"
+	}
+
+	return fmt.Sprintf("attempts 0 to %d", number)
+}
+
+// attemptIn is the attempt that a message names last by its pod, with an empty operation where it names none of the claim with the UID.
+func attemptIn(message, uid string) (op contract.Operation, number int) {
+	for _, word := range slices.Backward(strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" ()/,;:", r) })) {
+		if op, of, number, ok := podspec.ParseName(word); ok && of == uid {
+			return op, number
+		}
+	}
+
+	return "", -1
+}
+
+// meantFor says which ConfigMap is probably meant for a class that has none, and why it is not the class's; empty for none.
+func (o *Objects) meantFor(class string) string {
+	const correct = "correct the label"
+	for _, cm := range o.Unlabelled {
+		if configmaps.ClassName(cm) == class || cm.Name == class {
+			return fmt.Sprintf("ConfigMap %s/%s is there, but its label %s is %s, not %s: %s", cm.Namespace, cm.Name,
+				configmaps.LabelType, quoted(cm.Labels[configmaps.LabelType]), configmaps.TypeProvisioner, correct)
+		}
+	}
+
+	for _, cm := range o.ConfigMaps {
+		of := configmaps.ClassName(cm)
+		like := cm.Name == class || configmaps.Nearest(of, []string{class}) != ""
+		if of != class && like && o.class(of) == nil && classes.Concerns(cm, o.Dispatcher.Provisioner) {
+			return fmt.Sprintf("ConfigMap %s/%s is there, but its label storage-class is %s, not %s: %s",
+				cm.Namespace, cm.Name, quoted(of), class, correct)
+		}
+	}
+
+	return ""
+}
+
+// onNode says for a delete whose node does not take its pod how the storage is given up.
+func onNode(s *observed.Claim, c Cause) Cause {
+	a, waits := observed.Unfinished(s.Attempts)
+	bound := c.Reason == podspec.ReasonUnschedulable && waits && len(podspec.RequiredNodes(a.Pod)) > 0
+	if !bound || !s.Released() {
+		return c
+	}
+
+	c.Do = fmt.Sprintf("bring the node back, uncordon it, or let the class's tolerations tolerate its taints. If it never comes back, "+
+		"give up the storage: kubectl patch pv %s --type=merge -p '{\"metadata\": {\"finalizers\": null}}' && kubectl delete pv %[1]s",
+		s.Volume.Name)
+
+	return c
+}
+
+// addressed is the Do of a state, with the names that its commands take.
+func (o *Objects) addressed(s State) string {
+	return strings.NewReplacer(
+		"kubectl flex logs", "kubectl flex logs "+o.nameOf(s),
+		"kubectl flex release", "kubectl flex release "+s.Volume,
+	).Replace(s.Do)
+}
+
+// nameOf is by what a command finds the claim of a state again. Another claim may have taken the name of one that is gone.
+func (o *Objects) nameOf(s State) string {
+	if o.claim(s.UID) != nil {
+		return fmt.Sprintf("%s -n %s", s.Claim, s.Namespace)
+	}
+
+	return cmp.Or(s.Volume, s.Pod)
+}
