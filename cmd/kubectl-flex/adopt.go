@@ -223,7 +223,7 @@ func (a *adoption) verifyStorage(ctx context.Context, client kubernetes.Interfac
 	if err := wait.PollUntilContextTimeout(ctx, a.period, limit, true, gone); err != nil {
 		return fmt.Errorf("create pod %s/%s: %w", plan.Pod.Namespace, plan.Pod.Name, err)
 	}
-	return runToEnd(ctx, client, pod, a.period, limit, func(pod *corev1.Pod, outcome podspec.Outcome) error {
+	return runToEnd(ctx, client, pod, a.period, limit, nil, func(pod *corev1.Pod, outcome podspec.Outcome) error {
 		if outcome.Phase == podspec.Succeeded {
 			return nil
 		}

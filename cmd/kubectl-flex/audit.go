@@ -18,8 +18,10 @@ prints what nobody needs or what is missing, each with the command that would re
 runs none of them: look before you do.
 
 Storage is looked at for classes whose ConfigMap says listable: "true", by a pod of their image that
-lists what there is. Of node-local classes one runs on each node. Where several clusters share
-storage, that of the others looks like an orphan, unless the image tells clusters apart.
+lists what there is, of several classes at once. Of node-local classes one runs on each node. What
+they wait for is printed to standard error, and one that does not start within a minute is given up.
+Where several clusters share storage, that of the others looks like an orphan, unless the image
+tells clusters apart.
 
 It needs the rights of an administrator, and none of the dispatcher's. The exit code is 0 where
 nothing was found, 1 where it could not look at everything, and 4 where it could and something was
@@ -51,7 +53,8 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	}
 	d := objects.Dispatcher
 	out := o.Out
-	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage, notes: o.ErrOut}
+	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
+		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
 	state, unseen := a.state(ctx)
 	found := audit.Compare(state)
 	for _, f := range found {

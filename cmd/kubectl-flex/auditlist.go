@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,6 +31,7 @@ func (a auditor) listings(ctx context.Context) (listings []audit.Listing, unseen
 	if err != nil {
 		return nil, []error{fmt.Errorf("list storageclasses: %w", err)}
 	}
+	var asked []audit.Listing
 	for i := range maps.Items {
 		cm := &maps.Items[i]
 		if configmaps.PluginName(cm) != a.provisioner {
@@ -42,14 +44,34 @@ func (a auditor) listings(ctx context.Context) (listings []audit.Listing, unseen
 		case !config.Listable:
 			a.note("class %s: its storage is not looked at: ConfigMap %s does not say listable", config.StorageClass, cm.Name)
 		default:
-			for _, listing := range listingsOf(config, classes.Items, a.provisioner) {
-				if err := a.class(ctx, &listing); err != nil {
-					unseen = append(unseen, fmt.Errorf("class %s: %w", listing.Classes[0], err))
-					continue
-				}
-				listings = append(listings, listing)
-			}
+			asked = append(asked, listingsOf(config, classes.Items, a.provisioner)...)
 		}
+	}
+	return a.sideBySide(ctx, asked)
+}
+
+// atOnce is how many classes are looked at at once.
+const atOnce = 8
+
+// sideBySide fills listings. One that has to wait holds up none of the others.
+func (a auditor) sideBySide(ctx context.Context, asked []audit.Listing) (listings []audit.Listing, unseen []error) {
+	var running sync.WaitGroup
+	slots, faults := make(chan struct{}, atOnce), make([]error, len(asked))
+	for i := range asked {
+		running.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+
+			faults[i] = a.class(ctx, &asked[i])
+		})
+	}
+	running.Wait()
+	for i, listing := range asked {
+		if faults[i] != nil {
+			unseen = append(unseen, fmt.Errorf("class %s: %w", listing.Classes[0], faults[i]))
+			continue
+		}
+		listings = append(listings, listing)
 	}
 	return listings, unseen
 }
@@ -96,6 +118,8 @@ func (a auditor) class(ctx context.Context, listing *audit.Listing) error {
 		}
 		maps.Copy(listing.Storage, audit.ParseListing(log))
 	}
+	a.note("class %s: its storage was looked at, in %s: %d volumes", listing.Classes[0],
+		time.Since(listing.Began).Round(time.Second), len(listing.Storage))
 	return nil
 }
 
@@ -139,7 +163,10 @@ func (a auditor) runListPod(ctx context.Context, config *configmaps.Config, para
 		return "", fmt.Errorf("create pod that lists: %w", err)
 	}
 	limit := config.StartTimeout + config.Timeout
-	err = runToEnd(ctx, a.client, pod, time.Second/2, limit, func(pod *corev1.Pod, outcome podspec.Outcome) error {
+	at := &watcher{client: a.client, patience: a.patience, began: time.Now(), note: func(format string, args ...any) {
+		a.note("class "+config.StorageClass+": "+format, args...)
+	}}
+	err = runToEnd(ctx, a.client, pod, time.Second/2, limit, at.look, func(pod *corev1.Pod, outcome podspec.Outcome) error {
 		switch {
 		case outcome.Reason == podspec.ReasonNotHere:
 			return fmt.Errorf("%w: %s", errNotHere, outcome.Message)

@@ -15,6 +15,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -113,6 +114,52 @@ func TestListingFails(t *testing.T) {
 	const want = "that lists: the container exited with code 1 and left no message; its log ends with: fake logs"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want ... %s", err, want)
+	}
+}
+
+// TestListings: a class whose pod cannot start is given up, with the kubelet's cause, while the storage of another one is looked at.
+func TestListings(t *testing.T) {
+	class := func(name string) *corev1.ConfigMap {
+		return &corev1.ConfigMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"storage-class": name, "type": "provisioner-config"}},
+			Data:       map[string]string{"plugin-name": "p", "image": "x", "service-account-name": name, "listable": "true"},
+		}
+	}
+	client := fake.NewClientset(class("away"), class("silver"))
+	client.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
+		pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
+		pod.Name, pod.UID = "list-"+pod.Annotations[contract.AnnClass], types.UID(pod.Annotations[contract.AnnClass])
+		pod.Status.Phase = corev1.PodPending
+		if pod.UID == "silver" {
+			pod.Status.Phase = corev1.PodSucceeded
+		}
+		return false, nil, nil
+	})
+	for i, message := range []string{
+		"MountVolume.SetUp failed for volume \"exports\" : mount failed: exit status 32\nMounting command: mount\nMounting arguments: -t nfs\nOutput: mount.nfs: Connection refused",
+		"Unable to attach or mount volumes: unmounted volumes=[exports]: timed out waiting for the condition",
+	} {
+		e := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("e", i)}, Reason: "FailedMount", Message: message,
+			InvolvedObject: corev1.ObjectReference{UID: "away"}, LastTimestamp: metav1.NewTime(noon.Add(time.Duration(i) * time.Minute))}
+		if err := client.Tracker().Add(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	var notes bytes.Buffer
+	a := auditor{client: client, namespace: "ns", provisioner: "p", patience: time.Millisecond, notes: &oneByOne{to: &notes}}
+	listings, unseen := a.listings(t.Context())
+	if len(listings) != 1 || listings[0].Classes[0] != "silver" {
+		t.Errorf("listings are %+v", listings)
+	}
+	const cause = `FailedMount: MountVolume.SetUp failed for volume "exports" : mount.nfs: Connection refused`
+	if want := "class away: wait for pod list-away: it does not start: " + cause; len(unseen) != 1 || unseen[0].Error() != want {
+		t.Errorf("unseen are %v, want %s", unseen, want)
+	}
+	for _, want := range []string{"class away: pod list-away is starting, for 0s: " + cause + "\n", "class silver: its storage was looked at, in 0s: 0 volumes\n"} {
+		if !strings.Contains(notes.String(), want) {
+			t.Errorf("the notes lack %s:\n%s", want, notes.String())
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,8 +21,24 @@ type auditor struct {
 	client                 kubernetes.Interface
 	namespace, provisioner string
 	storage                bool
-	// notes takes messages that are no findings.
+	// patience is how long a pod that lists may not start for a cause that is known.
+	patience time.Duration
+	// notes takes messages that are no findings, of several classes at once.
 	notes io.Writer
+}
+
+// oneByOne lets several write whole lines.
+type oneByOne struct {
+	mu sync.Mutex
+	to io.Writer
+}
+
+// Write implements io.Writer.
+func (w *oneByOne) Write(line []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	return w.to.Write(line)
 }
 
 func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
