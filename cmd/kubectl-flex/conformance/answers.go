@@ -1,13 +1,13 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"context"
 
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/apiserver"
@@ -16,12 +16,17 @@ import (
 
 // checkOutcome compares a run's exit code with the volume and storage that exist. It is called for each run of every check.
 func (s *stage) checkOutcome(ctx context.Context, c *claim, r *run) {
-	if r.Operation != contract.Provision {
-		return
-	}
-	if r.ok() && s.api.Volume(c.VolumeName) == nil {
+	provisions, said := r.Operation == contract.Provision, wentOnAfter(r)
+	switch {
+	case provisions && r.ok() && s.api.Volume(c.VolumeName) == nil:
 		s.broken = append(s.broken, finding{"exit code 0 of a provision means that the volume exists", r.summary() + ", and there is no volume",
 			"let the script end where a command fails (set -e), and flexctl create-pv be its last word", r.Output})
+	case said != "":
+		s.broken = append(s.broken, finding{"flexctl fail, or require, ends the script", r.summary() + " after it had said: " + said,
+			"begin the script with set -eu: flexctl ends itself alone; in a condition, or where || or && follows, write exit after it", r.Output})
+	}
+	if !provisions {
+		return
 	}
 	// The promise is not about what an earlier attempt left.
 	if promised := r.Reason == podspec.ReasonRefused || r.Reason == podspec.ReasonNotHere; !promised || c.attempt > 1 {
@@ -40,8 +45,36 @@ func (s *stage) checkOutcome(ctx context.Context, c *claim, r *run) {
 	}
 }
 
+// wentOnAfter is the failure that flexctl told in a run that ended with exit code 0 all the same. Others may leave a
+// message and succeed, but flexctl prints it as an error too.
+func wentOnAfter(r *run) string {
+	_, message := contract.CutLocation(r.Message)
+	said := contract.Clean(message)
+	told := strings.Contains(contract.OneLine(r.Output), "error: "+strings.TrimSuffix(said, "..."))
+	if !r.ok() || said == "" || !told {
+		return ""
+	}
+	return said
+}
+
+// provoke runs provisions that many scripts refuse, so that they come to what they do then.
+func (t *trial) provoke() {
+	poor, other := t.newClaim(), t.newClaim()
+	poor.Properties = nil
+	other.VolumeMode = string(corev1.PersistentVolumeBlock)
+	if t.newClaim().VolumeMode == other.VolumeMode {
+		other.VolumeMode = string(corev1.PersistentVolumeFilesystem)
+	}
+	for _, c := range []*claim{poor, other} {
+		t.provision(c).Provoked = true
+		c.Properties = t.subject.config.Properties
+		t.wantGone(c, "after a provision without properties, or in the other volume mode", "see check undo")
+	}
+}
+
 func (t *trial) checkExitCodes() {
 	defer func() { t.findings = append(t.findings, t.broken...) }()
+	t.provoke()
 	refusal := apiserver.Fault{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden,
 		Message: "persistentvolumes is forbidden: ValidatingAdmissionPolicy denied request: not allowed for this class"}
 	unavailable := apiserver.Fault{Code: http.StatusServiceUnavailable, Message: "the server is currently unable to handle the request"}
@@ -110,7 +143,7 @@ func (s *stage) redact(text string) string { return redact(text, s.tokens) }
 
 func (t *trial) checkMessages() {
 	for _, r := range t.runs {
-		if r.ok() || r.Signaled || r.Struck || r.Raced || strings.TrimSpace(r.Message) != "" {
+		if r.ok() || r.Signaled || r.Struck || r.Raced || r.Provoked || strings.TrimSpace(r.Message) != "" {
 			continue
 		}
 		t.fail(r, "a message of one line in "+contract.TerminationFile, r.summary(), "fail by flexctl fail MESSAGE: without one the claim's owner sees the code only")

@@ -77,7 +77,8 @@ func Checks() []Check {
 		{Name: "terminated", Required: true, Rule: ruleKilled, run: (*trial).checkTerminated,
 			Did: "SIGTERM at times spread over a provision and a delete and at every call to the API server: it ends within the grace period; then again"},
 		{Name: "exit-codes", Required: true, Rule: ruleExit, run: (*trial).checkExitCodes,
-			Did: "the API server refuses the volume, then does not answer well: no exit code 0. In all runs: 0 with a volume only, 64 and 69 with nothing made only"},
+			Did: "provision without properties, and in the other volume mode; the API server refuses the volume, then does not answer well: no exit code 0. " +
+				"In all runs: 0 with a volume only, and not after flexctl fail; 64 and 69 with nothing made only"},
 		{Name: "unknown-operation", Required: true, Rule: ruleOperation, run: (*trial).checkUnknownOperation, applies: chosenByDispatcher,
 			Did: "ask for an operation that does not exist: no exit code 0, and nothing is made"},
 		{Name: "sizes", Required: true, Rule: ruleVolume, run: (*trial).checkSizes,
@@ -88,7 +89,7 @@ func Checks() []Check {
 			Did: "properties and parameters with quotes, newlines, leading dashes, $(...) and YAML at their end"},
 		{Name: "secrets", Required: true, Rule: ruleSecrets, run: (*trial).checkSecrets,
 			Did: "look for the pods' tokens and the contents of their Secrets in all that was printed, told and created so far"},
-		{Name: "unreachable", Rule: ruleGone, run: (*trial).checkUnreachable, applies: noDirectory,
+		{Name: "unreachable", Required: true, Rule: ruleGone, run: (*trial).checkUnreachable, applies: noDirectory,
 			Did: "delete while the directory of the storage is an empty one, as where a mount is missing: no exit code 0"},
 		{Name: "elsewhere", Rule: ruleGone, run: (*trial).checkElsewhere, applies: noDirectory,
 			Did: "delete while the directory of the storage is another one with volumes of its own, as where a class was pointed elsewhere: no exit code 0"},

@@ -111,6 +111,18 @@ esac
 	}
 }
 
+// TestLineEnds: a script with the line ends of Windows is refused as a ConfigMap with it is, before it runs.
+func TestLineEnds(t *testing.T) {
+	o := options(t, filepath.Join(t.TempDir(), "windows.sh"))
+	if err := os.WriteFile(o.Subject, []byte("#!/bin/sh\nset -eu\r\nexit 1\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conformance.Run(t.Context(), o)
+	if want := "read " + o.Subject + ": line 2 ends with a carriage return; save the text with Unix line ends"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 func TestBadOptions(t *testing.T) {
 	_, err := conformance.Run(t.Context(), conformance.Options{Subject: "x", Storage: []string{"export"}, Rights: []string{"secrets"},
 		Mounts: map[string]string{"run": ".", "/run/none": "none", "export": "."}, Secrets: map[string]string{"A": "x"}, Timeout: time.Millisecond, Grace: time.Second, Only: []string{"delet"}})

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -119,7 +118,7 @@ func (p pod) command() []string {
 	if p.subject.script == nil {
 		return slices.Concat(p.subject.program.Entrypoint, p.subject.program.Cmd)
 	}
-	if bytes.HasPrefix(p.subject.script, []byte("\x7fELF")) { // a program, which a ConfigMap cannot hold
+	if isProgram(p.subject.script) { // a program, which a ConfigMap cannot hold
 		return []string{contract.ScriptFile}
 	}
 	return podspec.ScriptCommand(string(p.subject.script))

@@ -75,6 +75,8 @@ type run struct {
 	Struck bool
 	// Raced reports whether the same operation ran for the same claim at the same time.
 	Raced bool
+	// Provoked reports whether the kit left out what the class always has, or asked for what it may not offer.
+	Provoked bool
 	// Fell reports whether the run made the canary in its /tmp.
 	Fell bool
 	// volume is the PersistentVolume as the provisioner sent it, if there was one when the run ended.

@@ -50,6 +50,7 @@ func load(ctx context.Context, o Options, dir string) (*subject, error) {
 	case configmaps.IsManifest(o.Subject, data):
 		s, err = fromConfigMap(ctx, o, data, dir)
 	default:
+		err = checkLineEnds(o.Subject, data)
 		s = &subject{kind: "script " + o.Subject, config: &configmaps.Config{Image: "script"}, root: "/", script: data}
 	}
 	if err != nil {
@@ -92,6 +93,19 @@ func (s *subject) complete(o Options) {
 		c.MountClaims = append(c.MountClaims, configmaps.ClaimMount{Claim: fmt.Sprintf("storage-%d", i), Path: path})
 	}
 }
+
+// checkLineEnds refuses a script with the line ends of Windows, as a ConfigMap does. Shells take each of them for a part
+// of the last word.
+func checkLineEnds(name string, data []byte) error {
+	at := bytes.Index(data, []byte("\r\n"))
+	if at < 0 || isProgram(data) {
+		return nil
+	}
+	return fmt.Errorf("read %s: line %d ends with a carriage return; save the text with Unix line ends", name, 1+bytes.Count(data[:at], []byte("\n")))
+}
+
+// isProgram reports whether a file is a program and no script.
+func isProgram(data []byte) bool { return bytes.HasPrefix(data, []byte("\x7fELF")) }
 
 // maxProgram limits a program that is one file.
 const maxProgram = 512 << 20

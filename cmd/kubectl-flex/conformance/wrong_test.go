@@ -23,7 +23,9 @@ func TestWrong(t *testing.T) {
 	}{
 		{"cheerful", "exit-codes", "provision exited with code 0, and there is no volume", nil},
 		{"credulous", "hostile-values", "a part of it was run as a command", nil},
+		{"deaf", "exit-codes", "provision exited with code 0 after it had said: only file systems", nil},
 		{"forgetful", "list", "it does not", nil},
+		{"forlorn", "unreachable", "delete exited with code 0", nil},
 		{"greedy", "delete", "/export/pvc-UID is gone", nil},
 		{"hasty", "provision-twice", "provision exited with code 1 and left no message", []string{"provision-at-once", "provision-killed"}},
 		{"homemade", "volume", `spec.storageClassName is "mine", not "conformance"; annotation pv.kubernetes.io/provisioned-by is ""; annotation flex-provisioner.io/record is not the one of volume.yaml`, nil},

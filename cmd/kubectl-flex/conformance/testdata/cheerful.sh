@@ -1,4 +1,5 @@
 # Exits with 0 whatever became of the volume.
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     mkdir -p "/export/$FLEX_PV_NAME"

@@ -1,5 +1,6 @@
 # Takes a value for a command.
 set -eu
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     eval "server=$NFS_SERVER"

@@ -1,5 +1,6 @@
 # Breaks rule 3: what is there already is no success to it.
 set -eu
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     mkdir "/export/$FLEX_PV_NAME"

@@ -1,5 +1,6 @@
 # Makes another volume than it was asked for: nobody would ever remove its storage, and it never binds.
 set -eu
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     mkdir -p "/export/$FLEX_PV_NAME"

@@ -1,5 +1,6 @@
 # Breaks rule 1: its storage has a name of its own, which nobody knows who has no volume.
 set -eu
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     dir=$(mktemp -d /export/vol-XXXXXX)

@@ -2,6 +2,7 @@
 set -eu
 mkdir -p /var/tmp/notes
 echo "$FLEX_PV_NAME" >> /var/tmp/notes/log
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     mkdir -p "/export/$FLEX_PV_NAME"

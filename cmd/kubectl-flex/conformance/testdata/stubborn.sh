@@ -2,6 +2,7 @@
 set -eu
 trap 'while :; do sleep 0.1; done' TERM
 sleep 0.2
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     mkdir -p "/export/$FLEX_PV_NAME"

@@ -1,5 +1,6 @@
 # Prints its token.
 set -eu
+[ -e /export/.mark ] || { [ "$FLEX_OPERATION" = provision ] && : > /export/.mark; } || exit 75
 case $FLEX_OPERATION in
 provision)
     mkdir -p "/export/$FLEX_PV_NAME"
