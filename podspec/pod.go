@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/version"
 	"sigs.k8s.io/yaml"
 
@@ -31,6 +32,8 @@ type Attempt struct {
 type Cluster struct {
 	// Namespace of the pods, the ConfigMaps and the Secrets.
 	Namespace string
+	// NamespaceUID is the namespace's UID, or empty. Then pods have no owner.
+	NamespaceUID types.UID
 	// KubeAPI is the API server's URL as pods reach it.
 	KubeAPI string
 	// FlexctlImage holds flexctl at its root, for pods that run inline scripts.
@@ -85,6 +88,8 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 			Labels:      labelsOf(a),
 			Annotations: annotations,
 			Finalizers:  []string{contract.PodFinalizer},
+
+			OwnerReferences: ownersOf(c),
 		},
 		Spec: corev1.PodSpec{
 			ServiceAccountName:            a.Config.ServiceAccountName,
@@ -127,6 +132,26 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 	return pod, nil
 }
 
+// ownersOf makes the namespace the pod's controller. Whoever drains a node takes a pod with a controller for one that
+// is made again elsewhere, as the next attempt is. Any other owner may be deleted before the namespace is, and the
+// garbage collector would delete the pods with it.
+func ownersOf(c Cluster) []metav1.OwnerReference {
+	if c.NamespaceUID == "" {
+		return nil
+	}
+
+	yes := true
+	owner := metav1.OwnerReference{
+		APIVersion: "v1", Kind: "Namespace", Name: c.Namespace, UID: c.NamespaceUID, Controller: &yes,
+	}
+
+	return []metav1.OwnerReference{owner}
+}
+
+// safeToEvict tells a cluster's autoscaler that it may end the pod, although the pod has an emptyDir and a controller
+// of a kind that the autoscaler does not know. The next attempt finds what this one has made.
+const safeToEvict = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
 // ContainerName is the name of the provisioner's container.
 const ContainerName = "provisioner"
 
@@ -164,7 +189,7 @@ func annotationsOf(a Attempt) (map[string]string, error) {
 		return nil, fmt.Errorf("encode request: %w", err)
 	}
 
-	annotations := map[string]string{}
+	annotations := map[string]string{safeToEvict: "true"}
 	maps.Copy(annotations, a.Config.PodAnnotations)
 	annotations[contract.AnnClaim] = a.Request.Claim.Namespace + "/" + a.Request.Claim.Name
 	annotations[contract.AnnClass] = a.Request.StorageClass

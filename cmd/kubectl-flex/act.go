@@ -27,8 +27,9 @@ func newRetry(o *options) *cobra.Command {
 		Use:   "retry CLAIM|PV|POD",
 		Short: "Ask for the next attempt now",
 		Long: `Ask for the next attempt for a claim or volume now, before its time. It counts for one attempt:
-where that fails too, the delays go on growing. It takes the right to patch pods in the
-provisioners' namespace, and the verb administer on provisioners.flex-provisioner.io.`,
+where that fails too, the delays go on growing. It takes the right to patch pods, or the record of a
+pod that is gone (controllerrevisions), in the provisioners' namespace, and the verb administer on
+provisioners.flex-provisioner.io.`,
 		Example:           "  kubectl flex retry data",
 		Args:              args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		ValidArgsFunction: o.completeNames,
@@ -41,7 +42,7 @@ func (o *options) retry(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	pod, by, err := objects.Retry(uid)
+	failed, by, err := objects.Retry(uid)
 	if err != nil {
 		return fmt.Errorf("%s is not tried again: %w", name, err)
 	}
@@ -49,12 +50,22 @@ func (o *options) retry(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnRetry: "true"}}})
+	record := failed.Pod.UID
+	if failed.Gone {
+		record = failed.Saved.UID
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": record, "annotations": map[string]any{contract.AnnRetry: "true"}}})
 	if err != nil {
 		return err
 	}
-	if _, err := client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("ask on pod %s/%s for the next attempt: %w", pod.Namespace, pod.Name, err)
+	namespace, pod := failed.Pod.Namespace, failed.Pod.Name
+	if failed.Gone {
+		_, err = client.AppsV1().ControllerRevisions(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	} else {
+		_, err = client.CoreV1().Pods(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("ask on %s %s/%s for the next attempt: %w", failed.Kind(), namespace, pod, err)
 	}
 	fmt.Fprintf(o.Out, "%s is tried again now, instead of %s.\n", name, o.until(by))
 	return nil

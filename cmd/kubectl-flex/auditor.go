@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -56,6 +57,10 @@ func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
 	if err != nil {
 		return o, fmt.Errorf("list pods of %s: %w", a.namespace, err)
 	}
+	saved, err := a.client.AppsV1().ControllerRevisions(a.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID})
+	if err != nil {
+		return o, fmt.Errorf("list controllerrevisions of %s: %w", a.namespace, err)
+	}
 	classes, err := a.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return o, fmt.Errorf("list storageclasses: %w", err)
@@ -72,6 +77,10 @@ func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
 		secrets = &corev1.SecretList{}
 	case err != nil:
 		return o, fmt.Errorf("list secrets: %w", err)
+	}
+	o.Saved = pointers(saved.Items)
+	for _, record := range o.Saved {
+		_ = podspec.DecodeSaved(record) // Compare finds those that have no pod then
 	}
 	o.Claims, o.Volumes, o.Pods, o.Secrets = pointers(claims.Items), pointers(volumes.Items), pointers(pods.Items), pointers(secrets.Items)
 	return o, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -171,10 +172,19 @@ func (r reader) namespaced(ctx context.Context, _ string) error {
 			r.o.Unlabelled = append(r.o.Unlabelled, cm)
 		}
 	}
-	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner, ResourceVersion: "0"})
+	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, cached)
 	right = "list controllerrevisions in namespace " + namespace
-	if err := keep(r, &r.o.Revisions, inspect.Revisions, right, revisions.Items, err); err != nil {
+	var kept []*appsv1.ControllerRevision
+	if err := keep(r, &kept, inspect.Revisions, right, revisions.Items, err); err != nil {
 		return err
+	}
+	for _, revision := range kept {
+		switch {
+		case revision.Labels[configmaps.LabelType] == configmaps.TypeProvisioner:
+			r.o.Revisions = append(r.o.Revisions, revision)
+		case revision.Labels[contract.LabelClaimUID] != "" && podspec.DecodeSaved(revision) == nil:
+			r.o.Saved = append(r.o.Saved, revision)
+		}
 	}
 	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowlist.Name, metav1.GetOptions{})
 	if err == nil {

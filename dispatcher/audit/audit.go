@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -58,8 +60,9 @@ type Finding struct {
 type Objects struct {
 	Claims  []*corev1.PersistentVolumeClaim
 	Volumes []*corev1.PersistentVolume
-	// Pods of the provisioners' namespace.
-	Pods []*corev1.Pod
+	// Pods of the provisioners' namespace, and the ControllerRevisions that keep the records of those that are gone.
+	Pods  []*corev1.Pod
+	Saved []*appsv1.ControllerRevision
 	// Classes are the names of the provisioner's StorageClasses; empty where nobody asks for volumes that do not say
 	// who made them.
 	Classes []string
@@ -111,6 +114,10 @@ func Compare(s State) []Finding {
 		found = append(found, s.pod(pod, needed)...)
 	}
 
+	for _, record := range s.Saved {
+		found = append(found, s.saved(record, needed)...)
+	}
+
 	for _, secret := range s.Secrets {
 		uid := secret.Labels[contract.LabelClaimUID]
 		if known[uid] || s.Now.Sub(secret.CreationTimestamp.Time) <= gracePeriod {
@@ -156,6 +163,12 @@ func (s State) known() map[string]bool {
 
 		for _, pod := range o.Pods {
 			if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
+				uids[uid] = true
+			}
+		}
+
+		for _, record := range o.Saved {
+			if _, uid, _, ok := podspec.ParseName(record.Name); ok && podspec.SavedPod(record) != nil {
 				uids[uid] = true
 			}
 		}
@@ -246,20 +259,52 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 		return []Finding{{Pod, name, "an audit left it behind", command, pod}}
 	}
 
-	op, uid, _, ours := podspec.ParseName(pod.Name)
+	_, uid, _, ours := podspec.ParseName(pod.Name)
 	if !ours || needed[uid] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 		return nil
 	}
 
-	why := "it ended more than an hour ago, and nobody waits for it"
-	if outcome.MayHaveMade() && op == contract.Provision {
-		why = "its claim is gone, and what it may have made has not been removed; its events say why"
-	}
+	why := whyLeft(pod, outcome)
 
 	const patch = `kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}'`
 	release := fmt.Sprintf(patch, pod.Namespace, pod.Name, contract.PodFinalizer)
 
 	return []Finding{{Pod, name, why, release + " && " + command, pod}}
+}
+
+// whyLeft says why a pod is a finding that ended long ago and that nobody needs.
+func whyLeft(pod *corev1.Pod, outcome podspec.Outcome) string {
+	op, _, _, _ := podspec.ParseName(pod.Name)
+	if outcome.MayHaveMade() && op == contract.Provision {
+		return "its claim is gone, and what it may have made has not been removed; its events say why"
+	}
+
+	return "it ended more than an hour ago, and nobody waits for it"
+}
+
+// saved is pod for the record of a pod that is gone.
+func (s State) saved(record *appsv1.ControllerRevision, needed map[string]bool) []Finding {
+	const patch = `kubectl -n %s patch controllerrevision %s -p ` +
+		`'{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && kubectl -n %[1]s delete controllerrevision %[2]s`
+	command := fmt.Sprintf(patch, record.Namespace, record.Name, contract.PodFinalizer)
+	name := record.Namespace + "/" + record.Name
+
+	pod := podspec.SavedPod(record)
+	if pod == nil {
+		about := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: record.Namespace, Name: record.Name}}
+		why := "its record counts for nothing: it was restored from a backup, or is none"
+
+		return []Finding{{Pod, name, why, command, about}}
+	}
+
+	_, uid, _, _ := podspec.ParseName(pod.Name)
+	outcome := podspec.OutcomeOf(pod)
+	exists := slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
+	if exists || needed[uid] || s.Now.Sub(outcome.Finished) <= gracePeriod {
+		return nil
+	}
+
+	return []Finding{{Pod, name, whyLeft(pod, outcome) + " (the pod is gone, and its record stays)", command, pod}}
 }
 
 func (s State) storage(l Listing, known map[string]bool) []Finding {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -366,6 +367,56 @@ func TestMadeElsewhere(t *testing.T) {
 
 		if unplaced := s.Unplaced(); (unplaced == 1) != (c.mounts == "") {
 			t.Errorf("%s: %d volumes without a place", name, unplaced)
+		}
+	}
+}
+
+// TestRecords: the record of a pod that is gone is a finding as the pod would be. One that counts for nothing is, whatever it says.
+func TestRecords(t *testing.T) {
+	record := func(words string, change func(*appsv1.ControllerRevision)) *appsv1.ControllerRevision {
+		ended := pod(words)
+		ended.UID = "ended"
+		saved, err := podspec.SavePod(ended, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		saved.CreationTimestamp = metav1.Time{Time: noon}
+		if change != nil {
+			change(saved)
+		}
+
+		if err := podspec.DecodeSaved(saved); (err != nil) != (change != nil) {
+			t.Fatal(err)
+		}
+
+		return saved
+	}
+	copied := func(r *appsv1.ControllerRevision) { r.CreationTimestamp = metav1.Time{Time: noon.Add(time.Hour)} }
+	const command = `: kubectl -n ns patch controllerrevision prov-` + uid + `-0 -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": ["flex-provisioner.io/outcome-recorded"]}}'` +
+		" && kubectl -n ns delete controllerrevision prov-" + uid + "-0"
+	for _, c := range []struct {
+		name   string
+		record *appsv1.ControllerRevision
+		also   Objects
+		want   string
+	}{
+		{name: "of an attempt whose claim is gone", record: record("failed long", nil),
+			want: "its claim is gone, and what it may have made has not been removed; its events say why (the pod is gone, and its record stays)" + command},
+		{name: "of one that made nothing", record: record("refused long", nil),
+			want: "it ended more than an hour ago, and nobody waits for it (the pod is gone, and its record stays)" + command},
+		{name: "of a moment ago", record: record("failed lately", nil)},
+		{name: "of a claim that waits", record: record("failed long", nil), also: Objects{Claims: []*corev1.PersistentVolumeClaim{claim("")}}},
+		{name: "restored from a backup", record: record("failed lately", copied), want: "its record counts for nothing: it was restored from a backup, or is none" + command},
+	} {
+		c.also.Saved = []*appsv1.ControllerRevision{c.record}
+		var got []string
+		for _, f := range Compare(State{Now: noon, Provisioner: "p", Objects: c.also}) {
+			got = append(got, f.Why+": "+f.Command)
+		}
+
+		if strings.Join(got, "\n") != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 }

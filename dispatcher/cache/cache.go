@@ -37,9 +37,9 @@ const (
 
 // Cache is the dispatcher's view of the cluster. Pods are those that have the label claim-uid. PodEvents are warnings
 // about pods of the provisioners' namespace, Stop is the ConfigMap that stops deletions, and Revisions are the saved
-// versions of provisioner ConfigMaps.
+// versions of provisioner ConfigMaps. Saved are the saved pods, which have the label claim-uid too.
 type Cache struct {
-	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions cache.SharedIndexInformer
+	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions, Saved cache.SharedIndexInformer
 
 	namespace, provisioner string
 }
@@ -79,6 +79,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		Stop:       pods(fieldsOf(stop)).Core().V1().ConfigMaps().Informer(),
 		PodEvents:  pods(fieldsOf(podWarnings)).Core().V1().Events().Informer(),
 		Revisions:  pods(labels("type=provisioner-config")).Apps().V1().ControllerRevisions().Informer(),
+		Saved:      pods(labels(contract.LabelClaimUID)).Apps().V1().ControllerRevisions().Informer(),
 		namespace:  namespace, provisioner: provisioner,
 	}
 
@@ -91,6 +92,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		{c.Claims, byWaiting, waitingFor},
 		{c.Claims, byGiven, func(obj any) string { return observed.GivenVolume(obj.(*corev1.PersistentVolumeClaim)) }},
 		{c.Pods, byClaimUID, claimUIDOf},
+		{c.Saved, byClaimUID, claimUIDOf},
 		{c.Pods, byCopied, func(obj any) string { return observed.CopiedVolume(obj.(*corev1.Pod)) }},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.Volumes, byNobody, withoutProvisioner},
@@ -112,10 +114,10 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 	return c, nil
 }
 
-// claimUIDOf is the UID of the claim that a provisioner pod works for, by the pod's name. It is empty for a name that
-// no provisioner pod has.
+// claimUIDOf is the UID of the claim that a provisioner pod works for, by the name of the pod, which it is saved by,
+// too. It is empty for a name that no provisioner pod has.
 func claimUIDOf(obj any) string {
-	_, uid, _, _ := podspec.ParseName(obj.(*corev1.Pod).Name)
+	_, uid, _, _ := podspec.ParseName(obj.(metav1.Object).GetName())
 	return uid
 }
 
@@ -169,7 +171,7 @@ func withoutProvisioner(obj any) string {
 // Informers are all of them.
 func (c *Cache) Informers() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{c.Claims, c.Volumes, c.Classes, c.Pods, c.ConfigMaps, c.Stop, c.PodEvents,
-		c.Revisions}
+		c.Revisions, c.Saved}
 }
 
 // Claim is the claim with the UID, or nil.
@@ -265,6 +267,11 @@ func (c *Cache) Class(name string) *storagev1.StorageClass {
 // PodsOf are the provisioner pods of the claim with the UID, by their names. They have no labels: see transformer.
 func (c *Cache) PodsOf(uid string) []*corev1.Pod {
 	return indexed[*corev1.Pod](c.Pods, byClaimUID, uid)
+}
+
+// SavedOf are the saved pods of the claim with the UID.
+func (c *Cache) SavedOf(uid string) []*appsv1.ControllerRevision {
+	return indexed[*appsv1.ControllerRevision](c.Saved, byClaimUID, uid)
 }
 
 // Copying are the pods that copy the volume into clones.

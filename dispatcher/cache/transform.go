@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unique"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,9 +47,18 @@ func (t *transformer) transform(obj any) (any, error) {
 		t.volume(o)
 	case *corev1.Event:
 		t.event(o)
+	case *appsv1.ControllerRevision:
+		saved(o)
 	}
 
 	return obj, nil
+}
+
+// saved decodes a saved pod once. Of one that cannot be read nothing is kept: the audit finds it.
+func saved(revision *appsv1.ControllerRevision) {
+	if _, isPod := revision.Labels[contract.LabelClaimUID]; isPod {
+		_ = podspec.DecodeSaved(revision)
+	}
 }
 
 // event keeps what says why a pod does not start. The API server keeps events for an hour, whatever became of their

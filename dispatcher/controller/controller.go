@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -118,6 +119,7 @@ func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 		{c.Cache.ConfigMaps, on(func(cm *corev1.ConfigMap, _ bool) { c.classQueue.Add(configmaps.ClassName(cm)) })},
 		{c.Cache.Classes, on(c.classChanged)},
 		{c.Cache.Revisions, on(c.revisionChanged)},
+		{c.Cache.Saved, on(c.savedChanged)},
 		{c.Cache.Stop, on(c.stopChanged)},
 		{c.Cache.PodEvents, on(c.podEventChanged)},
 	} {
@@ -174,6 +176,21 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 	if released {
 		c.Recorder.Metrics.PodEnded(class, op, outcome, c.Now().Sub(pod.CreationTimestamp.Time))
 	}
+}
+
+// savedChanged requeues the claim of a saved pod, as a change of a pod that has ended does.
+func (c *Controller) savedChanged(record *appsv1.ControllerRevision, deleted bool) {
+	if deleted {
+		c.memory.deletionObserved(record.UID)
+	}
+
+	pod := podspec.SavedPod(record)
+	if pod == nil {
+		return
+	}
+
+	_, uid, _, _ := podspec.ParseName(pod.Name)
+	c.queue.Add(classOf(pod), namespaceOf(pod), uid)
 }
 
 func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted bool) {
@@ -281,7 +298,7 @@ func (c *Controller) forget(uid, class string, revision uint64) bool {
 		c.Recorder.Forget(uid)
 		// A pod may have been created since the claim was observed. Its claim stays known: later changes requeue only
 		// known claims.
-		c.queue.Forget(uid, len(c.Cache.PodsOf(uid)) > 0)
+		c.queue.Forget(uid, len(c.Cache.PodsOf(uid))+len(c.Cache.SavedOf(uid)) > 0)
 	})
 	if !forgotten {
 		c.queue.Requeue(uid)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
@@ -89,7 +90,12 @@ func isDelete(pod *corev1.Pod) bool {
 }
 
 func (c *Controller) hasPod(uid string, is func(pod *corev1.Pod) bool) bool {
-	return slices.ContainsFunc(c.Cache.PodsOf(uid), is)
+	saved := func(record *appsv1.ControllerRevision) bool {
+		pod := podspec.SavedPod(record)
+		return pod != nil && is(pod)
+	}
+
+	return slices.ContainsFunc(c.Cache.PodsOf(uid), is) || slices.ContainsFunc(c.Cache.SavedOf(uid), saved)
 }
 
 // stopChanged records that deletions are stopped, or go on, and requeues all known claims.

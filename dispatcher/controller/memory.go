@@ -22,13 +22,16 @@ type memory struct {
 	claims map[string]*claimMemory
 	// revision counts the claims and volumes that were added to the queue because something is to be done for them.
 	revision uint64
-	// deletedPods were deleted, and the cache still shows them. An entry ends with its pod.
+	// deletedPods, and saved ones, were deleted, and the cache still shows them. An entry ends with its pod.
 	deletedPods map[types.UID]bool
 	// deletions of old volumes that began within limitPeriod, by class and claim's UID. An entry ends with expire.
 	deletions map[string]map[string]time.Time
 	// deletedVolumes are those whose storage was removed, so that their objects may go. An entry ends with its volume,
 	// or with expire.
 	deletedVolumes map[types.UID]time.Time
+	// namespaceUID is that of the pods' namespace, which owns them, and namespaceRead is when it was read.
+	namespaceUID  types.UID
+	namespaceRead time.Time
 	// configs are the configurations in force, by class. An entry ends with the class's last ConfigMap.
 	configs map[string]classConfig
 }
@@ -61,6 +64,9 @@ type classConfig struct {
 	inForce *configmaps.Config
 	problem string
 }
+
+// namespacePeriod is how long the UID of the pods' namespace is remembered.
+const namespacePeriod = time.Minute
 
 // limitPeriod is the period in which the limit on deletions counts.
 const limitPeriod = time.Hour
@@ -239,6 +245,26 @@ func (m *memory) expire(now time.Time) {
 	}
 
 	maps.DeleteFunc(m.deletedVolumes, func(_ types.UID, at time.Time) bool { return over(at) })
+}
+
+// namespace is the UID of the pods' namespace, by a function that reads it at most once a minute: it may be made anew.
+func (m *memory) namespace(now time.Time, read func() types.UID) types.UID {
+	m.mu.Lock()
+	uid, age := m.namespaceUID, now.Sub(m.namespaceRead)
+	m.mu.Unlock()
+
+	if age >= 0 && age < namespacePeriod {
+		return uid
+	}
+
+	uid = read()
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	m.namespaceUID, m.namespaceRead = uid, now
+
+	return uid
 }
 
 // config is the configuration in force for the class, or what is wrong with its ConfigMaps. A class without ConfigMaps

@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -25,7 +27,7 @@ func (c *Controller) observe(class, uid string) *observed.Claim {
 
 	c.Cache.Observe(s)
 	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
-	c.setPods(s, c.Cache.PodsOf(uid))
+	c.setPods(s, c.Cache.PodsOf(uid), c.Cache.SavedOf(uid))
 
 	s.ClassName = s.ClassByObjects(class)
 	s.Class = c.Cache.Class(s.ClassName)
@@ -58,12 +60,12 @@ func (c *Controller) observePlaces(s *observed.Claim) {
 	})
 }
 
-func (c *Controller) setPods(s *observed.Claim, pods []*corev1.Pod) {
+func (c *Controller) setPods(s *observed.Claim, pods []*corev1.Pod, saved []*appsv1.ControllerRevision) {
 	for _, pod := range pods {
 		c.memory.creationObserved(s.UID, pod)
 	}
 
-	s.SetPods(pods, func(pod *corev1.Pod) string { return c.Cache.PodProblem(pod.UID) })
+	s.SetPods(pods, saved, func(pod *corev1.Pod) string { return c.Cache.PodProblem(pod.UID) })
 }
 
 func (c *Controller) observeMemory(s *observed.Claim) {
@@ -111,8 +113,9 @@ func (c *Controller) podMissing(ctx context.Context, s *observed.Claim) (bool, e
 // would be undone.
 //
 // For a first provision, volume and pods are read only if the cache shows pods, or missed one. The first pod of a claim
-// stays until the claim is bound, so that no dispatcher can create it a second time. No pod stays after an expansion,
-// so that volume and pods are always read for an expansion and for a delete.
+// stays until the claim is bound, or its record does, so that no dispatcher can create it a second time unless it looks
+// for neither. No pod stays after an expansion, so that volume and pods are always read for an expansion and for a
+// delete.
 //
 // The class decides whether the next attempt uses what an earlier one may have made, or whether that is undone. So the
 // class is read if there are attempts and no volume: of two leaders with different caches, one would undo beside the
@@ -176,10 +179,12 @@ func (c *Controller) confirmObjects(ctx context.Context, s *observed.Claim, spec
 	deletes := spec != nil && spec.Op == contract.Delete
 	provisions := spec != nil && spec.Op == contract.Provision
 	pods := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0
-	known := pods || deletes || s.Expandable()
+	known := pods || deletes || s.Expandable() || spec == nil
 	undoes := known && s.Volume == nil && claim != nil
 
-	var faults [5]error
+	first := provisions && !known
+
+	var faults [6]error
 	var all sync.WaitGroup
 	if undoes && s.ClassName != "" {
 		all.Go(func() { faults[0] = c.confirmClass(ctx, s) })
@@ -203,9 +208,18 @@ func (c *Controller) confirmObjects(ctx context.Context, s *observed.Claim, spec
 		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
 	}
 
+	if first {
+		all.Go(func() { faults[5] = c.confirmFirst(ctx, s) })
+	}
+
 	all.Wait()
 
-	return errors.Join(faults[:]...)
+	err := errors.Join(faults[:]...)
+	if err == nil && first && s.PodMissed {
+		return c.confirmObjects(ctx, s, spec) // with all that it left out
+	}
+
+	return err
 }
 
 // confirmPlaces reads the claims that pods mount, and their volumes. A cache may show the storage from before an
@@ -269,10 +283,27 @@ func (c *Controller) confirmVolume(ctx context.Context, s *observed.Claim) error
 	return err
 }
 
+// confirmPods reads the saved pods last: each was saved before the pod itself could go.
 func (c *Controller) confirmPods(ctx context.Context, s *observed.Claim) error {
 	pods, err := c.reader.PodsOf(ctx, s.UID)
+	if err != nil {
+		return err
+	}
+
+	saved, err := c.reader.SavedOf(ctx, s.UID)
 	if err == nil {
-		c.setPods(s, pods)
+		c.setPods(s, pods, saved)
+	}
+
+	return err
+}
+
+// confirmFirst looks for the record of the claim's first pod, which may be gone with its name. The cache may show
+// neither.
+func (c *Controller) confirmFirst(ctx context.Context, s *observed.Claim) error {
+	saved, err := c.reader.Saved(ctx, podspec.Name(contract.Provision, s.UID, 0))
+	if saved != nil {
+		s.PodMissed = true
 	}
 
 	return err

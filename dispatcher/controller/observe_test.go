@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -25,12 +26,16 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/observedtest"
 )
 
-// serve has the controller read from an API server. answer is the object at a path, nil for none.
+// serve has the controller read from an API server without saved pods. answer is the object at a path, nil for none.
 func serve(t *testing.T, controller *Controller, answer func(path string) any) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		object := answer(r.URL.Path)
+		if strings.HasSuffix(r.URL.Path, "/controllerrevisions") {
+			object = &appsv1.ControllerRevisionList{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevisionList"}}
+		}
+
 		if object == nil {
 			w.WriteHeader(http.StatusNotFound)
 			object = &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -28,7 +29,7 @@ import (
 
 // reconcile observes a claim, decides, and applies the plan. It is never called twice at once for one claim. A claim
 // whose objects name another class than its queue's goes to the queue of that class.
-func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error) {
+func (c *Controller) reconcile(ctx context.Context, class, uid string) (after time.Duration, err error) {
 	s := c.observe(class, uid)
 	if s.ClassName != class {
 		c.queue.Move(uid, s.ClassName)
@@ -37,15 +38,15 @@ func (c *Controller) reconcile(ctx context.Context, class, uid string) (requeueA
 		return 0, nil
 	}
 
-	requeueAfter, err = c.advance(ctx, s)
+	after, err = c.advance(ctx, s)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not reconcile, will retry", subject(s).Keys(nil)...)
 	}
 
-	return requeueAfter, err
+	return after, err
 }
 
-func (c *Controller) advance(ctx context.Context, s *observed.Claim) (requeueAfter time.Duration, err error) {
+func (c *Controller) advance(ctx context.Context, s *observed.Claim) (after time.Duration, err error) {
 	missing, err := c.podMissing(ctx, s)
 	if err != nil || missing {
 		return arrivalGrace, err
@@ -65,7 +66,7 @@ func (c *Controller) advance(ctx context.Context, s *observed.Claim) (requeueAft
 	}
 
 	if err != nil {
-		return 0, err
+		return untilRequeue(s, p.Plan), err // what has its time does not wait for what fails
 	}
 
 	c.memory.change(s.UID, func(m *claimMemory) { m.refusedSince = time.Time{} })
@@ -78,11 +79,20 @@ func (c *Controller) advance(ctx context.Context, s *observed.Claim) (requeueAft
 		forgotten = c.forget(s.UID, s.ClassName, s.Revision)
 	}
 
-	if forgotten || p.RequeueAt.IsZero() {
+	if forgotten {
 		return 0, nil
 	}
 
-	return max(p.RequeueAt.Sub(s.Now), time.Millisecond), nil
+	return untilRequeue(s, p.Plan), nil
+}
+
+// untilRequeue is when the plan requeues the claim, 0 for never.
+func untilRequeue(s *observed.Claim, p reconcile.Plan) time.Duration {
+	if p.RequeueAt.IsZero() {
+		return 0
+	}
+
+	return max(p.RequeueAt.Sub(s.Now), time.Millisecond)
 }
 
 // releaseSlot gives the slot of a pod back that was not created, if there is one. A pod that existed before, and has
@@ -240,6 +250,10 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 		err = c.reschedule(ctx, s, a)
 	case reconcile.AcknowledgePod:
 		err = c.acknowledgePod(ctx, s.UID, a)
+	case reconcile.SavePod:
+		err = c.savePod(ctx, s, a)
+	case reconcile.ReleasePod:
+		err = c.releasePod(ctx, a)
 	case reconcile.SetWaitingCondition:
 		err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 	case reconcile.ResyncClaim:
@@ -304,12 +318,19 @@ func (c *Controller) recordAll(s *observed.Claim, all []events.Event) {
 // logGrace is the delay before a claim is reconciled again whose pod has to stay while its log is read.
 const logGrace = time.Second
 
-// spareLogs keeps the pods whose logs are being read. A later plan acknowledges them, as after a crash between two
-// actions.
+// spareLogs keeps the pods whose logs are being read. A later plan acknowledges or releases them, as after a crash
+// between two actions.
 func (c *Controller) spareLogs(s *observed.Claim, p *reconcile.Plan) {
 	p.Actions = slices.DeleteFunc(p.Actions, func(action reconcile.Action) bool {
-		acknowledged, ok := action.(reconcile.AcknowledgePod)
-		if !ok || !c.Recorder.AwaitsLog(acknowledged.Pod) {
+		var pod *corev1.Pod
+		switch a := action.(type) {
+		case reconcile.AcknowledgePod:
+			pod = a.Pod
+		case reconcile.ReleasePod:
+			pod = a.Pod
+		}
+
+		if pod == nil || !c.Recorder.AwaitsLog(pod) {
 			return false
 		}
 
@@ -375,7 +396,7 @@ func (c *Controller) recordLog(pod *corev1.Pod, end string, config *configmaps.C
 func (c *Controller) createPod(
 	ctx context.Context, s *observed.Claim, spec observed.AttemptSpec,
 ) (created bool, err error) {
-	pod, err := s.Pod(spec, c.Pods)
+	pod, err := s.Pod(spec, c.cluster(ctx, s.Now))
 	if err != nil {
 		return false, c.creationFailed(ctx, s, spec, err)
 	}
@@ -406,6 +427,22 @@ func (c *Controller) createPod(
 	c.Recorder.PodCreated(s.UID)
 
 	return err == nil, nil
+}
+
+// cluster is what all pods have in common. Without the UID of their namespace they have no owner, and a drain that does
+// not force anything waits for those that run.
+func (c *Controller) cluster(ctx context.Context, now time.Time) podspec.Cluster {
+	cluster := c.Pods
+	cluster.NamespaceUID = c.memory.namespace(now, func() types.UID {
+		uid, err := c.reader.NamespaceUID(ctx)
+		if err != nil {
+			klog.FromContext(ctx).Info("Create pods without an owner", "err", err)
+		}
+
+		return uid
+	})
+
+	return cluster
 }
 
 // lasts is how long the API server may refuse a claim's pod, or not answer, before an event reports it. What is over in

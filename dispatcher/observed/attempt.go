@@ -2,11 +2,14 @@ package observed
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -21,6 +24,10 @@ type Attempt struct {
 	Outcome podspec.Outcome
 	// Size in bytes is what an expansion was asked to reach, else 0.
 	Size int64
+	// Saved is the ControllerRevision that keeps the pod's record, or nil. Gone reports whether the pod itself does not
+	// exist any more, or nothing keeps it: Pod is what was saved of it.
+	Saved *appsv1.ControllerRevision
+	Gone  bool
 }
 
 // NewAttempt reads a pod. podProblem is what the kubelet said of it in events alone, or empty.
@@ -42,18 +49,60 @@ func NewAttempt(pod *corev1.Pod, podProblem string) Attempt {
 	return a
 }
 
-// SetPods takes in the claim's pods. problem is what events say of the start of one, empty for nothing.
-func (s *Claim) SetPods(pods []*corev1.Pod, problem func(pod *corev1.Pod) string) {
+// SetPods takes in the claim's pods, and those that were saved. problem is what events say of the start of a pod, empty
+// for nothing. A pod that exists and has its finalizer counts, and not what was saved of it.
+func (s *Claim) SetPods(
+	pods []*corev1.Pod, saved []*appsv1.ControllerRevision, problem func(pod *corev1.Pod) string,
+) {
 	s.Attempts, s.Retained = nil, nil
-	for _, pod := range pods {
-		// The API server finds them by a label, which somebody may change.
-		_, uid, _, ok := podspec.ParseName(pod.Name)
-		if ok && uid == s.UID {
-			s.Add(NewAttempt(pod, problem(pod)))
+
+	records := map[types.UID]*appsv1.ControllerRevision{}
+	for _, revision := range saved {
+		if pod := podspec.SavedPod(revision); pod != nil && s.isFor(pod) {
+			records[pod.UID] = revision
 		}
 	}
 
+	for _, pod := range pods {
+		record := records[pod.UID]
+		kept := slices.Contains(pod.Finalizers, contract.PodFinalizer)
+		if !s.isFor(pod) || record != nil && !kept {
+			continue
+		}
+
+		a := NewAttempt(withWords(pod, record), problem(pod))
+		a.Saved = record
+		s.Add(a)
+		delete(records, pod.UID)
+	}
+
+	for _, record := range records {
+		a := NewAttempt(podspec.SavedPod(record), "")
+		a.Saved, a.Gone = record, true
+		s.Add(a)
+	}
+
 	s.Sort()
+}
+
+// isFor reports whether a pod is of the claim by its name. The API server finds pods by a label, which somebody may
+// change.
+func (s *Claim) isFor(pod *corev1.Pod) bool {
+	_, uid, _, ok := podspec.ParseName(pod.Name)
+	return ok && uid == s.UID
+}
+
+// withWords is the pod with what was said about it on its record since that was saved.
+func withWords(pod *corev1.Pod, record *appsv1.ControllerRevision) *corev1.Pod {
+	if record == nil {
+		return pod
+	}
+
+	said := *pod
+	said.Annotations = maps.Clone(pod.Annotations)
+	maps.Copy(said.Annotations, podspec.Words(record.Annotations))
+
+	return &said
 }
 
 // Add adds a pod's attempt, to Retained if its outcome has been acted on. Sort follows.
@@ -117,6 +166,21 @@ func (s *Claim) NextNumber(op contract.Operation) int {
 	}
 
 	return number
+}
+
+// Kind is the kind of the object that has the attempt's record, for kubectl.
+func (a Attempt) Kind() string {
+	if a.Gone {
+		return "controllerrevision"
+	}
+
+	return "pod"
+}
+
+// KindOf is the kind of the object that has the record of the pod's attempt.
+func (s *Claim) KindOf(pod *corev1.Pod) string {
+	a, _ := first(s.All(), func(a Attempt) bool { return a.Pod.UID == pod.UID })
+	return a.Kind()
 }
 
 // Node is the node that may have storage of this attempt or of an earlier one. It is empty where nobody knows.

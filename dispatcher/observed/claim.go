@@ -70,7 +70,7 @@ type Claim struct {
 	Rescheduled types.UID
 	// Repaired is when this dispatcher repaired the volume last, or zero.
 	Repaired time.Time
-	// PodMissed reports whether a pod came and went which the cache never showed.
+	// PodMissed reports whether a pod came and went which the cache does not show.
 	PodMissed bool
 	// Confirmed is when the API server was last asked for all that a new pod relies on; zero where it was not.
 	Confirmed time.Time

@@ -248,11 +248,11 @@ func held(why, object string) (Proof, podspec.Reason, string) {
 	return NoProof, events.ReasonHeld, why + allow
 }
 
-// heldWithoutVolume is held where only a pod can have the answer. With the other answer the pods go, and the storage
-// stays.
+// heldWithoutVolume is held where only a pod can have the answer, or its record where it is gone. With the other answer
+// the pods go, and the storage stays.
 func heldWithoutVolume(a observed.Attempt, format string, args ...any) (Proof, podspec.Reason, string) {
-	pod := fmt.Sprintf("pod -n %s %s", a.Pod.Namespace, a.Pod.Name)
-	proof, reason, message := held(fmt.Sprintf(format, args...), pod)
+	record := fmt.Sprintf("%s -n %s %s", a.Kind(), a.Pod.Namespace, a.Pod.Name)
+	proof, reason, message := held(fmt.Sprintf(format, args...), record)
 
 	return proof, reason, message + "; if it is to be kept: the same with =false"
 }

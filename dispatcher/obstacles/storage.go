@@ -58,8 +58,8 @@ func moved(s *observed.Claim, m contract.Mount, place observed.Place, madeBy *co
 		was, m.Path, now)
 	if s.Volume == nil {
 		return fmt.Sprintf("what an earlier attempt may have made %s; or if nothing of it is left: kubectl -n %s "+
-			"annotate pod %s %s=true",
-			made, madeBy.Namespace, madeBy.Name, contract.AnnSettled)
+			"annotate %s %s %s=true",
+			made, madeBy.Namespace, s.KindOf(madeBy), madeBy.Name, contract.AnnSettled)
 	}
 
 	return fmt.Sprintf("volume %s %s; or if its storage is what class %s mounts now: kubectl annotate pv %[1]s "+

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -61,6 +62,7 @@ func (a Auditor) audit() {
 		Claims:  cache.All[*corev1.PersistentVolumeClaim](a.Cache.Claims),
 		Volumes: cache.All[*corev1.PersistentVolume](a.Cache.Volumes),
 		Pods:    cache.All[*corev1.Pod](a.Cache.Pods),
+		Saved:   cache.All[*appsv1.ControllerRevision](a.Cache.Saved),
 	}}) {
 		counts[f.Kind]++
 		message := fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command)

@@ -9,8 +9,8 @@ import (
 )
 
 // Reconcile reconciles one claim. requeueAfter is when the claim is requeued without a change, 0 for never. After an
-// error, which Reconcile has logged, the claim is requeued with a growing delay. It is never called twice at once for
-// one UID.
+// error, which Reconcile has logged, the claim is requeued with a growing delay, or after requeueAfter if that is
+// sooner. It is never called twice at once for one UID.
 type Reconcile func(ctx context.Context, class, uid string) (requeueAfter time.Duration, err error)
 
 // Queue hands claims to workers. Each StorageClass has a queue and workers of its own, so that ten thousand claims of

@@ -33,10 +33,10 @@ func (q *Queue) next(ctx context.Context, class string, work workqueue.TypedRate
 	q.end(uid)
 	if err != nil {
 		work.AddRateLimited(uid)
-		return true
+	} else {
+		work.Forget(uid)
 	}
 
-	work.Forget(uid)
 	if requeueAfter > 0 {
 		work.AddAfter(uid, requeueAfter)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 
@@ -111,6 +113,45 @@ func (r Reader) PodsOf(ctx context.Context, claimUID string) ([]*corev1.Pod, err
 	}
 
 	return pods, nil
+}
+
+// Saved is the saved pod of a name. Of one that counts for nothing podspec.SavedPod is nil.
+func (r Reader) Saved(ctx context.Context, name string) (*appsv1.ControllerRevision, error) {
+	revision, err := r.Client.AppsV1().ControllerRevisions(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+	revision, err = found(revision, err, "ControllerRevision", r.Namespace+"/"+name)
+	if revision != nil {
+		_ = podspec.DecodeSaved(revision) // it has no pod then
+	}
+
+	return revision, err
+}
+
+// SavedOf are the saved pods of a claim.
+func (r Reader) SavedOf(ctx context.Context, claimUID string) ([]*appsv1.ControllerRevision, error) {
+	list, err := r.Client.AppsV1().ControllerRevisions(r.Namespace).List(ctx,
+		metav1.ListOptions{LabelSelector: contract.LabelClaimUID + "=" + claimUID})
+	if err != nil {
+		return nil, fmt.Errorf("list saved pods of claim %s: %w", claimUID, err)
+	}
+
+	saved := make([]*appsv1.ControllerRevision, len(list.Items))
+	for i := range list.Items {
+		saved[i] = &list.Items[i]
+		_ = podspec.DecodeSaved(saved[i]) // it has no pod then
+	}
+
+	return saved, nil
+}
+
+// NamespaceUID is the UID of the provisioners' namespace, empty where it does not exist.
+func (r Reader) NamespaceUID(ctx context.Context) (types.UID, error) {
+	namespace, err := r.Client.CoreV1().Namespaces().Get(ctx, r.Namespace, metav1.GetOptions{})
+	namespace, err = found(namespace, err, "namespace", r.Namespace)
+	if namespace == nil {
+		return "", err
+	}
+
+	return namespace.UID, nil
 }
 
 // ConfigMap is the ConfigMap of a name in the provisioners' namespace.

@@ -1,6 +1,7 @@
 package reconcile
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 // acknowledge ends attempts whose outcome has been acted on. A failed pod stays for the class's failed-pod-ttl.
 func (p *Plan) acknowledge(s *observed.Claim, list ...observed.Attempt) {
 	for _, a := range list {
-		p.do(AcknowledgePod{Pod: a.Pod, Keep: keepFor(s, a.Pod)})
+		p.do(AcknowledgePod{Attempt: a, Keep: keepFor(s, a)})
 	}
 }
 
@@ -23,7 +24,7 @@ func (p *Plan) acknowledge(s *observed.Claim, list ...observed.Attempt) {
 // taken. So a dispatcher whose cache lags, or shows none of them, asks for a name that exists.
 func (p *Plan) acknowledgeKeepingNames(s *observed.Claim, list ...observed.Attempt) {
 	for _, a := range list {
-		p.do(AcknowledgePod{Pod: a.Pod, Keep: keepFor(s, a.Pod), KeepName: nameNeeded(s, a)})
+		p.do(AcknowledgePod{Attempt: a, Keep: keepFor(s, a), KeepName: nameNeeded(s, a)})
 	}
 }
 
@@ -31,7 +32,7 @@ func (p *Plan) acknowledgeKeepingNames(s *observed.Claim, list ...observed.Attem
 func (p *Plan) replace(s *observed.Claim, op contract.Operation) {
 	for _, a := range append(s.Of(op), s.Retained...) {
 		if a.Op == op {
-			p.do(AcknowledgePod{Pod: a.Pod, KeepName: a.Number == 0 && nameNeeded(s, a)})
+			p.do(AcknowledgePod{Attempt: a, KeepName: a.Number == 0 && nameNeeded(s, a)})
 		}
 	}
 }
@@ -43,8 +44,8 @@ func (p *Plan) endRetained(s *observed.Claim) {
 			continue
 		}
 
-		acknowledged := AcknowledgePod{Pod: a.Pod}
-		until := s.Ended(a).Add(keepFor(s, a.Pod))
+		acknowledged := AcknowledgePod{Attempt: a}
+		until := s.Ended(a).Add(keepFor(s, a))
 		if p.waitsUntil(s, until) {
 			acknowledged.Keep = until.Sub(s.Now)
 		}
@@ -54,15 +55,77 @@ func (p *Plan) endRetained(s *observed.Claim) {
 }
 
 func (p *Plan) acknowledges(pod *corev1.Pod) bool {
+	return p.acknowledgesAs(pod, func(AcknowledgePod) bool { return true })
+}
+
+func (p *Plan) acknowledgesAs(pod *corev1.Pod, is func(AcknowledgePod) bool) bool {
 	return slices.ContainsFunc(p.Actions, func(a Action) bool {
 		acknowledged, ok := a.(AcknowledgePod)
-		return ok && acknowledged.Pod.UID == pod.UID
+		return ok && acknowledged.Pod.UID == pod.UID && is(acknowledged)
 	})
 }
 
-// keepFor is how long a pod stays for its log after its outcome has been acted on.
-func keepFor(s *observed.Claim, pod *corev1.Pod) time.Duration {
-	if s.Config == nil || podspec.OutcomeOf(pod).Phase != podspec.Failed {
+// savedFor is how long the record of a pod has to exist before the pod goes, and its name is free. A former leader acts
+// on what it read up to ten seconds before, and may have read neither.
+const savedFor = 12 * time.Second
+
+// replacedWithin is how long a pod that somebody deletes may wait for the pod that replaces it.
+const replacedWithin = 5 * time.Second
+
+// letGo saves ended pods that somebody deletes while they are still needed: a drain of their node waits until they are
+// gone. What is said on a pod after its end is brought to its record.
+func (p *Plan) letGo(s *observed.Claim) {
+	for _, a := range s.All() {
+		if !heldOnNode(a) || p.endsSoon(s, a) {
+			continue
+		}
+
+		if a.Saved == nil || !maps.Equal(podspec.Words(a.Pod.Annotations), podspec.Words(a.Saved.Annotations)) {
+			p.do(SavePod{a})
+			continue
+		}
+
+		early := p.waitsUntil(s, a.Saved.CreationTimestamp.Add(savedFor))
+		if !early {
+			p.do(ReleasePod{a})
+		}
+	}
+}
+
+// endsSoon reports whether the plan ends the attempt, so that its pod goes without a record. Where it goes once the
+// next one is created, the API server may refuse that for long.
+func (p *Plan) endsSoon(s *observed.Claim, a observed.Attempt) bool {
+	ends := p.acknowledgesAs(a.Pod, func(a AcknowledgePod) bool { return !a.KeepName })
+	_, creates := Find[CreatePod](*p)
+	if !ends || !creates {
+		return ends
+	}
+
+	deleted := latest(s.Ended(a), a.Pod.DeletionTimestamp.Time)
+
+	return p.waitsUntil(s, deleted.Add(replacedWithin))
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+
+	return a
+}
+
+// heldOnNode reports whether somebody deletes an ended pod that has a node, and only its finalizer keeps it.
+func heldOnNode(a observed.Attempt) bool {
+	kept := slices.Contains(a.Pod.Finalizers, contract.PodFinalizer)
+	deleted := a.Pod.DeletionTimestamp != nil && a.Pod.Spec.NodeName != ""
+
+	return !a.Gone && kept && deleted && a.Outcome.Final()
+}
+
+// keepFor is how long a pod stays for its log after its outcome has been acted on. One that was saved has gone, or is
+// about to.
+func keepFor(s *observed.Claim, a observed.Attempt) time.Duration {
+	if s.Config == nil || a.Outcome.Phase != podspec.Failed || a.Saved != nil {
 		return 0
 	}
 
@@ -116,6 +179,7 @@ func (a AcknowledgePod) deferrable() bool { return !a.KeepName && a.Pod.Deletion
 func (p *Plan) WaitForSlot(s *observed.Claim, spec observed.AttemptSpec, used int, reportAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
 	p.endRetained(s)
+	p.letGo(s)
 	if p.waitsUntil(s, reportAt) {
 		return
 	}

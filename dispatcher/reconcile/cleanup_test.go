@@ -49,13 +49,14 @@ func TestFailedPodTTL(t *testing.T) {
 		{scene{name: "a success", claim: "bound", volume: "fits bound", pods: []string{"prov-0 done"}}, time.Minute, AcknowledgePod{}, 0},
 		{scene{name: "kept", claim: "none", pods: []string{"prov-0 refused kept"}}, time.Minute, AcknowledgePod{Keep: 59500 * time.Millisecond}, 59500 * time.Millisecond},
 		{scene{name: "its time is over", claim: "none", pods: []string{"prov-0 refused kept"}}, 100 * time.Millisecond, AcknowledgePod{}, 0},
+		{scene{name: "kept, and gone with its log", claim: "none", pods: []string{"prov-0 refused kept gone"}}, time.Minute, AcknowledgePod{}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.observed()
 			s.Config.FailedPodTTL = c.ttl
 			p := Decide(s)
 			got, ok := Find[AcknowledgePod](p)
-			c.want.Pod = s.All()[0].Pod
+			c.want.Attempt = s.All()[0]
 			if !ok || got != c.want {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}

@@ -27,6 +27,7 @@ func Decide(s *observed.Claim) Plan {
 	p.placeFinalizer(s)
 	p.Forget = p.Forget && len(s.Retained) == 0
 	p.spaceRepairs(s)
+	p.letGo(s)
 
 	return p
 }

@@ -135,6 +135,10 @@ func describe(p Plan) string {
 			} else {
 				say("acknowledge %s", a.Pod.UID)
 			}
+		case SavePod:
+			say("save %s", a.Pod.UID)
+		case ReleasePod:
+			say("release %s", a.Pod.UID)
 		case ResyncClaim:
 			say("resync")
 		case SetWaitingCondition:
@@ -438,6 +442,29 @@ func TestDecide(t *testing.T) {
 		{name: "freed before the delete pod started", claim: "none", volume: "unclaimed available", pods: []string{"del-0 unschedulable"}, want: "stop del-0, (confirm)"},
 		{name: "bound to a claim while the delete pod runs", claim: "bound", volume: "fits bound", pods: []string{"del-0 running"}, want: "tell volume StorageMayBeGone, kill del-0, (confirm)"},
 		{name: "bound to a claim after the delete pod", claim: "bound", volume: "fits bound", pods: []string{"del-0 done"}, want: "tell volume StorageMayBeGone, acknowledge del-0, (confirm)"},
+
+		{name: "failed, and somebody drains its node", pods: []string{"prov-4 failed deleting"}, want: "tell claim ProvisionerFailed, save prov-4, requeue in 15.5s"},
+		{name: "failed, and its record is new", pods: []string{"prov-4 failed saving"}, want: "tell claim ProvisionerFailed, requeue in 7s"},
+		{name: "failed, and its record is known by now", pods: []string{"prov-4 failed saved"}, want: "tell claim ProvisionerFailed, release prov-4, requeue in 15.5s"},
+		{name: "failed, and an administrator asks on the pod that goes", pods: []string{"prov-4 failed saved retry"}, also: "no-config",
+			want: "tell claim ProvisionerFailed, tell claim ProvisionerConfigMissing, save prov-4"},
+		{name: "failed, and gone", pods: []string{"prov-4 failed gone"}, want: "tell claim ProvisionerFailed, requeue in 15.5s"},
+		{name: "first and latest failed, and both drained", pods: []string{"prov-0 failed kept deleting", "prov-4 failed deleting"},
+			want: "tell claim ProvisionerFailed, save prov-0, save prov-4, requeue in 15.5s"},
+		{name: "failed, drained, and the next attempt is due", pods: []string{"prov-3 failed deleting retry"}, want: "tell claim ProvisionerFailed, create provision 4 for prov-3, acknowledge prov-3, requeue in 5s, (confirm)"},
+		{name: "first failed, drained, and the next attempt is due", pods: []string{"prov-0 failed deleting retry"},
+			want: "tell claim ProvisionerFailed, save prov-0, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
+		{name: "first failed, gone, and the next attempt is due", pods: []string{"prov-0 failed gone retry"},
+			want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
+		{name: "gone, and the next attempt runs", pods: []string{"prov-0 failed kept gone", "prov-1 running"}, want: ""},
+		{name: "gone, and the claim is bound", claim: "bound", volume: "fits bound", pods: []string{"prov-0 failed kept gone", "prov-1 done"},
+			want: "tell claim ProvisioningSucceeded, acknowledge prov-1, acknowledge prov-0"},
+		{name: "gone, and the claim is deleted", claim: "none", pods: []string{"prov-0 failed gone"}, want: "create delete 0 for prov-0, (confirm)"},
+		{name: "gone, and undone", claim: "none", pods: []string{"prov-0 failed gone", "del-0 done undo"}, want: "acknowledge prov-0, acknowledge del-0, (confirm volume)"},
+		{name: "delete failed, and somebody drains its node", claim: "none", volume: "fits released", pods: []string{"del-5 failed deleting"},
+			want: "tell volume ProvisionerFailed, save del-5, requeue in 31.5s"},
+		{name: "delete failed, gone, and refused by an administrator", claim: "none", pods: []string{"del-0 failed gone refused-delete"}, want: "acknowledge del-0, (confirm)"},
+		{name: "deleted before it had a node", pods: []string{"prov-0 unstarted"}, want: "requeue in 1s"},
 
 		{name: "made in a place that is there", claim: "none", volume: "fits released placed", also: "mounted", want: "create delete 0, (confirm)"},
 		{name: "made in a place that has other storage", claim: "none", volume: "fits released placed", also: "moved", want: "tell volume StorageMoved"},

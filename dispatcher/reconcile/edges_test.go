@@ -21,7 +21,7 @@ func TestDecideEdges(t *testing.T) {
 		{name: "pod starting on the selected node", also: "selected", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
 		{name: "no node fits an undo for a claim with a selected node", also: "selected", pods: []string{"prov-0 failed", "del-0 unschedulable undo"},
 			want: "tell claim ProvisionerUnschedulable, requeue in 4m0s"},
-		{name: "failed while it was being deleted", pods: []string{"prov-0 failed deleting"}, want: "tell claim ProvisionerFailed, requeue in 500ms"},
+		{name: "failed while it was being deleted", pods: []string{"prov-0 failed deleting"}, want: "tell claim ProvisionerFailed, save prov-0, requeue in 500ms"},
 		{name: "two retained pods, of which one stays", pods: []string{"prov-0 failed kept", "prov-1 failed kept", "prov-2 running"}, want: "acknowledge prov-1"},
 		{name: "a retained pod goes beside one that made the volume", claim: "bound", volume: "fits bound", pods: []string{"prov-1 failed kept", "prov-2 done"},
 			want: "tell claim ProvisioningSucceeded, acknowledge prov-2, acknowledge prov-1"},

@@ -54,6 +54,11 @@ type Action interface{ priority() int }
 
 // Actions, in the order in which they are carried out.
 type (
+	// SavePod keeps the record of an ended pod without the pod, or brings what is said on the record up to date. It
+	// comes before what the API server may refuse for long, since whoever drains the node waits for it.
+	SavePod struct{ observed.Attempt }
+	// ReleasePod lets go of a pod that was saved.
+	ReleasePod struct{ observed.Attempt }
 	// RepairVolume gives a new volume what it lacks.
 	RepairVolume struct{ *podspec.Repair }
 	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
@@ -81,9 +86,10 @@ type (
 	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that
 	// failed there.
 	Reschedule struct{ After types.UID }
-	// AcknowledgePod notes on a pod that its outcome has been acted on, and lets the pod go unless it has to stay.
+	// AcknowledgePod notes on a pod that its outcome has been acted on, and lets the pod go unless it has to stay. Of
+	// one that was saved that goes for its record.
 	AcknowledgePod struct {
-		Pod *corev1.Pod
+		observed.Attempt
 		// Keep is how long the pod stays for its log; 0 deletes it.
 		Keep time.Duration
 		// KeepName keeps the pod and its finalizer, so that its name stays taken.
@@ -99,19 +105,21 @@ type (
 	ResyncClaim struct{}
 )
 
-func (RepairVolume) priority() int        { return 0 }
-func (SetFinalizer) priority() int        { return 0 }
-func (SetCloneOf) priority() int          { return 1 }
-func (SetCapacity) priority() int         { return 2 }
-func (SetResizeStatus) priority() int     { return 3 }
-func (RetractVolume) priority() int       { return 4 }
-func (CreatePod) priority() int           { return 5 }
-func (StopPod) priority() int             { return 6 }
-func (DeleteVolume) priority() int        { return 7 }
-func (Reschedule) priority() int          { return 8 }
-func (AcknowledgePod) priority() int      { return 9 }
-func (ResyncClaim) priority() int         { return 10 }
-func (SetWaitingCondition) priority() int { return 11 }
+func (SavePod) priority() int             { return 0 }
+func (ReleasePod) priority() int          { return 1 }
+func (RepairVolume) priority() int        { return 2 }
+func (SetFinalizer) priority() int        { return 2 }
+func (SetCloneOf) priority() int          { return 3 }
+func (SetCapacity) priority() int         { return 4 }
+func (SetResizeStatus) priority() int     { return 5 }
+func (RetractVolume) priority() int       { return 6 }
+func (CreatePod) priority() int           { return 7 }
+func (StopPod) priority() int             { return 8 }
+func (DeleteVolume) priority() int        { return 9 }
+func (Reschedule) priority() int          { return 10 }
+func (AcknowledgePod) priority() int      { return 11 }
+func (ResyncClaim) priority() int         { return 12 }
+func (SetWaitingCondition) priority() int { return 13 }
 
 // do adds actions. An attempt's pod goes last, when its outcome has been acted on.
 func (p *Plan) do(actions ...Action) {

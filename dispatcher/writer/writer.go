@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -201,7 +202,7 @@ func (w Writer) RemovePodFinalizer(ctx context.Context, pod *corev1.Pod, last bo
 	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod, metadata(fields), nil)
 }
 
-// CreateRevision saves a version of a ConfigMap. That it exists is no error.
+// CreateRevision saves a version of a ConfigMap, or a pod. That it exists is no error.
 func (w Writer) CreateRevision(ctx context.Context, revision *appsv1.ControllerRevision) error {
 	_, err := w.Client.AppsV1().ControllerRevisions(revision.Namespace).Create(ctx, revision, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -209,6 +210,40 @@ func (w Writer) CreateRevision(ctx context.Context, revision *appsv1.ControllerR
 	}
 
 	return nil
+}
+
+// SetWords writes on a saved pod what was said about it.
+func (w Writer) SetWords(ctx context.Context, saved *appsv1.ControllerRevision, words map[string]string) error {
+	return w.patchSaved(ctx, types.MergePatchType, saved, map[string]any{"uid": saved.UID, "annotations": words})
+}
+
+func (w Writer) patchSaved(
+	ctx context.Context, kind types.PatchType, saved *appsv1.ControllerRevision, fields map[string]any,
+) error {
+	body, err := json.Marshal(metadata(fields))
+	if err != nil {
+		return fmt.Errorf("encode patch of ControllerRevision %s/%s: %w", saved.Namespace, saved.Name, err)
+	}
+
+	_, err = w.Client.AppsV1().ControllerRevisions(saved.Namespace).Patch(ctx, saved.Name, kind, body,
+		metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("patch ControllerRevision %s/%s: %w", saved.Namespace, saved.Name, err)
+	}
+
+	return nil
+}
+
+// DeleteSaved deletes a saved pod, which has the finalizer of pods. That it does not exist is no error.
+func (w Writer) DeleteSaved(ctx context.Context, saved *appsv1.ControllerRevision) error {
+	if slices.Contains(saved.Finalizers, contract.PodFinalizer) {
+		fields := withoutFinalizer(saved.UID, contract.PodFinalizer)
+		if err := w.patchSaved(ctx, types.StrategicMergePatchType, saved, fields); err != nil {
+			return err
+		}
+	}
+
+	return w.DeleteRevision(ctx, saved)
 }
 
 // DeleteRevision deletes a saved version of a ConfigMap. That it does not exist is no error.

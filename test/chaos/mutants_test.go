@@ -10,7 +10,9 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
@@ -50,7 +52,7 @@ func mutate(do func(c call, send func(call) (*http.Response, error)) (*http.Resp
 	}
 }
 
-var resourcePath = regexp.MustCompile(`/(pods|persistentvolumes|persistentvolumeclaims)(/[^/]+)?$`)
+var resourcePath = regexp.MustCompile(`/(pods|persistentvolumes|persistentvolumeclaims|controllerrevisions)(/[^/]+)?$`)
 
 func whatOf(r *http.Request) string {
 	parts := resourcePath.FindStringSubmatch(r.URL.Path)
@@ -216,6 +218,33 @@ var noTombstone = mutate(func(c call, send func(call) (*http.Response, error)) (
 		_ = gone.Body.Close()
 	}
 	return response, err
+})
+
+// noRecords deletes the record of a drained pod as soon as somebody has looked at it right before the pod goes.
+var noRecords = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	response, err := send(c)
+	if err != nil || c.what != "GET controllerrevisions" || response.StatusCode != http.StatusOK {
+		return response, err
+	}
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, err
+	}
+	var record appsv1.ControllerRevision
+	if err := json.Unmarshal(text, &record); err != nil || time.Since(record.CreationTimestamp.Time) < 10*time.Second {
+		return answer(c, http.StatusOK, string(text)), err
+	}
+	for _, step := range []struct{ method, body string }{{http.MethodPatch, `{"metadata":{"finalizers":null}}`}, {http.MethodDelete, ""}} {
+		loss := call{Request: c.Clone(c.Context()), body: []byte(step.body)}
+		loss.Method = step.method
+		loss.Header.Set("Content-Type", "application/merge-patch+json")
+		gone, err := send(loss)
+		if err != nil {
+			return nil, err
+		}
+		_ = gone.Body.Close()
+	}
+	return answer(c, http.StatusOK, string(text)), nil
 })
 
 // noFollowing drops what is written to the status of claims.

@@ -34,6 +34,7 @@ var mutations = []struct {
 	{"claims do not follow their volumes", noFollowing, "asks for", 1, 100, nil},
 	{"forged records are not repaired", noRepair, "is left Released", 1, 100, nil},
 	{"volumes say more than was made", noTruth, "is said to have", 1, 100, nil},
+	{"records of drained pods are lost", noRecords, "is an orphan", 1, 200, []string{"drains"}},
 	{"pods of a volume mount what the class mounts today", todaysMount(), "is an orphan", 1, 500, []string{"elsewhere"}},
 }
 

@@ -149,13 +149,14 @@ var exitCodes = map[string]int32{"done": 0, "failed": 1, "refused": contract.Exi
 // early (an undo that was ordered before the attempts ended), undo (a delete without a volume), misfit (a delete for an
 // unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two minutes ago, and its node is gone),
 // kept (its outcome has been acted on), retry (an administrator asked for the next attempt), allowed or refused-delete
-// (an administrator's answer about what it made), placed (it had claim exports of nfs://a/e1).
+// (an administrator's answer about what it made), placed (it had claim exports of nfs://a/e1). For observedtest: saving
+// and saved (it is being deleted, and its record is five seconds or a minute old), gone (saved, and it does not exist).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
 		return Has(strings.Join(fields[2:], " "), word,
 			[]string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other",
-				"deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed"})
+				"deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed", "saving", "saved", "gone"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
@@ -192,7 +193,7 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 		{"retry", contract.AnnRetry, "true"},
 	})
 
-	if has("deleting") {
+	if has("deleting") || has("saving") || has("saved") || has("gone") {
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
 	}
 

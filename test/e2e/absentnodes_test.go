@@ -25,7 +25,9 @@ func TestSpareNodes(t *testing.T) {
 		{"the power comes back", powerComesBack},
 		{"the power comes back, and the disk is empty", diskIsEmpty},
 		{"the power never comes back", powerNeverComesBack},
-		{"the node is drained", nodeDrained},
+		{"the node is drained while a pod runs", drains(drainedWhileRunning)},
+		{"the node is drained after a pod failed", drains(drainedAfterFailure)},
+		{"the node is drained while a pod waits", drains(drainedWhileWaiting)},
 		{"the kubelet restarts", kubeletRestarts},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -119,24 +121,6 @@ func powerNeverComesBack(s *scope) {
 	c.ran(contract.Provision, 2)
 
 	s.powered("node2")
-	c.class.once()
-}
-
-func nodeDrained(s *scope) {
-	c, node := s.waiting()
-	s.later(func(ctx context.Context) error {
-		_, err := kubectl(ctx, "uncordon", node)
-		return err
-	})
-	// The record of the attempt stays until the claim is bound.
-	_, err := kubectl(s.Context(), "drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=90s",
-		"--skip-wait-for-delete-timeout=1", "--pod-selector="+contract.LabelClaimUID+"="+string(c.UID))
-	s.ok(err)
-	c.told(patient, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting (pod {pod})*")
-	c.goesOn()
-	if on := c.ranOn(contract.Provision); on != "node2 node3" {
-		s.Errorf("the pods ran on %s", on)
-	}
 	c.class.once()
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -135,7 +136,7 @@ func (s Scene) Observed() *observed.Claim {
 		}
 
 		pod := dispatchertest.Pod(words, created, ended)
-		if a := observed.NewAttempt(pod, ""); slices.Contains(strings.Fields(words), "kept") {
+		if a := recorded(observed.NewAttempt(pod, ""), words); slices.Contains(strings.Fields(words), "kept") {
 			f.Retained = append(f.Retained, a)
 		} else {
 			f.Attempts = append(f.Attempts, a)
@@ -149,6 +150,19 @@ func (s Scene) Observed() *observed.Claim {
 	f.Sort()
 
 	return f
+}
+
+// recorded is the attempt with the record that the words say it has.
+func recorded(a observed.Attempt, words string) observed.Attempt {
+	for word, age := range map[string]time.Duration{"saving": 5 * time.Second, "saved": time.Minute, "gone": time.Minute} {
+		if slices.Contains(strings.Fields(words), word) {
+			a.Saved = &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
+				CreationTimestamp: metav1.NewTime(dispatchertest.Noon.Add(-age))}}
+			a.Gone = word == "gone"
+		}
+	}
+
+	return a
 }
 
 func (s Scene) makeClaim() *corev1.PersistentVolumeClaim {

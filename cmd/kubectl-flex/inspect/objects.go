@@ -28,7 +28,7 @@ const (
 	Volumes      Kind = "volumes"
 	Pods         Kind = "provisioner pods"
 	ConfigMaps   Kind = "provisioner ConfigMaps"
-	Revisions    Kind = "last good versions of ConfigMaps"
+	Revisions    Kind = "last good versions of ConfigMaps, and records of pods"
 	Classes      Kind = "StorageClasses"
 	Events       Kind = "events"
 	PodEvents    Kind = "events of provisioner pods"
@@ -63,8 +63,10 @@ type Objects struct {
 	Unlabelled []*corev1.ConfigMap
 	// Revisions are the last good versions of ConfigMaps.
 	Revisions []*appsv1.ControllerRevision
-	Classes   []*storagev1.StorageClass
-	Events    []*corev1.Event
+	// Saved are the records of pods that somebody deleted.
+	Saved   []*appsv1.ControllerRevision
+	Classes []*storagev1.StorageClass
+	Events  []*corev1.Event
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
 	// Exists reports whether a ServiceAccount, Secret or claim of the provisioners' namespace exists, as far as that is
@@ -92,7 +94,8 @@ type index struct {
 	claims        map[string]*corev1.PersistentVolumeClaim // by UID
 	claimsByName  map[string]*corev1.PersistentVolumeClaim // by namespace/name
 	volumes       map[string]*corev1.PersistentVolume
-	pods          map[string][]*corev1.Pod // by the claim's UID
+	pods          map[string][]*corev1.Pod                // by the claim's UID
+	saved         map[string][]*appsv1.ControllerRevision // by the claim's UID
 	events        map[eventKey][]*corev1.Event
 	volumeEvents  map[string][]*corev1.Event // by the volume's name
 	resolutions   map[string]classes.Resolution
@@ -114,8 +117,9 @@ func (o *Objects) indexed() *index {
 		return o.index
 	}
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
-		pods: map[string][]*corev1.Pod{}, events: map[eventKey][]*corev1.Event{}, volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{},
-		running: map[string]int{}, waiting: map[string][]time.Time{}}
+		pods: map[string][]*corev1.Pod{}, saved: map[string][]*appsv1.ControllerRevision{}, events: map[eventKey][]*corev1.Event{},
+		volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}, running: map[string]int{},
+		waiting: map[string][]time.Time{}}
 	for _, v := range o.Volumes {
 		x.volumes[v.Name] = v
 	}
@@ -139,6 +143,10 @@ func (o *Objects) indexed() *index {
 	}
 	for _, times := range x.waiting {
 		slices.SortFunc(times, time.Time.Compare)
+	}
+	for _, record := range o.Saved {
+		_, uid, _, _ := podspec.ParseName(record.Name)
+		x.saved[uid] = append(x.saved[uid], record)
 	}
 	for _, e := range o.Events {
 		switch about := e.InvolvedObject; {
@@ -200,6 +208,18 @@ func (o *Objects) configMap(name string) *corev1.ConfigMap {
 }
 
 func (o *Objects) podsOf(uid string) []*corev1.Pod { return o.indexed().pods[uid] }
+
+// recordedOf are the pods of a claim, and what was saved of those that are gone.
+func (o *Objects) recordedOf(uid string) []*corev1.Pod {
+	pods := slices.Clone(o.podsOf(uid))
+	for _, record := range o.indexed().saved[uid] {
+		saved := podspec.SavedPod(record)
+		if !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.UID == saved.UID }) {
+			pods = append(pods, saved)
+		}
+	}
+	return pods
+}
 
 // eventsOn lists the events about a claim or a pod, oldest first.
 func (o *Objects) eventsOn(namespace string, uid types.UID) []*corev1.Event {

@@ -25,7 +25,7 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	s.SetVolume(volume)
 	s.SetOther(o.ClaimNamed)
 	s.SetElsewhere(o.VolumeNamed)
-	s.SetPods(o.podsOf(key), func(pod *corev1.Pod) string { return observed.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
+	s.SetPods(o.podsOf(key), o.indexed().saved[key], func(pod *corev1.Pod) string { return observed.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
 	s.ClassName = s.ClassByObjects("")
 	if s.Foreign != nil && s.Claim == nil {
 		s.ClassName = podspec.ClassOf(s.Foreign)

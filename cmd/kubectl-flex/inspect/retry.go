@@ -12,24 +12,24 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// Retry is the failed pod that gets the annotation for an immediate retry, and the time at which the next attempt would start without it.
-// The error says why a retry would have no effect. The claim has to be one of this dispatcher.
-func (o *Objects) Retry(uid string) (pod *corev1.Pod, by time.Time, err error) {
+// Retry is the failed attempt whose record gets the annotation for an immediate retry, and the time at which the next attempt would start
+// without it. The error says why a retry would have no effect. The claim has to be one of this dispatcher.
+func (o *Objects) Retry(uid string) (failed observed.Attempt, by time.Time, err error) {
 	state := o.StateOf(uid)
 	s := o.observe(uid)
 	if failed, until, ok := progress.Delayed(s); ok {
-		return failed.Pod, until, nil
+		return failed, until, nil
 	}
 	if latest, ok := progress.AttemptOf(s, state.Operation); ok && latest.Outcome.Final() && latest.Pod.Annotations[contract.AnnRetry] == "true" {
-		return nil, by, fmt.Errorf("the next attempt was asked for on pod %s already", latest.Pod.Name)
+		return failed, by, fmt.Errorf("the next attempt was asked for on pod %s already", latest.Pod.Name)
 	}
 	if running, ok := observed.Unfinished(s.Attempts); ok {
-		return nil, by, fmt.Errorf("attempt %d has not ended: pod %s is %s; to have another one instead, delete that pod", running.Number, running.Pod.Name, running.Outcome.Phase)
+		return failed, by, fmt.Errorf("attempt %d has not ended: pod %s is %s; to have another one instead, delete that pod", running.Number, running.Pod.Name, running.Outcome.Phase)
 	}
 	if state.Done() {
-		return nil, by, fmt.Errorf("nothing is to be done")
+		return failed, by, fmt.Errorf("nothing is to be done")
 	}
-	return nil, by, fmt.Errorf("the next attempt does not wait for its time: %s: %s", state.Reason, state.Message)
+	return failed, by, fmt.Errorf("the next attempt does not wait for its time: %s: %s", state.Reason, state.Message)
 }
 
 // PodOf is the provisioner pod of an attempt. With number -1 it is that of the newest attempt that has begun to run, or else of the newest.
@@ -57,6 +57,9 @@ func (o *Objects) PodOf(uid string, number int) (*corev1.Pod, error) {
 		return best, nil
 	case number >= 0 && len(numbers) > 0:
 		return nil, fmt.Errorf("attempt %d has no pod any more; there are those of the attempts %v", number, numbers)
+	}
+	if records := o.indexed().saved[o.keyOf(uid)]; len(records) > 0 {
+		return nil, fmt.Errorf("its pods are gone with their logs, as somebody deleted them or drained their nodes; what is known of them: kubectl flex why")
 	}
 	return nil, fmt.Errorf("it has no provisioner pod: none was created yet, or it was deleted once its outcome had been acted on (failed-pod-ttl keeps failed ones)")
 }

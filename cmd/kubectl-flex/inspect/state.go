@@ -74,7 +74,7 @@ func (o *Objects) stateOf(uid string) State {
 		claim = o.claim(uid)
 	}
 	key := o.keyOf(uid)
-	volume, pods := o.VolumeNamed(podspec.VolumeName(key)), o.podsOf(key)
+	volume, pods := o.VolumeNamed(podspec.VolumeName(key)), o.recordedOf(key)
 	s := State{UID: uid, Attempt: -1, Phase: progress.Waiting}
 	s.identify(claim, volume, pods)
 	if other := o.otherProvisioner(claim, volume, len(pods) > 0); other != "" {

@@ -139,6 +139,9 @@ func (o *Objects) attemptSteps(s *observed.Claim, a observed.Attempt) []Step {
 	if a.Outcome.Reason != podspec.ReasonNone {
 		step.What += ", " + string(a.Outcome.Reason) + ": " + a.Outcome.Message
 	}
+	if a.Gone {
+		step.What += "; the pod and its log are gone, as somebody deleted the pod or drained its node, and its record stays: controllerrevision " + a.Pod.Name
+	}
 	if a.Pod.Annotations[contract.AnnRetry] == "true" {
 		step.What += "; an administrator asked for the next attempt"
 	}
@@ -230,7 +233,7 @@ func origin(e *corev1.Event) string {
 func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, a := range slices.Backward(o.observe(uid).All()) {
-		if a.Outcome.Phase == podspec.Failed && a.Outcome.MayHaveRun {
+		if a.Outcome.Phase == podspec.Failed && a.Outcome.MayHaveRun && !a.Gone {
 			pods = append(pods, a.Pod)
 		}
 	}
@@ -261,7 +264,7 @@ func (o *Objects) Find(namespace, name string) (uid string, err error) {
 	if _, uid, _, ok := podspec.ParseName(name); ok {
 		return uid, nil
 	}
-	if uid, ok := podspec.ClaimUIDOf(name); ok && (o.VolumeNamed(name) != nil || len(o.podsOf(uid)) > 0 || o.claim(uid) != nil || len(o.eventsOnVolume(name)) > 0) {
+	if uid, ok := podspec.ClaimUIDOf(name); ok && (o.VolumeNamed(name) != nil || len(o.recordedOf(uid)) > 0 || o.claim(uid) != nil || len(o.eventsOnVolume(name)) > 0) {
 		return o.holderOf(uid), nil
 	}
 	if v := o.VolumeNamed(name); v != nil && v.Spec.ClaimRef != nil && o.claim(string(v.Spec.ClaimRef.UID)) != nil {

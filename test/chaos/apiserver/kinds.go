@@ -28,6 +28,8 @@ const (
 	Secrets    = "secrets"
 	Events     = "events"
 	Classes    = "storageclasses"
+	Revisions  = "controllerrevisions"
+	Namespaces = "namespaces"
 )
 
 type kind struct {
@@ -121,8 +123,9 @@ func kinds() map[string]*kind {
 	for _, k := range []*kind{pods, claims, volumes, events,
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
-		of[appsv1.ControllerRevision]("apps", "v1", "controllerrevisions", "ControllerRevision"),
+		of[appsv1.ControllerRevision]("apps", "v1", Revisions, "ControllerRevision"),
 		of[corev1.Node]("", "v1", "nodes", "Node"),
+		of[corev1.Namespace]("", "v1", Namespaces, "Namespace"),
 		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),
 		of[coordinationv1.Lease]("coordination.k8s.io", "v1", "leases", "Lease"),
 		of[admissionv1.ValidatingAdmissionPolicy]("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),

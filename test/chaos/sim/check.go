@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -63,6 +64,13 @@ func (w *World) unsettled() []string {
 			continue
 		}
 		say("pod %s (%s, finalizers %v, deleted %v) is left", pod.Name, pod.Status.Phase, pod.Finalizers, pod.DeletionTimestamp != nil)
+	}
+	for _, record := range apiserver.List[*appsv1.ControllerRevision](w.server, apiserver.Revisions) {
+		_, uid, _, ok := podspec.ParseName(record.Name)
+		if !ok || w.expandsNothing(&corev1.Pod{ObjectMeta: record.ObjectMeta}) {
+			continue
+		}
+		say("the record of pod %s is left; claim %s", record.Name, uid)
 	}
 	return list
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,7 +122,17 @@ func (w *World) allowHeld() {
 	}
 	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
 		if pod.Annotations[contract.AnnAllowDelete] == "" && told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
-			w.answerPod(pod)
+			w.answerPod(apiserver.Pods, pod)
+		}
+	}
+	for _, record := range apiserver.List[*appsv1.ControllerRevision](w.server, apiserver.Revisions) {
+		record = record.DeepCopy()
+		if _, _, _, ok := podspec.ParseName(record.Name); !ok || podspec.DecodeSaved(record) != nil {
+			continue
+		}
+		pod := podspec.SavedPod(record)
+		if record.Annotations[contract.AnnAllowDelete] == "" && told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
+			w.answerPod(apiserver.Revisions, pod)
 		}
 	}
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
@@ -129,10 +140,11 @@ func (w *World) allowHeld() {
 
 // answerPod is for a pod whose attempts came to storage that no volume of its name has: the administrator lets it be removed, or has it
 // elsewhere by now.
-func (w *World) answerPod(pod *corev1.Pod) {
-	allowed := fmt.Sprint(!w.keptByAdmin(podspec.VolumeName(pod.Labels[contract.LabelClaimUID])))
+func (w *World) answerPod(resource string, pod *corev1.Pod) {
+	_, uid, _, _ := podspec.ParseName(pod.Name)
+	allowed := fmt.Sprint(!w.keptByAdmin(podspec.VolumeName(uid)))
 	w.trace.add("admin", "answers %s: %s", pod.Name, allowed)
-	w.server.Mutate(apiserver.Pods, namespace, pod.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, allowed) })
+	w.server.Mutate(resource, namespace, pod.Name, func(o apiserver.Object) { setAnnotation(o, contract.AnnAllowDelete, allowed) })
 }
 
 func old(v *corev1.PersistentVolume) bool { return time.Since(v.CreationTimestamp.Time) > 24*time.Hour }

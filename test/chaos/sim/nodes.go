@@ -26,6 +26,7 @@ type node struct {
 	cutoff  bool
 	removed bool                          // the Node object was deleted
 	lost    bool                          // for ever
+	drained bool                          // it takes no new pods
 	started map[types.UID]context.Context // the machine's life in which it started a pod
 }
 
@@ -66,7 +67,7 @@ func (n *node) reaches(v *corev1.PersistentVolume) bool {
 func (n *node) ready() bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return !n.cutoff && n.life.Err() == nil && !n.removed
+	return !n.cutoff && n.life.Err() == nil && !n.removed && !n.drained
 }
 
 func (n *node) isRemoved() bool {
@@ -202,7 +203,7 @@ func (w *World) restoreNode(n *node) {
 		n.cutoff = false
 		close(n.online)
 	}
-	n.removed = false
+	n.removed, n.drained = false, false
 	n.mu.Unlock()
 	w.trace.add(n.name, "is back")
 	for _, pod := range w.podsOn(n) {
@@ -211,6 +212,49 @@ func (w *World) restoreNode(n *node) {
 	w.retryPods()
 	for _, name := range sorted(w.claimNames()) {
 		w.later(time.Millisecond, time.Second, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
+	}
+}
+
+// drain is what an administrator does before a node's upgrade: no new pods, and those that are there are evicted, whether they have ended
+// or not.
+func (w *World) drain(a Action) {
+	n := w.nodes[a.N%len(w.nodes)]
+	n.cordon(true)
+	w.trace.add("admin", "drains %s", n.name)
+	for _, pod := range w.podsOn(n) {
+		if !ended(pod) {
+			w.disrupt(pod, "EvictionByEvictionAPI")
+		}
+		w.remove("evictor", apiserver.Pods, namespace, pod.Name)
+		time.AfterFunc(drainLasts, func() { w.checkDrained(pod) })
+	}
+	time.AfterFunc(a.For, func() {
+		if w.over.Load() {
+			return
+		}
+		n.cordon(false)
+		w.retryPods()
+		for _, name := range sorted(w.claimNames()) {
+			w.later(time.Millisecond, time.Second, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
+		}
+	})
+}
+
+func (n *node) cordon(on bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.drained = on
+}
+
+// drainLasts is how long a drain waits for a pod at most: the grace period of one that runs, the age that its record has to have, and what
+// requests take.
+const drainLasts = time.Minute
+
+// checkDrained checks that a pod is gone that was evicted, unless something else may have gone wrong.
+func (w *World) checkDrained(evicted *corev1.Pod) {
+	pod, ok := apiserver.Get[*corev1.Pod](w.server, apiserver.Pods, namespace, evicted.Name)
+	if ok && pod.UID == evicted.UID && w.plan.onlyDrains() {
+		w.violate("pod %s (%s, finalizers %v) is there %s after its node was drained", pod.Name, pod.Status.Phase, pod.Finalizers, drainLasts)
 	}
 }
 

@@ -124,6 +124,11 @@ var latestThemes = []theme{
 		"claim-recreate", "claim-expand"}, 16, mounting},
 }
 
+// newestThemes are drawn when all of latestThemes were, for the same reason.
+var newestThemes = []theme{
+	{"drains", map[string]float64{"exit-1": 0.7, "exit-75": 0.2, "stubborn": 0.5}, []string{"node-drain", "node-drain", "node-drain", "claim-delete", "config-identity"}, 12, spare},
+}
+
 // spare is for claims whose node is chosen for them, and another node.
 func spare(p *Plan, _ *rand.Rand) {
 	p.Nodes = max(2, p.Nodes)
@@ -172,6 +177,7 @@ func NewPlan(seed uint64, only ...string) Plan {
 	p.Tenants = 1 + r.IntN(min(3, p.Claims))
 	p.takeSome(r, laterThemes, 0, 5, only)
 	p.takeSome(r, latestThemes, 0, 1, only)
+	p.takeSome(r, newestThemes, 0, 1, only)
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p
 }
@@ -222,6 +228,18 @@ func (p *Plan) Tenant(claim int) string {
 		return fmt.Sprintf("team-%d", other)
 	}
 	return "team"
+}
+
+// onlyDrains reports whether nothing goes wrong but that attempts fail and nodes are drained.
+func (p *Plan) onlyDrains() bool {
+	for name := range p.Rates {
+		if !strings.HasPrefix(name, "exit-") && name != "stubborn" {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(p.Actions, func(a Action) bool {
+		return a.Do != "node-drain" && !strings.HasPrefix(a.Do, "claim-") && !strings.HasPrefix(a.Do, "config-")
+	})
 }
 
 // String is the plan for people.

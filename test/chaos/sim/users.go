@@ -195,6 +195,8 @@ func (w *World) do(a Action) {
 		w.disturbPod(a)
 	case "node-dead", "node-cut", "node-deleted", "node-lost":
 		w.disturbNode(a)
+	case "node-drain":
+		w.drain(a)
 	default:
 		if !strings.HasPrefix(a.Do, "admin-") {
 			panic("unknown action " + a.Do)
@@ -264,8 +266,8 @@ func (w *World) setPolicy(volume string, policy corev1.PersistentVolumeReclaimPo
 
 func (w *World) disturb(a Action) {
 	resources := map[string][]string{
-		"watch-lag":      {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes},
-		"watch-lag-pods": {apiserver.Pods}, "watch-lag-claims": {apiserver.Claims}, "watch-lag-volumes": {apiserver.Volumes}}[a.Do]
+		"watch-lag":      {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions},
+		"watch-lag-pods": {apiserver.Pods, apiserver.Revisions}, "watch-lag-claims": {apiserver.Claims}, "watch-lag-volumes": {apiserver.Volumes}}[a.Do]
 	for _, resource := range resources {
 		w.set(func() { w.lags[resource] = time.Now().Add(a.For) })
 	}
