@@ -381,17 +381,27 @@ const startError = "StartError"
 // kubeletsWords are the reasons with which the message is the kubelet's.
 var kubeletsWords = []string{startError, "ContainerCannotRun", "ContainerStatusUnknown"}
 
-// startProblem says what keeps a pod from starting: the problem that has to be solved first.
-func startProblem(pod *corev1.Pod) (Reason, string) {
+// Unschedulable is what the scheduler said last of a pod that no node takes, or empty. A pod that is deleted before it
+// has a node keeps that.
+func Unschedulable(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			message := "no node takes the pod: "
 			if nodes := RequiredNodes(pod); len(nodes) > 0 {
-				message = "the pod has to run on node " + strings.Join(nodes, ", ") + ", which does not take it: "
+				return fmt.Sprintf("the pod has to run on node %s, which does not take it: %s",
+					strings.Join(nodes, ", "), Clean(c.Message))
 			}
 
-			return ReasonUnschedulable, message + Clean(c.Message)
+			return "no node takes the pod: " + Clean(c.Message)
 		}
+	}
+
+	return ""
+}
+
+// startProblem says what keeps a pod from starting: the problem that has to be solved first.
+func startProblem(pod *corev1.Pod) (Reason, string) {
+	if why := Unschedulable(pod); why != "" {
+		return ReasonUnschedulable, why
 	}
 
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -21,11 +21,12 @@ import (
 // acknowledgePod ends an attempt whose outcome has been acted on. The finalizer is removed first: a pod that is deleted
 // with its finalizer looks like one that somebody else deleted.
 func (c *Controller) acknowledgePod(ctx context.Context, uid string, a reconcile.AcknowledgePod) error {
+	if a.KeepName {
+		return c.keepPodName(ctx, a) // events about it go on
+	}
+
 	pod := a.Pod
 	c.Recorder.PodAcknowledged(uid, pod.Name)
-	if a.KeepName {
-		return c.keepPodName(ctx, a)
-	}
 
 	if a.Gone {
 		return c.deleteSaved(ctx, a.Saved)

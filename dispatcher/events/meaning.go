@@ -56,9 +56,10 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "change what the message names."},
 	podspec.ReasonNotHere: {Warning: true, On: "claim, volume or pod",
 		Means: "Exit code 69: the provisioner cannot run on this node, and nothing was made. If the scheduler " +
-			"selected the claim's node, it selects another one. Otherwise, the operation is retried with " +
-			"growing delays.",
-		Do: "nothing, or set `node-selector` to the nodes that have what the provisioner needs."},
+			"selected the claim's node, it is asked for another one. It does not know why, and may select the same " +
+			"node again. The operation is retried with growing delays.",
+		Do: "nothing, or set `node-selector` to the nodes that have what the provisioner needs. If the scheduler " +
+			"selects the node again, keep the pod that uses the claim off the node."},
 	podspec.ReasonTryAgain: {Warning: true, On: "claim, volume or pod",
 		Means: "Exit code 75: the storage is busy, or cannot be reached, and needs another attempt. The operation " +
 			"is retried after 15 s at most.",

@@ -67,7 +67,7 @@ func outdated(s *observed.Claim, a observed.Attempt) bool {
 // problem a new ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
 func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
-		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message))
+		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message+tightNode(s, a)))
 	}
 
 	p.awaitNode(s, a)
@@ -174,6 +174,47 @@ func (p *Plan) stop(a observed.Attempt) {
 	if a.Pod.DeletionTimestamp == nil {
 		p.do(StopPod{Pod: a.Pod})
 	}
+}
+
+// tightNode says which node is to take a pod that none takes, and what can be done: it was selected for the consumer,
+// and what the scheduler says names no node.
+func tightNode(s *observed.Claim, a observed.Attempt) string {
+	node := s.SelectedNode()
+	bound := node != "" && s.Config != nil && s.Config.NodeLocal
+	if a.Op != contract.Provision || a.Outcome.Reason != podspec.ReasonUnschedulable || !bound {
+		return ""
+	}
+
+	return fmt.Sprintf("; it has to run on node %s, which was selected for the pod that uses the claim: leave room "+
+		"for it there (the ConfigMap's resources), or keep that pod off the node", node)
+}
+
+// reportRefusal says that a node refused the last attempt, as long as the claim waits for another node or for the next
+// attempt, and what can be done if the scheduler selects the node again: it does not know of the refusal.
+func (p *Plan) reportRefusal(s *observed.Claim) {
+	latest, ok := s.Latest(contract.Provision)
+	if !ok || !failedOnNode(latest) || !s.WaitsForConsumer() {
+		return
+	}
+
+	reason, message := latest.Outcome.Reason, latest.Outcome.Message
+	if why := podspec.Unschedulable(latest.Pod); reason != podspec.ReasonNotHere && why != "" {
+		reason, message = podspec.ReasonUnschedulable, why
+	}
+
+	node := latest.Node()
+	again := node != "" && node == s.SelectedNode()
+	if again {
+		message += fmt.Sprintf("; the scheduler selected node %s again: keep the pod that uses the claim off it, "+
+			"or let the node serve the claim", node)
+	}
+
+	e := problem(s, latest, reason, message)
+	if again {
+		e.Key += "/again"
+	}
+
+	p.report(e)
 }
 
 // reportFailure reports how an attempt failed.

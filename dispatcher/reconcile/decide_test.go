@@ -84,6 +84,38 @@ func TestRetainedIsTold(t *testing.T) {
 	}
 }
 
+// TestRefusalSaysNode: what the scheduler says of a pod names no node, and it does not know what a node refused. So the claim is told which
+// node it is, and what can be done, as long as that lasts.
+func TestRefusalSaysNode(t *testing.T) {
+	const tight = "no node takes the pod: 0/1 nodes; it has to run on node node1, which was selected for the pod that uses the claim: " +
+		"leave room for it there (the ConfigMap's resources), or keep that pod off the node"
+	const again = "; the scheduler selected node node1 again: keep the pod that uses the claim off it, or let the node serve the claim"
+	const refused = "the container exited with code 69 (it cannot work on this node) and left no message"
+	for _, c := range []struct {
+		name, pod, also string
+		unselected      bool
+		want            string
+	}{
+		{name: "no room on the node", pod: "prov-0 unschedulable", also: "selected node-local", want: tight},
+		{name: "no room on any node", pod: "prov-0 unschedulable", also: "selected", want: "no node takes the pod: 0/1 nodes"},
+		{name: "had no room", pod: "prov-0 unstarted full kept for-node1", also: "selected node-local", unselected: true, want: "no node takes the pod: 0/1 nodes"},
+		{name: "had no room, selected again", pod: "prov-0 unstarted full kept for-node1", also: "selected node-local", want: "no node takes the pod: 0/1 nodes" + again},
+		{name: "refused", pod: "prov-0 nothere kept", also: "selected", unselected: true, want: refused},
+		{name: "refused, selected again", pod: "prov-0 nothere kept", also: "selected", want: refused + again},
+	} {
+		s := scene{pods: []string{c.pod}, also: c.also}.observed()
+		if c.unselected {
+			s.Claim.Annotations = nil
+		}
+
+		events := Decide(s).Events
+		want := c.want + " (pod ns/prov-" + uid + "-0)"
+		if len(events) != 1 || events[0].Message != want || !events[0].Warning {
+			t.Errorf("%s: told %+v, want %q", c.name, events, want)
+		}
+	}
+}
+
 // TestDeadlineSaysLog: what a pod printed last is what it waits for. It is told once, while the pod may still run.
 func TestDeadlineSaysLog(t *testing.T) {
 	if events := Decide(scene{pods: []string{"prov-0 hanging"}}.observed()).Events; len(events) != 1 || !events[0].WithPodLog {
@@ -229,6 +261,9 @@ func TestDecide(t *testing.T) {
 		{name: "not here", pods: []string{"prov-0 nothere"}, also: "selected", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
 		{name: "volume that did not fit deleted by hand, of which the library has not heard yet", pods: []string{"prov-0 done"}, also: "unwanted",
 			want: "tell claim ProvisionerMadeNoVolume, resync, (confirm)"},
+		{name: "not here, acted on, and the same node selected again", pods: []string{"prov-0 nothere kept"}, also: "selected", want: "tell claim ProvisionerNotHere, requeue in 500ms"},
+		{name: "the selected node had no room, acted on, and it is selected again", pods: []string{"prov-3 unstarted full kept for-node1"}, also: "selected node-local",
+			want: "tell claim ProvisionerUnschedulable, requeue in 8s"},
 		{name: "rescheduling failed after the claim was given back", pods: []string{"prov-0 nothere"}, also: "selected unwanted", want: "tell claim ProvisionerNotHere, reschedule, keep the name of prov-0"},
 		{name: "selected node is lost, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected", want: "reschedule"},
 		{name: "selected node is lost, another one is selected, and storage may exist", pods: []string{"prov-1 unstarted suspect"}, also: "selected rescheduled new-config",

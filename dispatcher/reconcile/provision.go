@@ -24,6 +24,8 @@ func (p *Plan) provision(s *observed.Claim, provisions []observed.Attempt) {
 		if newest.Outcome.Phase == podspec.Succeeded {
 			p.Confirm = Everything // the volume may be on its way to the cache
 		}
+	} else {
+		p.reportRefusal(s)
 	}
 
 	made, suspected := observed.Suspect(provisions)

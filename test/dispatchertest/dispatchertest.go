@@ -143,20 +143,21 @@ func annotate(annotations map[string]string, has func(word string) bool, all []a
 var exitCodes = map[string]int32{"done": 0, "failed": 1, "refused": contract.ExitRefused,
 	"nothere": contract.ExitNotHere, "busy": contract.ExitTryAgain, "killed": 137}
 
-// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, hanging (past its deadline), done,
-// failed, refused, nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or behind
-// (its node's clock, by an hour), suspect, late (one before it was killed half a minute ago), for-node2 (bound to it),
-// early (an undo that was ordered before the attempts ended), undo (a delete without a volume), misfit (a delete for an
-// unfit volume), other (a delete of an earlier volume), deleting, lost (deleted two minutes ago, and its node is gone),
-// kept (its outcome has been acted on), retry (an administrator asked for the next attempt), allowed or refused-delete
-// (an administrator's answer about what it made), placed (it had claim exports of nfs://a/e1). For observedtest: saving
-// and saved (it is being deleted, and its record is five seconds or a minute old), gone (saved, and it does not exist).
+// Pod is "prov-0 STATE", with STATE one of pending, unschedulable, pulling, running, hanging (past its deadline),
+// done, failed, refused, nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or
+// behind (its node's clock, by an hour), suspect, late (one before it was killed half a minute ago), for-node1 or
+// for-node2 (bound to it), full (no node took it), early (an undo that was ordered before the attempts ended), undo
+// (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume),
+// deleting, lost (deleted two minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an
+// administrator asked for the next attempt), allowed or refused-delete (an administrator's answer about what it
+// made), placed (it had claim exports of nfs://a/e1). For observedtest: saving and saved (it is being deleted, and
+// its record is five seconds or a minute old), gone (saved, and it does not exist).
 func Pod(words string, created, ended time.Time) *corev1.Pod {
 	fields := strings.Fields(words)
 	has := func(word string) bool {
 		return Has(strings.Join(fields[2:], " "), word,
-			[]string{"old", "early", "ahead", "behind", "suspect", "late", "for-node2", "undo", "misfit", "other",
-				"deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed", "saving", "saved", "gone"})
+			[]string{"old", "early", "ahead", "behind", "suspect", "late", "for-node1", "for-node2", "full", "undo",
+				"misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed", "saving", "saved", "gone"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
@@ -183,6 +184,7 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	annotate(pod.Annotations, has, []annotation{
 		{"suspect", contract.AnnSuspect, "true"},
 		{"late", contract.AnnSuspect, Noon.Add(30 * time.Second).Format(time.RFC3339)}, // one was killed half a minute ago
+		{"for-node1", contract.AnnNode, "node1"},
 		{"for-node2", contract.AnnNode, "node2"},
 		{"undo", contract.AnnVolumeUID, ""},
 		{"misfit", contract.AnnUndo, "true"},
@@ -231,6 +233,11 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 		pod.Status.Reason = "Evicted"
 	case "unstarted":
 		pod.Spec.NodeName = ""
+		if has("full") {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+				Message: "0/1 nodes"}}
+		}
+
 		pod.DeletionTimestamp = &metav1.Time{Time: Noon}
 	default:
 		code, known := exitCodes[fields[1]]
