@@ -106,6 +106,9 @@ type Config struct {
 	MinSize, MaxSize int64
 	// NodeLocal reports whether the storage is on the node that the provision pod ran on.
 	NodeLocal bool
+	// DeleteUnderPressure reports whether pods that remove node-local storage run on a node under pressure. Default
+	// false.
+	DeleteUnderPressure bool
 	// VolumesHandedOver reports whether volumes of the class are given to other claims, or restored, by design.
 	// Otherwise an administrator is asked before the storage of a restored volume is removed.
 	VolumesHandedOver bool

@@ -38,7 +38,8 @@ func (c *Config) Privileges() (requested []string) {
 	for _, p := range []struct {
 		requested bool
 		name      string
-	}{{c.Root(), "root"}, {c.Privileged, "privileged"}, {c.HostNetwork, "host-network"}} {
+	}{{c.Root(), "root"}, {c.Privileged, "privileged"}, {c.HostNetwork, "host-network"},
+		{c.DeleteUnderPressure, "node-critical"}} {
 		if p.requested {
 			requested = append(requested, p.name)
 		}

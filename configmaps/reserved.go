@@ -196,6 +196,11 @@ var reserved = []reservedKey{
 			"claim, the pod has to run there; pods of other classes do if they can",
 		defaultValue: "false",
 		parse:        boolean(func(c *Config) *bool { return &c.NodeLocal })},
+	{name: "delete-under-pressure", form: "true or false",
+		meaning: "a pod that removes node-local storage runs on its node although that lacks disk, memory or " +
+			"processes, with the PriorityClass system-node-critical; takes the privilege `node-critical`",
+		defaultValue: "false",
+		parse:        boolean(func(c *Config) *bool { return &c.DeleteUnderPressure })},
 	{name: "volumes-handed-over", form: "true or false",
 		meaning: "importers or backup tools give the class's volumes to other claims, or create them again, " +
 			"by design: that alone keeps no storage from being removed",

@@ -1,8 +1,10 @@
 package podspec
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,9 +23,36 @@ func nodeSelectorOf(config *configmaps.Config) map[string]string {
 // minutes, but an attempt on a lost node blocks the next one.
 const lostNodeSeconds = int64(60)
 
-func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
+// pressureTaints keep pods off a node that lacks memory, disk or processes.
+var pressureTaints = []string{
+	corev1.TaintNodeDiskPressure, corev1.TaintNodeMemoryPressure, corev1.TaintNodePIDPressure,
+}
+
+// nodeCritical is the PriorityClass of pods that a kubelet admits while its node is under pressure. A toleration alone
+// would only have the kubelet refuse the pod.
+const nodeCritical = "system-node-critical"
+
+// tolerationsOf lets a pod run that removes storage of one node, although the node is cordoned: nothing else can remove
+// it, and it makes room. While the node is under pressure it takes a PriorityClass, too.
+func tolerationsOf(a Attempt) []corev1.Toleration {
 	seconds := lostNodeSeconds
-	tolerations := append([]corev1.Toleration{}, config.Tolerations...)
+	tolerations := append([]corev1.Toleration{}, a.Config.Tolerations...)
+
+	var despite []string
+	if a.deletesOnNode() {
+		despite = append(despite, corev1.TaintNodeUnschedulable)
+	}
+
+	if a.critical() {
+		despite = append(despite, pressureTaints...)
+	}
+
+	for _, key := range despite {
+		tolerations = append(tolerations, corev1.Toleration{
+			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule,
+		})
+	}
+
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		tolerations = append(tolerations, corev1.Toleration{
 			Key: key, Operator: corev1.TolerationOpExists,
@@ -32,6 +61,43 @@ func tolerationsOf(config *configmaps.Config) []corev1.Toleration {
 	}
 
 	return tolerations
+}
+
+// deletesOnNode reports whether the pod removes storage that is on one node, and is bound to that node.
+func (a Attempt) deletesOnNode() bool {
+	_, placed := nodesOf(a.Volume)
+	local := a.Config.NodeLocal || a.Volume != nil && isLocal(a.Volume)
+	bound := placed || a.Node != ""
+
+	return a.Request.Operation == contract.Delete && local && bound
+}
+
+// critical reports whether the pod may remove storage of its node while the node is under pressure.
+func (a Attempt) critical() bool { return a.Config.DeleteUnderPressure && a.deletesOnNode() }
+
+func priorityClassOf(a Attempt) string {
+	if a.critical() {
+		return nodeCritical
+	}
+
+	return a.Config.PriorityClassName
+}
+
+// NodesOf says which nodes have a volume's storage, by the requirements of its node affinity; empty for any.
+func NodesOf(v *corev1.PersistentVolume) string {
+	terms, _ := nodesOf(v)
+
+	var alternatives []string
+	for _, term := range terms {
+		var all []string
+		for _, r := range slices.Concat(term.MatchFields, term.MatchExpressions) {
+			all = append(all, fmt.Sprintf("%s %s (%s)", r.Key, r.Operator, strings.Join(r.Values, ", ")))
+		}
+
+		alternatives = append(alternatives, strings.Join(all, " and "))
+	}
+
+	return Clip(OneLine(strings.Join(alternatives, " or ")), MaxEvent/4)
 }
 
 // affinityOf puts the pod on a node that has the storage or is to have it. A volume of another type than local and

@@ -76,6 +76,48 @@ func TestAllowedTopologies(t *testing.T) {
 	}
 }
 
+// TestDespite: what keeps other pods off a node keeps no pod off that removes storage there: a cordon, and where the class
+// asks for it a lack of disk, memory or processes. A kubelet that lacks these admits a pod by its priority alone.
+func TestDespite(t *testing.T) {
+	local := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: matchNodeName("node1")}}}}}}
+	anywhere := &corev1.PersistentVolume{}
+	const cordon, pressed = "node.kubernetes.io/unschedulable", " node.kubernetes.io/disk-pressure node.kubernetes.io/memory-pressure node.kubernetes.io/pid-pressure"
+	for _, c := range []struct {
+		what     string
+		op       contract.Operation
+		network  bool
+		pressure bool
+		node     string
+		volume   *corev1.PersistentVolume
+		want     string // the tolerations, and the PriorityClass
+	}{
+		{what: "provision", op: contract.Provision, pressure: true, node: "node1", want: " storage"},
+		{what: "expand", op: contract.Expand, pressure: true, volume: local, want: " storage"},
+		{what: "delete", op: contract.Delete, volume: local, want: cordon + " storage"},
+		{what: "delete under pressure", op: contract.Delete, pressure: true, volume: local, want: cordon + pressed + " system-node-critical"},
+		{what: "undo", op: contract.Delete, node: "node1", want: cordon + " storage"},
+		{what: "undo of nobody knows which node", op: contract.Delete, pressure: true, want: " storage"},
+		{what: "delete of what every node reaches", op: contract.Delete, pressure: true, volume: anywhere, want: " storage"},
+		{what: "delete of network storage", op: contract.Delete, network: true, pressure: true, volume: local, want: " storage"},
+		{what: "delete of a local volume of a class that does not say so", op: contract.Delete, network: true,
+			volume: onNode(local, corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{}}), want: cordon + " storage"},
+	} {
+		config := &configmaps.Config{NodeLocal: !c.network, DeleteUnderPressure: c.pressure, PriorityClassName: "storage"}
+		a := Attempt{Config: config, Node: c.node, Volume: c.volume, Request: contract.Request{Operation: c.op}}
+		var keys []string
+		for _, toleration := range tolerationsOf(a) {
+			if toleration.Effect == corev1.TaintEffectNoSchedule && toleration.Operator == corev1.TolerationOpExists {
+				keys = append(keys, toleration.Key)
+			}
+		}
+
+		if got := strings.Join(keys, " ") + " " + priorityClassOf(a); got != c.want {
+			t.Errorf("%s: %s, want %s", c.what, got, c.want)
+		}
+	}
+}
+
 // TestLargestVolumeFits: a volume that is as large as the policy flex-pv-by-provisioner-pod lets a pod make it, with
 // large properties, goes into the annotations of the pod that deletes it.
 func TestLargestVolumeFits(t *testing.T) {

@@ -97,8 +97,9 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The pod is unschedulable. The message comes from the scheduler. If the scheduler selected the " +
 			"claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
 		Do: "correct `node-selector`, `tolerations`, `resources`, or the nodes. If the pod that uses the claim fills " +
-			"its node, leave room there for the provisioner's pod. If storage is on a node that never " +
-			"comes back, give it up ([operations.md](operations.md#when-something-is-stuck))."},
+			"its node, leave room there for the provisioner's pod. To remove storage from a node that lacks disk or " +
+			"memory, set `delete-under-pressure`. If storage is on a node that never comes back, give it up " +
+			"([operations.md](operations.md#when-something-is-stuck))."},
 	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod was deleted, by an administrator or because its node is unreachable, and the node does " +
 			"not report that the pod has ended. The pod may still run. So no other pod is created for the claim or " +

@@ -67,7 +67,7 @@ func outdated(s *observed.Claim, a observed.Attempt) bool {
 // problem a new ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
 func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
-		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message+tightNode(s, a)))
+		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message+whereBound(s, a)))
 	}
 
 	p.awaitNode(s, a)
@@ -176,17 +176,28 @@ func (p *Plan) stop(a observed.Attempt) {
 	}
 }
 
-// tightNode says which node is to take a pod that none takes, and what can be done: it was selected for the consumer,
-// and what the scheduler says names no node.
-func tightNode(s *observed.Claim, a observed.Attempt) string {
-	node := s.SelectedNode()
-	bound := node != "" && s.Config != nil && s.Config.NodeLocal
-	if a.Op != contract.Provision || a.Outcome.Reason != podspec.ReasonUnschedulable || !bound {
+// whereBound says which node is to take a pod that none takes, and what can be done: what the scheduler says names no
+// node.
+func whereBound(s *observed.Claim, a observed.Attempt) string {
+	if a.Outcome.Reason != podspec.ReasonUnschedulable || s.Config == nil {
 		return ""
 	}
 
-	return fmt.Sprintf("; it has to run on node %s, which was selected for the pod that uses the claim: leave room "+
-		"for it there (the ConfigMap's resources), or keep that pod off the node", node)
+	selected, nodes := s.SelectedNode(), podspec.NodesOf(s.Volume)
+	left := a.Pod.Annotations[contract.AnnNode]
+	switch {
+	case a.Op == contract.Provision && s.Config.NodeLocal && selected != "":
+		return fmt.Sprintf("; it has to run on node %s, which was selected for the pod that uses the claim: leave room "+
+			"for it there (the ConfigMap's resources), or keep that pod off the node", selected)
+	case a.Op == contract.Delete && s.Volume != nil && nodes != "":
+		return fmt.Sprintf("; its storage is on the node with %s: if that never comes back, give the storage up: "+
+			"kubectl patch pv %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}' && kubectl delete pv %[2]s",
+			nodes, s.Volume.Name)
+	case a.Op == contract.Delete && left != "":
+		return fmt.Sprintf("; what an attempt may have made is on node %s: bring the node back", left)
+	}
+
+	return ""
 }
 
 // reportRefusal says that a node refused the last attempt, as long as the claim waits for another node or for the next

@@ -94,22 +94,43 @@ func TestRefusalSaysNode(t *testing.T) {
 	for _, c := range []struct {
 		name, pod, also string
 		unselected      bool
+		volume, gone    bool // a volume that is released, or no claim
 		want            string
 	}{
 		{name: "no room on the node", pod: "prov-0 unschedulable", also: "selected node-local", want: tight},
+		{name: "nobody takes the delete", pod: "del-0 unschedulable", also: "node-local", volume: true,
+			want: "no node takes the pod: 0/1 nodes; its storage is on the node with kubernetes.io/hostname In (node7): if that never comes back, give the storage up: " +
+				"kubectl patch pv pvc-" + uid + ` --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl delete pv pvc-` + uid},
+		{name: "nobody takes the undo", pod: "del-0 unschedulable undo for-node2", also: "node-local", gone: true,
+			want: "no node takes the pod: 0/1 nodes; what an attempt may have made is on node node2: bring the node back"},
 		{name: "no room on any node", pod: "prov-0 unschedulable", also: "selected", want: "no node takes the pod: 0/1 nodes"},
 		{name: "had no room", pod: "prov-0 unstarted full kept for-node1", also: "selected node-local", unselected: true, want: "no node takes the pod: 0/1 nodes"},
 		{name: "had no room, selected again", pod: "prov-0 unstarted full kept for-node1", also: "selected node-local", want: "no node takes the pod: 0/1 nodes" + again},
 		{name: "refused", pod: "prov-0 nothere kept", also: "selected", unselected: true, want: refused},
 		{name: "refused, selected again", pod: "prov-0 nothere kept", also: "selected", want: refused + again},
 	} {
-		s := scene{pods: []string{c.pod}, also: c.also}.observed()
+		of := scene{pods: []string{c.pod}, also: c.also}
+		if c.volume || c.gone {
+			of.claim = "none"
+		}
+
+		if c.volume {
+			of.volume = "fits released"
+		}
+
+		s := of.observed()
 		if c.unselected {
 			s.Claim.Annotations = nil
 		}
 
+		if c.volume {
+			in := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node7"}}
+			s.Volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{in}}}}}
+		}
+
 		events := Decide(s).Events
-		want := c.want + " (pod ns/prov-" + uid + "-0)"
+		want := fmt.Sprintf("%s (pod ns/%s)", c.want, s.All()[0].Pod.Name)
 		if len(events) != 1 || events[0].Message != want || !events[0].Warning {
 			t.Errorf("%s: told %+v, want %q", c.name, events, want)
 		}

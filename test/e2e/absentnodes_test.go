@@ -146,6 +146,7 @@ func TestStorageOfNodes(t *testing.T) {
 		c.storedOn(node)
 	}
 	s.topology(hostpath)
+	s.removedFromCordoned(hostpath)
 
 	lost := hostpath.claim("lost", readWriteOnce)
 	s.finished(lost.consumer(shared.admin, onSpare("node2")), "hello from lost\n")

@@ -102,3 +102,23 @@ func drainedWhileWaiting(s *scope, flags []string) {
 	c.noRecords()
 	s.ok(uncordon(s.Context()))
 }
+
+// removedFromCordoned: storage of a node is removed while the node takes no other pods.
+func (s *scope) removedFromCordoned(of *class) {
+	s.Helper()
+	c := of.claim("cordoned", readWriteOnce)
+	s.finished(c.consumer(shared.admin, onSpare("node2")), "hello from cordoned\n")
+	uncordon := func(ctx context.Context) error {
+		_, err := kubectl(ctx, "uncordon", "node2")
+		return err
+	}
+	s.later(uncordon)
+	_, err := kubectl(s.Context(), "cordon", "node2")
+	s.ok(err)
+	c.delete()
+	c.gone(patient)
+	if c.hasStorage("node2") {
+		s.Errorf("the storage of claim %s is left on its cordoned node", c.Name)
+	}
+	s.ok(uncordon(s.Context()))
+}

@@ -37,7 +37,7 @@ func readPrivileges(t *testing.T) privilegeTable {
 	t.Helper()
 	var table privilegeTable
 	readData(t, "privileges.yaml", &table)
-	for _, account := range []string{"default", "granted", "only-root", "only-privileged", "only-host-network", "only-capability", "only-device", "only-host-path", "only-host-path-ro"} {
+	for _, account := range []string{"default", "granted", "only-root", "only-privileged", "only-host-network", "only-capability", "only-device", "only-host-path", "only-host-path-ro", "only-node-critical"} {
 		ensureAccount(t, account)
 	}
 	return table
@@ -72,13 +72,14 @@ func privilegeTrials(t *testing.T, _ map[string]string) []trial {
 func TestEachGrantOpensItsOwn(t *testing.T) {
 	table := readPrivileges(t)
 	asks := map[string]string{
-		"only-root":         `{pod: {spec: {securityContext: {runAsNonRoot: false, runAsUser: 0}}}, container: {securityContext: {capabilities: {drop: [ALL], add: [CHOWN, DAC_OVERRIDE, FOWNER]}}}}`,
-		"only-privileged":   `{container: {securityContext: {privileged: true, allowPrivilegeEscalation: null, capabilities: null}}}`,
-		"only-host-network": `{pod: {spec: {hostNetwork: true}}}`,
-		"only-capability":   `{container: {securityContext: {capabilities: {drop: [ALL], add: [SYS_ADMIN]}}}}`,
-		"only-device":       `{pod: {spec: {volumes: [{name: x, persistentVolumeClaim: {claimName: disk}}]}}, container: {volumeDevices: [{name: x, devicePath: /dev/disk}]}}`,
-		"only-host-path":    `{pod: {spec: {volumes: [{name: x, hostPath: {path: /mnt/flex}}]}}, container: {volumeMounts: [{name: x, mountPath: /x}]}}`,
-		"only-host-path-ro": `{pod: {spec: {volumes: [{name: x, hostPath: {path: /mnt/flex}}]}}, container: {volumeMounts: [{name: x, mountPath: /x, readOnly: true}]}}`,
+		"only-root":          `{pod: {spec: {securityContext: {runAsNonRoot: false, runAsUser: 0}}}, container: {securityContext: {capabilities: {drop: [ALL], add: [CHOWN, DAC_OVERRIDE, FOWNER]}}}}`,
+		"only-privileged":    `{container: {securityContext: {privileged: true, allowPrivilegeEscalation: null, capabilities: null}}}`,
+		"only-host-network":  `{pod: {spec: {hostNetwork: true}}}`,
+		"only-capability":    `{container: {securityContext: {capabilities: {drop: [ALL], add: [SYS_ADMIN]}}}}`,
+		"only-device":        `{pod: {spec: {volumes: [{name: x, persistentVolumeClaim: {claimName: disk}}]}}, container: {volumeDevices: [{name: x, devicePath: /dev/disk}]}}`,
+		"only-host-path":     `{pod: {spec: {volumes: [{name: x, hostPath: {path: /mnt/flex}}]}}, container: {volumeMounts: [{name: x, mountPath: /x}]}}`,
+		"only-host-path-ro":  `{pod: {spec: {volumes: [{name: x, hostPath: {path: /mnt/flex}}]}}, container: {volumeMounts: [{name: x, mountPath: /x, readOnly: true}]}}`,
+		"only-node-critical": `{pod: {metadata: {name: del-77777777-7777-4777-8777-777777777777-0, labels: {flex-provisioner.io/operation: delete}}, spec: {priorityClassName: system-node-critical}}}`,
 	}
 	for account := range asks {
 		for grant, text := range asks {
