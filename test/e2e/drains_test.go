@@ -27,7 +27,7 @@ func drains(show func(s *scope, flags []string)) func(*scope) {
 func (c *claim) drain(node string, flags []string) (uncordon func(context.Context) error) {
 	s := c.s
 	s.Helper()
-	uncordon := func(ctx context.Context) error {
+	uncordon = func(ctx context.Context) error {
 		_, err := kubectl(ctx, "uncordon", node)
 		return err
 	}
