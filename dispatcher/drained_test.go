@@ -268,6 +268,7 @@ func TestDrainBesideQuota(t *testing.T) {
 			}
 
 			pods := corev1.Resource("pods")
+
 			return apierrors.NewForbidden(pods, o.GetName(), errors.New("exceeded quota: pods"))
 		}
 

@@ -79,7 +79,8 @@ func recordOf(pod *corev1.Pod) *corev1.Pod {
 
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations, Finalizers: pod.Finalizers,
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Annotations: annotations, Finalizers: pod.Finalizers,
 			CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp,
 		},
 		Spec: corev1.PodSpec{
@@ -118,11 +119,11 @@ func decodeSaved(revision *appsv1.ControllerRevision) (*corev1.Pod, error) {
 
 	_, uid, _, ok := ParseName(pod.Name)
 	same := pod.Namespace == revision.Namespace && pod.Name == revision.Name
-	labelled := revision.Labels[contract.LabelClaimUID] == uid
+	hasLabel := revision.Labels[contract.LabelClaimUID] == uid
 	switch {
 	case revision.CreationTimestamp.After(madeBefore):
 		return nil, errors.New("it was created after it had been made: it was restored from a backup")
-	case !ok || !same || !labelled || pod.UID == "":
+	case !ok || !same || !hasLabel || pod.UID == "":
 		return nil, errors.New("its data is no provisioner pod of its name and label")
 	case !slices.Contains(pod.Finalizers, contract.PodFinalizer) || !OutcomeOf(pod).Final():
 		return nil, errors.New("the pod in its data had not ended")

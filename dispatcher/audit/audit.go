@@ -284,8 +284,8 @@ func whyLeft(pod *corev1.Pod, outcome podspec.Outcome) string {
 
 // saved is pod for the record of a pod that is gone.
 func (s State) saved(record *appsv1.ControllerRevision, needed map[string]bool) []Finding {
-	const patch = `kubectl -n %s patch controllerrevision %s -p ` +
-		`'{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && kubectl -n %[1]s delete controllerrevision %[2]s`
+	const patch = `kubectl -n %s patch controllerrevision %s -p '{"metadata": ` +
+		`{"$deleteFromPrimitiveList/finalizers": [%q]}}' && kubectl -n %[1]s delete controllerrevision %[2]s`
 	command := fmt.Sprintf(patch, record.Namespace, record.Name, contract.PodFinalizer)
 	name := record.Namespace + "/" + record.Name
 

@@ -178,48 +178,46 @@ func (c *Controller) confirmObjects(ctx context.Context, s *observed.Claim, spec
 	claim := s.ClaimRef()
 	deletes := spec != nil && spec.Op == contract.Delete
 	provisions := spec != nil && spec.Op == contract.Provision
-	pods := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0
-	known := pods || deletes || s.Expandable() || spec == nil
+	known := hasPast(s, spec)
 	undoes := known && s.Volume == nil && claim != nil
-
 	first := provisions && !known
 
-	var faults [6]error
-	var all sync.WaitGroup
-	if undoes && s.ClassName != "" {
-		all.Go(func() { faults[0] = c.confirmClass(ctx, s) })
-	}
-
-	if claim != nil {
-		all.Go(func() { faults[1] = c.confirmClaim(ctx, s, claim) })
-	}
-
-	if known || !provisions {
-		all.Go(func() { faults[2] = c.confirmVolume(ctx, s) })
-	}
-
-	if known {
-		all.Go(func() { faults[3] = c.confirmPods(ctx, s) })
-	}
-
-	if deletes {
+	reads := []struct {
+		needed bool
+		read   func() error
+	}{
+		{undoes && s.ClassName != "", func() error { return c.confirmClass(ctx, s) }},
+		{claim != nil, func() error { return c.confirmClaim(ctx, s, claim) }},
+		{known || !provisions, func() error { return c.confirmVolume(ctx, s) }},
+		{known, func() error { return c.confirmPods(ctx, s) }},
 		// A backup of etcd may have been restored in which deletions are stopped, while the cache is of the time
 		// before.
-		all.Go(func() { faults[4] = c.confirmStop(ctx, s) })
+		{deletes, func() error { return c.confirmStop(ctx, s) }},
+		{first, func() error { return c.confirmFirst(ctx, s) }},
 	}
 
-	if first {
-		all.Go(func() { faults[5] = c.confirmFirst(ctx, s) })
+	faults := make([]error, len(reads))
+	var all sync.WaitGroup
+	for i, r := range reads {
+		if r.needed {
+			all.Go(func() { faults[i] = r.read() })
+		}
 	}
 
 	all.Wait()
 
-	err := errors.Join(faults[:]...)
+	err := errors.Join(faults...)
 	if err == nil && first && s.PodMissed {
 		return c.confirmObjects(ctx, s, spec) // with all that it left out
 	}
 
 	return err
+}
+
+// hasPast reports whether something may have been made for the claim before the attempt.
+func hasPast(s *observed.Claim, spec *observed.AttemptSpec) bool {
+	pods := s.PodMissed || len(s.Attempts)+len(s.Retained) > 0
+	return spec == nil || spec.Op == contract.Delete || pods || s.Expandable()
 }
 
 // confirmPlaces reads the claims that pods mount, and their volumes. A cache may show the storage from before an

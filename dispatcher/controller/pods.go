@@ -93,7 +93,8 @@ func (c *Controller) recordOf(ctx context.Context, pod *corev1.Pod) (*appsv1.Con
 	case err != nil:
 		return nil, err
 	case record == nil:
-		return nil, fmt.Errorf("ControllerRevision %s/%s, the record of the pod, does not exist", pod.Namespace, pod.Name)
+		return nil, fmt.Errorf("ControllerRevision %s/%s, the record of the pod, does not exist",
+			pod.Namespace, pod.Name)
 	}
 
 	saved := podspec.SavedPod(record)

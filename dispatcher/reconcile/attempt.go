@@ -187,8 +187,8 @@ func whereBound(s *observed.Claim, a observed.Attempt) string {
 	left := a.Pod.Annotations[contract.AnnNode]
 	switch {
 	case a.Op == contract.Provision && s.Config.NodeLocal && selected != "":
-		return fmt.Sprintf("; it has to run on node %s, which was selected for the pod that uses the claim: leave room "+
-			"for it there (the ConfigMap's resources), or keep that pod off the node", selected)
+		return fmt.Sprintf("; it has to run on node %s, which was selected for the pod that uses the claim: leave "+
+			"room for it there (the ConfigMap's resources), or keep that pod off the node", selected)
 	case a.Op == contract.Delete && s.Volume != nil && nodes != "":
 		return fmt.Sprintf("; its storage is on the node with %s: if that never comes back, give the storage up: "+
 			"kubectl patch pv %s --type=merge -p '{\"metadata\":{\"finalizers\":null}}' && kubectl delete pv %[2]s",
