@@ -37,6 +37,7 @@ var needed = []right{
 	{namespace: contract.ProvisionersNamespace, resource: "pods/log", verbs: "get"},
 	{namespace: contract.ProvisionersNamespace, resource: "configmaps", verbs: "get list watch"},
 	{namespace: contract.ProvisionersNamespace, resource: "controllerrevisions.apps", verbs: "get list watch create patch delete"},
+	{namespace: contract.ProvisionersNamespace, resource: "namespaces", verbs: "get", name: contract.ProvisionersNamespace},
 	{namespace: contract.ProvisionersNamespace, resource: "events", verbs: "get list watch"},
 	{namespace: contract.ProvisionersNamespace, resource: "serviceaccounts", verbs: "impersonate", name: "flex-policy-trial"},
 	{resource: "userextras.authentication.k8s.io/authentication.kubernetes.io/pod-name", verbs: "impersonate", name: "prov-00000000-0000-4000-8000-000000000000-0"},
