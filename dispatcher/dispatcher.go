@@ -116,7 +116,8 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 
 	d.controller = controller.New(controller.Options{
 		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
-		Workers: o.Threads, Client: client, Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
+		SystemNamespace: o.SystemNamespace, Workers: o.Threads, Client: client,
+		Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
 

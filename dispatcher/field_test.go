@@ -3,6 +3,7 @@ package dispatcher
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -112,14 +114,14 @@ func (c *conflicts) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // TestRescheduleRefused: a node refuses the pod, and the patch that asks the scheduler for another node meets a conflict. It is sent again, and
-// no other pod goes to that node.
+// no other pod goes to that node. The scheduler is told to leave the node out for ten minutes.
 func TestRescheduleRefused(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		api := &conflicts{RoundTripper: p.server, left: 2}
 		p.api = api
 		defer p.dispatch()()
 
-		p.class("silver", nil)
+		p.class("silver", map[string]string{"node-local": "true"})
 		p.server.Mutate(apiserver.Classes, "", "silver", func(o apiserver.Object) {
 			wait := storagev1.VolumeBindingWaitForFirstConsumer
 			o.(*storagev1.StorageClass).VolumeBindingMode = &wait
@@ -149,5 +151,30 @@ func TestRescheduleRefused(t *testing.T) {
 		if len(pods) != 1 {
 			t.Errorf("%d pods went to the node", len(pods))
 		}
+
+		p.mustHaveCapacity("silver", "node1")
+		time.Sleep(10 * time.Minute)
+		p.mustHaveCapacity("silver")
 	})
+}
+
+// mustHaveCapacity fails unless the scheduler is told that the class has capacity on all nodes but those.
+func (p tenants) mustHaveCapacity(class string, but ...string) {
+	p.t.Helper()
+	capacities := apiserver.List[*storagev1.CSIStorageCapacity](p.server, apiserver.Capacities)
+	if len(capacities) != 1 || capacities[0].StorageClassName != class {
+		p.t.Fatalf("the capacities are %v, want one of class %s", capacities, class)
+	}
+
+	on, err := metav1.LabelSelectorAsSelector(capacities[0].NodeTopology)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+
+	for _, node := range []string{"node1", "node2"} {
+		want := !slices.Contains(but, node)
+		if got := on.Matches(labels.Set{corev1.LabelHostname: node}); got != want {
+			p.t.Errorf("class %s has capacity on %s: %t, want %t", class, node, got, want)
+		}
+	}
 }

@@ -30,6 +30,10 @@ func (c *Controller) syncNextClass(ctx context.Context) bool {
 
 	r, requeueAfter := c.syncClass(class)
 	requeueAfter = sooner(requeueAfter, c.saveLastGood(ctx, class, r))
+	if of := c.Cache.Class(class); classes.Ours(of, c.ProvisionerName) {
+		requeueAfter = sooner(requeueAfter, c.publishCapacity(ctx, of))
+	}
+
 	if requeueAfter > 0 {
 		c.classQueue.AddAfter(class, requeueAfter)
 	}
@@ -114,7 +118,7 @@ func (c *Controller) forgetConfigMaps() {
 	})
 }
 
-// saveRetryPeriod is how long after an error the last good version is saved again.
+// saveRetryPeriod is how long after an error a class's last good version and capacity are written again.
 const saveRetryPeriod = 30 * time.Second
 
 // saveLastGood saves the valid version of a class's ConfigMap.

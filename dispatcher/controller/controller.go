@@ -36,6 +36,8 @@ type Options struct {
 	RecordKey       podspec.RecordKey
 	// Workers of each class.
 	Workers int
+	// SystemNamespace takes the CSIStorageCapacity objects.
+	SystemNamespace string
 
 	Client   kubernetes.Interface
 	Cache    *cache.Cache
@@ -87,6 +89,10 @@ func (c *Controller) SyncClasses() {
 	for class := range names {
 		c.syncClass(class)
 		c.classQueue.Add(class)
+	}
+
+	for _, class := range cache.All[*storagev1.StorageClass](c.Cache.Classes) {
+		c.classQueue.Add(class.Name)
 	}
 }
 

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -32,6 +33,8 @@ type memory struct {
 	// namespaceUID is that of the pods' namespace, which owns them, and namespaceRead is when it was read.
 	namespaceUID  types.UID
 	namespaceRead time.Time
+	// refusals are the nodes that could not serve a class, with when they are asked again. An entry ends with expire.
+	refusals map[string]map[string]time.Time
 	// configs are the configurations in force, by class. An entry ends with the class's last ConfigMap.
 	configs map[string]classConfig
 }
@@ -77,6 +80,7 @@ func newMemory() *memory {
 		deletedPods:    map[types.UID]bool{},
 		deletions:      map[string]map[string]time.Time{},
 		deletedVolumes: map[types.UID]time.Time{},
+		refusals:       map[string]map[string]time.Time{},
 		configs:        map[string]classConfig{},
 	}
 }
@@ -245,6 +249,13 @@ func (m *memory) expire(now time.Time) {
 	}
 
 	maps.DeleteFunc(m.deletedVolumes, func(_ types.UID, at time.Time) bool { return over(at) })
+
+	for class, nodes := range m.refusals {
+		maps.DeleteFunc(nodes, func(_ string, until time.Time) bool { return !now.Before(until) })
+		if len(nodes) == 0 {
+			delete(m.refusals, class)
+		}
+	}
 }
 
 // namespace is the UID of the pods' namespace, by a function that reads it at most once a minute: it may be made anew.
@@ -265,6 +276,37 @@ func (m *memory) namespace(now time.Time, read func() types.UID) types.UID {
 	m.namespaceUID, m.namespaceRead = uid, now
 
 	return uid
+}
+
+// refusedFor is how long a node that could not serve a class is left out. A restart forgets it.
+const refusedFor = 10 * time.Minute
+
+func (m *memory) refused(class, node string, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	if m.refusals[class] == nil {
+		m.refusals[class] = map[string]time.Time{}
+	}
+
+	m.refusals[class][node] = now.Add(refusedFor)
+}
+
+// refusedBy are the nodes that are left out for the class, sorted. next is when the first of them is asked again, 0 for
+// never.
+func (m *memory) refusedBy(class string, now time.Time) (nodes []string, next time.Duration) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	for node, until := range m.refusals[class] {
+		if now.Before(until) {
+			nodes, next = append(nodes, node), sooner(next, until.Sub(now))
+		}
+	}
+
+	slices.Sort(nodes)
+
+	return nodes, next
 }
 
 // config is the configuration in force for the class, or what is wrong with its ConfigMaps. A class without ConfigMaps

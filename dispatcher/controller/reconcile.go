@@ -288,8 +288,14 @@ func (c *Controller) stopPod(ctx context.Context, a reconcile.StopPod) error {
 	return c.deletePod(ctx, a.Pod, writer.OwnGrace)
 }
 
-// reschedule forgets first that the claim was handed over: the library hands it over again.
+// reschedule forgets first that the claim was handed over: the library hands it over again. The scheduler learns first
+// that the node has no capacity.
 func (c *Controller) reschedule(ctx context.Context, s *observed.Claim, a reconcile.Reschedule) error {
+	if a.Without != "" && s.Class != nil {
+		c.memory.refused(s.ClassName, a.Without, s.Now)
+		c.classQueue.AddAfter(s.ClassName, c.publishCapacity(ctx, s.Class))
+	}
+
 	c.memory.change(s.UID, func(m *claimMemory) { m.wanted = false })
 
 	err := c.writer.Reschedule(ctx, s.Claim)

@@ -59,7 +59,9 @@ var meanings = map[podspec.Reason]Meaning{
 			"selected the claim's node, it is asked for another one. It does not know why, and may select the same " +
 			"node again. The operation is retried with growing delays.",
 		Do: "nothing, or set `node-selector` to the nodes that have what the provisioner needs. If the scheduler " +
-			"selects the node again, keep the pod that uses the claim off the node."},
+			"selects the node again, keep the pod that uses the claim off the node, or use a " +
+			"provisioner name for which the scheduler heeds refusals " +
+			"([operations.md](operations.md#nodes-that-refuse-a-class))."},
 	podspec.ReasonTryAgain: {Warning: true, On: "claim, volume or pod",
 		Means: "Exit code 75: the storage is busy, or cannot be reached, and needs another attempt. The operation " +
 			"is retried after 15 s at most.",

@@ -84,8 +84,11 @@ type (
 	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
 	DeleteVolume struct{}
 	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that
-	// failed there.
-	Reschedule struct{ After types.UID }
+	// failed there, and Without is a node that cannot serve the class for a while, empty for none.
+	Reschedule struct {
+		After   types.UID
+		Without string
+	}
 	// AcknowledgePod notes on a pod that its outcome has been acted on, and lets the pod go unless it has to stay. Of
 	// one that was saved that goes for its record.
 	AcknowledgePod struct {

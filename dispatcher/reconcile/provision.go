@@ -30,7 +30,7 @@ func (p *Plan) provision(s *observed.Claim, provisions []observed.Attempt) {
 
 	made, suspected := observed.Suspect(provisions)
 	if tried && nodeUnfit(s, newest) && mayMove(s, suspected) {
-		p.do(Reschedule{newest.Pod.UID})
+		p.do(Reschedule{After: newest.Pod.UID, Without: refusedBy(s)})
 		if !suspected {
 			p.acknowledgeKeepingNames(s, provisions...)
 		}
@@ -123,6 +123,15 @@ func (p *Plan) create(s *observed.Claim, spec observed.AttemptSpec) {
 // nodeUnfit reports whether the scheduler is to be asked for another node after a failed attempt. It is asked once.
 func nodeUnfit(s *observed.Claim, failed observed.Attempt) bool {
 	return s.SelectedNode() != "" && failedOnNode(failed) && failed.Pod.UID != s.Rescheduled
+}
+
+// refusedBy is the node that could not serve the class. Provisioners whose storage is not node-local work on any node.
+func refusedBy(s *observed.Claim) string {
+	if s.Config == nil || !s.Config.NodeLocal {
+		return ""
+	}
+
+	return s.SelectedNode()
 }
 
 // mayMove reports whether the next attempt may run on another node. Node-local storage that may exist keeps it.

@@ -8,6 +8,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -144,6 +146,27 @@ func (w Writer) Reschedule(ctx context.Context, claim *corev1.PersistentVolumeCl
 	})
 
 	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim, fields, nil)
+}
+
+// SetStorageCapacity makes the object as it has to be. Only its topology ever changes.
+func (w Writer) SetStorageCapacity(ctx context.Context, capacity *storagev1.CSIStorageCapacity) error {
+	client := w.Client.StorageV1().CSIStorageCapacities(capacity.Namespace)
+	found, err := client.Get(ctx, capacity.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		_, err = client.Create(ctx, capacity, metav1.CreateOptions{})
+	case err == nil && !equality.Semantic.DeepEqual(found.NodeTopology, capacity.NodeTopology):
+		changed := found.DeepCopy()
+		changed.NodeTopology = capacity.NodeTopology
+		_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
+	}
+
+	if err != nil {
+		return fmt.Errorf("write CSIStorageCapacity %s/%s of class %s: %w",
+			capacity.Namespace, capacity.Name, capacity.StorageClassName, err)
+	}
+
+	return nil
 }
 
 // CreatePod sends the request once. The client would send it again a second or more after an answer of 429, when what

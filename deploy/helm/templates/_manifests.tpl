@@ -3,7 +3,7 @@ The objects of a file below manifests/, which are those of deploy/, as a YAML do
 are changed as deploy/another.sh does.
 */}}
 {{- define "flex.manifests" -}}
-{{- $text := .root.Files.Get .file -}}
+{{- $text := .root.Files.Get .file | replace "PROVISIONER-NAME" .root.Values.provisionerName -}}
 {{- $name := .root.Values.name -}}
 {{- $another := ne $name "flex" -}}
 {{- if $another -}}

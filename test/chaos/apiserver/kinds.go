@@ -28,6 +28,7 @@ const (
 	Secrets    = "secrets"
 	Events     = "events"
 	Classes    = "storageclasses"
+	Capacities = "csistoragecapacities"
 	Revisions  = "controllerrevisions"
 	Namespaces = "namespaces"
 )
@@ -127,6 +128,7 @@ func kinds() map[string]*kind {
 		of[corev1.Node]("", "v1", "nodes", "Node"),
 		of[corev1.Namespace]("", "v1", Namespaces, "Namespace"),
 		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),
+		of[storagev1.CSIStorageCapacity]("storage.k8s.io", "v1", Capacities, "CSIStorageCapacity"),
 		of[coordinationv1.Lease]("coordination.k8s.io", "v1", "leases", "Lease"),
 		of[admissionv1.ValidatingAdmissionPolicy]("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy"),
 		of[admissionv1.ValidatingAdmissionPolicyBinding]("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding"),
