@@ -7,8 +7,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// pageOf is a page whose links lead to where it came from itself. Of a link to the next page only the query is
-// Cinder's to say. Its host is often another one that Cinder is known by, and would get the token.
+// pageOf is a page whose links lead to where it came from itself, with its own query. Of a link to the next page only the
+// marker is Cinder's to say. Its host is often another one that Cinder is known by, and would get the token.
 func pageOf(result pagination.PageResult) pagination.LinkedPageBase {
 	body, _ := result.Body.(map[string]any)
 	for key, value := range body {
@@ -35,9 +35,18 @@ func stay(page url.URL, links any) {
 	}
 }
 
-// sameHost is the address of a page with the query of a link.
+// sameHost is the address of a page with the marker of a link. A link without a marker stays as it is: it cannot be the
+// next page of this list, and leads nowhere but to Cinder.
 func sameHost(page url.URL, link any) string {
 	text, _ := link.(string)
-	_, page.RawQuery, _ = strings.Cut(text, "?")
+	next, err := url.Parse(text)
+	if err != nil || !next.Query().Has("marker") {
+		return text
+	}
+
+	query := page.Query()
+	query.Set("marker", next.Query().Get("marker"))
+	page.RawQuery = query.Encode()
+
 	return page.String()
 }

@@ -45,10 +45,13 @@ func TestNextPage(t *testing.T) {
 			cinder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				if r.URL.Query().Get("marker") == someID {
+					if r.URL.Query().Has("all_tenants") {
+						t.Errorf("the link's query was taken: %s", r.URL.RawQuery)
+					}
 					fmt.Fprintf(w, "{"+c.item+"}", nextID)
 					return
 				}
-				fmt.Fprintf(w, "{"+c.item+", "+c.links+"}", someID, other.URL+r.URL.Path+"?limit=1&marker="+someID)
+				fmt.Fprintf(w, "{"+c.item+", "+c.links+"}", someID, other.URL+r.URL.Path+"?all_tenants=1&marker="+someID)
 			}))
 			defer cinder.Close()
 
