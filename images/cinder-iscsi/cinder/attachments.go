@@ -22,10 +22,10 @@ func (c *Client) attachments() *gophercloud.ServiceClient {
 
 // Begun lists the IDs of a volume's attachments that Cinder began and did not complete, for instance since it was killed in os-attach. The
 // volume does not show them, and no action on the volume removes them. Attachments of servers, and those with a connection, which
-// others made by the attachments API, are not among them.
-func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
+// others made by the attachments API, are not among them, but are counted as others.
+func (c *Client) Begun(ctx context.Context, id string) (begun []string, others int, err error) {
 	var all []attachments.Attachment
-	err := c.do(Begun, id, func() error {
+	err = c.do(Begun, id, func() error {
 		list := attachments.List(c.attachments(), attachments.ListOpts{VolumeID: id})
 		pages, err := list.WithPageCreator(attachmentPage).AllPages(ctx)
 		if err != nil {
@@ -35,19 +35,22 @@ func (c *Client) Begun(ctx context.Context, id string) ([]string, error) {
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var begun []string
 	for _, a := range all {
-		// A server without that filter lists all attachments.
-		if a.VolumeID == id && (a.Status == "attaching" || a.Status == "error_attaching") && a.Instance == "" && len(a.ConnectionInfo) == 0 {
+		isBegun := (a.Status == "attaching" || a.Status == "error_attaching") && a.Instance == "" && len(a.ConnectionInfo) == 0
+		switch {
+		case a.VolumeID != id: // a server without that filter lists all attachments
+		case !isBegun:
+			others++
+		default:
 			if _, err := form.UUID("attachment ID", a.ID); err != nil {
-				return nil, fmt.Errorf("cinder's answer: volume %s: %w; is the endpoint right?", id, err)
+				return nil, 0, fmt.Errorf("cinder's answer: volume %s: %w; is the endpoint right?", id, err)
 			}
 			begun = append(begun, a.ID)
 		}
 	}
-	return begun, nil
+	return begun, others, nil
 }
 
 func attachmentPage(result pagination.PageResult) pagination.Page {

@@ -34,7 +34,10 @@ func TestNextPage(t *testing.T) {
 		"volumes":              {volumes, more, func(c *Client) (int, error) { return count(c.Find(t.Context(), "data")) }},
 		"volumes of all names": {volumes, more, func(c *Client) (int, error) { return count(c.All(t.Context(), nil)) }},
 		"attachments": {`"attachments": [{"id": %q, "volume_id": "` + someID + `", "status": "attaching"}]`, `"links": {"next": %q}`,
-			func(c *Client) (int, error) { return count(c.Begun(t.Context(), someID)) }},
+			func(c *Client) (int, error) {
+				begun, _, err := c.Begun(t.Context(), someID)
+				return count(begun, err)
+			}},
 		"types": {`"volume_types": [{"id": %q, "name": "other"}]`, `"volume_type_links": [{"rel": "next", "href": %q}]`,
 			func(c *Client) (int, error) {
 				_, err := c.Multiattach(t.Context(), nextID) // the second page has it

@@ -137,7 +137,7 @@ func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
 	case stop:
 		return f.stateError(ctx, v)
 	case forget:
-		return f.forgetUnfinished(ctx, v, nil)
+		return f.release(ctx, v)
 	case terminate:
 		if err := f.disconnect(ctx, v); hasStatus(err, http.StatusConflict) {
 			return f.forgetUnfinished(ctx, v, err)

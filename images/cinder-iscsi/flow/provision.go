@@ -164,7 +164,7 @@ func (f *Flow) ready(ctx context.Context) (*cinder.Volume, step, error) {
 			}
 			err = f.cinder.Delete(ctx, volume.ID)
 		case forget:
-			err = f.forgetUnfinished(ctx, volume, nil)
+			err = f.release(ctx, volume)
 		case create:
 			err = f.createOnce(ctx)
 		}

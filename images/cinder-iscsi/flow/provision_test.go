@@ -281,6 +281,13 @@ func TestForgotten(t *testing.T) {
 		s.made()
 		s.wantVolumes("in-use *")
 	})
+	// What a job of Cinder's leaves that gave it the status back has no attachment at all.
+	play(t, func(s *scene) {
+		s.there(fake.Volume{})
+		s.cinder.SetStatus(id, "in-use")
+		s.made()
+		s.wantVolumes("in-use *")
+	})
 	for call, calls := range map[string][]string{callBegun: {callFind, callBegun}, callForget: {callFind, callBegun, callForget}} {
 		play(t, func(s *scene) {
 			s.there(fake.Volume{Status: "in-use", Attachments: []fake.Attachment{{Status: "attaching"}}})

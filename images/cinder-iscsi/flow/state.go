@@ -19,7 +19,7 @@ const (
 	connect        // it is reserved: connect and attach
 	reconnect      // it is attached: only the connection info is needed again
 	clear          // it failed before it was used: remove it and begin again
-	forget         // it was being attached when Cinder was killed: remove the unfinished attachment
+	forget         // it is in use by no attachment that it shows: remove what is left of one
 	terminate      // it is attached or reserved: disconnect it, then delete
 	remove         // delete
 	extend         // make it larger
@@ -73,7 +73,7 @@ func toDelete(v *cinder.Volume, us attacher) step {
 		return wait
 	case v.Status == statusErrorDeleting || otherUser(v, us) != "":
 		return stop
-	case len(v.Attachments) > 0 && v.Status != "detaching", v.Status == statusAttaching, v.Status == "error_attaching", v.Status == "error_detaching":
+	case len(v.Attachments) > 0 && isSettled(v), v.Status == statusAttaching, v.Status == "error_attaching", v.Status == "error_detaching":
 		return terminate
 	case hasHiddenAttachment(v):
 		return forget
@@ -83,6 +83,12 @@ func toDelete(v *cinder.Volume, us attacher) step {
 		return stop
 	}
 	return wait
+}
+
+// isSettled reports whether Cinder does nothing with the volume itself, such as a backup, a retype or an upload. Such a job gives the
+// volume the status back that it had, even if its attachment is gone by then.
+func isSettled(v *cinder.Volume) bool {
+	return v.Status == statusAvailable || v.Status == statusInUse || slices.Contains(failed, v.Status)
 }
 
 // toExpand is the next step to a volume of at least gib GiB. requested reports whether this run has requested that size. Then a volume
@@ -103,7 +109,8 @@ func toExpand(v *cinder.Volume, gib int, requested bool) step {
 	return extend
 }
 
-// hasHiddenAttachment reports whether the volume is in use by an attachment that Cinder began and did not complete, and does not show.
+// hasHiddenAttachment reports whether the volume is in use, and shows no attachment: Cinder began one and did not complete it, or a job
+// of Cinder's gave the volume its status back when the attachment was gone.
 func hasHiddenAttachment(v *cinder.Volume) bool {
 	return v.Status == statusInUse && len(v.Attachments) == 0
 }

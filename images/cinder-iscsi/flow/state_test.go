@@ -60,7 +60,13 @@ func TestSteps(t *testing.T) {
 		status            string
 		free, held, taken [2]step // to provision, to delete
 	}{
-		{"creating", [2]step{wait, wait}, [2]step{wait, terminate}, [2]step{stop, stop}},
+		{"creating", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
+		// Cinder works on it, and gives it its former status back.
+		{"backing-up", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
+		{"extending", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
+		{"retyping", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
+		{"uploading", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
+		{"restoring-backup", [2]step{wait, wait}, [2]step{wait, wait}, [2]step{stop, stop}},
 		{"available", [2]step{reserve, remove}, [2]step{reserve, terminate}, [2]step{stop, stop}},
 		{"attaching", [2]step{connect, terminate}, [2]step{wait, terminate}, [2]step{stop, stop}},
 		// What Cinder began to attach when it died keeps a volume in use, although it shows no attachment.

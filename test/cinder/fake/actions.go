@@ -186,7 +186,7 @@ func (f *Cinder) extend(q *request, v *volume) answer {
 	if a := f.roomFor(v.Project, 0, in.Size-v.Size); a.status != 0 {
 		return a
 	}
-	f.begin(q.action, v, transition{to: v.Status, size: in.Size})
+	f.begin(q.action, v, transition{to: byAttachments, size: in.Size})
 	f.to(v, "extending")
 	return done()
 }

@@ -73,6 +73,9 @@ type transition struct {
 
 const gone = "gone"
 
+// byAttachments stands for the status that a volume's attachments give it when the transition ends.
+const byAttachments = "by attachments"
+
 // begin begins a transition, or the next Failure of the operation.
 func (f *Cinder) begin(op string, v *volume, next transition) {
 	if i := slices.IndexFunc(f.failures, func(x Failure) bool { return x.op == op }); i >= 0 {
@@ -93,6 +96,9 @@ func (f *Cinder) settle(all bool) {
 		default:
 			if next.text != "" {
 				f.messages = append(f.messages, message{id: f.newID(), resource: v.ID, text: next.text, created: f.now()})
+			}
+			if next.to == byAttachments {
+				next.to = f.detached(v)
 			}
 			v.Size, v.next = cmp.Or(next.size, v.Size), transition{}
 			f.to(v, next.to)
@@ -194,6 +200,16 @@ func (f *Cinder) BeginAttach(name string) {
 	f.t.Helper()
 	f.change(name, func(v *volume) {
 		v.Attachments = append(v.Attachments, Attachment{ID: f.newID(), Status: "attaching", Mode: "rw"})
+	})
+}
+
+// Job begins a job of Cinder's own on a volume, by name or id, such as "backing-up". At its end Cinder gives the volume the
+// status back that it has now, whatever was done to it meanwhile.
+func (f *Cinder) Job(name, status string) {
+	f.t.Helper()
+	f.change(name, func(v *volume) {
+		f.begin("job", v, transition{to: v.Status})
+		f.to(v, status)
 	})
 }
 
