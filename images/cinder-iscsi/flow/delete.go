@@ -160,11 +160,21 @@ func hasStatus(err error, status int) bool {
 	return errors.As(err, &answer) && answer.Status == status
 }
 
+// patientAttempts is the number of attempts that take an array for broken that cannot end a connection.
+const patientAttempts = 3
+
+// isForgotten reports whether the array seems to have forgotten the host, so that it answers each end of the connection with an error.
+// Some arrays remove a host with its last volume. Others never had the host, since the volume was only reserved.
+func (f *Flow) isForgotten(v *cinder.Volume, err error) bool {
+	return hasStatus(err, http.StatusInternalServerError) && (len(v.Attachments) == 0 || f.Request.Attempt >= patientAttempts)
+}
+
 // disconnect ends the connections. Then it detaches a volume that was attached, and unreserves one that was only reserved. The
 // connections come first: the export is removed with the attachment, and some backends cannot end a connection after that.
 func (f *Flow) disconnect(ctx context.Context, v *cinder.Volume) error {
 	for _, connector := range f.connectors() {
-		if err := f.cinder.Terminate(ctx, v.ID, connector); err != nil {
+		err := f.cinder.Terminate(ctx, v.ID, connector)
+		if err != nil && !f.isForgotten(v, err) {
 			return err
 		}
 	}

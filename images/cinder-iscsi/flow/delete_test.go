@@ -200,6 +200,35 @@ func TestRemove(t *testing.T) {
 	})
 }
 
+// TestForgottenHost: an array that forgot the host answers every end of the connection with an error. A volume that is not attached
+// is removed all the same, and an attached one after some attempts, since the array may only be down.
+func TestForgottenHost(t *testing.T) {
+	const down = "terminate_connection " + id + ": unknown host (HTTP 500)"
+	type row struct {
+		volume  fake.Volume
+		attempt int
+		err     string
+		calls   []string
+	}
+	held := fake.Volume{Status: "in-use", Attachments: attached()}
+	playEach(t, map[string]row{
+		"reserved":      {fake.Volume{Status: "attaching"}, 0, "", []string{callFind, callTerminate, callUnreserve, callDelete, callFind, callFind}},
+		"first attempt": {held, 0, down, []string{callFind, callTerminate}},
+		"third attempt": {held, 2, down, []string{callFind, callTerminate}},
+		"a later one":   {held, 3, "", []string{callFind, callTerminate, callDetach, callDelete, callFind, callFind}},
+	}, func(s *scene, c row) {
+		s.there(c.volume)
+		s.request.Attempt = c.attempt
+		s.cinder.Fault(fake.On(callTerminate).Always().Refuse(500, "unknown host"))
+		code := 0
+		if c.err != "" {
+			code = 1
+		}
+		s.want(s.delete(pvOf(id)), code, c.err)
+		s.wantCalls(c.calls...)
+	})
+}
+
 // TestAllRemoved: where two runs did not see each other, both volumes are removed.
 func TestAllRemoved(t *testing.T) {
 	play(t, func(s *scene) {
