@@ -118,7 +118,10 @@ func TestRealCinder(t *testing.T) {
 			if err != nil || len(found) != 1 || found[0].Status != "in-use" || len(found[0].Attachments) != 1 {
 				t.Fatalf("in cinder there is %+v, %v", found, err)
 			}
-			s.wantListed(uid, "openstack volume set --state available --detached "+found[0].ID+" && openstack volume delete "+found[0].ID)
+			const cli = "openstack --os-volume-api-version 3.27 volume attachment "
+			attachment := found[0].Attachments[0].AttachmentID
+			s.wantListed(uid, cli+"set --host k8s-"+strings.ReplaceAll(uid, "-", "")[:18]+" --ip 127.0.0.1 --platform x86_64 --os-type linux --initiator "+
+				"iqn.2026-01.io.flex-provisioner:pvc-"+uid+" "+attachment+" && "+cli+"delete "+attachment+" && openstack volume delete "+found[0].ID)
 			volume := s.cluster.Volume("pvc-" + uid)
 			if volume.Spec.ISCSI == nil || !volume.Spec.ISCSI.SessionCHAPAuth || len(s.cluster.Secrets()) != 1 {
 				t.Errorf("volume %s", asJSON(t, volume.Spec.PersistentVolumeSource))

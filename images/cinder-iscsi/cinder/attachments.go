@@ -11,12 +11,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 )
 
-// attachmentsVersion is the first microversion with an API for attachments. Cinder has had it since Ocata.
-const attachmentsVersion = "3.27"
+// AttachmentsVersion is the first microversion with an API for attachments. Cinder has had it since Ocata.
+const AttachmentsVersion = "3.27"
 
 func (c *Client) attachments() *gophercloud.ServiceClient {
 	service := *c.service
-	service.Microversion = attachmentsVersion
+	service.Microversion = AttachmentsVersion
 	return &service
 }
 

@@ -2,31 +2,44 @@ package flow
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
-// TestList: the volumes that this cluster made, whatever they are called by now, and nobody else's.
+// TestList: the volumes that this cluster made, whatever they are called by now, and nobody else's. The command ends the connection
+// before it removes the attachment, and leaves what somebody else uses.
 func TestList(t *testing.T) {
-	play(t, func(s *scene) {
+	const connect = "openstack --os-volume-api-version 3.27 volume attachment set --host k8s-8b6e7a3e0d9f4a539d --ip 127.0.0.1 " +
+		"--platform x86_64 --os-type linux --initiator iqn.2026-01.io.flex-provisioner:" + name + " {attachment} && " +
+		"openstack --os-volume-api-version 3.27 volume attachment delete {attachment} && openstack volume delete {id}"
+	type row struct {
+		volume       fake.Volume
+		cluster, uid string
+		listed       bool
+		remove       string
+	}
+	playEach(t, map[string]row{
+		"available":    {fake.Volume{}, "blue", claimUID, true, "openstack volume delete {id}"},
+		"attached":     {fake.Volume{Status: "in-use", Attachments: attached()}, "blue", claimUID, true, connect},
+		"reserved":     {fake.Volume{Status: "attaching"}, "blue", claimUID, true, "openstack volume set --state available --detached {id} && openstack volume delete {id}"},
+		"used by hand": {fake.Volume{Status: "in-use"}, "blue", claimUID, true, ""},
+		"green's":      {fake.Volume{}, "green", claimUID, false, ""},
+		"nobody's":     {fake.Volume{}, "blue", "no UID", false, ""},
+	}, func(s *scene, c row) {
 		s.properties = map[string]string{"cluster": "blue"}
-		for _, v := range []struct{ cluster, uid, status string }{
-			{"blue", claimUID, "in-use"}, {"green", claimUID, "available"}, {"blue", "no UID", "available"}, {"blue", "8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c12", "available"},
-		} {
-			s.cinder.AddVolume(fake.Volume{ID: map[string]string{"in-use": id}[v.status], Name: "the database", Status: v.status, Project: project,
-				Metadata: map[string]string{metaCluster: v.cluster, metaClaimUID: v.uid}})
-		}
-		second := s.cinder.Volumes()[3].ID
+		c.volume.Name, c.volume.Project = "the database", project
+		c.volume.Metadata = map[string]string{metaCluster: c.cluster, metaClaimUID: c.uid}
+		v := s.cinder.AddVolume(c.volume)
 		list, err := s.flow().List(t.Context())
 		s.want(err, 0, "")
-		got := map[string]string{}
-		for _, one := range list {
-			got[one.Name] = one.Remove
+		want := strings.ReplaceAll(c.remove, "{id}", v.ID)
+		if len(v.Attachments) > 0 {
+			want = strings.ReplaceAll(want, "{attachment}", v.Attachments[0].ID)
 		}
-		if len(list) != 2 || got[name] != "openstack volume set --state available --detached "+id+" && openstack volume delete "+id ||
-			got["pvc-8b6e7a3e-0d9f-4a53-9d0a-6d1f5b7f2c12"] != "openstack volume delete "+second {
-			t.Errorf("it lists %v", list)
+		if (len(list) == 1) != c.listed || c.listed && (list[0].Name != name || list[0].Remove != want) {
+			s.t.Errorf("it lists %v, want %s", list, want)
 		}
 		s.wantCalls(callFind)
 	})
