@@ -31,6 +31,9 @@ func checkRequest(r contract.Request) error {
 	if len(r.AccessModes) == 0 {
 		return fmt.Errorf("the claim has no access mode")
 	}
+	if err := checkReaders(r); err != nil {
+		return err
+	}
 	if mode := r.VolumeMode; mode != "" && mode != string(corev1.PersistentVolumeFilesystem) && !block(r) {
 		return fmt.Errorf("volumeMode %s is not supported; ask for Filesystem or Block", mode)
 	}
@@ -38,6 +41,34 @@ func checkRequest(r contract.Request) error {
 		return fmt.Errorf("a size of %d bytes is not supported; ask for 1 byte to %d GiB", r.SizeBytes, math.MaxInt32)
 	}
 	return nil
+}
+
+// checkReaders refuses a file system that several nodes read and another one writes, or that has no data.
+func checkReaders(r contract.Request) error {
+	if !manyReaders(r) {
+		return nil
+	}
+
+	for _, mode := range r.AccessModes {
+		if mode != string(corev1.ReadOnlyMany) {
+			return fmt.Errorf("access mode ReadOnlyMany beside %s: a node that writes damages the file system for those that read it; ask for one of them, or for volumeMode Block", mode)
+		}
+	}
+	if r.Source == nil {
+		return fmt.Errorf("access mode ReadOnlyMany: an empty file system has nothing to read, and no node may write to it; make the claim a clone, or ask for ReadWriteOnce")
+	}
+
+	return nil
+}
+
+// manyReaders reports whether the volume has a file system that several nodes may mount. Each mounts it read-only.
+func manyReaders(r contract.Request) bool {
+	return !block(r) && slices.Contains(r.AccessModes, string(corev1.ReadOnlyMany))
+}
+
+// manyNodes reports whether several nodes may use the volume at the same time.
+func manyNodes(r contract.Request) bool {
+	return slices.Contains(r.AccessModes, string(corev1.ReadOnlyMany)) || slices.Contains(r.AccessModes, string(corev1.ReadWriteMany))
 }
 
 func block(r contract.Request) bool { return r.VolumeMode == string(corev1.PersistentVolumeBlock) }

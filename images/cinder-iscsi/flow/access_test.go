@@ -17,7 +17,11 @@ func TestCheckRequest(t *testing.T) {
 		err   string
 	}{
 		{[]string{"ReadWriteOnce"}, "", 1, ""},
-		{[]string{"ReadWriteOnce", "ReadOnlyMany"}, "Filesystem", most, ""},
+		{[]string{"ReadOnlyMany", "ReadWriteOnce"}, "Block", most, ""},
+		{[]string{"ReadOnlyMany"}, "Block", gib, ""},
+		{[]string{"ReadOnlyMany"}, "", gib, "access mode ReadOnlyMany: an empty file system has nothing to read, and no node may write to it; make the claim a clone, or ask for ReadWriteOnce"},
+		{[]string{"ReadWriteOnce", "ReadOnlyMany"}, "Filesystem", most, "access mode ReadOnlyMany beside ReadWriteOnce: a node that writes damages the file system for those that read it; ask for one of them, or for volumeMode Block"},
+		{[]string{"ReadOnlyMany", "ReadWriteOncePod"}, "", gib, "access mode ReadOnlyMany beside ReadWriteOncePod: a node that writes damages the file system for those that read it; ask for one of them, or for volumeMode Block"},
 		{[]string{"ReadWriteMany", "ReadWriteOnce"}, "Block", gib, ""},
 		{[]string{"ReadWriteOnce"}, "Block", gib, ""},
 		{[]string{"ReadWriteMany"}, "Filesystem", gib, "access mode ReadWriteMany: two nodes would destroy the file system; ask for volumeMode Block, or for ReadWriteOnce"},

@@ -67,6 +67,7 @@ func (f *Flow) connector(host, initiator string) cinder.Connector {
 func (f *Flow) mapperInput(volumeID string) mapper.Input {
 	return mapper.Input{
 		Name: f.Request.VolumeName, VolumeID: volumeID, Block: block(f.Request),
+		ReadOnly: manyReaders(f.Request), ManyNodes: manyNodes(f.Request),
 		SecretNamespace: f.Cluster.Namespace,
 		Initiator:       f.initiator(), PerVolume: f.Parameters.InitiatorMode == parameters.PerVolume,
 		HostNQN: f.nqn(), HostID: f.Request.Claim.UID,

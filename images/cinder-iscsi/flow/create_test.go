@@ -3,7 +3,9 @@ package flow
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +121,62 @@ func TestClone(t *testing.T) {
 	}, fake.WithType(fake.Type{Name: "fast"}))
 }
 
+// TestReaders: a clone that several nodes read is read-only on each: the kubelet heeds the mount option alone, and not the source.
+func TestReaders(t *testing.T) {
+	const origin = "pvc-11111111-2222-4333-8444-555555555555"
+	type row struct {
+		modes      []string
+		volumeMode string
+		readOnly   bool
+	}
+	playEach(t, map[string]row{
+		"readers":     {[]string{"ReadOnlyMany"}, "", true},
+		"one writer":  {[]string{"ReadWriteOnce"}, "", false},
+		"raw readers": {[]string{"ReadOnlyMany"}, "Block", false},
+	}, func(s *scene, c row) {
+		s.cinder.AddVolume(fake.Volume{ID: id, Name: origin, Size: 10, Project: project, Metadata: map[string]string{metaClaimUID: origin[4:]}})
+		s.parameters = map[string]string{"smartclone": "true", "initiatorMode": "node"}
+		s.properties = map[string]string{"initiators": "node-a=iqn.1994-05.com.redhat:a"}
+		s.request.Source = &contract.Source{Namespace: "team-a", Name: "origin", VolumeName: origin}
+		s.request.AccessModes, s.request.VolumeMode = c.modes, c.volumeMode
+		made, err := s.provision()
+		s.want(err, 0, "")
+		if ro := slices.Equal(made.MountOptions, []string{"ro"}); ro != c.readOnly || made.Source.ISCSI.ReadOnly != c.readOnly {
+			s.t.Errorf("mount options %v, source %+v", made.MountOptions, made.Source.ISCSI)
+		}
+	})
+}
+
+// TestOneNameForMany: nodes that log in to one target with one name end each other's sessions.
+func TestOneNameForMany(t *testing.T) {
+	const initiator = "iqn.2026-01.com.example:c1"
+	type row struct {
+		parameters map[string]string
+		modes      []string
+		name       string
+	}
+	playEach(t, map[string]row{
+		"per-volume": {nil, []string{"ReadWriteMany"}, "iqn.2026-01.io.flex-provisioner:" + name},
+		"fixed":      {map[string]string{"initiatorMode": "fixed", "initiator": initiator}, []string{"ReadOnlyMany", "ReadWriteOnce"}, initiator},
+		"node":       {map[string]string{"initiatorMode": "node"}, []string{"ReadWriteMany"}, ""},
+		"one node":   {nil, []string{"ReadWriteOnce"}, ""},
+	}, func(s *scene, c row) {
+		s.parameters = map[string]string{"type": "shared"}
+		maps.Copy(s.parameters, c.parameters)
+		s.properties = map[string]string{"initiators": "node-a=iqn.1994-05.com.redhat:a"}
+		s.request.AccessModes, s.request.VolumeMode = c.modes, "Block"
+		_, err := s.provision()
+		if c.name == "" {
+			s.want(err, 0, "")
+			return
+		}
+		made := s.cinder.Calls().Of(callConnect)[0].ID
+		s.want(err, 64, "map iscsi connection of cinder volume "+made+": several nodes would log in as "+c.name+
+			", and end each other's sessions; use a class with initiatorMode node, or ask for ReadWriteOnce")
+		s.wantVolumes()
+	}, fake.WithType(fake.Type{Name: "shared", ExtraSpecs: map[string]string{"multiattach": "<is> True"}}))
+}
+
 // TestManyWriters: several nodes may write to volumes of types that say so. Other claims cost no call.
 func TestManyWriters(t *testing.T) {
 	const refused = `access mode ReadWriteMany: volume type %s does not say multiattach="<is> True"; use a class whose type does, or ask for ReadWriteOnce`
@@ -136,8 +194,10 @@ func TestManyWriters(t *testing.T) {
 		"failing": {"shared", callTypes, refuse(callTypes, 500, "broken"), 1, "volume types shared: broken (HTTP 500)"},
 	}, func(s *scene, c row) {
 		s.request.AccessModes, s.request.VolumeMode = []string{"ReadWriteOnce", "ReadWriteMany"}, "Block"
+		s.parameters = map[string]string{"initiatorMode": "node"}
+		s.properties = map[string]string{"initiators": "node-a=iqn.1994-05.com.redhat:a"}
 		if c.typ != "" {
-			s.parameters = map[string]string{"type": c.typ}
+			s.parameters["type"] = c.typ
 		}
 		c.prepare(s)
 		_, err := s.provision()

@@ -116,6 +116,9 @@ func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, lab
 		Capacity:    *resource.NewQuantity(int64(volume.Size)*gib, resource.BinarySI),
 		Annotations: f.annotations(volume),
 	}
+	if manyReaders(f.Request) {
+		made.MountOptions = []string{"ro"} // of a PersistentVolume the kubelet heeds no readOnly of iscsi, fc and rbd
+	}
 	if label != "" {
 		made.NodeAffinity = sdk.NodeAffinity(label, volume.AvailabilityZone)
 	}

@@ -76,7 +76,7 @@ func (fibreChannel) Map(c Connection, in Input) (Mapped, error) {
 		return Mapped{}, err
 	}
 	return Mapped{Source: corev1.PersistentVolumeSource{FC: &corev1.FCVolumeSource{
-		TargetWWNs: wwns, Lun: &lun, FSType: in.fsType(), ReadOnly: c.ReadOnly,
+		TargetWWNs: wwns, Lun: &lun, FSType: in.fsType(), ReadOnly: c.ReadOnly || in.ReadOnly,
 	}}}, nil
 }
 

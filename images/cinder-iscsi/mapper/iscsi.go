@@ -57,6 +57,9 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	if in.PerVolume && !strings.Contains(strings.ToLower(main.iqn), strings.ToLower(in.VolumeID)) {
 		return Mapped{}, fmt.Errorf("target %s is shared by several volumes, so a node that is logged in to one would not see the next; set parameter initiatorMode to fixed or node", main.iqn)
 	}
+	if in.ManyNodes && in.Initiator != "" {
+		return Mapped{}, fmt.Errorf("several nodes would log in as %s, and end each other's sessions; use a class with initiatorMode node, or ask for ReadWriteOnce", in.Initiator)
+	}
 	source := &corev1.ISCSIPersistentVolumeSource{
 		TargetPortal:   main.portal,
 		Portals:        others(paths, main),
@@ -64,7 +67,7 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 		Lun:            lun,
 		ISCSIInterface: m.transport,
 		FSType:         in.fsType(),
-		ReadOnly:       c.ReadOnly,
+		ReadOnly:       c.ReadOnly || in.ReadOnly,
 	}
 	if in.Initiator != "" {
 		if err := form.ISCSIName("initiator name", in.Initiator); err != nil {

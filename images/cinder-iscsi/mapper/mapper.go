@@ -20,6 +20,10 @@ type Input struct {
 	VolumeID string
 	// Block reports whether the claim has volumeMode Block, so that the source has no file system.
 	Block bool
+	// ReadOnly reports whether several nodes mount the file system, so that none may write to it.
+	ReadOnly bool
+	// ManyNodes reports whether several nodes may use the volume at the same time.
+	ManyNodes bool
 	// SecretNamespace is the namespace of the Secret.
 	SecretNamespace string
 	// Initiator is the IQN of the connection, with which the kubelet has to log in. It is empty if the nodes use their own.

@@ -53,7 +53,7 @@ func (nvme) Map(c Connection, in Input) (Mapped, error) {
 	return Mapped{Source: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 		Driver:           in.Parameters.NVMeCSIDriver,
 		VolumeHandle:     in.Name,
-		ReadOnly:         c.ReadOnly,
+		ReadOnly:         c.ReadOnly || in.ReadOnly,
 		FSType:           in.fsType(),
 		VolumeAttributes: attributes,
 	}}}, nil

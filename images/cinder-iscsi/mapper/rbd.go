@@ -58,7 +58,7 @@ func (d rbdData) native(c Connection, in Input, pool, image string) (*corev1.RBD
 		return nil, err
 	}
 	source := &corev1.RBDPersistentVolumeSource{
-		CephMonitors: monitors, RBDPool: pool, RBDImage: image, FSType: in.fsType(), ReadOnly: c.ReadOnly,
+		CephMonitors: monitors, RBDPool: pool, RBDImage: image, FSType: in.fsType(), ReadOnly: c.ReadOnly || in.ReadOnly,
 		RadosUser: "admin", Keyring: "/etc/ceph/keyring", // the defaults of the API server
 	}
 	if d.User != "" {
@@ -112,7 +112,7 @@ func cephCSI(c Connection, in Input, pool, image string) (*corev1.CSIPersistentV
 	return &corev1.CSIPersistentVolumeSource{
 		Driver:             p.CephCSIDriver,
 		VolumeHandle:       image,
-		ReadOnly:           c.ReadOnly,
+		ReadOnly:           c.ReadOnly || in.ReadOnly,
 		FSType:             in.fsType(),
 		VolumeAttributes:   attributes,
 		NodeStageSecretRef: &corev1.SecretReference{Name: p.CephSecretName, Namespace: p.CephSecretNamespace},
