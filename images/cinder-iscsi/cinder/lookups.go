@@ -51,27 +51,42 @@ func (c *Client) Multiattach(ctx context.Context, name string) (bool, error) {
 }
 
 func (c *Client) multiattach(ctx context.Context, name string) (bool, error) {
-	if name == "" {
-		volumeType, err := volumetypes.Get(ctx, c.service, "default").Extract()
-		if err != nil {
-			return false, err
+	volumeType, err := c.volumeType(ctx, name)
+	return err == nil && isMultiattach(volumeType), err
+}
+
+// TypeName is the name of a volume type, by its name or ID.
+func (c *Client) TypeName(ctx context.Context, nameOrID string) (string, error) {
+	var found string
+	err := c.do(Types, nameOrID, func() error {
+		volumeType, err := c.volumeType(ctx, nameOrID)
+		if err == nil {
+			found = volumeType.Name
 		}
-		return isMultiattach(volumeType), nil
+		return err
+	})
+	return found, err
+}
+
+// volumeType finds a volume type by its name or ID, and the default one by an empty name.
+func (c *Client) volumeType(ctx context.Context, name string) (*volumetypes.VolumeType, error) {
+	if name == "" {
+		return volumetypes.Get(ctx, c.service, "default").Extract()
 	}
 	pages, err := volumetypes.List(c.service, volumetypes.ListOpts{}).WithPageCreator(typePage).AllPages(ctx)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	all, err := volumetypes.ExtractVolumeTypes(pages)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	for _, t := range all {
 		if t.Name == name || t.ID == name {
-			return isMultiattach(&t), nil
+			return &t, nil
 		}
 	}
-	return false, sdk.Refuse(fmt.Errorf("cinder has no volume type %q", name))
+	return nil, sdk.Refuse(fmt.Errorf("cinder has no volume type %q", name))
 }
 
 func typePage(result pagination.PageResult) pagination.Page {

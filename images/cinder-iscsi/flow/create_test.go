@@ -72,10 +72,29 @@ func TestClone(t *testing.T) {
 		code   int
 		err    string
 		none   bool // Cinder is not asked for the source
+		asked  bool // Cinder is asked for the types
+	}
+	onCeph := func(s *scene) {
+		s.cinder.SetConnection(fake.RBD())
+		maps.Copy(s.parameters, map[string]string{"cephClusterID": "c", "cephSecretName": "s", "cephSecretNamespace": "n"})
 	}
 	playEach(t, map[string]row{
-		"same size":   {},
-		"smaller":     {source: func(v *fake.Volume) { v.Size = 9 }},
+		"same size": {},
+		"smaller": {source: func(v *fake.Volume) { v.Size = 9 }, code: 64, err: refused + "it has 9 GiB, and this claim asks for 10: neither Kubernetes nor a " +
+			"provisioner pod can grow the file system of the clone; ask for 9Gi, use volumeMode Block, or copy the data to a larger claim"},
+		"smaller device": {source: func(v *fake.Volume) { v.Size = 9 }, change: func(s *scene) { s.request.VolumeMode = "Block" }},
+		"smaller image":  {source: func(v *fake.Volume) { v.Size = 9 }, change: onCeph},
+		"type by its ID": {source: func(v *fake.Volume) { v.Type = "fast" }, change: func(s *scene) { s.parameters["type"] = s.cinder.TypeID("fast") }},
+		"another type by its ID": {change: func(s *scene) { s.parameters["type"] = s.cinder.TypeID("fast") }, code: 64,
+			err: refused + `it is of volume type "__DEFAULT__", and this class makes fast; use a class of the same type`, asked: true},
+		"zone of the source": {source: func(v *fake.Volume) { v.Zone = "west" }, change: func(s *scene) {
+			s.request.AllowedTopologies = []map[string][]string{{"zone": {"nova", "west"}}}
+		}},
+		"another zone": {source: func(v *fake.Volume) { v.Zone = "west" }, change: func(s *scene) {
+			s.request.AllowedTopologies = []map[string][]string{{"zone": {"nova"}}}
+		}, code: 64, err: refused + `it is in availability zone "west", and this class makes volumes in nova; use a class of the same zone`},
+		"another zone by parameter": {source: func(v *fake.Volume) { v.Zone = "west" }, change: func(s *scene) { s.parameters["availability"] = "nova" },
+			code: 64, err: refused + `it is in availability zone "west", and this class makes volumes in nova; use a class of the same zone`},
 		"in use":      {source: func(v *fake.Volume) { v.Status = "in-use" }},
 		"of any type": {source: func(v *fake.Volume) { v.Type = "fast" }},
 		"same type":   {source: func(v *fake.Volume) { v.Type = "fast" }, change: func(s *scene) { s.parameters["type"] = "fast" }},
@@ -111,6 +130,8 @@ func TestClone(t *testing.T) {
 		switch {
 		case c.none:
 			s.wantCalls(callFind)
+		case c.asked:
+			s.wantCalls(callFind, callFind, callTypes)
 		case c.err != "":
 			s.wantCalls(callFind, callFind)
 		default:
@@ -118,7 +139,10 @@ func TestClone(t *testing.T) {
 				s.t.Errorf("its source is %q, its annotations %v", got, made.Annotations)
 			}
 		}
-	}, fake.WithType(fake.Type{Name: "fast"}))
+		if err == nil && s.cinder.Volume(name).Zone != s.cinder.Volume(id).Zone {
+			s.t.Errorf("it is in zone %s", s.cinder.Volume(name).Zone)
+		}
+	}, fake.WithType(fake.Type{Name: "fast"}), fake.WithZones("nova", "west"))
 }
 
 // TestReaders: a clone that several nodes read is read-only on each: the kubelet heeds the mount option alone, and not the source.

@@ -185,14 +185,15 @@ func (f *Flow) createOnce(ctx context.Context) error {
 	if f.requested {
 		return nil
 	}
-	zone, err := f.zone(ctx)
+	source, err := f.cloneSource(ctx)
 	if err != nil {
 		return err
 	}
-	opts, hints, err := f.createOpts(ctx, zone)
+	zone, err := f.zone(ctx, source)
 	if err != nil {
 		return err
 	}
+	opts, hints := f.createOpts(zone, source)
 	f.requested, f.exists = true, true
 	volume, err := f.cinder.Create(ctx, opts, hints)
 	if err != nil {

@@ -27,6 +27,12 @@ func (f *Cinder) typeFor(name string) *Type {
 	return nil
 }
 
+// TypeID is the ID of the volume type of this name.
+func (f *Cinder) TypeID(name string) (id string) {
+	f.locked(func() { id = f.typeFor(name).id })
+	return id
+}
+
 func (t *Type) view(q *request) object {
 	o := object{"id": t.id, "name": t.Name, "is_public": true, "description": null(t.Description)}
 	if q.admin {

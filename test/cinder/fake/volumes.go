@@ -72,6 +72,12 @@ func (f *Cinder) fromSource(q *request, v *volume, in newVolume) answer {
 			return a
 		}
 		v.Type = source.Type
+		if in.Zone == "" {
+			v.Zone = source.Zone
+		}
+		if v.Zone != source.Zone { // cloned_volume_same_az, Cinder's default
+			return invalidInput("Volume must be in the same availability zone as the source volume")
+		}
 	}
 	if chosen != nil {
 		v.Type = chosen.Name
