@@ -95,6 +95,9 @@ func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, 
 	if err != nil {
 		return nil, nil, sdk.Refuse(err)
 	}
+	for _, warning := range config.Warnings {
+		f.Log.Warn(warning)
+	}
 	if f.Cluster, err = cluster.New(p.root); err != nil {
 		return nil, nil, err
 	}

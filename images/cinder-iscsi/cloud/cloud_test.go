@@ -3,6 +3,7 @@ package cloud
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,19 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// A key that this provisioner does not know is another program's, or a mistake: it is told, and the rest is used. A user may have a
+// project of their own, so that a log-in without one is tried.
+func TestUnknownKeys(t *testing.T) {
+	config, err := Parse(file(cloudConf, "[Global]\nauth-url=http://k/v3\nusername=a\npassword=Passw0rd!\ncolour=red\nPassw0rd!=x\n"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{`cloud.conf line 5: "colour" is not known, and ignored`, `cloud.conf line 6: "..." is not known, and ignored`}
+	if !slices.Equal(config.Warnings, want) || config.auth.Scope != (tokens.Scope{}) {
+		t.Errorf("warnings %q, scope %+v, want %q and none", config.Warnings, config.auth.Scope, want)
+	}
+}
+
 // What gcfg, which reads this file for OpenStack's own cloud provider, makes of the same text.
 func TestINIValues(t *testing.T) {
 	for written, want := range map[string]string{
@@ -181,14 +195,14 @@ func TestParseErrors(t *testing.T) {
 		{"URL with a password", ini("auth-url=http://me:Passw0rd!@keystone/v3", "token=T0ken!!!"), "", "cloud.conf line 2: auth-url: a user name, a query or a fragment has no place in it"},
 		{"no user", ini("auth-url=http://k/v3", "password=Passw0rd!"), "", "username is missing; give it, or an application credential or a token"},
 		{"no password", ini("auth-url=http://k/v3", "username=a", "tenant-id=b"), "", "password is missing"},
-		{"no project", ini("auth-url=http://k/v3", "username=a", "password=Passw0rd!"), "", "tenant-name is missing: Cinder's volumes belong to a project"},
 		{"no secret", ini("auth-url=http://k/v3", "application-credential-id=a"), "", "application-credential-secret is missing"},
 		{"no user of the credential", ini("auth-url=http://k/v3", "application-credential-name=a", "application-credential-secret=S3cret!!"), "",
 			"cloud.conf line 3: application-credential-name needs username as well, or use application-credential-id"},
 		{"twice", ini("auth-url=http://k/v3", "tenant-id=a", "project-id=b", "token=T0ken!!!"), "", "cloud.conf line 4: project-id: cloud.conf line 3: tenant-id says something else; keep one of them"},
-		{"unknown key", ini("color=red"), "", `cloud.conf line 2: "color" is not known; known are auth-url, cinder-endpoint, username, user-id, password, tenant-id, tenant-name, user-domain-id, user-domain-name, tenant-domain-id, tenant-domain-name, domain-id, domain-name, trust-id, trustee-id, trustee-password, application-credential-id, application-credential-name, application-credential-secret, token, region, os-endpoint-type, ca-file, cert-file, key-file, tls-insecure`},
 		{"a secret in the wrong place", ini("Passw0rd!"), "", "cloud.conf line 2: has no =; write key = value"},
 		{"open quote", ini(`password="Passw0rd!`), "", "cloud.conf line 2: password: a quote is not closed"},
+		{"a value that would be cut", ini("auth-url=http://k/v3", "password = Passw0rd!#more"), "", `cloud.conf line 3: password: has a # or ; inside, which begins a comment; put the value into quotes`},
+		{"a value that would be cut at ;", ini("auth-url=http://k/v3", "password = Passw0rd!;more"), "", `cloud.conf line 3: password: has a # or ; inside, which begins a comment; put the value into quotes`},
 		{"bad escape", ini(`password=Pass\w0rd!`), "", `cloud.conf line 2: password: a \ stands before ", \, n or t; write \\ for itself`},
 		{"several clouds in one file", file(cloudConf, "[Global \"west\"]\nusername=a\n"), "", `cloud.conf line 1: [Global "west"]: one file is for one cloud; name the section [Global] and use a Secret for each`},
 		{"no section", file(cloudConf, "username=a\n"), "", "cloud.conf line 1: comes before the first section; begin the file with [Global]"},

@@ -25,9 +25,11 @@ type Config struct {
 	User, Project string
 	// Transport sends the requests; nil for one with its own connections.
 	Transport http.RoundTripper
-	auth      tokens.AuthOptions
-	tls       *tls.Config
-	secrets   []string
+	// Warnings are about parts of the files that were ignored. They have no secret.
+	Warnings []string
+	auth     tokens.AuthOptions
+	tls      *tls.Config
+	secrets  []string
 }
 
 // String shows the URLs and no credentials.
@@ -44,6 +46,9 @@ const defaultDomain = "default"
 
 func configOf(s settings, files Files) (*Config, error) {
 	c := &Config{Region: s.get(region)}
+	if text := s.get(warnings); text != "" {
+		c.Warnings = strings.Split(text, "\n")
+	}
 	for _, name := range secretSettings {
 		if value := s.get(name); value != "" {
 			c.secrets = append(c.secrets, value)
@@ -202,10 +207,7 @@ func authOf(s settings) (tokens.AuthOptions, error) {
 	} else {
 		setUserDomain(&o, s)
 	}
-	o.Scope = scopeOf(s)
-	if o.Scope == (tokens.Scope{}) {
-		return o, fmt.Errorf("%s is missing: Cinder's volumes belong to a project", s.name(projectName))
-	}
+	o.Scope = scopeOf(s) // without one Keystone takes the user's own project, if there is one
 	return o, nil
 }
 

@@ -44,6 +44,7 @@ func (c *Config) Connect(ctx context.Context) (*Client, error) {
 	client := http.Client{Transport: hosts, CheckRedirect: noRedirect}
 	provider := &gophercloud.ProviderClient{HTTPClient: client}
 	provider.UserAgent.Prepend(userAgent)
+	provider.RetryBackoffFunc, provider.MaxBackoffRetries = waitAsTold, maxWaits
 	provider.UseTokenLock()
 	if c.AuthURL == "" {
 		return c.connectNoAuth(ctx, provider, hosts)
@@ -72,6 +73,27 @@ func (c *Config) Connect(ctx context.Context) (*Client, error) {
 		}
 	}
 	return c.client(provider, hosts, at, project), nil
+}
+
+// maxWaits is the number of times that a request waits as its answer says.
+const maxWaits = 3
+
+// waitAsTold waits for as long as the answer 429 says, after which the request is sent again: it had no effect. Cinder's own "0" is no
+// time, and the pod's end is the limit.
+func waitAsTold(ctx context.Context, answer *gophercloud.ErrUnexpectedResponseCode, _ error, _ uint) error {
+	seconds, _ := strconv.Atoi(answer.ResponseHeader.Get("Retry-After"))
+	deadline, limited := ctx.Deadline()
+	wait := time.Duration(seconds) * time.Second
+	if seconds <= 0 || limited && time.Until(deadline) < wait {
+		return *answer
+	}
+
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(wait):
+		return nil
+	}
 }
 
 // client is a client of the Cinder at a URL. hosts are those of its requests.

@@ -1,11 +1,14 @@
 package cloud
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
 )
@@ -35,6 +38,39 @@ func TestConnectNoAuth(t *testing.T) {
 		if client, err := config.Connect(t.Context()); err != nil || client.Endpoint != c.want || client.Project != c.project {
 			t.Errorf("%+v: client %+v, %v", c, client, err)
 		}
+	}
+}
+
+// overloaded is a Cinder that answers 429 once, with that header Retry-After.
+type overloaded struct {
+	retryAfter string
+	answered   bool
+}
+
+func (o *overloaded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if o.answered {
+		return version("3.70").RoundTrip(r)
+	}
+	o.answered = true
+	return &http.Response{StatusCode: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {o.retryAfter}}, Body: http.NoBody}, nil
+}
+
+// TestRetryAfter: a request that came too soon is sent again when the answer says, if the pod lives as long.
+func TestRetryAfter(t *testing.T) {
+	for after, c := range map[string]struct {
+		took time.Duration
+		ok   bool
+	}{"2": {2 * time.Second, true}, "0": {}, "": {}, "soon": {}, "60": {}} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Second)
+			defer cancel()
+			begin := time.Now()
+			config := &Config{Endpoint: "http://cinder/v3/", User: "admin", Project: "kubernetes", Transport: &overloaded{retryAfter: after}}
+			_, err := config.Connect(ctx)
+			if took := time.Since(begin); took != c.took || (err == nil) != c.ok {
+				t.Errorf("%q: after %s: %v", after, took, err)
+			}
+		})
 	}
 }
 

@@ -1,7 +1,9 @@
 package cloud
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -79,6 +81,10 @@ func (s settings) setLine(section, line, at string) error {
 		return fmt.Errorf("%s: has no =; write key = value", at)
 	}
 	name, err := iniName(section, key)
+	if errors.Is(err, errUnknownKey) {
+		s.warn(fmt.Sprintf("%s: %q %s", at, printableKey(key), err))
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", at, err)
 	}
@@ -106,13 +112,14 @@ func iniName(section, key string) (string, error) {
 		}
 		return name, nil
 	}
-	for _, known := range iniSettings {
-		if key == known {
-			return key, nil
-		}
+	if slices.Contains(iniSettings, key) {
+		return key, nil
 	}
-	return "", fmt.Errorf("%q is not known; known are %s", printableKey(key), strings.Join(iniSettings, ", "))
+	return "", errUnknownKey
 }
+
+// errUnknownKey is for a key that may be for another program, or a mistake.
+var errUnknownKey = errors.New("is not known, and ignored")
 
 // printableKey shortens text that cannot be a key, since it may be part of a secret.
 func printableKey(key string) string {
@@ -143,6 +150,8 @@ func iniValue(raw string) (string, error) {
 			c = escaped
 		case c == '\\':
 			return "", fmt.Errorf(`ends with \; values are on one line`)
+		case !quoted && (c == ';' || c == '#') && i > 0 && !strings.ContainsRune("\" \t", rune(raw[i-1])):
+			return "", errors.New("has a # or ; inside, which begins a comment; put the value into quotes")
 		case !quoted && (c == ';' || c == '#'):
 			return out.String()[:kept], nil
 		}

@@ -67,6 +67,13 @@ func (s settings) set(name, value, where string) error {
 	return nil
 }
 
+// warnings is the setting that has the warnings about the text, one a line. It has no name that a file can give.
+const warnings = ""
+
+func (s settings) warn(text string) {
+	s[warnings] = setting{value: strings.TrimLeft(s.get(warnings)+"\n"+text, "\n")}
+}
+
 // boolean parses a boolean setting. It is false if the setting is missing.
 func (s settings) boolean(name string) (bool, error) {
 	switch strings.ToLower(s.get(name)) {
