@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -43,6 +44,7 @@ type Server struct {
 	volumes map[string]volume
 	secrets map[string]*corev1.Secret
 	nodes   []corev1.Node
+	version apiversion.Info
 	calls   []string
 	fault   func(n int, call string) Fault
 }
@@ -65,7 +67,7 @@ type volume struct {
 // volume that its token is bound to.
 func New(rights ...string) *Server {
 	s := &Server{granted: map[string]bool{CreateVolume: true}, tokens: map[string]string{},
-		volumes: map[string]volume{}, secrets: map[string]*corev1.Secret{}}
+		volumes: map[string]volume{}, secrets: map[string]*corev1.Secret{}, version: apiversion.Info{Major: "1", Minor: "30"}}
 	for _, right := range rights {
 		s.granted[right] = true
 	}
@@ -77,6 +79,13 @@ func (s *Server) Admit(token, volume string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.tokens[token] = volume
+}
+
+// SetVersion changes the version that the server says it has, to all who ask. It is 1.30 at first.
+func (s *Server) SetVersion(major, minor string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.version = apiversion.Info{Major: major, Minor: minor}
 }
 
 // Revoke no longer accepts a token.
@@ -145,6 +154,9 @@ func (c call) right() string { return c.verb + " " + c.resource }
 
 // parse parses the paths of the API. For Secrets of other namespaces it returns a resource to which nobody has a right.
 func parse(r *http.Request) call {
+	if r.URL.Path == "/version" {
+		return call{"get", "version", ""}
+	}
 	path := strings.TrimPrefix(r.URL.Path, "/api/v1/")
 	path = strings.TrimPrefix(path, "namespaces/"+contract.ProvisionersNamespace+"/")
 	resource, name, _ := strings.Cut(path, "/")
@@ -159,11 +171,13 @@ func parse(r *http.Request) call {
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, c call) {
 	bound, known := s.tokens[strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")]
 	switch {
-	case !known:
+	case !known && c.resource != "version":
 		fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "Unauthorized")
-	case !s.granted[c.right()]:
+	case !s.granted[c.right()] && c.resource != "version":
 		fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "cannot "+r.Method+" "+r.URL.Path+
 			": the pod has no right to "+c.right())
+	case c.resource == "version":
+		write(w, http.StatusOK, s.version)
 	case c.resource == "persistentvolumes":
 		s.answerVolume(w, r, c, bound)
 	case c.resource == "secrets":

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk"
@@ -44,6 +47,20 @@ func NewForConfig(config *rest.Config, namespace string) (*Client, error) {
 		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
 	}
 	return &Client{client, namespace}, nil
+}
+
+// Version is the version of the API server, such as 1 and 30+. Everybody may ask for it.
+func (c *Client) Version(ctx context.Context) (major, minor string, err error) {
+	var info version.Info
+	body, err := c.rest.Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(body, &info)
+	}
+	if err != nil {
+		return "", "", fmt.Errorf("get the version of Kubernetes: %w", err)
+	}
+
+	return info.Major, info.Minor, nil
 }
 
 func namespace(root string) string {

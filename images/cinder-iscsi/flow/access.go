@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -75,6 +78,27 @@ func block(r contract.Request) bool { return r.VolumeMode == string(corev1.Persi
 
 // sizeGiB is the size in GiB, rounded up.
 func sizeGiB(bytes int64) int { return int((bytes-1)/gib + 1) }
+
+// lastNative is the last minor release of Kubernetes whose kubelet mounts native volumes of Ceph.
+const lastNative = 30
+
+// checkNative refuses native volumes of Ceph where no kubelet mounts them: a pod would hang.
+func (f *Flow) checkNative(ctx context.Context) error {
+	if f.Parameters.RBD != parameters.RBDNative {
+		return nil
+	}
+	major, minor, err := f.Cluster.Version(ctx)
+	if err != nil {
+		return err
+	}
+
+	number, err := strconv.Atoi(strings.TrimRight(minor, "+"))
+	if err == nil && major == "1" && number <= lastNative {
+		return nil
+	}
+	return sdk.Refuse(fmt.Errorf("parameter rbd is native, but nodes of Kubernetes %s.%s mount no such volumes: the last release that did was 1.%d; set it to ceph-csi",
+		major, minor, lastNative))
+}
 
 // checkType checks that the volume type allows several attachments, for claims that several nodes may write to.
 func (f *Flow) checkType(ctx context.Context) error {

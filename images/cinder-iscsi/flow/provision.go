@@ -60,6 +60,9 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if err != nil {
 		return nil, sdk.Refuse(err)
 	}
+	if err := f.checkNative(ctx); err != nil {
+		return nil, err
+	}
 	if err := f.open(ctx); err != nil {
 		return nil, err
 	}

@@ -78,6 +78,10 @@ func TestRefusedBefore(t *testing.T) {
 		"size": {func(s *scene) { s.request.SizeBytes = 0 }, 64, "a size of 0 bytes is not supported; ask for 1 byte to 2147483647 GiB", nil},
 		"no initiators": {func(s *scene) { s.parameters = map[string]string{"initiatorMode": "node"} }, 64,
 			"parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it", nil},
+		"native Ceph images": {func(s *scene) {
+			s.parameters = map[string]string{"rbd": "native"}
+			s.cluster.SetVersion("1", "31+")
+		}, 64, "parameter rbd is native, but nodes of Kubernetes 1.31+ mount no such volumes: the last release that did was 1.30; set it to ceph-csi", nil},
 		"topologies": {func(s *scene) { s.request.AllowedTopologies = []map[string][]string{{"zone": nil}} }, 64,
 			"allowedTopologies have no values; name cinder's availability zones", nil},
 		"no connection": {func(s *scene) { s.connect = errors.New("no route") }, 1, "log in: no answer from cinder: no route", nil},
