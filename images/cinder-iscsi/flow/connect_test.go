@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
@@ -39,6 +40,9 @@ func TestConnectors(t *testing.T) {
 			var got []string
 			for _, k := range s.cinder.Volume(name).Connectors {
 				one := fmt.Sprint(k["host"], " ", k["initiator"], " ", k["nqn"], " ", k["ip"], " ", k["multipath"])
+				if uuid, _ := k["uuid"].(string); !isUUID(uuid) {
+					t.Errorf("%s: uuid %v", mode, k["uuid"])
+				}
 				if ports, has := k["wwpns"]; has { // drivers ask whether it is there
 					one += fmt.Sprint(" ", ports, " ", k["wwnns"])
 				}
@@ -56,6 +60,11 @@ func TestConnectors(t *testing.T) {
 			}
 		}, fake.WithConnection(c.connection))
 	}
+}
+
+func isUUID(text string) bool {
+	_, err := form.UUID("", text)
+	return err == nil
 }
 
 // TestOneSource: a volume has one target, LUN and secret, so that all nodes have to be told the same.

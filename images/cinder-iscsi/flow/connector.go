@@ -1,6 +1,8 @@
 package flow
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
@@ -55,13 +57,21 @@ func (f *Flow) connectors() []cinder.Connector {
 
 func (f *Flow) connector(host, initiator string) cinder.Connector {
 	c := cinder.Connector{
-		"host": host, "initiator": initiator, "nqn": f.nqn(), "ip": f.Parameters.ConnectorIP,
+		"host": host, "uuid": uuidOf(host), "system uuid": uuidOf(host), "initiator": initiator, "nqn": f.nqn(), "ip": f.Parameters.ConnectorIP,
 		"multipath": f.Parameters.Multipath, "platform": "x86_64", "os_type": "linux",
 	}
 	if len(f.Properties.WWPNs) > 0 {
 		c["wwpns"], c["wwnns"] = f.Properties.WWPNs, f.Properties.WWNNs
 	}
 	return c
+}
+
+// uuidOf is the UUID of a host, which some backends know hosts by. It is made of the name, so that it lasts as long.
+func uuidOf(host string) string {
+	sum := sha256.Sum256([]byte(host))
+	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80 // version 8 of RFC 9562
+
+	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
 func (f *Flow) mapperInput(volumeID string) mapper.Input {
