@@ -105,7 +105,7 @@ func TestHostileConnection(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, fake.WithConnection(fake.Raw("iscsi", map[string]any{"target_portal": "10.0.0.1:3260\n--help\x1b[2J", "target_iqn": "iqn.2010-10.org:a", "target_lun": 1})))
 	got := s.provision(t.Context())
-	want := `: target_portal "10.0.0.1:3260\n--help\x1b[2J" is not an IP address without a zone or a DNS name, with a port or without`
+	want := `: target_portal "10.0.0.1:3260\n--help\x1b[2J" is not an IP address without a zone, with a port or without: the kubelet finds a disk by the address`
 	if got.code != 64 || !strings.HasSuffix(got.message, want) || strings.Contains(got.log, "\x1b") {
 		t.Errorf("ended with %d: %s\n%s", got.code, got.message, got.log)
 	}

@@ -30,6 +30,9 @@ func (f *Flow) Expand(ctx context.Context, pv *corev1.PersistentVolume) error {
 
 // expand reports whether it requested a larger volume, and whether its error is final.
 func (f *Flow) expand(ctx context.Context, pv *corev1.PersistentVolume) (requested, settled bool, err error) {
+	if err := f.checkExpandable(pv); err != nil {
+		return false, true, sdk.Refuse(err)
+	}
 	if err := f.open(ctx); err != nil {
 		return false, false, err
 	}
@@ -59,6 +62,25 @@ func (f *Flow) expand(ctx context.Context, pv *corev1.PersistentVolume) (request
 			return requested, false, err
 		}
 	}
+}
+
+// checkExpandable refuses what csi-driver-nvmf cannot expand. It looks for the disk by the volume's handle, and makes no file system larger.
+func (f *Flow) checkExpandable(pv *corev1.PersistentVolume) error {
+	source := pv.Spec.CSI
+	if source == nil || source.Driver != f.Parameters.NVMeCSIDriver {
+		return nil
+	}
+
+	switch {
+	case pv.Spec.VolumeMode == nil || *pv.Spec.VolumeMode != corev1.PersistentVolumeBlock:
+		return fmt.Errorf("volume %s has a file system that driver %s mounts, which neither the driver nor a provisioner pod can grow: "+
+			"use volumeMode Block, or copy the data to a larger claim", pv.Name, source.Driver)
+	case source.VolumeHandle != source.VolumeAttributes["deviceUUID"]:
+		return fmt.Errorf("volume %s has a volumeHandle that is not the UUID of its disk, by which driver %s looks for it; "+
+			"copy the data to a larger claim", pv.Name, source.Driver)
+	}
+
+	return nil
 }
 
 // volumeOf is the Cinder volume of a PersistentVolume. It is an error if there is none.

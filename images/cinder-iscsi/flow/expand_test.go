@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
@@ -66,6 +68,35 @@ func TestExpandFails(t *testing.T) {
 	tryEach(t, away, run, map[string]trial{
 		"somebody deleted it": {nil, 75, "there is no cinder volume " + name + "; did somebody delete it?", []string{callFind, callShow}},
 		"not shown":           {refuse(callShow, 500, "no"), 75, "show " + id + ": no (HTTP 500)", []string{callFind, callShow}},
+	})
+}
+
+// TestExpandNVMe: csi-driver-nvmf finds the disk to expand by the volume's handle, and makes no file system larger.
+func TestExpandNVMe(t *testing.T) {
+	const larger = "; copy the data to a larger claim"
+	raw, mounted := corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem
+	type row struct {
+		mode   *corev1.PersistentVolumeMode
+		handle string
+		code   int
+		err    string
+	}
+	playEach(t, map[string]row{
+		"raw device": {&raw, id, 0, ""},
+		"file system": {&mounted, id, 64, "volume " + name + " has a file system that driver csi.nvmf.com mounts, which neither the driver nor a provisioner pod can " +
+			"grow: use volumeMode Block, or copy the data to a larger claim"},
+		"no mode": {nil, id, 64, "volume " + name + " has a file system that driver csi.nvmf.com mounts, which neither the driver nor a provisioner pod can " +
+			"grow: use volumeMode Block, or copy the data to a larger claim"},
+		"another handle": {&raw, name, 64, "volume " + name + " has a volumeHandle that is not the UUID of its disk, by which driver csi.nvmf.com looks for it" + larger},
+	}, func(s *scene, c row) {
+		s.there(fake.Volume{Status: "in-use", Attachments: attached()})
+		pv := pvOf(id)
+		pv.Spec.VolumeMode = c.mode
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "csi.nvmf.com", VolumeHandle: c.handle, VolumeAttributes: map[string]string{"deviceUUID": id}}
+		s.want(s.expand(pv, 20), c.code, c.err)
+		if asked := s.cinder.Calls().Count(callExtend) > 0; asked != (c.code == 0) {
+			s.t.Errorf("it asked for more: %t", asked)
+		}
 	})
 }
 

@@ -34,10 +34,10 @@ func Portal(field, text string) (string, error) {
 			host, port = ip, last
 		}
 	}
-	normal, known := hostOf(host)
+	normal, known := ipOf(host)
 	port, valid := portOf(port)
 	if !known || !valid || grouped && !number.MatchString(group) {
-		return "", wrong(field, text, "an IP address without a zone or a DNS name, with a port or without")
+		return "", wrong(field, text, "an IP address without a zone, with a port or without: the kubelet finds a disk by the address")
 	}
 	return net.JoinHostPort(normal, port), nil
 }

@@ -27,6 +27,7 @@ var (
 	nqn        = regexp.MustCompile(`^nqn\.[A-Za-z0-9][A-Za-z0-9.:_-]*$`)
 	wwn        = regexp.MustCompile(`^((0x)?[0-9a-f]{16}|([0-9a-f]{2}:){7}[0-9a-f]{2})$`)
 	uuid       = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	nguid      = regexp.MustCompile(`^([0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$`)
 	cephName   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 	projectID  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 	credential = regexp.MustCompile(`^[!-~]([ -~]{0,253}[!-~])?$`)
@@ -94,6 +95,15 @@ func UUID(field, text string) (string, error) {
 		return "", wrong(field, text, "a UUID")
 	}
 	return normal, nil
+}
+
+// NGUID checks the identity of an NVMe namespace, and writes it as udev does under /dev/disk/by-id.
+func NGUID(field, text string) (string, error) {
+	normal := strings.ToLower(text)
+	if !nguid.MatchString(normal) {
+		return "", wrong(field, text, "an NGUID of 32 hexadecimal digits, with hyphens or without")
+	}
+	return strings.ReplaceAll(normal, "-", ""), nil
 }
 
 // CephName checks the name of a pool, an image or a user. For Ceph's tools '/' and '@' end a name, and '-' at the beginning is an option.

@@ -28,7 +28,8 @@ var bases = map[string]fields{
 }
 
 var params = map[string]map[string]string{
-	"rbd": {"rbd": "native", "cephSecretName": "s", "cephSecretNamespace": "n"},
+	"iscsi": {"multipath": "true"},
+	"rbd":   {"rbd": "native", "cephSecretName": "s", "cephSecretNamespace": "n"},
 }
 
 // mapWith maps the connection of a kind with some fields changed, and gives the error's end.
@@ -73,7 +74,7 @@ func pairs(wwns []string) (targets [][]any) {
 
 // Forms, as errors say them.
 const (
-	portalForm = "is not an IP address without a zone or a DNS name, with a port or without"
+	portalForm = "is not an IP address without a zone, with a port or without: the kubelet finds a disk by the address"
 	nameForm   = "is not of the form iqn.YYYY-MM.domain:name, eui. with 16 hexadecimal digits or naa. with 32; the name may have letters, digits, '.', ':', '_' and '-', but not '..'"
 	chapForm   = "is not 1 to 255 printable ASCII characters without a space at either end"
 	wwnForm    = "is not a World Wide Name of 16 hexadecimal digits"
@@ -150,6 +151,7 @@ func TestHostile(t *testing.T) {
 		{"nvmeof", fields{"target_nqn": "nqn.a/../b"}, `nqn "nqn.a/../b" ` + nqnForm},
 		{"nvmeof", fields{"vol_uuid": "../../sda"}, `vol_uuid "../../sda" is not a UUID`},
 		{"nvmeof", fields{"vol_uuid": "*"}, `vol_uuid "*" is not a UUID`},
+		{"nvmeof", fields{"vol_uuid": nil, "volume_nguid": "../../sda"}, `volume_nguid "../../sda" is not an NGUID of 32 hexadecimal digits, with hyphens or without`},
 		{"nvmeof", fields{"transport_type": "tcp,nqn=x"}, `transport_type "tcp,nqn=x" is neither tcp nor rdma`},
 	} {
 		if mapped, got := mapWith(t, c.kind, c.change); got != c.want {

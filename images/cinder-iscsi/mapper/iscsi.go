@@ -54,15 +54,19 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	if err != nil {
 		return Mapped{}, err
 	}
-	if in.PerVolume && !strings.Contains(strings.ToLower(main.iqn), strings.ToLower(in.VolumeID)) {
+	if in.PerVolume && !in.owns(main.iqn) {
 		return Mapped{}, fmt.Errorf("target %s is shared by several volumes, so a node that is logged in to one would not see the next; set parameter initiatorMode to fixed or node", main.iqn)
 	}
 	if in.ManyNodes && in.Initiator != "" {
 		return Mapped{}, fmt.Errorf("several nodes would log in as %s, and end each other's sessions; use a class with initiatorMode node, or ask for ReadWriteOnce", in.Initiator)
 	}
+	var portals []string
+	if in.Parameters.Multipath {
+		portals = others(paths, main)
+	}
 	source := &corev1.ISCSIPersistentVolumeSource{
 		TargetPortal:   main.portal,
-		Portals:        others(paths, main),
+		Portals:        portals,
 		IQN:            main.iqn,
 		Lun:            lun,
 		ISCSIInterface: m.transport,
@@ -85,6 +89,13 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 		source.SecretRef = &corev1.SecretReference{Name: in.Name, Namespace: in.SecretNamespace}
 	}
 	return Mapped{Source: corev1.PersistentVolumeSource{ISCSI: source}, Secret: secret}, nil
+}
+
+// owns reports whether a target is this volume's alone: its name has the volume's ID or, as some backends name a target after the initiator,
+// the name of the PersistentVolume.
+func (in Input) owns(iqn string) bool {
+	iqn = strings.ToLower(iqn)
+	return strings.Contains(iqn, strings.ToLower(in.VolumeID)) || strings.Contains(iqn, strings.ToLower(in.Name))
 }
 
 // paths lists the paths to the volume, first that of the singular fields. A singular field also completes the lists: some drivers have

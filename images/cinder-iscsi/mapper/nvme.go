@@ -22,6 +22,7 @@ type nvmeData struct {
 	NQN       text            `json:"nqn"`
 	TargetNQN text            `json:"target_nqn"`
 	UUID      text            `json:"vol_uuid"`
+	NGUID     text            `json:"volume_nguid"`
 	Portals   []list[text]    `json:"portals"`
 	Replicas  json.RawMessage `json:"volume_replicas"`
 }
@@ -39,20 +40,24 @@ func (nvme) Map(c Connection, in Input) (Mapped, error) {
 	if err != nil {
 		return Mapped{}, err
 	}
-	uuid, err := data.device(nqn, in.VolumeID)
+	attribute, device, err := data.device(nqn, in.VolumeID)
 	if err != nil {
 		return Mapped{}, err
 	}
 	attributes := map[string]string{
 		"targetTrAddr": address, "targetTrPort": port, "targetTrType": transport,
-		"nqn": nqn, "deviceUUID": uuid,
+		"nqn": nqn, attribute: device,
+	}
+	handle := in.VolumeID
+	if attribute == deviceUUID {
+		handle = device // by which the driver looks for the disk when it expands the volume
 	}
 	if in.HostNQN != "" {
 		attributes["hostNqn"], attributes["hostId"] = in.HostNQN, in.HostID
 	}
 	return Mapped{Source: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 		Driver:           in.Parameters.NVMeCSIDriver,
-		VolumeHandle:     in.Name,
+		VolumeHandle:     handle,
 		ReadOnly:         c.ReadOnly || in.ReadOnly,
 		FSType:           in.fsType(),
 		VolumeAttributes: attributes,
@@ -89,14 +94,26 @@ func (d nvmeData) target() (nqn, address, port, transport string, err error) {
 	return "", "", "", "", fmt.Errorf("transport_type %s is neither tcp nor rdma", form.Quote(transport))
 }
 
-// device is the UUID of the namespace, by which the node finds the disk. The old form of the connection has none. Cinder's own target has
-// a subsystem for each volume, whose namespace has the volume's ID.
-func (d nvmeData) device(nqn, volumeID string) (string, error) {
+// The attributes of csi-driver-nvmf by which the node finds the disk.
+const (
+	deviceUUID = "deviceUUID"
+	deviceEUI  = "deviceEUI"
+)
+
+// device is the attribute by which the node finds the disk, and its value: the UUID of the namespace or, as many arrays have none, its
+// NGUID. The old form of the connection has neither. Cinder's own target has a subsystem for each volume, whose namespace has the volume's
+// ID.
+func (d nvmeData) device(nqn, volumeID string) (attribute, value string, err error) {
 	switch {
 	case d.UUID != "":
-		return form.UUID("vol_uuid", string(d.UUID))
+		value, err = form.UUID("vol_uuid", string(d.UUID))
+		return deviceUUID, value, err
+	case d.NGUID != "":
+		value, err = form.NGUID("volume_nguid", string(d.NGUID))
+		return deviceEUI, value, err
 	case volumeID != "" && strings.Contains(nqn, volumeID):
-		return volumeID, nil
+		return deviceUUID, volumeID, nil
 	}
-	return "", errors.New("the connection does not tell the UUID of the namespace; set nvmeof_conn_info_version = 2 in the backend's section of cinder.conf")
+	return "", "", errors.New("the connection has neither vol_uuid nor volume_nguid, by which a node finds the disk; " +
+		"set nvmeof_conn_info_version = 2 if the backend's driver has this option, or use a volume type with another backend")
 }

@@ -210,13 +210,18 @@ func checkRBD(t *testing.T, s *corev1.RBDPersistentVolumeSource) {
 func checkNVMe(t *testing.T, s *corev1.CSIPersistentVolumeSource, in mapper.Input) {
 	t.Helper()
 	a := s.VolumeAttributes
-	checkKeys(t, a, "targetTrAddr", "targetTrPort", "targetTrType", "nqn", "deviceUUID", "hostNqn", "hostId")
-	is(t, "volumeHandle", s.VolumeHandle, s.VolumeHandle == in.Name)
+	device := "deviceUUID"
+	if _, found := a["deviceEUI"]; found {
+		device = "deviceEUI"
+	}
+	checkKeys(t, a, "targetTrAddr", "targetTrPort", "targetTrType", "nqn", device, "hostNqn", "hostId")
+	// The driver looks for the disk to expand by the handle.
+	is(t, "volumeHandle", s.VolumeHandle, s.VolumeHandle == a["deviceUUID"] || device == "deviceEUI" && s.VolumeHandle == in.VolumeID)
 	is(t, "targetTrAddr", a["targetTrAddr"], isIP(a["targetTrAddr"]))
 	is(t, "targetTrPort", a["targetTrPort"], isPort(a["targetTrPort"]))
 	is(t, "targetTrType", a["targetTrType"], a["targetTrType"] == "tcp" || a["targetTrType"] == "rdma")
 	is(t, "nqn", a["nqn"], strings.HasPrefix(a["nqn"], "nqn.") && only(a["nqn"], nameChars+":_", 223))
-	is(t, "deviceUUID", a["deviceUUID"], isUUID(a["deviceUUID"]))
+	is(t, device, a[device], isUUID(a[device]) || device == "deviceEUI" && len(a[device]) == 32 && only(a[device], hex, 32))
 }
 
 // checkError: events and logs show it. The longest has two names of 223 characters.
