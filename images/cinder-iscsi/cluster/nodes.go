@@ -14,23 +14,25 @@ import (
 // nodesAtOnce is the page size of lists. It limits the memory for a large cluster, since nodes are large objects.
 const nodesAtOnce = 100
 
-// nodeList has only the fields that are used.
+// nodeList and node have only the fields that are used.
 type nodeList struct {
 	Metadata struct {
 		Continue string `json:"continue"`
 	} `json:"metadata"`
-	Items []struct {
-		Metadata struct {
-			Name   string            `json:"name"`
-			Labels map[string]string `json:"labels"`
-		} `json:"metadata"`
-		Status struct {
-			InUse    []string `json:"volumesInUse"`
-			Attached []struct {
-				Name string `json:"name"`
-			} `json:"volumesAttached"`
-		} `json:"status"`
-	} `json:"items"`
+	Items []node `json:"items"`
+}
+
+type node struct {
+	Metadata struct {
+		Name   string            `json:"name"`
+		Labels map[string]string `json:"labels"`
+	} `json:"metadata"`
+	Status struct {
+		InUse    []string `json:"volumesInUse"`
+		Attached []struct {
+			Name string `json:"name"`
+		} `json:"volumesAttached"`
+	} `json:"status"`
 }
 
 // NodesUsing lists the nodes that mount the volume, or that it is attached to, by the statuses that kubelets and the attach-detach controller
@@ -41,23 +43,45 @@ func (c *Client) NodesUsing(ctx context.Context, source corev1.PersistentVolumeS
 		return nil, nil
 	}
 	var using []string
+	err := c.eachNode(ctx, func(node node) {
+		used := slices.Contains(node.Status.InUse, volume)
+		for _, attached := range node.Status.Attached {
+			used = used || attached.Name == volume
+		}
+		if used {
+			using = append(using, node.Metadata.Name)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: it shows whether one still uses the volume", err)
+	}
+	return using, nil
+}
+
+// NodeLabels are the values of a label by the names of the nodes that have it.
+func (c *Client) NodeLabels(ctx context.Context, label string) (map[string]string, error) {
+	values := map[string]string{}
+	err := c.eachNode(ctx, func(node node) {
+		if value, found := node.Metadata.Labels[label]; found {
+			values[node.Metadata.Name] = value
+		}
+	})
+	return values, err
+}
+
+// eachNode calls do for each node.
+func (c *Client) eachNode(ctx context.Context, do func(node)) error {
 	from := ""
 	for {
 		list, err := c.listNodes(ctx, "continue", from)
 		if err != nil {
-			return nil, fmt.Errorf("%w: it shows whether one still uses the volume", err)
+			return err
 		}
 		for _, node := range list.Items {
-			used := slices.Contains(node.Status.InUse, volume)
-			for _, attached := range node.Status.Attached {
-				used = used || attached.Name == volume
-			}
-			if used {
-				using = append(using, node.Metadata.Name)
-			}
+			do(node)
 		}
 		if from = list.Metadata.Continue; from == "" {
-			return using, nil
+			return nil
 		}
 	}
 }

@@ -3,7 +3,9 @@ package flow
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
@@ -12,6 +14,7 @@ import (
 // connect exports the volume to all its connectors, and maps it. It can be repeated until there is a PersistentVolume. Some arrays return new
 // credentials each time, and the last ones are valid.
 func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, readOnly bool, err error) {
+	var first any
 	for i, connector := range f.connectors() {
 		data, err := f.cinder.Connect(ctx, id, connector)
 		if err != nil {
@@ -25,11 +28,46 @@ func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, re
 		switch {
 		case err != nil:
 			return mapper.Mapped{}, false, sdk.Refuse(err)
-		case i > 0 && !reflect.DeepEqual(this, mapped):
-			return mapper.Mapped{}, false, sdk.Refuse(fmt.Errorf("cinder volume %s has another target, LUN or secret for node %v than for the first one, and a volume can have one; use another initiatorMode",
-				id, connector["host"]))
+		case i == 0:
+			mapped, first = this, connector["host"]
 		}
-		mapped, readOnly = this, connection.ReadOnly
+		if what := difference(mapped, this); what != "" {
+			return mapper.Mapped{}, false, sdk.Refuse(fmt.Errorf("cinder volume %s has another %s for node %v than for %v, and a volume of Kubernetes can have one; "+
+				"use a backend or an initiatorMode that gives all nodes the same", id, what, connector["host"], first))
+		}
+		readOnly = readOnly || connection.ReadOnly
 	}
 	return mapped, readOnly, nil
+}
+
+// difference names what the volume of one node says that is not so for another node, empty for nothing. The paths of an iSCSI target may be
+// any, since each leads to it.
+func difference(a, b mapper.Mapped) string {
+	one, other := a.Source, b.Source
+	switch {
+	case one.ISCSI != nil && other.ISCSI != nil:
+		switch {
+		case one.ISCSI.IQN != other.ISCSI.IQN:
+			return "target"
+		case one.ISCSI.Lun != other.ISCSI.Lun:
+			return "LUN"
+		case !maps.Equal(a.Secret, b.Secret):
+			return "secret"
+		}
+		return ""
+	case one.FC != nil && other.FC != nil:
+		switch {
+		case *one.FC.Lun != *other.FC.Lun:
+			return "LUN"
+		case !slices.Equal(slices.Sorted(slices.Values(one.FC.TargetWWNs)), slices.Sorted(slices.Values(other.FC.TargetWWNs))):
+			return "target"
+		}
+		return ""
+	case one.ISCSI != nil || one.FC != nil || other.ISCSI != nil || other.FC != nil:
+		return "kind of connection"
+	case !reflect.DeepEqual(one, other):
+		return "target"
+	}
+
+	return ""
 }

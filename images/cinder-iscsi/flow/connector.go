@@ -3,6 +3,7 @@ package flow
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
@@ -25,7 +26,7 @@ func (f *Flow) device() string { return "/kubernetes/" + f.Request.VolumeName }
 
 func (f *Flow) attacher() attacher { return attacher{f.host(), f.device()} }
 
-// nqn is the name of the NVMe host. Each volume has its own.
+// nqn is the name of the NVMe host for nodes that connect with no name of their own. Each volume has its own.
 func (f *Flow) nqn() string { return "nqn.2014-08.org.nvmexpress:uuid:" + f.Request.Claim.UID }
 
 // initiator is the name that the kubelet has to log in with; empty for the nodes' own.
@@ -49,8 +50,8 @@ func (f *Flow) connectors() []cinder.Connector {
 		return []cinder.Connector{f.connector(host, f.initiator())}
 	}
 	var all []cinder.Connector
-	for _, node := range f.Properties.Initiators {
-		all = append(all, f.connector(node.Host, node.IQN))
+	for _, node := range f.Properties.Nodes {
+		all = append(all, f.connectorOf(node))
 	}
 	return all
 }
@@ -66,6 +67,29 @@ func (f *Flow) connector(host, initiator string) cinder.Connector {
 	return c
 }
 
+// connectorOf is the connector of a node, with the names that it has. Some drivers export to one port of the node without multipath.
+func (f *Flow) connectorOf(node parameters.Host) cinder.Connector {
+	c := f.connector(node.Name, node.IQN)
+	c["multipath"] = true
+	if node.IQN == "" {
+		delete(c, "initiator")
+	}
+	if node.NQN != "" {
+		c["nqn"] = node.NQN
+	}
+	if len(node.WWPNs) > 0 {
+		c["wwpns"], c["wwnns"] = node.WWPNs, node.WWNNs
+	}
+
+	return c
+}
+
+// ownNQNs reports whether the nodes connect with NVMe names of their own.
+func (f *Flow) ownNQNs() bool {
+	return f.Parameters.InitiatorMode == parameters.Node &&
+		slices.ContainsFunc(f.Properties.Nodes, func(n parameters.Host) bool { return n.NQN != "" })
+}
+
 // uuidOf is the UUID of a host, which some backends know hosts by. It is made of the name, so that it lasts as long.
 func uuidOf(host string) string {
 	sum := sha256.Sum256([]byte(host))
@@ -75,12 +99,16 @@ func uuidOf(host string) string {
 }
 
 func (f *Flow) mapperInput(volumeID string) mapper.Input {
-	return mapper.Input{
+	in := mapper.Input{
 		Name: f.Request.VolumeName, VolumeID: volumeID, Block: block(f.Request),
 		ReadOnly: manyReaders(f.Request), ManyNodes: manyNodes(f.Request),
 		SecretNamespace: f.Cluster.Namespace,
 		Initiator:       f.initiator(), PerVolume: f.Parameters.InitiatorMode == parameters.PerVolume,
-		HostNQN: f.nqn(), HostID: f.Request.Claim.UID,
 		Parameters: f.Parameters,
 	}
+	if !f.ownNQNs() {
+		in.HostNQN, in.HostID = f.nqn(), f.Request.Claim.UID
+	}
+
+	return in
 }

@@ -13,6 +13,8 @@
 //	initialize_connection  exports it
 //	attach                 makes it "in-use"; else it could not be cloned, extended or snapshotted
 //
+// A connection for each node makes as many initialize_connection and terminate_connection as there are nodes.
+//
 // A delete makes five, and one more each time that the volume is not gone yet: find, terminate_connection, detach, delete, find. Either makes
 // one request to Keystone. If Cinder was killed during os-attach, two more calls remove the unfinished attachment.
 //

@@ -51,10 +51,10 @@ func (f *Flow) removal(v *cinder.Volume, uid string) string {
 	all := made.connectors()
 	c := all[len(all)-1]
 	connector := fmt.Sprintf("--host %s --ip %s --platform %s --os-type %s", c["host"], c["ip"], c["platform"], c["os_type"])
-	if c["initiator"] != "" {
+	if c["initiator"] != nil {
 		connector += fmt.Sprintf(" --initiator %s", c["initiator"])
 	}
-	if f.Parameters.Multipath {
+	if c["multipath"] == true {
 		connector += " --multipath"
 	}
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/parameters"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -53,8 +52,8 @@ func (f *Flow) provision(ctx context.Context) (*sdk.Volume, error) {
 	if err := checkRequest(f.Request); err != nil {
 		return nil, sdk.Refuse(err)
 	}
-	if f.Parameters.InitiatorMode == parameters.Node && len(f.Properties.Initiators) == 0 {
-		return nil, sdk.Refuse(errors.New("parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it"))
+	if err := f.checkNodes(); err != nil {
+		return nil, sdk.Refuse(err)
 	}
 	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
@@ -122,8 +121,9 @@ func (f *Flow) attach(ctx context.Context, volume *cinder.Volume, next step, lab
 	if manyReaders(f.Request) {
 		made.MountOptions = []string{"ro"} // of a PersistentVolume the kubelet heeds no readOnly of iscsi, fc and rbd
 	}
-	if label != "" {
-		made.NodeAffinity = sdk.NodeAffinity(label, volume.AvailabilityZone)
+	made.NodeAffinity, err = f.affinity(ctx, label, volume.AvailabilityZone)
+	if err != nil {
+		return nil, err
 	}
 	return made, nil
 }

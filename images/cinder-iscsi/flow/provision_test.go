@@ -77,7 +77,11 @@ func TestRefusedBefore(t *testing.T) {
 	tryEach(t, func(*scene) {}, run, map[string]trial{
 		"size": {func(s *scene) { s.request.SizeBytes = 0 }, 64, "a size of 0 bytes is not supported; ask for 1 byte to 2147483647 GiB", nil},
 		"no initiators": {func(s *scene) { s.parameters = map[string]string{"initiatorMode": "node"} }, 64,
-			"parameter initiatorMode is node, but property initiators is missing; list the nodes' iSCSI names in it", nil},
+			"parameter initiatorMode is node, but no property has nodes; list them in initiators, in wwpns and wwnns, or in nqns", nil},
+		"ports of no node": {func(s *scene) {
+			s.properties = map[string]string{"wwpns": "10000090fa534185", "wwnns": "20000090fa534185"}
+		}, 64,
+			"property wwpns has names without a node, and an array would take all of them for one host; write node=WWPN and node=WWNN, and set parameter initiatorMode to node", nil},
 		"native Ceph images": {func(s *scene) {
 			s.parameters = map[string]string{"rbd": "native"}
 			s.cluster.SetVersion("1", "31+")

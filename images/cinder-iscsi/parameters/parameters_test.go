@@ -84,14 +84,34 @@ func TestPropertyErrors(t *testing.T) {
 		{"cloud-config", "A", `properties[cloud-config]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		{"cluster", "-", `properties[cluster]: Invalid value: "-": must be 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit`},
 		{"initiators", "node-1", `properties[initiators]: Invalid value: "node-1": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
-		{"wwpns", "1:0000090fa534185", `[properties[wwpns]: Invalid value: "1:0000090fa534185": must have 16 hexadecimal digits, properties[wwnns]: Required value: wwpns and wwnns are given both or not at all]`},
-		{"wwpns", "10000090fa534185", `properties[wwnns]: Required value: wwpns and wwnns are given both or not at all`},
-		{"color", "red", `properties[color]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, wwpns, wwnns`},
+		{"initiators", "Node=iqn.1994-05.com.redhat:a", `properties[initiators]: Invalid value: "Node=iqn.1994-05.com.redhat:a": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
+		{"initiators", "a=iqn.1994-05.com.redhat:a a=iqn.1994-05.com.redhat:b", `properties[initiators]: Duplicate value: "a"`},
+		{"initiators", "a=iqn.1994-05.com.redhat:a b=iqn.1994-05.com.redhat:a", `properties[initiators]: Duplicate value: "iqn.1994-05.com.redhat:a"`},
+		{"nqns", "node-1=x", `properties[nqns]: Invalid value: "node-1=x": must be node=NQN, such as node-1=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427`},
+		{"wwpns", "a=1:0000090fa534185", `properties[wwpns]: Invalid value: "a=1:0000090fa534185": must be node=WWN, such as node-1=10000090fa534185`},
+		{"wwpns", "a=10000090fa534185 b=10000090fa534185", `[properties[wwpns]: Duplicate value: "10000090fa534185", properties[wwnns]: Required value: wwpns and wwnns are given both or not at all for node a]`},
+		{"wwpns", "a=10000090fa534185", `properties[wwnns]: Required value: wwpns and wwnns are given both or not at all for node a`},
+		{"color", "red", `properties[color]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, nqns, wwpns, wwnns`},
 	} {
 		_, err := ParseProperties(map[string]string{c.key: c.value})
 		if err == nil || err.Error() != c.err {
 			t.Errorf("%s=%s:\ngot  %v\nwant %s", c.key, c.value, err, c.err)
 		}
+	}
+}
+
+// What the properties say of each node. Names without a node are of volumes that were made before the property had nodes.
+func TestNodes(t *testing.T) {
+	p, err := ParseProperties(map[string]string{
+		"initiators": "a=iqn.1994-05.com.redhat:a", "nqns": "b=nqn.2014-08.org.nvmexpress:uuid:1",
+		"wwpns": "b=0x10000090FA534185\nb=10000090fa534186, 10000090fa534187", "wwnns": "b=20000090fa534185 20000090fa534187",
+	})
+	want := Properties{CloudConfig: "cinder-cloud-config", Cluster: "kubernetes",
+		Nodes: []Host{{Name: "a", IQN: "iqn.1994-05.com.redhat:a"}, {Name: "b", NQN: "nqn.2014-08.org.nvmexpress:uuid:1",
+			WWPNs: []string{"10000090fa534185", "10000090fa534186"}, WWNNs: []string{"20000090fa534185"}}},
+		WWPNs: []string{"10000090fa534187"}, WWNNs: []string{"20000090fa534187"}}
+	if err != nil || !reflect.DeepEqual(p, want) {
+		t.Errorf("got %+v, %v\nwant %+v", p, err, want)
 	}
 }
 
@@ -102,7 +122,7 @@ func TestDocumentation(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, tables, _ := strings.Cut(string(data), "\n## The class's ConfigMap\n")
-	tables, _, _ = strings.Cut(tables, "\n### Initiator modes\n")
+	tables, _, _ = strings.Cut(tables, "\n## What a backend may say\n")
 	for _, line := range documentation() {
 		if !strings.Contains(tables, line+"\n") {
 			t.Errorf("docs/cinder.md lacks the line\n%s", line)

@@ -1,6 +1,7 @@
 package parameters
 
 import (
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,14 +20,20 @@ type Properties struct {
 	Cloud string
 	// Cluster names this Kubernetes cluster in the metadata of Cinder volumes.
 	Cluster string
-	// Initiators are the nodes' own iSCSI names in the given order, for the initiator mode "node".
-	Initiators []Initiator
-	// WWPNs and WWNNs are the names of the nodes' Fibre Channel ports and adapters.
+	// Nodes are the nodes in the order in which the properties name them first, for the initiator mode "node".
+	Nodes []Host
+	// WWPNs and WWNNs are those without a node, of volumes that were made before the properties had nodes.
 	WWPNs, WWNNs []string
 }
 
-// Initiator is a node and its iSCSI name.
-type Initiator struct{ Host, IQN string }
+// Host has the names by which a node connects to storage. It has those of at least one protocol.
+type Host struct {
+	Name string
+	// IQN is the name for iSCSI, and NQN the one for NVMe.
+	IQN, NQN string
+	// WWPNs and WWNNs are the names of the node's Fibre Channel ports and adapters.
+	WWPNs, WWNNs []string
+}
 
 // property is a key of the ConfigMap.
 type property struct{ name, meaning, form, defaultValue string }
@@ -36,8 +43,9 @@ var knownProperties = []property{
 	{"cloud", "which cloud of clouds.yaml, where it has several", "name", ""},
 	{"cluster", "the name of this Kubernetes cluster, in the metadata of Cinder volumes", "letters, digits, `.`, `_` and `-`", "kubernetes"},
 	{"initiators", "the nodes' iSCSI names, for initiatorMode node", "`node=IQN`, between commas or line ends", ""},
-	{"wwpns", "the World Wide Port Names of all nodes, for Fibre Channel", "16 hexadecimal digits each, between commas or line ends", ""},
-	{"wwnns", "the World Wide Node Names of all nodes, for Fibre Channel", "16 hexadecimal digits each, between commas or line ends", ""},
+	{"nqns", "the nodes' NVMe names, for initiatorMode node", "`node=NQN`, between commas or line ends", ""},
+	{"wwpns", "the World Wide Port Names of the nodes' Fibre Channel ports, for initiatorMode node", "`node=WWPN`, between commas or line ends", ""},
+	{"wwnns", "the World Wide Node Names of the nodes' Fibre Channel adapters, for initiatorMode node", "`node=WWNN`, between commas or line ends", ""},
 }
 
 var clusterForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
@@ -60,21 +68,31 @@ func ParseProperties(values map[string]string) (Properties, error) {
 	if !clusterForm.MatchString(p.Cluster) {
 		errs = append(errs, field.Invalid(at.Key("cluster"), p.Cluster, "must be 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit"))
 	}
-	for _, item := range items(get("initiators")) {
-		host, iqn, _ := strings.Cut(item, "=")
-		if host == "" || !isIQN(iqn) {
-			errs = append(errs, field.Invalid(at.Key("initiators"), item, "must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1"))
-		}
-		p.Initiators = append(p.Initiators, Initiator{host, iqn})
+	for _, pair := range readPairs(get("initiators"), at.Key("initiators"), iqnPair, iqnOf, &errs) {
+		p.node(pair.node).IQN = pair.name
 	}
-	var wrong field.ErrorList
-	p.WWPNs, wrong = wwns(get("wwpns"), at.Key("wwpns"))
-	errs = append(errs, wrong...)
-	p.WWNNs, wrong = wwns(get("wwnns"), at.Key("wwnns"))
-	errs = append(errs, wrong...)
-	// Cinder's drivers need both.
-	if (len(p.WWPNs) == 0) != (len(p.WWNNs) == 0) {
-		errs = append(errs, field.Required(at.Key("wwnns"), "wwpns and wwnns are given both or not at all"))
+	for _, pair := range readPairs(get("nqns"), at.Key("nqns"), nqnPair, nqnOf, &errs) {
+		p.node(pair.node).NQN = pair.name
+	}
+	for _, pair := range readPairs(get("wwpns"), at.Key("wwpns"), wwnPair, wwnOf, &errs) {
+		ports := &p.WWPNs
+		if pair.node != "" {
+			ports = &p.node(pair.node).WWPNs
+		}
+		*ports = append(*ports, pair.name)
+	}
+	for _, pair := range readPairs(get("wwnns"), at.Key("wwnns"), wwnPair, wwnOf, &errs) {
+		adapters := &p.WWNNs
+		if pair.node != "" {
+			adapters = &p.node(pair.node).WWNNs
+		}
+		*adapters = append(*adapters, pair.name)
+	}
+	for _, node := range append(p.Nodes, Host{WWPNs: p.WWPNs, WWNNs: p.WWNNs}) {
+		// Cinder's drivers need both.
+		if (len(node.WWPNs) == 0) != (len(node.WWNNs) == 0) {
+			errs = append(errs, field.Required(at.Key("wwnns"), strings.TrimSuffix("wwpns and wwnns are given both or not at all for node "+node.Name, " for node ")))
+		}
 	}
 	var known []string
 	for _, k := range knownProperties {
@@ -102,14 +120,59 @@ func items(value string) []string {
 	return strings.FieldsFunc(value, func(r rune) bool { return strings.ContainsRune(", \t\r\n", r) })
 }
 
-// wwns parses names, and writes them in the form of os-brick.
-func wwns(value string, at *field.Path) (names []string, errs field.ErrorList) {
-	for _, item := range items(value) {
-		normal, err := form.WWN("", item)
-		if err != nil {
-			errs = append(errs, field.Invalid(at, item, "must have 16 hexadecimal digits"))
-		}
-		names = append(names, normal)
+// node is the node of this name, which it adds if it is the first time.
+func (p *Properties) node(name string) *Host {
+	i := slices.IndexFunc(p.Nodes, func(n Host) bool { return n.Name == name })
+	if i < 0 {
+		i, p.Nodes = len(p.Nodes), append(p.Nodes, Host{Name: name})
 	}
-	return names, errs
+
+	return &p.Nodes[i]
 }
+
+// Forms of pairs. A node has one IQN and one NQN, and may have several ports and adapters.
+const (
+	iqnPair = "node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1"
+	nqnPair = "node=NQN, such as node-1=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+	wwnPair = "node=WWN, such as node-1=10000090fa534185"
+)
+
+// pair is a node and a name of it. Names of Fibre Channel may have no node.
+type pair struct{ node, name string }
+
+// readPairs reads pairs of a node and its name. Two nodes cannot have the same name. A pair that is there twice counts once.
+func readPairs(value string, at *field.Path, form string, normal func(string) (string, error), errs *field.ErrorList) (pairs []pair) {
+	for _, item := range items(value) {
+		node, name, paired := strings.Cut(item, "=")
+		if !paired && form == wwnPair {
+			node, name = "", item
+		}
+		name, err := normal(name)
+		named := len(validation.IsDNS1123Subdomain(node)) == 0 || !paired && form == wwnPair
+		this := pair{node, name}
+		switch {
+		case err != nil || !named:
+			*errs = append(*errs, field.Invalid(at, item, "must be "+form))
+		case slices.Contains(pairs, this):
+		case slices.ContainsFunc(pairs, func(p pair) bool { return p.name == name }):
+			*errs = append(*errs, field.Duplicate(at, name))
+		case form != wwnPair && slices.ContainsFunc(pairs, func(p pair) bool { return p.node == node }):
+			*errs = append(*errs, field.Duplicate(at, node))
+		default:
+			pairs = append(pairs, this)
+		}
+	}
+
+	return pairs
+}
+
+func iqnOf(name string) (string, error) {
+	if !isIQN(name) {
+		return "", errors.New("no IQN")
+	}
+	return name, nil
+}
+
+func nqnOf(name string) (string, error) { return name, form.NQN("", name) }
+
+func wwnOf(name string) (string, error) { return form.WWN("", name) }
