@@ -13,7 +13,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/cinder/fake"
 )
 
-// row is one of the table in docs/cinder.md.
+// row is one of the table in docs/cinder-reference.md.
 type row struct {
 	answer, outcome string
 	calls           []string
@@ -21,7 +21,7 @@ type row struct {
 
 func errorTable(t *testing.T) []row {
 	t.Helper()
-	data, err := os.ReadFile("../../docs/cinder.md")
+	data, err := os.ReadFile("../../docs/cinder-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}

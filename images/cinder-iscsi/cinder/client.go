@@ -39,7 +39,7 @@ func (c Connector) ToVolumeTerminateConnectionMap() (map[string]any, error) {
 	return map[string]any{"os-terminate_connection": map[string]any{"connector": c}}, nil
 }
 
-// Client is a client of Cinder. Its errors have exit codes, see sdk.ExitCode and docs/cinder.md.
+// Client is a client of Cinder. Its errors have exit codes, see sdk.ExitCode and docs/cinder-reference.md.
 type Client struct {
 	service *gophercloud.ServiceClient
 	// Note is called after each call, with its duration and error, for the log.

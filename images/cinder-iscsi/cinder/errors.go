@@ -20,7 +20,7 @@ import (
 // Call names a request.
 type Call string
 
-// The calls, as docs/cinder.md names them.
+// The calls, as docs/cinder-reference.md names them.
 const (
 	Login     Call = "log in"
 	Find      Call = "find"
@@ -68,7 +68,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.err }
 
 // Explain turns an error of gophercloud into one with an exit code and Cinder's message. It is nil for an error that
-// docs/cinder.md calls a success.
+// docs/cinder-reference.md calls a success.
 func Explain(call Call, what string, err error) error {
 	if err == nil || sdk.ExitCode(err) != 1 {
 		return err
@@ -119,7 +119,7 @@ const (
 // undoCalls are the calls of a delete, for which "there is no such volume" is a success.
 var undoCalls = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget}
 
-// outcomeOf implements the table in docs/cinder.md.
+// outcomeOf implements the table in docs/cinder-reference.md.
 func outcomeOf(call Call, status int, text string) outcome {
 	switch {
 	case status == http.StatusNotFound && slices.Contains(undoCalls, call) && !isHTML(text):

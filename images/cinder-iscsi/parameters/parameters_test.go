@@ -115,9 +115,9 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// The tables in docs/cinder.md are those of the code.
+// The tables in docs/cinder-reference.md are those of the code.
 func TestDocumentation(t *testing.T) {
-	data, err := os.ReadFile("../../../docs/cinder.md")
+	data, err := os.ReadFile("../../../docs/cinder-reference.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,12 +125,12 @@ func TestDocumentation(t *testing.T) {
 	tables, _, _ = strings.Cut(tables, "\n## What a backend may say\n")
 	for _, line := range documentation() {
 		if !strings.Contains(tables, line+"\n") {
-			t.Errorf("docs/cinder.md lacks the line\n%s", line)
+			t.Errorf("docs/cinder-reference.md lacks the line\n%s", line)
 		}
 	}
 	rows := strings.Count(tables, "\n| `")
 	if rows != len(knownParameters)+len(knownProperties) {
-		t.Errorf("docs/cinder.md has %d rows for %d parameters and %d properties", rows, len(knownParameters), len(knownProperties))
+		t.Errorf("docs/cinder-reference.md has %d rows for %d parameters and %d properties", rows, len(knownParameters), len(knownProperties))
 	}
 }
 
