@@ -48,7 +48,7 @@ func SavePod(pod *corev1.Pod, now time.Time) (*appsv1.ControllerRevision, error)
 	kept := recordOf(pod)
 	kept.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}
 
-	data, err := json.Marshal(kept)
+	data, err := sorted(kept)
 	if err != nil {
 		return nil, fmt.Errorf("save pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
@@ -65,6 +65,22 @@ func SavePod(pod *corev1.Pod, now time.Time) (*appsv1.ControllerRevision, error)
 		Data:     runtime.RawExtension{Raw: data},
 		Revision: 1,
 	}, nil
+}
+
+// sorted is the object's JSON with the names in order, as the API server writes it when it applies a strategic patch. It
+// compares the data of a ControllerRevision byte by byte, and refuses patches of anything if they differ.
+func sorted(object any) ([]byte, error) {
+	data, err := json.Marshal(object)
+	if err != nil {
+		return nil, err
+	}
+
+	var fields map[string]any
+	if err := json.Unmarshal(data, &fields); err != nil {
+		return nil, err
+	}
+
+	return json.Marshal(fields)
 }
 
 // recordOf is what the dispatcher reads of a pod: its own annotations, the finalizers, the node, and the status.

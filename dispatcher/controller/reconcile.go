@@ -212,6 +212,7 @@ func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p plann
 // apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
 // was done and goes on from there. created reports whether the plan's pod was created.
 func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.Plan) (created bool, err error) {
+	var unsaved error
 	for _, action := range p.Actions {
 		if create, ok := action.(reconcile.CreatePod); ok {
 			created, err = c.createPod(ctx, s, create.AttemptSpec)
@@ -219,12 +220,17 @@ func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.P
 			err = c.carryOut(ctx, s, action)
 		}
 
+		if _, saves := action.(reconcile.SavePod); saves {
+			// The pod stays, so that nothing is lost. Whoever deletes it waits, and the claim does not.
+			unsaved, err = errors.Join(unsaved, err), nil
+		}
+
 		if err != nil {
-			return created, err
+			return created, errors.Join(unsaved, err)
 		}
 	}
 
-	return created, nil
+	return created, unsaved
 }
 
 // carryOut carries out an action that creates no pod.

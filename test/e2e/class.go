@@ -222,15 +222,14 @@ func (c *class) edit(changes map[string]string) types.UID {
 	return uid
 }
 
-// knowsConfigMaps returns once the dispatcher knows each ConfigMap as it is now. Its cache of ConfigMaps may be older than
-// that of claims, and has an order of its own: what it says of a further ConfigMap comes after all that was done to others.
+// knowsConfigMaps returns once the dispatcher knows each ConfigMap as it is now. Its cache of ConfigMaps may be older than that of
+// claims, and has an order of its own: what it says of a further ConfigMap comes after all that was done before to others.
 func (s *scope) knowsConfigMaps() {
 	s.Helper()
 	configMaps := shared.admin.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
 	last, err := configMaps.Create(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: s.name + "-last-",
 		Labels: map[string]string{"type": "provisioner-config", "storage-class": s.name + "-last"}},
-		Data: map[string]string{"plugin-name": contract.ProvisionerName, "image": shellImage, "service-account-name": s.name,
-			"imgae": "no key"}},
+		Data: map[string]string{"plugin-name": contract.ProvisionerName, "image": shellImage, "service-account-name": s.name, "imgae": "no key"}},
 		metav1.CreateOptions{})
 	s.ok(err)
 	s.later(func(ctx context.Context) error { return configMaps.Delete(ctx, last.Name, metav1.DeleteOptions{}) })

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
@@ -81,7 +82,7 @@ func drainedAfterFailure(s *scope, flags []string) {
 	c := class.claim("failing" + suffixOf(flags))
 	c.told(patient, "ProvisionerFailed", "the container exited with code 1 and left no message (pod {pod})*")
 	uncordon := c.drain("node2", flags)
-	if first := c.pod(contract.Provision, 0); !slices.Contains(c.records(), first) {
+	if first := podspec.Name(contract.Provision, string(c.UID), 0); !slices.Contains(c.records(), first) {
 		s.Errorf("there are the records %q, and none of pod %s", c.records(), first)
 	}
 	class.edit(map[string]string{"node-selector": corev1.LabelHostname + "=node3"})
@@ -97,10 +98,10 @@ func drainedWhileWaiting(s *scope, flags []string) {
 	c := class.claim("pulling" + suffixOf(flags))
 	c.told(patient, "ProvisionerImagePullFailed", "image registry.invalid/flex-provisioner/none:none cannot be had: *")
 	uncordon := c.drain("node2", flags)
-	c.delete()
-	c.gone(patient)
-	c.noRecords()
 	s.ok(uncordon(s.Context()))
+	class.edit(map[string]string{"image": shellImage})
+	c.bound(patient)
+	c.noRecords()
 }
 
 // removedFromCordoned: storage of a node is removed while the node takes no other pods.

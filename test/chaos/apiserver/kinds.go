@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -43,6 +45,8 @@ type kind struct {
 	// changed fills in what follows from a change; nil where nothing does.
 	changed func(before, after Object)
 	fields  func(Object) fields.Set
+	// refuses is why a change is not valid, nil where any is.
+	refuses func(before, after Object) error
 
 	objects map[string]*entry
 	log     []change
@@ -120,11 +124,19 @@ func kinds() map[string]*kind {
 		e := o.(*corev1.Event)
 		return fields.Set{"involvedObject.kind": e.InvolvedObject.Kind, "type": e.Type, "metadata.name": e.Name}
 	}
+	revisions := of[appsv1.ControllerRevision]("apps", "v1", Revisions, "ControllerRevision")
+	// The data never changes, byte by byte, and a strategic patch writes the names in order.
+	revisions.refuses = func(before, after Object) error {
+		if bytes.Equal(before.(*appsv1.ControllerRevision).Data.Raw, after.(*appsv1.ControllerRevision).Data.Raw) {
+			return nil
+		}
+		return errors.New("data: field is immutable")
+	}
 	table := map[string]*kind{}
 	for _, k := range []*kind{pods, claims, volumes, events,
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
-		of[appsv1.ControllerRevision]("apps", "v1", Revisions, "ControllerRevision"),
+		revisions,
 		of[corev1.Node]("", "v1", "nodes", "Node"),
 		of[corev1.Namespace]("", "v1", Namespaces, "Namespace"),
 		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),

@@ -132,6 +132,11 @@ func (s *Server) update(k *kind, object Object, subresource string) (Object, err
 	case k.status != nil:
 		k.status(object, old)
 	}
+	if k.refuses != nil {
+		if err := k.refuses(old, object); err != nil {
+			return nil, Status(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, err.Error())
+		}
+	}
 	object.SetUID(old.GetUID())
 	object.SetCreationTimestamp(old.GetCreationTimestamp())
 	object.SetDeletionTimestamp(old.GetDeletionTimestamp())
