@@ -13,3 +13,4 @@ node "$work/pages.mjs" . "$work"
 rm -rf bin/site
 "$work/node_modules/.bin/vitepress" build "$work"
 node "$work/check.mjs" bin/site
+node "$work/look.mjs" bin/site

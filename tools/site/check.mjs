@@ -1,4 +1,5 @@
-// check.mjs SITE: fails where a link of the built site leads to no page or to no heading of it, and where no link leads to a page.
+// check.mjs SITE: fails where a link of the built site leads to no page or to no heading of it, where no link leads to a page,
+// where a picture has no file or no words, and where the search finds sources.
 import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 
@@ -6,13 +7,22 @@ const site = process.argv[2]
 const pages = new Map(readdirSync(site, { recursive: true }).filter((file) => file.endsWith('.html') && file !== '404.html').map((file) => {
   const html = readFileSync(join(site, file), 'utf8')
   const all = (pattern) => [...html.matchAll(pattern)].map((match) => match[1].replaceAll('&amp;', '&'))
-  return [file, { anchors: new Set(all(/ id="([^"]*)"/g)), links: all(/<a [^>]*?href="([^"]*)"/g), assets: all(/<(?:link|script|img) [^>]*?(?:href|src)="([^"]*)"/g) }]
+  return [file, {
+    anchors: new Set(all(/ id="([^"]*)"/g)),
+    links: all(/<a [^>]*?href="([^"]*)"/g),
+    assets: all(/<(?:link|script|img) [^>]*?(?:href|src)="([^"]*)"/g),
+    pictures: all(/(<img\b[^>]*>)/g),
+  }]
 }))
 
 const faults = [], reached = new Set(['index.html'])
 let inside = 0, outside = 0
 const resolve = (page, path) => path.startsWith('/') ? path.slice(1) : posix.join(dirname(page), path)
-for (const [page, { links, assets }] of pages) {
+for (const [page, { links, assets, pictures }] of pages) {
+  for (const picture of pictures) {
+    if (!/ src="[^"]+"/.test(picture)) faults.push(`${page} has a picture without a file: ${picture}`)
+    if (!/ alt(?=[ =>])/.test(picture)) faults.push(`${page} has a picture without words for those who do not see it: ${picture}`)
+  }
   for (const href of links) {
     if (/^(https?|mailto):/.test(href)) { outside++; continue }
     inside++
@@ -31,6 +41,9 @@ for (const [page, { links, assets }] of pages) {
 }
 for (const page of pages.keys()) if (!reached.has(page)) faults.push(`no link leads to ${page}`)
 if (pages.size === 0) faults.push(`${site} has no pages`)
+for (const file of readdirSync(site, { recursive: true }).filter((file) => /@localSearchIndex.*\.js$/.test(file))) {
+  if (readFileSync(join(site, file), 'utf8').includes('/source/')) faults.push(`the search finds sources: ${file}`)
+}
 for (const fault of faults) console.error(`site: ${fault}`)
 console.log(`site: ${pages.size} pages, ${inside} links among them checked, ${outside} to elsewhere not; ${faults.length} faults`)
 process.exitCode = faults.length ? 1 : 0

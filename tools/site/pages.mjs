@@ -1,16 +1,17 @@
 // pages.mjs ROOT OUT: writes the pages of the site into OUT/pages and its menu, which docs/README.md is, into OUT/sidebar.json.
 //
-// A page is a Markdown file of the project, at its own path: README.md of a folder is the folder's page. Links between
-// them stay as they are. A link to another file or folder leads to a page that shows it.
+// A page is a Markdown file of the project, at its own path: README.md of a folder is the folder's page, but that of the
+// project is README.html, since the site begins with start.md. Links between them stay as they are. A link to another file
+// or folder leads to a page that shows it.
 import { execFileSync } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, extname, join, posix, relative } from 'node:path'
 
 const [root, out] = process.argv.slice(2)
 const git = (...args) => execFileSync('git', ['-C', root, ...args], { encoding: 'utf8' }).split('\0').filter(Boolean)
 const files = git('ls-files', '-z', '-co', '--exclude-standard').filter((file) => statSync(join(root, file), { throwIfNoEntry: false })?.isFile())
 // Templates are no pages until kubectl flex new fills them in.
-const isPage = (file) => file.endsWith('.md') && !/(^|\/)(testdata|templates)\//.test(file)
+const isPage = (file) => file.endsWith('.md') && !/(^|\/)(testdata|templates)\//.test(file) && file !== 'tools/site/start.md'
 const read = (file) => readFileSync(join(root, file), 'utf8')
 
 const link = /(\]\()([^)\s]+)(\))/g
@@ -36,7 +37,7 @@ function target(page, to) {
   return from(page, `source/${file}.md`)
 }
 
-const place = (file) => file.replace(/(^|\/)README\.md$/, '$1index.md')
+const place = (file) => file.replace(/\/README\.md$/, '/index.md')
 function from(page, file) {
   const path = relative(dirname(place(page)), place(file))
   return path.startsWith('.') ? path : `./${path}`
@@ -84,5 +85,9 @@ for (const page of files.filter(isPage)) {
   }
   write(page, rewrite(text, (to) => target(page, to)))
 }
+const start = 'tools/site/start.md' // whose links lead from where it lies
+write('index.md', rewrite(read(start), (to) => target(start, to).replace(/^(\.\.\/){2}/, './')))
+mkdirSync(join(out, 'pages/public'))
+copyFileSync(join(root, 'tools/site/logo.svg'), join(out, 'pages/public/logo.svg'))
 for (const path of shown) write(`source/${path}.md`, source(path))
 writeFileSync(join(out, 'sidebar.json'), JSON.stringify(menu(read('docs/README.md')), null, 2))

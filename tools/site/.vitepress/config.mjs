@@ -11,8 +11,7 @@ export default {
   description: 'A volume for each PersistentVolumeClaim, made by a container of your own',
   srcDir: 'pages',
   outDir: '../site',
-  // Lines of code have up to 120 columns here.
-  head: [['style', {}, ':root { --vp-layout-max-width: 1680px; --vp-code-block-font-size: 0.8em } .VPDoc.has-aside .content-container { max-width: 900px !important }']],
+  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: '/logo.svg' }]],
   markdown: {
     html: false, // as in <CLASS>, which is text
     linkify: false, // a host name is text too
@@ -30,8 +29,21 @@ export default {
     },
   },
   themeConfig: {
+    logo: '/logo.svg',
+    nav: [
+      { text: 'Documentation', link: '/docs/' },
+      { text: 'Examples', link: '/examples/' },
+      { text: 'Changelog', link: '/CHANGELOG.html' },
+    ],
     sidebar,
     outline: [2, 3],
-    search: { provider: 'local' },
+    search: {
+      provider: 'local',
+      options: {
+        // Sources are shown where a page links to them. Who searches wants the pages.
+        _render: (text, env, md) => env.relativePath.startsWith('source/') ? '' : md.render(text, env),
+        miniSearch: { searchOptions: { boostDocument: (page) => page.startsWith('/docs/') ? 2 : 1 } },
+      },
+    },
   },
 }
