@@ -82,6 +82,7 @@ func TestChart(t *testing.T) {
 		t.Errorf("the dispatcher's key is %q after a new installation", key)
 	}
 
+	c.changeStorageClass()
 	c.helm("uninstall", "")
 	c.removePolicies()
 	c.mustNotHave("validatingadmissionpolicy/flex-allow-list", "")
@@ -106,6 +107,23 @@ func (c cluster) mustRefusePrivilegedPod() {
 	}
 }
 
+// changeStorageClass does what docs/install-on.md says where Kubernetes refuses to change a class.
+func (c cluster) changeStorageClass() {
+	c.Helper()
+	retain := strings.Replace(values, "reclaimPolicy: Delete", "reclaimPolicy: Retain", 1)
+	const want = "reclaimPolicy: Invalid value: null: field is immutable"
+	if err := c.runHelm("upgrade", retain); err == nil || !strings.Contains(err.Error(), want) {
+		c.Errorf("an upgrade with another reclaimPolicy: got %v, want %q", err, want)
+	}
+
+	c.kubectl("delete", "storageclass", "silver")
+	c.helm("upgrade", retain)
+	policy := c.kubectl("get", "storageclass", "silver", "-o", "jsonpath={.reclaimPolicy}")
+	if policy != "Retain" {
+		c.Errorf("after the upgrade the class has the reclaimPolicy %q", policy)
+	}
+}
+
 // removePolicies does what docs/install-on.md says, after the namespaces are gone.
 func (c cluster) removePolicies() {
 	c.Helper()
@@ -121,6 +139,13 @@ func (c cluster) removePolicies() {
 // helm runs a command on the release, which lies in kube-system, or on another.
 func (c cluster) helm(command, values string, release ...string) {
 	c.Helper()
+	if err := c.runHelm(command, values, release...); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c cluster) runHelm(command, values string, release ...string) error {
+	c.Helper()
 	name := "flex-provisioner"
 	if len(release) > 0 {
 		name = release[0]
@@ -135,8 +160,9 @@ func (c cluster) helm(command, values string, release ...string) {
 	cmd.Dir = filepath.Join(apiserver.Repo(), "tools", "release")
 	cmd.Env = append(os.Environ(), "HELM_CACHE_HOME="+c.server.Dir+"/helm-cache", "HELM_CONFIG_HOME="+c.server.Dir+"/helm")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		c.Fatalf("helm %s: %v: %s", command, err, out)
+		return fmt.Errorf("helm %s: %w: %s", command, err, out)
 	}
+	return nil
 }
 
 func (c cluster) kubectl(args ...string) string {
