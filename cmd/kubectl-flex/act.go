@@ -157,7 +157,10 @@ func newRelease(o *options) *cobra.Command {
 retained. What is removed is gone for ever, so that it is asked twice: for the volume's name, and
 for yes.`,
 		Args: args(1, 1, "the name of a volume"),
-		RunE: func(c *cobra.Command, args []string) error { return o.release(c.Context(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return o.release(c.Context(), args[0])
+		},
+		ValidArgsFunction: o.complete(1, (*inspect.Objects).ReleasedVolumes),
 	}
 }
 

@@ -51,6 +51,7 @@ explains it.`,
 			}
 			return a.run(c.Context(), names)
 		},
+		ValidArgsFunction: o.complete(anyNumber, (*inspect.Objects).ForeignVolumes),
 	}
 	flags := c.Flags()
 	flags.StringVar(&a.class, "class", "", "StorageClass of this provisioner that takes the volumes (default: the volume's own)")
@@ -58,6 +59,11 @@ explains it.`,
 	flags.StringVar(&a.from, "from", "", "With --all: the StorageClass whose volumes are taken")
 	flags.BoolVar(&a.yes, "yes", false, "Do it")
 	flags.BoolVar(&a.undo, "undo", false, "Give the volumes back")
+	for flag, find := range map[string]completion{"class": classNames, "from": (*inspect.Objects).AllClassNames} {
+		if err := c.RegisterFlagCompletionFunc(flag, o.complete(anyNumber, find)); err != nil {
+			panic(err) // the flag is there
+		}
+	}
 	return c
 }
 
@@ -75,14 +81,23 @@ func (a *adoption) run(ctx context.Context, names []string) error {
 		// An object that cannot be read may be a reason against the adoption.
 		return fmt.Errorf("adopting takes the right to %s", objects.Unread[0].Right)
 	}
+	if a.class != "" {
+		if a.class, err = objects.FindClass(a.class); err != nil {
+			return notFound(err)
+		}
+	}
 	if a.all {
 		if names = objects.VolumesOfClass(a.from); len(names) == 0 {
+			if err := objects.FindAnyClass(a.from); err != nil {
+				return notFound(err)
+			}
 			fmt.Fprintf(a.Out, "No volume of StorageClass %s is of another provisioner.\n", a.from)
 			return nil
 		}
 	}
 	failed := 0
 	for _, name := range names {
+		_, name = inspect.SplitName("", name)
 		one := a.adopt
 		if a.undo {
 			one = a.giveBack

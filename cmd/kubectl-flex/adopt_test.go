@@ -86,7 +86,9 @@ func TestAdopt(t *testing.T) {
 		"dry":         {args: []string{name, "--class", "silver"}},
 		"yes":         {args: []string{name, "--class", "silver", "--yes"}},
 		"all":         {args: []string{"--all", "--from", "local-path", "--class", "silver", "--yes"}},
-		"all-of-none": {args: []string{"--all", "--from", "other", "--class", "silver"}},
+		"all-of-none": {args: []string{"--all", "--from", "silver", "--class", "silver"}},
+		"all-of-typo": {args: []string{"--all", "--from", "silvr", "--class", "silver"}, code: 5},
+		"to-typo":     {args: []string{name, "--class", "sivler"}, code: 5},
 		"not-found":   {args: []string{name, "--class", "silver", "--yes"}, image: 75, code: 4},
 		"no-volume":   {args: []string{"pvc-1", "--class", "silver"}, code: 4},
 		"ours": {scene: func(_ *world, v *corev1.PersistentVolume) {

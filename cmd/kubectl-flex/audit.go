@@ -39,6 +39,7 @@ func newAudit(o *options) *cobra.Command {
 		},
 	}
 	command.Flags().BoolVar(&storage, "storage", storage, "Run pods that list the storage")
+	o.addOutput(command)
 	return command
 }
 
@@ -52,13 +53,12 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 		return err
 	}
 	d := objects.Dispatcher
-	out := o.Out
 	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
 		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
 	state, unseen := a.state(ctx)
 	found := audit.Compare(state)
-	for _, f := range found {
-		showFinding(out, f)
+	if err := o.printAudit(found, len(unseen) == 0); err != nil {
+		return err
 	}
 	if n := state.Unplaced(); n > 0 {
 		a.note("volumes that were made before their record said where their storage is: %d. To delete or expand them, pods use what the class mounts by then: "+
@@ -70,7 +70,33 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	case len(found) > 0:
 		return exit{exitTrouble, fmt.Errorf("found %d", len(found))}
 	}
-	fmt.Fprintln(out, "nothing found")
+	return nil
+}
+
+// auditFinding is a finding as data.
+type auditFinding struct {
+	Kind    audit.Kind `json:"kind"`
+	Name    string     `json:"name"`
+	Why     string     `json:"why"`
+	Command string     `json:"command"`
+}
+
+// printAudit prints what was found. complete reports whether everything was looked at.
+func (o *options) printAudit(found []audit.Finding, complete bool) error {
+	list := []auditFinding{}
+	for _, f := range found {
+		list = append(list, auditFinding{f.Kind, f.Name, f.Why, f.Command})
+	}
+	if done, err := o.encode(list); done {
+		return err
+	}
+
+	for _, f := range found {
+		showFinding(o.Out, f)
+	}
+	if len(found) == 0 && complete {
+		fmt.Fprintln(o.Out, "nothing found")
+	}
 	return nil
 }
 

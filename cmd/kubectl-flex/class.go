@@ -33,6 +33,7 @@ pod shows the class's properties. The signature in its volume is not the dispatc
 		RunE: func(c *cobra.Command, args []string) error {
 			return o.render(c.Context(), args[0], claim, files)
 		},
+		ValidArgsFunction: o.complete(1, classNames),
 	}
 	c.Flags().StringVar(&claim, "claim", "", "File with the claim")
 	c.Flags().StringSliceVarP(&files, "filename", "f", nil, "Files or directories with the ConfigMap and the StorageClass as they would be")
@@ -54,6 +55,9 @@ func (o *options) render(ctx context.Context, class, claimFile string, files []s
 		return err
 	}
 	r.o.Overlay(m)
+	if class, err = r.o.FindClass(class); err != nil {
+		return notFound(err)
+	}
 	namespace, err := o.inNamespace()
 	if err != nil {
 		return err
@@ -111,11 +115,9 @@ also for the pod of a claim. The exit code is 0 if all is well, and 4 if there a
 			case offline && len(args) > 0:
 				return usageFault(c, errors.New("--offline checks files: name them with -f"))
 			}
-			if err := o.checkOutput(c); err != nil {
-				return err
-			}
 			return o.validate(c.Context(), args, files, offline)
 		},
+		ValidArgsFunction: o.complete(anyNumber, classNames),
 	}
 	c.Flags().StringSliceVarP(&files, "filename", "f", nil, "Files or directories to check, - for standard input")
 	c.Flags().BoolVar(&offline, "offline", false, "Ask no cluster")
@@ -137,6 +139,11 @@ func (o *options) validate(ctx context.Context, classes, files []string, offline
 		}
 	}
 	r.o.Overlay(m)
+	for i, class := range classes {
+		if classes[i], err = r.o.FindClass(class); err != nil {
+			return notFound(err)
+		}
+	}
 	if !offline {
 		list := m.ConfigMaps
 		for _, class := range classes {

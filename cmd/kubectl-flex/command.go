@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/internal/version"
@@ -23,6 +25,11 @@ type options struct {
 	system, namespace, provisioner string
 	output                         string
 	headed                         bool // the heading of claims, or a YAML document, was written
+	color                          string
+	// width is the number of columns of the terminal that Out is, 0 for what is none.
+	width int
+	// qualified reports whether -o name prints claims with their namespaces.
+	qualified bool
 
 	client kubernetes.Interface // of tests; else made of kube
 	now    func() time.Time
@@ -36,7 +43,8 @@ Exit codes: 0 done or bound, 1 failed, 2 wrong usage, 3 waits and nothing is wro
 wrong, 5 not of this dispatcher. docs/kubectl-flex.md explains each command.`
 
 func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
-	return commandOf(name, &options{IOStreams: streams, now: time.Now, period: period, kube: genericclioptions.NewConfigFlags(true)})
+	return commandOf(name, &options{IOStreams: streams, now: time.Now, period: period, width: widthOf(streams.Out),
+		kube: genericclioptions.NewConfigFlags(true)})
 }
 
 func commandOf(name string, o *options) *cobra.Command {
@@ -56,12 +64,20 @@ func commandOf(name string, o *options) *cobra.Command {
 		SilenceUsage:  true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	root.PersistentPreRunE = o.checkColour
 	root.SetVersionTemplate("kubectl-flex version {{.Version}}\n")
 	flags := root.PersistentFlags()
 	o.kube.AddFlags(flags)
 	flags.StringVar(&o.system, "system-namespace", contract.SystemNamespace, "Namespace of the dispatcher and its allow-list")
-	flags.StringVar(&o.namespace, "provisioners-namespace", "", "Namespace of ConfigMaps and pods (default: as the dispatcher's Deployment says)")
-	flags.StringVar(&o.provisioner, "provisioner-name", "", "Provisioner of the StorageClasses (default: as the dispatcher's Deployment says)")
+	flags.StringVar(&o.namespace, "provisioners-namespace", "", "Namespace of ConfigMaps (default: the Deployment's)")
+	flags.StringVar(&o.provisioner, "provisioner-name", "", "Provisioner of the classes (default: the Deployment's)")
+	flags.StringVar(&o.color, "color", "auto", "Colours: "+either(colours))
+	for flag, complete := range map[string]cobra.CompletionFunc{"namespace": o.completeNamespaces, "system-namespace": o.completeNamespaces,
+		"provisioners-namespace": o.completeNamespaces, "color": cobra.FixedCompletions(colours, cobra.ShellCompDirectiveNoFileComp)} {
+		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
+			panic(err) // the flag is there
+		}
+	}
 	root.SetFlagErrorFunc(usageFault)
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(helpTemplate)
@@ -118,17 +134,32 @@ func newOptions() *cobra.Command {
 	}
 }
 
-// addOutput adds the flag -o.
-func (o *options) addOutput(c *cobra.Command) {
-	c.Flags().StringVarP(&o.output, "output", "o", "table", "Output format: table, wide, yaml or json")
-	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"table", "wide", "yaml", "json"}, cobra.ShellCompDirectiveNoFileComp))
+// jsonPath begins the value of -o that has a template.
+const jsonPath = "jsonpath="
+
+// addOutput adds the flag -o. Every command that has it knows the formats of data, and more.
+func (o *options) addOutput(c *cobra.Command, more ...string) {
+	formats := slices.Concat([]string{"table"}, more, []string{"yaml", "json", jsonPath})
+	c.Flags().StringVarP(&o.output, "output", "o", "table", "Output format: "+either(formats))
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if template, found := strings.CutPrefix(o.output, jsonPath); found {
+			if err := jsonpath.New("output").Parse(template); err != nil {
+				return usageFault(c, fmt.Errorf("--output=%q: %w", o.output, err))
+			}
+			return nil
+		}
+		if !slices.Contains(formats, o.output) {
+			return usageFault(c, fmt.Errorf("--output=%q: say %s", o.output, either(formats)))
+		}
+		return nil
+	}
 }
 
-func (o *options) checkOutput(c *cobra.Command) error {
-	if !slices.Contains([]string{"table", "wide", "yaml", "json"}, o.output) {
-		return usageFault(c, fmt.Errorf("--output=%q: say table, wide, yaml or json", o.output))
-	}
-	return nil
+// either is a list in words.
+func either(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
 // inNamespace is the namespace that kubectl would use.

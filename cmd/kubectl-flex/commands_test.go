@@ -35,7 +35,11 @@ func TestCommands(t *testing.T) {
 		"validate-json":         {args: []string{"validate", "-f", "testdata/files/twice.yaml", "--offline", "-o", "json"}, code: 4},
 		"validate-class":        {args: []string{"validate", "silver"}},
 		"validate-waits":        {scene: func(w *world) { w.class.VolumeBindingMode = new(storagev1.VolumeBindingWaitForFirstConsumer) }, args: []string{"validate", "silver"}},
-		"validate-no-class":     {args: []string{"validate", "tin"}, code: 4},
+		"validate-no-class":     {args: []string{"validate", "tin"}, code: 5},
+		"validate-typo":         {args: []string{"validate", "silvr"}, code: 5},
+		"validate-kind":         {args: []string{"validate", "storageclass.storage.k8s.io/silver"}},
+		"validate-configmap":    {args: []string{"validate", "configmap/silver"}},
+		"validate-no-configmap": {args: []string{"validate", "cm/sliver"}, code: 5},
 		"validate-no-account":   {scene: func(w *world) { w.account.Name = "other" }, args: []string{"validate", "silver"}, code: 4},
 		"validate-unbound":      {scene: func(w *world) { w.unbound = true }, args: []string{"validate", "silver"}, code: 4},
 		"validate-further":      {scene: furtherClass, args: []string{"validate", "gold"}, code: 4},
@@ -52,7 +56,7 @@ func TestCommands(t *testing.T) {
 		"render-claim":          {args: []string{"render", "silver", "--claim", "testdata/files/claim.yaml"}},
 		"render-edited":         {args: []string{"render", "silver", "-f", "testdata/files/edited.yaml"}},
 		"render-refused":        {scene: func(w *world) { w.config.Data["claim-sizes"] = "1Gi-2Gi" }, args: []string{"render", "silver", "--claim", "testdata/files/claim.yaml"}, code: 4},
-		"render-no-class":       {args: []string{"render", "tin"}, code: 4},
+		"render-no-class":       {args: []string{"render", "tin"}, code: 5},
 		"retry-running":         {scene: func(w *world) { w.pod("prov-0 running", 20) }, args: []string{"retry", "data"}, code: 1},
 		"retry-asked":           {scene: func(w *world) { w.pod("prov-9 failed retry", 20) }, args: []string{"retry", "data"}, code: 1},
 		"retry-bound":           {scene: func(w *world) { w.bound() }, args: []string{"retry", "data"}, code: 1},
@@ -91,8 +95,20 @@ func TestCommands(t *testing.T) {
 		"status-json":           {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "-o", "json"}},
 		"status-yaml-of-claim":  {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"status", "data", "-o", "yaml"}, code: 4},
 		"why-yaml":              {scene: func(w *world) { w.pod("prov-4 failed", 20) }, args: []string{"why", "data", "-o", "yaml"}, code: 4},
+		"why-typo":              {args: []string{"why", "dta"}, code: 1},
 		"why-nothing":           {args: []string{"why", "nothing"}, code: 1},
 		"why-kind":              {scene: twoPods, args: []string{"why", "pvc/data"}, code: 4},
+		"why-of-typo":           {scene: func(w *world) { w.claim.Spec.StorageClassName = new("silvr"); w.claim.Annotations = nil }, args: []string{"why", "persistentvolumeclaim/data"}, code: 4},
+		"status-kinds":          {scene: held, args: []string{"status", "persistentvolume/pvc-" + uid}},
+		"status-names":          {scene: twoPods, args: []string{"status", "-o", "name"}},
+		"status-names-of-all":   {scene: twoPods, args: []string{"status", "-A", "-o", "name"}},
+		"status-name-of-volume": {scene: held, args: []string{"status", "pvc-" + uid, "-o", "name", "--namespace", "other"}},
+		"status-jsonpath":       {scene: twoPods, args: []string{"status", "-o", "jsonpath={range .claims[*]}{.claim} {.reason}{\"\\n\"}{end}"}},
+		"status-colour":         {scene: twoPods, args: []string{"status", "--color=always"}},
+		"why-colour":            {args: []string{"why", "data", "--color=always"}, code: 3},
+		"wrong-colour":          {args: []string{"status", "--color=yes"}, code: 2},
+		"wrong-jsonpath":        {args: []string{"status", "-o", "jsonpath={.claims"}, code: 2},
+		"why-name":              {args: []string{"why", "data", "-o", "name"}, code: 2},
 		"why-namespace":         {args: []string{"why", "team-b/data"}, code: 1},
 		"why-gone":              {scene: func(w *world) { w.claim = nil; w.pod("prov-0 failed", 20) }, args: []string{"why", "team-a/data"}, code: 3},
 		"why-own-words":         {scene: func(w *world) { says(w.pod("prov-0 failed", 20), "it broke") }, args: []string{"why", "data"}, code: 4},
@@ -103,6 +119,18 @@ func TestCommands(t *testing.T) {
 		"wrong-flag":            {args: []string{"status", "--nope"}, code: 2},
 		"wrong-command":         {args: []string{"nope"}, code: 2},
 		"complete-claims":       {args: []string{"__complete", "why", ""}},
+		"complete-kind":         {args: []string{"__complete", "why", "pvc/"}},
+		"complete-namespace":    {args: []string{"__complete", "logs", "team-a/"}},
+		"complete-volumes":      {scene: func(w *world) { w.bound() }, args: []string{"__complete", "status", "pv"}},
+		"complete-pods":         {scene: twoPods, args: []string{"__complete", "logs", "prov-"}},
+		"complete-pods-of-kind": {scene: twoPods, args: []string{"__complete", "logs", "pod/"}},
+		"complete-release":      {scene: held, args: []string{"__complete", "release", ""}},
+		"complete-adopt":        {scene: func(w *world) { w.volume("foreign released") }, args: []string{"__complete", "adopt", ""}},
+		"complete-classes":      {scene: furtherClass, args: []string{"__complete", "validate", "gold", ""}},
+		"complete-configmaps":   {args: []string{"__complete", "render", "cm/"}},
+		"complete-from":         {scene: furtherClass, args: []string{"__complete", "adopt", "--all", "--from", ""}},
+		"complete-namespaces":   {scene: namespaces, args: []string{"__complete", "status", "-n", "te"}},
+		"complete-tenant":       {scene: func(w *world) { w.tenant = true }, args: []string{"__complete", "why", ""}},
 		"complete-output":       {args: []string{"__complete", "status", "-o", ""}},
 		"conformance-nothing":   {args: []string{"conformance"}, code: 2},
 		"conformance-no-yaml":   {args: []string{"conformance", "testdata/broken.yaml", "--flexctl", "testdata/broken.yaml"}, code: 1},
@@ -114,6 +142,7 @@ func TestCommands(t *testing.T) {
 		"new-without-name":      {args: []string{"new"}, code: 2},
 		"audit":                 {scene: func(w *world) { w.bound() }, args: []string{"audit", "--storage=false"}},
 		"audit-finds":           {scene: func(w *world) { w.pod("prov-0 failed", 7200); w.claim = nil }, args: []string{"audit", "--storage=false"}, code: 4},
+		"audit-json":            {scene: func(w *world) { w.pod("prov-0 failed", 7200); w.claim = nil }, args: []string{"audit", "--storage=false", "-o", "json"}, code: 4},
 		"audit-blind":           {scene: func(w *world) { w.forbid("persistentvolumes") }, args: []string{"audit"}, code: 1},
 		"help-of-status":        {args: []string{"status", "--help"}},
 		"help":                  {args: []string{"--help"}},
@@ -140,6 +169,12 @@ func furtherClass(w *world) {
 	gold := w.class.DeepCopy()
 	gold.Name, gold.Parameters = "gold", map[string]string{contract.ParameterConfigFromClass: "silver"}
 	w.more = append(w.more, gold)
+}
+
+func namespaces(w *world) {
+	for _, name := range []string{"team-a", "team-b", "other"} {
+		w.more = append(w.more, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
 }
 
 func twoPods(w *world) {

@@ -1,25 +1,84 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"slices"
+	"strings"
 
-// completeNames completes the names of claims of the namespace for which something is to be done.
-func (o *options) completeNames(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+)
+
+// completion finds what completes a word, among the objects with the claims of kubectl's namespace.
+type completion func(objects *inspect.Objects, namespace, word string) []string
+
+// complete is the completion of up to so many arguments. It reads what names are taken from, and nothing else.
+func (o *options) complete(most int, find completion) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= most {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		objects, namespace, err := o.readNames(c.Context(), word)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		return matching(find(objects, namespace, word), args, word), cobra.ShellCompDirectiveNoFileComp
 	}
-	namespace, err := o.inNamespace()
+}
+
+// readNames reads the claims of the namespace that the word begins with, or else of kubectl's.
+func (o *options) readNames(ctx context.Context, word string) (*inspect.Objects, string, error) {
+	namespace, _, err := o.named(word)
+	if err != nil {
+		return nil, "", err
+	}
+	client, err := o.clientset()
+	if err != nil {
+		return nil, "", err
+	}
+
+	r := reader{o, client, &inspect.Objects{Now: o.now()}}
+	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced} {
+		if err := step(ctx, namespace); err != nil {
+			return nil, "", err
+		}
+	}
+	return r.o, namespace, nil
+}
+
+// matching are the names that begin with the word, and are no arguments yet.
+func matching(names, args []string, word string) []string {
+	return slices.DeleteFunc(names, func(name string) bool {
+		return !strings.HasPrefix(name, word) || slices.Contains(args, name)
+	})
+}
+
+func (o *options) completeNames(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+	return o.complete(1, (*inspect.Objects).NamesFor)(c, args, word)
+}
+
+// any number of arguments.
+const anyNumber = 1 << 10
+
+func classNames(objects *inspect.Objects, _, word string) []string {
+	return objects.ClassNamesFor(word)
+}
+
+// completeNamespaces completes the flags that name a namespace.
+func (o *options) completeNamespaces(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
+	client, err := o.clientset()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	objects, err := o.read(c.Context(), namespace)
+	list, err := client.CoreV1().Namespaces().List(c.Context(), metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
-	for _, s := range objects.Overview(namespace).Claims {
-		if s.Claim != "" {
-			names = append(names, s.Claim)
-		}
+	for _, namespace := range list.Items {
+		names = append(names, namespace.Name)
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return matching(names, nil, word), cobra.ShellCompDirectiveNoFileComp
 }

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/cli-runtime/pkg/printers"
+	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
@@ -19,14 +21,17 @@ import (
 // encode writes a value as YAML or JSON. ok is false for other formats.
 func (o *options) encode(value any) (ok bool, err error) {
 	var text []byte
-	switch o.output {
-	case "yaml":
+	template, path := strings.CutPrefix(o.output, jsonPath)
+	switch {
+	case path:
+		text, err = extract(template, value)
+	case o.output == "yaml":
 		text, err = yaml.Marshal(value)
 		if o.headed {
 			text = append([]byte("---\n"), text...)
 		}
 		o.headed = true
-	case "json":
+	case o.output == "json":
 		if text, err = json.MarshalIndent(value, "", "  "); err == nil {
 			text = append(text, '\n')
 		}
@@ -39,11 +44,37 @@ func (o *options) encode(value any) (ok bool, err error) {
 	return true, err
 }
 
-// columns writes rows below a heading, if there is one. An empty cell is printed as a dash.
-func columns(out io.Writer, heading string, rows [][]string) error {
-	w := printers.GetNewTabWriter(out)
+// extract is what a template of JSONPath finds in a value, as kubectl -o jsonpath prints it.
+func extract(template string, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	var data any
+	if err := json.Unmarshal(text, &data); err != nil {
+		return nil, err
+	}
+
+	path := jsonpath.New("output").AllowMissingKeys(true)
+	if err := path.Parse(template); err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	if err := path.Execute(&out, data); err != nil {
+		return nil, fmt.Errorf("evaluate jsonpath: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// gap is the number of spaces between two columns, and narrowest the width of a column with them, as kubectl has them.
+const gap, narrowest = 3, 6
+
+// columns writes rows below a heading, if there is one. An empty cell is printed as a dash. On a terminal the last cell
+// is cut to what is left of the line. paint is the colour of a cell, or nil.
+func (o *options) columns(heading string, rows [][]string, paint func(row, column int) colour) error {
+	above := 0
 	if heading != "" {
-		fmt.Fprintln(w, strings.ReplaceAll(heading, " ", "\t"))
+		rows, above = append([][]string{strings.Fields(heading)}, rows...), 1
 	}
 	for _, row := range rows {
 		for i, cell := range row {
@@ -51,12 +82,55 @@ func columns(out io.Writer, heading string, rows [][]string) error {
 				row[i] = "-"
 			}
 		}
-		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
-	return w.Flush()
+
+	widths := widthsOf(rows)
+	var text strings.Builder
+	for i, row := range rows {
+		left := o.width
+		for j, cell := range row[:len(row)-1] {
+			left -= widths[j]
+			padding := strings.Repeat(" ", widths[j]-utf8.RuneCountInString(cell))
+			if paint != nil && i >= above {
+				cell = o.paint(paint(i-above, j), cell)
+			}
+			text.WriteString(cell + padding)
+		}
+		text.WriteString(o.cut(row[len(row)-1], left) + "\n")
+	}
+	_, err := io.WriteString(o.Out, text.String())
+	return err
 }
 
-// maxMessage is the limit in bytes on a message in a table.
+// widthsOf are the widths of the columns.
+func widthsOf(rows [][]string) []int {
+	var widths []int
+	for _, row := range rows {
+		for j, cell := range row {
+			if j == len(widths) {
+				widths = append(widths, narrowest)
+			}
+			widths[j] = max(widths[j], utf8.RuneCountInString(cell)+gap)
+		}
+	}
+	return widths
+}
+
+// leastLeft is the number of columns from which a cell is cut. In fewer it would say nothing.
+const leastLeft = 20
+
+// cut cuts the last cell of a line to the columns that are left on a terminal.
+func (o *options) cut(cell string, left int) string {
+	if o.output == "wide" || left < leastLeft {
+		return cell
+	}
+	if runes := []rune(cell); len(runes) > left {
+		return string(runes[:left-3]) + "..."
+	}
+	return cell
+}
+
+// maxMessage is the limit in bytes on a message in a table that goes to no terminal.
 const maxMessage = 90
 
 func (o *options) ago(t time.Time) string {
@@ -89,6 +163,9 @@ const (
 	wideHeading  = "CLAIM CLASS OPERATION PHASE FOR ATTEMPT NEXT POD NODE REASON MESSAGE"
 )
 
+// phaseColumn is the column PHASE.
+const phaseColumn = 3
+
 func (o *options) claimRow(s inspect.State) []string {
 	name := s.Claim
 	if s.Namespace != "" {
@@ -104,7 +181,7 @@ func (o *options) claimRow(s inspect.State) []string {
 	row := []string{name, s.Class, s.Operation, string(s.Phase), o.ago(s.Since), number(s.Attempt), o.until(s.NextAttempt)}
 	if o.output == "wide" {
 		row = append(row, s.Pod, s.Node)
-	} else {
+	} else if o.width == 0 {
 		message = contract.Clip(message, maxMessage)
 	}
 	return append(row, string(s.Reason), message)
@@ -133,7 +210,12 @@ func (o *options) claimTable(states []inspect.State) error {
 	for _, s := range states {
 		rows = append(rows, o.claimRow(s))
 	}
-	return columns(o.Out, heading, rows)
+	return o.columns(heading, rows, func(row, column int) colour {
+		if column != phaseColumn {
+			return ""
+		}
+		return colourOf(states[row])
+	})
 }
 
 // unread prints what could not be read, and the right that it takes.

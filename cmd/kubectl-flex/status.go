@@ -31,9 +31,6 @@ With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if so
 		Example: "  kubectl flex status -A\n  kubectl flex status data --watch    # until it is bound",
 		Args:    args(0, 1, "at most one name"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.checkOutput(c); err != nil {
-				return err
-			}
 			namespace, err := o.inNamespace()
 			if err != nil {
 				return err
@@ -43,7 +40,7 @@ With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if so
 				return o.statusOf(c.Context(), namespace, name, watch)
 			}
 			if all {
-				namespace = ""
+				namespace, o.qualified = "", true
 			}
 			return o.status(c.Context(), namespace, watch)
 		},
@@ -51,7 +48,7 @@ With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if so
 	}
 	c.Flags().BoolVarP(&all, "all-namespaces", "A", false, "Show the claims of all namespaces")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "Go on, and show what changes")
-	o.addOutput(c)
+	o.addOutput(c, "wide", "name")
 	return c
 }
 
@@ -149,7 +146,19 @@ func (o *options) showClaims(states []inspect.State) error {
 	if done, err := o.encode(states); done {
 		return err
 	}
-	return o.claimTable(states)
+	return o.printClaims(states)
+}
+
+// printClaims prints a table of claims, or their names.
+func (o *options) printClaims(states []inspect.State) error {
+	if o.output != "name" {
+		return o.claimTable(states)
+	}
+	namespace, err := o.inNamespace()
+	for _, s := range states {
+		fmt.Fprintln(o.Out, s.Name(o.qualified || s.Namespace != namespace))
+	}
+	return err
 }
 
 func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
@@ -165,7 +174,7 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 			if done, err := o.encode(stateAndUnread{s, objects.Unread}); err != nil {
 				return err
 			} else if !done {
-				if err := o.claimTable([]inspect.State{s}); err != nil {
+				if err := o.printClaims([]inspect.State{s}); err != nil {
 					return err
 				}
 				o.printUnread(s, objects.Unread)
@@ -218,7 +227,8 @@ func exitOf(s inspect.State) error {
 
 func notFound(err error) error {
 	var other inspect.NotOursError
-	if errors.As(err, &other) {
+	var class inspect.NoClassError
+	if errors.As(err, &other) || errors.As(err, &class) {
 		return exit{exitNotOurs, err}
 	}
 	return err
@@ -229,6 +239,9 @@ func (o *options) showOverview(view inspect.Overview) error {
 		return err
 	}
 	switch {
+	case o.output == "name":
+		o.unread(view.Unread)
+		return o.printClaims(view.Claims)
 	case len(view.Claims) > 0:
 		if err := o.claimTable(view.Claims); err != nil {
 			return err
@@ -260,7 +273,7 @@ func (o *options) classTable(classes []inspect.ClassState) error {
 		}
 		rows = append(rows, []string{c.Name, c.ConfigMap, c.Health, strconv.Itoa(c.Running), strconv.Itoa(c.Waiting), most, c.Account, o.grants(c.Grants)})
 	}
-	if err := columns(o.Out, heading, rows); err != nil {
+	if err := o.columns(heading, rows, nil); err != nil {
 		return err
 	}
 	for _, c := range classes {

@@ -29,9 +29,6 @@ of this dispatcher.`,
 		Example: "  kubectl flex why data\n  kubectl flex why pvc-11111111-2222-4333-8444-555555555555",
 		Args:    args(1, 1, "the name of a claim, a volume or a provisioner pod"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := o.checkOutput(c); err != nil {
-				return err
-			}
 			namespace, name, err := o.named(args[0])
 			if err != nil {
 				return err
@@ -88,14 +85,14 @@ func (o *options) printStory(story inspect.Story) {
 			fmt.Fprintf(o.Out, "%s    | %s\n", strings.Repeat(" ", len(timestamp(step.At))), line)
 		}
 	}
-	fmt.Fprintf(o.Out, "\n%-7s%s\n", "Now:", o.summary(s))
+	fmt.Fprintf(o.Out, "\n%-7s%s\n", "Now:", o.paint(colourOf(s), o.summary(s)))
 	field := func(name, text string) {
 		if text != "" {
 			fmt.Fprintf(o.Out, "%-7s%s\n", name+":", text)
 		}
 	}
 	if s.Reason != "" {
-		field("Cause", string(s.Reason)+": "+s.Message)
+		field("Cause", o.paint(colourOf(s), string(s.Reason))+": "+s.Message)
 		field("Means", s.Means)
 		field("Do", s.Do)
 	}

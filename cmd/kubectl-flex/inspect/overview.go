@@ -130,6 +130,15 @@ func (o *Objects) Overview(namespace string) Overview {
 }
 
 func (o *Objects) classStates(claims []State) []ClassState {
+	var list []ClassState
+	for _, name := range o.ClassNames() {
+		list = append(list, o.classState(name, claims))
+	}
+	return list
+}
+
+// ClassNames lists the classes of this dispatcher, and those that its ConfigMaps are for, sorted.
+func (o *Objects) ClassNames() []string {
 	names := map[string]bool{}
 	for _, class := range o.Classes {
 		if class.Provisioner == o.Dispatcher.Provisioner {
@@ -141,11 +150,7 @@ func (o *Objects) classStates(claims []State) []ClassState {
 			names[configmaps.ClassName(cm)] = true
 		}
 	}
-	var list []ClassState
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		list = append(list, o.classState(name, claims))
-	}
-	return list
+	return slices.Sorted(maps.Keys(names))
 }
 
 func (o *Objects) classState(name string, claims []State) ClassState {

@@ -241,21 +241,6 @@ func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 	return pods[:min(len(pods), 3)]
 }
 
-// kinds are those that kubectl prints before a name.
-var kinds = []string{"pvc", "persistentvolumeclaim", "persistentvolumeclaims", "pv", "persistentvolume", "persistentvolumes", "po", "pod", "pods"}
-
-// SplitName takes a name apart that status or kubectl prints: NAMESPACE/NAME or KIND/NAME.
-func SplitName(namespace, name string) (string, string) {
-	before, after, found := strings.Cut(name, "/")
-	switch {
-	case !found:
-		return namespace, name
-	case slices.Contains(kinds, strings.ToLower(before)):
-		return namespace, after
-	}
-	return before, after
-}
-
 // Find is the UID of the claim that has the name, or had it and is not served yet, or whose volume or provisioner pod has it.
 func (o *Objects) Find(namespace, name string) (uid string, err error) {
 	if claim := o.ClaimNamed(namespace, name); claim != nil {
@@ -277,19 +262,24 @@ func (o *Objects) Find(namespace, name string) (uid string, err error) {
 			return uid, nil
 		}
 	}
-	return "", NotFoundError{Namespace: namespace, Name: name, Unread: o.Unread}
+	return "", NotFoundError{Namespace: namespace, Name: name, Meant: o.similarClaim(namespace, name), Unread: o.Unread}
 }
 
 // NotFoundError says that no claim, volume or provisioner pod has the name.
 type NotFoundError struct {
 	Namespace, Name string
-	Unread          []Unread
+	// Meant is the name of a claim that is probably meant, empty for none.
+	Meant  string
+	Unread []Unread
 }
 
 func (e NotFoundError) Error() string {
 	text := fmt.Sprintf("namespace %s has no claim %s, and no volume or provisioner pod has that name", e.Namespace, quoted(e.Name))
 	if e.Namespace == "" {
 		text = fmt.Sprintf("there is no volume %s", quoted(e.Name))
+	}
+	if e.Meant != "" {
+		text += ": did you mean " + e.Meant + "?"
 	}
 	for _, u := range e.Unread {
 		if u.Kind == Volumes || u.Kind == Pods {

@@ -1,0 +1,184 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
+)
+
+// kinds are the words that kubectl prints before a name, and the first of those of the same kind.
+var kinds = map[string]string{
+	"pvc": claimKind, "persistentvolumeclaim": claimKind, "persistentvolumeclaims": claimKind,
+	"pv": volumeKind, "persistentvolume": volumeKind, "persistentvolumes": volumeKind,
+	"po": podKind, "pod": podKind, "pods": podKind,
+	"sc": classKind, "storageclass": classKind, "storageclasses": classKind, "storageclass.storage.k8s.io": classKind,
+	"cm": configMapKind, "configmap": configMapKind, "configmaps": configMapKind,
+}
+
+const (
+	claimKind     = "persistentvolumeclaim"
+	volumeKind    = "persistentvolume"
+	podKind       = "pod"
+	classKind     = "storageclass"
+	configMapKind = "configmap"
+)
+
+// SplitName takes a name apart that status or kubectl prints: NAMESPACE/NAME or KIND/NAME.
+func SplitName(namespace, name string) (string, string) {
+	before, after, found := strings.Cut(name, "/")
+	switch {
+	case !found:
+		return namespace, name
+	case kinds[strings.ToLower(before)] != "":
+		return namespace, after
+	}
+	return before, after
+}
+
+// Name is the name of a state's object as kubectl -o name prints it, or qualified for a claim of another namespace.
+func (s State) Name(qualified bool) string {
+	switch {
+	case s.Claim != "" && qualified:
+		return s.Namespace + "/" + s.Claim
+	case s.Claim != "":
+		return claimKind + "/" + s.Claim
+	case s.Volume != "":
+		return volumeKind + "/" + s.Volume
+	}
+	return podKind + "/" + s.Pod
+}
+
+// NoClassError says that no StorageClass has the name, and that no ConfigMap is for it.
+type NoClassError struct {
+	Name string
+	// Meant is the name of a class that is probably meant, empty for none.
+	Meant string
+}
+
+func (e NoClassError) Error() string {
+	text := "there is no StorageClass " + quoted(e.Name)
+	if e.Meant != "" {
+		text += ": did you mean " + e.Meant + "?"
+	}
+	return text
+}
+
+// FindClass is the class of a name as kubectl prints it: of a StorageClass, or of a ConfigMap that is for one. The error
+// is a NoClassError where all are known and none is it.
+func (o *Objects) FindClass(name string) (string, error) {
+	before, after, found := strings.Cut(name, "/")
+	switch kind := kinds[strings.ToLower(before)]; {
+	case found && kind == configMapKind:
+		if cm := o.configMap(after); cm != nil {
+			return configmaps.ClassName(cm), nil
+		}
+		name = after
+	case found && kind == classKind:
+		name = after
+	}
+
+	exists := o.class(name) != nil || o.resolve(name).Present || o.meantFor(name) != ""
+	if exists || !o.reads(Classes, ConfigMaps) {
+		return name, nil
+	}
+	return "", NoClassError{Name: name, Meant: configmaps.Nearest(name, o.ClassNames())}
+}
+
+// FindAnyClass is the error where no StorageClass of any provisioner has the name, nil where one does.
+func (o *Objects) FindAnyClass(name string) error {
+	if o.class(name) != nil || !o.reads(Classes) {
+		return nil
+	}
+	return NoClassError{Name: name, Meant: configmaps.Nearest(name, o.AllClassNames("", ""))}
+}
+
+// AllClassNames lists the StorageClasses of all provisioners.
+func (o *Objects) AllClassNames(_, _ string) (names []string) {
+	for _, class := range o.Classes {
+		names = append(names, class.Name)
+	}
+	return names
+}
+
+// similarClaim is the claim of the namespace whose name is most like one that does not exist, empty for none.
+func (o *Objects) similarClaim(namespace, name string) string {
+	var names []string
+	for _, claim := range o.Claims {
+		if claim.Namespace == namespace {
+			names = append(names, claim.Name)
+		}
+	}
+	return configmaps.Nearest(name, names)
+}
+
+// NamesFor lists the names that may complete a word: claims of the namespace, and once the word begins, volumes and pods
+// of the dispatcher too. A word with a kind or a namespace keeps it.
+func (o *Objects) NamesFor(namespace, word string) (names []string) {
+	before, _, typed := strings.Cut(word, "/")
+	kind, prefix := "", ""
+	if typed {
+		kind, prefix = cmp.Or(kinds[strings.ToLower(before)], claimKind), before+"/"
+	}
+	wants := func(of string) bool { return kind == of || kind == "" && (of == claimKind || word != "") }
+	own := o.Own()
+
+	for _, claim := range own.Claims {
+		if wants(claimKind) && claim.Namespace == namespace {
+			names = append(names, prefix+claim.Name)
+		}
+	}
+	for _, v := range own.Volumes {
+		if wants(volumeKind) {
+			names = append(names, prefix+v.Name)
+		}
+	}
+	for _, pod := range o.Pods {
+		if wants(podKind) {
+			names = append(names, prefix+pod.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// ReleasedVolumes lists the dispatcher's volumes whose claims are gone.
+func (o *Objects) ReleasedVolumes(_, _ string) (names []string) {
+	for _, v := range o.Own().Volumes {
+		if v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// ForeignVolumes lists the volumes that are not the dispatcher's.
+func (o *Objects) ForeignVolumes(_, _ string) (names []string) {
+	for _, v := range o.Volumes {
+		if !o.ownVolume(v) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
+// ClassNamesFor lists the classes that may complete a word, or the ConfigMaps where it begins with that kind.
+func (o *Objects) ClassNamesFor(word string) []string {
+	before, _, typed := strings.Cut(word, "/")
+	names := o.ClassNames()
+	if typed && kinds[strings.ToLower(before)] == configMapKind {
+		names = nil
+		for _, cm := range o.OwnConfigMaps() {
+			names = append(names, cm.Name)
+		}
+	}
+	if typed {
+		for i := range names {
+			names[i] = before + "/" + names[i]
+		}
+	}
+	return names
+}
