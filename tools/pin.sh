@@ -1,7 +1,8 @@
 #!/bin/bash
 # pin.sh REGISTRY [DIGESTS [FOLDER]]: writes FOLDER/kustomization.yaml (bin/deploy), which is deploy/base with the images
 # by their digests, as they are below REGISTRY. It prints all images. DIGESTS is a folder with IMAGE.digest. Without it,
-# the images of bin/images are pushed, with the credentials of "docker login" or "podman login".
+# the images of bin/images are pushed, with the credentials of "docker login" or "podman login". VERSION=v0.1.0 is the
+# label by which kubectl flex knows the version, which a digest does not say.
 set -eu
 registry=${1:?usage: pin.sh REGISTRY [DIGESTS [FOLDER]], with a registry such as registry.example/flex}
 tools=$(realpath "$(dirname "$0")")
@@ -32,6 +33,7 @@ patches:
 - target: {kind: Deployment, name: flex-provisioner}
   patch: |
     - {op: add, path: /spec/template/spec/containers/0/args/-, value: --flexctl-image=$registry/flexctl@$(digest flexctl)}
+${VERSION:+    - {op: add, path: /metadata/labels/app.kubernetes.io~1version, value: $VERSION\}}
 YAML
 for file in "$digests"/*.digest; do
 	image=$(basename "$file" .digest)

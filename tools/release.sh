@@ -116,7 +116,7 @@ build() {
 	[ -z "$dirty" ] || echo "release: the checkout has changes that are not committed; provenance says so" >&2
 	for arch in "${arches[@]}"; do build_images "$arch"; done
 	for image in "${images[@]}"; do build_index "$image"; done
-	tools/pin.sh "$registry" "$stage/digests" "$stage/deploy" > "$out/images.txt"
+	VERSION=$version tools/pin.sh "$registry" "$stage/digests" "$stage/deploy" > "$out/images.txt"
 	kustomized "$stage/deploy" > "$out/install.yaml"
 	example
 	for platform in "${platforms[@]}"; do

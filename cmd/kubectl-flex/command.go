@@ -82,7 +82,7 @@ func commandOf(name string, o *options) *cobra.Command {
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(helpTemplate)
 	root.AddCommand(newStatus(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
-		newRender(o), newValidate(o), newNew(o), newConformance(), newAudit(o), newAdopt(o), newOptions())
+		newRender(o), newValidate(o), newNew(o), newConformance(), newAudit(o), newAdopt(o), newVersion(o), newOptions())
 	return root
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -65,6 +66,7 @@ func setOptions(d *inspect.DispatcherOptions, deployment *appsv1.Deployment) {
 			continue
 		}
 		d.Image = container.Image
+		d.Version = cmp.Or(deployment.Labels["app.kubernetes.io/version"], versionOf(container.Image))
 		for _, arg := range append(container.Command, container.Args...) {
 			key, value, given := strings.Cut(arg, "=")
 			switch key {

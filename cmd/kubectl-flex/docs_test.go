@@ -32,7 +32,7 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	}
-	if commands != 13 {
+	if commands != 14 {
 		t.Errorf("there are %d commands; name them in the help and here", commands)
 	}
 }

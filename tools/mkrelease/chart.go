@@ -41,6 +41,8 @@ func (r *release) writeChart(images map[string]string) error {
 			"  # from a checkout names none: they are in the registry that you pushed them to.\n  dispatcher: \"\"\n  flexctl: \"\"\n",
 			"  # The dispatcher, and what brings flexctl into pods of inline scripts.\n  dispatcher: " + images["flex-provisioner"] + "\n  flexctl: " + images["flexctl"] + "\n"},
 		{"manifests/base/deployment.yaml", "image: registry.invalid/flex-provisioner/flex-provisioner:dev\n", "image: " + images["flex-provisioner"] + "\n"},
+		{"manifests/base/deployment.yaml", "  labels:\n    app.kubernetes.io/name: flex-provisioner\nspec:\n  replicas:",
+			"  labels:\n    app.kubernetes.io/name: flex-provisioner\n    app.kubernetes.io/version: " + r.version + "\nspec:\n  replicas:"},
 	} {
 		name := path.Join(chartName, stamp.file)
 		stamped := bytes.Replace(all[name].data, []byte(stamp.from), []byte(stamp.to), 1)

@@ -106,6 +106,9 @@ func TestChart(t *testing.T) {
 	if !maps.Equal(values.Images, want) {
 		t.Errorf("the chart has images %v, want %v", values.Images, want)
 	}
+	if !strings.Contains(files["flex-provisioner/manifests/base/deployment.yaml"], "\n    app.kubernetes.io/version: v1.2.3\n") {
+		t.Error("the chart's Deployment does not say its version")
+	}
 	if len(files) < 20 {
 		t.Errorf("the chart has %d files only", len(files))
 	}

@@ -173,6 +173,8 @@ type DispatcherOptions struct {
 	Found bool
 	// Image of the dispatcher, empty where it is not known.
 	Image string
+	// Version of the dispatcher, empty where it is not known.
+	Version string
 	// Ready is the number of ready replicas, Wanted that of spec.replicas.
 	Ready, Wanted int32
 	// Insecure reports whether the dispatcher runs with --insecure-without-policies.
