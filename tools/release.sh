@@ -123,6 +123,7 @@ build() {
 		mkdir -p "$stage/plugin/$platform"
 		case $platform in windows_*) program windows "${platform#*_}" ./cmd/kubectl-flex "$stage/plugin/$platform/kubectl-flex.exe" ;;
 		*) program "${platform%_*}" "${platform#*_}" ./cmd/kubectl-flex "$stage/plugin/$platform/kubectl-flex" ;; esac
+		[[ $platform != linux_* ]] || program linux "${platform#*_}" ./cmd/flexctl "$stage/plugin/$platform/flexctl"
 		echo "built kubectl-flex for $platform"
 	done
 	(cd tools && go build -trimpath -o ../bin/mkrelease ./mkrelease)

@@ -133,7 +133,7 @@ func TestCommands(t *testing.T) {
 		"complete-tenant":       {scene: func(w *world) { w.tenant = true }, args: []string{"__complete", "why", ""}},
 		"complete-output":       {args: []string{"__complete", "status", "-o", ""}},
 		"conformance-nothing":   {args: []string{"conformance"}, code: 2},
-		"conformance-no-yaml":   {args: []string{"conformance", "testdata/broken.yaml", "--flexctl", "testdata/broken.yaml"}, code: 1},
+		"conformance-no-yaml":   {args: []string{"conformance", "testdata/broken.yaml"}, code: 1},
 		"conformance-pair":      {args: []string{"conformance", "x", "--property", "zone"}, code: 1},
 		"conformance-key-twice": {args: []string{"conformance", "x", "--parameter", "a=1", "--parameter", "a=2"}, code: 1},
 		"new-bad-name":          {args: []string{"new", "My Disks"}, code: 1},

@@ -38,6 +38,8 @@ func trial(t *testing.T) *release {
 		put("digests/"+name+".digest", digest+"\n")
 	}
 	put("programs/linux_amd64/kubectl-flex", "linux")
+	put("programs/linux_amd64/flexctl", "for scripts")
+	put("source/bin/licences/flexctl/y/LICENSE", "BSD")
 	put("programs/windows_amd64/kubectl-flex.exe", "windows")
 	put("source/LICENSE", "Apache")
 	put("source/CHANGELOG.md", "# Changelog\n\n## Unreleased\n\nnew\n\n## [1.2.3] - 2026-11-25\n\nold\n\n### Added\n\n* it\n\n## 1.2.2\n\nolder\n")
@@ -119,10 +121,29 @@ func TestChart(t *testing.T) {
 	}
 }
 
+// TestPluginArchive: the plugin of a release brings what it runs, where it runs it.
+func TestPluginArchive(t *testing.T) {
+	r := trial(t)
+	if err := r.write(); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"LICENSE": "Apache", "flexctl": "for scripts", "kubectl-flex": "linux",
+		"licenses/x/LICENSE": "MIT", "licenses/y/LICENSE": "BSD"}
+	if got := unpacked(t, r, "kubectl-flex_v1.2.3_linux_amd64.tar.gz"); !maps.Equal(got, want) {
+		t.Errorf("the archive has %v, want %v", got, want)
+	}
+}
+
 // packed are the files of the release's chart.
 func packed(t *testing.T, r *release) map[string]string {
 	t.Helper()
-	unzipped, err := gzip.NewReader(strings.NewReader(text(t, r, "flex-provisioner-1.2.3.tgz")))
+	return unpacked(t, r, "flex-provisioner-1.2.3.tgz")
+}
+
+// unpacked are the files of an archive of the release.
+func unpacked(t *testing.T, r *release, name string) map[string]string {
+	t.Helper()
+	unzipped, err := gzip.NewReader(strings.NewReader(text(t, r, name)))
 	if err != nil {
 		t.Fatal(err)
 	}

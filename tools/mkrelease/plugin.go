@@ -16,7 +16,7 @@ type archive struct {
 	os, arch, name, program, sum string
 }
 
-// writePlugin writes an archive of kubectl flex with its licences for each OS_ARCH of the programs.
+// writePlugin writes an archive of kubectl flex, what it runs and their licences for each OS_ARCH of the programs.
 func (r *release) writePlugin() ([]archive, error) {
 	platforms, err := os.ReadDir(r.programs)
 	if err != nil {
@@ -49,18 +49,27 @@ func (r *release) writePlugin() ([]archive, error) {
 
 func (r *release) pluginArchive(a archive, platform string, pack func(map[string]file) ([]byte, error)) ([]byte, error) {
 	files := map[string]file{}
-	program, err := os.ReadFile(filepath.Join(r.programs, platform, a.program))
-	if err != nil {
-		return nil, err
+	programs := []string{a.program}
+	if a.os == "linux" { // there the conformance kit runs, and puts flexctl on the PATH of scripts
+		programs = append(programs, "flexctl")
 	}
-	files[a.program] = file{data: program, mode: 0o755}
+	for _, name := range programs {
+		program, err := os.ReadFile(filepath.Join(r.programs, platform, name))
+		if err != nil {
+			return nil, err
+		}
+		files[name] = file{data: program, mode: 0o755}
+	}
 	licence, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
 	if err != nil {
 		return nil, err
 	}
 	files["LICENSE"] = file{data: licence, mode: 0o644}
-	if err := addFolder(files, filepath.Join(r.source, "bin", "licences", "kubectl-flex"), "licenses"); err != nil {
-		return nil, err
+	for _, name := range programs {
+		licences := filepath.Join(r.source, "bin", "licences", strings.TrimSuffix(name, ".exe"))
+		if err := addFolder(files, licences, "licenses"); err != nil {
+			return nil, err
+		}
 	}
 	return pack(files)
 }

@@ -58,7 +58,7 @@ type Options struct {
 	Kills int
 	// Only are the names of the checks that run; empty for all. The others count as skipped.
 	Only []string
-	// Flexctl is the path of the static binary flexctl, for the PATH of scripts.
+	// Flexctl is the path of the static binary flexctl, for the PATH of scripts. Images need none.
 	Flexctl string
 	// Warn is called before anything of the subject runs, with what will run and what it can do. It may be nil.
 	Warn func(string)

@@ -106,12 +106,10 @@ func newStage(o Options, s *subject, dir string) (*stage, error) {
 	if err := os.Mkdir(st.bin, 0o755); err != nil {
 		return nil, fmt.Errorf("make directory: %w", err)
 	}
-	flexctl, err := os.ReadFile(o.Flexctl)
-	if err == nil {
-		err = writeFile(filepath.Join(st.bin, "flexctl"), flexctl, 0o755)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("put flexctl there: %w", err)
+	if s.usesFlexctl() {
+		if err := putFlexctl(o.Flexctl, st.bin); err != nil {
+			return nil, err
+		}
 	}
 	var paths []string
 	for _, mount := range s.config.MountClaims {
@@ -137,6 +135,22 @@ func newStage(o Options, s *subject, dir string) (*stage, error) {
 	st.api.AddNode(node)
 	st.listener = apiserver.Listen(st.api)
 	return st, nil
+}
+
+// putFlexctl copies the program into a directory of the PATH.
+func putFlexctl(program, bin string) error {
+	if program == "" {
+		return errors.New("find flexctl: it is neither beside this program nor on the PATH; it is in the plugin's archive " +
+			"for Linux, and in the image flexctl; or name it with --flexctl")
+	}
+	data, err := os.ReadFile(program)
+	if err == nil {
+		err = writeFile(filepath.Join(bin, "flexctl"), data, 0o755)
+	}
+	if err != nil {
+		return fmt.Errorf("put flexctl there: %w", err)
+	}
+	return nil
 }
 
 // newStorage makes an empty directory that every user can write to, such as an export or a disk of a node.

@@ -34,6 +34,12 @@ type subject struct {
 // operation.
 func (s *subject) onlyInline() bool { return s.config.Provision != "" }
 
+// usesFlexctl reports whether its pods find flexctl on their PATH, which an image has itself.
+func (s *subject) usesFlexctl() bool {
+	inline := s.config.Provision != ""
+	return s.root == "/" || inline && !s.config.FlexctlInImage
+}
+
 // load finds the subject, and unpacks it below dir.
 func load(ctx context.Context, o Options, dir string) (*subject, error) {
 	data, image, err := read(o.Subject)
