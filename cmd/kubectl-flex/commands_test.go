@@ -106,6 +106,7 @@ func TestCommands(t *testing.T) {
 		"status-jsonpath":       {scene: twoPods, args: []string{"status", "-o", "jsonpath={range .claims[*]}{.claim} {.reason}{\"\\n\"}{end}"}},
 		"status-colour":         {scene: twoPods, args: []string{"status", "--color=always"}},
 		"why-colour":            {args: []string{"why", "data", "--color=always"}, code: 3},
+		"check-colour":          {scene: stoppedAndUnlabelled, args: []string{"check", "--color=always"}},
 		"wrong-colour":          {args: []string{"status", "--color=yes"}, code: 2},
 		"wrong-jsonpath":        {args: []string{"status", "-o", "jsonpath={.claims"}, code: 2},
 		"why-name":              {args: []string{"why", "data", "-o", "name"}, code: 2},
@@ -144,6 +145,18 @@ func TestCommands(t *testing.T) {
 		"audit-finds":           {scene: func(w *world) { w.pod("prov-0 failed", 7200); w.claim = nil }, args: []string{"audit", "--storage=false"}, code: 4},
 		"audit-json":            {scene: func(w *world) { w.pod("prov-0 failed", 7200); w.claim = nil }, args: []string{"audit", "--storage=false", "-o", "json"}, code: 4},
 		"audit-blind":           {scene: func(w *world) { w.forbid("persistentvolumes") }, args: []string{"audit"}, code: 1},
+		"check":                 {scene: func(w *world) { w.bound() }, args: []string{"check"}},
+		"check-json":            {scene: stoppedAndUnlabelled, args: []string{"check", "-o", "json"}},
+		"check-waits":           {scene: func(w *world) { w.pod("prov-0 failed", 20) }, args: []string{"check"}},
+		"check-held":            {scene: func(w *world) { w.claim = nil; w.volume("released restored") }, args: []string{"check"}},
+		"check-classes":         {scene: brokenClasses, args: []string{"check"}, code: 4},
+		"check-nothing-there":   {scene: func(w *world) { w.dispatch.Name, w.lease, w.allowed.Name, w.unguarded = "other", nil, "other", true }, args: []string{"check"}, code: 4},
+		"check-one-of-two":      {scene: func(w *world) { w.dispatch.Spec.Replicas = new(int32(2)) }, args: []string{"check"}},
+		"check-insecure":        {scene: insecure, args: []string{"check"}},
+		"check-lease-lost":      {scene: func(w *world) { w.renewed(noon.Add(-3 * time.Hour)) }, args: []string{"check"}, code: 4},
+		"check-unbound":         {scene: func(w *world) { w.unbound = true }, args: []string{"check"}, code: 4},
+		"check-partly":          {scene: func(w *world) { w.forbid("leases", "serviceaccounts", "persistentvolumeclaims") }, args: []string{"check"}, code: 1},
+		"check-tenant":          {scene: func(w *world) { w.tenant = true }, args: []string{"check"}, code: 1},
 		"help-of-status":        {args: []string{"status", "--help"}},
 		"help":                  {args: []string{"--help"}},
 		"another-provisioner":   {args: []string{"status", "data", "--provisioner-name", "other.example.com/x"}, code: 5},
@@ -175,6 +188,39 @@ func namespaces(w *world) {
 	for _, name := range []string{"team-a", "team-b", "other"} {
 		w.more = append(w.more, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
+}
+
+func stoppedAndUnlabelled(w *world) {
+	stop := w.config.DeepCopy()
+	stop.Name, stop.Labels, stop.Data = contract.StopDeletes, nil, map[string]string{"reason": "restoring\na backup"}
+	stop.CreationTimestamp = metav1.NewTime(noon.Add(-5 * time.Minute))
+	unlabelled := w.config.DeepCopy()
+	unlabelled.Name, unlabelled.Labels = "tin", map[string]string{"storage-class": "tin", "type": "provisioner-confg"}
+	foreign := unlabelled.DeepCopy()
+	foreign.Name, foreign.Data["plugin-name"] = "lead", "other.example.com/x"
+	w.more = append(w.more, stop, unlabelled, foreign)
+}
+
+// brokenClasses are silver, whose objects do not exist, gold without a ConfigMap, and tin, whose ConfigMap is not valid.
+func brokenClasses(w *world) {
+	w.account.Name = "other"
+	w.config.Data["secrets"], w.config.Data["mount-claims"] = "pool", "exports:/export"
+	for _, name := range []string{"gold", "tin", "lead"} {
+		class := w.class.DeepCopy()
+		class.Name = name
+		w.more = append(w.more, class)
+	}
+	tin := w.config.DeepCopy()
+	tin.Name, tin.UID, tin.Labels["storage-class"], tin.Data = "tin", "tin", "tin", map[string]string{"image": "x"}
+	lead := w.config.DeepCopy()
+	lead.Name, lead.UID, lead.Labels["storage-class"] = "lead", "lead", "lead"
+	lead.Data = map[string]string{"plugin-name": contract.ProvisionerName, "image": "x", "service-account-name": "lead", "service-token": "abc"}
+	w.more = append(w.more, tin, lead)
+}
+
+func insecure(w *world) {
+	args := &w.dispatch.Spec.Template.Spec.Containers[0].Args
+	*args = append(*args, "--insecure-without-policies")
 }
 
 func twoPods(w *world) {

@@ -68,3 +68,6 @@ func colourOf(s inspect.State) colour {
 	}
 	return yellow
 }
+
+// colourOfResult is that of the result of a check.
+var colourOfResult = map[inspect.Result]colour{inspect.ResultOk: green, inspect.ResultWarning: yellow, inspect.ResultFailed: red}

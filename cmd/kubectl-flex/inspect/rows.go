@@ -173,6 +173,11 @@ func (o *Objects) away(s situation) (Cause, bool) {
 		return Cause{}, false
 	}
 
+	return o.noLeader()
+}
+
+// noLeader is the cause where no dispatcher works.
+func (o *Objects) noLeader() (Cause, bool) {
 	switch {
 	case o.Leader == "":
 		return explain(reasonAway, "no dispatcher holds the Lease in namespace "+o.Dispatcher.LeaseNamespace, true), true
