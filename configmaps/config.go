@@ -213,7 +213,7 @@ func (c *Config) parseProperties(data map[string]string) field.ErrorList {
 	c.Properties = map[string]string{}
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(data)) {
-		if isReserved(key) {
+		if IsReserved(key) {
 			continue
 		}
 

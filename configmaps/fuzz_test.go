@@ -53,7 +53,7 @@ func checkInvariants(t *testing.T, cm *corev1.ConfigMap, c *Config) {
 	size := 0
 	for key, value := range c.Properties {
 		name := contract.EnvName(key)
-		if envNames[name] || !legalEnvName.MatchString(name) || refusedReason(name) != "" || isReserved(key) || misspellingOf(key) != "" {
+		if envNames[name] || !legalEnvName.MatchString(name) || refusedReason(name) != "" || IsReserved(key) || misspellingOf(key) != "" {
 			t.Errorf("property %q was accepted", key)
 		}
 
@@ -63,7 +63,7 @@ func checkInvariants(t *testing.T, cm *corev1.ConfigMap, c *Config) {
 
 	known := 0
 	for key := range cm.Data {
-		if isReserved(key) {
+		if IsReserved(key) {
 			known++
 		}
 	}

@@ -212,7 +212,8 @@ var reserved = []reservedKey{
 		parse:        boolean(func(c *Config) *bool { return &c.ShowLogs })},
 }
 
-func isReserved(key string) bool {
+// IsReserved reports whether the dispatcher itself uses the value of a key. All other keys are properties.
+func IsReserved(key string) bool {
 	return slices.ContainsFunc(reserved, func(k reservedKey) bool { return k.name == key })
 }
 

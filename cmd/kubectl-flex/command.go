@@ -81,7 +81,7 @@ func commandOf(name string, o *options) *cobra.Command {
 	root.SetFlagErrorFunc(usageFault)
 	root.SetHelpTemplate(helpTemplate)
 	root.SetUsageTemplate(helpTemplate)
-	root.AddCommand(newStatus(o), newCheck(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
+	root.AddCommand(newStatus(o), newCheck(o), newBundle(o), newWhy(o), newLogs(o), newRetry(o), newStopDeletes(o), newRelease(o),
 		newRender(o), newValidate(o), newNew(o), newConformance(), newAudit(o), newAdopt(o), newVersion(o), newOptions())
 	return root
 }

@@ -32,7 +32,7 @@ func TestDocs(t *testing.T) {
 			}
 		}
 	}
-	if commands != 15 {
+	if commands != 16 {
 		t.Errorf("there are %d commands; name them in the help and here", commands)
 	}
 }
