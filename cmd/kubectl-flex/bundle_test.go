@@ -83,7 +83,12 @@ func plant(w *world) {
 	dispatcher := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: contract.SystemNamespace, Name: "dispatcher-1", Labels: map[string]string{"app": "dispatcher"}},
 		Spec: *w.dispatch.Spec.Template.Spec.DeepCopy()}
 	annotate(&dispatcher.ObjectMeta)
-	sidecar := corev1.Container{Name: "sidecar", Args: []string{"--login=" + secret("sidecar")}}
+	sidecar := corev1.Container{Name: "sidecar", Args: []string{"--login=" + secret("sidecar")},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{secret("hook")}}}},
+		ReadinessProbe: &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			HTTPHeaders: []corev1.HTTPHeader{{Name: "Authorization", Value: secret("probe")}}}}}}
+	dispatcher.Spec.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: "debugger", Env: env, Args: []string{secret("debugger")}}}}
 	dispatcher.Spec.Containers = append(dispatcher.Spec.Containers, sidecar)
 
 	login := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: contract.ProvisionersNamespace, Name: "login"}, Data: map[string][]byte{"password": []byte(secret("secret"))}}

@@ -173,26 +173,15 @@ func plainVariable(name string) bool {
 	return slices.ContainsFunc(contract.Request{}.Env(""), func(v contract.EnvVar) bool { return v.Name == name })
 }
 
-// podSpec hides the values of variables, and what a container other than the dispatcher runs: a script of a class. The
-// names of Secrets stay.
+// podSpec hides what may be a secret in containers and volumes. The names of Secrets stay.
 func (r *redactor) podSpec(spec *corev1.PodSpec) {
 	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range containers {
-			c := &containers[i]
-			for j, v := range c.Env {
-				if !plainVariable(v.Name) {
-					c.Env[j].Value = r.hide(v.Name, v.Value)
-				}
-			}
-			if c.Name == "dispatcher" {
-				continue
-			}
-			for _, words := range [][]string{c.Command, c.Args} {
-				for j := range words {
-					words[j] = hidden
-				}
-			}
+			r.container(&containers[i])
 		}
+	}
+	for i := range spec.EphemeralContainers {
+		r.container((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon))
 	}
 	for _, volume := range spec.Volumes {
 		if volume.CSI != nil {
@@ -202,6 +191,25 @@ func (r *redactor) podSpec(spec *corev1.PodSpec) {
 			volume.FlexVolume.Options = r.hideAll(volume.FlexVolume.Options, none)
 		}
 	}
+}
+
+// container hides the values of variables, and what a container other than the dispatcher runs, such as a class's script.
+func (r *redactor) container(c *corev1.Container) {
+	for i, v := range c.Env {
+		if !plainVariable(v.Name) {
+			c.Env[i].Value = r.hide(v.Name, v.Value)
+		}
+	}
+	if c.Name == "dispatcher" {
+		return
+	}
+
+	for _, words := range [][]string{c.Command, c.Args} {
+		for i := range words {
+			words[i] = hidden
+		}
+	}
+	c.Lifecycle, c.LivenessProbe, c.ReadinessProbe, c.StartupProbe = nil, nil, nil, nil
 }
 
 // looks are what secrets look like in texts, and what is left of them.
