@@ -88,6 +88,8 @@ type Config struct {
 	// PodLabels and PodAnnotations are further labels and annotations of the pod. None has a name that Kubernetes, a
 	// container runtime or the dispatcher acts on.
 	PodLabels, PodAnnotations map[string]string
+	// ClaimLabels and ClaimAnnotations are names of those that a provisioner gets of its claim, as data.
+	ClaimLabels, ClaimAnnotations []string
 	// Provision and Delete are inline scripts. Both are set or neither. Expand needs both.
 	Provision, Delete, Expand string
 	// Expandable reports whether the class's provisioner can expand volumes, by the inline script Expand, or by an

@@ -87,3 +87,31 @@ func checkOwner(key string, path *field.Path) field.ErrorList {
 
 	return nil
 }
+
+// claimTexts is a list of names of labels or annotations, each with an environment name of its own. Of the dispatcher's
+// own, some count only where an admission policy vouches for them: a provisioner gets those by other names.
+func claimTexts(prefix, kind string, target func(*Config) *[]string) parser {
+	return func(c *Config, value string, path *field.Path) field.ErrorList {
+		names, errs := list(value, path)
+		owners := map[string]string{}
+		for i, name := range names {
+			errs = append(errs, checkQualifiedName(name, kind, path.Index(i))...)
+			if strings.HasPrefix(name, contract.Prefix) {
+				errs = append(errs, field.Forbidden(path.Index(i),
+					"names of "+contract.Prefix+" are the dispatcher's own; remove it"))
+			}
+
+			env := contract.ClaimTextEnvName(prefix, name)
+			if owner, taken := owners[env]; taken && owner != name {
+				errs = append(errs, field.Invalid(path.Index(i), name,
+					"has the environment name "+env+", as "+owner+" has; remove one of them"))
+			}
+
+			owners[env] = name
+		}
+
+		*target(c) = names
+
+		return errs
+	}
+}

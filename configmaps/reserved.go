@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // Reserved keys that are used outside of the table below too.
@@ -154,6 +156,16 @@ var reserved = []reservedKey{
 	{name: "pod-annotations", form: "YAML map or `k=v,k=v`, at most 16",
 		meaning: "annotations of the pods, beside the dispatcher's own",
 		absent:  "none", parse: parsePodAnnotations},
+	{name: "claim-labels", form: "names, at most 16",
+		meaning: "labels of the claim that the provisioner gets, as `FLEX_PVC_LABEL_NAME`",
+		absent:  "none",
+		parse: claimTexts(contract.ClaimLabelEnv, "a label's",
+			func(c *Config) *[]string { return &c.ClaimLabels })},
+	{name: "claim-annotations", form: "names, at most 16",
+		meaning: "annotations of the claim that the provisioner gets, as `FLEX_PVC_ANNOTATION_NAME`",
+		absent:  "none",
+		parse: claimTexts(contract.ClaimAnnotationEnv, "an annotation's",
+			func(c *Config) *[]string { return &c.ClaimAnnotations })},
 	{name: keyProvision, form: "text, at most 64 KiB; needs `delete`",
 		meaning: "an inline script that makes the storage, run in the image",
 		absent:  "the image's entrypoint", script: true,

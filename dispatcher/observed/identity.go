@@ -40,8 +40,33 @@ func (s *Claim) Identity() contract.Identity {
 	return identity
 }
 
+// newIdentity is the identity of new storage for the claim. A claim of the caches has no labels, and of its annotations
+// few: it has to be read from the API server.
+func (s *Claim) newIdentity() contract.Identity {
+	identity := s.Identity()
+	identity.ClaimLabels = chosen(s.Claim.Labels, s.Config.ClaimLabels)
+	identity.ClaimAnnotations = chosen(s.Claim.Annotations, s.Config.ClaimAnnotations)
+
+	return identity
+}
+
+// chosen are the texts of these names, each empty where there is none.
+func chosen(texts map[string]string, names []string) map[string]string {
+	if len(names) == 0 {
+		return nil
+	}
+
+	some := map[string]string{}
+	for _, name := range names {
+		some[name] = texts[name]
+	}
+
+	return some
+}
+
 func sameIdentity(a, b contract.Identity) bool {
-	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters)
+	return maps.Equal(a.Properties, b.Properties) && maps.Equal(a.Parameters, b.Parameters) &&
+		maps.Equal(a.ClaimLabels, b.ClaimLabels) && maps.Equal(a.ClaimAnnotations, b.ClaimAnnotations)
 }
 
 // IdentityChanged reports whether the next attempt makes something else than this one may have made, or makes it
@@ -57,7 +82,12 @@ func (s *Claim) IdentityChanged(a Attempt) bool {
 		return true
 	}
 
-	return !sameIdentity(request.Identity, s.Identity()) || !reflect.DeepEqual(request.Source, s.requestSource())
+	next := s.newIdentity()
+	if s.Confirmed.IsZero() { // the caches do not know them
+		next.ClaimLabels, next.ClaimAnnotations = request.ClaimLabels, request.ClaimAnnotations
+	}
+
+	return !sameIdentity(request.Identity, next) || !reflect.DeepEqual(request.Source, s.requestSource())
 }
 
 // VolumeIdentity is what the volume's storage is found by. doubt says why it cannot be used, empty where it can.

@@ -146,7 +146,7 @@ func (s *Claim) provisionRequest() contract.Request {
 		AccessModes:  modes(s.Claim.Spec.AccessModes),
 		SelectedNode: s.SelectedNode(),
 		Source:       s.requestSource(),
-		Identity:     s.Identity(),
+		Identity:     s.newIdentity(),
 
 		AllowedTopologies: allowedTopologies(s.Class),
 	}
@@ -178,11 +178,16 @@ const maxCreator = 16 << 10
 
 // printable is empty rather than cut or cleaned: half a name is another name.
 func printable(text string) string {
-	if len(text) > maxCreator || !utf8.ValidString(text) || strings.ContainsFunc(text, unprintable) {
+	if len(text) > maxCreator || !Printable(text) {
 		return ""
 	}
 
 	return text
+}
+
+// Printable reports whether a text is one line without characters that change how it looks.
+func Printable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, unprintable)
 }
 
 func unprintable(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }

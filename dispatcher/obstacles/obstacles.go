@@ -127,6 +127,24 @@ func refusals(s *observed.Claim) []string {
 		say("spec.volumeMode is %s: class %s offers %s", mode, s.ClassName, joined(config.VolumeModes))
 	}
 
+	return append(faults, refusedAnnotations(s)...)
+}
+
+// refusedAnnotations are for those that the provisioner would get. None is cut or cleaned: half a name is another name.
+// A label has a form that the API server holds it to.
+func refusedAnnotations(s *observed.Claim) (faults []string) {
+	for _, name := range s.Config.ClaimAnnotations {
+		text := s.Claim.Annotations[name]
+		switch {
+		case len(text) > contract.MaxClaimText:
+			faults = append(faults, fmt.Sprintf("annotation %s has %d bytes: class %s takes %d at most; shorten it",
+				name, len(text), s.ClassName, contract.MaxClaimText))
+		case !observed.Printable(text):
+			faults = append(faults, fmt.Sprintf("annotation %s is %q: class %s takes one line of printable "+
+				"characters; write it again without the others", name, text, s.ClassName))
+		}
+	}
+
 	return faults
 }
 

@@ -11,7 +11,9 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/cache"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/observedtest"
 )
 
@@ -72,6 +74,36 @@ func TestRefusedSizesAndNodes(t *testing.T) {
 				t.Errorf("refused with %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A provisioner gets an annotation whole or not at all, and only one that its class names.
+func TestRefusedAnnotations(t *testing.T) {
+	long := strings.Repeat("é", contract.MaxClaimText/2)
+	for _, c := range []struct{ text, want string }{
+		{text: ""},
+		{text: "$(rm) `id` \"quoted\" ../.. ; {a: b}"},
+		{text: long},
+		{text: long + "a", want: "annotation example.com/path has 257 bytes: class silver takes 256 at most; shorten it"},
+		{text: "a\nb", want: `annotation example.com/path is "a\nb": class silver takes one line of printable characters; ` +
+			"write it again without the others"},
+		{text: "\x1b[2J\x00", want: `annotation example.com/path is "\x1b[2J\x00": class silver takes one line of printable ` +
+			"characters; write it again without the others"},
+		{text: "a\u202eb", want: `annotation example.com/path is "a\u202eb": class silver takes one line of printable ` +
+			"characters; write it again without the others"},
+	} {
+		s := observedtest.Scene{}.Observed()
+		s.Config.ClaimAnnotations = []string{"example.com/path", "example.com/none"}
+		s.Claim.Annotations = map[string]string{"example.com/path": c.text, "example.com/other": "\n"}
+		reason, why, blocked := ToProvision(s)
+		if got := map[bool]string{true: why}[blocked && reason == events.ReasonClaimRefused]; got != c.want {
+			t.Errorf("%q: %s %q, want %q", c.text, reason, why, c.want)
+		}
+
+		s.Config.ClaimAnnotations = nil
+		if reason, why, _ := ToProvision(s); reason != "" {
+			t.Errorf("%q, which the class does not name: %s %s", c.text, reason, why)
+		}
 	}
 }
 

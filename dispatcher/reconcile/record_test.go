@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -212,6 +213,95 @@ func TestReportedLocation(t *testing.T) {
 		s.Attempts[0] = observed.NewAttempt(pod, "")
 		if got := describe(Decide(s)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// What a provisioner gets of the claim's metadata is what its class names, as it was at provision. The volume keeps it,
+// signed. Of a claim of the caches, which has no labels, nothing is decided by it.
+func TestClaimTexts(t *testing.T) {
+	cluster := podspec.Cluster{Namespace: "flex-provisioners", KubeAPI: "https://192.0.2.9"}
+	texts := func(f *observed.Claim, spec observed.AttemptSpec) string {
+		t.Helper()
+		pod, err := f.Pod(spec, cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var got []string
+		for _, v := range pod.Spec.Containers[0].Env {
+			if name, found := strings.CutPrefix(v.Name, "FLEX_PVC_LABEL_"); found {
+				got = append(got, name+"="+v.Value)
+			}
+
+			if name, found := strings.CutPrefix(v.Name, "FLEX_PVC_ANNOTATION_"); found {
+				got = append(got, name+"="+v.Value)
+			}
+		}
+
+		return strings.Join(got, " ")
+	}
+
+	f := scene{}.observed()
+	f.RecordKey = dispatchertest.Key
+	f.Claim.Labels = map[string]string{"team": "a", "example.com/tier": "gold", "other": "x"}
+	f.Claim.Annotations = map[string]string{"example.com/path": "$(HOME)"}
+	if got := texts(f, observed.AttemptSpec{Op: contract.Provision}); got != "" {
+		t.Errorf("a class that names none gets %s", got)
+	}
+
+	f.Config.ClaimLabels, f.Config.ClaimAnnotations = []string{"team", "none", "example.com/tier"}, []string{"example.com/path"}
+	const want = "EXAMPLE_COM_TIER=gold NONE= TEAM=a EXAMPLE_COM_PATH=$$(HOME)"
+	if got := texts(f, observed.AttemptSpec{Op: contract.Provision}); got != want {
+		t.Errorf("provision gets %s, want %s", got, want)
+	}
+
+	// The volume that this makes, and the pod of the attempt.
+	pod, err := f.Pod(observed.AttemptSpec{Op: contract.Provision}, cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	v := scene{volume: "fits released"}.observed().Volume
+	if err := yaml.Unmarshal([]byte(pod.Annotations[contract.AnnVolume]), &v); err != nil {
+		t.Fatal(err)
+	}
+
+	f.RecordKey.Mark(v)
+	later := scene{claim: "none"}.observed()
+	later.Volume, later.Config.ClaimLabels = v, []string{"another"}
+	for _, spec := range []observed.AttemptSpec{{Op: contract.Delete}, {Op: contract.Expand, Size: 2 << 30}} {
+		if got := texts(later, spec); got != want {
+			t.Errorf("%s gets %s, want %s", spec.Op, got, want)
+		}
+	}
+
+	later.Volume = nil
+	if got := texts(later, observed.AttemptSpec{Op: contract.Delete, MadeBy: pod}); got != want {
+		t.Errorf("an undo gets %s, want %s", got, want)
+	}
+
+	// Without the signature a provisioner may have written them.
+	delete(v.Annotations, podspec.Verified)
+	later.Volume, later.Config.Properties = v, f.Config.Properties
+	if _, doubt := later.VolumeIdentity(); !strings.Contains(doubt, "is not signed by this dispatcher") {
+		t.Errorf("unsigned labels are used: %q", doubt)
+	}
+
+	// Another label may mean other storage: what the attempt made is undone first.
+	attempt := observed.NewAttempt(pod, "")
+	for _, c := range []struct {
+		label     string
+		confirmed bool
+		want      bool
+	}{{"a", true, false}, {"b", true, true}, {"b", false, false}} {
+		f.Claim.Labels["team"], f.Confirmed = c.label, time.Time{}
+		if c.confirmed {
+			f.Confirmed = dispatchertest.Noon
+		}
+
+		if got := f.IdentityChanged(attempt); got != c.want {
+			t.Errorf("label %s, confirmed %t: changed is %t", c.label, c.confirmed, got)
 		}
 	}
 }

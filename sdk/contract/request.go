@@ -1,6 +1,8 @@
 package contract
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -88,19 +90,44 @@ type Identity struct {
 	Properties map[string]string `json:"properties,omitempty"`
 	// Parameters are the StorageClass's, without those that begin with Prefix.
 	Parameters map[string]string `json:"parameters,omitempty"`
+	// ClaimLabels and ClaimAnnotations are those of the claim that the class's ConfigMap names, as they were at
+	// provision. One that the claim lacks is empty. The author of the claim wrote them: they are data alone.
+	ClaimLabels      map[string]string `json:"claimLabels,omitempty"`
+	ClaimAnnotations map[string]string `json:"claimAnnotations,omitempty"`
 }
+
+// MaxClaimText is the limit in bytes on a claim's annotation that a provisioner gets. Volumes keep it.
+const MaxClaimText = 256
+
+// ClaimTextEnvName is the environment name of a label or annotation of a claim, with the prefix ClaimLabelEnv or
+// ClaimAnnotationEnv. No property can have such a name.
+func ClaimTextEnvName(prefix, name string) string {
+	legal := func(r rune) rune {
+		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}
+	return prefix + strings.Map(legal, strings.ToUpper(name))
+}
+
+// Prefixes of the environment names of a claim's labels and annotations.
+const (
+	ClaimLabelEnv      = "FLEX_PVC_LABEL_"
+	ClaimAnnotationEnv = "FLEX_PVC_ANNOTATION_"
+)
 
 // EnvVar is one environment variable of a provisioner.
 type EnvVar struct{ Name, Value string }
 
-// Env is the fixed part of the environment of a request, in a fixed order. FLEX_NODE is not in it, since only the kubelet knows
-// the node. kubeAPI is the API server's URL as pods reach it.
+// Env is the environment of a request without properties and parameters, in a fixed order. FLEX_NODE is not in it,
+// since only the kubelet knows the node. kubeAPI is the API server's URL as pods reach it.
 func (r Request) Env(kubeAPI string) []EnvVar {
 	source := ""
 	if r.Source != nil {
 		source = r.Source.VolumeName
 	}
-	return []EnvVar{
+	env := []EnvVar{
 		{"FLEX_OPERATION", string(r.Operation)},
 		{"FLEX_ATTEMPT", strconv.Itoa(r.Attempt)},
 		{"FLEX_PV_NAME", r.VolumeName},
@@ -121,6 +148,13 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_TOKEN_FILE", TokenFile},
 		{"FLEX_KUBE_API", kubeAPI},
 	}
+	for _, name := range slices.Sorted(maps.Keys(r.ClaimLabels)) {
+		env = append(env, EnvVar{ClaimTextEnvName(ClaimLabelEnv, name), r.ClaimLabels[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.ClaimAnnotations)) {
+		env = append(env, EnvVar{ClaimTextEnvName(ClaimAnnotationEnv, name), r.ClaimAnnotations[name]})
+	}
+	return env
 }
 
 // EnvName is the environment name of a property or parameter: upper case, with every '-' and '.' turned into '_'. It is empty for a

@@ -84,7 +84,7 @@ func Checks() []Check {
 		{Name: "sizes", Required: true, Rule: ruleVolume, run: (*trial).checkSizes,
 			Did: "claims of 0 bytes, 1 byte, 1 GiB and a byte, and 4 EiB: a volume that fits, or a failure that leaves nothing"},
 		{Name: "hostile-claims", Required: true, Rule: ruleText, run: (*trial).checkHostileClaims,
-			Did: "claims with the longest names, and users and groups with quotes, leading dashes and $(...)"},
+			Did: "claims with the longest names, and users, groups and annotations with quotes, leading dashes and $(...)"},
 		{Name: "hostile-values", Required: true, Rule: ruleText, run: (*trial).checkHostileValues,
 			Did: "properties and parameters with quotes, newlines, leading dashes, $(...) and YAML at their end"},
 		{Name: "secrets", Required: true, Rule: ruleSecrets, run: (*trial).checkSecrets,

@@ -55,6 +55,12 @@ func (t *trial) checkHostileClaims() {
 		c := t.newClaim()
 		c.Username, c.Groups = value, []string{value, "-n"}
 		t.wantNoHarm(c, fmt.Sprintf("a claim of the user %q", value), `quote "$FLEX_USERNAME" and "$FLEX_GROUPS", and never eval them`)
+		for _, name := range t.subject.config.ClaimAnnotations {
+			c := t.newClaim()
+			c.ClaimAnnotations[name] = value
+			t.wantNoHarm(c, fmt.Sprintf("a claim whose annotation %s is %q", name, value), fmt.Sprintf(`quote "$%s", never eval it, `+
+				"and refuse values that hold what they should not before anything is made", contract.ClaimTextEnvName(contract.ClaimAnnotationEnv, name)))
+		}
 	}
 }
 

@@ -232,8 +232,20 @@ func (s *stage) newClaim() *claim {
 		Username: "alice", Groups: []string{"team-a", "system:authenticated"},
 		TimeoutSeconds: int64(s.options.Timeout.Seconds()),
 		ServiceAccount: config.ServiceAccountName,
-		Identity:       contract.Identity{Properties: config.Properties, Parameters: s.options.Parameters},
+		Identity: contract.Identity{
+			Properties: config.Properties, Parameters: s.options.Parameters,
+			ClaimLabels: claimTexts(config.ClaimLabels), ClaimAnnotations: claimTexts(config.ClaimAnnotations),
+		},
 	}}
+}
+
+// claimTexts are values for labels or annotations of a claim.
+func claimTexts(names []string) map[string]string {
+	texts := map[string]string{}
+	for _, name := range names {
+		texts[name] = "conformance"
+	}
+	return texts
 }
 
 // object is the claim as an object of the API.
