@@ -58,14 +58,6 @@ func TestOtherDisk(t *testing.T) {
 	c.run(t, sdktest.NewPod(t, remove, &volume, nil), 0).Expect(t, 0, "")
 }
 
-func TestProvisionMode(t *testing.T) {
-	c := newHostpath(t)
-	request := sdktest.Provision(map[string]string{"root": c.mount, "mode": "2750"})
-	pod := sdktest.NewPod(t, request, sdktest.Skeleton(request), c.api)
-	c.run(t, pod, 0).Expect(t, 0, "created")
-	c.check(t, 0o750|os.ModeSetgid)
-}
-
 // "Unreachable" is not "gone".
 func TestHostpathUnreachable(t *testing.T) {
 	c := newHostpath(t)

@@ -3,12 +3,14 @@ package images
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -157,6 +159,40 @@ func TestProvisionKilled(t *testing.T) {
 	})
 }
 
+// Directories get the mode and the owner of the class. chown takes the setgid bit away, unless chmod comes after it.
+func TestModeAndOwner(t *testing.T) {
+	user, group := os.Getuid(), os.Getgid()
+	if user == 0 {
+		user, group = 12345, 54321
+	}
+	each(t, func(t *testing.T, newClass func() class) {
+		c := newClass()
+		c.properties["mode"], c.properties["owner"] = "2750", fmt.Sprintf("%d:%d", user, group)
+		c.run(t, c.provision(t), 0).Expect(t, 0, "created")
+		c.check(t, 0o750|os.ModeSetgid)
+		info, err := os.Stat(c.dir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Sys().(*syscall.Stat_t); int(got.Uid) != user || int(got.Gid) != group {
+			t.Errorf("the owner is %d:%d, want %s", got.Uid, got.Gid, c.properties["owner"])
+		}
+	})
+}
+
+// A volume keeps the properties that it was made with. It can be removed although its class has others, which are not known.
+func TestUnknownPropertyLater(t *testing.T) {
+	each(t, func(t *testing.T, newClass func() class) {
+		c := newClass()
+		c.fill(t)
+		c.properties["color"] = "red"
+		c.run(t, c.provision(t), 0).Expect(t, 64, `not known: "color"; `)
+		c.run(t, c.expand(t), 0).Expect(t, 0, "")
+		c.run(t, c.delete(t), 0).Expect(t, 0, "")
+		c.checkDeleted(t)
+	})
+}
+
 // There is nothing to make larger, but it has to be there.
 func TestExpand(t *testing.T) {
 	each(t, func(t *testing.T, newClass func() class) {
@@ -293,6 +329,8 @@ func TestBadInput(t *testing.T) {
 		{"hostpath", properties{"root": "/srv/.."}, "", `property "root" is "/srv/.."` + path},
 		{"hostpath", properties{"root": `/srv", x: "`}, "", `property "root" is "/srv", x: ""` + path},
 		{"hostpath", properties{"root": "/srv", "mode": "rwx"}, "", `property "mode" is "rwx": write octal digits such as 0777`},
+		{"hostpath", properties{"root": "/srv", "owner": "nobody:1"}, "", `property "owner" is "nobody:1": write a user and a group as numbers, such as 1000:1000`},
+		{"hostpath", properties{"root": "/srv", "Mode ": "0770", "size-limit": "1"}, "", `not known: "Mode ", "size-limit"; the provisioner knows the properties mode, owner, root: correct`},
 		{"hostpath", properties{"root": "/srv"}, "pvc-1", `"pvc-1" is no name of a volume, pvc-UID`},
 		{"hostpath", properties{"root": "/srv"}, "../etc", `"../etc" is no name of a volume, pvc-UID`},
 		{"hostpath", properties{"root": "/srv"}, sdktest.Provision(nil).VolumeName + "\nx", "\n  x\" is no name of a volume, pvc-UID"},
@@ -302,6 +340,10 @@ func TestBadInput(t *testing.T) {
 		{"nfs-subdir", properties{"server": server, "export": "e"}, "", `property "export" is "e"` + path},
 		{"nfs-subdir", properties{"server": server, "export": "/e\n"}, "", path[2:]},
 		{"nfs-subdir", properties{"server": server, "export": "/e", "archive-on-delete": "yes"}, "", `property "archive-on-delete" is "yes": write "true" or "false"`},
+		{"nfs-subdir", properties{"server": server, "export": "/e", "mode": "rwx"}, "", `property "mode" is "rwx": write octal digits such as 0777`},
+		{"nfs-subdir", properties{"server": server, "export": "/e", "owner": "1000"}, "", `property "owner" is "1000": write a user and a group as numbers, such as 1000:1000`},
+		{"nfs-subdir", properties{"server": server, "export": "/e", "owner": "1:1\n2"}, "", "such as 1000:1000"},
+		{"nfs-subdir", properties{"server": server, "export": "/e", "pathPattern": "x"}, "", `not known: "pathPattern"; the provisioner knows the properties archive-on-delete, export, `},
 		{"nfs-subdir", properties{"server": server, "export": "/e"}, "../etc", `"../etc" is no name of a volume, pvc-UID`},
 	} {
 		request := sdktest.Provision(c.properties)

@@ -45,5 +45,9 @@ func RequireMark(root, mark string, request Request, volume *corev1.PersistentVo
 	return bare.RequireMark(root, mark, request, request.Operation == contract.Delete && volume == nil, os.Stderr)
 }
 
+// RefuseUnknown refuses to provision with properties or parameters that are none of the known ones: a setting that is misspelled has no
+// effect. Every other operation has to go on with what the volume was made with.
+func RefuseUnknown(request Request, known ...string) error { return bare.RefuseUnknown(request, known) }
+
 // Message is the text of an error as users see it: one line of printable characters, of at most contract.MaxMessage bytes.
 func Message(err error) string { return bare.Message(err) }

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,12 +14,15 @@ import (
 
 func newRequireCommand(root string) *cobra.Command {
 	var mark string
-	var mounted []string
+	var mounted, optional []string
 	cmd := &cobra.Command{
-		Use:   "require [--mark FILE] [--mounted PATH=nfs://SERVER/DIRECTORY] [PROPERTY...]",
+		Use:   "require [--mark FILE] [--mounted PATH=nfs://SERVER/DIRECTORY] [--optional PROPERTY,...] [PROPERTY...]",
 		Short: "Fail unless the class sets these properties and the storage is mounted",
 		Long: `Succeeds if the ConfigMap or the StorageClass sets each of the properties to something. Otherwise the request is refused
 with exit code 64 and a message that names all that are missing. Call it before anything is made.
+
+--optional names the other properties that the provisioner knows. To provision, any further one is refused with exit code
+64: a setting that is misspelled has no effect, and nobody would notice. A volume that exists may have any.
 
 --mark tells mounted storage from an empty mount point, where everything would look as if it were gone. FILE lies in the
 storage, beside the volumes. To provision, it is made. To expand and to delete, it has to be there; otherwise the exit code
@@ -33,6 +37,7 @@ volume. An expand, a delete or an undo that finds another ID fails with exit cod
 provision is refused with exit code 64, and everything else fails with 1. Names and addresses of one server are different.`,
 		Example: `  flexctl require server export
   flexctl require --mark /export/.silver server
+  flexctl require server export --optional mode,mount
   flexctl require --mounted "/export=nfs://$SERVER$EXPORT" --mark /export/.silver`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,6 +50,11 @@ provision is refused with exit code 64, and everything else fails with 1. Names 
 			}
 			if err := require(request, args); err != nil {
 				return err
+			}
+			if len(optional) > 0 {
+				if err := bare.RefuseUnknown(request, slices.Concat(args, optional)); err != nil {
+					return err
+				}
 			}
 			for _, pair := range mounted {
 				path, export, _ := strings.Cut(pair, "=")
@@ -67,6 +77,7 @@ provision is refused with exit code 64, and everything else fails with 1. Names 
 		},
 	}
 	cmd.Flags().StringVar(&mark, "mark", "", "a `FILE` that is there as long as the storage is mounted")
+	cmd.Flags().StringSliceVar(&optional, "optional", nil, "`PROPERTIES` that the class may set, and no others")
 	cmd.Flags().StringArrayVar(&mounted, "mounted", nil, "a `PATH=EXPORT`: what is mounted at a path of the pod")
 	return cmd
 }

@@ -315,6 +315,7 @@ func TestBadProperties(t *testing.T) {
 	}{
 		{map[string]string{}, `64 property "root" is missing: name a directory of the node, the same as in key "host-path"`},
 		{map[string]string{"root": "/a/../b"}, `64 property "root" is "/a/../b": write an absolute path of letters, digits, '.', '_' and '-', without ".." or a '/' at its end`},
+		{map[string]string{"root": d.root, "mod": "0770"}, `64 not known: "mod"; the provisioner knows the properties mode, root, smartclone: correct the class's ConfigMap or StorageClass`},
 		{map[string]string{"root": d.root, "mode": "rwx"}, `64 property "mode" is "rwx": write octal digits such as 0777`},
 	} {
 		request := d.request(contract.Provision, 1, mebi)

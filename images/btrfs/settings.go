@@ -9,6 +9,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/images/btrfs/kernel"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // settings are the properties of the class.
@@ -25,6 +26,9 @@ var (
 
 func settingsOf(request sdk.Request) (settings, error) {
 	s := settings{root: request.Properties["root"], mode: 0o777}
+	if err := sdk.RefuseUnknown(request, "root", "mode", contract.ParameterSmartClone); err != nil {
+		return s, err
+	}
 	switch {
 	case s.root == "":
 		return s, sdk.Refuse(fmt.Errorf(`property "root" is missing: name a directory of the node, the same as in key "host-path"`))

@@ -1,20 +1,23 @@
 #!/bin/sh
 # Directories of a node as volumes. Properties: root, the directory of the node that they lie in and that the class's key
-# host-path mounts at the same path; mode, theirs, 0777 if not given. Sizes are not enforced: expanding a volume changes a
-# number only.
+# host-path mounts at the same path; mode and owner (UID:GID), theirs, 0777 and the pod's user if not given. Sizes are not
+# enforced: expanding a volume changes a number only.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the root is a disk, and not its empty mount point, and the file
 # .flex-provisioner.id beside it that it is the disk on which the volume was made.
 set -eu
 
-: "${MODE:=0777}"
+: "${MODE:=0777}" "${OWNER:=}"
 case ${ROOT-} in
 '') flexctl fail --refuse 'property "root" is missing: name a directory of the node, the same as in key "host-path"' ;;
 [!/]* | *[!A-Za-z0-9._/-]* | */../* | */..) flexctl fail --refuse "property \"root\" is \"$ROOT\": write an absolute path of letters, digits, '.', '_' and '-'" ;;
 esac
 expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
 	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
+[ -z "$OWNER" ] || expr "$OWNER" : '[0-9]\{1,9\}:[0-9]\{1,9\}$' >/dev/null ||
+	flexctl fail --refuse "property \"owner\" is \"$OWNER\": write a user and a group as numbers, such as 1000:1000"
+flexctl require root --optional mode,owner
 if [ "$FLEX_OPERATION" = list ]; then
 	[ -d "$ROOT/.flex-provisioner" ] || flexctl fail --not-here "node $FLEX_NODE has no $ROOT/.flex-provisioner: nothing was made here, or its disk is not mounted"
 	for mark in "$ROOT"/.flex-provisioner/pvc-*; do
@@ -40,6 +43,9 @@ provision)
 	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
 	mkdir -p -- "$dir"
+	# In this order: chown takes the setgid bit away.
+	[ -z "$OWNER" ] || chown -- "$OWNER" "$dir" ||
+		flexctl fail "$dir on node $FLEX_NODE cannot be given to $OWNER: the class needs run-as-user \"0\""
 	chmod -- "$MODE" "$dir"
 	echo "local: {path: \"$dir\"}" | flexctl create-pv --node-affinity self
 	;;

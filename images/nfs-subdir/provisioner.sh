@@ -2,16 +2,17 @@
 # Directories of an NFS export as volumes. Properties: server and export, as nodes mount them; mount, where the class's
 # key mount-claims puts the same export here, /export if not given; mounted-export, nfs://SERVER/DIRECTORY, where the
 # claim's volume names the same export in another way; archive-on-delete, "true" renames a directory to archived-NAME
-# instead of removing it. Sizes are not enforced: expanding a volume changes a number only. To remove what pods wrote as
-# other users, the class runs as root (run-as-user "0", a grant) and the server lets it (no_root_squash), or the server
-# maps all users to one (all_squash).
+# instead of removing it; mode and owner (UID:GID) of the directories, 0777 and the pod's user if not given. Sizes are not
+# enforced: expanding a volume changes a number only. To remove what pods wrote as other users, and to set an owner, the
+# class runs as root (run-as-user "0", a grant) and the server lets it (no_root_squash), or the server maps all users to
+# one (all_squash).
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the export is mounted, and the file .flex-provisioner.id
 # beside it that it is the one on which the volume was made.
 set -eu
 
-: "${MOUNT:=/export}" "${ARCHIVE_ON_DELETE:=false}"
+: "${MOUNT:=/export}" "${ARCHIVE_ON_DELETE:=false}" "${MODE:=0777}" "${OWNER:=}"
 case ${SERVER-} in
 '') flexctl fail --refuse 'property "server" is missing: name the NFS server' ;;
 *[!][A-Za-z0-9.:-]*) flexctl fail --refuse "property \"server\" is \"$SERVER\": write a host name or an address" ;;
@@ -24,6 +25,11 @@ case $ARCHIVE_ON_DELETE in
 true | false) ;;
 *) flexctl fail --refuse "property \"archive-on-delete\" is \"$ARCHIVE_ON_DELETE\": write \"true\" or \"false\"" ;;
 esac
+expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
+	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
+[ -z "$OWNER" ] || expr "$OWNER" : '[0-9]\{1,9\}:[0-9]\{1,9\}$' >/dev/null ||
+	flexctl fail --refuse "property \"owner\" is \"$OWNER\": write a user and a group as numbers, such as 1000:1000"
+flexctl require server export --optional mount,mounted-export,archive-on-delete,mode,owner
 if [ "$FLEX_OPERATION" = list ]; then
 	[ -d "$MOUNT/.flex-provisioner" ] || flexctl fail --not-here "$MOUNT/.flex-provisioner is not there: nothing was made, or the export $EXPORT of $SERVER is not mounted"
 	for mark in "$MOUNT"/.flex-provisioner/pvc-*; do
@@ -51,7 +57,10 @@ provision)
 	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
 	mkdir -p -- "$dir"
-	chmod -- 0777 "$dir"
+	# In this order: chown takes the setgid bit away.
+	[ -z "$OWNER" ] || chown -- "$OWNER" "$dir" ||
+		flexctl fail "$EXPORT/$FLEX_PV_NAME on $SERVER cannot be given to $OWNER: the class needs run-as-user \"0\", and the export no_root_squash"
+	chmod -- "$MODE" "$dir"
 	echo "nfs: {server: \"$SERVER\", path: \"${EXPORT%/}/$FLEX_PV_NAME\"}" | flexctl create-pv
 	;;
 expand)

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -55,4 +58,26 @@ func CheckVolume(file string, request contract.Request, name, claimUID string) e
 		return fmt.Errorf("read volume %s: spec.claimRef.uid is not %q, the claim of the request", file, request.Claim.UID)
 	}
 	return nil
+}
+
+// RefuseUnknown refuses to provision with a property or parameter that is none of the known ones. A name with a prefix is of another
+// component. A volume keeps what it was made with, and its class may have gained more: so nothing else is refused.
+func RefuseUnknown(request contract.Request, known []string) error {
+	if request.Operation != contract.Provision {
+		return nil
+	}
+	var unknown []string
+	for _, from := range []map[string]string{request.Properties, request.Parameters} {
+		for _, name := range slices.Sorted(maps.Keys(from)) {
+			env := contract.EnvName(name)
+			if env != "" && !slices.ContainsFunc(known, func(k string) bool { return contract.EnvName(k) == env }) {
+				unknown = append(unknown, fmt.Sprintf("%q", name))
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return Refuse(fmt.Errorf("not known: %s; the provisioner knows the properties %s: correct the class's ConfigMap or StorageClass",
+		strings.Join(unknown, ", "), strings.Join(slices.Sorted(slices.Values(known)), ", ")))
 }

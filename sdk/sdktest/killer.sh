@@ -17,6 +17,8 @@ between_points() {
 }
 mkdir() { between_points mkdir "$@"; }
 chmod() { between_points chmod "$@"; }
+chown() { between_points chown "$@"; }
+ln() { between_points ln "$@"; }
 mv() { between_points mv "$@"; }
 rm() { between_points rm "$@"; }
 flexctl() { between_points flexctl "$@"; }
