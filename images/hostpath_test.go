@@ -15,7 +15,7 @@ import (
 
 // Another disk is mounted at the root, and has marks of its own: the volume is not taken for one that is gone.
 func TestOtherDisk(t *testing.T) {
-	c := newHostpath(t)
+	c := newHostpath(t, nil)
 	provision := c.provision(t)
 	c.run(t, provision, 0).Expect(t, 0, "created")
 	here, away := provision.Location(t), c.mount+"-away"
@@ -60,7 +60,7 @@ func TestOtherDisk(t *testing.T) {
 
 // "Unreachable" is not "gone".
 func TestHostpathUnreachable(t *testing.T) {
-	c := newHostpath(t)
+	c := newHostpath(t, nil)
 	marks := filepath.Dir(c.mark())
 	c.run(t, c.delete(t), 0).Expect(t, 75,
 		marks+" is not on node node-1; is the disk of "+c.mount+" mounted?")

@@ -2,6 +2,7 @@
 package images
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 
@@ -34,6 +36,8 @@ type class struct {
 	properties map[string]string
 	api        *sdktest.Server
 	name       string
+	// directory is that of the volume, where it is not the volume's name. namespace is the claim's, team-a if empty.
+	directory, namespace string
 	// mount is the directory of the storage in the pod. People know it as the directory base of host, which at names in messages.
 	mount, base, host, at string
 	// node is where the volume is, for hostpath.
@@ -43,11 +47,21 @@ type class struct {
 	archives                 bool
 }
 
-func newHostpath(t *testing.T) class {
+// byName is a pattern of directories, which gives the claim of these tests the directory claimDirectory.
+const (
+	byName         = "${.PVC.namespace}.${.PVC.name}"
+	claimDirectory = "team-a.data"
+)
+
+func newHostpath(t *testing.T, more map[string]string) class {
 	root := t.TempDir()
 	c := class{image: "hostpath", properties: map[string]string{"root": root}, api: sdktest.NewServer(t), name: sdktest.Provision(nil).VolumeName,
 		mount: root, base: root, host: sdktest.Node, at: "node " + sdktest.Node, node: sdktest.Node}
-	c.missing = c.dir() + " is not on node node-1; is the disk of " + root + " mounted?"
+	maps.Copy(c.properties, more)
+	if more["path-pattern"] == byName {
+		c.directory = claimDirectory
+	}
+	c.missing = root + "/" + c.name + " is not on node node-1; is the disk of " + root + " mounted?"
 	c.noMark = " has no mark in " + filepath.Dir(c.mark()) + ", so it is not removed; remove it by hand"
 	c.nothing = "nothing was made here, or its disk is not mounted"
 	return c
@@ -58,6 +72,9 @@ func newNFS(t *testing.T, more map[string]string) class {
 	c := class{image: "nfs-subdir", properties: map[string]string{"server": server, "export": export, "mount": mount}, api: sdktest.NewServer(t),
 		name: sdktest.Provision(nil).VolumeName, mount: mount, base: export, host: server, at: server, archives: more["archive-on-delete"] == "true"}
 	maps.Copy(c.properties, more)
+	if more["path-pattern"] == byName {
+		c.directory = claimDirectory
+	}
 	c.missing = export + "/" + c.name + " is not on " + server + "; is the export mounted at " + mount + "?"
 	c.noMark = " has no mark, so it is not removed; remove it by hand"
 	return c
@@ -68,7 +85,12 @@ var archive = map[string]string{"archive-on-delete": "true"}
 // each runs a test for each image, and for one that archives what it deletes. The test gets a function that makes a new class.
 func each(t *testing.T, test func(t *testing.T, newClass func() class)) {
 	for name, newOf := range map[string]func(*testing.T) class{
-		"hostpath":             newHostpath,
+		"hostpath":           func(t *testing.T) class { return newHostpath(t, nil) },
+		"hostpath by name":   func(t *testing.T) class { return newHostpath(t, map[string]string{"path-pattern": byName}) },
+		"nfs-subdir by name": func(t *testing.T) class { return newNFS(t, map[string]string{"path-pattern": byName}) },
+		"nfs-subdir, archives by name": func(t *testing.T) class {
+			return newNFS(t, map[string]string{"path-pattern": byName, "archive-on-delete": "true"})
+		},
 		"nfs-subdir":           func(t *testing.T) class { return newNFS(t, nil) },
 		"nfs-subdir, archives": func(t *testing.T) class { return newNFS(t, archive) },
 	} {
@@ -76,7 +98,11 @@ func each(t *testing.T, test func(t *testing.T, newClass func() class)) {
 	}
 }
 
-func (c class) dir() string      { return filepath.Join(c.mount, c.name) }
+func (c class) dirname() string { return cmp.Or(c.directory, c.name) }
+func (c class) dir() string     { return filepath.Join(c.mount, c.dirname()) }
+func (c class) held() string {
+	return filepath.Join(c.mount, ".flex-provisioner", "names", c.dirname())
+}
 func (c class) mark() string     { return filepath.Join(c.mount, ".flex-provisioner", c.name) }
 func (c class) archived() string { return filepath.Join(c.mount, "archived-"+c.name) }
 
@@ -85,7 +111,7 @@ func (c class) source() (source corev1.PersistentVolumeSource, affinity *corev1.
 		source.Local = &corev1.LocalVolumeSource{Path: c.dir()}
 		return source, sdk.NodeAffinity(corev1.LabelHostname, c.node)
 	}
-	source.NFS = &corev1.NFSVolumeSource{Server: server, Path: export + "/" + c.name}
+	source.NFS = &corev1.NFSVolumeSource{Server: server, Path: export + "/" + c.dirname()}
 	return source, nil
 }
 
@@ -94,13 +120,20 @@ func (c class) run(t *testing.T, pod sdktest.Pod, killAt int) sdktest.Result {
 	return sdktest.RunScript(t, c.image+"/provisioner.sh", pod, killAt)
 }
 
+// about is the request, about the volume of the class.
+func (c class) about(request contract.Request) contract.Request {
+	request.VolumeName, request.Claim.UID = c.name, c.name[len("pvc-"):]
+	request.Claim.Namespace = cmp.Or(c.namespace, request.Claim.Namespace)
+	return request
+}
+
 func (c class) provision(t *testing.T) sdktest.Pod {
-	request := sdktest.Provision(c.properties)
+	request := c.about(sdktest.Provision(c.properties))
 	return sdktest.NewPod(t, request, sdktest.Skeleton(request), c.api)
 }
 
 func (c class) delete(t *testing.T) sdktest.Pod {
-	request := sdktest.Delete(c.properties)
+	request := c.about(sdktest.Delete(c.properties))
 	volume := sdktest.Skeleton(request)
 	volume.Spec.PersistentVolumeSource, volume.Spec.NodeAffinity = c.source()
 	return sdktest.NewPod(t, request, volume, nil)
@@ -112,7 +145,7 @@ func (c class) expand(t *testing.T) sdktest.Pod {
 }
 
 func (c class) undo(t *testing.T) sdktest.Pod {
-	return sdktest.NewPod(t, sdktest.Delete(c.properties), nil, nil)
+	return sdktest.NewPod(t, c.about(sdktest.Delete(c.properties)), nil, nil)
 }
 
 func TestProvision(t *testing.T) {
@@ -247,7 +280,7 @@ func TestDeleteAtOnce(t *testing.T) {
 
 // An rm fails when another one removed the directory first. What is gone is gone.
 func TestDeleteAfterAnother(t *testing.T) {
-	for _, c := range []class{newHostpath(t), newNFS(t, nil)} {
+	for _, c := range []class{newHostpath(t, nil), newNFS(t, nil)} {
 		t.Run(c.image, func(t *testing.T) {
 			c.fill(t)
 			t.Chdir(c.image) // the script sources the provisioner from there
@@ -289,14 +322,18 @@ func TestForeignDirectory(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(c.mark()), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		named := c.base + "/" + c.name + " on " + c.at
+		named := c.base + "/" + c.dirname() + " on " + c.at
+		notOurs := " is not ours; move it out of the way"
+		if c.directory != "" {
+			notOurs = " is not ours, and not kept for this claim; move it out of the way"
+		}
 		for _, call := range []struct {
 			name string
 			pod  sdktest.Pod
 			code int
 			text string
 		}{
-			{"provision", c.provision(t), 1, named + " is not ours; move it out of the way"},
+			{"provision", c.provision(t), 1, named + notOurs},
 			{"delete", c.delete(t), 1, named + c.noMark},
 			{"undo", c.undo(t), 0, ""},
 		} {
@@ -330,7 +367,9 @@ func TestBadInput(t *testing.T) {
 		{"hostpath", properties{"root": `/srv", x: "`}, "", `property "root" is "/srv", x: ""` + path},
 		{"hostpath", properties{"root": "/srv", "mode": "rwx"}, "", `property "mode" is "rwx": write octal digits such as 0777`},
 		{"hostpath", properties{"root": "/srv", "owner": "nobody:1"}, "", `property "owner" is "nobody:1": write a user and a group as numbers, such as 1000:1000`},
-		{"hostpath", properties{"root": "/srv", "Mode ": "0770", "size-limit": "1"}, "", `not known: "Mode ", "size-limit"; the provisioner knows the properties mode, owner, root: correct`},
+		{"hostpath", properties{"root": "/srv", "Mode ": "0770", "size-limit": "1"}, "", `not known: "Mode ", "size-limit"; the provisioner knows the properties keep-on-delete, mode, owner, path-pattern, root: correct`},
+		{"hostpath", properties{"root": "/srv", "keep-on-delete": "true"}, "", `property "keep-on-delete" needs "path-pattern"`},
+		{"hostpath", properties{"root": "/srv", "keep-on-delete": "yes", "path-pattern": "x"}, "", `property "keep-on-delete" is "yes": write "true" or "false"`},
 		{"hostpath", properties{"root": "/srv"}, "pvc-1", `"pvc-1" is no name of a volume, pvc-UID`},
 		{"hostpath", properties{"root": "/srv"}, "../etc", `"../etc" is no name of a volume, pvc-UID`},
 		{"hostpath", properties{"root": "/srv"}, sdktest.Provision(nil).VolumeName + "\nx", "\n  x\" is no name of a volume, pvc-UID"},
@@ -344,6 +383,7 @@ func TestBadInput(t *testing.T) {
 		{"nfs-subdir", properties{"server": server, "export": "/e", "owner": "1000"}, "", `property "owner" is "1000": write a user and a group as numbers, such as 1000:1000`},
 		{"nfs-subdir", properties{"server": server, "export": "/e", "owner": "1:1\n2"}, "", "such as 1000:1000"},
 		{"nfs-subdir", properties{"server": server, "export": "/e", "pathPattern": "x"}, "", `not known: "pathPattern"; the provisioner knows the properties archive-on-delete, export, `},
+		{"nfs-subdir", properties{"server": server, "export": "/e", "path-pattern": "x", "keep-on-delete": "true", "archive-on-delete": "true"}, "", `property "keep-on-delete" needs "path-pattern", and no "archive-on-delete"`},
 		{"nfs-subdir", properties{"server": server, "export": "/e"}, "../etc", `"../etc" is no name of a volume, pvc-UID`},
 	} {
 		request := sdktest.Provision(c.properties)
@@ -367,7 +407,11 @@ func TestList(t *testing.T) {
 		if err := os.Mkdir(c.mount+"/lost+found", 0o700); err != nil {
 			t.Fatal(err)
 		}
-		want := "storage " + c.name + " ssh " + c.host + " rm -rf -- " + c.base + "/" + c.name + " " + c.base + "/.flex-provisioner/" + c.name + "\n"
+		held := ""
+		if c.directory != "" {
+			held = c.base + "/.flex-provisioner/names/" + c.directory + " "
+		}
+		want := "storage " + c.name + " ssh " + c.host + " rm -rf -- " + c.base + "/" + c.dirname() + " " + held + c.base + "/.flex-provisioner/" + c.name + "\n"
 		if got := list(); got.Code != 0 || got.Output != want {
 			t.Errorf("ended with %d and printed %q, want %q", got.Code, got.Output, want)
 		}
@@ -418,10 +462,10 @@ func (c class) checkDeleted(t *testing.T) {
 	}
 }
 
-// checkGone is that neither the directory nor its mark is there.
+// checkGone is that neither the directory nor its mark is there, and that no volume holds the directory's name.
 func (c class) checkGone(t *testing.T) {
 	t.Helper()
-	for _, path := range []string{c.dir(), c.mark()} {
+	for _, path := range []string{c.dir(), c.mark(), c.held()} {
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is there still, or %v", path, err)
 		}

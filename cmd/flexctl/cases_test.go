@@ -126,6 +126,10 @@ nodeAffinity:
 	{name: "require-no-export", args: []string{"require", "--mounted", "/export"}},
 	{name: "require-mark-and-property", args: []string{"require", "--mark", "/nowhere/.mark", "pool"}, delete: true},
 
+	{name: "dirname", args: []string{"dirname", "${.PVC.namespace}.${.PVC.name}"}},
+	{name: "dirname-refused", args: []string{"dirname", "${.PVC.namespace}/${.PVC.name}"}},
+	{name: "dirname-nothing", args: []string{"dirname"}},
+
 	{name: "volume", args: []string{"volume"}, delete: true},
 	{name: "volume-field", args: []string{"volume", "spec.csi.volumeHandle"}, delete: true},
 	{name: "volume-item", args: []string{"volume", "spec.nodeAffinity.required.nodeSelectorTerms.0.matchExpressions.0.values.0"}, delete: true},

@@ -1,47 +1,100 @@
 #!/bin/sh
 # Directories of a node as volumes. Properties: root, the directory of the node that they lie in and that the class's key
 # host-path mounts at the same path; mode and owner (UID:GID), theirs, 0777 and the pod's user if not given. Sizes are not
-# enforced: expanding a volume changes a number only.
+# enforced: expanding a volume changes a number only. path-pattern, such as ${.PVC.namespace}.${.PVC.name}, names the
+# directories (flexctl dirname --help), which else have the name of their volume; keep-on-delete, "true" keeps a directory
+# for the next claim of the same name.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the root is a disk, and not its empty mount point, and the file
 # .flex-provisioner.id beside it that it is the disk on which the volume was made.
+#
+# With path-pattern the directory has a readable name, and the mark the link "name" to it. The link names/NAME, which one
+# volume can make, holds the directory for the volume until it is removed. With keep-on-delete it stays, and the link
+# kept/NAME holds it for the claim of one namespace and name.
 set -eu
 
-: "${MODE:=0777}" "${OWNER:=}"
+: "${MODE:=0777}" "${OWNER:=}" "${PATH_PATTERN:=}" "${KEEP_ON_DELETE:=false}"
 case ${ROOT-} in
 '') flexctl fail --refuse 'property "root" is missing: name a directory of the node, the same as in key "host-path"' ;;
 [!/]* | *[!A-Za-z0-9._/-]* | */../* | */..) flexctl fail --refuse "property \"root\" is \"$ROOT\": write an absolute path of letters, digits, '.', '_' and '-'" ;;
+esac
+case $KEEP_ON_DELETE,$PATH_PATTERN in
+false,* | true,?*) ;;
+true,) flexctl fail --refuse 'property "keep-on-delete" needs "path-pattern"' ;;
+*) flexctl fail --refuse "property \"keep-on-delete\" is \"$KEEP_ON_DELETE\": write \"true\" or \"false\"" ;;
 esac
 expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
 	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
 [ -z "$OWNER" ] || expr "$OWNER" : '[0-9]\{1,9\}:[0-9]\{1,9\}$' >/dev/null ||
 	flexctl fail --refuse "property \"owner\" is \"$OWNER\": write a user and a group as numbers, such as 1000:1000"
-flexctl require root --optional mode,owner
+flexctl require root --optional mode,owner,path-pattern,keep-on-delete
 if [ "$FLEX_OPERATION" = list ]; then
 	[ -d "$ROOT/.flex-provisioner" ] || flexctl fail --not-here "node $FLEX_NODE has no $ROOT/.flex-provisioner: nothing was made here, or its disk is not mounted"
 	for mark in "$ROOT"/.flex-provisioner/pvc-*; do
-		[ ! -e "$mark" ] || echo "storage ${mark##*/} ssh $FLEX_NODE rm -rf -- $ROOT/${mark##*/} $mark"
+		[ -e "$mark" ] || continue
+		what=$ROOT/${mark##*/}
+		if name=$(readlink "$mark/name"); then
+			what=
+			if [ "$(readlink "$ROOT/.flex-provisioner/names/$name")" = "${mark##*/}" ]; then
+				what=$ROOT/.flex-provisioner/names/$name
+				[ -L "$ROOT/.flex-provisioner/kept/$name" ] || what="$ROOT/$name $what"
+			fi
+		fi
+		echo "storage ${mark##*/} ssh $FLEX_NODE rm -rf -- ${what:+$what }$mark"
 	done
 	exit
 fi
 expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
 	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
 
-dir=$ROOT/$FLEX_PV_NAME
 marks=$ROOT/.flex-provisioner
 mark=$marks/$FLEX_PV_NAME
+name=$(readlink "$mark/name") || name=$FLEX_PV_NAME
+case $name in
+*/* | .*) flexctl fail "$mark/name is no link of this provisioner: \"$name\" is no name of a directory; remove the link" ;;
+esac
+dir=$ROOT/$name
 
 case $FLEX_OPERATION in
 provision)
 	[ -d "$ROOT" ] || flexctl fail --not-here "node $FLEX_NODE has no directory $ROOT; does key \"host-path\" name it?"
-	# In this order: an attempt beside this one makes the mark first.
-	if [ -e "$dir" ] && [ ! -d "$mark" ]; then
+	kept='' # for whom the directory has to be kept
+	[ "$KEEP_ON_DELETE" != true ] || kept=$FLEX_PVC_NAMESPACE/$FLEX_PVC_NAME
+	# In this order: an attempt beside this one makes the mark, or the link, first.
+	if [ -n "$PATH_PATTERN" ]; then
+		[ -L "$mark/name" ] || name=$(flexctl dirname "$PATH_PATTERN")
+		dir=$ROOT/$name
+		if [ -e "$dir" ]; then
+			case $(readlink "$marks/names/$name" || true) in
+			"$FLEX_PV_NAME") ;;
+			'')
+				[ "$(readlink "$marks/kept/$name" || echo nobody)" = "$kept" ] ||
+					flexctl fail "$dir on node $FLEX_NODE is not ours, and not kept for this claim; move it out of the way"
+				;;
+			*) flexctl fail "$dir on node $FLEX_NODE is the directory of another volume, which has to be deleted first" ;;
+			esac
+		fi
+	elif [ -e "$dir" ] && [ ! -d "$mark" ]; then
 		flexctl fail "$dir on node $FLEX_NODE is not ours; move it out of the way"
 	fi
 	mkdir -p -- "$marks"
 	flexctl require --mark "$marks"
 	mkdir -p -- "$mark"
+	if [ -n "$PATH_PATTERN" ]; then
+		ln -sn -- "$name" "$mark/name" 2>/dev/null || [ -L "$mark/name" ]
+		mkdir -p -- "$marks/names" "$marks/kept"
+		# Of two volumes one makes the link. The other one must not make, use or remove the directory.
+		ln -sn -- "$FLEX_PV_NAME" "$marks/names/$name" 2>/dev/null || true
+		[ "$(readlink "$marks/names/$name")" = "$FLEX_PV_NAME" ] ||
+			flexctl fail "$dir on node $FLEX_NODE is the directory of another volume, which has to be deleted first"
+		[ -e "$dir" ] || rm -f -- "$marks/kept/$name" # somebody removed what was kept
+		[ -z "$kept" ] || ln -sn -- "$kept" "$marks/kept/$name" 2>/dev/null || true
+		if [ "$(readlink "$marks/kept/$name" || true)" != "$kept" ]; then
+			rm -f -- "$marks/names/$name"
+			flexctl fail "$dir on node $FLEX_NODE is kept for a claim of another name; move it out of the way"
+		fi
+	fi
 	mkdir -p -- "$dir"
 	# In this order: chown takes the setgid bit away.
 	[ -z "$OWNER" ] || chown -- "$OWNER" "$dir" ||
@@ -65,12 +118,28 @@ delete)
 	# An undo may come before the first mark.
 	[ -d "$marks" ] || [ -z "$volume" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
 	flexctl require --mark "$marks"
+	held=$(readlink "$marks/names/$name" || true)
 	if [ -d "$mark" ]; then
+		removes=true
+		if [ -L "$mark/name" ]; then
+			# Another volume may hold the name by now, and what is kept stays.
+			[ "$held" = "$FLEX_PV_NAME" ] && [ ! -L "$marks/kept/$name" ] || removes=false
+		fi
+		if [ -L "$mark/name" ]; then
+			# Out of the way of the next volume of the name, before anything in it is removed.
+			[ "$removes" = false ] || [ ! -e "$dir" ] || mv -T -- "$dir" "$mark/data" || [ ! -e "$dir" ]
+			[ "$held" != "$FLEX_PV_NAME" ] || [ -e "$dir" ] || rm -f -- "$marks/kept/$name"
+			dir=$mark/data
+		fi
 		# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
 		rm -rf -- "$dir" || [ ! -e "$dir" ]
+		[ "$(readlink "$marks/names/$name" || true)" != "$FLEX_PV_NAME" ] || rm -f -- "$marks/names/$name"
 		rm -rf -- "$mark" || [ ! -e "$mark" ]
 	elif [ -n "$volume" ]; then # an undo leaves what is not ours alone
-		[ ! -e "$dir" ] || flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"
+		path=$(flexctl volume spec.local.path)
+		name=${path##*/} dir=$ROOT/${path##*/}
+		[ ! -e "$dir" ] || [ -L "$marks/names/$name" ] || [ -L "$marks/kept/$name" ] ||
+			flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"
 	fi
 	;;
 *) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
