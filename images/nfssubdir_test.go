@@ -215,9 +215,21 @@ func TestExportOfBefore(t *testing.T) {
 	}
 }
 
-// A slash at the end of the export is no second one in the path.
+// A slash at the end of the export is no second one in the path, nor is the export of a server that has one alone.
 func TestExportWithSlash(t *testing.T) {
-	c := newNFS(t, map[string]string{"export": export + "/"})
-	c.run(t, c.provision(t), 0).Expect(t, 0, "created")
-	c.check(t, 0o777)
+	for export, path := range map[string]string{export + "/": export + "/", "/": "/"} {
+		c := newNFS(t, map[string]string{"export": export})
+		request := sdktest.Provision(c.properties)
+		request.Mounts = []contract.Mount{{Claim: "exports", Source: contract.NFSSource(server, export), Path: c.mount}}
+		c.run(t, sdktest.NewPod(t, request, sdktest.Skeleton(request), c.api), 0).Expect(t, 0, "created")
+		var volume corev1.PersistentVolume
+		if err := json.Unmarshal(c.api.Volume(c.name), &volume); err != nil {
+			t.Fatal(err)
+		}
+		if got := volume.Spec.NFS.Path; got != path+c.name {
+			t.Errorf("export %s: the volume is %s, want %s", export, got, path+c.name)
+		}
+		c.run(t, c.delete(t), 0).Expect(t, 0, "")
+		c.checkGone(t)
+	}
 }
