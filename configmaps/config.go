@@ -69,6 +69,8 @@ type Config struct {
 	// UserOfNamespace reports whether the pod sets no user, so that the cluster chooses one by the namespace, or else
 	// the image does. RunAsUser is nil then.
 	UserOfNamespace bool
+	// SELinuxLevel is the level of SELinux that the pod runs at, empty for what the cluster or the runtime chooses.
+	SELinuxLevel string
 	// Capabilities are further Linux capabilities of the container, without the prefix CAP_. Only root has any.
 	Capabilities []corev1.Capability
 	// Privileged reports whether the container is privileged.

@@ -1,6 +1,7 @@
 package configmaps
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,19 @@ func parseRunAsUser(c *Config, value string, path *field.Path) field.ErrorList {
 
 	user := int64(n)
 	c.RunAsUser = &user
+
+	return nil
+}
+
+// selinuxLevel is a sensitivity, or two, each perhaps with categories.
+var selinuxLevel = regexp.MustCompile(`^s[0-9]+(:c[0-9]+([.,]c[0-9]+)*)?(-s[0-9]+(:c[0-9]+([.,]c[0-9]+)*)?)?$`)
+
+func parseSELinuxLevel(c *Config, value string, path *field.Path) field.ErrorList {
+	c.SELinuxLevel = value
+	if !selinuxLevel.MatchString(value) {
+		return field.ErrorList{field.Invalid(path, value,
+			"must be a level of SELinux, such as s0, s0:c1,c2 or s0-s0:c0.c1023: the last part of a label that ls -Z shows")}
+	}
 
 	return nil
 }

@@ -119,6 +119,9 @@ var reserved = []reservedKey{
 		meaning: "the pod's user; 0 is root, and takes the privilege `root`; `namespace` states none, so that " +
 			"the cluster chooses one, as OpenShift does, or the image",
 		absent: "65532", parse: parseRunAsUser},
+	{name: "selinux-level", form: "level of SELinux, such as s0:c1,c2",
+		meaning: "the level at which the pod runs, the same for each pod, so that one reaches what another has made",
+		absent:  "what the cluster or the runtime chooses", parse: parseSELinuxLevel},
 	{name: keyCapabilities, form: "names without CAP_, at most 16; only with `run-as-user: \"0\"`",
 		meaning: "Linux capabilities of the container, beside those of root; each takes the privilege " +
 			"`capability/NAME`",

@@ -103,12 +103,17 @@ func podSecurity(config *configmaps.Config) *corev1.PodSecurityContext {
 	user := userOf(config)
 	nonRoot := !config.Root()
 
-	return &corev1.PodSecurityContext{
+	security := &corev1.PodSecurityContext{
 		RunAsUser:      user,
 		RunAsGroup:     user,
 		RunAsNonRoot:   &nonRoot,
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
+	if config.SELinuxLevel != "" {
+		security.SELinuxOptions = &corev1.SELinuxOptions{Level: config.SELinuxLevel}
+	}
+
+	return security
 }
 
 // restricted drops every capability.
