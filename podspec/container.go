@@ -1,6 +1,7 @@
 package podspec
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -41,8 +42,12 @@ func ScriptCommand(script string) []string {
 	return []string{"/bin/sh", contract.ScriptFile}
 }
 
+// noImageVolumes says what is wrong with a node whose pods lack flexctl, which is a volume of an image there.
+const noImageVolumes = "the container runtime of this node does not mount images as volumes: start the dispatcher with " +
+	"--flexctl-mount=copy"
+
 // commandOf is nil without inline scripts: the image's entrypoint runs then.
-func commandOf(a Attempt) []string {
+func commandOf(a Attempt, c Cluster) []string {
 	if !inline(a) {
 		return nil
 	}
@@ -53,6 +58,11 @@ func commandOf(a Attempt) []string {
 	}
 
 	script := "export PATH=\"$PATH:" + contract.BinDir + "\"; exec " + strings.Join(run, " ")
+	if c.ImageVolumes {
+		// Some runtimes mount an empty directory in place of an image. Nothing was made by then.
+		script = fmt.Sprintf("[ -e %s/flexctl ] || { echo '%s' >%s; exit %d; }; %s",
+			contract.BinDir, noImageVolumes, contract.TerminationFile, contract.ExitRefused, script)
+	}
 
 	return []string{"/bin/sh", "-c", escape(script)}
 }

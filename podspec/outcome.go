@@ -418,9 +418,19 @@ func startProblem(pod *corev1.Pod) (Reason, string) {
 		case "CreateContainerConfigError":
 			return ReasonPodConfig, "the container's configuration is incomplete: " + Clean(waiting.Message)
 		case "CreateContainerError", "RunContainerError":
+			if noImageMounted(waiting.Message) {
+				return ReasonStart, "the container could not be started: " + noImageVolumes + ": " + Clean(waiting.Message)
+			}
+
 			return ReasonStart, "the container could not be started: " + Clean(waiting.Message)
 		}
 	}
 
 	return ReasonNone, ""
+}
+
+// noImageMounted reports whether a container cannot be created since the runtime takes the volume of an image for a
+// directory of the node without a name, as containerd before 2.1 and cri-dockerd do.
+func noImageMounted(message string) bool {
+	return strings.Contains(message, `mkdir ""`) || strings.Contains(message, "':"+contract.BinDir)
 }

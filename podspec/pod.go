@@ -110,7 +110,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 				Name:                     ContainerName,
 				Image:                    a.Config.Image,
 				ImagePullPolicy:          a.Config.ImagePullPolicy,
-				Command:                  commandOf(a),
+				Command:                  commandOf(a, c),
 				Env:                      envOf(a, c),
 				Resources:                a.Config.Resources,
 				VolumeMounts:             mounts,
