@@ -67,7 +67,8 @@ type volume struct {
 // volume that its token is bound to.
 func New(rights ...string) *Server {
 	s := &Server{granted: map[string]bool{CreateVolume: true}, tokens: map[string]string{},
-		volumes: map[string]volume{}, secrets: map[string]*corev1.Secret{}, version: apiversion.Info{Major: "1", Minor: "30"}}
+		volumes: map[string]volume{}, secrets: map[string]*corev1.Secret{},
+		version: apiversion.Info{Major: "1", Minor: "30"}}
 	for _, right := range rights {
 		s.granted[right] = true
 	}

@@ -38,7 +38,8 @@ func (c *Client) Begun(ctx context.Context, id string) (begun []string, others i
 		return nil, 0, err
 	}
 	for _, a := range all {
-		isBegun := (a.Status == "attaching" || a.Status == "error_attaching") && a.Instance == "" && len(a.ConnectionInfo) == 0
+		isBegun := (a.Status == "attaching" || a.Status == "error_attaching") &&
+			a.Instance == "" && len(a.ConnectionInfo) == 0
 		switch {
 		case a.VolumeID != id: // a server without that filter lists all attachments
 		case !isBegun:

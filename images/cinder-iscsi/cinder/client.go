@@ -154,7 +154,8 @@ func (c *Client) Terminate(ctx context.Context, id string, connector Connector) 
 	return c.do(Terminate, id, func() error { return volumes.TerminateConnection(ctx, c.service, id, connector).ExtractErr() })
 }
 
-// Detach removes one attachment, and with the last one the export. Without an ID it makes a volume available that has no attachment.
+// Detach removes one attachment, and with the last one the export. Without an ID it makes a volume available that has
+// no attachment.
 func (c *Client) Detach(ctx context.Context, id, attachment string) error {
 	return c.do(Detach, id, func() error {
 		return volumes.Detach(ctx, c.service, id, volumes.DetachOpts{AttachmentID: attachment}).ExtractErr()

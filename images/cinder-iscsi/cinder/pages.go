@@ -7,8 +7,8 @@ import (
 	"github.com/gophercloud/gophercloud/v2/pagination"
 )
 
-// pageOf is a page whose links lead to where it came from itself, with its own query. Of a link to the next page only the
-// marker is Cinder's to say. Its host is often another one that Cinder is known by, and would get the token.
+// pageOf is a page whose links lead to where it came from itself, with its own query. Of a link to the next page only
+// the marker is Cinder's to say. Its host is often another one that Cinder is known by, and would get the token.
 func pageOf(result pagination.PageResult) pagination.LinkedPageBase {
 	body, _ := result.Body.(map[string]any)
 	for key, value := range body {

@@ -78,8 +78,8 @@ func (c *Config) Connect(ctx context.Context) (*Client, error) {
 // maxWaits is the number of times that a request waits as its answer says.
 const maxWaits = 3
 
-// waitAsTold waits for as long as the answer 429 says, after which the request is sent again: it had no effect. Cinder's own "0" is no
-// time, and the pod's end is the limit.
+// waitAsTold waits for as long as the answer 429 says, after which the request is sent again: it had no effect.
+// Cinder's own "0" is no time, and the pod's end is the limit.
 func waitAsTold(ctx context.Context, answer *gophercloud.ErrUnexpectedResponseCode, _ error, _ uint) error {
 	seconds, _ := strconv.Atoi(answer.ResponseHeader.Get("Retry-After"))
 	deadline, limited := ctx.Deadline()

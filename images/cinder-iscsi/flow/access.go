@@ -54,11 +54,13 @@ func checkReaders(r contract.Request) error {
 
 	for _, mode := range r.AccessModes {
 		if mode != string(corev1.ReadOnlyMany) {
-			return fmt.Errorf("access mode ReadOnlyMany beside %s: a node that writes damages the file system for those that read it; ask for one of them, or for volumeMode Block", mode)
+			return fmt.Errorf("access mode ReadOnlyMany beside %s: a node that writes damages the file system for "+
+				"those that read it; ask for one of them, or for volumeMode Block", mode)
 		}
 	}
 	if r.Source == nil {
-		return fmt.Errorf("access mode ReadOnlyMany: an empty file system has nothing to read, and no node may write to it; make the claim a clone, or ask for ReadWriteOnce")
+		return fmt.Errorf("access mode ReadOnlyMany: an empty file system has nothing to read, and no node may " +
+			"write to it; make the claim a clone, or ask for ReadWriteOnce")
 	}
 
 	return nil
@@ -71,7 +73,8 @@ func manyReaders(r contract.Request) bool {
 
 // manyNodes reports whether several nodes may use the volume at the same time.
 func manyNodes(r contract.Request) bool {
-	return slices.Contains(r.AccessModes, string(corev1.ReadOnlyMany)) || slices.Contains(r.AccessModes, string(corev1.ReadWriteMany))
+	return slices.Contains(r.AccessModes, string(corev1.ReadOnlyMany)) ||
+		slices.Contains(r.AccessModes, string(corev1.ReadWriteMany))
 }
 
 func block(r contract.Request) bool { return r.VolumeMode == string(corev1.PersistentVolumeBlock) }
@@ -96,7 +99,8 @@ func (f *Flow) checkNative(ctx context.Context) error {
 	if err == nil && major == "1" && number <= lastNative {
 		return nil
 	}
-	return sdk.Refuse(fmt.Errorf("parameter rbd is native, but nodes of Kubernetes %s.%s mount no such volumes: the last release that did was 1.%d; set it to ceph-csi",
+	return sdk.Refuse(fmt.Errorf("parameter rbd is native, but nodes of Kubernetes %s.%s mount no such volumes: the "+
+		"last release that did was 1.%d; set it to ceph-csi",
 		major, minor, lastNative))
 }
 

@@ -23,8 +23,8 @@ func (f *Flow) forgetUnfinished(ctx context.Context, v *cinder.Volume, refusal e
 	return f.forgetAll(ctx, ids)
 }
 
-// release makes a volume available that is in use and shows no attachment. It removes the attachments that Cinder began. If Cinder has
-// no attachment at all, it detaches the volume without one. It leaves the attachments of others.
+// release makes a volume available that is in use and shows no attachment. It removes the attachments that Cinder
+// began. If Cinder has no attachment at all, it detaches the volume without one. It leaves the attachments of others.
 func (f *Flow) release(ctx context.Context, v *cinder.Volume) error {
 	ids, others, err := f.cinder.Begun(ctx, v.ID)
 	switch {

@@ -32,16 +32,17 @@ func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, re
 			mapped, first = this, connector["host"]
 		}
 		if what := difference(mapped, this); what != "" {
-			return mapper.Mapped{}, false, sdk.Refuse(fmt.Errorf("cinder volume %s has another %s for node %v than for %v, and a volume of Kubernetes can have one; "+
-				"use a backend or an initiatorMode that gives all nodes the same", id, what, connector["host"], first))
+			return mapper.Mapped{}, false, sdk.Refuse(fmt.Errorf("cinder volume %s has another %s for node %v than "+
+				"for %v, and a volume of Kubernetes can have one; use a backend or an "+
+				"initiatorMode that gives all nodes the same", id, what, connector["host"], first))
 		}
 		readOnly = readOnly || connection.ReadOnly
 	}
 	return mapped, readOnly, nil
 }
 
-// difference names what the volume of one node says that is not so for another node, empty for nothing. The paths of an iSCSI target may be
-// any, since each leads to it.
+// difference names what the volume of one node says that is not so for another node, empty for nothing. The paths of an
+// iSCSI target may be any, since each leads to it.
 func difference(a, b mapper.Mapped) string {
 	one, other := a.Source, b.Source
 	switch {
@@ -59,7 +60,7 @@ func difference(a, b mapper.Mapped) string {
 		switch {
 		case *one.FC.Lun != *other.FC.Lun:
 			return "LUN"
-		case !slices.Equal(slices.Sorted(slices.Values(one.FC.TargetWWNs)), slices.Sorted(slices.Values(other.FC.TargetWWNs))):
+		case !slices.Equal(sorted(one.FC.TargetWWNs), sorted(other.FC.TargetWWNs)):
 			return "target"
 		}
 		return ""
@@ -71,3 +72,5 @@ func difference(a, b mapper.Mapped) string {
 
 	return ""
 }
+
+func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

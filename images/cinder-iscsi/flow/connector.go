@@ -58,7 +58,8 @@ func (f *Flow) connectors() []cinder.Connector {
 
 func (f *Flow) connector(host, initiator string) cinder.Connector {
 	c := cinder.Connector{
-		"host": host, "uuid": uuidOf(host), "system uuid": uuidOf(host), "initiator": initiator, "nqn": f.nqn(), "ip": f.Parameters.ConnectorIP,
+		"host": host, "uuid": uuidOf(host), "system uuid": uuidOf(host),
+		"initiator": initiator, "nqn": f.nqn(), "ip": f.Parameters.ConnectorIP,
 		"multipath": f.Parameters.Multipath, "platform": "x86_64", "os_type": "linux",
 	}
 	if len(f.Properties.WWPNs) > 0 {
@@ -67,7 +68,8 @@ func (f *Flow) connector(host, initiator string) cinder.Connector {
 	return c
 }
 
-// connectorOf is the connector of a node, with the names that it has. Some drivers export to one port of the node without multipath.
+// connectorOf is the connector of a node, with the names that it has. Some drivers export to one port of the node
+// without multipath.
 func (f *Flow) connectorOf(node parameters.Host) cinder.Connector {
 	c := f.connector(node.Name, node.IQN)
 	c["multipath"] = true

@@ -38,8 +38,8 @@ func (f *Flow) createOpts(zone string, source *cinder.Volume) (cinder.CreateOpts
 	return opts, &cinder.Hints{SameHost: p.SameHost, DifferentHost: p.DifferentHost, Query: p.SchedulerQuery}
 }
 
-// cloneSource is the volume to clone, nil for none. Whose it is was settled by its claim, and is checked here once more: the
-// original of this provisioner let anybody clone any volume.
+// cloneSource is the volume to clone, nil for none. Whose it is was settled by its claim, and is checked here once
+// more: the original of this provisioner let anybody clone any volume.
 func (f *Flow) cloneSource(ctx context.Context) (*cinder.Volume, error) {
 	s := f.Request.Source
 	if s == nil {
@@ -77,23 +77,26 @@ func (f *Flow) cloneSource(ctx context.Context) (*cinder.Volume, error) {
 	case source.Size > size:
 		return refuse("it has %d GiB, and a clone cannot be smaller; ask for at least that", source.Size)
 	case volumeType != source.VolumeType:
-		return refuse("it is of volume type %s, and this class makes %s; use a class of the same type", form.Quote(source.VolumeType), volumeType)
+		return refuse("it is of volume type %s, and this class makes %s; use a class of the same type",
+			form.Quote(source.VolumeType), volumeType)
 	case source.Size < size && !f.growsFileSystems():
-		return refuse("it has %d GiB, and this claim asks for %d: neither Kubernetes nor a provisioner pod can grow the file system of the clone; "+
-			"ask for %dGi, use volumeMode Block, or copy the data to a larger claim", source.Size, size, source.Size)
+		return refuse("it has %d GiB, and this claim asks for %d: neither Kubernetes nor a provisioner pod can grow "+
+			"the file system of the clone; ask for %dGi, use volumeMode Block, or copy the data to a larger claim",
+			source.Size, size, source.Size)
 	case source.Status != statusAvailable && source.Status != statusInUse:
 		return nil, sdk.TryAgain(fmt.Errorf("clone of claim %s: %s", claim, describe(&source)))
 	}
 	return &source, nil
 }
 
-// growsFileSystems reports whether the file system of a larger clone grows. It has the size of the original's, and only ceph-csi makes
-// it larger when it mounts it. A raw device has none.
+// growsFileSystems reports whether the file system of a larger clone grows. It has the size of the original's, and only
+// ceph-csi makes it larger when it mounts it. A raw device has none.
 func (f *Flow) growsFileSystems() bool {
 	return block(f.Request) || f.Parameters.CephClusterID != "" && f.Parameters.RBD == parameters.RBDCephCSI
 }
 
-// typeName is the name of the class's volume type, which Cinder answers for volumes, or byDefault if the class has none.
+// typeName is the name of the class's volume type, which Cinder answers for volumes, or byDefault if the class has
+// none.
 func (f *Flow) typeName(ctx context.Context, byDefault string) (string, error) {
 	wanted := cmp.Or(f.Parameters.Type, byDefault)
 	if _, err := form.UUID("", wanted); err != nil {

@@ -163,10 +163,12 @@ func hasStatus(err error, status int) bool {
 // patientAttempts is the number of attempts that take an array for broken that cannot end a connection.
 const patientAttempts = 3
 
-// isForgotten reports whether the array seems to have forgotten the host, so that it answers each end of the connection with an error.
-// Some arrays remove a host with its last volume. Others never had the host, since the volume was only reserved.
+// isForgotten reports whether the array seems to have forgotten the host, so that it answers each end of the connection
+// with an error. Some arrays remove a host with its last volume. Others never had the host, since the volume was only
+// reserved.
 func (f *Flow) isForgotten(v *cinder.Volume, err error) bool {
-	return hasStatus(err, http.StatusInternalServerError) && (len(v.Attachments) == 0 || f.Request.Attempt >= patientAttempts)
+	waited := len(v.Attachments) == 0 || f.Request.Attempt >= patientAttempts
+	return waited && hasStatus(err, http.StatusInternalServerError)
 }
 
 // disconnect ends the connections. Then it detaches a volume that was attached, and unreserves one that was only reserved. The

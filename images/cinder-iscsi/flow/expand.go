@@ -64,7 +64,8 @@ func (f *Flow) expand(ctx context.Context, pv *corev1.PersistentVolume) (request
 	}
 }
 
-// checkExpandable refuses what csi-driver-nvmf cannot expand. It looks for the disk by the volume's handle, and makes no file system larger.
+// checkExpandable refuses what csi-driver-nvmf cannot expand. It looks for the disk by the volume's handle, and makes
+// no file system larger.
 func (f *Flow) checkExpandable(pv *corev1.PersistentVolume) error {
 	source := pv.Spec.CSI
 	if source == nil || source.Driver != f.Parameters.NVMeCSIDriver {
@@ -73,11 +74,12 @@ func (f *Flow) checkExpandable(pv *corev1.PersistentVolume) error {
 
 	switch {
 	case pv.Spec.VolumeMode == nil || *pv.Spec.VolumeMode != corev1.PersistentVolumeBlock:
-		return fmt.Errorf("volume %s has a file system that driver %s mounts, which neither the driver nor a provisioner pod can grow: "+
-			"use volumeMode Block, or copy the data to a larger claim", pv.Name, source.Driver)
+		return fmt.Errorf("volume %s has a file system that driver %s mounts, which neither the driver nor a "+
+			"provisioner pod can grow: use volumeMode Block, or copy the data to a larger claim",
+			pv.Name, source.Driver)
 	case source.VolumeHandle != source.VolumeAttributes["deviceUUID"]:
-		return fmt.Errorf("volume %s has a volumeHandle that is not the UUID of its disk, by which driver %s looks for it; "+
-			"copy the data to a larger claim", pv.Name, source.Driver)
+		return fmt.Errorf("volume %s has a volumeHandle that is not the UUID of its disk, by which driver %s looks "+
+			"for it; copy the data to a larger claim", pv.Name, source.Driver)
 	}
 
 	return nil

@@ -31,8 +31,9 @@ func (f *Flow) List(ctx context.Context) ([]sdk.Storage, error) {
 	return storage, nil
 }
 
-// removal is the command that removes a volume, empty if somebody else uses it. The command of an attached volume gives the attachment
-// the connector of this class first. Without one Cinder would remove the attachment, and leave the connection on the array.
+// removal is the command that removes a volume, empty if somebody else uses it. The command of an attached volume gives
+// the attachment the connector of this class first. Without one Cinder would remove the attachment, and leave the
+// connection on the array.
 func (f *Flow) removal(v *cinder.Volume, uid string) string {
 	made := Flow{Request: f.Request, Parameters: f.Parameters, Properties: f.Properties}
 	made.Request.Claim.UID, made.Request.VolumeName = uid, "pvc-"+uid
@@ -50,7 +51,8 @@ func (f *Flow) removal(v *cinder.Volume, uid string) string {
 	attachment := v.Attachments[0].AttachmentID
 	all := made.connectors()
 	c := all[len(all)-1]
-	connector := fmt.Sprintf("--host %s --ip %s --platform %s --os-type %s", c["host"], c["ip"], c["platform"], c["os_type"])
+	connector := fmt.Sprintf("--host %s --ip %s --platform %s --os-type %s",
+		c["host"], c["ip"], c["platform"], c["os_type"])
 	if c["initiator"] != nil {
 		connector += fmt.Sprintf(" --initiator %s", c["initiator"])
 	}

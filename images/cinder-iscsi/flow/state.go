@@ -73,7 +73,8 @@ func toDelete(v *cinder.Volume, us attacher) step {
 		return wait
 	case v.Status == statusErrorDeleting || otherUser(v, us) != "":
 		return stop
-	case len(v.Attachments) > 0 && isSettled(v), v.Status == statusAttaching, v.Status == "error_attaching", v.Status == "error_detaching":
+	case len(v.Attachments) > 0 && isSettled(v),
+		slices.Contains([]string{statusAttaching, "error_attaching", "error_detaching"}, v.Status):
 		return terminate
 	case hasHiddenAttachment(v):
 		return forget
@@ -85,8 +86,8 @@ func toDelete(v *cinder.Volume, us attacher) step {
 	return wait
 }
 
-// isSettled reports whether Cinder does nothing with the volume itself, such as a backup, a retype or an upload. Such a job gives the
-// volume the status back that it had, even if its attachment is gone by then.
+// isSettled reports whether Cinder does nothing with the volume itself, such as a backup, a retype or an upload. Such a
+// job gives the volume the status back that it had, even if its attachment is gone by then.
 func isSettled(v *cinder.Volume) bool {
 	return v.Status == statusAvailable || v.Status == statusInUse || slices.Contains(failed, v.Status)
 }
@@ -109,8 +110,8 @@ func toExpand(v *cinder.Volume, gib int, requested bool) step {
 	return extend
 }
 
-// hasHiddenAttachment reports whether the volume is in use, and shows no attachment: Cinder began one and did not complete it, or a job
-// of Cinder's gave the volume its status back when the attachment was gone.
+// hasHiddenAttachment reports whether the volume is in use, and shows no attachment: Cinder began one and did not
+// complete it, or a job of Cinder's gave the volume its status back when the attachment was gone.
 func hasHiddenAttachment(v *cinder.Volume) bool {
 	return v.Status == statusInUse && len(v.Attachments) == 0
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // zone is the availability zone of a new volume: the class's, or one of its allowedTopologies. If the scheduler selected a node, it is
-// that node's zone. The default is not "nova": an empty zone leaves the choice to Cinder. A clone is in the zone of its source, since most
-// clouds allow no other one.
+// that node's zone. The default is not "nova": an empty zone leaves the choice to Cinder. A clone is in the zone of its
+// source, since most clouds allow no other one.
 func (f *Flow) zone(ctx context.Context, source *cinder.Volume) (string, error) {
 	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
@@ -49,7 +49,8 @@ func (f *Flow) zoneOfClone(source *cinder.Volume, zones []string) (string, error
 	}
 	at, claim := source.AvailabilityZone, f.Request.Source
 	if len(zones) > 0 && !slices.Contains(zones, at) {
-		return "", sdk.Refuse(fmt.Errorf("clone of claim %s/%s: it is in availability zone %s, and this class makes volumes in %s; use a class of the same zone",
+		return "", sdk.Refuse(fmt.Errorf("clone of claim %s/%s: it is in availability zone %s, and this class makes "+
+			"volumes in %s; use a class of the same zone",
 			claim.Namespace, claim.Name, form.Quote(at), strings.Join(zones, ", ")))
 	}
 

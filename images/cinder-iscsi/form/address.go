@@ -37,7 +37,8 @@ func Portal(field, text string) (string, error) {
 	normal, known := ipOf(host)
 	port, valid := portOf(port)
 	if !known || !valid || grouped && !number.MatchString(group) {
-		return "", wrong(field, text, "an IP address without a zone, with a port or without: the kubelet finds a disk by the address")
+		return "", wrong(field, text, "an IP address without a zone, with a port or without: the kubelet finds a "+
+			"disk by the address")
 	}
 	return net.JoinHostPort(normal, port), nil
 }

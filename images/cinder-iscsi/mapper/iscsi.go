@@ -58,7 +58,8 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 		return Mapped{}, fmt.Errorf("target %s is shared by several volumes, so a node that is logged in to one would not see the next; set parameter initiatorMode to fixed or node", main.iqn)
 	}
 	if in.ManyNodes && in.Initiator != "" {
-		return Mapped{}, fmt.Errorf("several nodes would log in as %s, and end each other's sessions; use a class with initiatorMode node, or ask for ReadWriteOnce", in.Initiator)
+		return Mapped{}, fmt.Errorf("several nodes would log in as %s, and end each other's sessions; use a class "+
+			"with initiatorMode node, or ask for ReadWriteOnce", in.Initiator)
 	}
 	var portals []string
 	if in.Parameters.Multipath {
@@ -91,8 +92,8 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	return Mapped{Source: corev1.PersistentVolumeSource{ISCSI: source}, Secret: secret}, nil
 }
 
-// owns reports whether a target is this volume's alone: its name has the volume's ID or, as some backends name a target after the initiator,
-// the name of the PersistentVolume.
+// owns reports whether a target is this volume's alone: its name has the volume's ID or, as some backends name a target
+// after the initiator, the name of the PersistentVolume.
 func (in Input) owns(iqn string) bool {
 	iqn = strings.ToLower(iqn)
 	return strings.Contains(iqn, strings.ToLower(in.VolumeID)) || strings.Contains(iqn, strings.ToLower(in.Name))

@@ -100,9 +100,9 @@ const (
 	deviceEUI  = "deviceEUI"
 )
 
-// device is the attribute by which the node finds the disk, and its value: the UUID of the namespace or, as many arrays have none, its
-// NGUID. The old form of the connection has neither. Cinder's own target has a subsystem for each volume, whose namespace has the volume's
-// ID.
+// device is the attribute by which the node finds the disk, and its value: the UUID of the namespace or, as many arrays
+// have none, its NGUID. The old form of the connection has neither. Cinder's own target has a subsystem for each
+// volume, whose namespace has the volume's ID.
 func (d nvmeData) device(nqn, volumeID string) (attribute, value string, err error) {
 	switch {
 	case d.UUID != "":
@@ -115,5 +115,6 @@ func (d nvmeData) device(nqn, volumeID string) (attribute, value string, err err
 		return deviceUUID, volumeID, nil
 	}
 	return "", "", errors.New("the connection has neither vol_uuid nor volume_nguid, by which a node finds the disk; " +
-		"set nvmeof_conn_info_version = 2 if the backend's driver has this option, or use a volume type with another backend")
+		"set nvmeof_conn_info_version = 2 if the backend's driver has this option, or use a volume type with " +
+		"another backend")
 }

@@ -89,10 +89,14 @@ func ParseProperties(values map[string]string) (Properties, error) {
 		*adapters = append(*adapters, pair.name)
 	}
 	for _, node := range append(p.Nodes, Host{WWPNs: p.WWPNs, WWNNs: p.WWNNs}) {
-		// Cinder's drivers need both.
-		if (len(node.WWPNs) == 0) != (len(node.WWNNs) == 0) {
-			errs = append(errs, field.Required(at.Key("wwnns"), strings.TrimSuffix("wwpns and wwnns are given both or not at all for node "+node.Name, " for node ")))
+		if (len(node.WWPNs) == 0) == (len(node.WWNNs) == 0) {
+			continue
 		}
+		fault := "wwpns and wwnns are given both or not at all" // Cinder's drivers need both
+		if node.Name != "" {
+			fault += " for node " + node.Name
+		}
+		errs = append(errs, field.Required(at.Key("wwnns"), fault))
 	}
 	var known []string
 	for _, k := range knownProperties {
@@ -140,8 +144,11 @@ const (
 // pair is a node and a name of it. Names of Fibre Channel may have no node.
 type pair struct{ node, name string }
 
-// readPairs reads pairs of a node and its name. Two nodes cannot have the same name. A pair that is there twice counts once.
-func readPairs(value string, at *field.Path, form string, normal func(string) (string, error), errs *field.ErrorList) (pairs []pair) {
+// readPairs reads pairs of a node and its name. Two nodes cannot have the same name. A pair that is there twice counts
+// once.
+func readPairs(
+	value string, at *field.Path, form string, normal func(string) (string, error), errs *field.ErrorList,
+) (pairs []pair) {
 	for _, item := range items(value) {
 		node, name, paired := strings.Cut(item, "=")
 		if !paired && form == wwnPair {

@@ -203,8 +203,8 @@ func (f *Cinder) BeginAttach(name string) {
 	})
 }
 
-// Job begins a job of Cinder's own on a volume, by name or id, such as "backing-up". At its end Cinder gives the volume the
-// status back that it has now, whatever was done to it meanwhile.
+// Job begins a job of Cinder's own on a volume, by name or id, such as "backing-up". At its end Cinder gives the volume
+// the status back that it has now, whatever was done to it meanwhile.
 func (f *Cinder) Job(name, status string) {
 	f.t.Helper()
 	f.change(name, func(v *volume) {
