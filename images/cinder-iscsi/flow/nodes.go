@@ -12,6 +12,9 @@ import (
 
 // checkNodes refuses what says nothing of the nodes that connect, or nothing that an array could use.
 func (f *Flow) checkNodes() error {
+	if err := f.Properties.Doubts.ToAggregate(); err != nil {
+		return err
+	}
 	if len(f.Properties.WWPNs) > 0 {
 		return errors.New("property wwpns has names without a node, and an array would take all of them for one " +
 			"host; write node=WWPN and node=WWNN, and set parameter initiatorMode to node")

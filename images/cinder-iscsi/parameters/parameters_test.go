@@ -84,12 +84,9 @@ func TestPropertyErrors(t *testing.T) {
 		{"cloud-config", "A", `properties[cloud-config]: Invalid value: "A": a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`},
 		{"cluster", "-", `properties[cluster]: Invalid value: "-": must be 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit`},
 		{"initiators", "node-1", `properties[initiators]: Invalid value: "node-1": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
-		{"initiators", "Node=iqn.1994-05.com.redhat:a", `properties[initiators]: Invalid value: "Node=iqn.1994-05.com.redhat:a": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
-		{"initiators", "a=iqn.1994-05.com.redhat:a a=iqn.1994-05.com.redhat:b", `properties[initiators]: Duplicate value: "a"`},
-		{"initiators", "a=iqn.1994-05.com.redhat:a b=iqn.1994-05.com.redhat:a", `properties[initiators]: Duplicate value: "iqn.1994-05.com.redhat:a"`},
 		{"nqns", "node-1=x", `properties[nqns]: Invalid value: "node-1=x": must be node=NQN, such as node-1=nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427`},
 		{"wwpns", "a=1:0000090fa534185", `properties[wwpns]: Invalid value: "a=1:0000090fa534185": must be node=WWN, such as node-1=10000090fa534185`},
-		{"wwpns", "a=10000090fa534185 b=10000090fa534185", `[properties[wwpns]: Duplicate value: "10000090fa534185", properties[wwnns]: Required value: wwpns and wwnns are given both or not at all for node a]`},
+		{"wwpns", "a=10000090fa534185 b=10000090fa534185", `[properties[wwpns]: Duplicate value: "10000090fa534185", properties[wwnns]: Required value: wwpns and wwnns are given both or not at all for node a, properties[wwnns]: Required value: wwpns and wwnns are given both or not at all for node b]`},
 		{"wwpns", "a=10000090fa534185", `properties[wwnns]: Required value: wwpns and wwnns are given both or not at all for node a`},
 		{"color", "red", `properties[color]: Forbidden: is not known; known are cloud-config, cloud, cluster, initiators, nqns, wwpns, wwnns`},
 	} {
@@ -162,4 +159,35 @@ func FuzzParse(f *testing.F) {
 		}
 		_, _ = ParseProperties(map[string]string{key: value})
 	})
+}
+
+// What older versions took as initiators removes its volumes, by as many connections, and makes none.
+func TestDoubts(t *testing.T) {
+	const a, b = "iqn.1994-05.com.redhat:a", "iqn.1994-05.com.redhat:b"
+	for _, c := range []struct {
+		initiators string
+		nodes      []Host
+		doubts     string
+	}{
+		{"a=" + a + " b=" + b, []Host{{Name: "a", IQN: a}, {Name: "b", IQN: b}}, ""},
+		{"a=" + a + " a=" + a, []Host{{Name: "a", IQN: a}}, ""},
+		{"Node=" + a, []Host{{Name: "Node", IQN: a}},
+			`properties[initiators]: Invalid value: "Node=iqn.1994-05.com.redhat:a": must be node=IQN, such as node-1=iqn.1994-05.com.redhat:node-1`},
+		{"a=" + a + " a=" + b, []Host{{Name: "a", IQN: a}, {Name: "a", IQN: b}}, `properties[initiators]: Duplicate value: "a"`},
+		{"a=" + a + " b=" + a, []Host{{Name: "a", IQN: a}, {Name: "b", IQN: a}}, `properties[initiators]: Duplicate value: "iqn.1994-05.com.redhat:a"`},
+	} {
+		p, err := ParseProperties(map[string]string{"initiators": c.initiators})
+		if err != nil {
+			t.Errorf("%s: %v", c.initiators, err)
+		}
+
+		doubts := ""
+		if err := p.Doubts.ToAggregate(); err != nil {
+			doubts = err.Error()
+		}
+
+		if doubts != c.doubts || !reflect.DeepEqual(p.Nodes, c.nodes) {
+			t.Errorf("%s: nodes %+v and doubts %q, want %+v and %q", c.initiators, p.Nodes, doubts, c.nodes, c.doubts)
+		}
+	}
 }

@@ -24,6 +24,8 @@ type Properties struct {
 	Nodes []Host
 	// WWPNs and WWNNs are those without a node, of volumes that were made before the properties had nodes.
 	WWPNs, WWNNs []string
+	// Doubts are why no volume is made with these properties. Those that were made can still be removed.
+	Doubts field.ErrorList
 }
 
 // Host has the names by which a node connects to storage. It has those of at least one protocol.
@@ -68,20 +70,26 @@ func ParseProperties(values map[string]string) (Properties, error) {
 	if !clusterForm.MatchString(p.Cluster) {
 		errs = append(errs, field.Invalid(at.Key("cluster"), p.Cluster, "must be 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit"))
 	}
-	for _, pair := range readPairs(get("initiators"), at.Key("initiators"), iqnPair, iqnOf, &errs) {
-		p.node(pair.node).IQN = pair.name
+	// Lists of before may have a node or an IQN twice, and each volume of theirs has to go. So initiators has doubts alone.
+	for _, pair := range readPairs(get("initiators"), at.Key("initiators"), iqnPair, iqnOf, &errs, &p.Doubts) {
+		node := p.node(pair.node)
+		if node.IQN != "" {
+			p.Nodes = append(p.Nodes, Host{Name: pair.node})
+			node = &p.Nodes[len(p.Nodes)-1]
+		}
+		node.IQN = pair.name
 	}
-	for _, pair := range readPairs(get("nqns"), at.Key("nqns"), nqnPair, nqnOf, &errs) {
+	for _, pair := range readPairs(get("nqns"), at.Key("nqns"), nqnPair, nqnOf, &errs, &errs) {
 		p.node(pair.node).NQN = pair.name
 	}
-	for _, pair := range readPairs(get("wwpns"), at.Key("wwpns"), wwnPair, wwnOf, &errs) {
+	for _, pair := range readPairs(get("wwpns"), at.Key("wwpns"), wwnPair, wwnOf, &errs, &errs) {
 		ports := &p.WWPNs
 		if pair.node != "" {
 			ports = &p.node(pair.node).WWPNs
 		}
 		*ports = append(*ports, pair.name)
 	}
-	for _, pair := range readPairs(get("wwnns"), at.Key("wwnns"), wwnPair, wwnOf, &errs) {
+	for _, pair := range readPairs(get("wwnns"), at.Key("wwnns"), wwnPair, wwnOf, &errs, &errs) {
 		adapters := &p.WWNNs
 		if pair.node != "" {
 			adapters = &p.node(pair.node).WWNNs
@@ -144,10 +152,10 @@ const (
 // pair is a node and a name of it. Names of Fibre Channel may have no node.
 type pair struct{ node, name string }
 
-// readPairs reads pairs of a node and its name. Two nodes cannot have the same name. A pair that is there twice counts
-// once.
+// readPairs reads pairs of a node and its name. doubts are two nodes of the same name, two names of a node, and names
+// that no node can have. A pair that is there twice counts once.
 func readPairs(
-	value string, at *field.Path, form string, normal func(string) (string, error), errs *field.ErrorList,
+	value string, at *field.Path, form string, normal func(string) (string, error), errs, doubts *field.ErrorList,
 ) (pairs []pair) {
 	for _, item := range items(value) {
 		node, name, paired := strings.Cut(item, "=")
@@ -155,19 +163,22 @@ func readPairs(
 			node, name = "", item
 		}
 		name, err := normal(name)
-		named := len(validation.IsDNS1123Subdomain(node)) == 0 || !paired && form == wwnPair
+		anyNode := !paired && form == wwnPair
 		this := pair{node, name}
 		switch {
-		case err != nil || !named:
+		case err != nil || node == "" && !anyNode:
 			*errs = append(*errs, field.Invalid(at, item, "must be "+form))
+			continue
 		case slices.Contains(pairs, this):
+			continue
+		case len(validation.IsDNS1123Subdomain(node)) > 0 && !anyNode:
+			*doubts = append(*doubts, field.Invalid(at, item, "must be "+form))
 		case slices.ContainsFunc(pairs, func(p pair) bool { return p.name == name }):
-			*errs = append(*errs, field.Duplicate(at, name))
+			*doubts = append(*doubts, field.Duplicate(at, name))
 		case form != wwnPair && slices.ContainsFunc(pairs, func(p pair) bool { return p.node == node }):
-			*errs = append(*errs, field.Duplicate(at, node))
-		default:
-			pairs = append(pairs, this)
+			*doubts = append(*doubts, field.Duplicate(at, node))
 		}
+		pairs = append(pairs, this)
 	}
 
 	return pairs
