@@ -113,6 +113,9 @@ type Config struct {
 	// DeleteUnderPressure reports whether pods that remove node-local storage run on a node under pressure. Default
 	// false.
 	DeleteUnderPressure bool
+	// GiveUpAfter is how long the node of a released volume has to be gone before the volume goes without its storage.
+	// 0 means for ever.
+	GiveUpAfter time.Duration
 	// VolumesHandedOver reports whether volumes of the class are given to other claims, or restored, by design.
 	// Otherwise an administrator is asked before the storage of a restored volume is removed.
 	VolumesHandedOver bool

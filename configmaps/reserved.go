@@ -216,6 +216,13 @@ var reserved = []reservedKey{
 			"processes, with the PriorityClass system-node-critical; takes the privilege `node-critical`",
 		defaultValue: "false",
 		parse:        boolean(func(c *Config) *bool { return &c.DeleteUnderPressure })},
+	{name: "give-up-after", form: "duration, 1m to 8760h",
+		meaning: "how long the Node with a volume's node-local storage has to be gone before the deletion of the volume " +
+			"gives the storage up",
+		absent: "the deletion waits for the node",
+		parse: duration(func(c *Config) *time.Duration {
+			return &c.GiveUpAfter
+		}, time.Minute, 365*24*time.Hour)},
 	{name: "volumes-handed-over", form: "true or false",
 		meaning: "importers or backup tools give the class's volumes to other claims, or create them again, " +
 			"by design: that alone keeps no storage from being removed",

@@ -154,6 +154,8 @@ func (p tenants) run(pod *corev1.Pod) {
 			Message: "secret not found", InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: pod.Name, UID: pod.UID}})
 
 		return
+	case op == contract.Delete && kind == ".local" && !p.placed(pod):
+		return
 	case op == contract.Provision && kind == ".fails":
 		code = 1
 	case op == contract.Provision:
@@ -166,7 +168,14 @@ func (p tenants) run(pod *corev1.Pod) {
 			volume.Spec.StorageClassName = "silver-of-another-tenant"
 		}
 
-		volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "s", Path: "/" + uid}
+		if kind == ".local" {
+			volume.Spec.Local = &corev1.LocalVolumeSource{Path: "/data"}
+			volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node1"}}}}}}}
+		} else {
+			volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "s", Path: "/" + uid}
+		}
+
 		p.create(apiserver.Volumes, volume)
 	}
 

@@ -1,12 +1,15 @@
 package podspec
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -83,10 +86,17 @@ func priorityClassOf(a Attempt) string {
 	return a.Config.PriorityClassName
 }
 
-// NodesOf says which nodes have a volume's storage, by the requirements of its node affinity; empty for any.
+// RequiredTerms says which nodes a pod has to run on, by the requirements of its node affinity; empty for any.
+func RequiredTerms(pod *corev1.Pod) string { return termsText(requiredTerms(pod)) }
+
+// NodesOf says which nodes have a volume's storage, by the requirements of its node affinity; empty for any. The cache
+// keeps no node affinity of volumes.
 func NodesOf(v *corev1.PersistentVolume) string {
 	terms, _ := nodesOf(v)
+	return termsText(terms)
+}
 
+func termsText(terms []corev1.NodeSelectorTerm) string {
 	var alternatives []string
 	for _, term := range terms {
 		var all []string
@@ -163,18 +173,11 @@ func isLocal(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil || v.
 
 // RequiredNodes are the nodes that a pod has to run on, empty where it may run on others, or where that depends on
 // other labels than their names.
-func RequiredNodes(pod *corev1.Pod) (names []string) {
-	affinity := pod.Spec.Affinity
-	if affinity == nil || affinity.NodeAffinity == nil {
-		return nil
-	}
+func RequiredNodes(pod *corev1.Pod) []string { return namedNodes(requiredTerms(pod)) }
 
-	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if required == nil {
-		return nil
-	}
-
-	for _, term := range required.NodeSelectorTerms {
+// namedNodes are the values by which the terms name nodes, empty unless each of them does.
+func namedNodes(terms []corev1.NodeSelectorTerm) (names []string) {
+	for _, term := range terms {
 		before := len(names)
 		for _, r := range slices.Concat(term.MatchFields, term.MatchExpressions) {
 			named := r.Key == fieldName || r.Key == corev1.LabelHostname
@@ -189,6 +192,62 @@ func RequiredNodes(pod *corev1.Pod) (names []string) {
 	}
 
 	return names
+}
+
+// requiredTerms are those of a pod's required node affinity.
+func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
+	affinity := pod.Spec.Affinity
+	if affinity == nil || affinity.NodeAffinity == nil {
+		return nil
+	}
+
+	required := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return nil
+	}
+
+	return required.NodeSelectorTerms
+}
+
+// NodeLocal says which nodes have the storage of a volume, if it is on nodes that its node affinity names: the values by
+// which it does, and for each of its terms a selector of the labels of nodes. Of other nodes nobody can tell whether
+// they had the storage. So ok is false for terms that name no node, and for those that require more than labels.
+func NodeLocal(
+	config *configmaps.Config, v *corev1.PersistentVolume,
+) (names []string, selectors []labels.Selector, ok bool) {
+	terms, placed := nodesOf(v)
+	local := config.NodeLocal || isLocal(v)
+	names = namedNodes(terms)
+	if !placed || !local || len(names) == 0 {
+		return nil, nil, false
+	}
+
+	for _, term := range terms {
+		selector, err := selectorOf(term)
+		if err != nil {
+			return nil, nil, false
+		}
+
+		selectors = append(selectors, selector)
+	}
+
+	return names, selectors, true
+}
+
+// selectorOf is the selector of the labels that a term requires. A requirement of a node's fields is an error, as are
+// comparisons of numbers.
+func selectorOf(term corev1.NodeSelectorTerm) (labels.Selector, error) {
+	if len(term.MatchFields) > 0 {
+		return nil, errors.New("the term requires more than labels")
+	}
+
+	selector := &metav1.LabelSelector{}
+	for _, r := range term.MatchExpressions {
+		selector.MatchExpressions = append(selector.MatchExpressions, metav1.LabelSelectorRequirement{
+			Key: r.Key, Operator: metav1.LabelSelectorOperator(r.Operator), Values: r.Values})
+	}
+
+	return metav1.LabelSelectorAsSelector(selector)
 }
 
 // fieldName is the field of a node that has its name.

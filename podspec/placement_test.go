@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -189,6 +190,45 @@ func TestRequiredNodes(t *testing.T) {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: c.affinity}}
 		if got := strings.Join(RequiredNodes(pod), " "); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestNodeLocal: only where all terms name nodes, and require labels alone, somebody can tell whether a node has the storage.
+func TestNodeLocal(t *testing.T) {
+	requires := func(key string, operator corev1.NodeSelectorOperator, values ...string) []corev1.NodeSelectorRequirement {
+		return []corev1.NodeSelectorRequirement{{Key: key, Operator: operator, Values: values}}
+	}
+	hostname := func(values ...string) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: requires(corev1.LabelHostname, corev1.NodeSelectorOpIn, values...)}
+	}
+	for _, c := range []struct {
+		name    string
+		network bool
+		terms   []corev1.NodeSelectorTerm
+		want    string
+	}{
+		{name: "a node", terms: []corev1.NodeSelectorTerm{hostname("node1")}, want: "[node1] [kubernetes.io/hostname in (node1)]"},
+		{name: "some nodes", terms: []corev1.NodeSelectorTerm{hostname("node1", "node2"), hostname("node3")},
+			want: "[node1 node2 node3] [kubernetes.io/hostname in (node1,node2) kubernetes.io/hostname in (node3)]"},
+		{name: "over the network", network: true, terms: []corev1.NodeSelectorTerm{hostname("node1")}, want: "[] []"},
+		{name: "any node", want: "[] []"},
+		{name: "a zone", terms: []corev1.NodeSelectorTerm{{MatchExpressions: requires(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "a")}}, want: "[] []"},
+		{name: "a node, or a zone", terms: []corev1.NodeSelectorTerm{hostname("node1"),
+			{MatchExpressions: requires(corev1.LabelTopologyZone, corev1.NodeSelectorOpIn, "a")}}, want: "[] []"},
+		{name: "all nodes but one", terms: []corev1.NodeSelectorTerm{{MatchExpressions: requires(corev1.LabelHostname, corev1.NodeSelectorOpNotIn, "node1")}}, want: "[] []"},
+		{name: "a field", terms: []corev1.NodeSelectorTerm{{MatchFields: requires(fieldName, corev1.NodeSelectorOpIn, "node1")}}, want: "[] []"},
+		{name: "a comparison", terms: []corev1.NodeSelectorTerm{{MatchExpressions: append(requires("disks", corev1.NodeSelectorOpGt, "1"),
+			hostname("node1").MatchExpressions...)}}, want: "[] []"},
+	} {
+		v := &corev1.PersistentVolume{}
+		if len(c.terms) > 0 {
+			v.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: c.terms}}
+		}
+
+		names, selectors, ok := NodeLocal(&configmaps.Config{NodeLocal: !c.network}, v)
+		if got := fmt.Sprint(names, selectors); got != c.want || ok != (c.want != "[] []") {
+			t.Errorf("%s: %s %t, want %s", c.name, got, ok, c.want)
 		}
 	}
 }

@@ -112,6 +112,7 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 		{"", "", "persistentvolumeclaims", "", "get list watch patch"},
 		{"", "", "persistentvolumeclaims/status", "", "patch"},
 		{"", "storage.k8s.io", "storageclasses", "", "get list watch"},
+		{"", "", "nodes", "", "get list"},
 		{"", "admissionregistration.k8s.io", "validatingadmissionpolicies", "", "get list watch"},
 		{"", "admissionregistration.k8s.io", "validatingadmissionpolicybindings", "", "get list watch"},
 		{"", "", "events", "", "create patch"},

@@ -147,6 +147,11 @@ Output: mount.nfs: Connection refused
 		w.claim = nil
 		w.tellVolume(true, events.ReasonLeft, "volume pvc-"+uid+" was removed before its storage")
 	},
+	events.ReasonGivenUp: func(w *world) {
+		w.claim = nil
+		w.tellVolume(true, events.ReasonGivenUp, "the volume is deleted without its storage, local:/disks/pvc-"+uid+"@node1: no Node with kubernetes.io/hostname In (node1) has "+
+			"existed since 2026-11-14T12:00:00Z (give-up-after); if its disk comes back, remove the storage by hand")
+	},
 	events.ReasonOrphan: func(w *world) {
 		w.bound()
 		w.tellVolume(true, events.ReasonOrphan, "the volume lacks its finalizer: kubectl patch pv pvc-"+uid)

@@ -156,6 +156,14 @@ func (c *Controller) confirmOnce(ctx context.Context, s *observed.Claim, spec *o
 	}
 
 	c.observeConfig(s) // the volume may have another record by now
+	if s.AwaitsNode() {
+		var err error
+		s.Node, err = c.nodeOf(ctx, s)
+		if err != nil {
+			return err
+		}
+	}
+
 	if err := c.confirmPlaces(ctx, s); err != nil {
 		return err
 	}
@@ -305,6 +313,37 @@ func (c *Controller) confirmFirst(ctx context.Context, s *observed.Claim) error 
 	}
 
 	return err
+}
+
+// nodeOf says whether a node with the volume's storage exists: one that its node affinity matches, or whose name the
+// affinity has, since somebody may have changed the node's label. It is unknown where the affinity names no node.
+func (c *Controller) nodeOf(ctx context.Context, s *observed.Claim) (observed.NodeState, error) {
+	names, selectors, ok := podspec.NodeLocal(s.Config, s.Volume)
+	if !ok {
+		return observed.NodeUnknown, nil
+	}
+
+	for _, selector := range selectors {
+		exists, err := c.reader.NodeMatching(ctx, selector)
+		switch {
+		case err != nil:
+			return observed.NodeUnknown, err
+		case exists:
+			return observed.NodeExists, nil
+		}
+	}
+
+	for _, name := range names {
+		node, err := c.reader.Node(ctx, name)
+		switch {
+		case err != nil:
+			return observed.NodeUnknown, err
+		case node != nil:
+			return observed.NodeExists, nil
+		}
+	}
+
+	return observed.NodeGone, nil
 }
 
 // confirmSource reads the claim that is to be cloned: a copy must not begin beside the removal of its original.

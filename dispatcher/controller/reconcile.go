@@ -236,22 +236,12 @@ func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.P
 // carryOut carries out an action that creates no pod.
 func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action reconcile.Action) (err error) {
 	switch a := action.(type) {
-	case reconcile.RepairVolume:
-		err = c.repairVolume(ctx, s, a)
-	case reconcile.SetFinalizer:
-		err = c.writer.SetFinalizer(ctx, s.Volume, a.Present)
 	case reconcile.SetCloneOf:
 		err = c.writer.SetCloneOf(ctx, s.Claim, a.Source)
-	case reconcile.SetCapacity:
-		err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
 	case reconcile.SetResizeStatus:
 		err = c.setResizeStatus(ctx, s, a)
-	case reconcile.RetractVolume:
-		err = c.writer.RetractVolume(ctx, s.Volume)
 	case reconcile.StopPod:
 		err = c.stopPod(ctx, a)
-	case reconcile.DeleteVolume:
-		err = c.deleteVolume(ctx, s)
 	case reconcile.Reschedule:
 		err = c.reschedule(ctx, s, a)
 	case reconcile.AcknowledgePod:
@@ -264,6 +254,28 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 		err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 	case reconcile.ResyncClaim:
 		c.Resync(s.Claim)
+	default:
+		err = c.changeVolume(ctx, s, action)
+	}
+
+	return err
+}
+
+// changeVolume carries out an action on the volume.
+func (c *Controller) changeVolume(ctx context.Context, s *observed.Claim, action reconcile.Action) (err error) {
+	switch a := action.(type) {
+	case reconcile.RepairVolume:
+		err = c.repairVolume(ctx, s, a)
+	case reconcile.SetFinalizer:
+		err = c.writer.SetFinalizer(ctx, s.Volume, a.Present)
+	case reconcile.SetNodeGone:
+		err = c.writer.SetNodeGone(ctx, s.Volume, a.Since)
+	case reconcile.SetCapacity:
+		err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
+	case reconcile.RetractVolume:
+		err = c.writer.RetractVolume(ctx, s.Volume)
+	case reconcile.DeleteVolume:
+		err = c.deleteVolume(ctx, s, a.GivenUp)
 	}
 
 	return err
@@ -512,10 +524,15 @@ func (c *Controller) refusalLasts(s *observed.Claim) (long bool) {
 	return long
 }
 
-// deleteVolume deletes a volume whose storage is gone, once.
-func (c *Controller) deleteVolume(ctx context.Context, s *observed.Claim) error {
+// deleteVolume deletes a volume whose storage is gone, once. One that is given up counts for the limit, as does one that
+// a pod is created for.
+func (c *Controller) deleteVolume(ctx context.Context, s *observed.Claim, givenUp bool) error {
 	if c.memory.claim(s.UID).deleted == s.Volume.UID {
 		return nil
+	}
+
+	if givenUp && obstacles.Old(s.Volume, s.Now) {
+		c.memory.deletionBegan(s.ClassName, s.UID, s.Now)
 	}
 
 	c.memory.storageRemoved(s.Volume.UID, s.Now)

@@ -96,6 +96,7 @@ const (
 	ReasonUndo             podspec.Reason = "ProvisionerUndo"
 	ReasonUndone           podspec.Reason = "ProvisionerUndone"
 	ReasonRunsLong         podspec.Reason = "ProvisionerRunsLong"
+	ReasonGivenUp          podspec.Reason = "StorageGivenUp"
 )
 
 // NotOursToExpand is the message of ReasonExpansionRefused for a volume that no provisioner pod made.
@@ -174,6 +175,15 @@ func ExpansionSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod, bytes int64
 func ExpansionWaits(reason podspec.Reason, why string) Event {
 	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why,
 		Message: "the volume waits to be expanded: " + why}
+}
+
+// GivenUp says that a volume goes without its storage, and where that is. The volume is one that was read from the API
+// server.
+func GivenUp(v *corev1.PersistentVolume, since time.Time) Event {
+	return Event{On: OnVolume, Warning: true, Reason: ReasonGivenUp, Key: "given-up/" + string(v.UID),
+		Message: fmt.Sprintf("the volume is deleted without its storage, %s: no Node with %s has existed since %s "+
+			"(give-up-after); if its disk comes back, remove the storage by hand",
+			podspec.MountSource(v), podspec.NodesOf(v), since.UTC().Format(time.RFC3339))}
 }
 
 // RecordLost says that the volume does not say any more whose it is.

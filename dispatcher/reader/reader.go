@@ -9,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
@@ -152,6 +153,27 @@ func (r Reader) NamespaceUID(ctx context.Context) (types.UID, error) {
 	}
 
 	return namespace.UID, nil
+}
+
+// NodeMatching reports whether a node has such labels.
+func (r Reader) NodeMatching(ctx context.Context, selector labels.Selector) (bool, error) {
+	list, err := r.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), Limit: 1})
+	if err != nil {
+		return false, fmt.Errorf("list nodes with labels %s: %w", selector, err)
+	}
+
+	return len(list.Items) > 0, nil
+}
+
+// Node is the node of a name. A label may have a value that is no name.
+func (r Reader) Node(ctx context.Context, name string) (*corev1.Node, error) {
+	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+		return nil, nil
+	}
+
+	node, err := r.Client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+
+	return found(node, err, "node", name)
 }
 
 // ConfigMap is the ConfigMap of a name in the provisioners' namespace.

@@ -183,7 +183,7 @@ func whereBound(s *observed.Claim, a observed.Attempt) string {
 		return ""
 	}
 
-	selected, nodes := s.SelectedNode(), podspec.NodesOf(s.Volume)
+	selected, nodes := s.SelectedNode(), podspec.RequiredTerms(a.Pod)
 	left := a.Pod.Annotations[contract.AnnNode]
 	switch {
 	case a.Op == contract.Provision && s.Config.NodeLocal && selected != "":

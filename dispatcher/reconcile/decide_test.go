@@ -99,7 +99,7 @@ func TestRefusalSaysNode(t *testing.T) {
 	}{
 		{name: "no room on the node", pod: "prov-0 unschedulable", also: "selected node-local", want: tight},
 		{name: "nobody takes the delete", pod: "del-0 unschedulable", also: "node-local", volume: true,
-			want: "no node takes the pod: 0/1 nodes; its storage is on the node with kubernetes.io/hostname In (node7): if that never comes back, give the storage up: " +
+			want: "the pod has to run on node node7, which does not take it: 0/1 nodes; its storage is on the node with kubernetes.io/hostname In (node7): if that never comes back, give the storage up: " +
 				"kubectl patch pv pvc-" + uid + ` --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl delete pv pvc-` + uid},
 		{name: "nobody takes the undo", pod: "del-0 unschedulable undo for-node2", also: "node-local", gone: true,
 			want: "no node takes the pod: 0/1 nodes; what an attempt may have made is on node node2: bring the node back"},
@@ -123,10 +123,10 @@ func TestRefusalSaysNode(t *testing.T) {
 			s.Claim.Annotations = nil
 		}
 
-		if c.volume {
-			in := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node7"}}
-			s.Volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-				NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{in}}}}}
+		if c.volume { // the cache keeps no node affinity of volumes
+			pod := s.Attempts[0].Pod
+			pod.Spec.Affinity = onNode("node7")
+			s.Attempts[0] = observed.NewAttempt(pod, "")
 		}
 
 		events := Decide(s).Events
@@ -164,6 +164,12 @@ func describe(p Plan) string {
 			}
 		case SetCloneOf:
 			say("clone of %s", a.Source)
+		case SetNodeGone:
+			if a.Since.IsZero() {
+				say("node is back")
+			} else {
+				say("node gone since %s", noon.Sub(a.Since))
+			}
 		case SetCapacity:
 			say("capacity %s", a.Size.String())
 		case SetResizeStatus:
@@ -179,7 +185,11 @@ func describe(p Plan) string {
 				say("stop %s", a.Pod.UID)
 			}
 		case DeleteVolume:
-			say("delete volume")
+			if a.GivenUp {
+				say("give the volume up")
+			} else {
+				say("delete volume")
+			}
 		case Reschedule:
 			say("reschedule")
 		case AcknowledgePod:

@@ -18,6 +18,10 @@ func (p *Plan) remove(s *observed.Claim, deletes []observed.Attempt) {
 		p.Confirm = Everything
 	}
 
+	if givesUp := p.giveUp(s, deletes); givesUp {
+		return
+	}
+
 	switch {
 	case !ok:
 		if !p.awaitLate(s, s.Of(contract.Provision)) {

@@ -44,8 +44,8 @@ const (
 	Nothing Confirmation = iota
 	// Volume: that no volume exists.
 	Volume
-	// Everything: claim, volume and pods, and for a delete that deletions are not stopped. controller.confirm says what
-	// it leaves out when.
+	// Everything: claim, volume and pods, for a delete that deletions are not stopped, and for a volume that may be
+	// given up whether its node exists. controller.confirm says what it leaves out when.
 	Everything
 )
 
@@ -63,6 +63,8 @@ type (
 	RepairVolume struct{ *podspec.Repair }
 	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
 	SetFinalizer struct{ Present bool }
+	// SetNodeGone writes on the volume since when its node is gone; zero takes that back.
+	SetNodeGone struct{ Since time.Time }
 	// SetCloneOf writes on the claim which claim its volume is a clone of, as namespace/name.
 	SetCloneOf struct{ Source string }
 	// SetCapacity writes the size that the volume's storage is known to have.
@@ -81,8 +83,8 @@ type (
 		// Kill leaves a container that runs no time to end by itself.
 		Kill bool
 	}
-	// DeleteVolume deletes the PersistentVolume, whose storage is gone.
-	DeleteVolume struct{}
+	// DeleteVolume deletes the PersistentVolume, whose storage is gone, or was given up.
+	DeleteVolume struct{ GivenUp bool }
 	// Reschedule takes the selected node off the claim, so that the scheduler chooses again. After is the pod that
 	// failed there, and Without is a node that cannot serve the class for a while, empty for none.
 	Reschedule struct {
@@ -112,6 +114,7 @@ func (SavePod) priority() int             { return 0 }
 func (ReleasePod) priority() int          { return 1 }
 func (RepairVolume) priority() int        { return 2 }
 func (SetFinalizer) priority() int        { return 2 }
+func (SetNodeGone) priority() int         { return 3 }
 func (SetCloneOf) priority() int          { return 3 }
 func (SetCapacity) priority() int         { return 4 }
 func (SetResizeStatus) priority() int     { return 5 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -84,6 +85,18 @@ func (w Writer) SetFinalizer(ctx context.Context, v *corev1.PersistentVolume, pr
 	fields["resourceVersion"] = v.ResourceVersion
 
 	return w.patch(ctx, types.StrategicMergePatchType, "persistentvolumes", v, metadata(fields), nil)
+}
+
+// SetNodeGone writes on a volume since when its node is gone. A zero time takes that back.
+func (w Writer) SetNodeGone(ctx context.Context, v *corev1.PersistentVolume, since time.Time) error {
+	var value any
+	if !since.IsZero() {
+		value = string(v.UID) + "/" + since.UTC().Format(time.RFC3339)
+	}
+
+	return w.patch(ctx, types.MergePatchType, "persistentvolumes", v, metadata(map[string]any{
+		"uid": v.UID, "annotations": map[string]any{contract.AnnNodeGone: value},
+	}), nil)
 }
 
 // SetCloneOf writes on a claim which claim its volume is a clone of.

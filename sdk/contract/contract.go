@@ -97,6 +97,9 @@ const (
 	// provisioner: an HMAC-SHA256 of 64 hexadecimal digits. The skeleton has it, and the provisioner passes it on. An
 	// administrator may replace it by RecordTrusted.
 	AnnRecord = Prefix + "record"
+	// AnnNodeGone is since when the dispatcher has found no Node that has the storage of the volume, as UID/TIME with the volume's UID
+	// and RFC 3339. With another UID it counts for nothing: it was restored with the volume.
+	AnnNodeGone = Prefix + "node-gone"
 	// AnnAdoptedFrom marks a volume of another provisioner that an administrator gave to a class of the dispatcher. Its value is what
 	// the volume had before, as JSON, for the command that gives it back. The claim of such a volume may be of another
 	// class. The claim has it too, with the former provisioner: by it the policy on the dispatcher knows that the claim's

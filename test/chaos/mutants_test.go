@@ -52,7 +52,7 @@ func mutate(do func(c call, send func(call) (*http.Response, error)) (*http.Resp
 	}
 }
 
-var resourcePath = regexp.MustCompile(`/(pods|persistentvolumes|persistentvolumeclaims|controllerrevisions)(/[^/]+)?$`)
+var resourcePath = regexp.MustCompile(`/(pods|persistentvolumes|persistentvolumeclaims|controllerrevisions|nodes)(/[^/]+)?$`)
 
 func whatOf(r *http.Request) string {
 	parts := resourcePath.FindStringSubmatch(r.URL.Path)
@@ -246,6 +246,34 @@ var noRecords = mutate(func(c call, send func(call) (*http.Response, error)) (*h
 	}
 	return answer(c, http.StatusOK, string(text)), nil
 })
+
+// noNodes answers as if there were no Node.
+var noNodes = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	switch c.what {
+	case "GET nodes":
+		return answer(c, http.StatusNotFound, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`), nil
+	case "LIST nodes":
+		return answer(c, http.StatusOK, `{"kind":"NodeList","apiVersion":"v1","metadata":{"resourceVersion":"1"},"items":[]}`), nil
+	}
+	return send(c)
+})
+
+// hastily lets nodes seem to have been gone for a minute longer than they have.
+var hastily = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {
+	if c.what == "PATCH persistentvolumes" {
+		c.body = goneSince.ReplaceAllFunc(c.body, func(stamp []byte) []byte {
+			parts := goneSince.FindSubmatch(stamp)
+			at, err := time.Parse(time.RFC3339, string(parts[2]))
+			if err != nil {
+				panic(err)
+			}
+			return []byte(string(parts[1]) + at.Add(-time.Minute).Format(time.RFC3339) + `"`)
+		})
+	}
+	return send(c)
+})
+
+var goneSince = regexp.MustCompile(`("` + contract.AnnNodeGone + `":"[^/"]*/)([^"]*)"`)
 
 // noFollowing drops what is written to the status of claims.
 var noFollowing = mutate(func(c call, send func(call) (*http.Response, error)) (*http.Response, error) {

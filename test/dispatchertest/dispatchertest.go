@@ -47,12 +47,14 @@ func Has(words, word string, known []string) bool {
 // bound, released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another
 // provisioner made it); restored (from a backup), old (more than a day), allowed (its deletion); forged (a pod wrote
 // another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's own), trusted (by
-// an administrator); placed (its record says that it was made with claim exports of nfs://a/e1).
+// an administrator); placed (its record says that it was made with claim exports of nfs://a/e1); node-gone (for half an hour, it says),
+// node-of-another (as it says of an earlier volume), node-gone-early (from before the volume).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
 		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound",
 			"released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
-			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected", "placed"})
+			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected", "placed",
+			"node-gone", "node-of-another", "node-gone-early"})
 	}
 	v := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + UID, UID: "volume-UID",
@@ -88,6 +90,9 @@ func Volume(words string) *corev1.PersistentVolume {
 		{"allowed", contract.AnnAllowDelete, "true"},
 		{"placed", contract.AnnMounts, Mounts},
 		{"trusted", contract.AnnRecord, contract.RecordTrusted},
+		{"node-gone", contract.AnnNodeGone, "volume-UID/2026-11-21T11:30:00Z"},
+		{"node-of-another", contract.AnnNodeGone, "earlier-volume/2026-11-21T11:30:00Z"},
+		{"node-gone-early", contract.AnnNodeGone, "volume-UID/2026-11-20T10:00:00Z"},
 		{"foreign", contract.ProvisionedBy, "csi.example.com"},
 	})
 	if has("old") {

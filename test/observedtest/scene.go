@@ -30,7 +30,8 @@ type Scene struct {
 	// the claim selector, attributes (a VolumeAttributesClass), selected (a node, and the class waits for the first
 	// consumer), selected-early (the class does not wait). Of claim exports, which pods mount: mounted (the class
 	// mounts it, and it is nfs://a/e1), moved (it is nfs://a/e2), unmounted (it does not exist), unbound-mount (it
-	// waits for its first pod). The others are for Growth.
+	// waits for its first pod). Of the node of a released volume, where it was asked for: no-node, has-node; gives-up
+	// and gives-up-late (the class gives its storage up after 20 minutes, or an hour). The others are for Growth.
 	Also string
 }
 
@@ -40,7 +41,7 @@ var (
 		"selected", "selected-early", "selector", "copied",
 		"stopped", "limited", "successor", "uncontained", "unable", "deleting", "unbound", "released", "no-volume",
 		"other-provisioner", "another-has", "attributes", "rescheduled", "just-wanted",
-		"mounted", "moved", "unmounted", "unbound-mount"}
+		"mounted", "moved", "unmounted", "unbound-mount", "no-node", "has-node", "gives-up", "gives-up-late"}
 )
 
 func (s Scene) has(word string) bool { return dispatchertest.Has(s.Also, word, alsoWords) }
@@ -84,6 +85,18 @@ func (s Scene) Observed() *observed.Claim {
 
 	if s.has("stopped") {
 		f.DeletionsStopped = "ConfigMap ns/stop-deletes stops all deletions"
+	}
+
+	for word, after := range map[string]time.Duration{"gives-up": 20 * time.Minute, "gives-up-late": time.Hour} {
+		if s.has(word) {
+			f.Config.GiveUpAfter = after
+		}
+	}
+
+	for word, node := range map[string]observed.NodeState{"no-node": observed.NodeGone, "has-node": observed.NodeExists} {
+		if s.has(word) {
+			f.Node = node
+		}
 	}
 
 	if s.has("limited") {

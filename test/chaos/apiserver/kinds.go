@@ -33,6 +33,7 @@ const (
 	Capacities = "csistoragecapacities"
 	Revisions  = "controllerrevisions"
 	Namespaces = "namespaces"
+	Nodes      = "nodes"
 )
 
 type kind struct {
@@ -137,7 +138,7 @@ func kinds() map[string]*kind {
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
 		revisions,
-		of[corev1.Node]("", "v1", "nodes", "Node"),
+		of[corev1.Node]("", "v1", Nodes, "Node"),
 		of[corev1.Namespace]("", "v1", Namespaces, "Namespace"),
 		of[storagev1.StorageClass]("storage.k8s.io", "v1", Classes, "StorageClass"),
 		of[storagev1.CSIStorageCapacity]("storage.k8s.io", "v1", Capacities, "CSIStorageCapacity"),

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
@@ -25,6 +26,8 @@ type node struct {
 	online  chan struct{} // closed while the kubelet reaches the API server
 	cutoff  bool
 	removed bool                          // the Node object was deleted
+	gone    time.Time                     // when it was deleted last
+	back    time.Time                     // when it came back last
 	lost    bool                          // for ever
 	drained bool                          // it takes no new pods
 	started map[types.UID]context.Context // the machine's life in which it started a pod
@@ -102,7 +105,7 @@ func (n *node) isCut() bool {
 	return n.cutoff
 }
 
-// disturbNode: a machine dies, or is cut off, and comes back; or dies and its Node object is deleted. Nobody deletes the
+// disturbNode: a machine dies, or is cut off, and comes back, perhaps much later; or dies and its Node object is deleted. Nobody deletes the
 // Node object of a machine that still runs: what runs there could not be stopped.
 func (w *World) disturbNode(a Action) {
 	n := w.nodes[a.N%len(w.nodes)]
@@ -120,10 +123,14 @@ func (w *World) disturbNode(a Action) {
 	w.trace.add(n.name, "%s", a.Do)
 	gone := time.Now()
 	time.AfterFunc(100*time.Second, func() { w.taint(n, gone) })
-	if a.Do == "node-deleted" || a.Do == "node-lost" {
+	away := a.For
+	if a.Do == "node-gone" { // for long
+		away *= 10
+	}
+	if a.Do == "node-deleted" || a.Do == "node-lost" || a.Do == "node-gone" {
 		time.AfterFunc(a.For/2, func() { w.deleteNode(n) })
 	}
-	time.AfterFunc(a.For, func() { w.restoreNode(n) })
+	time.AfterFunc(away, func() { w.restoreNode(n) })
 }
 
 // canSpare reports whether another node stays for ever, and that nothing is lost with this one.
@@ -161,9 +168,14 @@ func (w *World) deleteNode(n *node) {
 		return
 	}
 	n.mu.Lock()
-	n.removed = true
+	if n.life.Err() == nil {
+		n.mu.Unlock()
+		return // the machine is back
+	}
+	n.removed, n.gone = true, time.Now()
 	n.mu.Unlock()
 	w.trace.add(n.name, "Node object deleted")
+	_, _ = w.server.Delete(apiserver.Nodes, "", n.name, metav1.DeleteOptions{})
 	w.later(20*time.Second, 60*time.Second, func() {
 		if !n.isRemoved() {
 			return
@@ -203,9 +215,13 @@ func (w *World) restoreNode(n *node) {
 		n.cutoff = false
 		close(n.online)
 	}
+	if n.removed {
+		n.back = time.Now()
+	}
 	n.removed, n.drained = false, false
 	n.mu.Unlock()
 	w.trace.add(n.name, "is back")
+	w.register(n)
 	for _, pod := range w.podsOn(n) {
 		w.later(time.Second, 10*time.Second, func() { w.resume(n, pod) }, "kubelet", "resume", pod.Name)
 	}
@@ -213,6 +229,44 @@ func (w *World) restoreNode(n *node) {
 	for _, name := range sorted(w.claimNames()) {
 		w.later(time.Millisecond, time.Second, func() { w.scheduleClaim(name) }, "scheduler", "claim", name)
 	}
+}
+
+// register is what a kubelet does that finds no Node of its name.
+func (w *World) register(n *node) {
+	_, _ = w.server.Create(apiserver.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{corev1.LabelHostname: n.name}}})
+}
+
+// checkGivenUp checks that a volume went without its storage only if its node was gone, and its class gives such storage up. An
+// administrator knows of it from then on.
+func (w *World) checkGivenUp(v *corev1.PersistentVolume) {
+	class, since := w.plan.class(v.Spec.StorageClassName), v.Annotations[contract.AnnNodeGone]
+	if class.GiveUp == 0 || since == "" || w.storage()[keyOf(v)] == "" || w.keptByAdmin(v.Name) {
+		return // what is left is found in the end
+	}
+	for _, n := range w.nodes {
+		if !n.reaches(v) {
+			continue
+		}
+		n.mu.Lock()
+		removed, gone, back := n.removed, n.gone, n.back
+		n.mu.Unlock()
+		if !removed && time.Since(back) > decided {
+			w.violate("volume %s went without its storage, and node %s exists", v.Name, n.name)
+		}
+		if w.onlyOnceGone(n) && time.Since(gone) < class.GiveUp-3*time.Second { // clocks tell whole seconds
+			w.violate("volume %s went without its storage %s after node %s had gone, and its class says %s", v.Name, time.Since(gone), n.name, class.GiveUp)
+		}
+	}
+	w.trace.add("admin", "knows of what is left of %s", v.Name)
+	w.set(func() { w.kept[v.Name] = true })
+}
+
+// onlyOnceGone reports whether a node has never been back after its Node was deleted. A dispatcher that was not there, or did not look, does
+// not know that it has.
+func (w *World) onlyOnceGone(n *node) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.back.IsZero()
 }
 
 // drain is what an administrator does before a node's upgrade: no new pods, and those that are there are evicted, whether they have ended

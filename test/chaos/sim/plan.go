@@ -41,6 +41,7 @@ type Class struct {
 	NodeLocal     bool // its storage is on the node that the pod ran on
 	Mounts        bool // its storage is where the claim is that its pods mount
 	DeleteLimit   int
+	GiveUp        time.Duration // after which the storage of a node that is gone is given up; 0 is never
 }
 
 // class is the class of a name, an empty one where there is none.
@@ -129,6 +130,12 @@ var newestThemes = []theme{
 	{"drains", map[string]float64{"exit-1": 0.7, "exit-75": 0.2, "stubborn": 0.5}, []string{"node-drain", "node-drain", "node-drain", "claim-delete", "config-identity"}, 12, spare},
 }
 
+// goneThemes are drawn when all of newestThemes were, for the same reason.
+var goneThemes = []theme{
+	{"gone-nodes", map[string]float64{"kill-dispatcher": 0.03, "exit-1": 0.3, "lag": 0.2}, []string{"node-gone", "node-gone", "node-dead", "node-cut", "claim-delete",
+		"claim-delete", "claim-recreate"}, 12, givingUp},
+}
+
 // spare is for claims whose node is chosen for them, and another node.
 func spare(p *Plan, _ *rand.Rand) {
 	p.Nodes = max(2, p.Nodes)
@@ -144,6 +151,12 @@ func alike(p *Plan, _ *rand.Rand) {
 func nodeLocal(p *Plan, _ *rand.Rand) {
 	p.Nodes = max(2, p.Nodes)
 	p.Classes[0].NodeLocal, p.Classes[0].Cinder = true, false
+}
+
+func givingUp(p *Plan, r *rand.Rand) {
+	nodeLocal(p, r)
+	p.Classes[0].Mounts, p.Classes[0].Retain, p.Classes[0].Delayed = false, false, r.IntN(2) == 0
+	p.Classes[0].GiveUp = time.Minute + time.Duration(r.IntN(4))*time.Minute
 }
 
 func mounting(p *Plan, _ *rand.Rand) {
@@ -178,6 +191,9 @@ func NewPlan(seed uint64, only ...string) Plan {
 	p.takeSome(r, laterThemes, 0, 5, only)
 	p.takeSome(r, latestThemes, 0, 1, only)
 	p.takeSome(r, newestThemes, 0, 1, only)
+	if r.IntN(8) == 0 || len(only) > 0 { // they take the classes' other kinds of storage
+		p.takeSome(r, goneThemes, 1, 1, only)
+	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p
 }

@@ -70,6 +70,9 @@ func (w *World) putConfig(i int, zone, note string) {
 	if c.Mounts {
 		data["mount-claims"] = w.mounts + mountPath
 	}
+	if c.GiveUp > 0 {
+		data["give-up-after"] = c.GiveUp.String()
+	}
 	if c.DeleteLimit > 0 {
 		data["delete-limit"] = strconv.Itoa(c.DeleteLimit)
 	}
@@ -193,7 +196,7 @@ func (w *World) do(a Action) {
 		w.disturbDispatchers(a)
 	case "pod-kill", "pod-evict", "pod-delete":
 		w.disturbPod(a)
-	case "node-dead", "node-cut", "node-deleted", "node-lost":
+	case "node-dead", "node-cut", "node-deleted", "node-lost", "node-gone":
 		w.disturbNode(a)
 	case "node-drain":
 		w.drain(a)

@@ -165,6 +165,9 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRetain {
 			w.set(func() { w.kept[name] = true })
 		}
+		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil {
+			w.later(time.Millisecond, 2*time.Millisecond, func() { w.checkGivenUp(v) }, "admin", "given up", name)
+		}
 		if v, ok := before.(*corev1.PersistentVolume); ok && after == nil && v.Spec.ClaimRef != nil {
 			claim := v.Spec.ClaimRef.Name
 			w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(claim) }, "binder", "claim of", name)
@@ -201,6 +204,9 @@ func (w *World) setup() {
 	if slices.ContainsFunc(w.plan.Classes, func(c Class) bool { return c.Mounts }) {
 		w.putExport(exports, serverA)
 		w.putExport(exportsB, serverB)
+	}
+	for _, n := range w.nodes {
+		w.register(n)
 	}
 	for i := range w.plan.Classes {
 		w.putClass(i, "a", contract.ProvisionerName)

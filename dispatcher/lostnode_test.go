@@ -1,0 +1,131 @@
+package dispatcher
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+)
+
+// placed reports whether a node has the host name that the pod requires. Otherwise the scheduler says so on the pod.
+func (p tenants) placed(pod *corev1.Pod) bool {
+	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	for _, node := range apiserver.List[*corev1.Node](p.server, apiserver.Nodes) {
+		if slices.Contains(terms[0].MatchExpressions[0].Values, node.Labels[corev1.LabelHostname]) {
+			return true
+		}
+	}
+
+	p.server.Mutate(apiserver.Pods, pod.Namespace, pod.Name, func(o apiserver.Object) {
+		o.(*corev1.Pod).Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
+			Reason: corev1.PodReasonUnschedulable, Message: "0/1 nodes are available", LastTransitionTime: metav1.Now()}}
+	})
+
+	return false
+}
+
+func (p tenants) node(name, hostname string) {
+	p.create(apiserver.Nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: hostname}}})
+}
+
+// TestNodeGone: the node of a volume goes for ever, while the volume's storage is to be removed. The claim's event has the command that gives
+// the storage up. Where the class says so, the volume goes without its storage after the time that the class says, whatever becomes of the
+// dispatcher meanwhile; but not while the node exists.
+func TestNodeGone(t *testing.T) {
+	none := func(tenants) {}
+	for _, c := range []struct {
+		name string
+		data map[string]string
+		// after five minutes
+		then     func(tenants)
+		restarts bool
+		// the volume is left after nine and a half minutes, and after eleven and a half
+		before, after bool
+		givenUp       bool
+	}{
+		{name: "for ever", data: map[string]string{"give-up-after": "10m"}, then: none, before: true, givenUp: true},
+		{name: "for ever, with restarts", data: map[string]string{"give-up-after": "10m"}, then: none, restarts: true, before: true, givenUp: true},
+		{name: "without a limit", then: none, before: true, after: true},
+		{name: "it comes back", data: map[string]string{"give-up-after": "10m"}, then: func(p tenants) { p.node("node1", "node1") }},
+		{name: "it comes back with another label", data: map[string]string{"give-up-after": "10m"},
+			then: func(p tenants) { p.node("node1", "another") }, before: true, after: true},
+		{name: "it comes back with another name", data: map[string]string{"give-up-after": "10m"},
+			then: func(p tenants) { p.node("another", "node1") }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(p tenants) {
+				stop := p.dispatch()
+				p.node("node1", "node1")
+				p.class("a.local", map[string]string{"node-local": "true", "failed-pod-ttl": "0s"})
+				p.edit("a.local", c.data)
+				p.claim("data", "a.local")
+				p.play(10 * time.Second)
+				name := p.onlyVolume().Name
+				p.remove(apiserver.Nodes, "", "node1")
+				p.remove(apiserver.Claims, "team", "data")
+				p.play(5 * time.Minute)
+
+				said := p.said("ProvisionerUnschedulable")
+				want := name + ": the pod has to run on node node1, which does not take it: 0/1 nodes are available; its storage is on the node with " +
+					"kubernetes.io/hostname In (node1): if that never comes back, give the storage up: kubectl patch pv " + name +
+					` --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl delete pv ` + name + " (pod ns/del-" + strings.TrimPrefix(name, "pvc-") + "-0)"
+				if len(said) == 0 || said[0] != want {
+					t.Errorf("told %q, want %q", said, want)
+				}
+
+				c.then(p)
+				for range 3 {
+					if c.restarts {
+						stop()
+						stop = p.dispatch()
+					}
+
+					p.play(90 * time.Second)
+				}
+
+				if left := p.remaining(apiserver.Volumes) > 0; left != c.before {
+					t.Errorf("after 9.5 minutes the volume is left: %t", left)
+				}
+
+				p.play(2 * time.Minute)
+				if left := p.remaining(apiserver.Volumes) > 0; left != c.after {
+					t.Errorf("after 11.5 minutes the volume is left: %t", left)
+				}
+
+				stop()
+				var told []string
+				if c.givenUp {
+					told = p.said("StorageGivenUp")
+					prefix, suffix := name+": the volume is deleted without its storage, local:/data@node1: no Node with kubernetes.io/hostname In (node1) has existed since ",
+						" (give-up-after); if its disk comes back, remove the storage by hand"
+					if len(told) != 1 || !strings.HasPrefix(told[0], prefix) || !strings.HasSuffix(told[0], suffix) {
+						t.Errorf("told %q", told)
+					}
+				}
+
+				if all := p.said("StorageGivenUp"); len(all) != len(told) {
+					t.Errorf("told %q", all)
+				}
+
+				if left := p.said("StorageLeftBehind"); len(left) > 0 {
+					t.Errorf("told %q", left)
+				}
+
+				pods := apiserver.List[*corev1.Pod](p.server, apiserver.Pods)
+				if !c.after && len(pods)+len(p.records()) > 0 {
+					t.Errorf("left are %+v and %q", pods, p.records())
+				}
+
+				if volumes := p.objects(apiserver.Volumes); c.name == "it comes back with another label" && volumes[0].GetAnnotations()[contract.AnnNodeGone] != "" {
+					t.Errorf("the volume says %q of its node", volumes[0].GetAnnotations()[contract.AnnNodeGone])
+				}
+			})
+		})
+	}
+}
