@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -124,6 +125,55 @@ func TestNodeGone(t *testing.T) {
 
 				if volumes := p.objects(apiserver.Volumes); c.name == "it comes back with another label" && volumes[0].GetAnnotations()[contract.AnnNodeGone] != "" {
 					t.Errorf("the volume says %q of its node", volumes[0].GetAnnotations()[contract.AnnNodeGone])
+				}
+			})
+		})
+	}
+}
+
+// TestNodeLabel: a volume selects its node by a label, which may not be the node's name. The provisioner is told the label. Where the node has
+// none, the claim is told the node and the remedy before anything is made.
+func TestNodeLabel(t *testing.T) {
+	for _, c := range []struct{ name, label, want string }{
+		{"the name", "node1", ""},
+		{"another", "host1.example.com", "host1.example.com"},
+		{"none", "", "data: node node1 has no label kubernetes.io/hostname, by which a volume selects it: " +
+			"kubectl label node node1 kubernetes.io/hostname=node1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(p tenants) {
+				defer p.dispatch()()
+
+				p.node("node1", c.label)
+				p.class("a.local", map[string]string{"node-local": "true"})
+				wait := storagev1.VolumeBindingWaitForFirstConsumer
+				p.server.Mutate(apiserver.Classes, "", "a.local", func(o apiserver.Object) { o.(*storagev1.StorageClass).VolumeBindingMode = &wait })
+				p.play(5 * time.Second)
+				p.claim("data", "a.local")
+				p.server.Mutate(apiserver.Claims, "team", "data", func(o apiserver.Object) {
+					o.GetAnnotations()["volume.kubernetes.io/selected-node"] = "node1"
+				})
+				p.play(20 * time.Second)
+
+				if c.label == "" {
+					if said := p.said("ProvisionerUnschedulable"); len(said) != 1 || said[0] != c.want || len(p.ran) > 0 {
+						t.Errorf("told %q, want %q; ran %v", said, c.want, p.ran)
+					}
+
+					p.server.Mutate(apiserver.Nodes, "", "node1", func(o apiserver.Object) { o.SetLabels(map[string]string{corev1.LabelHostname: "node1"}) })
+					p.play(6 * time.Minute)
+				}
+
+				pod := p.ran["prov-"+strings.TrimPrefix(p.onlyVolume().Name, "pvc-")+"-0"]
+				got := ""
+				for _, v := range pod.Spec.Containers[0].Env {
+					if v.Name == "FLEX_NODE_HOSTNAME" {
+						got = v.Value
+					}
+				}
+
+				if want := strings.TrimPrefix(c.want, "data: "); c.label != "" && got != want || c.label == "" && got != "" {
+					t.Errorf("FLEX_NODE_HOSTNAME is %q", got)
 				}
 			})
 		})

@@ -71,8 +71,8 @@ func (v *Volume) SetFSType(request Request) error {
 }
 
 // NodeAffinity binds a volume to the nodes whose label has the value. A PersistentVolume can select nodes by labels only, and not by
-// name. The label kubernetes.io/hostname (corev1.LabelHostname) has the node's name in most clusters, but not where a cloud's name
-// differs from the hostname.
+// name. The label kubernetes.io/hostname (corev1.LabelHostname) has the node's name in most clusters. Where it does not,
+// Request.NodeHostname has the label.
 func NodeAffinity(label, value string) *corev1.VolumeNodeAffinity {
 	return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 		MatchExpressions: []corev1.NodeSelectorRequirement{{

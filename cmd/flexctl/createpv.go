@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -53,9 +54,10 @@ PersistentVolume's spec has it, and where wanted
 Name, size, claim, class and everything else come from the request. Running it again is success. What passes by itself, an
 API server that is busy or restarts, is tried again until --timeout; what the API server or a policy refuses is not.
 
---node-affinity pins the volume. A PersistentVolume selects nodes by label only, and the pod may not read its node's
-labels, so "self" and a bare NODE mean the label kubernetes.io/hostname and take it to be the node's name. Where the two
-differ (kubectl get nodes -L kubernetes.io/hostname), give LABEL=VALUE or a nodeAffinity.`,
+--node-affinity pins the volume. A PersistentVolume selects nodes by label only, so "self" and a bare NODE mean the
+label kubernetes.io/hostname. "self" is the label of the pod's node, as $FLEX_NODE_HOSTNAME has it, or else the node's
+name. Where label and name differ (kubectl get nodes -L kubernetes.io/hostname), a class needs node-local and
+volumeBindingMode WaitForFirstConsumer for that, or give LABEL=VALUE or a nodeAffinity.`,
 		Example: `  flexctl create-pv --nfs "10.0.0.1:/exports/$FLEX_PV_NAME" --mount-option nfsvers=4.2
   flexctl create-pv --iscsi "10.0.0.1:3260,iqn.2026-01.com.example:$FLEX_PV_NAME,1" --fs-type xfs
   flexctl create-pv --local "/srv/$FLEX_PV_NAME"
@@ -178,7 +180,7 @@ func (o createOptions) input(stdin io.Reader) (v volumeInput, err error) {
 	if v.nodeAffinity != nil {
 		return v, errors.New("both --node-affinity and nodeAffinity are given; keep one")
 	}
-	v.nodeAffinity, err = parseNodeAffinity(affinity, os.Getenv("FLEX_NODE"))
+	v.nodeAffinity, err = parseNodeAffinity(affinity, cmp.Or(os.Getenv("FLEX_NODE_HOSTNAME"), os.Getenv("FLEX_NODE")))
 	return v, err
 }
 

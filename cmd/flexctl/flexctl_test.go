@@ -29,6 +29,8 @@ type cliCase struct {
 	faults []sdktest.Fault
 	fsType string // the class's parameter csi.storage.k8s.io/fstype
 	source string // of the claim that is mounted at /export
+	// hostname is the label of the pod's node, where that is not its name.
+	hostname string
 	// reported is the location that the script has reported.
 	reported string
 }
@@ -53,7 +55,7 @@ func newRequest(c cliCase) (contract.Request, *corev1.PersistentVolume) {
 		return request, volume
 	}
 	request := sdktest.Provision(properties)
-	request.Mounts = mounts
+	request.Mounts, request.NodeHostname = mounts, c.hostname
 	if c.fsType != "" {
 		request.Parameters = map[string]string{contract.ParameterFSType: c.fsType}
 	}

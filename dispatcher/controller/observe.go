@@ -202,6 +202,7 @@ func (c *Controller) confirmObjects(ctx context.Context, s *observed.Claim, spec
 		// before.
 		{deletes, func() error { return c.confirmStop(ctx, s) }},
 		{first, func() error { return c.confirmFirst(ctx, s) }},
+		{onHost(s, spec), func() error { return c.confirmHost(ctx, s, spec.Node) }},
 	}
 
 	faults := make([]error, len(reads))
@@ -344,6 +345,23 @@ func (c *Controller) nodeOf(ctx context.Context, s *observed.Claim) (observed.No
 	}
 
 	return observed.NodeGone, nil
+}
+
+// onHost reports whether the attempt is to make storage on one node.
+func onHost(s *observed.Claim, spec *observed.AttemptSpec) bool {
+	return spec != nil && spec.Op == contract.Provision && s.Config.NodeLocal && spec.Node != ""
+}
+
+// confirmHost reads the label by which a node-local volume will select its node.
+func (c *Controller) confirmHost(ctx context.Context, s *observed.Claim, name string) error {
+	node, err := c.reader.Node(ctx, name)
+	s.Host = observed.Host{Name: name}
+	if node != nil {
+		s.Host.Label = node.Labels[corev1.LabelHostname]
+		s.Host.Unlabeled = s.Host.Label == ""
+	}
+
+	return err
 }
 
 // confirmSource reads the claim that is to be cloned: a copy must not begin beside the removal of its original.

@@ -430,6 +430,11 @@ func (c *Controller) createPod(
 			pod.Namespace, pod.Name, age.Round(time.Second))
 	}
 
+	if onHost(s, &spec) && s.Host.Name != spec.Node {
+		return false, fmt.Errorf("create pod %s/%s: it has to run on node %s by now, and node %q was read",
+			pod.Namespace, pod.Name, spec.Node, s.Host.Name)
+	}
+
 	log := klog.FromContext(ctx)
 	c.memory.expectCreation(s.UID, pod)
 	if spec.Op == contract.Delete && s.Released() && obstacles.Old(s.Volume, s.Now) {

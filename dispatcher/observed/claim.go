@@ -93,6 +93,8 @@ type Claim struct {
 	// Successor is the claim that has the name in the released volume's claimRef, and another UID, and asks for the
 	// volume; or nil. SetSuccessor sets it.
 	Successor *corev1.PersistentVolumeClaim
+	// Host is the node that a node-local attempt has to run on. It is read from the API server alone.
+	Host Host
 	// Node says whether the node of the released volume exists. It is read from the API server alone, and unknown before.
 	Node NodeState
 	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one

@@ -18,6 +18,25 @@ const (
 	NodeGone
 )
 
+// Host is a node on which a volume is to be made.
+type Host struct {
+	// Name of the node, empty before it was asked for.
+	Name string
+	// Label is kubernetes.io/hostname, by which a volume selects its node. Unlabeled reports whether the node exists, and
+	// has none.
+	Label     string
+	Unlabeled bool
+}
+
+// label is that of the host where it is not its name.
+func (h Host) label() string {
+	if h.Label == h.Name {
+		return ""
+	}
+
+	return h.Label
+}
+
 // AwaitsNode reports whether the removal of the volume's storage may wait for a node that is gone, and the class gives
 // such storage up: no node takes the delete pod, or the volume's node was gone before.
 func (s *Claim) AwaitsNode() bool {

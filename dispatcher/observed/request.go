@@ -97,6 +97,7 @@ func (s *Claim) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 	switch {
 	case spec.Op == contract.Provision:
 		a.Request = s.provisionRequest()
+		a.Request.NodeHostname = s.Host.label()
 		if spec.MadeBy != nil {
 			a.Request.Location = location(spec.MadeBy)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
@@ -53,6 +54,11 @@ func ToProvision(s *observed.Claim) (reason podspec.Reason, why string, blocked 
 
 	if len(faults) > 0 {
 		return events.ReasonClaimRefused, strings.Join(faults, "; "), true
+	}
+
+	if s.Host.Unlabeled {
+		return podspec.ReasonUnschedulable, fmt.Sprintf("node %s has no label %s, by which a volume selects it: kubectl "+
+			"label node %[1]s %[2]s=%[1]s", s.Host.Name, corev1.LabelHostname), false
 	}
 
 	if missing := missingSource(s); missing != "" {

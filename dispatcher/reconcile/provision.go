@@ -102,6 +102,10 @@ func (p *Plan) mayProvision(s *observed.Claim, tried bool) bool {
 		return false
 	}
 
+	if s.Host.Unlabeled {
+		p.RequeueBy(s.Now.Add(nodePeriod))
+	}
+
 	p.Blocked = blocked
 	p.report(events.ClaimWaits(reason, why))
 

@@ -305,6 +305,13 @@ func TestOtherDisk(t *testing.T) {
 	if _, err := os.Stat(d.dir(1)); err != nil {
 		t.Error(err)
 	}
+	volume.Spec.NodeAffinity = sdk.NodeAffinity(corev1.LabelHostname, "host-1") // the label, which is not the node's name
+	request = d.request(contract.Delete, 1, mebi)
+	request.Location = id(d)
+	want(t, "delete on its own disk", d.ask(t, request, &volume), "")
+	if _, err := os.Stat(d.dir(1)); !os.IsNotExist(err) {
+		t.Errorf("after the delete: %v", err)
+	}
 }
 
 func TestBadProperties(t *testing.T) {

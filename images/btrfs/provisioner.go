@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 	}
 	return &sdk.Volume{
 		Source:       corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: filepath.Join(d.root, request.VolumeName)}},
-		NodeAffinity: sdk.NodeAffinity(corev1.LabelHostname, p.node),
+		NodeAffinity: sdk.NodeAffinity(corev1.LabelHostname, cmp.Or(request.NodeHostname, p.node)),
 	}, d.Sync()
 }
 
@@ -208,7 +209,8 @@ func (d *disk) removeEmptyGroups() {
 
 // Delete implements sdk.Provisioner.
 func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
-	if node := nodeOf(volume); node != "" && node != p.node {
+	// The affinity has the node's label, which may not be its name. A location tells the disk.
+	if node := nodeOf(volume); node != "" && node != p.node && request.Location == "" {
 		return sdk.NotHere(fmt.Errorf("volume %s is on node %s, and this is node %s", volume.Name, contract.OneLine(node), p.node))
 	}
 	d, err := p.openExisting(request)

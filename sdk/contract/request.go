@@ -43,6 +43,10 @@ type Request struct {
 	VolumeMode string `json:"volumeMode,omitempty"`
 	// SelectedNode is the node that the scheduler chose for a claim with volumeBindingMode WaitForFirstConsumer.
 	SelectedNode string `json:"selectedNode,omitempty"`
+	// NodeHostname is for provision the label kubernetes.io/hostname of the node that the pod has to run on, where that differs from
+	// the node's name. A PersistentVolume selects its node by that label. It is empty where the label is the name, or the pod may
+	// run on any node.
+	NodeHostname string `json:"nodeHostname,omitempty"`
 	// Username and Groups are those of the claim's creator, empty where no admission policy vouches for them. Where a
 	// controller creates the claim, they are that controller's.
 	Username string   `json:"username,omitempty"`
@@ -140,6 +144,7 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_ACCESS_MODES", strings.Join(r.AccessModes, ",")},
 		{"FLEX_VOLUME_MODE", r.VolumeMode},
 		{"FLEX_SELECTED_NODE", r.SelectedNode},
+		{"FLEX_NODE_HOSTNAME", r.NodeHostname},
 		{"FLEX_SOURCE_PV_NAME", source},
 		{"FLEX_USERNAME", r.Username},
 		{"FLEX_GROUPS", strings.Join(r.Groups, ",")},
