@@ -109,8 +109,13 @@ func recordOf(pod *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// DecodeSaved decodes the pod of a ControllerRevision in place, for SavedPod. The error says why there is none.
+// DecodeSaved decodes the pod of a ControllerRevision in place, for SavedPod. The error says why there is none. To decode
+// one twice changes nothing: a reflector that streams its list transforms objects twice.
 func DecodeSaved(revision *appsv1.ControllerRevision) error {
+	if SavedPod(revision) != nil {
+		return nil
+	}
+
 	pod, err := decodeSaved(revision)
 	revision.Data = runtime.RawExtension{}
 	if err != nil {
