@@ -347,9 +347,10 @@ func (c *Controller) nodeOf(ctx context.Context, s *observed.Claim) (observed.No
 	return observed.NodeGone, nil
 }
 
-// onHost reports whether the attempt is to make storage on one node.
+// onHost reports whether the attempt is to make storage on one node. The class may have lost its configuration since.
 func onHost(s *observed.Claim, spec *observed.AttemptSpec) bool {
-	return spec != nil && spec.Op == contract.Provision && s.Config.NodeLocal && spec.Node != ""
+	makes := spec != nil && spec.Op == contract.Provision && spec.Node != ""
+	return makes && s.Config != nil && s.Config.NodeLocal
 }
 
 // confirmHost reads the label by which a node-local volume will select its node.
