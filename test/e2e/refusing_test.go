@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// nodeRefuses: a pod likes node2, where its claim's provisioner has no room. The scheduler selects another node, since the dispatcher
+// nodeLeftOut: a pod likes node2, where its claim's provisioner has no room. The scheduler selects another node, since the dispatcher
 // tells it that node2 has no capacity. That takes a provisioner name that a CSIDriver can have.
-func nodeRefuses(s *scope) {
+func nodeLeftOut(s *scope) {
 	s.anotherDispatcher("refusing", "refusing.example.com")
 	_, err := kubectl(s.Context(), "patch", "-n", "refusing-system", "configmap", "flex-pv-policy", "--type=merge", "-p",
 		`{"data": {"refusing.storageClasses": "e2e-refusing", "refusing.volumeTypes": "local", "refusing.pathPrefixes": "/var/tmp"}}`)
