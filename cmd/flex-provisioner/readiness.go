@@ -104,7 +104,7 @@ func describe(a authorizationv1.ResourceAttributes) string {
 	return fmt.Sprintf("%s %s %s", a.Verb, resource, where)
 }
 
-// permissions lists the permissions that the dispatcher needs. deploy/base grants exactly these, and a test compares them.
+// permissions lists the permissions that the dispatcher needs. deploy/base grants exactly these.
 func permissions(namespace, leaseNamespace, lease string) []authorizationv1.ResourceAttributes {
 	var list []authorizationv1.ResourceAttributes
 	for _, line := range []struct{ namespace, group, resource, name, verbs string }{
@@ -119,8 +119,9 @@ func permissions(namespace, leaseNamespace, lease string) []authorizationv1.Reso
 		{namespace, "", "pods", "", "create get list watch delete patch"},
 		{namespace, "", "pods/log", "", "get"},
 		{namespace, "", "configmaps", "", "get list watch"},
-		{namespace, "apps", "controllerrevisions", "", "create list watch delete"},
+		{namespace, "apps", "controllerrevisions", "", "create get list watch delete patch"},
 		{namespace, "", "events", "", "get list watch"},
+		{namespace, "", "namespaces", namespace, "get"},
 		{namespace, "", "serviceaccounts", admission.ProbeAccount, "impersonate"},
 		{"", "authentication.k8s.io", "userextras/" + admission.PodNameKey, admission.ProbePod, "impersonate"},
 		{leaseNamespace, "", "secrets", recordKeySecret, "get update"},
