@@ -270,6 +270,9 @@ func (c *Controller) changeVolume(ctx context.Context, s *observed.Claim, action
 		err = c.writer.SetFinalizer(ctx, s.Volume, a.Present)
 	case reconcile.SetNodeGone:
 		err = c.writer.SetNodeGone(ctx, s.Volume, a.Since)
+		if err == nil {
+			c.noteRepair(s)
+		}
 	case reconcile.SetCapacity:
 		err = c.writer.SetCapacity(ctx, s.Volume, a.Size)
 	case reconcile.RetractVolume:
@@ -284,10 +287,14 @@ func (c *Controller) changeVolume(ctx context.Context, s *observed.Claim, action
 func (c *Controller) repairVolume(ctx context.Context, s *observed.Claim, a reconcile.RepairVolume) error {
 	err := c.writer.RepairVolume(ctx, s.Volume, a.Patch)
 	if err == nil {
-		c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
+		c.noteRepair(s)
 	}
 
 	return err
+}
+
+func (c *Controller) noteRepair(s *observed.Claim) {
+	c.memory.change(s.UID, func(m *claimMemory) { m.repaired, m.repairedAt = s.Volume.UID, s.Now })
 }
 
 // setResizeStatus keeps the claim that it leaves: later actions patch its status, too.

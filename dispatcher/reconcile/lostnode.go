@@ -26,12 +26,12 @@ func (p *Plan) giveUp(s *observed.Claim, deletes []observed.Attempt) (done bool)
 	since := s.NodeGoneSince()
 	switch {
 	case s.Node == observed.NodeExists && !since.IsZero():
-		p.do(SetNodeGone{})
+		p.noteNode(s, SetNodeGone{})
 		return false
 	case s.Node != observed.NodeGone:
 		return false
 	case since.IsZero():
-		p.do(SetNodeGone{Since: s.Now})
+		p.noteNode(s, SetNodeGone{Since: s.Now})
 		return false
 	}
 
@@ -64,4 +64,13 @@ func (p *Plan) giveUp(s *observed.Claim, deletes []observed.Attempt) (done bool)
 	p.do(DeleteVolume{GivenUp: true})
 
 	return true
+}
+
+// noteNode writes on the volume whether its node is gone, unless this dispatcher wrote a moment ago: what it reads may
+// not show that yet.
+func (p *Plan) noteNode(s *observed.Claim, note SetNodeGone) {
+	early := p.waitsUntil(s, s.Repaired.Add(repairPeriod))
+	if !early {
+		p.do(note)
+	}
 }
