@@ -26,7 +26,7 @@ var mutations = []struct {
 	{"pods have no finalizer", noPodFinalizer, "is an orphan", 1, 100, nil},
 	{"volumes have no finalizer", noVolumeFinalizer, "is an orphan", 1, 100, nil},
 	{"the live claim is stale", staleClaim, "", 1, 50, nil},
-	{"the live volume is stale", staleVolume, "", 1, 50, nil},
+	{"the live volume is stale", staleVolume, "", 2, 50, nil},
 	{"the live list of pods is empty", noLivePods, "", 1, 50, nil},
 	{"volumes are not verified", noMisfits, "is not bound", 1, 100, nil},
 	{"no settled pod stays", noTombstone, " starts while ", 101, 400, nil},
