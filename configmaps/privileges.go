@@ -40,7 +40,8 @@ func parseSELinuxLevel(c *Config, value string, path *field.Path) field.ErrorLis
 	c.SELinuxLevel = value
 	if !selinuxLevel.MatchString(value) {
 		return field.ErrorList{field.Invalid(path, value,
-			"must be a level of SELinux, such as s0, s0:c1,c2 or s0-s0:c0.c1023: the last part of a label that ls -Z shows")}
+			"must be a level of SELinux, such as s0, s0:c1,c2 or s0-s0:c0.c1023: the last part of a label that "+
+				"ls -Z shows")}
 	}
 
 	return nil

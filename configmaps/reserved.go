@@ -217,8 +217,8 @@ var reserved = []reservedKey{
 		defaultValue: "false",
 		parse:        boolean(func(c *Config) *bool { return &c.DeleteUnderPressure })},
 	{name: "give-up-after", form: "duration, 1m to 8760h",
-		meaning: "how long the Node with a volume's node-local storage has to be gone before the deletion of the volume " +
-			"gives the storage up",
+		meaning: "how long the Node with a volume's node-local storage has to be gone before the deletion of the " +
+			"volume gives the storage up",
 		absent: "the deletion waits for the node",
 		parse: duration(func(c *Config) *time.Duration {
 			return &c.GiveUpAfter

@@ -43,8 +43,8 @@ func ScriptCommand(script string) []string {
 }
 
 // noImageVolumes says what is wrong with a node whose pods lack flexctl, which is a volume of an image there.
-const noImageVolumes = "the container runtime of this node does not mount images as volumes: start the dispatcher with " +
-	"--flexctl-mount=copy"
+const noImageVolumes = "the container runtime of this node does not mount images as volumes: start the dispatcher " +
+	"with --flexctl-mount=copy"
 
 // commandOf is nil without inline scripts: the image's entrypoint runs then.
 func commandOf(a Attempt, c Cluster) []string {

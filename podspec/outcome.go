@@ -419,7 +419,8 @@ func startProblem(pod *corev1.Pod) (Reason, string) {
 			return ReasonPodConfig, "the container's configuration is incomplete: " + Clean(waiting.Message)
 		case "CreateContainerError", "RunContainerError":
 			if noImageMounted(waiting.Message) {
-				return ReasonStart, "the container could not be started: " + noImageVolumes + ": " + Clean(waiting.Message)
+				return ReasonStart, fmt.Sprintf("the container could not be started: %s: %s",
+					noImageVolumes, Clean(waiting.Message))
 			}
 
 			return ReasonStart, "the container could not be started: " + Clean(waiting.Message)

@@ -209,9 +209,10 @@ func requiredTerms(pod *corev1.Pod) []corev1.NodeSelectorTerm {
 	return required.NodeSelectorTerms
 }
 
-// NodeLocal says which nodes have the storage of a volume, if it is on nodes that its node affinity names: the values by
-// which it does, and for each of its terms a selector of the labels of nodes. Of other nodes nobody can tell whether
-// they had the storage. So ok is false for terms that name no node, and for those that require more than labels.
+// NodeLocal says which nodes have the storage of a volume, if it is on nodes that its node affinity names: the values
+// by which it does, and for each of its terms a selector of the labels of nodes. Of other nodes nobody can tell
+// whether they had the storage. So ok is false for terms that name no node, and for those that require more than
+// labels.
 func NodeLocal(
 	config *configmaps.Config, v *corev1.PersistentVolume,
 ) (names []string, selectors []labels.Selector, ok bool) {

@@ -67,8 +67,8 @@ func SavePod(pod *corev1.Pod, now time.Time) (*appsv1.ControllerRevision, error)
 	}, nil
 }
 
-// sorted is the object's JSON with the names in order, as the API server writes it when it applies a strategic patch. It
-// compares the data of a ControllerRevision byte by byte, and refuses patches of anything if they differ.
+// sorted is the object's JSON with the names in order, as the API server writes it when it applies a strategic patch.
+// It compares the data of a ControllerRevision byte by byte, and refuses patches of anything if they differ.
 func sorted(object any) ([]byte, error) {
 	data, err := json.Marshal(object)
 	if err != nil {
@@ -109,8 +109,8 @@ func recordOf(pod *corev1.Pod) *corev1.Pod {
 	}
 }
 
-// DecodeSaved decodes the pod of a ControllerRevision in place, for SavedPod. The error says why there is none. To decode
-// one twice changes nothing: a reflector that streams its list transforms objects twice.
+// DecodeSaved decodes the pod of a ControllerRevision in place, for SavedPod. The error says why there is none. To
+// decode one twice changes nothing: a reflector that streams its list transforms objects twice.
 func DecodeSaved(revision *appsv1.ControllerRevision) error {
 	if SavedPod(revision) != nil {
 		return nil

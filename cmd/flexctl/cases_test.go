@@ -25,7 +25,7 @@ nodeAffinity:
       - {key: zone, operator: In, values: [west]}
 `},
 	{name: "create-on-node-self", args: []string{"create-pv", "--node-affinity", "self"}, stdin: "local: {path: /srv/x}\n"},
-	{name: "create-on-node-self-labelled", args: []string{"create-pv", "--node-affinity", "self"}, stdin: "local: {path: /srv/x}\n", hostname: "host-1.example.com"},
+	{name: "create-on-node-self-labeled", args: []string{"create-pv", "--node-affinity", "self"}, stdin: "local: {path: /srv/x}\n", hostname: "host-1.example.com"},
 	{name: "create-on-node-name", args: []string{"create-pv", "--node-affinity=node-7"}, stdin: "local: {path: /srv/x}\n"},
 	{name: "create-on-label", args: []string{"create-pv", "--node-affinity=topology.kubernetes.io/zone=west"}, stdin: "local: {path: /srv/x}\n"},
 	{name: "create-on-bad-label", args: []string{"create-pv", "--node-affinity=a b=c"}, stdin: "local: {path: /srv/x}\n"},

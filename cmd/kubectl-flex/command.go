@@ -71,9 +71,9 @@ func commandOf(name string, o *options) *cobra.Command {
 	flags.StringVar(&o.system, "system-namespace", contract.SystemNamespace, "Namespace of the dispatcher and its allow-list")
 	flags.StringVar(&o.namespace, "provisioners-namespace", "", "Namespace of ConfigMaps (default: the Deployment's)")
 	flags.StringVar(&o.provisioner, "provisioner-name", "", "Provisioner of the classes (default: the Deployment's)")
-	flags.StringVar(&o.color, "color", "auto", "Colours: "+either(colours))
+	flags.StringVar(&o.color, "color", "auto", "Colors: "+either(colors))
 	for flag, complete := range map[string]cobra.CompletionFunc{"namespace": o.completeNamespaces, "system-namespace": o.completeNamespaces,
-		"provisioners-namespace": o.completeNamespaces, "color": cobra.FixedCompletions(colours, cobra.ShellCompDirectiveNoFileComp)} {
+		"provisioners-namespace": o.completeNamespaces, "color": cobra.FixedCompletions(colors, cobra.ShellCompDirectiveNoFileComp)} {
 		if err := root.RegisterFlagCompletionFunc(flag, complete); err != nil {
 			panic(err) // the flag is there
 		}

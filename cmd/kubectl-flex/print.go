@@ -70,8 +70,8 @@ func extract(template string, value any) ([]byte, error) {
 const gap, narrowest = 3, 6
 
 // columns writes rows below a heading, if there is one. An empty cell is printed as a dash. On a terminal the last cell
-// is cut to what is left of the line. paint is the colour of a cell, or nil.
-func (o *options) columns(heading string, rows [][]string, paint func(row, column int) colour) error {
+// is cut to what is left of the line. paint is the color of a cell, or nil.
+func (o *options) columns(heading string, rows [][]string, paint func(row, column int) color) error {
 	above := 0
 	if heading != "" {
 		rows, above = append([][]string{strings.Fields(heading)}, rows...), 1
@@ -210,7 +210,7 @@ func (o *options) claimTable(states []inspect.State) error {
 	for _, s := range states {
 		rows = append(rows, o.claimRow(s))
 	}
-	return o.columns(heading, rows, func(row, column int) colour {
+	return o.columns(heading, rows, func(row, column int) color {
 		if column != phaseColumn {
 			return ""
 		}

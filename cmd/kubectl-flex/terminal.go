@@ -25,29 +25,29 @@ func widthOf(out io.Writer) int {
 	return width
 }
 
-// colour is the number of a terminal's colour, empty for its own.
-type colour string
+// color is the number of a terminal's color, empty for its own.
+type color string
 
-// Colours of phases and of the results of checks.
+// Colors of phases and of the results of checks.
 const (
-	red    colour = "31"
-	green  colour = "32"
-	yellow colour = "33"
+	red    color = "31"
+	green  color = "32"
+	yellow color = "33"
 )
 
-// colours are the values of --color.
-var colours = []string{"auto", "always", "never"}
+// colors are the values of --color.
+var colors = []string{"auto", "always", "never"}
 
 // checkColour refuses another value of --color.
 func (o *options) checkColour(c *cobra.Command, _ []string) error {
-	if !slices.Contains(colours, o.color) {
-		return usageFault(c, fmt.Errorf("--color=%q: say %s", o.color, either(colours)))
+	if !slices.Contains(colors, o.color) {
+		return usageFault(c, fmt.Errorf("--color=%q: say %s", o.color, either(colors)))
 	}
 	return nil
 }
 
-// paint colours a text where the output is a terminal, unless the caller wants otherwise (https://no-color.org).
-func (o *options) paint(c colour, text string) string {
+// paint colors a text where the output is a terminal, unless the caller wants otherwise (https://no-color.org).
+func (o *options) paint(c color, text string) string {
 	wanted := o.color == "always" ||
 		o.color != "never" && o.width > 0 && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	if !wanted || c == "" || text == "" {
@@ -57,7 +57,7 @@ func (o *options) paint(c colour, text string) string {
 }
 
 // colourOf is that of a claim's phase.
-func colourOf(s inspect.State) colour {
+func colourOf(s inspect.State) color {
 	switch {
 	case s.NotOurs != "":
 		return ""
@@ -70,4 +70,4 @@ func colourOf(s inspect.State) colour {
 }
 
 // colourOfResult is that of the result of a check.
-var colourOfResult = map[inspect.Result]colour{inspect.ResultOk: green, inspect.ResultWarning: yellow, inspect.ResultFailed: red}
+var colourOfResult = map[inspect.Result]color{inspect.ResultOk: green, inspect.ResultWarning: yellow, inspect.ResultFailed: red}

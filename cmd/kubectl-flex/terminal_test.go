@@ -11,7 +11,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 )
 
-// TestPaint: colours are for terminals, and whoever says so has the last word.
+// TestPaint: colors are for terminals, and whoever says so has the last word.
 func TestPaint(t *testing.T) {
 	const painted = "\x1b[31mFailed\x1b[0m"
 	for name, c := range map[string]struct {
@@ -38,7 +38,7 @@ func TestPaint(t *testing.T) {
 }
 
 func TestColourOf(t *testing.T) {
-	for want, s := range map[colour]inspect.State{
+	for want, s := range map[color]inspect.State{
 		green:  {Phase: inspect.Bound},
 		yellow: {Phase: "Running"},
 		red:    {Phase: "Running", Cause: inspect.Cause{Warning: true}},
@@ -50,7 +50,7 @@ func TestColourOf(t *testing.T) {
 	}
 }
 
-// TestColumns: a table fits its terminal, by its last column, and colours do not move columns.
+// TestColumns: a table fits its terminal, by its last column, and colors do not move columns.
 func TestColumns(t *testing.T) {
 	rows := func() [][]string {
 		return [][]string{{"a", "Failed", strings.Repeat("long ", 12)}, {"bcdefgh", "", "ü"}}
@@ -68,7 +68,7 @@ func TestColumns(t *testing.T) {
 			"a         Failed   " + strings.Repeat("long ", 12) + "\nbcdefgh   -        ü\n"},
 		"too narrow to cut": {options{width: 30}, name +
 			"a         Failed   " + strings.Repeat("long ", 12) + "\nbcdefgh   -        ü\n"},
-		"coloured": {options{color: "always", width: 50}, name +
+		"colored": {options{color: "always", width: 50}, name +
 			"a         \x1b[31mFailed\x1b[0m   long long long long long lon...\nbcdefgh   \x1b[31m-\x1b[0m        ü\n"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestColumns(t *testing.T) {
 			o := c.o
 			o.color = cmp.Or(o.color, "never")
 			o.IOStreams = genericiooptions.IOStreams{Out: &out}
-			paint := func(_, column int) colour {
+			paint := func(_, column int) color {
 				if column == 1 {
 					return red
 				}

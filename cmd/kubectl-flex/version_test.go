@@ -43,7 +43,7 @@ func TestVersionsDiffer(t *testing.T) {
 // TestVersion: what is printed of both sides. The client's version depends on the build.
 func TestVersion(t *testing.T) {
 	client := version.String()
-	labelled := func(w *world) {
+	labeled := func(w *world) {
 		w.dispatch.Labels = map[string]string{"app.kubernetes.io/version": client}
 		w.dispatch.Spec.Template.Spec.Containers[0].Image = "registry.example/flex-provisioner@sha256:0"
 	}
@@ -53,7 +53,7 @@ func TestVersion(t *testing.T) {
 		want  string
 		code  int
 	}{
-		"the same": {scene: labelled, want: "Client:      CLIENT\n" +
+		"the same": {scene: labeled, want: "Client:      CLIENT\n" +
 			"Dispatcher:  CLIENT, image registry.example/flex-provisioner@sha256:0, 1 of 1 ready\n"},
 		"another": {scene: func(*world) {}, want: "Client:      CLIENT\n" +
 			"Dispatcher:  v0.1.0, image registry.example/flex-provisioner:v0.1.0, 1 of 1 ready\n" +
@@ -66,7 +66,7 @@ func TestVersion(t *testing.T) {
 		"forbidden": {scene: func(w *world) { w.forbid("deployments") }, code: 1,
 			want: "Client:      CLIENT\nerror: namespace flex-system has no Deployment flex-provisioner that may be read: " +
 				"name the dispatcher's with --system-namespace, or say --client\n"},
-		"json": {scene: labelled, args: []string{"-o", "json"}, want: `{
+		"json": {scene: labeled, args: []string{"-o", "json"}, want: `{
   "client": "CLIENT",
   "dispatcher": {
     "version": "CLIENT",
@@ -76,7 +76,7 @@ func TestVersion(t *testing.T) {
   }
 }
 `},
-		"jsonpath": {scene: labelled, args: []string{"-o", "jsonpath={.dispatcher.ready} {.client}"}, want: "1 CLIENT"},
+		"jsonpath": {scene: labeled, args: []string{"-o", "jsonpath={.dispatcher.ready} {.client}"}, want: "1 CLIENT"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

@@ -536,8 +536,8 @@ func (c *Controller) refusalLasts(s *observed.Claim) (long bool) {
 	return long
 }
 
-// deleteVolume deletes a volume whose storage is gone, once. One that is given up counts for the limit, as does one that
-// a pod is created for.
+// deleteVolume deletes a volume whose storage is gone, once. One that is given up counts for the limit, as does one
+// that a pod is created for.
 func (c *Controller) deleteVolume(ctx context.Context, s *observed.Claim, givenUp bool) error {
 	if c.memory.claim(s.UID).deleted == s.Volume.UID {
 		return nil

@@ -108,9 +108,9 @@ var meanings = map[podspec.Reason]Meaning{
 			"volume, and the pod counts towards `max-concurrent`.",
 		Do: "bring the node back, or delete the Node if it never comes back."},
 	ReasonGivenUp: {Warning: true, On: "volume",
-		Means: "The node with the volume's storage has been gone for the time in the ConfigMap's key `give-up-after`. " +
-			"So the dispatcher deleted the volume, and no pod removed its storage. The message says what was given up, " +
-			"and where.",
+		Means: "The node with the volume's storage has been gone for the time in the ConfigMap's key " +
+			"`give-up-after`. So the dispatcher deleted the volume, and no pod removed its storage. The message says " +
+			"what was given up, and where.",
 		Do: "nothing, or remove the storage by hand if the node's disks come back."},
 	ReasonRunsLong: {On: "claim, volume or pod",
 		Means: "The container has run for 30 s. The message has the time at which the pod ends at the latest, by " +

@@ -95,7 +95,8 @@ type Claim struct {
 	Successor *corev1.PersistentVolumeClaim
 	// Host is the node that a node-local attempt has to run on. It is read from the API server alone.
 	Host Host
-	// Node says whether the node of the released volume exists. It is read from the API server alone, and unknown before.
+	// Node says whether the node of the released volume exists. It is read from the API server alone, and unknown
+	// before.
 	Node NodeState
 	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one
 	// above DeleteLimit. A limit of 0 means none.

@@ -22,8 +22,8 @@ const (
 type Host struct {
 	// Name of the node, empty before it was asked for.
 	Name string
-	// Label is kubernetes.io/hostname, by which a volume selects its node. Unlabeled reports whether the node exists, and
-	// has none.
+	// Label is kubernetes.io/hostname, by which a volume selects its node. Unlabeled reports whether the node exists,
+	// and has none.
 	Label     string
 	Unlabeled bool
 }

@@ -57,8 +57,8 @@ func ToProvision(s *observed.Claim) (reason podspec.Reason, why string, blocked 
 	}
 
 	if s.Host.Unlabeled {
-		return podspec.ReasonUnschedulable, fmt.Sprintf("node %s has no label %s, by which a volume selects it: kubectl "+
-			"label node %[1]s %[2]s=%[1]s", s.Host.Name, corev1.LabelHostname), false
+		return podspec.ReasonUnschedulable, fmt.Sprintf("node %s has no label %s, by which a volume selects it: "+
+			"kubectl label node %[1]s %[2]s=%[1]s", s.Host.Name, corev1.LabelHostname), false
 	}
 
 	if missing := missingSource(s); missing != "" {

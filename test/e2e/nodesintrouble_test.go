@@ -146,8 +146,8 @@ func labelIsNotName(s *scope) {
 	}
 	s.later(func(ctx context.Context) error { return label(ctx, "node3") })
 	s.ok(label(s.Context(), "third.example.com"))
-	c := s.localClass("a", setting{}).claim("labelled")
-	s.finished(c.consumer(shared.admin, onNamed("node3")), "hello from labelled\n")
+	c := s.localClass("a", setting{}).claim("labeled")
+	s.finished(c.consumer(shared.admin, onNamed("node3")), "hello from labeled\n")
 	requires := c.volume().Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0]
 	if got := fmt.Sprint(requires.Key, requires.Values); got != "kubernetes.io/hostname[third.example.com]" {
 		s.Errorf("the volume requires %s", got)

@@ -150,7 +150,7 @@ func TestUnknownKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{`cloud.conf line 5: "colour" is not known, and ignored`, `cloud.conf line 6: "..." is not known, and ignored`}
+	want := []string{`cloud.conf line 5: "color" is not known, and ignored`, `cloud.conf line 6: "..." is not known, and ignored`}
 	if !slices.Equal(config.Warnings, want) || config.auth.Scope != (tokens.Scope{}) {
 		t.Errorf("warnings %q, scope %+v, want %q and none", config.Warnings, config.auth.Scope, want)
 	}
