@@ -81,6 +81,12 @@ test-e2e: cluster-up images ## against three real nodes, with volumes of a real 
 	@test/cluster/packages.sh docker-registry skopeo
 	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
 
+test-nodes: export ISCSI = 1
+test-nodes: export NODES = 3
+test-nodes: export SPARE = 1
+test-nodes: cluster-up images ## nodes that fill, refuse, are under pressure, have other labels or are gone
+	FLEX_E2E_NODES=1 go test -count=1 -timeout 30m -tags e2e ./test/e2e -run '^TestNodesInTrouble$$'
+
 test-install: cluster-up bin/syft bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone
 	@test/cluster/packages.sh jq
 	test/install.sh
