@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"time"
 
@@ -37,10 +39,12 @@ func (c *Controller) publishCapacity(ctx context.Context, class *storagev1.Stora
 var unlimited = resource.MustParse("7Ei")
 
 // storageCapacity says that a class has capacity on all nodes but those. The nodes are known by the label
-// kubernetes.io/hostname: one whose label is not its name is not left out. The object goes with its class.
+// kubernetes.io/hostname: one whose label is not its name is not left out. The object goes with its class. Its name
+// tells the nodes, since its topology never changes.
 func storageCapacity(class *storagev1.StorageClass, namespace string, without []string) *storagev1.CSIStorageCapacity {
-	on := &metav1.LabelSelector{}
+	name, on := "class-"+string(class.UID), &metav1.LabelSelector{}
 	if len(without) > 0 {
+		name += fmt.Sprintf("-%.5x", sha256.Sum256([]byte(strings.Join(without, ","))))
 		on.MatchExpressions = []metav1.LabelSelectorRequirement{
 			{Key: corev1.LabelHostname, Operator: metav1.LabelSelectorOpNotIn, Values: without},
 		}
@@ -52,7 +56,7 @@ func storageCapacity(class *storagev1.StorageClass, namespace string, without []
 
 	return &storagev1.CSIStorageCapacity{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: namespace, Name: "class-" + string(class.UID), OwnerReferences: []metav1.OwnerReference{owner},
+			Namespace: namespace, Name: name, OwnerReferences: []metav1.OwnerReference{owner},
 		},
 		StorageClassName: class.Name, NodeTopology: on, Capacity: &unlimited,
 	}

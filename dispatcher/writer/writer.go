@@ -10,7 +10,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -161,22 +160,32 @@ func (w Writer) Reschedule(ctx context.Context, claim *corev1.PersistentVolumeCl
 	return w.patch(ctx, types.MergePatchType, "persistentvolumeclaims", claim, fields, nil)
 }
 
-// SetStorageCapacity makes the object as it has to be. Only its topology ever changes.
+// SetStorageCapacity makes the object the only one of its class in its namespace. Its topology cannot be changed, so
+// that another one replaces it. The new one comes first: without any the scheduler would find no node.
 func (w Writer) SetStorageCapacity(ctx context.Context, capacity *storagev1.CSIStorageCapacity) error {
 	client := w.Client.StorageV1().CSIStorageCapacities(capacity.Namespace)
-	found, err := client.Get(ctx, capacity.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		_, err = client.Create(ctx, capacity, metav1.CreateOptions{})
-	case err == nil && !equality.Semantic.DeepEqual(found.NodeTopology, capacity.NodeTopology):
-		changed := found.DeepCopy()
-		changed.NodeTopology = capacity.NodeTopology
-		_, err = client.Update(ctx, changed, metav1.UpdateOptions{})
+	about := fmt.Sprintf("CSIStorageCapacity %s/%s of class %s",
+		capacity.Namespace, capacity.Name, capacity.StorageClassName)
+
+	_, err := client.Create(ctx, capacity, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create %s: %w", about, err)
 	}
 
+	all, err := client.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("write CSIStorageCapacity %s/%s of class %s: %w",
-			capacity.Namespace, capacity.Name, capacity.StorageClassName, err)
+		return fmt.Errorf("list CSIStorageCapacity objects beside %s: %w", about, err)
+	}
+
+	for _, other := range all.Items {
+		if other.StorageClassName != capacity.StorageClassName || other.Name == capacity.Name {
+			continue
+		}
+
+		err := client.Delete(ctx, other.Name, metav1.DeleteOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete CSIStorageCapacity %s/%s, which %s replaces: %w", other.Namespace, other.Name, about, err)
+		}
 	}
 
 	return nil

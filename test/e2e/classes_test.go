@@ -35,7 +35,7 @@ func TestEditedWhileRunning(t *testing.T) {
 	}
 
 	// To another image.
-	class.edit(map[string]string{"image": nfsSubdirImage, "provision": "", "delete": "", "folder": "",
+	class.edit(map[string]string{"image": nfsSubdirImage, "provision": "", "delete": "", "folder": "", "zone": "", "color": "",
 		"export": class.dir() + "/volumes", "mount": "/export/" + class.id + "/volumes"})
 	other := class.claim("other")
 	other.bound(soon)

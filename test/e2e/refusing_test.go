@@ -20,7 +20,7 @@ func nodeLeftOut(s *scope) {
 	_, err := kubectl(s.Context(), "patch", "-n", "refusing-system", "configmap", "flex-pv-policy", "--type=merge", "-p",
 		`{"data": {"refusing.storageClasses": "e2e-refusing", "refusing.volumeTypes": "local", "refusing.pathPrefixes": "/var/tmp"}}`)
 	s.ok(err)
-	s.apply("testdata/refusing.yaml")
+	s.apply("test/e2e/testdata/refusing.yaml")
 
 	data := newClaim(s.name, "data", "e2e-refusing", "64Mi")
 	data.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -46,7 +46,7 @@ func nodeLeftOut(s *scope) {
 // anotherDispatcher installs one beside the first. The ClusterRoles are the same, and stay.
 func (s *scope) anotherDispatcher(name, provisioner string) {
 	s.Helper()
-	manifests, err := command(s.Context(), "../../deploy/another.sh", name, provisioner)
+	manifests, err := command(s.Context(), "deploy/another.sh", name, provisioner)
 	s.ok(err)
 	documents := strings.Split(manifests, "\n---\n")
 	documents = slices.DeleteFunc(documents, func(d string) bool { return strings.Contains("\n"+d, "\nkind: ClusterRole\n") })
