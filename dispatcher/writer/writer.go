@@ -184,7 +184,8 @@ func (w Writer) SetStorageCapacity(ctx context.Context, capacity *storagev1.CSIS
 
 		err := client.Delete(ctx, other.Name, metav1.DeleteOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete CSIStorageCapacity %s/%s, which %s replaces: %w", other.Namespace, other.Name, about, err)
+			return fmt.Errorf("delete CSIStorageCapacity %s/%s, which %s replaces: %w",
+				other.Namespace, other.Name, about, err)
 		}
 	}
 
