@@ -29,7 +29,6 @@ func TestSpareNodes(t *testing.T) {
 		{"the node is drained after a pod failed", drains(drainedAfterFailure)},
 		{"the node is drained while a pod waits", drains(drainedWhileWaiting)},
 		{"the kubelet restarts", kubeletRestarts},
-		{"the node refuses", nodeLeftOut},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t)

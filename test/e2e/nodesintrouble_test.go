@@ -34,6 +34,7 @@ func TestNodesInTrouble(t *testing.T) {
 		{"a script fills its tmp", fillsTmp},
 		{"the consumer fills the node", consumerFillsNode},
 		{"a node refuses", nodeRefuses},
+		{"a node refuses, and the scheduler knows", nodeLeftOut},
 		{"a label that is not the name", labelIsNotName},
 		{"a full disk", fullDisk},
 		{"the node is gone for ever", goneForEver},

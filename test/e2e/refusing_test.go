@@ -18,7 +18,7 @@ import (
 func nodeLeftOut(s *scope) {
 	s.anotherDispatcher("refusing", "refusing.example.com")
 	_, err := kubectl(s.Context(), "patch", "-n", "refusing-system", "configmap", "flex-pv-policy", "--type=merge", "-p",
-		`{"data": {"refusing.storageClasses": "e2e-refusing", "refusing.volumeTypes": "local", "refusing.pathPrefixes": "/var/tmp"}}`)
+		`{"data": {"refusing.storageClasses": "e2e-refusing", "refusing.volumeTypes": "local", "refusing.pathPrefixes": "/var"}}`)
 	s.ok(err)
 	s.apply("test/e2e/testdata/refusing.yaml")
 
@@ -50,8 +50,9 @@ func (s *scope) anotherDispatcher(name, provisioner string) {
 	s.ok(err)
 	documents := strings.Split(manifests, "\n---\n")
 	documents = slices.DeleteFunc(documents, func(d string) bool { return strings.Contains("\n"+d, "\nkind: ClusterRole\n") })
-	file := filepath.Join(s.TempDir(), name+".yaml")
+	file := filepath.Join(os.TempDir(), "e2e-"+name+".yaml")
 	s.ok(os.WriteFile(file, []byte(strings.Join(documents, "\n---\n")), 0o600))
+	s.later(func(context.Context) error { return os.Remove(file) })
 	s.apply(file)
 
 	s.wait(patient, "the dispatcher of "+name, func() string {
