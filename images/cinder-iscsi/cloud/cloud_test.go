@@ -146,7 +146,7 @@ func TestParse(t *testing.T) {
 // A key that this provisioner does not know is another program's, or a mistake: it is told, and the rest is used. A user may have a
 // project of their own, so that a log-in without one is tried.
 func TestUnknownKeys(t *testing.T) {
-	config, err := Parse(file(cloudConf, "[Global]\nauth-url=http://k/v3\nusername=a\npassword=Passw0rd!\ncolour=red\nPassw0rd!=x\n"), "")
+	config, err := Parse(file(cloudConf, "[Global]\nauth-url=http://k/v3\nusername=a\npassword=Passw0rd!\ncolor=red\nPassw0rd!=x\n"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
