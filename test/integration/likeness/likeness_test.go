@@ -186,6 +186,10 @@ func TestLikeness(t *testing.T) {
 	if err := stages["real"].setUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	// Pods have their namespace as owner.
+	if err := stages["double"].makeNamespaces(t.Context(), contract.ProvisionersNamespace); err != nil {
+		t.Fatal(err)
+	}
 	if err := stages["double"].setUpClass(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -71,16 +71,26 @@ func (p *play) must(what string, err error) {
 }
 
 func (s *stage) setUp(ctx context.Context) error {
-	for _, namespace := range []string{contract.ProvisionersNamespace, tenants} {
-		if _, err := s.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}); err != nil {
-			return err
-		}
+	if err := s.makeNamespaces(ctx, contract.ProvisionersNamespace, tenants); err != nil {
+		return err
 	}
+
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "provisioner", Namespace: contract.ProvisionersNamespace}}
 	if _, err := s.client.CoreV1().ServiceAccounts(account.Namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
 		return err
 	}
 	return s.setUpClass(ctx)
+}
+
+func (s *stage) makeNamespaces(ctx context.Context, names ...string) error {
+	for _, name := range names {
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if _, err := s.client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+
+	return nil
 }
 
 func (s *stage) setUpClass(ctx context.Context) error {
