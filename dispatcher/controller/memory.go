@@ -68,7 +68,7 @@ type classConfig struct {
 	problem string
 }
 
-// namespacePeriod is how long the UID of the pods' namespace is remembered.
+// namespacePeriod is how long the UID of the pods' namespace is remembered: it may be made anew.
 const namespacePeriod = time.Minute
 
 // limitPeriod is the period in which the limit on deletions counts.
@@ -258,24 +258,21 @@ func (m *memory) expire(now time.Time) {
 	}
 }
 
-// namespace is the UID of the pods' namespace, by a function that reads it at most once a minute: it may be made anew.
-func (m *memory) namespace(now time.Time, read func() types.UID) types.UID {
+// namespace is the UID of the pods' namespace as it was read last, and whether that counts.
+func (m *memory) namespace(now time.Time) (uid types.UID, known bool) {
 	m.mu.Lock()
-	uid, age := m.namespaceUID, now.Sub(m.namespaceRead)
-	m.mu.Unlock()
+	defer m.mu.Unlock()
 
-	if age >= 0 && age < namespacePeriod {
-		return uid
-	}
+	age := now.Sub(m.namespaceRead)
 
-	uid = read()
+	return m.namespaceUID, age >= 0 && age < namespacePeriod
+}
 
+func (m *memory) setNamespace(uid types.UID, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 
 	m.namespaceUID, m.namespaceRead = uid, now
-
-	return uid
 }
 
 // refusedFor is how long a node that could not serve a class is left out. A restart forgets it.

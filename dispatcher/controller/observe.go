@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
@@ -203,6 +204,7 @@ func (c *Controller) confirmObjects(ctx context.Context, s *observed.Claim, spec
 		{deletes, func() error { return c.confirmStop(ctx, s) }},
 		{first, func() error { return c.confirmFirst(ctx, s) }},
 		{onHost(s, spec), func() error { return c.confirmHost(ctx, s, spec.Node) }},
+		{spec != nil, func() error { c.confirmNamespace(ctx, s.Now); return nil }},
 	}
 
 	faults := make([]error, len(reads))
@@ -363,6 +365,21 @@ func (c *Controller) confirmHost(ctx context.Context, s *observed.Claim, name st
 	}
 
 	return err
+}
+
+// confirmNamespace reads the UID of the pods' namespace, where what was read is old. It belongs to what is read for a
+// pod, so that nothing comes between the pods of the claim and the new one.
+func (c *Controller) confirmNamespace(ctx context.Context, now time.Time) {
+	if _, known := c.memory.namespace(now); known {
+		return
+	}
+
+	uid, err := c.reader.NamespaceUID(ctx)
+	if err != nil {
+		klog.FromContext(ctx).Info("Create pods without an owner", "err", err)
+	}
+
+	c.memory.setNamespace(uid, now)
 }
 
 // confirmSource reads the claim that is to be cloned: a copy must not begin beside the removal of its original.

@@ -291,7 +291,7 @@ func TestStaleFactsMakeNoPod(t *testing.T) {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: dispatchertest.UID}}
 		s := &observed.Claim{Now: dispatchertest.Noon, UID: dispatchertest.UID, ClassName: "silver", Claim: claim, Class: &storagev1.StorageClass{}, RecordKey: dispatchertest.Key,
 			Config: &configmaps.Config{Name: "cm", StorageClass: "silver", Timeout: time.Minute}, Confirmed: time.Now().Add(-age)}
-		_, err := controller.createPod(t.Context(), s, observed.AttemptSpec{Op: contract.Provision})
+		_, err := controller.createPod(t.Context(), s, observed.AttemptSpec{Op: contract.Provision}, stale)
 		server.Close()
 		if got := fmt.Sprint(err); got != want || asked != (err == nil) {
 			t.Errorf("after %s: %s, and the API server was asked: %t; want %s", age, got, asked, want)

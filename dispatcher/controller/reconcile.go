@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -211,26 +210,38 @@ func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p plann
 
 // apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
 // was done and goes on from there. created reports whether the plan's pod was created.
+//
+// A pod that somebody deletes is saved and let go last, whatever became of the claim: whoever drains its node waits for
+// that alone.
 func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.Plan) (created bool, err error) {
-	var unsaved error
+	most := stale
 	for _, action := range p.Actions {
+		if err != nil && !letsGo(action) {
+			continue
+		}
+
+		var fault error
 		if create, ok := action.(reconcile.CreatePod); ok {
-			created, err = c.createPod(ctx, s, create.AttemptSpec)
+			created, fault = c.createPod(ctx, s, create.AttemptSpec, most)
 		} else {
-			err = c.carryOut(ctx, s, action)
+			fault = c.carryOut(ctx, s, action)
 		}
 
-		if _, saves := action.(reconcile.SavePod); saves {
-			// The pod stays, so that nothing is lost. Whoever deletes it waits, and the claim does not.
-			unsaved, err = errors.Join(unsaved, err), nil
-		}
-
-		if err != nil {
-			return created, errors.Join(unsaved, err)
-		}
+		err = errors.Join(err, fault)
+		most = fresh // a write may have taken long, and the next plan is without it
 	}
 
-	return created, unsaved
+	return created, err
+}
+
+// letsGo reports whether the action is for a pod that somebody deletes, and for no attempt of the claim.
+func letsGo(action reconcile.Action) bool {
+	switch action.(type) {
+	case reconcile.SavePod, reconcile.ReleasePod:
+		return true
+	default:
+		return false
+	}
 }
 
 // carryOut carries out an action that creates no pod.
@@ -423,16 +434,16 @@ func (c *Controller) recordLog(pod *corev1.Pod, end string, config *configmaps.C
 }
 
 // createPod creates the pod of an attempt. Its name is the lock: a dispatcher that finds it taken has lost nothing, and
-// watches the pod that exists.
+// watches the pod that exists. What it relies on must not be older than most.
 func (c *Controller) createPod(
-	ctx context.Context, s *observed.Claim, spec observed.AttemptSpec,
+	ctx context.Context, s *observed.Claim, spec observed.AttemptSpec, most time.Duration,
 ) (created bool, err error) {
-	pod, err := s.Pod(spec, c.cluster(ctx, s.Now))
+	pod, err := s.Pod(spec, c.cluster(s.Now))
 	if err != nil {
 		return false, c.creationFailed(ctx, s, spec, err)
 	}
 
-	if age := time.Since(s.Confirmed); age > stale {
+	if age := time.Since(s.Confirmed); age > most {
 		return false, fmt.Errorf("create pod %s/%s: what it relies on was read %s ago and may have changed",
 			pod.Namespace, pod.Name, age.Round(time.Second))
 	}
@@ -467,16 +478,9 @@ func (c *Controller) createPod(
 
 // cluster is what all pods have in common. Without the UID of their namespace they have no owner, and a drain that does
 // not force anything waits for those that run.
-func (c *Controller) cluster(ctx context.Context, now time.Time) podspec.Cluster {
+func (c *Controller) cluster(now time.Time) podspec.Cluster {
 	cluster := c.Pods
-	cluster.NamespaceUID = c.memory.namespace(now, func() types.UID {
-		uid, err := c.reader.NamespaceUID(ctx)
-		if err != nil {
-			klog.FromContext(ctx).Info("Create pods without an owner", "err", err)
-		}
-
-		return uid
-	})
+	cluster.NamespaceUID, _ = c.memory.namespace(now)
 
 	return cluster
 }

@@ -519,7 +519,7 @@ func TestDecide(t *testing.T) {
 			want: "tell claim ProvisionerFailed, save prov-0, save prov-4, requeue in 15.5s"},
 		{name: "failed, drained, and the next attempt is due", pods: []string{"prov-3 failed deleting retry"}, want: "tell claim ProvisionerFailed, create provision 4 for prov-3, acknowledge prov-3, requeue in 5s, (confirm)"},
 		{name: "first failed, drained, and the next attempt is due", pods: []string{"prov-0 failed deleting retry"},
-			want: "tell claim ProvisionerFailed, save prov-0, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
+			want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, save prov-0, (confirm)"},
 		{name: "first failed, gone, and the next attempt is due", pods: []string{"prov-0 failed gone retry"},
 			want: "tell claim ProvisionerFailed, create provision 1 for prov-0, keep the name of prov-0, (confirm)"},
 		{name: "gone, and the next attempt runs", pods: []string{"prov-0 failed kept gone", "prov-1 running"}, want: ""},

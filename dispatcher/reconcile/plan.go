@@ -110,8 +110,6 @@ type (
 	ResyncClaim struct{}
 )
 
-func (SavePod) priority() int             { return 0 }
-func (ReleasePod) priority() int          { return 1 }
 func (RepairVolume) priority() int        { return 2 }
 func (SetFinalizer) priority() int        { return 2 }
 func (SetNodeGone) priority() int         { return 3 }
@@ -126,6 +124,8 @@ func (Reschedule) priority() int          { return 10 }
 func (AcknowledgePod) priority() int      { return 11 }
 func (ResyncClaim) priority() int         { return 12 }
 func (SetWaitingCondition) priority() int { return 13 }
+func (SavePod) priority() int             { return 14 }
+func (ReleasePod) priority() int          { return 15 }
 
 // do adds actions. An attempt's pod goes last, when its outcome has been acted on.
 func (p *Plan) do(actions ...Action) {
