@@ -125,17 +125,26 @@ func (w *World) allowHeld() {
 			w.answerPod(apiserver.Pods, pod)
 		}
 	}
-	for _, record := range apiserver.List[*appsv1.ControllerRevision](w.server, apiserver.Revisions) {
-		record = record.DeepCopy()
-		if _, _, _, ok := podspec.ParseName(record.Name); !ok || podspec.DecodeSaved(record) != nil {
-			continue
-		}
-		pod := podspec.SavedPod(record)
-		if record.Annotations[contract.AnnAllowDelete] == "" && told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
+	for _, pod := range w.savedPods() {
+		if pod.Annotations[contract.AnnAllowDelete] == "" && told(w.eventsOf(string(pod.UID)), "DeletionHeld") {
 			w.answerPod(apiserver.Revisions, pod)
 		}
 	}
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
+}
+
+// savedPods are the pods of records, with the labels of these.
+func (w *World) savedPods() []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, record := range apiserver.List[*appsv1.ControllerRevision](w.server, apiserver.Revisions) {
+		record = record.DeepCopy()
+		if _, _, _, ok := podspec.ParseName(record.Name); ok && podspec.DecodeSaved(record) == nil {
+			pod := podspec.SavedPod(record)
+			pod.Labels = record.Labels
+			pods = append(pods, pod)
+		}
+	}
+	return pods
 }
 
 // answerPod is for a pod whose attempts came to storage that no volume of its name has: the administrator lets it be removed, or has it

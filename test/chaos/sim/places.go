@@ -128,7 +128,7 @@ func (w *World) returnTo() {
 			return
 		}
 	}
-	for _, pod := range apiserver.List[*corev1.Pod](w.server, apiserver.Pods) {
+	for _, pod := range append(apiserver.List[*corev1.Pod](w.server, apiserver.Pods), w.savedPods()...) {
 		w.mu.Lock()
 		place := w.placed[pod.Name]
 		w.mu.Unlock()

@@ -107,6 +107,7 @@ func (p *process) RoundTrip(hr *http.Request) (*http.Response, error) {
 		if r.Writes() && w.dice.chance(0.5, "wire", what) {
 			code, _ := w.server.Do(r)
 			w.trace.add(p.name, "%s %s%s -> %d, but died or gave up", r.Verb, r.Resource, path(r), code)
+			w.served(p, r, code)
 		}
 		return nil, cmp(ctx.Err(), errDead)
 	}

@@ -201,6 +201,7 @@ func (w *World) tenantOf(claim string) string { return w.plan.Tenant(numberOf(cl
 // Setup: classes and ConfigMaps.
 func (w *World) setup() {
 	w.mounts = exports
+	w.create(apiserver.Namespaces, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	if slices.ContainsFunc(w.plan.Classes, func(c Class) bool { return c.Mounts }) {
 		w.putExport(exports, serverA)
 		w.putExport(exportsB, serverB)
