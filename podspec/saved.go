@@ -23,7 +23,7 @@ const savedWithin = time.Minute
 
 // words are the annotations of a pod that are written after its end. Those of a saved pod are on its
 // ControllerRevision, whose data cannot be changed.
-var words = []string{contract.AnnSettled, contract.AnnRetry, contract.AnnAllowDelete}
+var words = []string{contract.AnnSettled, contract.AnnRetry, contract.AnnAllowDelete, contract.AnnVolumeSeen}
 
 // Words are the annotations of an ended pod by which the dispatcher and administrators said something about it.
 func Words(annotations map[string]string) map[string]string {

@@ -55,14 +55,20 @@ func (c *Controller) acknowledgePod(ctx context.Context, uid string, a reconcile
 }
 
 func (c *Controller) keepPodName(ctx context.Context, a reconcile.AcknowledgePod) error {
-	switch {
-	case podspec.Handled(a.Pod):
+	if podspec.Handled(a.Pod) {
 		return nil
-	case a.Saved != nil:
-		return c.writer.SetWords(ctx, a.Saved, map[string]string{contract.AnnSettled: "true"})
 	}
 
-	return c.writer.KeepPodName(ctx, a.Pod)
+	return c.note(ctx, a.Attempt, contract.AnnSettled, "true")
+}
+
+// note writes something on an attempt's pod, or on its record.
+func (c *Controller) note(ctx context.Context, a observed.Attempt, key, value string) error {
+	if a.Saved != nil {
+		return c.writer.SetWords(ctx, a.Saved, map[string]string{key: value})
+	}
+
+	return c.writer.AnnotatePod(ctx, a.Pod, key, value)
 }
 
 // savePod keeps the record of an ended pod in a ControllerRevision of its name.

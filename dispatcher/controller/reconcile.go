@@ -257,6 +257,8 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 		err = c.reschedule(ctx, s, a)
 	case reconcile.AcknowledgePod:
 		err = c.acknowledgePod(ctx, s.UID, a)
+	case reconcile.NoteVolume:
+		err = c.note(ctx, a.Attempt, contract.AnnVolumeSeen, string(s.Volume.UID))
 	case reconcile.SavePod:
 		err = c.savePod(ctx, s, a)
 	case reconcile.ReleasePod:

@@ -212,13 +212,13 @@ func foreignRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 //
 // An administrator who keeps retained storage deletes the volume's object, and perhaps makes another one for the
 // storage. So it counts as proof that no attempt can have come to a volume: the claim has never been bound to one of
-// the attempts, or it is gone and none of them says that it made the volume.
+// the attempts, or it is gone, none of them says that it made the volume, and no volume was seen beside one.
 func undoRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 	name := podspec.VolumeName(s.UID)
 	last, _ := observed.Last(s.Attempts)
 	newest, deleting := observed.Last(s.Of(contract.Delete))
 	made := slices.IndexFunc(s.Of(contract.Provision), func(a observed.Attempt) bool {
-		return a.Outcome.Phase == podspec.Succeeded
+		return a.Outcome.Phase == podspec.Succeeded || a.Pod.Annotations[contract.AnnVolumeSeen] != ""
 	})
 
 	switch {
@@ -235,7 +235,7 @@ func undoRemoval(s *observed.Claim) (Proof, podspec.Reason, string) {
 	case s.Claim == nil && made >= 0:
 		a := s.Of(contract.Provision)[made]
 
-		return heldWithoutVolume(a, "pod %s says that it made volume %s, which does not exist: somebody may have "+
+		return heldWithoutVolume(a, "pod %s came to volume %s, which does not exist: somebody may have "+
 			"deleted the volume and kept its storage", a.Pod.Name, name)
 	}
 

@@ -25,6 +25,7 @@ func Decide(s *observed.Claim) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
 	p.endRetained(s)
 	p.placeFinalizer(s)
+	p.noteVolume(s)
 	p.Forget = p.Forget && len(s.Retained) == 0
 	p.spaceRepairs(s)
 	p.letGo(s)
@@ -309,6 +310,30 @@ func (p *Plan) placeFinalizer(s *observed.Claim) {
 	}
 
 	p.Forget = false
+}
+
+// noteAfter is how long a volume that may be in use and a pod of its attempts may exist beside each other before the pod
+// says so. Few do.
+const noteAfter = 5 * time.Second
+
+// noteVolume has a pod say that a volume existed beside it. Whoever takes the volume's finalizer off and deletes it may
+// have another volume for the storage. Once the claim is gone too, a pod whose end nobody saw would look like an attempt
+// that came to no volume.
+func (p *Plan) noteVolume(s *observed.Claim) {
+	last, ok := observed.Last(s.Of(contract.Provision))
+	if !ok || s.Volume == nil || undecided(s.Volume) || p.acknowledges(last.Pod) {
+		return
+	}
+
+	saysSo := last.Outcome.Phase == podspec.Succeeded || last.Pod.Annotations[contract.AnnVolumeSeen] != ""
+	if saysSo {
+		return
+	}
+
+	early := p.waitsUntil(s, s.Volume.CreationTimestamp.Add(noteAfter))
+	if !early {
+		p.do(NoteVolume{last})
+	}
 }
 
 // forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as

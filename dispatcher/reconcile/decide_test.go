@@ -198,6 +198,8 @@ func describe(p Plan) string {
 			} else {
 				say("acknowledge %s", a.Pod.UID)
 			}
+		case NoteVolume:
+			say("note the volume on %s", a.Pod.UID)
 		case SavePod:
 			say("save %s", a.Pod.UID)
 		case ReleasePod:
@@ -336,7 +338,9 @@ func TestDecide(t *testing.T) {
 			want: "tell claim ProvisionerRefused, create provision 1, acknowledge prov-9999, keep the name of prov-0, (confirm)"},
 
 		{name: "volume made, pod still starting as far as is known", volume: "fits", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
-		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: ""},
+		{name: "volume made, pod running", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running"}, want: "note the volume on prov-0"},
+		{name: "volume made, pod running, and it says so", volume: "fits bound", claim: "bound", pods: []string{"prov-0 running seen"}, want: ""},
+		{name: "volume made a moment ago, pod running", volume: "fits bound young", claim: "bound", pods: []string{"prov-0 running"}, want: "requeue in 3s"},
 		{name: "volume made, to be bound", volume: "fits", pods: []string{"prov-0 done"}, want: "tell claim ProvisioningSucceeded"},
 		{name: "volume made, to be bound, and pods of before", volume: "fits", pods: []string{"prov-0 failed", "prov-1 done"}, want: "tell claim ProvisioningSucceeded"},
 		{name: "volume made, to be bound, and the class has another provisioner by now", volume: "fits", also: "other-provisioner", pods: []string{"prov-0 done"},
@@ -415,6 +419,7 @@ func TestDecide(t *testing.T) {
 		{name: "volume made by an attempt that was killed", claim: "bound", volume: "fits bound", pods: []string{"prov-0 killed"}, want: "tell claim ProvisioningSucceeded, acknowledge prov-0"},
 		{name: "properties edited, pod killed", pods: []string{"prov-3 killed"}, also: "new-properties", want: "tell claim ProvisionerFailed, tell claim ProvisionerUndo, requeue in 59.5s"},
 		{name: "claim deleted, exit 0 and no volume: it may be deleted and its storage kept", claim: "none", pods: []string{"prov-0 done"}, want: "tell pod DeletionHeld"},
+		{name: "claim deleted, and the volume that was there is gone", claim: "none", pods: []string{"prov-0 failed seen", "prov-1 failed"}, want: "tell pod DeletionHeld"},
 		{name: "claim deleted, exit 0 and no volume, and an administrator keeps the storage", claim: "none", pods: []string{"prov-0 done refused-delete"}, want: "acknowledge prov-0, (confirm)"},
 		{name: "volume taken away by hand while its delete failed, and an administrator keeps the storage", claim: "none", pods: []string{"prov-0 done", "del-0 failed refused-delete"},
 			want: "acknowledge prov-0, acknowledge del-0, (confirm)"},
@@ -442,7 +447,7 @@ func TestDecide(t *testing.T) {
 		{name: "claim deleted, volume there, not released yet", claim: "none", volume: "fits bound", pods: []string{"prov-0 done"}, want: "acknowledge prov-0"},
 
 		{name: "released", claim: "none", volume: "fits released", want: "create delete 0, (confirm)"},
-		{name: "released while the provision pod runs", claim: "none", volume: "fits released", pods: []string{"prov-0 running"}, want: ""},
+		{name: "released while the provision pod runs", claim: "none", volume: "fits released", pods: []string{"prov-0 running"}, want: "note the volume on prov-0"},
 		{name: "released, no ConfigMap", claim: "none", volume: "fits released", also: "no-config", want: "tell volume ProvisionerConfigMissing"},
 		{name: "released, delete pod runs", claim: "none", volume: "fits released", pods: []string{"del-0 running"}, want: ""},
 		{name: "delete failed, not released yet by an old cache", claim: "none", volume: "fits available", pods: []string{"del-0 failed"}, want: "tell volume StorageMayBeGone, acknowledge del-0, (confirm)"},

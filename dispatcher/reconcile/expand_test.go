@@ -71,7 +71,7 @@ func TestGrowing(t *testing.T) {
 		{name: "no admission policies", asked: "2Gi", also: "uncontained", want: "tell claim AdmissionPoliciesMissing"},
 		{name: "volume of another provisioner", volume: "foreign", asked: "2Gi", want: "forget"},
 		{name: "claim not bound yet", asked: "2Gi", also: "unbound", want: "tell claim VolumeDoesNotFit"},
-		{name: "provision pod still runs", asked: "2Gi", pods: []string{"prov-0 running"}, want: ""},
+		{name: "provision pod still runs", asked: "2Gi", pods: []string{"prov-0 running"}, want: "note the volume on prov-0"},
 
 		{name: "withdrawn while the pod starts", asked: "1Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi pending"}, want: "requeue in 4m0s"},
 		{name: "failed", asked: "2Gi", status: "progress 2Gi", pods: []string{"exp-0:2Gi failed"}, want: "tell claim ProvisionerFailed, " + failed + ", requeue in 500ms"},

@@ -59,6 +59,8 @@ type (
 	SavePod struct{ observed.Attempt }
 	// ReleasePod lets go of a pod that was saved.
 	ReleasePod struct{ observed.Attempt }
+	// NoteVolume writes on a provisioning pod the UID of the volume that exists beside it.
+	NoteVolume struct{ observed.Attempt }
 	// RepairVolume gives a new volume what it lacks.
 	RepairVolume struct{ *podspec.Repair }
 	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
@@ -110,6 +112,7 @@ type (
 	ResyncClaim struct{}
 )
 
+func (NoteVolume) priority() int          { return 1 }
 func (RepairVolume) priority() int        { return 2 }
 func (SetFinalizer) priority() int        { return 2 }
 func (SetNodeGone) priority() int         { return 3 }

@@ -231,10 +231,10 @@ func (w Writer) DeleteVolume(ctx context.Context, v *corev1.PersistentVolume) er
 	return w.patch(ctx, types.StrategicMergePatchType, "persistentvolumes", v, metadata(fields), nil)
 }
 
-// KeepPodName marks a pod whose outcome has been acted on, and whose name must stay taken.
-func (w Writer) KeepPodName(ctx context.Context, pod *corev1.Pod) error {
+// AnnotatePod writes an annotation on a pod.
+func (w Writer) AnnotatePod(ctx context.Context, pod *corev1.Pod, key, value string) error {
 	return w.patch(ctx, types.StrategicMergePatchType, "pods", pod,
-		metadata(map[string]any{"uid": pod.UID, "annotations": map[string]any{contract.AnnSettled: "true"}}), nil)
+		metadata(map[string]any{"uid": pod.UID, "annotations": map[string]any{key: value}}), nil)
 }
 
 // RemovePodFinalizer takes the finalizer off a pod whose outcome has been acted on. last says that nothing is written

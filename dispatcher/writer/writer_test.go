@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 var (
@@ -43,7 +45,7 @@ var writes = []struct {
 	{"delete volume", func(ctx context.Context, w Writer) error { return w.DeleteVolume(ctx, volume) },
 		`DELETE /api/v1/persistentvolumes/pvc-1 {"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"v"}}
 PATCH /api/v1/persistentvolumes/pvc-1 strategic-merge {"metadata":{"$deleteFromPrimitiveList/finalizers":["external-provisioner.volume.kubernetes.io/finalizer"],"managedFields":[{}],"uid":"v"}}`},
-	{"keep the name", func(ctx context.Context, w Writer) error { return w.KeepPodName(ctx, pod) },
+	{"annotate a pod", func(ctx context.Context, w Writer) error { return w.AnnotatePod(ctx, pod, contract.AnnSettled, "true") },
 		`PATCH /api/v1/namespaces/ns/pods/prov-1-0 strategic-merge {"metadata":{"annotations":{"flex-provisioner.io/settled":"true"},"uid":"p"}}`},
 	{"release", func(ctx context.Context, w Writer) error { return w.RemovePodFinalizer(ctx, pod, false) },
 		`PATCH /api/v1/namespaces/ns/pods/prov-1-0 strategic-merge {"metadata":{"$deleteFromPrimitiveList/finalizers":["flex-provisioner.io/outcome-recorded"],"uid":"p"}}`},

@@ -45,14 +45,14 @@ func Has(words, word string, known []string) bool {
 // Volume is pvc-UID of class silver and claim team-a/data, an hour old. Words: fits (says nothing), small, misclassed,
 // stray (another claim's), unclaimed, bare (without finalizers and annotations), unprotected (without finalizers);
 // bound, released, available, unreclaimed (kube-controller-manager failed to), deleting; retain; foreign (another
-// provisioner made it); restored (from a backup), old (more than a day), allowed (its deletion); forged (a pod wrote
+// provisioner made it); restored (from a backup), old (more than a day), young (two seconds), allowed (its deletion); forged (a pod wrote
 // another identity than the dispatcher signed), garbled (one that is no JSON), unsigned (the class's own), trusted (by
 // an administrator); placed (its record says that it was made with claim exports of nfs://a/e1); node-gone (for half an hour, it says),
 // node-of-another (as it says of an earlier volume), node-gone-early (from before the volume).
 func Volume(words string) *corev1.PersistentVolume {
 	has := func(word string) bool {
 		return Has(words, word, []string{"fits", "small", "misclassed", "stray", "unclaimed", "bare", "bound",
-			"released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "allowed",
+			"released", "available", "unreclaimed", "deleting", "retain", "restored", "old", "young", "allowed",
 			"forged", "garbled", "unsigned", "trusted", "foreign", "unprotected", "placed",
 			"node-gone", "node-of-another", "node-gone-early"})
 	}
@@ -95,8 +95,12 @@ func Volume(words string) *corev1.PersistentVolume {
 		{"node-gone-early", contract.AnnNodeGone, "volume-UID/2026-11-20T10:00:00Z"},
 		{"foreign", contract.ProvisionedBy, "csi.example.com"},
 	})
-	if has("old") {
+	switch {
+	case has("old"):
 		v.CreationTimestamp.Time = Noon.Add(-25 * time.Hour)
+	case has("young"):
+		v.CreationTimestamp.Time = Noon.Add(-2 * time.Second)
+		v.Annotations[contract.AnnMadeBefore] = "2026-11-21T12:30:00Z"
 	}
 
 	for word, identity := range map[string]string{"forged": `{"properties":{"zone":"mine"}}`, "garbled": "{",
@@ -152,7 +156,8 @@ var exitCodes = map[string]int32{"done": 0, "failed": 1, "refused": contract.Exi
 // done, failed, refused, nothere, busy, evicted, killed, unstarted; then words: old (created an hour ago), ahead or
 // behind (its node's clock, by an hour), suspect, late (one before it was killed half a minute ago), for-node1 or
 // for-node2 (bound to it), full (no node took it), early (an undo that was ordered before the attempts ended), undo
-// (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume),
+// (a delete without a volume), misfit (a delete for an unfit volume), other (a delete of an earlier volume), seen (a
+// volume was seen beside it),
 // deleting, lost (deleted two minutes ago, and its node is gone), kept (its outcome has been acted on), retry (an
 // administrator asked for the next attempt), allowed or refused-delete (an administrator's answer about what it
 // made), placed (it had claim exports of nfs://a/e1). For observedtest: saving and saved (it is being deleted, and
@@ -162,7 +167,7 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 	has := func(word string) bool {
 		return Has(strings.Join(fields[2:], " "), word,
 			[]string{"old", "early", "ahead", "behind", "suspect", "late", "for-node1", "for-node2", "full", "undo",
-				"misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed", "saving", "saved", "gone"})
+				"misfit", "other", "deleting", "lost", "kept", "retry", "allowed", "refused-delete", "placed", "seen", "saving", "saved", "gone"})
 	}
 	prefix, number, _ := strings.Cut(fields[0], "-")
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns",
@@ -193,6 +198,7 @@ func Pod(words string, created, ended time.Time) *corev1.Pod {
 		{"for-node2", contract.AnnNode, "node2"},
 		{"undo", contract.AnnVolumeUID, ""},
 		{"misfit", contract.AnnUndo, "true"},
+		{"seen", contract.AnnVolumeSeen, "volume-UID"},
 		{"other", contract.AnnVolumeUID, "earlier-volume"},
 		{"allowed", contract.AnnAllowDelete, "true"},
 		{"refused-delete", contract.AnnAllowDelete, "false"},

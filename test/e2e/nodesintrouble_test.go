@@ -88,17 +88,27 @@ func fillsTmp(s *scope) {
 	})
 	pods := shared.ran(contract.Provision, c.UID)
 	for i := 1; i < attempts; i++ {
-		ended := time.Time{}
-		for _, status := range pods[i-1].Status.ContainerStatuses {
-			if t := status.State.Terminated; t != nil {
-				ended = t.FinishedAt.Time
-			}
-		}
+		ended := endOf(pods[i-1])
 		delay, least := pods[i].CreationTimestamp.Sub(ended), time.Second<<(i-1)-time.Second // times are whole seconds
 		if ended.IsZero() || delay < least {
 			s.Errorf("attempt %d came %s after the end of the one before, at %s; want %s at least", i, delay, ended, least)
 		}
 	}
+}
+
+// endOf is when an evicted pod ended. Of a container that the kubelet does not find any more it says no time.
+func endOf(pod *corev1.Pod) time.Time {
+	for _, status := range pod.Status.ContainerStatuses {
+		if t := status.State.Terminated; t != nil && !t.FinishedAt.IsZero() {
+			return t.FinishedAt.Time
+		}
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.ContainersReady {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }
 
 // consumerFillsNode: the pod that uses the claim leaves no room for the one that makes its volume.
