@@ -312,13 +312,13 @@ func (p *Plan) placeFinalizer(s *observed.Claim) {
 	p.Forget = false
 }
 
-// noteAfter is how long a volume that may be in use and a pod of its attempts may exist beside each other before the pod
-// says so. Few do.
+// noteAfter is how long a volume that may be in use and a pod of its attempts may exist beside each other before the
+// pod says so. Few do.
 const noteAfter = 5 * time.Second
 
 // noteVolume has a pod say that a volume existed beside it. Whoever takes the volume's finalizer off and deletes it may
-// have another volume for the storage. Once the claim is gone too, a pod whose end nobody saw would look like an attempt
-// that came to no volume.
+// have another volume for the storage. Once the claim is gone too, a pod whose end nobody saw would look like an
+// attempt that came to no volume.
 func (p *Plan) noteVolume(s *observed.Claim) {
 	last, ok := observed.Last(s.Of(contract.Provision))
 	if !ok || s.Volume == nil || undecided(s.Volume) || p.acknowledges(last.Pod) {
