@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -48,24 +49,28 @@ func TestNastyText(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
 	class := s.class("a", setting{
-		data:  map[string]string{"motto": nasty, "poem": "two\nlines\t$(FLEX_PV_NAME)"},
+		data: map[string]string{"motto": nasty, "poem": "two\nlines\t$(FLEX_PV_NAME)",
+			"claim-labels": "example.com/team, absent", "claim-annotations": "example.com/asked"},
 		terms: storagev1.StorageClass{Parameters: map[string]string{"fsType": nasty}},
 	})
 	c := class.claim("claim", func(pvc *corev1.PersistentVolumeClaim) {
+		pvc.Labels = map[string]string{"example.com/team": "blue", "example.com/other": "red"}
 		pvc.Annotations = map[string]string{
-			"example.com/nasty": nasty, "example.com/lines": "a\nimage: evil\n---\n\r\tb", "example.com/quotes": `"'` + "`" + `\"`,
+			"example.com/asked": nasty, "example.com/nasty": nasty, "example.com/lines": "a\nimage: evil\n---\n\r\tb", "example.com/quotes": `"'` + "`" + `\"`,
 		}
 	})
 	c.bound(soon)
 	env := class.env(contract.Provision, c.volumeName())
-	for name, want := range map[string]string{"MOTTO": nasty, "FSTYPE": nasty, "POEM": "two\nlines\t$(FLEX_PV_NAME)"} {
+	for name, want := range map[string]string{"MOTTO": nasty, "FSTYPE": nasty, "POEM": "two\nlines\t$(FLEX_PV_NAME)",
+		"FLEX_PVC_LABEL_EXAMPLE_COM_TEAM": "blue", "FLEX_PVC_LABEL_ABSENT": "", "FLEX_PVC_ANNOTATION_EXAMPLE_COM_ASKED": nasty} {
 		if env[name] != want {
 			t.Errorf("the pod saw %s=%q, want %q", name, env[name], want)
 		}
 	}
 	for name, value := range env {
-		if name != "MOTTO" && name != "FSTYPE" && strings.Contains(value, "rm -rf") {
-			t.Errorf("an annotation of the claim became %s=%q", name, value)
+		meant := name == "MOTTO" || name == "FSTYPE" || name == "FLEX_PVC_ANNOTATION_EXAMPLE_COM_ASKED"
+		if !meant && strings.Contains(value, "rm -rf") || value == "red" {
+			t.Errorf("a label or annotation of the claim became %s=%q", name, value)
 		}
 	}
 	c.consume(shared.admin)
@@ -74,4 +79,15 @@ func TestNastyText(t *testing.T) {
 	if got := class.env(contract.Delete, c.volumeName())["MOTTO"]; got != nasty {
 		t.Errorf("the delete pod saw MOTTO=%q, want %q", got, nasty)
 	}
+}
+
+// TestSelector: backup tools restore claims with a selector, which no new volume can match.
+func TestSelector(t *testing.T) {
+	t.Parallel()
+	s := begin(t)
+	c := s.class("a", setting{}).claim("selects", func(pvc *corev1.PersistentVolumeClaim) {
+		pvc.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"velero.io/dynamic-pv-restore": "data"}}
+	})
+	c.told(soon, "ClaimRefused", "*spec.selector is set: a new volume cannot be selected by its labels; create the claim again without the selector*")
+	c.delete()
 }
