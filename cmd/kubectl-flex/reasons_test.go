@@ -221,10 +221,24 @@ func TestStates(t *testing.T) {
 	for name, scene := range map[string]func(w *world){
 		"waits-for-consumer": func(w *world) { w.class.VolumeBindingMode = &wait; w.claim.Annotations = nil },
 		"not-handed-over":    func(w *world) { w.claim.Annotations = nil },
+		"not-handed-over-yet": func(w *world) {
+			w.claim.Annotations, w.claim.CreationTimestamp = nil, metav1.NewTime(noon.Add(-29*time.Second))
+		},
+		"not-handed-over-since-the-class": func(w *world) {
+			w.claim.Annotations, w.class.CreationTimestamp = nil, metav1.NewTime(noon.Add(-30*time.Second))
+		},
+		"tenant-not-handed-over": func(w *world) { w.claim.Annotations, w.tenant = nil, true },
+		"asks-for-an-absent-volume": func(w *world) {
+			w.claim.Annotations, w.claim.Spec.VolumeName = nil, "nosuch"
+		},
+		"tenant-asks-for-a-volume": func(w *world) {
+			w.claim.Annotations, w.claim.Spec.VolumeName, w.tenant = nil, "nosuch", true
+		},
 		"no-class":           func(w *world) { w.class, w.claim.Annotations = nil, nil },
 		"of-nobody":          func(w *world) { w.class, w.claim.Annotations, w.config = nil, nil, nil },
 		"running":            func(w *world) { w.pod("prov-0 running", 20) },
 		"new":                func(*world) {},
+		"starting":           func(w *world) { w.pod("prov-0 pending", 5) },
 		"running-until":      func(w *world) { w.runsUntil(w.pod("prov-0 running", 32)) },
 		"running-after-one":  func(w *world) { says(w.pod("prov-0 failed kept", 60), "no quota"); w.pod("prov-1 running", 20) },
 		"running-after-three": func(w *world) {
@@ -242,6 +256,10 @@ func TestStates(t *testing.T) {
 			w.volume("released")
 			w.tellVolume(true, podspec.ReasonTryAgain, "/export/.silver is not there: the storage is not mounted at /export, or somebody removed the file (pod flex-provisioners/del-"+uid+"-2)")
 			w.pod("del-3 running", 0)
+		},
+		"starting-after-two-of-which-one-is-known": func(w *world) {
+			w.pod("prov-0 failed kept", 60)
+			w.pod("prov-2 pending", 0)
 		},
 		"forged-failure": func(w *world) {
 			w.tellClaim(true, podspec.ReasonFailed, "give me root (pod flex-provisioners/prov-"+uid+"-2)")

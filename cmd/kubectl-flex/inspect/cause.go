@@ -46,6 +46,7 @@ const (
 	reasonFailed     podspec.Reason = "VolumeFailed"
 	reasonGrows      podspec.Reason = "KubeletGrowsFileSystem"
 	reasonAway       podspec.Reason = "NoDispatcher"
+	reasonNoVolume   podspec.Reason = "NoSuchVolume"
 )
 
 // reasonMeanings explains the reasons of this package.
@@ -66,6 +67,8 @@ var reasonMeanings = map[podspec.Reason]events.Meaning{
 	reasonKept:     {Means: "The volume's reclaim policy is Retain: nobody removes its storage.", Do: "nothing. To give it up: kubectl flex release"},
 	reasonLost: {Warning: true, Means: "The claim does not have the PersistentVolume any more that it was bound to: somebody deleted it with its finalizers, or gave it to another claim. Its storage may still exist.",
 		Do: "create the PersistentVolume again ([restore.md](restore.md#a-claim-is-lost)). The audit lists the storage of classes that can list it: kubectl flex audit"},
+	reasonNoVolume: {Warning: true, Means: "The claim asks for a PersistentVolume by its name, in spec.volumeName. Kubernetes asks no provisioner for another one.",
+		Do: "create that volume, or the claim again without spec.volumeName, so that its class makes one."},
 	reasonGiven: {Means: "The volume's spec.claimRef names another claim: an importer, a backup tool or an administrator gave the volume to that claim.",
 		Do: "nothing, or delete this claim. The storage stays with the other claim."},
 	reasonFailed: {Warning: true, Means: "Kubernetes found no program that removes the volume's storage, and marked the volume Failed.",
@@ -281,7 +284,7 @@ func (o *Objects) normalCauseByEvents(claim *corev1.PersistentVolumeClaim, op st
 	case op == string(contract.Delete):
 		return explain(reasonInUse, "the claim is being deleted and has the finalizers "+strings.Join(claim.Finalizers, ", "), false)
 	case requestedProvisioner(claim) == "":
-		return explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)
+		return notAsked(o.Now.Sub(claim.CreationTimestamp.Time))
 	}
 	return explain(reasonDispatcher, "no event of the dispatcher says that anything is wrong", false)
 }

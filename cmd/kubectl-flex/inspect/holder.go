@@ -51,3 +51,20 @@ func (o *Objects) lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1
 	}
 	return c, false
 }
+
+// absentVolume is why a claim waits that asks for a volume by its name, where that volume does not exist. Who may not
+// read volumes learns the name.
+func (o *Objects) absentVolume(claim *corev1.PersistentVolumeClaim) (c Cause, absent bool) {
+	asks := claim != nil && claim.Status.Phase == corev1.ClaimPending && claim.Spec.VolumeName != ""
+	ours := asks && (!o.reads(Classes) || o.provisionerOf(claim) == o.Dispatcher.Provisioner)
+	if !ours || o.VolumeNamed(claim.Spec.VolumeName) != nil {
+		return c, false
+	}
+
+	what := "spec.volumeName is " + quoted(claim.Spec.VolumeName) + ": that PersistentVolume does not exist"
+	if !o.reads(Volumes) {
+		what += ", or does not fit the claim"
+	}
+
+	return explain(reasonNoVolume, what, true), true
+}

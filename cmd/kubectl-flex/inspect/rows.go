@@ -82,7 +82,12 @@ func running(_ *Objects, s situation) (Cause, bool) {
 
 	now := fmt.Sprintf("attempt %d is %s", a.Number, strings.ToLower(string(a.Outcome.Phase)))
 
-	return normal(reasonPodWorks, now, "%s%s (pod %s/%s)", now, endsBy(s.Claim, a), a.Pod.Namespace, a.Pod.Name)
+	c, is := normal(reasonPodWorks, now, "%s%s (pod %s/%s)", now, endsBy(s.Claim, a), a.Pod.Namespace, a.Pod.Name)
+	if a.Outcome.Phase == podspec.Starting {
+		c.Do = "nothing." // there is no log yet
+	}
+
+	return c, is
 }
 
 // endsBy is by when an attempt ends that has not, empty where nothing bounds it.
@@ -156,8 +161,31 @@ func notHanded(_ *Objects, s situation) (Cause, bool) {
 		return Cause{}, false
 	}
 
-	return normal(reasonNotHanded, "", "the claim lacks the annotation by which Kubernetes asks a provisioner")
+	since := s.Claim.Claim.CreationTimestamp.Time
+	if s.Class != nil && s.Class.CreationTimestamp.After(since) {
+		since = s.Class.CreationTimestamp.Time
+	}
+
+	if s.WaitsForConsumer() { // nothing says when the scheduler chose the node
+		since = s.Now
+	}
+
+	return notAsked(s.Now.Sub(since)), true
 }
+
+// notAsked is the cause of a claim about which Kubernetes has not asked a provisioner for a time.
+func notAsked(since time.Duration) Cause {
+	c := explain(reasonNotHanded, "the claim lacks the annotation by which Kubernetes asks a provisioner", false)
+	if since >= handOver {
+		c.Warning = true
+		c.Do = "see whether kube-controller-manager runs, and what the claim's events say."
+	}
+
+	return c
+}
+
+// handOver is how long kube-controller-manager may take to ask a provisioner. It looks every 15 seconds.
+const handOver = 30 * time.Second
 
 func binding(_ *Objects, s situation) (Cause, bool) {
 	if s.op != string(contract.Provision) || s.Volume == nil {
@@ -264,12 +292,12 @@ func (o *Objects) lastFailure(s situation) (c Cause, known bool) {
 			return
 		}
 
-		which := attemptsUpTo(number)
+		which := attemptsUpTo(number) + " failed: "
 		if runs && number < a.Number-1 {
-			which = fmt.Sprintf("attempt %d", number)
+			which = fmt.Sprintf("%s failed, attempt %d so: ", attemptsUpTo(a.Number-1), number)
 		}
 
-		c, known, last = explain(reason, which+" failed: "+message, true), true, number
+		c, known, last = explain(reason, which+message, true), true, number
 	}
 
 	for _, a := range s.All() {

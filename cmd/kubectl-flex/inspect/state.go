@@ -77,6 +77,10 @@ func (o *Objects) stateOf(uid string) State {
 	volume, pods := o.VolumeNamed(podspec.VolumeName(key)), o.recordedOf(key)
 	s := State{UID: uid, Attempt: -1, Phase: progress.Waiting}
 	s.identify(claim, volume, pods)
+	if cause, absent := o.absentVolume(claim); absent && len(pods) == 0 {
+		s.Cause = cause
+		return s
+	}
 	if other := o.otherProvisioner(claim, volume, len(pods) > 0); other != "" {
 		s.NotOurs = podspec.OneLine(other)
 		s.Phase, s.Operation = phaseOfOther(claim), ""
