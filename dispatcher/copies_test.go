@@ -288,7 +288,7 @@ func TestVolumeOfAnotherCopy(t *testing.T) {
 			t.Errorf("the claim was given volume %s", claim.Spec.VolumeName)
 		}
 
-		want := `data: volume pvc-` + string(claim.UID) + ` does not fit the claim: spec.storageClassName is "silver-of-another-tenant", not "silver-1.strays"`
+		want := `data: volume pvc-` + string(claim.UID) + ` does not fit the claim: spec.storageClassName is "silver-of-another-tenant", not "silver-1.strays" (pod ns/prov-` + string(claim.UID) + `-0)`
 		if got := p.said("VolumeDoesNotFit"); len(got) == 0 || got[0] != want {
 			t.Errorf("said %q, want %q", got, want)
 		}

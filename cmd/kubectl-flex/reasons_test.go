@@ -104,6 +104,7 @@ Output: mount.nfs: Connection refused
 		w.tellClaim(true, events.ReasonVolumeMended, "volume pvc-"+uid+" was mended, its provisioner made it so, or somebody changed it since: finalizer is missing")
 	},
 	events.ReasonVolumeMismatch: func(w *world) { w.volume("small"); w.pod("prov-0 running", 20) },
+	events.ReasonVolumeGoing: func(w *world) { deleted(w.bound()) },
 	events.ReasonNotOurs: func(w *world) {
 		v := w.volume("released")
 		v.Name, v.Spec.ClaimRef.UID = "silver-1", "another"
@@ -260,6 +261,20 @@ func TestStates(t *testing.T) {
 		"starting-after-two-of-which-one-is-known": func(w *world) {
 			w.pod("prov-0 failed kept", 60)
 			w.pod("prov-2 pending", 0)
+		},
+		"misfit-that-is-bound": func(w *world) { w.bound().Spec.StorageClassName = "gold" },
+		"misfit-removed": func(w *world) {
+			w.pod("prov-0 done kept", 60)
+			w.pod("del-0 done misfit kept", 50)
+			w.waits(true, events.ReasonVolumeMismatch, "volume pvc-"+uid+" does not fit the claim: spec.accessModes lacks "+
+				"ReadWriteOnce (pod flex-provisioners/prov-"+uid+"-0)")
+		},
+		"misfit-removed-next-runs": func(w *world) {
+			w.pod("prov-0 done kept", 60)
+			w.pod("del-0 done misfit kept", 50)
+			w.waits(true, events.ReasonVolumeMismatch, "volume pvc-"+uid+" does not fit the claim: spec.accessModes lacks "+
+				"ReadWriteOnce (pod flex-provisioners/prov-"+uid+"-0)")
+			w.pod("prov-2 running", 0)
 		},
 		"forged-failure": func(w *world) {
 			w.tellClaim(true, podspec.ReasonFailed, "give me root (pod flex-provisioners/prov-"+uid+"-2)")
@@ -485,6 +500,12 @@ func TestReasonsStay(t *testing.T) {
 			}
 		}
 	}
+}
+
+// deleted is a volume that somebody deleted, which its finalizers keep.
+func deleted(v *corev1.PersistentVolume) {
+	v.Finalizers = append(v.Finalizers, "kubernetes.io/pv-protection")
+	v.DeletionTimestamp = &metav1.Time{Time: noon.Add(-time.Minute)}
 }
 
 // queue is a class that is full, and two older claims that wait.

@@ -214,7 +214,7 @@ func (c *Cache) KeyOf(claim *corev1.PersistentVolumeClaim) string {
 
 // Due is the class of what is served under the UID, if the library would not hand it over and there is something to
 // do: a claim is bound, and has to be expanded, or its status still says that it waits; or a volume has lost its
-// record.
+// record, or is being deleted although a claim has it.
 func (c *Cache) Due(uid string) (class string, ok bool) {
 	s := &observed.Claim{UID: uid, Provisioner: c.provisioner}
 	c.Observe(s)
@@ -222,7 +222,7 @@ func (c *Cache) Due(uid string) (class string, ok bool) {
 	s.Class = c.Class(class)
 	expands := s.Expandable() && resize.Needed(s.Holder())
 
-	return class, s.RecordLost() || expands || outdated(s)
+	return class, s.RecordLost() || s.VolumeGoing() || expands || outdated(s)
 }
 
 // outdated reports whether the status of a bound claim says that the claim waits. It may be bound to a volume of any

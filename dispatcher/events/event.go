@@ -75,6 +75,7 @@ const (
 	ReasonNoVolume         podspec.Reason = "ProvisionerMadeNoVolume"
 	ReasonVolumeMismatch   podspec.Reason = "VolumeDoesNotFit"
 	ReasonVolumeMended     podspec.Reason = "VolumeMended"
+	ReasonVolumeGoing      podspec.Reason = "VolumeBeingDeleted"
 	ReasonStrayDelete      podspec.Reason = "StorageMayBeGone"
 	ReasonConfigMissing    podspec.Reason = "ProvisionerConfigMissing"
 	ReasonPoliciesMissing  podspec.Reason = "AdmissionPoliciesMissing"
@@ -119,10 +120,30 @@ const (
 	ReasonLog             podspec.Reason = "ProvisionerLog"
 )
 
-// VolumeDoesNotFit says that Kubernetes will not bind the volume to its claim.
-func VolumeDoesNotFit(v *corev1.PersistentVolume, faults []string) Event {
-	return Event{On: OnClaim, Warning: true, Reason: ReasonVolumeMismatch, Key: string(v.UID),
+// VolumeDoesNotFit says why the volume does not fit its claim, and what follows where Kubernetes has bound them all the
+// same. pod made it, and is nil where that is not known.
+func VolumeDoesNotFit(v *corev1.PersistentVolume, faults []string, bound bool, pod *corev1.Pod) Event {
+	e := Event{On: OnClaim, Warning: true, Reason: ReasonVolumeMismatch, Key: string(v.UID),
 		Message: fmt.Sprintf("volume %s does not fit the claim: %s", v.Name, strings.Join(faults, "; "))}
+	if bound {
+		e.Key += "/bound"
+		e.Message += "; Kubernetes has bound it all the same, and it stays: correct the provisioner, then delete the " +
+			"claim, and create it again"
+	}
+
+	if pod != nil {
+		e.Message += fmt.Sprintf(" (pod %s/%s)", pod.Namespace, pod.Name)
+	}
+
+	return e
+}
+
+// VolumeGoing says that somebody deleted a volume that is in use, and what holds it.
+func VolumeGoing(v *corev1.PersistentVolume) Event {
+	return Event{On: OnClaim, Warning: true, Reason: ReasonVolumeGoing, Key: "going/" + string(v.UID),
+		Message: fmt.Sprintf("somebody deleted volume %s, which the claim has: it goes with the claim, or when "+
+			"somebody removes its last finalizer (%s); a deletion cannot be taken back: copy the data to another claim",
+			v.Name, strings.Join(v.Finalizers, ", "))}
 }
 
 // VolumeMended says what a new volume lacked and was given. pod made it.

@@ -182,10 +182,15 @@ var meanings = map[podspec.Reason]Meaning{
 			"repeats it every 10 s.",
 		Do: "change the provisioner to use `flexctl create-pv` or the whole `volume.yaml`."},
 	ReasonVolumeMismatch: {Warning: true, On: "claim",
-		Means: "A pod created a volume that Kubernetes does not bind to the claim, because the volume is too " +
-			"small, or of another class, mode or claim. Unless the volume is bound to a claim, its storage is " +
-			"removed, and provisioning is retried.",
-		Do: "correct the provisioner."},
+		Means: "A pod created a volume that does not fit the claim, because the volume is too small, or of another " +
+			"class, mode or claim. Its storage is removed, and provisioning is retried. But Kubernetes binds a volume " +
+			"of another class all the same, by its `spec.claimRef`. A volume that is bound stays, as the message says.",
+		Do: "correct the provisioner. If the volume is bound, delete the claim, and create it again."},
+	ReasonVolumeGoing: {Warning: true, On: "claim",
+		Means: "Somebody deleted the volume of a claim that is in use. Kubernetes keeps the volume until its last " +
+			"finalizer is removed, which happens when the claim is deleted. Then the reclaim policy says what becomes " +
+			"of the storage. A deletion cannot be taken back.",
+		Do: "copy the data to another claim. To keep the storage, set the volume's reclaim policy to Retain."},
 	ReasonNotOurs: {Warning: true, On: "volume",
 		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no " +
 			"provisioner pod created it.",

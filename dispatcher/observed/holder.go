@@ -130,6 +130,9 @@ func (s *Claim) bound() bool {
 	return holder.DeletionTimestamp == nil && podspec.Bound(holder, s.Volume)
 }
 
+// VolumeGoing reports whether somebody deleted the volume that a claim is bound to. Its finalizers keep it.
+func (s *Claim) VolumeGoing() bool { return s.bound() && s.Volume.DeletionTimestamp != nil }
+
 // AsksForMore reports whether the claim that is bound to the volume asks for more than the volume has.
 func (s *Claim) AsksForMore() bool {
 	if !s.bound() {

@@ -26,6 +26,7 @@ func SetCondition(s *observed.Claim, p *reconcile.Plan, operation string) {
 	had, waiting := observed.WaitingCondition(claim)
 	e, waits := waitingEvent(s, p.Events)
 	_, created := reconcile.Find[reconcile.CreatePod](*p)
+	ofAttempt := had.Reason == string(events.ReasonVolumeMismatch) // whose volume is gone by now
 	switch {
 	case operation != "" && waits:
 		now := reconcile.SetWaitingCondition{Reason: e.Reason, Message: podspec.EventMessage(e.Message)}
@@ -43,7 +44,7 @@ func SetCondition(s *observed.Claim, p *reconcile.Plan, operation string) {
 		}
 
 		p.Actions = append(p.Actions, now)
-	case waiting && (operation == "" || created):
+	case waiting && (operation == "" || created && !ofAttempt):
 		p.Actions = append(p.Actions, reconcile.SetWaitingCondition{})
 	}
 }

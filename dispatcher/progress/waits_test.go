@@ -37,7 +37,9 @@ func TestWaits(t *testing.T) {
 		{scene{name: "somebody else's volume", claim: "elsewhere", want: "taken away"}, "ProvisionerFailed x"},
 		{scene{name: "being deleted", claim: "deleting", pods: []string{"prov-0 failed"}, want: "nothing"}, "ProvisionerFailed x"},
 		{scene{name: "its volume does not fit", volume: "small", pods: []string{"prov-0 running"}, want: "VolumeDoesNotFit volume pvc-" + uid +
-			" does not fit the claim: spec.capacity.storage is 1Mi, less than the 1Gi that the claim asks for"}, ""},
+			" does not fit the claim: spec.capacity.storage is 1Mi, less than the 1Gi that the claim asks for (pod ns/prov-" + uid + "-0)"}, ""},
+		{scene{name: "its volume did not fit, the next attempt runs", pods: []string{"prov-0 done kept", "del-0 done misfit kept"}, want: "nothing"},
+			"VolumeDoesNotFit x"},
 		{scene{name: "mended", claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 done"}, want: "nothing"}, ""},
 	} {
 		s := c.observed()

@@ -26,7 +26,7 @@ func Decide(s *observed.Claim) Plan {
 	p.endRetained(s)
 	p.placeFinalizer(s)
 	p.noteVolume(s)
-	p.Forget = p.Forget && len(s.Retained) == 0
+	p.Forget = p.Forget && len(s.Retained) == 0 && !s.VolumeGoing() // an event tells that again every hour
 	p.spaceRepairs(s)
 	p.letGo(s)
 
@@ -166,7 +166,7 @@ func (p *Plan) checkVolume(s *observed.Claim, provisions []observed.Attempt) (fa
 	if s.ClaimLives() && !served {
 		faults = podspec.Misfits(s.Volume, s.Claim)
 		if len(faults) > 0 {
-			p.report(events.VolumeDoesNotFit(s.Volume, faults))
+			p.reportMisfit(s, faults, provisions)
 		}
 	}
 
@@ -179,6 +179,12 @@ func (p *Plan) checkVolume(s *observed.Claim, provisions []observed.Attempt) (fa
 	}
 
 	return faults
+}
+
+func (p *Plan) reportMisfit(s *observed.Claim, faults []string, provisions []observed.Attempt) {
+	bound := s.Volume.Status.Phase == corev1.VolumeBound || s.Claim.Spec.VolumeName == s.Volume.Name
+	newest, _ := observed.Last(provisions)
+	p.report(events.VolumeDoesNotFit(s.Volume, faults, bound, newest.Pod))
 }
 
 // repair completes a volume that its pod has made, as long as pods of its attempts exist.
@@ -233,6 +239,10 @@ func (p *Plan) served(s *observed.Claim, all attempts, expands []observed.Attemp
 		atOnce := all.provisions[0].Number == 0 && !p.warns()
 		e.LogOnly = s.Quiet && atOnce
 		p.report(e)
+	}
+
+	if s.VolumeGoing() {
+		p.report(events.VolumeGoing(s.Volume))
 	}
 
 	needed := len(all.provisions) > 0 && undecided(s.Volume)

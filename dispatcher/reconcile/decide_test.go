@@ -32,6 +32,35 @@ func (s scene) observed() *observed.Claim {
 	return observedtest.Scene{Claim: s.claim, Volume: s.volume, Pods: s.pods, Also: s.also}.Observed()
 }
 
+// TestVolumeBeingDeleted: the claim that has a volume is told that somebody deleted it, and is not forgotten.
+func TestVolumeBeingDeleted(t *testing.T) {
+	for want, pods := range map[string][]string{
+		"tell claim VolumeBeingDeleted": nil,
+		"tell claim ProvisioningSucceeded, tell claim VolumeBeingDeleted, acknowledge prov-0": {"prov-0 done"},
+	} {
+		s := scene{claim: "bound", volume: "fits bound deleting", pods: pods}.observed()
+		s.Claim.Status.Phase, s.Claim.Status.Capacity = corev1.ClaimBound, s.Volume.Spec.Capacity
+		if got := describe(Decide(s)); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestMisfitThatIsBound: Kubernetes binds a volume of another class by its claimRef. The event says that it stays.
+func TestMisfitThatIsBound(t *testing.T) {
+	const message = "volume pvc-" + uid + ` does not fit the claim: spec.storageClassName is "gold", not "silver"`
+	for volume, want := range map[string]string{
+		"misclassed": message + " (pod ns/prov-" + uid + "-0)",
+		"misclassed bound": message + "; Kubernetes has bound it all the same, and it stays: correct the provisioner, then " +
+			"delete the claim, and create it again (pod ns/prov-" + uid + "-0)",
+	} {
+		s := scene{volume: volume, pods: []string{"prov-0 running"}}.observed()
+		if got := Decide(s).Events; len(got) != 1 || got[0].Message != want {
+			t.Errorf("%s: %v, want %s", volume, got, want)
+		}
+	}
+}
+
 // TestRepairsAreSpaced: a volume whose repair somebody undoes each time is not written to without end, and its pods stay as long.
 func TestRepairsAreSpaced(t *testing.T) {
 	const repairs = "tell claim VolumeMended, tell claim ProvisioningSucceeded, repair 3, acknowledge prov-0, (confirm)"

@@ -128,7 +128,7 @@ func TestEventsAreBounded(t *testing.T) {
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "u"}}
 		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{UID: "v"}, Spec: corev1.PersistentVolumeSpec{
 			ClaimRef: &corev1.ObjectReference{Namespace: "a\x1b[2J\nb", Name: strings.Repeat("ä", 5000)}}}
-		r.Record(Subject{UID: "u", Claim: claim}, events.VolumeDoesNotFit(volume, podspec.Misfits(volume, claim)), PodLog{})
+		r.Record(Subject{UID: "u", Claim: claim}, events.VolumeDoesNotFit(volume, podspec.Misfits(volume, claim), false, nil), PodLog{})
 		got := api.told()[0]
 		want := "Warning VolumeDoesNotFit volume does not fit the claim: spec.claimRef is a [2J b/ää"
 		if !strings.HasPrefix(got, want) || len(got) > len("Warning VolumeDoesNotFit ")+podspec.MaxEvent || !strings.HasSuffix(got, "ä...") {

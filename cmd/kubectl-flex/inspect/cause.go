@@ -114,7 +114,7 @@ type row func(o *Objects, s situation) (Cause, bool)
 var (
 	ofWork = []row{(*Objects).turn, (*Objects).told, planned, (*Objects).notGranted, running, inUse, (*Objects).noClass, noNode,
 		notHanded, binding, (*Objects).away, nextStep}
-	ofRest = []row{lostRecord, toldForGood, growing, kept, volumeFailed}
+	ofRest = []row{lostRecord, going, misfit, toldForGood, growing, kept, volumeFailed}
 )
 
 func (o *Objects) cause(s *observed.Claim, p reconcile.Plan, op string) Cause {
@@ -159,6 +159,20 @@ func planned(_ *Objects, s situation) (Cause, bool) {
 func lostRecord(_ *Objects, s situation) (Cause, bool) {
 	warning, ok := lastWarning(s.plan)
 	return warning, ok && s.RecordLost()
+}
+
+func going(_ *Objects, s situation) (Cause, bool) {
+	warning, ok := lastWarning(s.plan)
+	return warning, ok && s.VolumeGoing()
+}
+
+// misfit is for a volume that the claim has although it does not fit.
+func misfit(_ *Objects, s situation) (Cause, bool) {
+	warning, ok := lastWarning(s.plan)
+	claim := s.Claim.Claim
+	bound := claim != nil && s.Volume != nil && podspec.Bound(claim, s.Volume)
+
+	return warning, ok && bound && warning.Reason == events.ReasonVolumeMismatch
 }
 
 // lastWarning is the last warning of a plan. A plan lists first what failed, then what delays the next attempt, and last an undo.

@@ -86,8 +86,11 @@ func (o *Objects) pendingUIDs() []string {
 		}
 	}
 	for _, v := range o.Volumes {
-		doubtful := v.Status.Phase != corev1.VolumeBound || v.Annotations[contract.ProvisionedBy] == ""
-		if uid, ours := podspec.ClaimUIDOf(v.Name); ours && doubtful && o.ownVolume(v) {
+		uid, ours := podspec.ClaimUIDOf(v.Name)
+		claim := o.claim(uid)
+		unfit := claim != nil && podspec.Bound(claim, v) && len(podspec.Misfits(v, claim)) > 0
+		doubtful := v.Status.Phase != corev1.VolumeBound || v.Annotations[contract.ProvisionedBy] == "" || v.DeletionTimestamp != nil || unfit
+		if ours && doubtful && o.ownVolume(v) {
 			uids[o.holderOf(uid)] = true
 		}
 	}

@@ -292,9 +292,17 @@ func (o *Objects) lastFailure(s situation) (c Cause, known bool) {
 			return
 		}
 
-		which := attemptsUpTo(number) + " failed: "
-		if runs && number < a.Number-1 {
-			which = fmt.Sprintf("%s failed, attempt %d so: ", attemptsUpTo(a.Number-1), number)
+		upTo := number
+		switch newest, ok := s.Latest(op); {
+		case runs:
+			upTo = a.Number - 1
+		case ok && op == contract.Provision && s.Volume == nil:
+			upTo = newest.Number
+		}
+
+		which := attemptsUpTo(upTo) + " failed: "
+		if number < upTo {
+			which = fmt.Sprintf("%s failed, attempt %d so: ", attemptsUpTo(upTo), number)
 		}
 
 		c, known, last = explain(reason, which+message, true), true, number

@@ -116,8 +116,11 @@ func (o *Objects) attemptSteps(s *observed.Claim, a observed.Attempt) []Step {
 	switch a.Outcome.Phase {
 	case podspec.Succeeded:
 		end = "exit code 0"
-		if madeNoVolume(s, a) {
+		switch {
+		case madeNoVolume(s, a):
 			end += ", " + string(events.ReasonNoVolume)
+		case undone(s, a):
+			end += ", " + string(events.ReasonVolumeMismatch) + ": its volume is removed"
 		}
 	case podspec.Failed:
 		end = "failed"
@@ -150,7 +153,14 @@ func (o *Objects) attemptSteps(s *observed.Claim, a observed.Attempt) []Step {
 
 // madeNoVolume reports whether the attempt succeeded although there is no volume.
 func madeNoVolume(s *observed.Claim, a observed.Attempt) bool {
-	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil
+	return a.Op == contract.Provision && a.Outcome.Phase == podspec.Succeeded && s.Volume == nil && !undone(s, a)
+}
+
+// undone reports whether a delete was created for the volume of the attempt, since that did not fit the claim.
+func undone(s *observed.Claim, a observed.Attempt) bool {
+	return slices.ContainsFunc(s.All(), func(d observed.Attempt) bool {
+		return d.Op == contract.Delete && d.Pod.Annotations[contract.AnnUndo] != "" && d.Undoes(a)
+	})
 }
 
 // lines are the last lines of a log, each of printable characters.
