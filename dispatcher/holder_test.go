@@ -244,6 +244,23 @@ func TestLostRecord(t *testing.T) {
 	})
 }
 
+// TestVolumeBeingDeleted: the owner of a bound volume is told that somebody deleted it, once an hour.
+func TestVolumeBeingDeleted(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		defer p.dispatch()()
+
+		p.class("silver.good", nil)
+		p.play(5 * time.Second)
+		p.claim("data", "silver.good")
+		p.play(time.Hour)
+		p.remove(apiserver.Volumes, "", p.claimNamed("data").Spec.VolumeName)
+		p.play(30 * time.Minute)
+		if said := p.said("VolumeBeingDeleted"); len(said) != 1 || p.told("VolumeBeingDeleted") != 1 {
+			t.Errorf("told %d times: %q, want once", p.told("VolumeBeingDeleted"), said)
+		}
+	})
+}
+
 // TestLostRecordBeforeItsClass: a volume that lost its record is told of, also where its class reaches the dispatcher
 // after it.
 func TestLostRecordBeforeItsClass(t *testing.T) {

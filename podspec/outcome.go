@@ -90,10 +90,11 @@ func (o Outcome) Killed() bool {
 		return false
 	}
 
-	const signals = 128 // a shell's exit code for a signal is above this
-
 	return o.ExitCode > signals || o.ExitCode < 0 || slices.Contains(endedByOthers, o.Reason)
 }
+
+// signals is below a shell's exit codes for signals.
+const signals = 128
 
 // endedByOthers are the reasons of attempts that did not end by themselves.
 var endedByOthers = []Reason{ReasonDeadline, ReasonEvicted, ReasonOutOfMemory}
@@ -246,6 +247,9 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 	case terminated.Reason == "OOMKilled":
 		message := "the container was killed for want of memory; raise the ConfigMap's resources"
 		return ReasonOutOfMemory, message, false, exit
+	case pod.DeletionTimestamp != nil && exit > signals && messageOf(terminated) == "":
+		return ReasonEvicted, fmt.Sprintf("somebody deleted the pod while it ran, or drained its node: the container "+
+			"exited with code %d%s", exit, exitMeaning(terminated)), false, exit
 	}
 
 	reason, message, own = exitFailure(terminated)
@@ -396,6 +400,18 @@ func Unschedulable(pod *corev1.Pod) string {
 	}
 
 	return ""
+}
+
+// NotReady reports whether a container of the pod runs by its last status, and Kubernetes does not count the pod as ready:
+// its node does not answer. A provisioner pod has no readiness probe.
+func NotReady(pod *corev1.Pod) bool {
+	runs := slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
+		return status.State.Running != nil
+	})
+
+	return runs && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+	})
 }
 
 // startProblem says what keeps a pod from starting: the problem that has to be solved first.

@@ -104,7 +104,7 @@ Output: mount.nfs: Connection refused
 		w.tellClaim(true, events.ReasonVolumeMended, "volume pvc-"+uid+" was mended, its provisioner made it so, or somebody changed it since: finalizer is missing")
 	},
 	events.ReasonVolumeMismatch: func(w *world) { w.volume("small"); w.pod("prov-0 running", 20) },
-	events.ReasonVolumeGoing: func(w *world) { deleted(w.bound()) },
+	events.ReasonVolumeGoing:    func(w *world) { deleted(w.bound()) },
 	events.ReasonNotOurs: func(w *world) {
 		v := w.volume("released")
 		v.Name, v.Spec.ClaimRef.UID = "silver-1", "another"
@@ -235,13 +235,13 @@ func TestStates(t *testing.T) {
 		"tenant-asks-for-a-volume": func(w *world) {
 			w.claim.Annotations, w.claim.Spec.VolumeName, w.tenant = nil, "nosuch", true
 		},
-		"no-class":           func(w *world) { w.class, w.claim.Annotations = nil, nil },
-		"of-nobody":          func(w *world) { w.class, w.claim.Annotations, w.config = nil, nil, nil },
-		"running":            func(w *world) { w.pod("prov-0 running", 20) },
-		"new":                func(*world) {},
-		"starting":           func(w *world) { w.pod("prov-0 pending", 5) },
-		"running-until":      func(w *world) { w.runsUntil(w.pod("prov-0 running", 32)) },
-		"running-after-one":  func(w *world) { says(w.pod("prov-0 failed kept", 60), "no quota"); w.pod("prov-1 running", 20) },
+		"no-class":          func(w *world) { w.class, w.claim.Annotations = nil, nil },
+		"of-nobody":         func(w *world) { w.class, w.claim.Annotations, w.config = nil, nil, nil },
+		"running":           func(w *world) { w.pod("prov-0 running", 20) },
+		"new":               func(*world) {},
+		"starting":          func(w *world) { w.pod("prov-0 pending", 5) },
+		"running-until":     func(w *world) { w.runsUntil(w.pod("prov-0 running", 32)) },
+		"running-after-one": func(w *world) { says(w.pod("prov-0 failed kept", 60), "no quota"); w.pod("prov-1 running", 20) },
 		"running-after-three": func(w *world) {
 			says(w.pod("prov-0 failed kept", 60), "no quota")
 			w.waits(true, podspec.ReasonFailed, "the quota of 3 volumes is used (pod flex-provisioners/prov-"+uid+"-2)")
@@ -261,6 +261,15 @@ func TestStates(t *testing.T) {
 		"starting-after-two-of-which-one-is-known": func(w *world) {
 			w.pod("prov-0 failed kept", 60)
 			w.pod("prov-2 pending", 0)
+		},
+		"deleted-while-it-ran":     func(w *world) { w.pod("prov-0 killed deleting", 20); w.pod("prov-1 running", 0) },
+		"claim-gone-while-it-runs": func(w *world) { w.claim = nil; w.runsUntil(w.pod("prov-0 running", 20)) },
+		"node-not-ready": func(w *world) {
+			w.pod("prov-0 running", 20).Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+		},
+		"no-scheduler": func(w *world) {
+			pod := w.pod("prov-0 pending", 20)
+			pod.Spec.NodeName, pod.Status.ContainerStatuses = "", nil
 		},
 		"misfit-that-is-bound": func(w *world) { w.bound().Spec.StorageClassName = "gold" },
 		"misfit-removed": func(w *world) {

@@ -234,6 +234,13 @@ func Undo(madeBy *corev1.Pod) Event {
 		Message: "what is asked for changed: what earlier attempts may have made is removed first"}
 }
 
+// Abandoned says that nobody waits for what a pod makes.
+func Abandoned(on Target, pod *corev1.Pod) Event {
+	return Event{On: on, Pod: pod, Reason: ReasonUndo, Key: "abandoned/" + pod.Name,
+		Message: fmt.Sprintf("the claim is deleted: the storage that the pod makes is removed once the pod has ended; "+
+			"to end it now: kubectl -n %s delete pod %s", pod.Namespace, pod.Name)}
+}
+
 // Undone says that the undo has succeeded. pod did it.
 func Undone(pod *corev1.Pod) Event {
 	return Event{On: OnClaim, Reason: ReasonUndone, Key: string(pod.UID),

@@ -77,8 +77,8 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The pod ran longer than the ConfigMap's key `timeout`.",
 		Do:    "find out from the pod's log what it waited for, or raise `timeout`."},
 	podspec.ReasonEvicted: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod was ended from outside: by an eviction, a drain, preemption, a shutdown or a lost node. " +
-			"The operation is retried with growing delays.",
+		Means: "The pod was ended from outside: by somebody who deleted it, an eviction, a drain, preemption, a " +
+			"shutdown or a lost node. The operation is retried with growing delays.",
 		Do: "nothing, unless it is repeated: then give the pod what the message names, such as more ephemeral " +
 			"storage in `resources`."},
 	podspec.ReasonImagePull: {Warning: true, On: "claim, volume or pod",
@@ -96,16 +96,17 @@ var meanings = map[podspec.Reason]Meaning{
 			"prevents it.",
 		Do: "correct the image, or `run-as-user`."},
 	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod is unschedulable. The message comes from the scheduler. If the scheduler selected the " +
-			"claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
+		Means: "The pod is unschedulable. The message comes from the scheduler, or says that the scheduler has been " +
+			"silent for 10 s. If the scheduler selected the claim's node and the pod does not run for 30 s, the " +
+			"scheduler selects a node again.",
 		Do: "correct `node-selector`, `tolerations`, `resources`, or the nodes. If the pod that uses the claim fills " +
 			"its node, leave room there for the provisioner's pod. To remove storage from a node that lacks disk or " +
 			"memory, set `delete-under-pressure`. If storage is on a node that never comes back, give it up " +
 			"([operations.md](operations.md#when-something-is-stuck))."},
 	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod was deleted, by an administrator or because its node is unreachable, and the node does " +
-			"not report that the pod has ended. The pod may still run. So no other pod is created for the claim or " +
-			"volume, and the pod counts towards `max-concurrent`.",
+		Means: "The pod's node does not say whether the pod starts, runs, or after somebody deleted it has ended: the " +
+			"node is not ready, or its kubelet does not work. The pod may still run. So no other pod is created for " +
+			"the claim or volume, and the pod counts towards `max-concurrent`.",
 		Do: "bring the node back, or delete the Node if it never comes back."},
 	ReasonGivenUp: {Warning: true, On: "volume",
 		Means: "The node with the volume's storage has been gone for the time in the ConfigMap's key " +
@@ -195,9 +196,10 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no " +
 			"provisioner pod created it.",
 		Do: "remove its storage by hand, and delete it."},
-	ReasonUndo: {On: "claim",
+	ReasonUndo: {On: "claim or pod",
 		Means: "Properties of the class, or what it mounts, changed after an attempt that may have made storage. " +
-			"That storage is removed with the old properties and mounts before the new ones are used.",
+			"That storage is removed with the old properties and mounts before the new ones are used. Or the claim was " +
+			"deleted while its pod runs: the storage is removed once the pod has ended.",
 		Do: "nothing."},
 	ReasonStrayDelete: {Warning: true, On: "volume",
 		Means: "A pod that removes storage ran while the volume was in use. Either a dispatcher that was no " +

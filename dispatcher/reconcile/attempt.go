@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -21,6 +23,8 @@ const (
 	busyDelay = 15 * time.Second
 	// nodeGrace is how long a node may take to say that a deleted pod has ended, beyond the pod's own grace period.
 	nodeGrace = time.Minute
+	// silence is how long a scheduler or a kubelet may say nothing of a pod that it has to take.
+	silence = 10 * time.Second
 	// longRun is how long a pod may run before an event says by when it ends.
 	longRun = 30 * time.Second
 	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for
@@ -71,6 +75,7 @@ func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 	}
 
 	p.awaitNode(s, a)
+	p.awaitAnswer(s, a)
 	if a.Outcome.Phase == podspec.Running {
 		p.awaitDeadline(s, a)
 		return
@@ -126,6 +131,45 @@ func (p *Plan) awaitNode(s *observed.Claim, a observed.Attempt) {
 		"can do its work; bring the node back, or if it never comes back: kubectl delete node %[1]s",
 		a.Pod.Spec.NodeName)
 	p.report(problem(s, a, events.ReasonNodeLost, message))
+}
+
+// awaitAnswer reports that the scheduler, or the pod's node, says nothing of a pod.
+func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
+	if a.Outcome.Reason != podspec.ReasonNone || a.Pod.DeletionTimestamp != nil {
+		return
+	}
+
+	node, status := a.Pod.Spec.NodeName, a.Pod.Status
+	untaken := status.StartTime == nil && len(status.ContainerStatuses) == 0
+	lost := func(what string) {
+		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("%s; bring the node back, or if it never comes back: "+
+			"kubectl delete node %s", what, node)))
+	}
+
+	switch {
+	case podspec.NotReady(a.Pod):
+		lost(fmt.Sprintf("node %s is not ready, and does not say whether the pod still runs", node))
+		return
+	case !untaken || p.waitsUntil(s, askedAt(a.Pod).Add(silence)):
+		return
+	case node == "":
+		p.report(problem(s, a, podspec.ReasonUnschedulable, fmt.Sprintf("the scheduler has said nothing of the pod "+
+			"for %s: see whether kube-scheduler runs", silence)))
+	default:
+		lost(fmt.Sprintf("the kubelet of node %s has said nothing of the pod for %s: see whether it runs", node, silence))
+	}
+}
+
+// askedAt is when the pod was given a node, or before that when it was created.
+func askedAt(pod *corev1.Pod) time.Time {
+	at := pod.CreationTimestamp.Time
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.LastTransitionTime.After(at) {
+			at = c.LastTransitionTime.Time
+		}
+	}
+
+	return at
 }
 
 // awaitDeadline reports that a pod runs for long, and that its deadline has passed. The kubelet says so only after the
@@ -245,6 +289,10 @@ func failure(s *observed.Claim, a observed.Attempt) (e events.Event, ok bool) {
 		reason = events.ReasonNoVolume
 		message = fmt.Sprintf("the container exited with code 0, but volume %s does not exist",
 			podspec.VolumeName(s.UID))
+	}
+
+	if reason == podspec.ReasonEvicted {
+		message += "; the next attempt follows"
 	}
 
 	e = problem(s, a, reason, message)

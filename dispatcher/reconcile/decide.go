@@ -357,6 +357,20 @@ func (p *Plan) forgetAttempts(s *observed.Claim, provisions []observed.Attempt) 
 	p.acknowledge(s, provisions...)
 }
 
+// reportAbandoned says what becomes of a pod that runs although its claim is gone.
+func (p *Plan) reportAbandoned(s *observed.Claim, running observed.Attempt) {
+	if s.ClaimLives() {
+		return
+	}
+
+	p.report(events.Abandoned(events.For(running.Op, s.Holder(), s.Volume), running.Pod))
+	p.awaitNode(s, running)
+	p.awaitAnswer(s, running)
+	if running.Outcome.Phase == podspec.Running {
+		p.awaitDeadline(s, running)
+	}
+}
+
 // abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for
 // them, and the names of their pods keep others from making the first one again.
 func (p *Plan) abandon(s *observed.Claim, provisions []observed.Attempt) {
@@ -365,6 +379,7 @@ func (p *Plan) abandon(s *observed.Claim, provisions []observed.Attempt) {
 			p.Confirm = Everything
 			p.stop(running)
 		} else {
+			p.reportAbandoned(s, running)
 			p.stopIfLate(s, running) // it may be about to create the volume: it may finish
 		}
 

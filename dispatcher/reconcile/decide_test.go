@@ -432,8 +432,8 @@ func TestDecide(t *testing.T) {
 
 		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0, (confirm)"},
 		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0, (confirm)"},
-		{name: "claim deleted, pod may run", claim: "none", pods: []string{"prov-0 pending"}, want: "requeue in 4m0s"},
-		{name: "claim deleted, pod runs", claim: "none", pods: []string{"prov-0 running"}, want: ""},
+		{name: "claim deleted, pod may run", claim: "none", pods: []string{"prov-0 pending"}, want: "tell pod ProvisionerUndo, requeue in 4m0s"},
+		{name: "claim deleted, pod runs", claim: "none", pods: []string{"prov-0 running"}, want: "tell pod ProvisionerUndo"},
 		{name: "claim being deleted, pod failed", claim: "deleting", pods: []string{"prov-0 failed"}, want: "create delete 0 for prov-0, (confirm)"},
 		{name: "claim deleted, pod never started", claim: "none", pods: []string{"prov-0 unstarted"}, want: "acknowledge prov-0, (confirm)"},
 		{name: "claim deleted, pod refused", claim: "none", pods: []string{"prov-0 refused"}, want: "acknowledge prov-0, (confirm)"},
