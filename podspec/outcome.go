@@ -402,15 +402,15 @@ func Unschedulable(pod *corev1.Pod) string {
 	return ""
 }
 
-// NotReady reports whether a container of the pod runs by its last status, and Kubernetes does not count the pod as ready:
-// its node does not answer. A provisioner pod has no readiness probe.
+// NotReady reports whether Kubernetes took the condition Ready off a pod that runs by its last status, since its node
+// does not answer. A kubelet that does so, for a container that a service mesh added for instance, gives a reason.
 func NotReady(pod *corev1.Pod) bool {
 	runs := slices.ContainsFunc(pod.Status.ContainerStatuses, func(status corev1.ContainerStatus) bool {
 		return status.State.Running != nil
 	})
 
 	return runs && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue
+		return c.Type == corev1.PodReady && c.Status != corev1.ConditionTrue && c.Reason == ""
 	})
 }
 

@@ -117,6 +117,7 @@ func resolve(
 	}
 
 	if len(maps) == 0 {
+		r.Problem = misnamed(name, o)
 		return r, 0
 	}
 
@@ -172,6 +173,19 @@ func ConfigMapsOf(class string, all []*corev1.ConfigMap, provisioner string) (ma
 	}
 
 	return maps
+}
+
+// misnamed says, for users, that the ConfigMap of a class is for another provisioner than the class; empty where it is
+// not so.
+func misnamed(class string, o Objects) string {
+	for _, cm := range o.ConfigMaps {
+		if configmaps.ClassName(cm) == class && Ours(o.class(class), o.Provisioner) {
+			return fmt.Sprintf("ConfigMap %s/%s is there, but its plugin-name is %q, not %s: an administrator has to "+
+				"correct it", cm.Namespace, cm.Name, configmaps.PluginName(cm), o.Provisioner)
+		}
+	}
+
+	return ""
 }
 
 // Concerns reports whether the ConfigMap is not another dispatcher's. One whose plugin-name can be nobody's concerns

@@ -12,6 +12,23 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
+// TestMisnamedPlugin: the claims of a class whose ConfigMap is for another provisioner are told so.
+func TestMisnamedPlugin(t *testing.T) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "one",
+		Labels: map[string]string{"storage-class": "silver"}}, Data: map[string]string{"plugin-name": "pp"}}
+	for of, want := range map[string]string{
+		"p":  `ConfigMap ns/one is there, but its plugin-name is "pp", not p: an administrator has to correct it`,
+		"pp": "", // it is another dispatcher's, with its class
+	} {
+		class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "silver"}, Provisioner: of}
+		j, _ := Resolve("silver", nil, dispatchertest.Noon, Objects{Provisioner: "p",
+			Classes: []*storagev1.StorageClass{class}, ConfigMaps: []*corev1.ConfigMap{cm}})
+		if j.Present || j.Problem != want {
+			t.Errorf("class of %s: %q, want %q", of, j.Problem, want)
+		}
+	}
+}
+
 // What was good of a ConfigMap is good for no other one of its name, also where nobody saw that there was none in between.
 func TestGoodOfAnotherConfigMap(t *testing.T) {
 	good := &configmaps.Config{Name: "one", UID: "u1", ResourceVersion: "1"}

@@ -100,6 +100,9 @@ const (
 	ReasonGivenUp          podspec.Reason = "StorageGivenUp"
 )
 
+// BindPods is the remedy where RBAC lets provisioner pods create no volume.
+const BindPods = "apply deploy/base again, whose ClusterRoleBinding flex-provisioner-pod lets provisioner pods create volumes"
+
 // NotOursToExpand is the message of ReasonExpansionRefused for a volume that no provisioner pod made.
 const NotOursToExpand = "the volume is not named pvc-<claim UID>, so no provisioner pod made it, and none can expand " +
 	"it: copy the data to a larger claim"

@@ -23,8 +23,10 @@ const (
 	busyDelay = 15 * time.Second
 	// nodeGrace is how long a node may take to say that a deleted pod has ended, beyond the pod's own grace period.
 	nodeGrace = time.Minute
-	// silence is how long a scheduler or a kubelet may say nothing of a pod that it has to take.
-	silence = 10 * time.Second
+	// schedulerSilence and kubeletSilence are how long they may say nothing of a pod that they have to take. A kubelet
+	// may be busy, and Kubernetes takes 40 seconds to call its node not ready.
+	schedulerSilence = 10 * time.Second
+	kubeletSilence   = 20 * time.Second
 	// longRun is how long a pod may run before an event says by when it ends.
 	longRun = 30 * time.Second
 	// unschedulableGrace is how long a claim's selected node may refuse the pod before the scheduler is asked for
@@ -140,24 +142,25 @@ func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
 	}
 
 	node, status := a.Pod.Spec.NodeName, a.Pod.Status
-	untaken := status.StartTime == nil && len(status.ContainerStatuses) == 0
-	lost := func(what string) {
-		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("%s; bring the node back, or if it never comes back: "+
-			"kubectl delete node %s", what, node)))
+	if podspec.NotReady(a.Pod) {
+		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("node %s is not ready, and does not say whether the "+
+			"pod still runs; bring the node back, or if it never comes back: kubectl delete node %[1]s", node)))
+
+		return
 	}
 
-	switch {
-	case podspec.NotReady(a.Pod):
-		lost(fmt.Sprintf("node %s is not ready, and does not say whether the pod still runs", node))
-		return
-	case !untaken || p.waitsUntil(s, askedAt(a.Pod).Add(silence)):
-		return
-	case node == "":
-		p.report(problem(s, a, podspec.ReasonUnschedulable, fmt.Sprintf("the scheduler has said nothing of the pod "+
-			"for %s: see whether kube-scheduler runs", silence)))
-	default:
-		lost(fmt.Sprintf("the kubelet of node %s has said nothing of the pod for %s: see whether it runs", node, silence))
+	who, runs, patience, reason := "the scheduler", "kube-scheduler runs", schedulerSilence, podspec.ReasonUnschedulable
+	if node != "" {
+		who, runs, patience, reason = "the kubelet of node "+node, "it runs", kubeletSilence, events.ReasonNodeLost
 	}
+
+	taken := status.StartTime != nil || len(status.ContainerStatuses) > 0
+	if taken || p.waitsUntil(s, askedAt(a.Pod).Add(patience)) {
+		return
+	}
+
+	p.report(problem(s, a, reason,
+		fmt.Sprintf("%s has said nothing of the pod for %s: see whether %s", who, patience, runs)))
 }
 
 // askedAt is when the pod was given a node, or before that when it was created.
@@ -291,8 +294,11 @@ func failure(s *observed.Claim, a observed.Attempt) (e events.Event, ok bool) {
 			podspec.VolumeName(s.UID))
 	}
 
-	if reason == podspec.ReasonEvicted {
+	switch {
+	case reason == podspec.ReasonEvicted:
 		message += "; the next attempt follows"
+	case strings.Contains(message, ` cannot create resource "persistentvolumes"`):
+		message += ": " + events.BindPods
 	}
 
 	e = problem(s, a, reason, message)

@@ -32,11 +32,15 @@ func TestSilence(t *testing.T) {
 		want             string // requeue in, or reason and message
 	}{
 		{"no scheduler", "", "prov-0 pending", unbound, "ProvisionerUnschedulable: the scheduler has said nothing of the pod for 10s: see whether kube-scheduler runs"},
-		{"no kubelet", "", "prov-0 pending", silent, "ProvisionerNodeLost: the kubelet of " + node + " has said nothing of the pod for 10s: see whether it runs" + remedy},
-		{"given a node a moment ago", "", "prov-0 pending", func(pod *corev1.Pod) { silent(pod); scheduled(pod) }, "5s"},
+		{"no kubelet", "", "prov-0 pending", silent, "ProvisionerNodeLost: the kubelet of " + node + " has said nothing of the pod for 20s: see whether it runs"},
+		{"given a node a moment ago", "", "prov-0 pending", func(pod *corev1.Pod) { silent(pod); scheduled(pod) }, "15s"},
 		{"taken by its kubelet", "", "prov-0 pending", func(pod *corev1.Pod) { silent(pod); pod.Status.StartTime = &pod.CreationTimestamp }, "4m0s"},
 		{"pulling", "", "prov-0 pulling", func(*corev1.Pod) {}, "ProvisionerImagePullFailed: image i cannot be had: ErrImagePull: not found"},
 		{"node not ready", "", "prov-0 running", ready(corev1.ConditionFalse), "ProvisionerNodeLost: " + node + " is not ready, and does not say whether the pod still runs" + remedy},
+		{"another container not ready", "", "prov-0 running", func(pod *corev1.Pod) {
+			ready(corev1.ConditionFalse)(pod)
+			pod.Status.Conditions[0].Reason = "ContainersNotReady"
+		}, ""},
 		{"node ready", "", "prov-0 running", ready(corev1.ConditionTrue), ""},
 		{"not ready, as somebody deletes it", "", "prov-0 running deleting", ready(corev1.ConditionFalse), "1m0s"},
 		{"claim gone", "none", "prov-0 running", func(*corev1.Pod) {}, "ProvisionerUndo: the claim is deleted: the storage that the pod makes is removed once the pod has ended; " +
@@ -60,6 +64,19 @@ func TestSilence(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+}
+
+// TestMayNotCreateVolumes: RBAC names neither the binding that is missing, nor who has it.
+func TestMayNotCreateVolumes(t *testing.T) {
+	const refused = `persistentvolumes is forbidden: User "x" cannot create resource "persistentvolumes" in API group "" at the cluster scope`
+	s := scene{pods: []string{"prov-0 failed"}}.observed()
+	s.Attempts[0].Pod.Status.ContainerStatuses[0].State.Terminated.Message = refused
+	s.Attempts[0].Outcome = podspec.OutcomeOf(s.Attempts[0].Pod)
+	const want = refused + ": apply deploy/base again, whose ClusterRoleBinding flex-provisioner-pod lets provisioner pods " +
+		"create volumes (pod ns/prov-" + uid + "-0)"
+	if e, _ := failure(s, s.Attempts[0]); e.Message != want {
+		t.Errorf("%s, want %s", e.Message, want)
 	}
 }
 
