@@ -42,7 +42,7 @@ func (o *options) check(ctx context.Context) error {
 
 	r := reader{o, client, objects}
 	needs := objects.Needs(objects.OwnConfigMaps())
-	if err := r.checkExists(ctx, needs); err != nil {
+	if err := r.checkExists(ctx, append(needs, objects.Grantees()...)); err != nil {
 		return err
 	}
 	denied, err := r.checkPermissions(ctx, needs)

@@ -102,7 +102,6 @@ func (r reader) checkExists(ctx context.Context, refs []inspect.Ref) error {
 			r.o.Exists[ref] = true
 		case apierrors.IsNotFound(err):
 			r.o.Exists[ref] = false
-		case apierrors.IsForbidden(err) && slices.ContainsFunc(r.o.Unread, func(u inspect.Unread) bool { return u.Kind == kind }):
 		default:
 			if err := r.noteForbidden(kind, "get such objects in namespace "+namespace, err); err != nil {
 				return err
@@ -110,6 +109,20 @@ func (r reader) checkExists(ctx context.Context, refs []inspect.Ref) error {
 		}
 	}
 	return nil
+}
+
+// denied asks for each class's ServiceAccount whether it may create volumes. Who may not ask is told nothing.
+func (r reader) denied(ctx context.Context) error {
+	needs, unread := r.o.Needs(r.o.OwnConfigMaps()), r.o.Unread
+	faults, err := r.checkPermissions(ctx, needs)
+	r.o.Unread = unread
+	for _, ref := range needs {
+		object := "ServiceAccount " + r.o.Dispatcher.Namespace + "/" + ref.Name
+		if slices.ContainsFunc(faults, func(f inspect.Fault) bool { return f.Object == object }) {
+			r.o.Denied = append(r.o.Denied, ref.Name)
+		}
+	}
+	return err
 }
 
 // checkPermissions returns a fault for each ServiceAccount that may not create volumes by RBAC. The admission policies
@@ -162,6 +175,9 @@ func (o *options) withFiles(ctx context.Context, names []string, offline bool) (
 			return r, nil, nil, err
 		}
 		if r.o, err = o.read(ctx, ""); err != nil {
+			return r, nil, nil, err
+		}
+		if err = r.nodes(ctx, m.Classes); err != nil {
 			return r, nil, nil, err
 		}
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -107,11 +109,16 @@ func (r reader) noteForbidden(kind inspect.Kind, right string, err error) error 
 	switch {
 	case err == nil:
 		return nil
-	case apierrors.IsForbidden(err):
-		r.o.Unread = append(r.o.Unread, inspect.Unread{Kind: kind, Right: right, Why: podspec.Clean(err.Error())})
-		return nil
+	case !apierrors.IsForbidden(err):
+		return fmt.Errorf("read %s: %w", kind, err)
 	}
-	return fmt.Errorf("read %s: %w", kind, err)
+
+	noted := slices.ContainsFunc(r.o.Unread, func(u inspect.Unread) bool { return u.Kind == kind })
+	if !noted {
+		r.o.Unread = append(r.o.Unread, inspect.Unread{Kind: kind, Right: right, Why: podspec.Clean(err.Error())})
+	}
+
+	return nil
 }
 
 // keep adds what was listed of a kind, or notes that it may not be read.
@@ -146,7 +153,19 @@ func (r reader) cluster(ctx context.Context, _ string) error {
 		return err
 	}
 	classes, err := r.client.StorageV1().StorageClasses().List(ctx, cached)
-	return keep(r, &r.o.Classes, inspect.Classes, "list storageclasses", classes.Items, err)
+	if err := keep(r, &r.o.Classes, inspect.Classes, "list storageclasses", classes.Items, err); err != nil {
+		return err
+	}
+	return r.nodes(ctx, r.o.Classes)
+}
+
+// nodes reads the nodes where one of the classes depends on them.
+func (r reader) nodes(ctx context.Context, classes []*storagev1.StorageClass) error {
+	if !r.o.Restricted(classes) || len(r.o.Nodes) > 0 {
+		return nil
+	}
+	nodes, err := r.client.CoreV1().Nodes().List(ctx, cached)
+	return keep(r, &r.o.Nodes, inspect.Nodes, "list nodes", nodes.Items, err)
 }
 
 // namespaced reads the objects of the provisioners' namespace.

@@ -271,6 +271,28 @@ func TestStates(t *testing.T) {
 			pod := w.pod("prov-0 pending", 20)
 			pod.Spec.NodeName, pod.Status.ContainerStatuses = "", nil
 		},
+		"no-node-allowed":   func(w *world) { zoned(w) },
+		"nodes-not-read":    func(w *world) { zoned(w); w.forbid("nodes") },
+		"a-node-is-allowed": func(w *world) { zoned(w).Labels["zone"] = "west" },
+		"refused-export": func(w *world) {
+			says(w.pod("prov-0 failed", 20), "create persistentvolume pvc-"+uid+": forbidden: ValidatingAdmissionPolicy 'p' denied request: spec.nfs is "+
+				"10.0.0.9:/x, which is not below silver.nfsExports (10.0.0.1:/srv) of ConfigMap flex-system/flex-pv-policy")
+		},
+		"refused-name": func(w *world) {
+			says(w.pod("prov-0 failed", 20), "forbidden: ValidatingAdmissionPolicy 'p' denied request: this pod may create only PersistentVolume pvc-"+uid)
+		},
+		"refused-type": func(w *world) {
+			says(w.pod("prov-0 failed", 20), "forbidden: ValidatingAdmissionPolicy 'p' denied request: volume source local is not in "+
+				"silver.volumeTypes of ConfigMap flex-system/flex-pv-policy")
+		},
+		"refused-privilege-by-a-container": func(w *world) {
+			says(w.pod("prov-0 failed", 20), " denied request: root is not in silver.privileges of ConfigMap flex-system/flex-pv-policy")
+		},
+		"may-not-create-volumes": func(w *world) {
+			w.unbound = true
+			says(w.pod("prov-0 failed", 20), `persistentvolumes is forbidden: User "system:serviceaccount:flex-provisioners:silver" cannot `+
+				`create resource "persistentvolumes" in API group "" at the cluster scope`)
+		},
 		"misfit-that-is-bound": func(w *world) { w.bound().Spec.StorageClassName = "gold" },
 		"misfit-removed": func(w *world) {
 			w.pod("prov-0 done kept", 60)
@@ -295,6 +317,7 @@ func TestStates(t *testing.T) {
 		"lost-at-once":        func(w *world) { w.bound(); w.more = nil },
 		"mislabelled":         func(w *world) { w.config.Labels["type"] = "provisioner-confg" },
 		"mislabelled-class":   func(w *world) { w.config.Name, w.config.Labels["storage-class"] = "try", "sliver" },
+		"misnamed-plugin":     func(w *world) { w.config.Data["plugin-name"] = "flex-provisioner.io/dispatch" },
 		"grant-removed":       func(w *world) { delete(w.allowed.Data, "silver.volumeTypes"); w.pod("prov-0 running", 20) },
 		"misspelled-class": func(w *world) {
 			w.claim.Annotations, w.claim.Spec.StorageClassName = nil, new("slver")
@@ -515,6 +538,17 @@ func TestReasonsStay(t *testing.T) {
 func deleted(v *corev1.PersistentVolume) {
 	v.Finalizers = append(v.Finalizers, "kubernetes.io/pv-protection")
 	v.DeletionTimestamp = &metav1.Time{Time: noon.Add(-time.Minute)}
+}
+
+// zoned is a node, which has no label that the class asks for.
+func zoned(w *world) *corev1.Node {
+	w.class.VolumeBindingMode, w.claim.Annotations = new(storagev1.VolumeBindingWaitForFirstConsumer), nil
+	w.class.AllowedTopologies = []corev1.TopologySelectorTerm{{MatchLabelExpressions: []corev1.TopologySelectorLabelRequirement{
+		{Key: "zone", Values: []string{"west", "east"}}}}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Labels: map[string]string{"zone": "north"}}}
+	w.more = append(w.more, node)
+
+	return node
 }
 
 // queue is a class that is full, and two older claims that wait.

@@ -60,6 +60,13 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 	if err != nil {
 		return err
 	}
+	client, err := o.clientset()
+	if err != nil {
+		return err
+	}
+	if err := (reader{o, client, objects}).denied(ctx); err != nil {
+		return err
+	}
 	view := objects.Overview(namespace)
 	if err := o.showOverview(view); err != nil {
 		return err

@@ -47,6 +47,8 @@ const (
 	reasonGrows      podspec.Reason = "KubeletGrowsFileSystem"
 	reasonAway       podspec.Reason = "NoDispatcher"
 	reasonNoVolume   podspec.Reason = "NoSuchVolume"
+	reasonTopology   podspec.Reason = "NoNodeAllowed"
+	reasonDenied     podspec.Reason = "MayNotCreateVolumes"
 )
 
 // reasonMeanings explains the reasons of this package.
@@ -69,6 +71,9 @@ var reasonMeanings = map[podspec.Reason]events.Meaning{
 		Do: "create the PersistentVolume again ([restore.md](restore.md#a-claim-is-lost)). The audit lists the storage of classes that can list it: kubectl flex audit"},
 	reasonNoVolume: {Warning: true, Means: "The claim asks for a PersistentVolume by its name, in spec.volumeName. Kubernetes asks no provisioner for another one.",
 		Do: "create that volume, or the claim again without spec.volumeName, so that its class makes one."},
+	reasonDenied: {Warning: true, Means: "The pods of the class may create no volume, whatever the allow-list says.", Do: events.BindPods + "."},
+	reasonTopology: {Warning: true, Means: "The scheduler finds no node for a pod that uses the claim, whatever the pod asks for.",
+		Do: "give nodes such labels, or create the StorageClass again with other allowedTopologies."},
 	reasonGiven: {Means: "The volume's spec.claimRef names another claim: an importer, a backup tool or an administrator gave the volume to that claim.",
 		Do: "nothing, or delete this claim. The storage stays with the other claim."},
 	reasonFailed: {Warning: true, Means: "Kubernetes found no program that removes the volume's storage, and marked the volume Failed.",
@@ -112,7 +117,7 @@ type row func(o *Objects, s situation) (Cause, bool)
 
 // The causes while an operation is to be done, and while none is. The first that is so is the claim's.
 var (
-	ofWork = []row{(*Objects).turn, (*Objects).told, planned, (*Objects).notGranted, running, inUse, (*Objects).noClass, noNode,
+	ofWork = []row{(*Objects).turn, (*Objects).told, planned, (*Objects).notGranted, running, inUse, (*Objects).noClass, (*Objects).noNode,
 		notHanded, binding, (*Objects).away, nextStep}
 	ofRest = []row{lostRecord, going, misfit, toldForGood, growing, kept, volumeFailed}
 )

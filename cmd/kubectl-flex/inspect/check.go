@@ -2,7 +2,9 @@ package inspect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/duration"
 
@@ -40,6 +42,7 @@ func (o *Objects) Check(faults []Fault) []Finding {
 	for _, f := range faults {
 		list = append(list, Finding{ResultFailed, f.Object, f.Message, ""})
 	}
+	list = append(list, o.checkGrantees()...)
 	list = append(list, o.checkUnlabelled()...)
 	list = append(list, o.checkClaims()...)
 	for _, u := range o.Unread {
@@ -157,6 +160,38 @@ func (o *Objects) checkClass(name string) (list []Finding) {
 			list = append(list, Finding{ResultFailed, object, err.Error(), "create the StorageClass again, or correct the ConfigMap"})
 		}
 	}
+	return list
+}
+
+// Grantees lists the ServiceAccounts that the allow-list grants something.
+func (o *Objects) Grantees() (refs []Ref) {
+	if o.AllowList == nil {
+		return nil
+	}
+
+	for _, key := range slices.Sorted(maps.Keys(o.AllowList.Data)) {
+		dot := strings.LastIndex(key, ".")
+		ref := Ref{"ServiceAccount", key[:max(dot, 0)]}
+		if ref.Name != "" && !slices.Contains(refs, ref) {
+			refs = append(refs, ref)
+		}
+	}
+
+	return refs
+}
+
+// checkGrantees warns of lines for ServiceAccounts that do not exist and that no class names: whoever creates one gets
+// what the lines grant.
+func (o *Objects) checkGrantees() (list []Finding) {
+	needs := o.Needs(o.OwnConfigMaps())
+	for _, ref := range o.Grantees() {
+		if exists, known := o.Exists[ref]; known && !exists && !slices.Contains(needs, ref) {
+			list = append(list, Finding{ResultWarning, "ConfigMap " + o.Dispatcher.System + "/" + allowlist.Name,
+				fmt.Sprintf("has lines for ServiceAccount %s/%s, which does not exist", o.Dispatcher.Namespace, podspec.OneLine(ref.Name)),
+				"remove the lines, or correct the name: whoever creates that ServiceAccount gets what they grant"})
+		}
+	}
+
 	return list
 }
 

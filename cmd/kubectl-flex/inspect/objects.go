@@ -37,6 +37,7 @@ const (
 	Lease        Kind = "the Lease"
 	Deployment   Kind = "the dispatcher's Deployment"
 	AllowList    Kind = "the allow-list"
+	Nodes        Kind = "nodes"
 	Logs         Kind = "logs of provisioner pods"
 )
 
@@ -67,11 +68,15 @@ type Objects struct {
 	Saved   []*appsv1.ControllerRevision
 	Classes []*storagev1.StorageClass
 	Events  []*corev1.Event
+	// Nodes are read where a class has allowedTopologies.
+	Nodes []*corev1.Node
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
 	// Exists reports whether a ServiceAccount, Secret or claim of the provisioners' namespace exists, as far as that is
 	// known.
 	Exists map[Ref]bool
+	// Denied are ServiceAccounts of classes that RBAC lets create no volume, as far as that was asked.
+	Denied []string
 	// Logs has the last log lines of provisioner pods by the pod's UID, as far as they were read.
 	Logs map[types.UID]string
 	// Lacks lists what is missing of the admission policies.

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -70,7 +71,7 @@ func verified(v *corev1.PersistentVolume) *corev1.PersistentVolume {
 func (o *Objects) inForce(class string) (*configmaps.Config, string) {
 	j := o.resolve(class)
 	if !j.Present {
-		return nil, o.meantFor(class)
+		return nil, cmp.Or(j.Problem, o.meantFor(class))
 	}
 
 	return j.InForce, j.Problem

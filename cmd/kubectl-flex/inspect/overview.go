@@ -187,7 +187,14 @@ func (o *Objects) classProblems(name string) (problems []Cause, inForce *configm
 	case len(faults) > 0:
 		report(reasonClass, faults.ToAggregate().Error())
 	case !j.Present:
-		report(events.ReasonConfigMissing, cmp.Or(o.meantFor(served), classes.NoConfigMap(o.Dispatcher.Namespace, served)))
+		report(events.ReasonConfigMissing, o.noConfigMap(served))
+	}
+	if c, none := o.noTopology(o.class(name)); none {
+		problems = append(problems, c)
+	}
+	if j.InForce != nil && slices.Contains(o.Denied, j.InForce.ServiceAccountName) {
+		problems = append(problems, explain(reasonDenied, fmt.Sprintf("ServiceAccount %s/%s may not create PersistentVolumes",
+			o.Dispatcher.Namespace, j.InForce.ServiceAccountName), true))
 	}
 	warnings := j.Warnings
 	if served != name {

@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -148,12 +149,21 @@ func (o *Objects) similarClass(name string) string {
 	return configmaps.Nearest(name, names)
 }
 
-func noNode(_ *Objects, s situation) (Cause, bool) {
+func (o *Objects) noNode(s situation) (Cause, bool) {
 	if !s.Pending() || !s.WaitsForNode() {
 		return Cause{}, false
 	}
 
-	return normal(reasonConsumer, "the scheduler has to choose a node for the claim again", "no pod that uses the claim has a node yet")
+	if c, none := o.noTopology(s.Class); none {
+		return c, true
+	}
+
+	const what = "no pod that uses the claim has a node yet"
+	if s.Class != nil && len(s.Class.AllowedTopologies) > 0 && len(o.Nodes) == 0 {
+		return normal(reasonConsumer, "", "%s; nodes were not looked at, and its class allows those with %s", what, topologies(s.Class))
+	}
+
+	return normal(reasonConsumer, "the scheduler has to choose a node for the claim again", what)
 }
 
 func notHanded(_ *Objects, s situation) (Cause, bool) {
@@ -365,6 +375,11 @@ func (o *Objects) meantFor(class string) string {
 	return ""
 }
 
+// noConfigMap says that a class has no ConfigMap, and where there is one that is probably meant, why it is not the class's.
+func (o *Objects) noConfigMap(class string) string {
+	return cmp.Or(o.resolve(class).Problem, o.meantFor(class), classes.NoConfigMap(o.Dispatcher.Namespace, class))
+}
+
 // onNode says for a delete whose node does not take its pod how the storage is given up.
 func onNode(s *observed.Claim, c Cause) Cause {
 	a, waits := observed.Unfinished(s.Attempts)
@@ -380,8 +395,54 @@ func onNode(s *observed.Claim, c Cause) Cause {
 	return c
 }
 
+// refusedLine matches the line of the allow-list by which the policy on volumes refused one.
+var refusedLine = regexp.MustCompile(` denied request: .* (\S+)\.([A-Za-z]+) (?:\(.*\) )?of ConfigMap `)
+
+// granting is the remedy for a refusal of the API server that a container tells, empty for none. Only lines of the
+// class's own ServiceAccount are named.
+func (o *Objects) granting(s State) string {
+	config := o.resolve(o.servedAs(s.Class)).InForce
+	if config == nil {
+		return ""
+	}
+
+	account := config.ServiceAccountName
+	switch {
+	case strings.Contains(s.Message, ":"+account+`" cannot create resource "persistentvolumes"`):
+		return events.BindPods + "."
+	case strings.Contains(s.Message, " denied request: this pod may create only PersistentVolume "):
+		return "let the provisioner name the volume $FLEX_PV_NAME, as flexctl create-pv does."
+	}
+
+	line := refusedLine.FindStringSubmatch(s.Message)
+	if line == nil || line[1] != account || !slices.Contains(volumeSettings, line[2]) {
+		return ""
+	}
+
+	is := "is missing"
+	if value, has := o.grants(account)[line[2]]; has {
+		is = "is " + quoted(value)
+	}
+
+	return fmt.Sprintf("correct the provisioner, or let a cluster administrator grant it: data[%s.%s] of ConfigMap %s/%s %s.",
+		account, line[2], o.Dispatcher.System, allowlist.Name, is)
+}
+
+// volumeSettings are those of the allow-list that the policy on volumes names.
+var volumeSettings = []string{"storageClasses", "volumeFields", "volumeTypes", "pathPrefixes", "nfsExports", "csiDrivers",
+	"secretNamespaces", "mountOptions"}
+
+func (o *Objects) servedAs(class string) string {
+	served, _ := classes.ServedAs(class, o.class(class), o.Dispatcher.Provisioner)
+	return served
+}
+
 // addressed is the Do of a state, with the names that its commands take.
 func (o *Objects) addressed(s State) string {
+	if s.Warning && s.NotOurs == "" {
+		s.Do = cmp.Or(o.granting(s), s.Do)
+	}
+
 	return strings.NewReplacer(
 		"kubectl flex logs", "kubectl flex logs "+o.nameOf(s),
 		"kubectl flex release", "kubectl flex release "+s.Volume,

@@ -53,13 +53,21 @@ func (o *Objects) Validate(m *Manifest, names []string) []Fault {
 	checked := map[string]bool{}
 	for i, cm := range list {
 		if cm == nil {
-			faults = append(faults, Fault{Object: "StorageClass " + podspec.Clean(names[i-len(m.ConfigMaps)]), Message: classes.NoConfigMap(o.Dispatcher.Namespace, names[i-len(m.ConfigMaps)])})
+			faults = append(faults, Fault{Object: "StorageClass " + podspec.Clean(names[i-len(m.ConfigMaps)]), Message: o.noConfigMap(names[i-len(m.ConfigMaps)])})
 			continue
 		}
 		faults = append(faults, o.validateConfigMap(m, cm)...)
 		checked[configmaps.ClassName(cm)] = true
 	}
+	for _, name := range names {
+		if c, none := o.noTopology(o.class(name)); none {
+			faults = append(faults, Fault{Object: "StorageClass " + podspec.Clean(name), Message: c.Message})
+		}
+	}
 	for _, class := range m.Classes {
+		if c, none := o.noTopology(class); none {
+			faults = append(faults, m.fault(class, objectName("StorageClass", "", class.Name), "allowedTopologies", c.Message))
+		}
 		name := objectName("StorageClass", "", class.Name)
 		if class.Provisioner != o.Dispatcher.Provisioner {
 			faults = append(faults, m.fault(class, name, "provisioner", fmt.Sprintf("provisioner: %q is not %q, so that its claims never reach the dispatcher", class.Provisioner, o.Dispatcher.Provisioner)))
@@ -70,7 +78,7 @@ func (o *Objects) Validate(m *Manifest, names []string) []Fault {
 			faults = append(faults, m.fault(class, name, err.Field, err.Error()))
 		}
 		if j := o.resolve(served); !j.Present && len(wrong) == 0 && (o.reads(ConfigMaps) || len(m.ConfigMaps) > 0) {
-			faults = append(faults, m.fault(class, name, "metadata.name", classes.NoConfigMap(o.Dispatcher.Namespace, served)))
+			faults = append(faults, m.fault(class, name, "metadata.name", o.noConfigMap(served)))
 		}
 	}
 	return faults
