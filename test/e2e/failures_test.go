@@ -100,7 +100,7 @@ var failures = []failure{
 	},
 	{
 		name: "may not make such volumes", provision: makeDir + "echo 'nfs: {server: 10.99.0.1, path: /etc}' | flexctl create-pv\n",
-		reason: "ProvisionerFailed", text: "*denied request: spec.nfs is not below * of ConfigMap flex-system/flex-pv-policy*(pod {pod})", mend: works,
+		reason: "ProvisionerFailed", text: "*denied request: spec.nfs is 10.99.0.1:/etc, which is not below * of ConfigMap flex-system/flex-pv-policy*(pod {pod})", mend: works,
 	},
 }
 
