@@ -14,11 +14,12 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
 
-// placed reports whether a node has the host name that the pod requires. Otherwise the scheduler says so on the pod.
+// placed reports whether a node without taints has the host name that the pod requires. Otherwise the scheduler says so on the pod.
 func (p tenants) placed(pod *corev1.Pod) bool {
 	terms := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 	for _, node := range apiserver.List[*corev1.Node](p.server, apiserver.Nodes) {
-		if slices.Contains(terms[0].MatchExpressions[0].Values, node.Labels[corev1.LabelHostname]) {
+		named := slices.Contains(terms[0].MatchExpressions[0].Values, node.Labels[corev1.LabelHostname])
+		if named && len(node.Spec.Taints) == 0 {
 			return true
 		}
 	}
@@ -129,6 +130,30 @@ func TestNodeGone(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTaintNamed: the scheduler does not say for which taint the node of a volume takes no pod, so the event does.
+func TestTaintNamed(t *testing.T) {
+	inBubble(t, func(p tenants) {
+		stop := p.dispatch()
+		defer stop()
+		p.node("node1", "node1")
+		p.class("a.local", map[string]string{"node-local": "true"})
+		p.claim("data", "a.local")
+		p.play(10 * time.Second)
+
+		p.server.Mutate(apiserver.Nodes, "", "node1", func(o apiserver.Object) {
+			o.(*corev1.Node).Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeDiskPressure, Effect: corev1.TaintEffectNoSchedule}}
+		})
+		p.remove(apiserver.Claims, "team", "data")
+		p.play(10 * time.Second)
+
+		const want = ": the pod has to run on node node1, which does not take it: 0/1 nodes are available; the pod does not tolerate what node node1 has: " +
+			"node.kubernetes.io/disk-pressure:NoSchedule; its storage is on the node with"
+		if said := p.said("ProvisionerUnschedulable"); len(said) != 1 || !strings.Contains(said[0], want) {
+			t.Errorf("told %q, want %q", said, want)
+		}
+	})
 }
 
 // TestNodeLabel: a volume selects its node by a label, which may not be the node's name. The provisioner is told the label. Where the node has

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -174,6 +175,31 @@ func isLocal(v *corev1.PersistentVolume) bool { return v.Spec.Local != nil || v.
 // RequiredNodes are the nodes that a pod has to run on, empty where it may run on others, or where that depends on
 // other labels than their names.
 func RequiredNodes(pod *corev1.Pod) []string { return namedNodes(requiredTerms(pod)) }
+
+// OnlyNode is the node that a pod has to run on, by its name or its label; empty where others may take the pod.
+func OnlyNode(pod *corev1.Pod) string {
+	names := RequiredNodes(pod)
+	if len(names) == 1 {
+		return names[0]
+	}
+
+	return pod.Spec.NodeSelector[corev1.LabelHostname]
+}
+
+// Untolerated are the taints for which a node does not take a pod, as kubectl writes them.
+func Untolerated(pod *corev1.Pod, node *corev1.Node) (taints []string) {
+	for _, taint := range node.Spec.Taints {
+		tolerated := slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(klog.Logger{}, &taint, true)
+		})
+
+		if !tolerated && taint.Effect != corev1.TaintEffectPreferNoSchedule {
+			taints = append(taints, taint.ToString())
+		}
+	}
+
+	return taints
+}
 
 // namedNodes are the values by which the terms name nodes, empty unless each of them does.
 func namedNodes(terms []corev1.NodeSelectorTerm) (names []string) {

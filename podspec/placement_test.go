@@ -194,6 +194,62 @@ func TestRequiredNodes(t *testing.T) {
 	}
 }
 
+// TestOnlyNode: one of several nodes is not the only one.
+func TestOnlyNode(t *testing.T) {
+	named := func(nodes ...string) *corev1.Affinity {
+		var terms []corev1.NodeSelectorTerm
+		for _, node := range nodes {
+			terms = append(terms, corev1.NodeSelectorTerm{MatchFields: matchNodeName(node)})
+		}
+
+		return requiring(terms)
+	}
+	for name, c := range map[string]struct {
+		affinity *corev1.Affinity
+		selector map[string]string
+		want     string
+	}{
+		"any":          {nil, map[string]string{corev1.LabelOSStable: "linux"}, ""},
+		"by affinity":  {named("a"), nil, "a"},
+		"one of two":   {named("a", "b"), nil, ""},
+		"by its label": {nil, map[string]string{corev1.LabelHostname: "c"}, "c"},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: c.affinity, NodeSelector: c.selector}}
+		if got := OnlyNode(pod); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+// TestUntolerated: the taints that keep a pod off a node, and no others.
+func TestUntolerated(t *testing.T) {
+	seconds := int64(60)
+	for name, c := range map[string]struct {
+		taints      []corev1.Taint
+		tolerations []corev1.Toleration
+		want        string
+	}{
+		"none":      {nil, nil, ""},
+		"preferred": {[]corev1.Taint{{Key: "a", Effect: corev1.TaintEffectPreferNoSchedule}}, nil, ""},
+		"two": {[]corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "b", Effect: corev1.TaintEffectNoExecute}},
+			nil, "a=x:NoSchedule b:NoExecute"},
+		"one is tolerated": {[]corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}, {Key: "b", Effect: corev1.TaintEffectNoExecute}},
+			[]corev1.Toleration{{Key: "a", Value: "x"}}, "b:NoExecute"},
+		"all are tolerated": {[]corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}},
+			[]corev1.Toleration{{Operator: corev1.TolerationOpExists}}, ""},
+		"another value": {[]corev1.Taint{{Key: "a", Value: "x", Effect: corev1.TaintEffectNoSchedule}},
+			[]corev1.Toleration{{Key: "a", Value: "y"}}, "a=x:NoSchedule"},
+		"an unreachable node": {[]corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoSchedule}, {Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}},
+			[]corev1.Toleration{{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: &seconds}},
+			"node.kubernetes.io/unreachable:NoSchedule"},
+	} {
+		pod, node := &corev1.Pod{Spec: corev1.PodSpec{Tolerations: c.tolerations}}, &corev1.Node{Spec: corev1.NodeSpec{Taints: c.taints}}
+		if got := strings.Join(Untolerated(pod, node), " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
 // TestNodeLocal: only where all terms name nodes, and require labels alone, somebody can tell whether a node has the storage.
 func TestNodeLocal(t *testing.T) {
 	requires := func(key string, operator corev1.NodeSelectorOperator, values ...string) []corev1.NodeSelectorRequirement {

@@ -96,8 +96,11 @@ func (t *transformer) pod(pod *corev1.Pod) {
 	spec := corev1.PodSpec{
 		NodeName: intern(pod.Spec.NodeName), ActiveDeadlineSeconds: pod.Spec.ActiveDeadlineSeconds,
 	}
-	if spec.NodeName == "" { // which nodes it has to run on is of interest until it does
+	if spec.NodeName == "" { // which nodes can take it is of interest until one does
 		spec.Affinity = pod.Spec.Affinity
+		if podspec.OnlyNode(pod) != "" {
+			spec.NodeSelector, spec.Tolerations = pod.Spec.NodeSelector, pod.Spec.Tolerations
+		}
 	}
 
 	pod.Spec = spec

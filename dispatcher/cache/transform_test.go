@@ -173,13 +173,28 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// A pod that no node takes keeps which it has to run on, until one takes it.
+// A pod that no node takes keeps which can take it, until one does.
 func TestPodWithoutNode(t *testing.T) {
-	for state, kept := range map[string]bool{"unschedulable": true, "running": false} {
-		pod := dispatchertest.Pod("del-0 "+state, dispatchertest.Noon, dispatchertest.Noon)
+	for _, c := range []struct {
+		state, label          string
+		affinity, tolerations bool
+	}{
+		{"unschedulable", corev1.LabelHostname, true, true},
+		{"unschedulable", "zone", true, false}, // no event says what single nodes have
+		{"running", corev1.LabelHostname, false, false},
+	} {
+		pod := dispatchertest.Pod("del-0 "+c.state, dispatchertest.Noon, dispatchertest.Noon)
 		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}}
-		if got := transformed(t, &transformer{}, pod); (got.Spec.Affinity != nil) != kept {
-			t.Errorf("%s: the affinity is %v, kept should be %t", state, got.Spec.Affinity, kept)
+		pod.Spec.NodeSelector = map[string]string{c.label: "a"}
+		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+
+		spec := transformed(t, &transformer{}, pod).Spec
+		if got := spec.Affinity != nil; got != c.affinity {
+			t.Errorf("%s: the affinity is %v, kept should be %t", c.state, spec.Affinity, c.affinity)
+		}
+
+		if selector, tolerations := spec.NodeSelector != nil, spec.Tolerations != nil; selector != c.tolerations || tolerations != c.tolerations {
+			t.Errorf("%s, %s: %v and %v, kept should be %t", c.state, c.label, spec.NodeSelector, spec.Tolerations, c.tolerations)
 		}
 	}
 }

@@ -349,6 +349,23 @@ func (c *Controller) nodeOf(ctx context.Context, s *observed.Claim) (observed.No
 	return observed.NodeGone, nil
 }
 
+// observeRefusing reads the node that does not take the claim's pod: nobody watches nodes. Where it cannot be read, an
+// event says less.
+func (c *Controller) observeRefusing(ctx context.Context, s *observed.Claim) {
+	name := s.RefusedBy()
+	if name == "" {
+		return
+	}
+
+	node, err := c.reader.Node(ctx, name)
+	if err != nil {
+		klog.FromContext(ctx).Info("Say nothing of a node", append([]any{"err", err}, subject(s).Keys(nil)...)...)
+		return
+	}
+
+	s.Refusing = node
+}
+
 // onHost reports whether the attempt is to make storage on one node. The class may have lost its configuration since.
 func onHost(s *observed.Claim, spec *observed.AttemptSpec) bool {
 	makes := spec != nil && spec.Op == contract.Provision && spec.Node != ""

@@ -51,6 +51,8 @@ func (c *Controller) advance(ctx context.Context, s *observed.Claim) (after time
 		return arrivalGrace, err
 	}
 
+	c.observeRefusing(ctx, s)
+
 	p, err := c.plan(ctx, s)
 	created := false
 	if err == nil {

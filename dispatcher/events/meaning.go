@@ -97,8 +97,8 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "correct the image, or `run-as-user`."},
 	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume or pod",
 		Means: "The pod is unschedulable. The message comes from the scheduler, or says that the scheduler has been " +
-			"silent for 10 s. If the scheduler selected the claim's node and the pod does not run for 30 s, the " +
-			"scheduler selects a node again.",
+			"silent for 10 s. It names the taints of a node that alone can take the pod. If the scheduler selected " +
+			"the claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
 		Do: "correct `node-selector`, `tolerations`, `resources`, or the nodes. If the pod that uses the claim fills " +
 			"its node, leave room there for the provisioner's pod. To remove storage from a node that lacks disk or " +
 			"memory, set `delete-under-pressure`. If storage is on a node that never comes back, give it up " +

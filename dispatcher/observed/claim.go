@@ -98,6 +98,8 @@ type Claim struct {
 	// Node says whether the node of the released volume exists. It is read from the API server alone, and unknown
 	// before.
 	Node NodeState
+	// Refusing is the node that RefusedBy names, or nil. It is read from the API server alone.
+	Refusing *corev1.Node
 	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one
 	// above DeleteLimit. A limit of 0 means none.
 	RecentDeletions, DeleteLimit int

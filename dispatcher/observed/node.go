@@ -37,6 +37,16 @@ func (h Host) label() string {
 	return h.Label
 }
 
+// RefusedBy is the node that does not take the claim's pod, if the pod may run on no other; else it is empty.
+func (s *Claim) RefusedBy() string {
+	a, ok := Unfinished(s.Attempts)
+	if !ok || a.Outcome.Reason != podspec.ReasonUnschedulable {
+		return ""
+	}
+
+	return podspec.OnlyNode(a.Pod)
+}
+
 // AwaitsNode reports whether the removal of the volume's storage may wait for a node that is gone, and the class gives
 // such storage up: no node takes the delete pod, or the volume's node was gone before.
 func (s *Claim) AwaitsNode() bool {

@@ -73,7 +73,7 @@ func outdated(s *observed.Claim, a observed.Attempt) bool {
 // problem a new ConfigMap may have solved, is stopped. One that runs is bounded by its own deadline.
 func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 	if a.Outcome.Reason != podspec.ReasonNone {
-		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message+whereBound(s, a)))
+		p.report(problem(s, a, a.Outcome.Reason, a.Outcome.Message+taintsOf(s, a)+whereBound(s, a)))
 	}
 
 	p.awaitNode(s, a)
@@ -221,6 +221,20 @@ func (p *Plan) stop(a observed.Attempt) {
 	if a.Pod.DeletionTimestamp == nil {
 		p.do(StopPod{Pod: a.Pod})
 	}
+}
+
+// taintsOf says for which taints a node does not take a pod that may run on no other: the scheduler names none.
+func taintsOf(s *observed.Claim, a observed.Attempt) string {
+	if s.Refusing == nil || a.Outcome.Reason != podspec.ReasonUnschedulable {
+		return ""
+	}
+
+	taints := podspec.Untolerated(a.Pod, s.Refusing)
+	if len(taints) == 0 {
+		return ""
+	}
+
+	return fmt.Sprintf("; the pod does not tolerate what node %s has: %s", s.Refusing.Name, strings.Join(taints, ", "))
 }
 
 // whereBound says which node is to take a pod that none takes, and what can be done: what the scheduler says names no

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -124,12 +125,18 @@ func TestRefusalSaysNode(t *testing.T) {
 		name, pod, also string
 		unselected      bool
 		volume, gone    bool // a volume that is released, or no claim
+		taints          []corev1.Taint
 		want            string
 	}{
 		{name: "no room on the node", pod: "prov-0 unschedulable", also: "selected node-local", want: tight},
 		{name: "nobody takes the delete", pod: "del-0 unschedulable", also: "node-local", volume: true,
 			want: "the pod has to run on node node7, which does not take it: 0/1 nodes; its storage is on the node with kubernetes.io/hostname In (node7): if that never comes back, give the storage up: " +
 				"kubectl patch pv pvc-" + uid + ` --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl delete pv pvc-` + uid},
+		{name: "its node is full", pod: "del-0 unschedulable", also: "node-local", volume: true, taints: []corev1.Taint{{Key: corev1.TaintNodeDiskPressure, Effect: corev1.TaintEffectNoSchedule}},
+			want: "the pod has to run on node node7, which does not take it: 0/1 nodes; the pod does not tolerate what node node7 has: node.kubernetes.io/disk-pressure:NoSchedule; " +
+				"its storage is on the node with kubernetes.io/hostname In (node7): if that never comes back, give the storage up: " +
+				"kubectl patch pv pvc-" + uid + ` --type=merge -p '{"metadata":{"finalizers":null}}' && kubectl delete pv pvc-` + uid},
+		{name: "failed, and the node is tainted", pod: "prov-0 nothere kept", also: "selected", unselected: true, taints: []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}, want: refused},
 		{name: "nobody takes the undo", pod: "del-0 unschedulable undo for-node2", also: "node-local", gone: true,
 			want: "no node takes the pod: 0/1 nodes; what an attempt may have made is on node node2: bring the node back"},
 		{name: "no room on any node", pod: "prov-0 unschedulable", also: "selected", want: "no node takes the pod: 0/1 nodes"},
@@ -156,6 +163,10 @@ func TestRefusalSaysNode(t *testing.T) {
 			pod := s.Attempts[0].Pod
 			pod.Spec.Affinity = onNode("node7")
 			s.Attempts[0] = observed.NewAttempt(pod, "")
+		}
+
+		if c.taints != nil {
+			s.Refusing = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node7"}, Spec: corev1.NodeSpec{Taints: c.taints}}
 		}
 
 		events := Decide(s).Events

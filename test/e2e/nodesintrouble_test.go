@@ -180,7 +180,7 @@ func fullDisk(s *scope) {
 	s.finished(c.consumer(shared.admin, onSpare("node2")), "hello from full\n")
 	end := s.pressed("node2")
 	c.delete()
-	s.told(patient, c.volume().UID, "ProvisionerUnschedulable", "the pod has to run on node node2, which does not take it: *untolerated taint*give the storage up: kubectl patch pv *")
+	s.told(patient, c.volume().UID, "ProvisionerUnschedulable", "the pod has to run on node node2, which does not take it: *untolerated taint*the pod does not tolerate what node node2 has: node.kubernetes.io/disk-pressure:NoSchedule; *give the storage up: kubectl patch pv *")
 
 	class.grant(map[string]string{"privileges": "node-critical"})
 	class.edit(map[string]string{"delete-under-pressure": "true"})
