@@ -153,6 +153,9 @@ func TestCommands(t *testing.T) {
 		"check-grantee":         {scene: func(w *world) { w.allowed.Data["slver.volumeTypes"] = "nfs" }, args: []string{"check"}},
 		"status-unbound":        {scene: func(w *world) { w.unbound = true }, args: []string{"status"}},
 		"check-json":            {scene: stoppedAndUnlabelled, args: []string{"check", "-o", "json"}},
+		"check-scripts": {scene: func(w *world) {
+			w.config.Data["provision"], w.config.Data["delete"] = "cd /exprt\nmkdir $FLEX_PV_NAME", "set -eu\nrm -rf /export/$FLEX_PV_NAME"
+		}, args: []string{"check"}},
 		"check-waits":           {scene: func(w *world) { w.pod("prov-0 failed", 20) }, args: []string{"check"}},
 		"check-held":            {scene: func(w *world) { w.claim = nil; w.volume("released restored") }, args: []string{"check"}},
 		"check-classes":         {scene: brokenClasses, args: []string{"check"}, code: 4},

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -160,7 +161,32 @@ func (o *Objects) checkClass(name string) (list []Finding) {
 			list = append(list, Finding{ResultFailed, object, err.Error(), "create the StorageClass again, or correct the ConfigMap"})
 		}
 	}
+	for _, script := range goOn(config) {
+		list = append(list, Finding{ResultWarning, object, fmt.Sprintf("the script %s goes on after a command that failed, and may "+
+			"succeed without its work", script), "begin it with set -eu"})
+	}
 	return list
+}
+
+// endsOnError matches the line from which on a script ends where a command fails.
+var endsOnError = regexp.MustCompile(`(?m)^[^#\n]*\bset[ \t]+([^#\n]*[ \t])?-([a-zA-Z]*e|[a-zA-Z]*o[ \t]+errexit)`)
+
+// goOn lists the inline scripts of more than one line that do not end where a command fails.
+func goOn(config *configmaps.Config) (names []string) {
+	if config == nil {
+		return nil
+	}
+
+	for _, script := range []struct{ name, text string }{
+		{"provision", config.Provision}, {"delete", config.Delete}, {"expand", config.Expand},
+	} {
+		several := strings.Contains(strings.TrimSpace(script.text), "\n")
+		if several && !endsOnError.MatchString(script.text) {
+			names = append(names, script.name)
+		}
+	}
+
+	return names
 }
 
 // Grantees lists the ServiceAccounts that the allow-list grants something.
