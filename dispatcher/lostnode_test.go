@@ -137,6 +137,7 @@ func TestTaintNamed(t *testing.T) {
 	inBubble(t, func(p tenants) {
 		stop := p.dispatch()
 		defer stop()
+
 		p.node("node1", "node1")
 		p.class("a.local", map[string]string{"node-local": "true"})
 		p.claim("data", "a.local")

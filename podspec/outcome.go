@@ -223,16 +223,7 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 
 	switch {
 	case pod.Status.Reason == "DeadlineExceeded":
-		message := "the pod ran into its deadline"
-		if pod.Spec.ActiveDeadlineSeconds != nil {
-			message = fmt.Sprintf("the pod ran into its deadline of %ds", *pod.Spec.ActiveDeadlineSeconds)
-		}
-
-		if own := messageOf(terminated); own != "" {
-			message += ", saying: " + own
-		}
-
-		return ReasonDeadline, message, false, exit
+		return ReasonDeadline, deadlineMessage(pod, terminated), false, exit
 	case disruptionReasons[pod.Status.Reason]:
 		return ReasonEvicted, "the node ended the pod: " + Clean(pod.Status.Reason+": "+pod.Status.Message), false, exit
 	case disruption(pod) != "":
@@ -247,7 +238,7 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 	case terminated.Reason == "OOMKilled":
 		message := "the container was killed for want of memory; raise the ConfigMap's resources"
 		return ReasonOutOfMemory, message, false, exit
-	case pod.DeletionTimestamp != nil && exit > signals && messageOf(terminated) == "":
+	case deletedWhileRunning(pod, terminated):
 		return ReasonEvicted, fmt.Sprintf("somebody deleted the pod while it ran, or drained its node: the container "+
 			"exited with code %d%s", exit, exitMeaning(terminated)), false, exit
 	}
@@ -255,6 +246,24 @@ func failure(pod *corev1.Pod) (reason Reason, message string, own bool, exit int
 	reason, message, own = exitFailure(terminated)
 
 	return reason, message, own, exit
+}
+
+func deadlineMessage(pod *corev1.Pod, t *corev1.ContainerStateTerminated) string {
+	message := "the pod ran into its deadline"
+	if pod.Spec.ActiveDeadlineSeconds != nil {
+		message = fmt.Sprintf("the pod ran into its deadline of %ds", *pod.Spec.ActiveDeadlineSeconds)
+	}
+
+	if own := messageOf(t); own != "" {
+		message += ", saying: " + own
+	}
+
+	return message
+}
+
+// deletedWhileRunning reports whether a signal ended the container of a pod that somebody deleted.
+func deletedWhileRunning(pod *corev1.Pod, t *corev1.ContainerStateTerminated) bool {
+	return pod.DeletionTimestamp != nil && t.ExitCode > signals && messageOf(t) == ""
 }
 
 // exitFailure is how the container failed that nothing else ended.

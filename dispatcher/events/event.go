@@ -101,7 +101,8 @@ const (
 )
 
 // BindPods is the remedy where RBAC lets provisioner pods create no volume.
-const BindPods = "apply deploy/base again, whose ClusterRoleBinding flex-provisioner-pod lets provisioner pods create volumes"
+const BindPods = "apply deploy/base again, whose ClusterRoleBinding flex-provisioner-pod lets provisioner pods " +
+	"create volumes"
 
 // NotOursToExpand is the message of ReasonExpansionRefused for a volume that no provisioner pod made.
 const NotOursToExpand = "the volume is not named pvc-<claim UID>, so no provisioner pod made it, and none can expand " +

@@ -104,9 +104,9 @@ var meanings = map[podspec.Reason]Meaning{
 			"memory, set `delete-under-pressure`. If storage is on a node that never comes back, give it up " +
 			"([operations.md](operations.md#when-something-is-stuck))."},
 	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
-		Means: "The pod's node does not say whether the pod starts, runs, or after somebody deleted it has ended: the " +
-			"node is not ready, or its kubelet does not work. The pod may still run. So no other pod is created for " +
-			"the claim or volume, and the pod counts towards `max-concurrent`.",
+		Means: "The pod's node does not say whether the pod starts, runs, or after somebody deleted it has ended: " +
+			"the node is not ready, or its kubelet does not work. The pod may still run. So no other pod is created " +
+			"for the claim or volume, and the pod counts towards `max-concurrent`.",
 		Do: "bring the node back, or delete the Node if it never comes back."},
 	ReasonGivenUp: {Warning: true, On: "volume",
 		Means: "The node with the volume's storage has been gone for the time in the ConfigMap's key " +
@@ -184,13 +184,14 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "change the provisioner to use `flexctl create-pv` or the whole `volume.yaml`."},
 	ReasonVolumeMismatch: {Warning: true, On: "claim",
 		Means: "A pod created a volume that does not fit the claim, because the volume is too small, or of another " +
-			"class, mode or claim. Its storage is removed, and provisioning is retried. But Kubernetes binds a volume " +
-			"of another class all the same, by its `spec.claimRef`. A volume that is bound stays, as the message says.",
+			"class, mode or claim. Its storage is removed, and provisioning is retried. But Kubernetes binds a " +
+			"volume of another class all the same, by its `spec.claimRef`. A volume that is bound stays, as the " +
+			"message says.",
 		Do: "correct the provisioner. If the volume is bound, delete the claim, and create it again."},
 	ReasonVolumeGoing: {Warning: true, On: "claim",
 		Means: "Somebody deleted the volume of a claim that is in use. Kubernetes keeps the volume until its last " +
-			"finalizer is removed, which happens when the claim is deleted. Then the reclaim policy says what becomes " +
-			"of the storage. A deletion cannot be taken back.",
+			"finalizer is removed, which happens when the claim is deleted. Then the reclaim policy says what " +
+			"becomes of the storage. A deletion cannot be taken back.",
 		Do: "copy the data to another claim. To keep the storage, set the volume's reclaim policy to Retain."},
 	ReasonNotOurs: {Warning: true, On: "volume",
 		Means: "The volume names this provisioner, but its name is not `pvc-` followed by a claim's UID. So no " +
@@ -198,8 +199,8 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "remove its storage by hand, and delete it."},
 	ReasonUndo: {On: "claim or pod",
 		Means: "Properties of the class, or what it mounts, changed after an attempt that may have made storage. " +
-			"That storage is removed with the old properties and mounts before the new ones are used. Or the claim was " +
-			"deleted while its pod runs: the storage is removed once the pod has ended.",
+			"That storage is removed with the old properties and mounts before the new ones are used. Or the claim " +
+			"was deleted while its pod runs: the storage is removed once the pod has ended.",
 		Do: "nothing."},
 	ReasonStrayDelete: {Warning: true, On: "volume",
 		Means: "A pod that removes storage ran while the volume was in use. Either a dispatcher that was no " +

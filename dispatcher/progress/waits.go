@@ -3,6 +3,8 @@ package progress
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
@@ -25,8 +27,6 @@ func SetCondition(s *observed.Claim, p *reconcile.Plan, operation string) {
 
 	had, waiting := observed.WaitingCondition(claim)
 	e, waits := waitingEvent(s, p.Events)
-	_, created := reconcile.Find[reconcile.CreatePod](*p)
-	ofAttempt := had.Reason == string(events.ReasonVolumeMismatch) // whose volume is gone by now
 	switch {
 	case operation != "" && waits:
 		now := reconcile.SetWaitingCondition{Reason: e.Reason, Message: podspec.EventMessage(e.Message)}
@@ -44,9 +44,16 @@ func SetCondition(s *observed.Claim, p *reconcile.Plan, operation string) {
 		}
 
 		p.Actions = append(p.Actions, now)
-	case waiting && (operation == "" || created && !ofAttempt):
+	case waiting && (operation == "" || followed(p, had)):
 		p.Actions = append(p.Actions, reconcile.SetWaitingCondition{})
 	}
+}
+
+// followed reports whether the plan's next attempt ends the condition. One about a volume that is gone by then stays
+// until the attempt ends.
+func followed(p *reconcile.Plan, had corev1.PersistentVolumeClaimCondition) bool {
+	_, created := reconcile.Find[reconcile.CreatePod](*p)
+	return created && had.Reason != string(events.ReasonVolumeMismatch)
 }
 
 // waitingEvent is the last event on the claim that says why the claim waits: why there is no next attempt comes after
