@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/kustomize/api/krusty"
@@ -121,8 +122,13 @@ func pinned(t *testing.T, components []string) (dir string) {
 	return dir
 }
 
+// kustomize keeps its schema in a variable of its package, which it fills without a lock.
+var kustomize sync.Mutex
+
 func kustomized(t *testing.T, dir string) string {
 	t.Helper()
+	kustomize.Lock()
+	defer kustomize.Unlock()
 	made, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), dir)
 	if err != nil {
 		t.Fatal(err)
