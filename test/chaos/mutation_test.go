@@ -35,7 +35,7 @@ var mutations = []struct {
 	{"forged records are not repaired", noRepair, "is left Released", 1, 100, nil},
 	{"volumes say more than was made", noTruth, "is said to have", 1, 100, nil},
 	{"records of drained pods are lost", noRecords, "is an orphan", 1, 200, []string{"drains"}},
-	{"all nodes seem to be gone", noNodes, "without its storage, and node", 1, 200, []string{"gone-nodes"}},
+	{"all nodes seem to be gone", noNodes, "without its storage, and node", 201, 200, []string{"gone-nodes"}},
 	{"nodes seem to be gone for longer", hastily, "and its class says", 1, 200, []string{"gone-nodes"}},
 	{"pods of a volume mount what the class mounts today", todaysMount(), "is an orphan", 1, 500, []string{"elsewhere"}},
 }

@@ -106,7 +106,7 @@ func powerNeverComesBack(s *scope) {
 	c := class.claim("waiting")
 	c.atGate()
 	s.kill("node2")
-	c.told(3*patient, "ProvisionerNodeLost", "the pod was deleted, and node node2 does not say that it has ended, so that no other pod can do its work; "+
+	c.told(3*patient, "ProvisionerNodeLost", "node node2 is not ready, and does not say whether the pod still runs; "+
 		"bring the node back, or if it never comes back: kubectl delete node node2 (pod {pod})")
 	c.ran(contract.Provision, 1)
 
