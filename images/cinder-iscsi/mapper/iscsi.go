@@ -42,6 +42,9 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 	if err := decode(c.data, &data); err != nil {
 		return Mapped{}, err
 	}
+	if data.alone(in) {
+		data.LUN = number{0, true}
+	}
 	paths, err := data.paths()
 	if err != nil {
 		return Mapped{}, err
@@ -97,6 +100,12 @@ func (m iscsi) Map(c Connection, in Input) (Mapped, error) {
 func (in Input) owns(iqn string) bool {
 	iqn = strings.ToLower(iqn)
 	return strings.Contains(iqn, strings.ToLower(in.VolumeID)) || strings.Contains(iqn, strings.ToLower(in.Name))
+}
+
+// alone reports whether the volume is alone at its only path, and the driver tells no LUN, as Synology's does. There it
+// is 0, as for os-brick. At a target of several volumes, 0 would be another volume.
+func (d iscsiData) alone(in Input) bool {
+	return !d.LUN.Set && len(d.LUNs) == 0 && len(d.Portals) == 0 && in.owns(string(d.IQN))
 }
 
 // paths lists the paths to the volume, first that of the singular fields. A singular field also completes the lists: some drivers have
