@@ -22,6 +22,7 @@ const (
 
 var (
 	iqn        = regexp.MustCompile(`^iqn\.[0-9]{4}-(0[1-9]|1[0-2])\.[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?:[A-Za-z0-9][A-Za-z0-9.:_-]*$`)
+	groupTag   = regexp.MustCompile(`,t,0x[0-9A-Fa-f]{1,4}$`)
 	eui        = regexp.MustCompile(`^eui\.[0-9A-Fa-f]{16}$`)
 	naa        = regexp.MustCompile(`^naa\.[0-9A-Fa-f]{32}$`)
 	nqn        = regexp.MustCompile(`^nqn\.[A-Za-z0-9][A-Za-z0-9.:_-]*$`)
@@ -52,6 +53,13 @@ func ISCSIName(field, text string) error {
 		return wrong(field, text, "of the form iqn.YYYY-MM.domain:name, eui. with 16 hexadecimal digits or naa. with 32; the name may have letters, digits, '.', ':', '_' and '-', but not '..'")
 	}
 	return nil
+}
+
+// ISCSITarget checks the name of a target. It removes the tag of a portal group, such as ",t,0x0001" at the end, with
+// which it is the name of the target's port.
+func ISCSITarget(field, text string) (string, error) {
+	name := groupTag.ReplaceAllString(text, "")
+	return name, ISCSIName(field, name)
 }
 
 // NQN checks the name of an NVMe subsystem. The kernel has it in a list of options between commas.

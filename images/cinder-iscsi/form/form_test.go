@@ -40,6 +40,13 @@ var forms = []struct {
 		"iqn.2010-10.org:a b", "iqn.2010-10.org:a\n", "\niqn.2010-10.org:a", "iqn.2010-10.org:a\x00", "iqn.2010-10.org:a,b", "iqn.2010-10.org:ä", "iqn.2010-10.org:-a",
 		"iqn.2010-10.org:" + strings.Repeat("a", 208), "eui.0123456789abcde", "eui.0123456789abcdeg", "eui.0123456789abcdef0", "naa.0123456789abcdef", "x",
 	}},
+	{"iSCSI target", ISCSITarget, map[string]string{
+		"iqn.2010-10.org:a": "iqn.2010-10.org:a", "iqn.2010-10.org:a,t,0x0001": "iqn.2010-10.org:a",
+		"eui.0123456789abcdef,t,0xA": "eui.0123456789abcdef",
+	}, []string{
+		"", ",t,0x0001", "iqn.2010-10.org:a,t,0x", "iqn.2010-10.org:a,t,0x00001", "iqn.2010-10.org:a,t,0x0g", "iqn.2010-10.org:a,t,1",
+		"iqn.2010-10.org:a,i,0x0001", "iqn.2010-10.org:a,t,0x0001\n", "iqn.2010-10.org:a,t,0x1,t,0x1", "iqn.2010-10.org:a b,t,0x0001",
+	}},
 	{"NQN", plain(NQN), map[string]string{
 		"nqn.2014-08.org.nvmexpress:uuid:dae46dbd-d712-48fe-af72-de0872d24140": "", "nqn.volume-0001": "", "nqn." + strings.Repeat("a", 219): "",
 	}, []string{

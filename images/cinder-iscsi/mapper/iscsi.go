@@ -120,13 +120,14 @@ func (d iscsiData) paths() ([]path, error) {
 		if err != nil {
 			return err
 		}
-		if err := form.ISCSIName(iqnField, string(iqn)); err != nil {
+		target, err := form.ISCSITarget(iqnField, string(iqn))
+		if err != nil {
 			return err
 		}
 		if !lun.Set {
 			return fmt.Errorf("%s is missing", lunField)
 		}
-		paths = append(paths, path{normal, string(iqn), lun.Value})
+		paths = append(paths, path{normal, target, lun.Value})
 		return nil
 	}
 	if d.Portal != "" && d.IQN != "" && d.LUN.Set {
