@@ -103,8 +103,15 @@ const (
 // device is the attribute by which the node finds the disk, and its value: the UUID of the namespace or, as many arrays
 // have none, its NGUID. The old form of the connection has neither. Cinder's own target has a subsystem for each
 // volume, whose namespace has the volume's ID.
+//
+// A vol_uuid without hyphens is the NGUID, as HPE's driver says. os-brick finds the disk by it, since the kernel shows the
+// NGUID as the UUID of a namespace that has none, but udev calls the disk by its NGUID.
 func (d nvmeData) device(nqn, volumeID string) (attribute, value string, err error) {
+	nguid, err := form.NGUID("vol_uuid", string(d.UUID))
+	isNGUID := err == nil && !strings.Contains(string(d.UUID), "-")
 	switch {
+	case isNGUID:
+		return deviceEUI, nguid, nil
 	case d.UUID != "":
 		value, err = form.UUID("vol_uuid", string(d.UUID))
 		return deviceUUID, value, err
