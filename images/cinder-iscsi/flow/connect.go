@@ -15,6 +15,7 @@ import (
 // credentials each time, and the last ones are valid.
 func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, readOnly bool, err error) {
 	var first any
+	in := f.mapperInput(id)
 	for i, connector := range f.connectors() {
 		data, err := f.cinder.Connect(ctx, id, connector)
 		if err != nil {
@@ -24,12 +25,15 @@ func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, re
 		if err != nil {
 			return mapper.Mapped{}, false, sdk.Refuse(fmt.Errorf("connect cinder volume %s: %w", id, err))
 		}
-		this, err := mapper.Map(connection, f.mapperInput(id))
+		this, err := mapper.Map(connection, in)
 		switch {
 		case err != nil:
 			return mapper.Mapped{}, false, sdk.Refuse(err)
 		case i == 0:
 			mapped, first = this, connector["host"]
+			if mapped.Source.ISCSI != nil {
+				in.Target = mapped.Source.ISCSI.IQN
+			}
 		}
 		if what := difference(mapped, this); what != "" {
 			return mapper.Mapped{}, false, sdk.Refuse(fmt.Errorf("cinder volume %s has another %s for node %v than "+

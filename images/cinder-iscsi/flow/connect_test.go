@@ -102,6 +102,15 @@ func TestOneSource(t *testing.T) {
 		return fake.Raw("iscsi", map[string]any{"target_portal": portal, "target_iqn": "iqn.1992-08.com.netapp:sn.1", "target_lun": lun,
 			"auth_method": "CHAP", "auth_username": "user", "auth_password": password})
 	}
+	// chosen is the connection of an array with several targets, of which the driver takes any for each node.
+	chosen := func(target string, lun int, names ...string) fake.Connection {
+		portals, iqns := []string{"10.0.0.1", "10.0.0.2"}[:len(names)], []string{}
+		for _, name := range names {
+			iqns = append(iqns, "iqn.1992-04.com.emc:"+name)
+		}
+		return fake.Raw("iscsi", map[string]any{"target_portal": portals[slices.Index(names, target)],
+			"target_iqn": "iqn.1992-04.com.emc:" + target, "target_lun": lun, "target_portals": portals, "target_iqns": iqns})
+	}
 	type row struct {
 		first, second fake.Connection
 		differs       string
@@ -112,6 +121,9 @@ func TestOneSource(t *testing.T) {
 		"target":        {shared("sn.1"), shared("sn.2"), "target"},
 		"LUN":           {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(2, "10.0.0.1", "ScrubbedSecret16"), "LUN"},
 		"secret":        {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.1", "ScrubbedSecret17"), "secret"},
+		"any target":    {chosen("a0", 1, "a0", "b0"), chosen("b0", 1, "a0", "b0"), ""},
+		"any, its LUN":  {chosen("a0", 1, "a0", "b0"), chosen("b0", 2, "a0", "b0"), "LUN"},
+		"any, not all":  {chosen("a0", 1, "a0", "b0"), chosen("b0", 1, "b0"), "target"},
 		"order":         {ports(1, a, b), ports(1, b, a), ""},
 		"LUN of ports":  {ports(1, a, b), ports(2, a, b), "LUN"},
 		"ports":         {ports(1, a, b), ports(1, a), "target"},

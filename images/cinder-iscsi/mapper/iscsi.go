@@ -174,8 +174,11 @@ func distinct(paths []path) ([]path, error) {
 	return out, nil
 }
 
-// mainPath is the first path whose portal is short enough for an initiator name.
+// mainPath is the first path whose portal is short enough for an initiator name, if possible at the target of other nodes.
 func mainPath(paths []path, in Input) (path, error) {
+	if i := slices.IndexFunc(paths, func(p path) bool { return p.iqn == in.Target }); i > 0 {
+		paths = slices.Concat(paths[i:], paths[:i])
+	}
 	if in.Initiator == "" {
 		return paths[0], nil
 	}

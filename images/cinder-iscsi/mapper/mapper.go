@@ -30,6 +30,9 @@ type Input struct {
 	Initiator string
 	// PerVolume reports whether only this volume uses Initiator. Then several volumes cannot share a target.
 	PerVolume bool
+	// Target is the iSCSI target by which another node has the volume, or empty. If the volume is there for this node, too,
+	// it is taken: some drivers choose one of several targets anew for each node.
+	Target string
 	// HostNQN and HostID are the NVMe host that the connection was made for.
 	HostNQN, HostID string
 	// Parameters are the StorageClass's.
