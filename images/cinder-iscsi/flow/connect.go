@@ -7,6 +7,8 @@ import (
 	"reflect"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/mapper"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
@@ -45,8 +47,8 @@ func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, re
 	return mapped, readOnly, nil
 }
 
-// difference names what the volume of one node says that is not so for another node, empty for nothing. The paths of an
-// iSCSI target may be any, since each leads to it.
+// difference names what the volume of one node says that is not so for another node, empty for nothing. The portals of an
+// iSCSI target or an NVMe subsystem may be any, since each leads to it.
 func difference(a, b mapper.Mapped) string {
 	one, other := a.Source, b.Source
 	switch {
@@ -70,11 +72,22 @@ func difference(a, b mapper.Mapped) string {
 		return ""
 	case one.ISCSI != nil || one.FC != nil || other.ISCSI != nil || other.FC != nil:
 		return "kind of connection"
-	case !reflect.DeepEqual(one, other):
+	case !reflect.DeepEqual(withoutPortal(one), withoutPortal(other)):
 		return "target"
 	}
 
 	return ""
+}
+
+// withoutPortal is the volume without the portal of NVMe, of which some drivers give each node another one first.
+func withoutPortal(source corev1.PersistentVolumeSource) corev1.PersistentVolumeSource {
+	source = *source.DeepCopy()
+	if source.CSI != nil {
+		delete(source.CSI.VolumeAttributes, "targetTrAddr")
+		delete(source.CSI.VolumeAttributes, "targetTrPort")
+	}
+
+	return source
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

@@ -98,6 +98,7 @@ func isUUID(text string) bool {
 func TestOneSource(t *testing.T) {
 	const other = "cinder volume " + id + " has another %s for node node-b than for node-a, and a volume of Kubernetes can have one; use a backend or an initiatorMode that gives all nodes the same"
 	const a, b = "500a098280feeba5", "500a098280feeba6"
+	nguid := strings.Repeat("d", 32)
 	iscsi := func(lun int, portal, password string) fake.Connection {
 		return fake.Raw("iscsi", map[string]any{"target_portal": portal, "target_iqn": "iqn.1992-08.com.netapp:sn.1", "target_lun": lun,
 			"auth_method": "CHAP", "auth_username": "user", "auth_password": password})
@@ -110,6 +111,15 @@ func TestOneSource(t *testing.T) {
 		}
 		return fake.Raw("iscsi", map[string]any{"target_portal": portals[slices.Index(names, target)],
 			"target_iqn": "iqn.1992-04.com.emc:" + target, "target_lun": lun, "target_portals": portals, "target_iqns": iqns})
+	}
+	// disk is the connection of an array with NVMe, whose driver shuffles the portals for each node.
+	disk := func(nguid string, addresses ...string) fake.Connection {
+		var portals [][]any
+		for _, address := range addresses {
+			portals = append(portals, []any{address, 4420, "tcp"})
+		}
+		return fake.Raw("nvmeof", map[string]any{"target_nqn": "nqn.2024-08.com.vastdata:a", "volume_nguid": nguid,
+			"portals": portals})
 	}
 	type row struct {
 		first, second fake.Connection
@@ -127,6 +137,8 @@ func TestOneSource(t *testing.T) {
 		"order":         {ports(1, a, b), ports(1, b, a), ""},
 		"LUN of ports":  {ports(1, a, b), ports(2, a, b), "LUN"},
 		"ports":         {ports(1, a, b), ports(1, a), "target"},
+		"any portal":    {disk(nguid, "10.0.0.1", "10.0.0.2"), disk(nguid, "10.0.0.2", "10.0.0.1"), ""},
+		"another disk":  {disk(nguid, "10.0.0.1"), disk(strings.Repeat("e", 32), "10.0.0.1"), "target"},
 		"another kind":  {ports(1, a, b), shared("sn.1"), "kind of connection"},
 		"another image": {fake.Raw("rbd", map[string]any{"name": "a/b"}), fake.Raw("rbd", map[string]any{"name": "a/c"}), "target"},
 	}, func(s *scene, c row) {
