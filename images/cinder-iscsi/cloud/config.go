@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/gophercloud/gophercloud/v2/openstack/identity/v3/tokens"
@@ -29,6 +30,7 @@ type Config struct {
 	Warnings []string
 	auth     tokens.AuthOptions
 	tls      *tls.Config
+	proxy    func(*http.Request) (*url.URL, error)
 	secrets  []string
 }
 
@@ -65,6 +67,7 @@ func configOf(s settings, files Files) (*Config, error) {
 	note(err)
 	c.tls, err = tlsConfig(s, files)
 	note(err)
+	note(c.setProxy(files))
 	without, err := s.boolean(noAuth)
 	note(err)
 	switch {
@@ -82,6 +85,30 @@ func configOf(s settings, files Files) (*Config, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// setProxy takes the proxy for Keystone and Cinder from the Secret, whose other parts know none. Without it, that of the
+// environment is used. The URL may have a password, and no error shows it.
+func (c *Config) setProxy(files Files) error {
+	text := strings.TrimSpace(string(files[proxyFile]))
+	if text == "" {
+		c.proxy = http.ProxyFromEnvironment
+		return nil
+	}
+
+	u, err := url.Parse(text)
+	known := err == nil && u.Hostname() != "" && slices.Contains([]string{"http", "https", "socks5"}, u.Scheme)
+	if !known {
+		return fmt.Errorf("%s: must be the URL of a proxy, such as http://proxy.example.com:3128; the schemes are "+
+			"http, https and socks5", proxyFile)
+	}
+
+	c.proxy = http.ProxyURL(u)
+	if password, has := u.User.Password(); has {
+		c.secrets = append(c.secrets, password, text)
+	}
+
+	return nil
 }
 
 // setNoAuth sets user and project for a Cinder without authentication, by every name that earlier releases used, and by their defaults.

@@ -112,7 +112,7 @@ func (c *Config) transport() http.RoundTripper {
 		return c.Transport
 	}
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
+		Proxy:                 c.proxy,
 		DialContext:           (&net.Dialer{Timeout: 15 * time.Second}).DialContext,
 		TLSHandshakeTimeout:   15 * time.Second,
 		IdleConnTimeout:       30 * time.Second,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -37,6 +38,35 @@ func TestConnectNoAuth(t *testing.T) {
 		config := &Config{Endpoint: c.endpoint, User: "admin", Project: c.project, Transport: c.version}
 		if client, err := config.Connect(t.Context()); err != nil || client.Endpoint != c.want || client.Project != c.project {
 			t.Errorf("%+v: client %+v, %v", c, client, err)
+		}
+	}
+}
+
+// TestProxy: requests for Keystone and Cinder go through the proxy of the Secret, and no error shows its password.
+func TestProxy(t *testing.T) {
+	asked := ""
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = r.Method + " " + r.URL.String() + " by " + r.Header.Get("Proxy-Authorization")
+		answer, _ := version("3.70").RoundTrip(r)
+		_, _ = io.Copy(w, answer.Body)
+	}))
+	defer proxy.Close()
+	for url, c := range map[string]struct{ asked, err string }{
+		strings.Replace(proxy.URL, "//", "//user:hidden-word@", 1) + "\n": {asked: "GET http://cinder.invalid/v3/ by Basic dXNlcjpoaWRkZW4td29yZA=="},
+		"proxy.example.com:3128":            {err: "proxy: must be the URL of a proxy, such as http://proxy.example.com:3128; the schemes are http, https and socks5"},
+		"ftp://user:hidden-word@proxy:3128": {err: "proxy: must be the URL of a proxy, such as http://proxy.example.com:3128; the schemes are http, https and socks5"},
+	} {
+		asked = ""
+		config, err := Parse(Files{cloudConf: []byte("[Cinder]\nendpoint=http://cinder.invalid/v3/\n"), proxyFile: []byte(url)}, "")
+		if err == nil {
+			_, err = config.Connect(t.Context())
+		}
+		text := ""
+		if err != nil {
+			text = err.Error()
+		}
+		if asked != c.asked || text != c.err {
+			t.Errorf("%s: asked %q, %s\nwant %q, %s", url, asked, text, c.asked, c.err)
 		}
 	}
 }

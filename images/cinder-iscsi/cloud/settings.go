@@ -93,6 +93,7 @@ const (
 	cloudConf  = "cloud.conf"
 	cloudsYAML = "clouds.yaml"
 	secureYAML = "secure.yaml"
+	proxyFile  = "proxy"
 	openrc     = "OS_"
 )
 
