@@ -42,6 +42,10 @@ func (f *Flow) connect(ctx context.Context, id string) (mapped mapper.Mapped, re
 				"for %v, and a volume of Kubernetes can have one; use a backend or an "+
 				"initiatorMode that gives all nodes the same", id, what, connector["host"], first))
 		}
+
+		if mapped.Source.FC != nil {
+			mapped.Source.FC.TargetWWNs = common(mapped.Source, this.Source)
+		}
 		readOnly = readOnly || connection.ReadOnly
 	}
 	return mapped, readOnly, nil
@@ -66,7 +70,7 @@ func difference(a, b mapper.Mapped) string {
 		switch {
 		case *one.FC.Lun != *other.FC.Lun:
 			return "LUN"
-		case !slices.Equal(sorted(one.FC.TargetWWNs), sorted(other.FC.TargetWWNs)):
+		case len(common(one, other)) == 0:
 			return "target"
 		}
 		return ""
@@ -90,4 +94,9 @@ func withoutPortal(source corev1.PersistentVolumeSource) corev1.PersistentVolume
 	return source
 }
 
-func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }
+// common are the Fibre Channel targets by which both nodes have the volume. A node that is told fewer may have another
+// volume at the others.
+func common(one, other corev1.PersistentVolumeSource) []string {
+	both := slices.Clone(one.FC.TargetWWNs)
+	return slices.DeleteFunc(both, func(wwn string) bool { return !slices.Contains(other.FC.TargetWWNs, wwn) })
+}

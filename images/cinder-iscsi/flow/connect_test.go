@@ -124,32 +124,37 @@ func TestOneSource(t *testing.T) {
 	type row struct {
 		first, second fake.Connection
 		differs       string
+		ports         []string
 	}
 	playEach(t, map[string]row{
-		"same":          {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.1", "ScrubbedSecret16"), ""},
-		"portal":        {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.2", "ScrubbedSecret16"), ""},
-		"target":        {shared("sn.1"), shared("sn.2"), "target"},
-		"LUN":           {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(2, "10.0.0.1", "ScrubbedSecret16"), "LUN"},
-		"secret":        {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.1", "ScrubbedSecret17"), "secret"},
-		"any target":    {chosen("a0", 1, "a0", "b0"), chosen("b0", 1, "a0", "b0"), ""},
-		"any, its LUN":  {chosen("a0", 1, "a0", "b0"), chosen("b0", 2, "a0", "b0"), "LUN"},
-		"any, not all":  {chosen("a0", 1, "a0", "b0"), chosen("b0", 1, "b0"), "target"},
-		"order":         {ports(1, a, b), ports(1, b, a), ""},
-		"LUN of ports":  {ports(1, a, b), ports(2, a, b), "LUN"},
-		"ports":         {ports(1, a, b), ports(1, a), "target"},
-		"any portal":    {disk(nguid, "10.0.0.1", "10.0.0.2"), disk(nguid, "10.0.0.2", "10.0.0.1"), ""},
-		"another disk":  {disk(nguid, "10.0.0.1"), disk(strings.Repeat("e", 32), "10.0.0.1"), "target"},
-		"another kind":  {ports(1, a, b), shared("sn.1"), "kind of connection"},
-		"another image": {fake.Raw("rbd", map[string]any{"name": "a/b"}), fake.Raw("rbd", map[string]any{"name": "a/c"}), "target"},
+		"same":           {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.1", "ScrubbedSecret16"), "", nil},
+		"portal":         {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.2", "ScrubbedSecret16"), "", nil},
+		"target":         {shared("sn.1"), shared("sn.2"), "target", nil},
+		"LUN":            {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(2, "10.0.0.1", "ScrubbedSecret16"), "LUN", nil},
+		"secret":         {iscsi(1, "10.0.0.1", "ScrubbedSecret16"), iscsi(1, "10.0.0.1", "ScrubbedSecret17"), "secret", nil},
+		"any target":     {chosen("a0", 1, "a0", "b0"), chosen("b0", 1, "a0", "b0"), "", nil},
+		"any, its LUN":   {chosen("a0", 1, "a0", "b0"), chosen("b0", 2, "a0", "b0"), "LUN", nil},
+		"any, not all":   {chosen("a0", 1, "a0", "b0"), chosen("b0", 1, "b0"), "target", nil},
+		"order":          {ports(1, a, b), ports(1, b, a), "", []string{a, b}},
+		"LUN of ports":   {ports(1, a, b), ports(2, a, b), "LUN", nil},
+		"a port of both": {ports(1, a, b), ports(1, b), "", []string{b}},
+		"other ports":    {ports(1, a), ports(1, b), "target", nil},
+		"any portal":     {disk(nguid, "10.0.0.1", "10.0.0.2"), disk(nguid, "10.0.0.2", "10.0.0.1"), "", nil},
+		"another disk":   {disk(nguid, "10.0.0.1"), disk(strings.Repeat("e", 32), "10.0.0.1"), "target", nil},
+		"another kind":   {ports(1, a, b), shared("sn.1"), "kind of connection", nil},
+		"another image":  {fake.Raw("rbd", map[string]any{"name": "a/b"}), fake.Raw("rbd", map[string]any{"name": "a/c"}), "target", nil},
 	}, func(s *scene, c row) {
 		s.parameters = map[string]string{"initiatorMode": "node", "cephClusterID": "c", "cephSecretName": "s", "cephSecretNamespace": "n"}
 		s.properties = map[string]string{"initiators": "node-a=iqn.1994-05.com.redhat:a,node-b=iqn.1994-05.com.redhat:b"}
 		s.there(fake.Volume{})
 		s.cinder.SetConnection(c.first)
 		s.cinder.Fault(fake.On(callConnect).Nth(2).Do(func(fake.Call) { s.cinder.SetConnection(c.second) }))
-		_, err := s.provision()
+		v, err := s.provision()
 		if c.differs == "" {
 			s.want(err, 0, "")
+			if fc := v.Source.FC; fc != nil && !slices.Equal(fc.TargetWWNs, c.ports) {
+				s.t.Errorf("the volume has the ports %v, want %v", fc.TargetWWNs, c.ports)
+			}
 			return
 		}
 		s.want(err, 1, fmt.Sprintf(other, c.differs))
