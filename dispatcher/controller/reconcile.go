@@ -213,12 +213,12 @@ func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p plann
 // apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
 // was done and goes on from there. created reports whether the plan's pod was created.
 //
-// A pod that somebody deletes is saved and let go last, whatever became of the claim: whoever drains its node waits for
-// that alone.
+// What is noted, saved and let go of a pod comes last, whatever became of the claim. Whoever drains the pod's node waits
+// for that alone.
 func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.Plan) (created bool, err error) {
 	most := stale
 	for _, action := range p.Actions {
-		if err != nil && !letsGo(action) {
+		if err != nil && !independent(action) {
 			continue
 		}
 
@@ -236,10 +236,10 @@ func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.P
 	return created, err
 }
 
-// letsGo reports whether the action is for a pod that somebody deletes, and for no attempt of the claim.
-func letsGo(action reconcile.Action) bool {
+// independent reports whether the action is carried out also if one before it failed.
+func independent(action reconcile.Action) bool {
 	switch action.(type) {
-	case reconcile.SavePod, reconcile.ReleasePod:
+	case reconcile.NoteVolume, reconcile.SavePod, reconcile.ReleasePod:
 		return true
 	default:
 		return false

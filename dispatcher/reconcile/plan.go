@@ -112,7 +112,6 @@ type (
 	ResyncClaim struct{}
 )
 
-func (NoteVolume) priority() int          { return 1 }
 func (RepairVolume) priority() int        { return 2 }
 func (SetFinalizer) priority() int        { return 2 }
 func (SetNodeGone) priority() int         { return 3 }
@@ -127,8 +126,9 @@ func (Reschedule) priority() int          { return 10 }
 func (AcknowledgePod) priority() int      { return 11 }
 func (ResyncClaim) priority() int         { return 12 }
 func (SetWaitingCondition) priority() int { return 13 }
-func (SavePod) priority() int             { return 14 }
-func (ReleasePod) priority() int          { return 15 }
+func (NoteVolume) priority() int          { return 14 }
+func (SavePod) priority() int             { return 15 }
+func (ReleasePod) priority() int          { return 16 }
 
 // do adds actions. An attempt's pod goes last, when its outcome has been acted on.
 func (p *Plan) do(actions ...Action) {
