@@ -106,6 +106,9 @@ test-upgrade: export SPARE = 1
 test-upgrade: cluster-up images ## from the version of the git reference FROM, by default the last tag, to this one and back
 	test/upgrade.sh
 
+test-kernel: images bin/kubectl-flex bin/flexctl ## Debian's kernel in two virtual machines: iSCSI, multipath, NVMe and NFS without stand-ins; ONLY='iscsi nvme'
+	test/kernel/run.sh $(ONLY)
+
 tables: ## the tables and lists of docs/ and the keys in the policies anew, from the code
 	go test ./configmaps ./test/docs -update
 

@@ -42,9 +42,9 @@ die() { echo "cluster: $*" >&2; exit 1; }
 now() { local up _; read -r up _ < /proc/uptime; up=${up/./}; echo "${up%?}"; }
 since() { local d=$(($(now) - $1)); echo "$((d / 10)).$((d % 10)) s"; }
 
-# until_ok SECONDS COMMAND...: try until it succeeds.
+# until_ok SECONDS COMMAND...: try until it succeeds, SLOW times as long on a machine that is slow.
 until_ok() {
-	local end=$(($(now) + $1 * 10))
+	local end=$(($(now) + $1 * 10 * ${SLOW:-1}))
 	shift
 	until "$@" > /dev/null 2>&1; do
 		[ "$(now)" -lt "$end" ] || return 1
