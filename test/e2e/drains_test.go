@@ -65,7 +65,7 @@ func suffixOf(flags []string) string { return "a" + strings.Trim(strings.Join(fl
 func drainedWhileRunning(s *scope, flags []string) {
 	c := s.spareClass(suffixOf(flags), setting{provision: makeDir + gate + makeVolume}).claim("running" + suffixOf(flags))
 	uncordon := c.drain(c.atGate(), flags)
-	c.told(patient, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting (pod {pod})*")
+	c.told(patient, "ProvisionerEvicted", "the pod was disrupted: EvictionByEvictionAPI: Eviction API: evicting; the next attempt follows (pod {pod})*")
 	c.goesOn()
 	if on := c.ranOn(contract.Provision); on != "node2 node3" {
 		s.Errorf("the pods ran on %s", on)
