@@ -213,8 +213,8 @@ func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p plann
 // apply carries out a plan's actions in order. The process may die after each step. The next reconciliation finds what
 // was done and goes on from there. created reports whether the plan's pod was created.
 //
-// What is noted, saved and let go of a pod comes last, whatever became of the claim. Whoever drains the pod's node waits
-// for that alone.
+// What is noted, saved and let go of a pod comes last, whatever became of the claim. Whoever drains the pod's node
+// waits for that alone.
 func (c *Controller) apply(ctx context.Context, s *observed.Claim, p reconcile.Plan) (created bool, err error) {
 	most := stale
 	for _, action := range p.Actions {
