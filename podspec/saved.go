@@ -21,11 +21,11 @@ import (
 // it from a backup, perhaps long after the attempt came to a volume.
 const savedWithin = time.Minute
 
-// words are the annotations of a pod that are written after its end. Those of a saved pod are on its
+// words are the annotations that are written on a pod after its creation. Those of a saved pod are on its
 // ControllerRevision, whose data cannot be changed.
 var words = []string{contract.AnnSettled, contract.AnnRetry, contract.AnnAllowDelete, contract.AnnVolumeSeen}
 
-// Words are the annotations of an ended pod by which the dispatcher and administrators said something about it.
+// Words are the annotations of a pod by which the dispatcher and administrators said something about it.
 func Words(annotations map[string]string) map[string]string {
 	said := map[string]string{}
 	for _, key := range words {

@@ -72,6 +72,12 @@ const savedFor = 12 * time.Second
 // replacedWithin is how long a pod that somebody deletes may wait for the pod that replaces it.
 const replacedWithin = 5 * time.Second
 
+// keepRecords keeps what pods say, also in a plan that is put off.
+func (p *Plan) keepRecords(s *observed.Claim) {
+	p.noteVolume(s)
+	p.letGo(s)
+}
+
 // letGo saves ended pods that somebody deletes while they are still needed: a drain of their node waits until they are
 // gone. What is said on a pod after its end is brought to its record.
 func (p *Plan) letGo(s *observed.Claim) {
@@ -179,7 +185,7 @@ func (a AcknowledgePod) deferrable() bool { return !a.KeepName && a.Pod.Deletion
 func (p *Plan) WaitForSlot(s *observed.Claim, spec observed.AttemptSpec, used int, reportAt time.Time) {
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
 	p.endRetained(s)
-	p.letGo(s)
+	p.keepRecords(s)
 	if p.waitsUntil(s, reportAt) {
 		return
 	}

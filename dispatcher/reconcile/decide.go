@@ -25,10 +25,9 @@ func Decide(s *observed.Claim) Plan {
 	p := decide(s, attempts{s.Of(contract.Provision), s.Of(contract.Delete), s.Of(contract.Expand)})
 	p.endRetained(s)
 	p.placeFinalizer(s)
-	p.noteVolume(s)
 	p.Forget = p.Forget && len(s.Retained) == 0 && !s.VolumeGoing() // an event tells that again every hour
 	p.spaceRepairs(s)
-	p.letGo(s)
+	p.keepRecords(s)
 
 	return p
 }

@@ -87,6 +87,12 @@ func TestRepairsAreSpaced(t *testing.T) {
 	if got := describe(Decide(s)); got != "tell claim ProvisioningSucceeded, acknowledge prov-0" {
 		t.Errorf("a volume that lacks nothing: %s", got)
 	}
+
+	s = scene{claim: "bound", volume: "bare fits bound", pods: []string{"prov-0 running"}}.observed()
+	s.Repaired = noon
+	if got := describe(Decide(s)); got != "tell claim VolumeMended, note the volume on prov-0, requeue in 10s" {
+		t.Errorf("a volume beside a pod that runs: %s", got)
+	}
 }
 
 // TestRetainedIsTold: of a new volume that is to be retained although its class says otherwise it is told, and nothing

@@ -54,13 +54,6 @@ type Action interface{ priority() int }
 
 // Actions, in the order in which they are carried out.
 type (
-	// SavePod keeps the record of an ended pod without the pod, or brings what is said on the record up to date. It
-	// comes before what the API server may refuse for long, since whoever drains the node waits for it.
-	SavePod struct{ observed.Attempt }
-	// ReleasePod lets go of a pod that was saved.
-	ReleasePod struct{ observed.Attempt }
-	// NoteVolume writes on a provisioning pod the UID of the volume that exists beside it.
-	NoteVolume struct{ observed.Attempt }
 	// RepairVolume gives a new volume what it lacks.
 	RepairVolume struct{ *podspec.Repair }
 	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
@@ -102,33 +95,40 @@ type (
 		// KeepName keeps the pod and its finalizer, so that its name stays taken.
 		KeepName bool
 	}
-	// SetWaitingCondition writes into the claim's status why it waits; without a reason it removes that. It comes last,
-	// since nothing depends on it.
+	// ResyncClaim makes the library sync the claim. It may have dropped the claim while a volume existed.
+	ResyncClaim struct{}
+	// SetWaitingCondition writes into the claim's status why it waits; without a reason it removes that. It comes last
+	// of what is done for the claim, since nothing of that depends on it.
 	SetWaitingCondition struct {
 		Reason  podspec.Reason
 		Message string
 	}
-	// ResyncClaim makes the library sync the claim. It may have dropped the claim while a volume existed.
-	ResyncClaim struct{}
+	// NoteVolume writes on a provisioning pod the UID of the volume that exists beside it. It and the actions below
+	// are carried out whatever became of those above.
+	NoteVolume struct{ observed.Attempt }
+	// SavePod keeps the record of an ended pod without the pod, or brings what is said on the record up to date.
+	SavePod struct{ observed.Attempt }
+	// ReleasePod lets go of a pod that was saved.
+	ReleasePod struct{ observed.Attempt }
 )
 
-func (RepairVolume) priority() int        { return 2 }
-func (SetFinalizer) priority() int        { return 2 }
-func (SetNodeGone) priority() int         { return 3 }
-func (SetCloneOf) priority() int          { return 3 }
-func (SetCapacity) priority() int         { return 4 }
-func (SetResizeStatus) priority() int     { return 5 }
-func (RetractVolume) priority() int       { return 6 }
-func (CreatePod) priority() int           { return 7 }
-func (StopPod) priority() int             { return 8 }
-func (DeleteVolume) priority() int        { return 9 }
-func (Reschedule) priority() int          { return 10 }
-func (AcknowledgePod) priority() int      { return 11 }
-func (ResyncClaim) priority() int         { return 12 }
-func (SetWaitingCondition) priority() int { return 13 }
-func (NoteVolume) priority() int          { return 14 }
-func (SavePod) priority() int             { return 15 }
-func (ReleasePod) priority() int          { return 16 }
+func (RepairVolume) priority() int        { return 0 }
+func (SetFinalizer) priority() int        { return 0 }
+func (SetNodeGone) priority() int         { return 1 }
+func (SetCloneOf) priority() int          { return 1 }
+func (SetCapacity) priority() int         { return 2 }
+func (SetResizeStatus) priority() int     { return 3 }
+func (RetractVolume) priority() int       { return 4 }
+func (CreatePod) priority() int           { return 5 }
+func (StopPod) priority() int             { return 6 }
+func (DeleteVolume) priority() int        { return 7 }
+func (Reschedule) priority() int          { return 8 }
+func (AcknowledgePod) priority() int      { return 9 }
+func (ResyncClaim) priority() int         { return 10 }
+func (SetWaitingCondition) priority() int { return 11 }
+func (NoteVolume) priority() int          { return 12 }
+func (SavePod) priority() int             { return 13 }
+func (ReleasePod) priority() int          { return 14 }
 
 // do adds actions. An attempt's pod goes last, when its outcome has been acted on.
 func (p *Plan) do(actions ...Action) {
