@@ -254,9 +254,9 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 		return nil
 	}
 
-	name, command := pod.Namespace+"/"+pod.Name, fmt.Sprintf("kubectl -n %s delete pod %s", pod.Namespace, pod.Name)
+	name := pod.Namespace + "/" + pod.Name
 	if pod.Labels[contract.LabelOperation] == string(contract.List) {
-		return []Finding{{Pod, name, "an audit left it behind", command, pod}}
+		return []Finding{{Pod, name, "an audit left it behind", deletion("pod", pod), pod}}
 	}
 
 	_, uid, _, ours := podspec.ParseName(pod.Name)
@@ -264,12 +264,18 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 		return nil
 	}
 
-	why := whyLeft(pod, outcome)
+	return []Finding{{Pod, name, whyLeft(pod, outcome), release("pod", pod), pod}}
+}
 
-	const patch = `kubectl -n %s patch pod %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}'`
-	release := fmt.Sprintf(patch, pod.Namespace, pod.Name, contract.PodFinalizer)
+// deletion is the command that deletes an object, and release the one that takes the dispatcher's finalizer off it
+// before.
+func deletion(kind string, o metav1.Object) string {
+	return fmt.Sprintf("kubectl -n %s delete %s %s", o.GetNamespace(), kind, o.GetName())
+}
 
-	return []Finding{{Pod, name, why, release + " && " + command, pod}}
+func release(kind string, o metav1.Object) string {
+	const patch = `kubectl -n %s patch %s %s -p '{"metadata": {"$deleteFromPrimitiveList/finalizers": [%q]}}' && %s`
+	return fmt.Sprintf(patch, o.GetNamespace(), kind, o.GetName(), contract.PodFinalizer, deletion(kind, o))
 }
 
 // whyLeft says why a pod is a finding that ended long ago and that nobody needs.
@@ -284,10 +290,7 @@ func whyLeft(pod *corev1.Pod, outcome podspec.Outcome) string {
 
 // saved is pod for the record of a pod that is gone.
 func (s State) saved(record *appsv1.ControllerRevision, needed map[string]bool) []Finding {
-	const patch = `kubectl -n %s patch controllerrevision %s -p '{"metadata": ` +
-		`{"$deleteFromPrimitiveList/finalizers": [%q]}}' && kubectl -n %[1]s delete controllerrevision %[2]s`
-	command := fmt.Sprintf(patch, record.Namespace, record.Name, contract.PodFinalizer)
-	name := record.Namespace + "/" + record.Name
+	name, command := record.Namespace+"/"+record.Name, release("controllerrevision", record)
 
 	pod := podspec.SavedPod(record)
 	if pod == nil {
