@@ -1,10 +1,6 @@
 package main
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -20,6 +16,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/archive"
 )
 
 // planted is in each password of the test.
@@ -101,36 +98,6 @@ func plant(w *world) {
 	w.tellClaim(true, "Quoted", "the server refuses "+secret("property")+" and "+secret("csi"))
 }
 
-// unpack are the files of a bundle.
-func unpack(t *testing.T, file string) map[string]string {
-	t.Helper()
-	opened, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	unzipped, err := gzip.NewReader(opened)
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	files := map[string]string{}
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
-	}
-}
-
 // TestBundle: an archive has what support needs, and none of the passwords that are planted everywhere.
 func TestBundle(t *testing.T) {
 	w := newWorld(t)
@@ -141,7 +108,7 @@ func TestBundle(t *testing.T) {
 		t.Fatalf("exit code %d, printed %s, want %s", code, output, want)
 	}
 
-	files := unpack(t, file)
+	files := archive.Files(t, file)
 	want := []string{"check.txt", "configmaps.yaml", "controllerrevisions.yaml", "dispatcher.yaml", "events.yaml", "logs/dispatcher-1.txt",
 		"persistentvolumeclaims.yaml", "persistentvolumes.yaml", "pods.yaml", "status.txt", "storageclasses.yaml", "version.txt", "why/" + uid + ".txt"}
 	var names []string
@@ -202,7 +169,7 @@ func TestBundlePartly(t *testing.T) {
 			t.Errorf("exit code %d, printed %s, want %s", code, output, want)
 		}
 	}
-	if got := unpack(t, file)["flex-bundle/not-in-it.txt"]; !strings.Contains(got, "volumes: it takes the right to list persistentvolumes") {
+	if got := archive.Files(t, file)["flex-bundle/not-in-it.txt"]; !strings.Contains(got, "volumes: it takes the right to list persistentvolumes") {
 		t.Errorf("not-in-it.txt has %q", got)
 	}
 	if output, code := w.run("", "bundle", file); code != exitFailed || !strings.Contains(output, "file exists") {

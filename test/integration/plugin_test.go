@@ -3,12 +3,8 @@
 package integration
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
-	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,6 +17,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+	"github.com/flex-provisioner/flex-provisioner/test/archive"
 	"github.com/flex-provisioner/flex-provisioner/test/integration/apiserver"
 )
 
@@ -79,7 +76,7 @@ func TestPluginBundles(t *testing.T) {
 	if output, code := plugin(t, buildPlugin(t), "bundle", file); code != 0 {
 		t.Fatalf("exit code %d: %s", code, output)
 	}
-	files := bundled(t, file)
+	files := archive.Files(t, file)
 	if !strings.Contains(files["flex-bundle/dispatcher.yaml"], "kind: Deployment\n") || !strings.Contains(files["flex-bundle/storageclasses.yaml"], "name: hostpath\n") {
 		t.Errorf("the archive lacks the installation: %.2000s", files)
 	}
@@ -111,33 +108,5 @@ func TestPluginBundles(t *testing.T) {
 	}
 	if hidden < 10 || len(shown) < 15 {
 		t.Errorf("of %d ConfigMaps, %d values are hidden only", len(shown), hidden)
-	}
-}
-
-func bundled(t *testing.T, file string) map[string]string {
-	t.Helper()
-	opened, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	unzipped, err := gzip.NewReader(opened)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for archive := tar.NewReader(unzipped); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return files
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = string(text)
 	}
 }
