@@ -68,12 +68,14 @@ write_cinder_conf() {
 	chmod 600 "$STATE/cinder.conf"
 }
 
+# A connection that a request's thread left to the garbage collector is closed by another one. SQLite's binding refuses that
+# unless it is told otherwise, and the data base stays locked.
 write_keystone_conf() {
 	cat > "$STATE/keystone.conf" <<-C
 	[DEFAULT]
 	log_file = $LOG/keystone.log
 	[database]
-	connection = sqlite:///$STATE/keystone.sqlite
+	connection = sqlite:///$STATE/keystone.sqlite?check_same_thread=false
 	[token]
 	provider = fernet
 	expiration = $TOKEN_TTL

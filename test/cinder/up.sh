@@ -120,7 +120,7 @@ start_keystone() {
 	forward keystone "$KEYSTONE_PORT"
 	until_ok 60 curl -sf -o /dev/null "http://127.0.0.1:$KEYSTONE_PORT/v3" || die "Keystone did not start: see $LOG/keystone.log"
 	(umask 077; on_place /usr/bin/python3 "$HERE/server/keystone_seed.py" "$url" "http://$HOST:$API_PORT" "$(endpoint)" > "$STATE/appcred") ||
-		die "could not fill Keystone"
+		{ tail -n 20 "$LOG/keystone.log" >&2; die "could not fill Keystone"; }
 	step "Keystone, on $url" "$began"
 }
 
