@@ -18,27 +18,39 @@ type tally map[string]float64
 var (
 	// oneOfOurs is a count of the dispatcher's requests, by what they were: "create-pods", "patch-pods", "get" ...
 	oneOfOurs = regexp.MustCompile(`^apiserver_flowcontrol_dispatched_requests_total\{flow_schema="` + schemaPrefix + `([^"]+)".*} (.+)$`)
-	// oneOfAll is one of everybody's requests, by resource, subresource and verb.
-	oneOfAll = regexp.MustCompile(`^apiserver_request_total\{.*resource="([^"]+)".*subresource="([^"]*)",verb="([^"]+)".*} (.+)$`)
+	// oneOfAll is one of everybody's requests, by dry run, resource, subresource and verb.
+	oneOfAll = regexp.MustCompile(
+		`^apiserver_request_total\{.*dry_run="([^"]*)".*resource="([^"]+)".*subresource="([^"]*)",verb="([^"]+)".*} (.+)$`)
 )
 
-// requests counts the dispatcher's, and everybody's. It reads the API server's metrics.
+// flowVerbs are the names of the verbs in the API server's flow schemas.
+var flowVerbs = map[string]string{"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+// requests counts the dispatcher's, and everybody's. It reads the API server's metrics. Dry runs do not count: they are the
+// dispatcher's probes of the admission policies, at its start and not for a claim, and they write nothing.
 func (p *plane) requests(ctx context.Context) (ours, everybodys tally, err error) {
 	text, err := p.admin.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the API server's metrics: %w", err)
 	}
+
 	ours, everybodys = tally{}, tally{}
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		if m := oneOfOurs.FindStringSubmatch(lines.Text()); m != nil {
 			err = ours.add(m[1], m[2])
 		} else if m := oneOfAll.FindStringSubmatch(lines.Text()); m != nil {
-			err = everybodys.add(strings.TrimSuffix(strings.ToLower(m[3])+"-"+m[1]+"/"+m[2], "/"), m[4])
+			dryRun, resource, subresource, verb, count := m[1], m[2], m[3], m[4], m[5]
+			if dryRun != "" {
+				err = ours.add(flowVerbs[verb]+"-"+resource, "-"+count)
+			} else {
+				err = everybodys.add(strings.TrimSuffix(strings.ToLower(verb)+"-"+resource+"/"+subresource, "/"), count)
+			}
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the API server's metrics: %w", err)
 		}
 	}
+
 	return ours, everybodys, nil
 }
 
