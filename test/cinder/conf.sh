@@ -68,8 +68,8 @@ write_cinder_conf() {
 	chmod 600 "$STATE/cinder.conf"
 }
 
-# A connection that a request's thread left to the garbage collector is closed by another one. SQLite's binding refuses that
-# unless it is told otherwise, and the data base stays locked.
+# Python's garbage collector may close a connection to SQLite in another thread than the one that opened it. With
+# check_same_thread, the default, that fails, and the data base stays locked.
 write_keystone_conf() {
 	cat > "$STATE/keystone.conf" <<-C
 	[DEFAULT]
