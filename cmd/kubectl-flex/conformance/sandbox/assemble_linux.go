@@ -223,6 +223,11 @@ func (t tree) resolv() error {
 		return fmt.Errorf("write /etc/resolv.conf: %w", err)
 	}
 	defer unix.Close(point)
+
+	// A process that another goroutine starts has a copy of every open file until its exec. A mount with a file that is
+	// open for writing cannot be made read-only.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile("/proc/self/fd/"+strconv.Itoa(point), text, 0o644)
 }
 

@@ -4,9 +4,12 @@ package sandbox_test
 
 import (
 	"bytes"
+	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/conformance/sandbox"
@@ -91,5 +94,34 @@ func TestNoProgram(t *testing.T) {
 	const want = `start sandbox: find program: exec: "no-such-program": executable file not found in $PATH`
 	if err == nil || strings.TrimSpace(err.Error()) != want {
 		t.Errorf("error %v, want %s", err, want)
+	}
+}
+
+// A process that starts has a copy of every open file until its exec. None may keep the root from being read-only.
+func TestStartBesideOthers(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for ctx.Err() == nil {
+				_ = exec.CommandContext(ctx, "true").Run()
+			}
+		})
+	}
+	defer others.Wait()
+	defer stop()
+
+	for range 100 {
+		spec := sandbox.Spec{Root: "/", Scratch: shared(t), Network: true, User: 65532, Command: []string{"true"},
+			Env: []string{"PATH=/usr/bin:/bin"}}
+		process, err := sandbox.Start(spec, sandbox.Output{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = process.Wait(t.Context())
+		process.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
