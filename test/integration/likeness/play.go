@@ -5,6 +5,7 @@ package likeness
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,11 +107,26 @@ func (s *stage) setUpClass(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The dispatcher keeps a version of the ConfigMap once it is in force. A claim that it sees before is told that there is none.
+	// A claim that the dispatcher sees before is told that there is no ConfigMap.
 	return wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, func(ctx context.Context) (bool, error) {
-		kept, err := s.client.AppsV1().ControllerRevisions(contract.ProvisionersNamespace).List(ctx, metav1.ListOptions{})
-		return err == nil && len(kept.Items) > 0, err
+		return s.keeps(ctx, `"zone":"a"`) == nil, nil
 	})
+}
+
+// keeps is an error unless the dispatcher has kept a version of the ConfigMap with such data, which it does once it is in force.
+func (s *stage) keeps(ctx context.Context, data string) error {
+	kept, err := s.client.AppsV1().ControllerRevisions(contract.ProvisionersNamespace).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+
+	for i := range kept.Items {
+		if strings.Contains(string(kept.Items[i].Data.Raw), data) {
+			return nil
+		}
+	}
+
+	return fmt.Errorf("no version of the ConfigMap has %s", data)
 }
 
 // asks creates the claim, as a user, and hands it over, as the volume controller.
@@ -298,7 +314,7 @@ func (p *play) has(size string) {
 }
 
 // forgets compacts the API server's history while all watches are cut and a ConfigMap changes, so that the dispatcher cannot go on from
-// where it was. A list of then, and a watch from then, is answered with what is gone.
+// where it was. A list of then, and a watch from then, is answered with what is gone. It ends once the dispatcher has the change.
 func (p *play) forgets() {
 	p.t.Helper()
 	maps := p.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
@@ -321,4 +337,9 @@ func (p *play) forgets() {
 	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		p.t.Errorf("a watch from what is gone: %v", err)
 	}
+
+	// What comes next is about pods, and two caches have no common order: the dispatcher could be told of the ConfigMap after it.
+	p.until("wait until the ConfigMap's change is in force", func(ctx context.Context) error {
+		return p.keeps(ctx, `"zone":"b"`)
+	})
 }
