@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -206,12 +207,20 @@ func TestLikeness(t *testing.T) {
 			}
 			real.until("compare", func(context.Context) error { // the last call may be under way
 				if real.did() != double.did() {
-					return fmt.Errorf("at the real API server the dispatcher did\n%s\nand at the double\n%s", real.did(), double.did())
+					return fmt.Errorf("only at the real API server the dispatcher did\n%s\nand only at the double\n%s",
+						without(real.did(), double.did()), without(double.did(), real.did()))
 				}
 				return nil
 			})
 		})
 	}
+}
+
+// without are the lines of a that b has not.
+func without(a, b string) string {
+	has := strings.Split(b, "\n")
+	only := slices.DeleteFunc(strings.Split(a, "\n"), func(line string) bool { return slices.Contains(has, line) })
+	return strings.Join(only, "\n")
 }
 
 // compact lets etcd forget all but the present.

@@ -142,7 +142,7 @@ func (r *record) cutWatches() {
 	r.cut = make(chan struct{})
 }
 
-// of is what was done about a claim: what was read before anything was created; what was created, in that order; and which
+// of is what was done about a claim, a line each: what was read before anything was created; what was created, in that order; and which
 // writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, whether
 // somebody writes to what is gone or has changed, and whether a write is sent again that took effect although its answer was lost, is a
 // matter of when watches arrive.
@@ -181,7 +181,9 @@ func (r *record) of(claim, uid string) string {
 	lines := []string{"created " + strings.Join(created, ", ")}
 	for _, object := range objects {
 		slices.Sort(done[object])
-		lines = append(lines, object+":\n  "+strings.Join(done[object], "\n  "))
+		for _, answered := range done[object] {
+			lines = append(lines, object+": "+answered)
+		}
 	}
 	return strings.Join(lines, "\n")
 }
