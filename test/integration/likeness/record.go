@@ -171,7 +171,7 @@ func (r *record) of(claim, uid string) string {
 		}
 		answered := fmt.Sprintf("%s -> %d %s", c.verb, c.code, c.reason)
 		if !reads {
-			answered += " " + likely.ReplaceAllString(strings.ReplaceAll(c.body, uid, claim), "X")
+			answered += " " + likely.ReplaceAllString(strings.NewReplacer(uid, claim, ended, "").Replace(c.body), "X")
 		}
 		if !slices.Contains(done[object], answered) {
 			done[object] = append(done[object], answered)
@@ -188,7 +188,9 @@ func (r *record) of(claim, uid string) string {
 	return strings.Join(lines, "\n")
 }
 
-// likely is what differs between two API servers by nature: UIDs, versions, times and what is signed; and whether a pod had ended when it
-// was deleted, which is a matter of when watches arrive too.
-var likely = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|resourceVersion\\*"?: ?\\*"\d+\\*"|"gracePeriodSeconds":0,|` +
+// ended is sent by who knows that a pod that it deletes has ended, which is a matter of when watches arrive too.
+const ended = `"gracePeriodSeconds":0,`
+
+// likely is what differs between two API servers by nature: UIDs, versions, times and what is signed.
+var likely = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|resourceVersion\\*"?: ?\\*"\d+\\*"|` +
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|` + regexp.QuoteMeta(contract.AnnRecord) + `"?: ?"?[A-Za-z0-9+/=:_.-]+|/\d+@`)
