@@ -97,6 +97,11 @@ type Config struct {
 	// Expandable reports whether the class's provisioner can expand volumes, by the inline script Expand, or by an
 	// image that supports the operation. Default false.
 	Expandable bool
+	// Snapshot and DeleteSnapshot are inline scripts. Both are set or neither, and not without Provision.
+	Snapshot, DeleteSnapshot string
+	// Snapshots reports whether the class's provisioner takes, removes and restores snapshots, by the inline scripts, or
+	// by an image that supports the operations. Default false.
+	Snapshots bool
 	// Listable reports whether the image supports the operation list, which the audit uses. Default false.
 	Listable bool
 	// FlexctlInImage reports whether no flexctl is put into the pod, since the image has it or the scripts do not use
@@ -151,6 +156,7 @@ func Parse(cm *corev1.ConfigMap) (*Config, field.ErrorList) {
 	errs = append(errs, c.parseClass(cm)...)
 	errs = append(errs, checkScripts(cm.Data)...)
 	errs = append(errs, c.checkExpand(cm.Data)...)
+	errs = append(errs, c.checkSnapshots(cm.Data)...)
 	errs = append(errs, c.checkMounts()...)
 	errs = append(errs, c.checkCapabilities()...)
 	errs = append(errs, c.parseProperties(cm.Data)...)
@@ -277,6 +283,34 @@ func (c *Config) checkExpand(data map[string]string) field.ErrorList {
 	}
 
 	c.Expandable = c.Expandable || script
+
+	return nil
+}
+
+// checkSnapshots sets Snapshots from the scripts, or without inline scripts from the key, as checkExpand does. With one
+// script alone, snapshots would never be removed, or never be taken.
+func (c *Config) checkSnapshots(data map[string]string) field.ErrorList {
+	_, inline := data[keyProvision]
+	_, take := data[keySnapshot]
+	_, remove := data[keyDropSnapshot]
+	_, set := data[keySnapshots]
+	switch {
+	case take && !remove:
+		return field.ErrorList{field.Required(dataPath.Key(keyDropSnapshot),
+			"inline scripts for snapshots come in pairs: without it snapshots would never be removed")}
+	case remove && !take:
+		return field.ErrorList{field.Required(dataPath.Key(keySnapshot),
+			"inline scripts for snapshots come in pairs: without it no snapshot would be taken")}
+	case take && !inline:
+		return field.ErrorList{field.Required(dataPath.Key(keyProvision),
+			"inline scripts for snapshots come with those to provision and delete; for an image write "+
+				keySnapshots+`: "true" instead`)}
+	case inline && set:
+		return field.ErrorList{field.Forbidden(dataPath.Key(keySnapshots),
+			"in a class with inline scripts the script "+keySnapshot+" says so; remove the key")}
+	}
+
+	c.Snapshots = c.Snapshots || take
 
 	return nil
 }

@@ -25,6 +25,9 @@ const (
 	keyDelete       = "delete"
 	keyExpand       = "expand"
 	keyExpandable   = "expandable"
+	keySnapshot     = "snapshot"
+	keyDropSnapshot = "delete-snapshot"
+	keySnapshots    = "snapshots"
 	keyListable     = "listable"
 	keyFlexctl      = "flexctl"
 )
@@ -185,6 +188,19 @@ var reserved = []reservedKey{
 		meaning:      "the image's entrypoint knows the operation `expand`",
 		defaultValue: "false",
 		parse:        boolean(func(c *Config) *bool { return &c.Expandable })},
+	{name: keySnapshot, form: "text, at most 64 KiB; needs `provision` and `delete-snapshot`",
+		meaning: "an inline script that takes a snapshot of a volume, run in the image; `provision` then restores",
+		absent:  "there are no snapshots", script: true,
+		parse: script(func(c *Config) *string { return &c.Snapshot })},
+	{name: keyDropSnapshot, form: "text, at most 64 KiB; needs `snapshot`",
+		meaning: "an inline script that removes a snapshot, run in the image",
+		absent:  "there are no snapshots", script: true,
+		parse: script(func(c *Config) *string { return &c.DeleteSnapshot })},
+	{name: keySnapshots, form: "true or false; not with inline scripts",
+		meaning: "the image's entrypoint knows the operations `snapshot` and `delete-snapshot`, and provisions from " +
+			"snapshots",
+		defaultValue: "false",
+		parse:        boolean(func(c *Config) *bool { return &c.Snapshots })},
 	{name: keyListable, form: "true or false; not with inline scripts",
 		meaning:      "the image's entrypoint knows the operation `list`, by which the audit compares the storage",
 		defaultValue: "false",

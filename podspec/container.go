@@ -27,6 +27,10 @@ func script(a Attempt) string {
 		return a.Config.Delete
 	case contract.Expand:
 		return a.Config.Expand
+	case contract.Snapshot:
+		return a.Config.Snapshot
+	case contract.DeleteSnapshot:
+		return a.Config.DeleteSnapshot
 	}
 
 	return a.Config.Provision

@@ -18,21 +18,26 @@ const MaxAttempt = 9999
 const uuid = `([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})`
 
 var (
-	namePattern       = regexp.MustCompile(`^(prov|del|exp)-` + uuid + `-([0-9]{1,4})$`)
+	namePattern       = regexp.MustCompile(`^(prov|del|exp|snap|sdl)-` + uuid + `-([0-9]{1,4})$`)
 	volumeNamePattern = regexp.MustCompile(`^pvc-` + uuid + `$`)
+	contentPattern    = regexp.MustCompile(`^snapcontent-` + uuid + `$`)
 )
 
-var prefixes = map[contract.Operation]string{contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp"}
+var prefixes = map[contract.Operation]string{
+	contract.Provision: "prov", contract.Delete: "del", contract.Expand: "exp",
+	contract.Snapshot: "snap", contract.DeleteSnapshot: "sdl",
+}
 
-// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>. It depends on
-// the attempt alone. So of two dispatchers only one can create the pod, and the other goes on with it. The pod's token
-// has this name too, by which the API server knows which volume the pod may create. It has at most 46 bytes.
-func Name(operation contract.Operation, claimUID string, attempt int) string {
-	return fmt.Sprintf("%s-%s-%d", prefixes[operation], claimUID, attempt)
+// Name is the name of an attempt's pod: prov-<claim UID>-<n>, del-<claim UID>-<n> or exp-<claim UID>-<n>, and for
+// snapshots snap-<UID>-<n> or sdl-<UID>-<n>. It depends on the attempt alone. So of two dispatchers only one can create
+// the pod, and the other goes on with it. The pod's token has this name too, by which the API server knows which volume
+// the pod may create. It has at most 46 bytes.
+func Name(operation contract.Operation, uid string, attempt int) string {
+	return fmt.Sprintf("%s-%s-%d", prefixes[operation], uid, attempt)
 }
 
 // ParseName is the inverse of Name; ok is false for names that Name never makes.
-func ParseName(name string) (operation contract.Operation, claimUID string, attempt int, ok bool) {
+func ParseName(name string) (operation contract.Operation, uid string, attempt int, ok bool) {
 	parts := namePattern.FindStringSubmatch(name)
 	if parts == nil {
 		return "", "", 0, false
@@ -56,6 +61,27 @@ func VolumeName(claimUID string) string { return "pvc-" + claimUID }
 // the volume was made for. The volume may be bound to another claim by now.
 func ClaimUIDOf(volumeName string) (claimUID string, ok bool) {
 	parts := volumeNamePattern.FindStringSubmatch(volumeName)
+	if parts == nil {
+		return "", false
+	}
+
+	return parts[1], true
+}
+
+// OfSnapshot reports whether the operation is one on a snapshot.
+func OfSnapshot(operation contract.Operation) bool {
+	return operation == contract.Snapshot || operation == contract.DeleteSnapshot
+}
+
+// SnapshotName is the name that a snapshot has to have on the backend, by the UID of its VolumeSnapshot.
+func SnapshotName(uid string) string { return "snap-" + uid }
+
+// ContentName is the name of a snapshot's VolumeSnapshotContent. The snapshot-controller looks for it by this name.
+func ContentName(uid string) string { return "snapcontent-" + uid }
+
+// SnapshotUIDOf is the inverse of ContentName; ok is false for contents with other names.
+func SnapshotUIDOf(contentName string) (uid string, ok bool) {
+	parts := contentPattern.FindStringSubmatch(contentName)
 	if parts == nil {
 		return "", false
 	}

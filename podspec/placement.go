@@ -73,7 +73,9 @@ func (a Attempt) deletesOnNode() bool {
 	local := a.Config.NodeLocal || a.Volume != nil && isLocal(a.Volume)
 	bound := placed || a.Node != ""
 
-	return a.Request.Operation == contract.Delete && local && bound
+	removes := a.Request.Operation == contract.Delete || a.Request.Operation == contract.DeleteSnapshot
+
+	return removes && local && bound
 }
 
 // critical reports whether the pod may remove storage of its node while the node is under pressure.

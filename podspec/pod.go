@@ -83,7 +83,7 @@ func Build(a Attempt, c Cluster) (*corev1.Pod, error) {
 	pod := &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name:        Name(a.Request.Operation, a.Request.Claim.UID, a.Request.Attempt),
+			Name:        Name(a.Request.Operation, a.Request.KeyUID(), a.Request.Attempt),
 			Namespace:   c.Namespace,
 			Labels:      labelsOf(a),
 			Annotations: annotations,
@@ -164,7 +164,7 @@ func labelsOf(a Attempt) map[string]string {
 	}
 
 	labels[contract.LabelOperation] = string(a.Request.Operation)
-	labels[contract.LabelClaimUID] = a.Request.Claim.UID
+	labels[contract.LabelClaimUID] = a.Request.KeyUID()
 	labels[contract.LabelAttempt] = strconv.Itoa(a.Request.Attempt)
 	labels[contract.LabelClassHash] = ClassHash(a.Request.StorageClass)
 

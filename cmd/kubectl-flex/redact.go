@@ -72,7 +72,7 @@ var plainAnnotations = among(contract.AnnClaim, contract.AnnClass, contract.AnnC
 
 // plainKey reports whether the value of a ConfigMap's key is none of a property and none of an administrator's own text.
 func plainKey(key string) bool {
-	free := among("service-token", "provision", "delete", "expand", "pod-annotations", "pod-labels")
+	free := among("service-token", "provision", "delete", "expand", "snapshot", "delete-snapshot", "pod-annotations", "pod-labels")
 	return configmaps.IsReserved(key) && !free(key)
 }
 

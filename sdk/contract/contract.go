@@ -17,6 +17,16 @@ const (
 	StopDeletes = "stop-deletes"
 )
 
+// SnapshotDriver is the driver of VolumeSnapshotClasses and VolumeSnapshotContents that a dispatcher of the provisioner name serves:
+// dispatcher.flex-provisioner.io for ProvisionerName. The name of a driver can have no slash.
+func SnapshotDriver(provisioner string) string {
+	domain, name, found := strings.Cut(provisioner, "/")
+	if !found {
+		return provisioner
+	}
+	return name + "." + domain
+}
+
 // LeaseName is the name of the Lease by which the dispatchers of one provisioner name elect their leader. Dispatchers of another
 // provisioner name have another Lease.
 func LeaseName(provisioner string) string {
@@ -49,7 +59,8 @@ const (
 	// AnnRequest is the Request as JSON. The pod reads it as RequestFile.
 	AnnRequest = Prefix + "request"
 	// AnnVolume is the PersistentVolume as YAML. For provision it is a skeleton that lacks only its source, for delete and
-	// expand the whole object. The pod reads it as VolumeFile.
+	// expand the whole object, and for snapshots the whole object as it was when the snapshot was asked for. The pod reads it as
+	// VolumeFile. A VolumeSnapshotContent has it too, as JSON: it is the record of where the snapshot is.
 	AnnVolume = Prefix + "volume"
 	// AnnScript is the inline script of the operation. The pod reads it as ScriptFile.
 	AnnScript = Prefix + "script"
@@ -153,6 +164,22 @@ const PodFinalizer = Prefix + "outcome-recorded"
 // VolumeFinalizer is the finalizer of sig-storage-lib-external-provisioner. The library takes a PersistentVolume that is deleted without
 // it for one whose storage is gone. So a volume has to have it from its first write.
 const VolumeFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+
+// Annotations and finalizers of snapshots. The dispatcher does for VolumeSnapshotContents of its driver what the sidecar
+// csi-snapshotter does for those of CSI drivers. A VolumeSnapshotContent has AnnVolume and AnnRecord, which signs it. One that was
+// made by hand has to have AnnClass before its snapshot is restored or removed.
+const (
+	// ContentFinalizer keeps a VolumeSnapshotContent until its snapshot was removed, or is to be kept.
+	ContentFinalizer = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
+	// SnapshotFinalizer keeps a VolumeSnapshot while it is bound. The snapshot-controller places it first of all.
+	SnapshotFinalizer = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
+	// AnnBeingCreated marks a VolumeSnapshotContent whose snapshot may exist in part.
+	AnnBeingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
+	// AnnBeingDeleted marks a VolumeSnapshotContent whose VolumeSnapshot was deleted. The snapshot-controller places it.
+	AnnBeingDeleted = "snapshot.storage.kubernetes.io/volumesnapshot-being-deleted"
+	// AnnModeChange, if "true", allows to restore a snapshot to a volume of the other volume mode. An administrator sets it.
+	AnnModeChange = "snapshot.storage.kubernetes.io/allow-volume-mode-change"
+)
 
 // ProvisionedBy is the annotation that names a volume's provisioner to Kubernetes and to sig-storage-lib-external-provisioner. Nobody
 // deletes a volume without it. It has to be there before the volume is released.

@@ -19,6 +19,10 @@ const (
 	// List is requested by the audit, of classes whose ConfigMap says that their image supports it. The pod prints Storage.Line for
 	// each volume on the backend, if possible only for those of this cluster. The request has no claim and no volume.
 	List Operation = "list"
+	// Snapshot takes a snapshot of a volume, and DeleteSnapshot removes one. They are requested only of classes whose ConfigMap
+	// says that they support it. Request.Snapshot names the snapshot.
+	Snapshot       Operation = "snapshot"
+	DeleteSnapshot Operation = "delete-snapshot"
 )
 
 // Request is the content of RequestFile, as JSON. Fields are only ever added.
@@ -58,6 +62,9 @@ type Request struct {
 	// Source is what the volume is to be a clone of, nil for an empty volume. Only classes with the parameter
 	// ParameterSmartClone get one, and only of a bound claim in the claim's own namespace.
 	Source *Source `json:"source,omitempty"`
+	// Snapshot is the snapshot to take or to remove, nil for every other operation. VolumeName is then the volume that it is of. It
+	// is empty for the removal of a snapshot of which no record says so: an administrator made its object by hand.
+	Snapshot *SnapshotRequest `json:"snapshot,omitempty"`
 	// AllowedTopologies are the class's. The volume has to be reachable from the nodes that match one of these terms. A term
 	// matches a node whose label of each key has one of the values. Empty means all nodes.
 	AllowedTopologies []map[string][]string `json:"allowedTopologies,omitempty"`
@@ -72,12 +79,35 @@ type Request struct {
 	Identity
 }
 
-// Source is a bound claim whose data a new volume begins with.
+// Source is what a new volume begins with: the data of a bound claim, or a snapshot.
 type Source struct {
-	// Namespace and Name are the claim's, VolumeName is its PersistentVolume.
-	Namespace  string `json:"namespace"`
-	Name       string `json:"name"`
+	// Namespace and Name are those of the claim, or of the VolumeSnapshot.
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// VolumeName is the claim's PersistentVolume, or the one that the snapshot is of, which need not exist any more. It is empty for a
+	// snapshot of which no record says so.
 	VolumeName string `json:"volumeName"`
+	// Snapshot is the snapshot's name on the backend, as SnapshotRequest.Name; empty for a clone.
+	Snapshot string `json:"snapshot,omitempty"`
+}
+
+// SnapshotRequest is a snapshot on the backend, and the object that it is for.
+type SnapshotRequest struct {
+	// Name is snap-<UID of the VolumeSnapshot>, and has to be the snapshot's name on the backend. It is another name for a snapshot
+	// that existed before its object, which an administrator made by hand: letters, digits, ".", "_" and "-", at most 253.
+	Name string `json:"name"`
+	// Namespace and VolumeSnapshot name the VolumeSnapshot, UID is the one in the names of its pods.
+	Namespace      string `json:"namespace"`
+	VolumeSnapshot string `json:"volumeSnapshot"`
+	UID            string `json:"uid"`
+}
+
+// KeyUID is the UID in the names of the request's pods: the claim's, or for a snapshot that of SnapshotRequest.
+func (r Request) KeyUID() string {
+	if r.Snapshot != nil {
+		return r.Snapshot.UID
+	}
+	return r.Claim.UID
 }
 
 // Claim names the claim that a volume is for.
@@ -127,9 +157,12 @@ type EnvVar struct{ Name, Value string }
 // Env is the environment of a request without properties and parameters, in a fixed order. FLEX_NODE is not in it,
 // since only the kubelet knows the node. kubeAPI is the API server's URL as pods reach it.
 func (r Request) Env(kubeAPI string) []EnvVar {
-	source := ""
+	source, sourceSnapshot, snapshot := "", "", ""
 	if r.Source != nil {
-		source = r.Source.VolumeName
+		source, sourceSnapshot = r.Source.VolumeName, r.Source.Snapshot
+	}
+	if r.Snapshot != nil {
+		snapshot = r.Snapshot.Name
 	}
 	env := []EnvVar{
 		{"FLEX_OPERATION", string(r.Operation)},
@@ -146,6 +179,8 @@ func (r Request) Env(kubeAPI string) []EnvVar {
 		{"FLEX_SELECTED_NODE", r.SelectedNode},
 		{"FLEX_NODE_HOSTNAME", r.NodeHostname},
 		{"FLEX_SOURCE_PV_NAME", source},
+		{"FLEX_SOURCE_SNAPSHOT", sourceSnapshot},
+		{"FLEX_SNAPSHOT_NAME", snapshot},
 		{"FLEX_USERNAME", r.Username},
 		{"FLEX_GROUPS", strings.Join(r.Groups, ",")},
 		{"FLEX_TIMEOUT_SECONDS", strconv.FormatInt(r.TimeoutSeconds, 10)},

@@ -179,6 +179,7 @@ func goOn(config *configmaps.Config) (names []string) {
 
 	for _, script := range []struct{ name, text string }{
 		{"provision", config.Provision}, {"delete", config.Delete}, {"expand", config.Expand},
+		{"snapshot", config.Snapshot}, {"delete-snapshot", config.DeleteSnapshot},
 	} {
 		several := strings.Contains(strings.TrimSpace(script.text), "\n")
 		if several && !endsOnError.MatchString(script.text) {
