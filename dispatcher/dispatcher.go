@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -52,6 +53,8 @@ type Options struct {
 	// Events is the client that writes events, so that a flood of them takes nothing from the limits of the other;
 	// default is the client of New.
 	Events kubernetes.Interface
+	// Snapshots is the client of VolumeSnapshots and their contents. Without it there are no snapshots.
+	Snapshots snapshotclient.Interface
 	// Now is the API server's time; default time.Now. It is compared with the times at which objects were created.
 	Now func() time.Time
 	// Registry takes the metrics.
@@ -116,7 +119,7 @@ func New(ctx context.Context, client kubernetes.Interface, o Options) (*Dispatch
 
 	d.controller = controller.New(controller.Options{
 		ProvisionerName: o.ProvisionerName, Pods: o.Pods, DeleteLimit: o.DeleteLimit, RecordKey: o.RecordKey,
-		SystemNamespace: o.SystemNamespace, Workers: o.Threads, Client: client,
+		SystemNamespace: o.SystemNamespace, Workers: o.Threads, Client: client, Snapshots: o.Snapshots,
 		Cache: d.cache, Recorder: d.recorder, Policies: d.verdict, Now: o.Now,
 		Resync: func(claim *corev1.PersistentVolumeClaim) { d.library.Resync(claim) },
 	})
@@ -181,6 +184,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	}()
 
 	d.controller.SyncClasses()
+	d.startSnapshots(ctx, &running)
 	d.controller.Run(ctx, &running)
 
 	auditor := orphans.Auditor{
@@ -192,6 +196,23 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	d.library.Run(ctx, &running)
 
 	return nil
+}
+
+// snapshotsFirst is how long claims wait for the objects of snapshots, so that none is told that its snapshot does not
+// exist.
+const snapshotsFirst = 10 * time.Second
+
+func (d *Dispatcher) startSnapshots(ctx context.Context, running *sync.WaitGroup) {
+	looked, once := make(chan struct{}), sync.Once{}
+	running.Go(func() {
+		d.controller.ServeSnapshots(ctx, func() { once.Do(func() { close(looked) }) })
+	})
+
+	select {
+	case <-looked:
+	case <-time.After(snapshotsFirst):
+	case <-ctx.Done():
+	}
 }
 
 // MissingPolicies names what keeps this dispatcher from creating pods, empty where nothing does. It can be asked at any

@@ -53,7 +53,6 @@ func Trusted(v *corev1.PersistentVolume) bool {
 }
 
 func (k RecordKey) sum(v *corev1.PersistentVolume) []byte {
-	mac := hmac.New(sha256.New, k)
 	texts := []string{
 		"flex-provisioner record 1", v.Name, ClassOf(v), v.Annotations[contract.ProvisionedBy],
 		v.Annotations[contract.AnnIdentity], v.Annotations[contract.AnnConfig], v.Annotations[contract.AnnMadeBefore],
@@ -64,6 +63,11 @@ func (k RecordKey) sum(v *corev1.PersistentVolume) []byte {
 		texts = append(texts, mounts)
 	}
 
+	return k.mac(texts...)
+}
+
+func (k RecordKey) mac(texts ...string) []byte {
+	mac := hmac.New(sha256.New, k)
 	for _, text := range texts {
 		// The length separates a text from the next one.
 		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(text))))

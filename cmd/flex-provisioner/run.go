@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,6 +44,10 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("make client for events: %w", err)
 	}
+	snapshots, err := snapshotclient.NewForConfig(withLimits(config, o.qps, o.burst))
+	if err != nil {
+		return fmt.Errorf("make client for snapshots: %w", err)
+	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	pods, err := o.cluster(client, config)
@@ -62,7 +67,7 @@ func run(ctx context.Context, o *options) error {
 	d, err := dispatcher.New(ctx, client, dispatcher.Options{
 		ProvisionerName: o.provisionerName, Pods: pods, RecordKey: key,
 		Threads: o.threads, DeleteLimit: o.deleteLimit, SystemNamespace: o.leaseNamespace, InsecureWithoutPolicies: o.insecure, Prober: asProvisioner,
-		Events: events, Registry: registry, Now: server.Now,
+		Events: events, Snapshots: snapshots, Registry: registry, Now: server.Now,
 	})
 	if err != nil {
 		return err

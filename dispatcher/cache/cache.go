@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -30,6 +31,11 @@ const (
 	byPodUID   = "pod-uid"
 	byCopied   = "copied-volume"
 	byGiven    = "given-volume"
+	byRestored = "restored-snapshot"
+	bySnapshot = "snapshot-source"
+	byRequest  = "snapshots-of-claim"
+	byClass    = "snapshot-class"
+	byHandle   = "snapshot-handle"
 	byNobody   = "class-without-provisioner"
 	byStorage  = "storage-by-hand"
 	byUID      = "uid"
@@ -42,6 +48,9 @@ type Cache struct {
 	Claims, Volumes, Classes, Pods, ConfigMaps, Stop, PodEvents, Revisions, Saved cache.SharedIndexInformer
 
 	namespace, provisioner string
+	// snapshots is nil until the objects of snapshots can be read: see ServeSnapshots.
+	snapshots atomic.Pointer[snapshots]
+	key       podspec.RecordKey
 }
 
 // New makes the informers, which the caller runs. namespace is the provisioners', and provisioner the name that the
@@ -80,7 +89,7 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		PodEvents:  pods(fieldsOf(podWarnings)).Core().V1().Events().Informer(),
 		Revisions:  pods(labels("type=provisioner-config")).Apps().V1().ControllerRevisions().Informer(),
 		Saved:      pods(labels(contract.LabelClaimUID)).Apps().V1().ControllerRevisions().Informer(),
-		namespace:  namespace, provisioner: provisioner,
+		namespace:  namespace, provisioner: provisioner, key: key,
 	}
 
 	for _, index := range []struct {
@@ -94,6 +103,8 @@ func New(client kubernetes.Interface, namespace, provisioner string, key podspec
 		{c.Pods, byClaimUID, claimUIDOf},
 		{c.Saved, byClaimUID, claimUIDOf},
 		{c.Pods, byCopied, func(obj any) string { return observed.CopiedVolume(obj.(*corev1.Pod)) }},
+		{c.Pods, byRestored, func(obj any) string { return observed.RestoredSnapshot(obj.(*corev1.Pod)) }},
+		{c.Claims, bySnapshot, restoredFrom},
 		{c.Volumes, byDueClass, c.dueClass},
 		{c.Volumes, byNobody, withoutProvisioner},
 		{c.Volumes, byStorage, func(obj any) string { return observed.StorageByHand(obj.(*corev1.PersistentVolume)) }},

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -39,9 +40,11 @@ type Options struct {
 	// SystemNamespace takes the CSIStorageCapacity objects.
 	SystemNamespace string
 
-	Client   kubernetes.Interface
-	Cache    *cache.Cache
-	Recorder *recorder.Recorder
+	Client kubernetes.Interface
+	// Snapshots reads and writes the objects of snapshots. Without it there are no snapshots.
+	Snapshots snapshotclient.Interface
+	Cache     *cache.Cache
+	Recorder  *recorder.Recorder
 	// Now is the API server's time.
 	Now func() time.Time
 	// Policies is the verdict on the admission policies.
@@ -63,9 +66,11 @@ type Controller struct {
 // New makes a controller.
 func New(o Options) *Controller {
 	c := &Controller{
-		Options:    o,
-		reader:     reader.Reader{Client: o.Client, Namespace: o.Pods.Namespace, RecordKey: o.RecordKey},
-		writer:     writer.Writer{Client: o.Client},
+		Options: o,
+		reader: reader.Reader{
+			Client: o.Client, Snapshots: o.Snapshots, Namespace: o.Pods.Namespace, RecordKey: o.RecordKey,
+		},
+		writer:     writer.Writer{Client: o.Client, Snapshots: o.Snapshots},
 		memory:     newMemory(),
 		classQueue: workqueue.NewTypedDelayingQueue[string](),
 	}
@@ -129,24 +134,7 @@ func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 		{c.Cache.Stop, on(c.stopChanged)},
 		{c.Cache.PodEvents, on(c.podEventChanged)},
 	} {
-		registration, err := h.informer.AddEventHandler(clientcache.ResourceEventHandlerFuncs{
-			AddFunc: func(obj any) { h.changed(obj, false) },
-			UpdateFunc: func(old, obj any) {
-				switch old.(type) {
-				case *corev1.ConfigMap, *storagev1.StorageClass:
-					h.changed(old, false) // the class that it was of changes, too
-				}
-
-				h.changed(obj, false)
-			},
-			DeleteFunc: func(obj any) {
-				if unknown, ok := obj.(clientcache.DeletedFinalStateUnknown); ok {
-					obj = unknown.Obj
-				}
-
-				h.changed(obj, true)
-			},
-		})
+		registration, err := h.informer.AddEventHandler(handlerOf(h.changed))
 		if err != nil {
 			return nil, fmt.Errorf("listen for changes: %w", err)
 		}
@@ -155,6 +143,27 @@ func (c *Controller) Listen() (synced []clientcache.InformerSynced, err error) {
 	}
 
 	return synced, nil
+}
+
+func handlerOf(changed func(obj any, deleted bool)) clientcache.ResourceEventHandlerFuncs {
+	return clientcache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) { changed(obj, false) },
+		UpdateFunc: func(old, obj any) {
+			switch old.(type) {
+			case *corev1.ConfigMap, *storagev1.StorageClass:
+				changed(old, false) // the class that it was of changes, too
+			}
+
+			changed(obj, false)
+		},
+		DeleteFunc: func(obj any) {
+			if unknown, ok := obj.(clientcache.DeletedFinalStateUnknown); ok {
+				obj = unknown.Obj
+			}
+
+			changed(obj, true)
+		},
+	}
 }
 
 func on[T any](do func(object T, deleted bool)) func(obj any, deleted bool) {
@@ -172,6 +181,10 @@ func (c *Controller) podChanged(pod *corev1.Pod, deleted bool) {
 	source, copied := podspec.ClaimUIDOf(observed.SourceVolume(pod))
 	if copied && ended {
 		c.queue.Requeue(source) // its delete waits for the copy
+	}
+
+	if ended {
+		c.restoreEnded(pod)
 	}
 
 	if deleted {
@@ -210,6 +223,7 @@ func (c *Controller) claimChanged(claim *corev1.PersistentVolumeClaim, deleted b
 	}
 
 	c.requeueClones(claim.Namespace, claim.Name)
+	c.requeueSnapshotsOf(claim.Namespace, claim.Name)
 	c.mountChanged(claim.Namespace)
 }
 
@@ -249,6 +263,7 @@ func (c *Controller) volumeChanged(v *corev1.PersistentVolume, deleted bool) {
 		}
 
 		c.requeueClones(ref.Namespace, ref.Name)
+		c.requeueSnapshotsOf(ref.Namespace, ref.Name)
 		c.mountChanged(ref.Namespace)
 	}
 }

@@ -20,6 +20,11 @@ import (
 // observeDeletions adds what may protect the volume's storage from deletion. It is called again once the volume was
 // read from the API server: other deletions may have begun meanwhile, and the volume may be old by then.
 func (c *Controller) observeDeletions(s *observed.Claim) {
+	if s.Snapshot != nil {
+		c.observeSnapshotDeletions(s)
+		return
+	}
+
 	s.SetSuccessor(c.Cache.ClaimNamed)
 	s.DeleteLimit, s.RecentDeletions, s.CopiedBy, s.User, s.SameStorage = 0, 0, "", nil, nil
 	if !s.Released() {

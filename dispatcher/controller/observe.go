@@ -27,8 +27,9 @@ func (c *Controller) observe(class, uid string) *observed.Claim {
 	}
 
 	c.Cache.Observe(s)
-	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
 	c.setPods(s, c.Cache.PodsOf(uid), c.Cache.SavedOf(uid))
+	s.SetSnapshot(c.observeSnapshot(s))
+	c.observeSource(s)
 
 	s.ClassName = s.ClassByObjects(class)
 	s.Class = c.Cache.Class(s.ClassName)
@@ -169,11 +170,9 @@ func (c *Controller) confirmOnce(ctx context.Context, s *observed.Claim, spec *o
 		return err
 	}
 
-	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
-	if s.Source.Claim != nil {
-		if err := c.confirmSource(ctx, s); err != nil {
-			return err
-		}
+	c.observeSource(s)
+	if err := c.confirmSource(ctx, s); err != nil {
+		return err
 	}
 
 	c.observeMemory(s)
@@ -401,6 +400,14 @@ func (c *Controller) confirmNamespace(ctx context.Context, now time.Time) {
 
 // confirmSource reads the claim that is to be cloned: a copy must not begin beside the removal of its original.
 func (c *Controller) confirmSource(ctx context.Context, s *observed.Claim) error {
+	if s.Source.Snapshot != nil {
+		return c.confirmSnapshotSource(ctx, s)
+	}
+
+	if s.Source.Claim == nil {
+		return nil
+	}
+
 	claim, err := c.reader.Claim(ctx, s.Source.Claim)
 	if err == nil {
 		s.Source.Claim = claim

@@ -198,6 +198,10 @@ func (c *Controller) acquireSlot(s *observed.Claim, p *planned) {
 
 // confirmPlan reads from the API server what the plan relies on.
 func (c *Controller) confirmPlan(ctx context.Context, s *observed.Claim, p planned) error {
+	if s.Snapshot != nil {
+		return c.confirmSnapshot(ctx, s)
+	}
+
 	if p.Confirm == reconcile.Volume {
 		return c.confirmVolume(ctx, s)
 	}
@@ -269,6 +273,9 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 		err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 	case reconcile.ResyncClaim:
 		c.Resync(s.Claim)
+	case reconcile.CreateContent, reconcile.SetContentReady, reconcile.SetContentError, reconcile.FinishContent,
+		reconcile.ReleaseContent:
+		err = c.changeContent(ctx, s, action)
 	default:
 		err = c.changeVolume(ctx, s, action)
 	}
@@ -347,7 +354,14 @@ func (c *Controller) reschedule(ctx context.Context, s *observed.Claim, a reconc
 }
 
 func subject(s *observed.Claim) recorder.Subject {
-	return recorder.Subject{UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Holder(), Volume: s.Volume}
+	about := recorder.Subject{
+		UID: s.UID, Class: s.ClassName, Label: s.KnownClass(), Claim: s.Holder(), Volume: s.Volume,
+	}
+	if of := s.Snapshot; of != nil {
+		about.Snapshot, about.Content = of.Request, of.Content
+	}
+
+	return about
 }
 
 func (c *Controller) recordAll(s *observed.Claim, all []events.Event) {
@@ -461,6 +475,10 @@ func (c *Controller) createPod(
 	c.memory.expectCreation(s.UID, pod)
 	if spec.Op == contract.Delete && s.Released() && obstacles.Old(s.Volume, s.Now) {
 		c.memory.deletionBegan(s.ClassName, s.UID, s.Now) // the answer may be lost
+	}
+
+	if spec.Op == contract.DeleteSnapshot && obstacles.OldContent(s.Snapshot.Content, s.Now) {
+		c.memory.deletionBegan(s.ClassName, s.UID, s.Now)
 	}
 
 	now, err := c.writer.CreatePod(ctx, pod)

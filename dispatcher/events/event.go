@@ -51,11 +51,19 @@ const (
 	OnClaim  Target = "claim"
 	OnVolume Target = "volume"
 	OnPod    Target = "pod"
+	// OnSnapshot is the VolumeSnapshot, or where there is none its VolumeSnapshotContent.
+	OnSnapshot Target = "snapshot"
+	// OnContent is the VolumeSnapshotContent.
+	OnContent Target = "content"
 )
 
 // For is the target of an event about an operation's pod: whoever waits for it.
 func For(op contract.Operation, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) Target {
 	switch {
+	case op == contract.Snapshot:
+		return OnSnapshot
+	case op == contract.DeleteSnapshot:
+		return OnContent
 	case op == contract.Delete && volume != nil:
 		return OnVolume
 	case claim == nil:
@@ -98,6 +106,10 @@ const (
 	ReasonUndone           podspec.Reason = "ProvisionerUndone"
 	ReasonRunsLong         podspec.Reason = "ProvisionerRunsLong"
 	ReasonGivenUp          podspec.Reason = "StorageGivenUp"
+	ReasonSnapshotWaits    podspec.Reason = "SnapshotWaits"
+	ReasonSnapshotNotReady podspec.Reason = "SnapshotNotReady"
+	ReasonSnapshotRefused  podspec.Reason = "SnapshotRefused"
+	ReasonSnapshotTaken    podspec.Reason = "SnapshotTaken"
 )
 
 // BindPods is the remedy where RBAC lets provisioner pods create no volume.
@@ -200,6 +212,32 @@ func ExpansionSucceeded(v *corev1.PersistentVolume, pod *corev1.Pod, bytes int64
 func ExpansionWaits(reason podspec.Reason, why string) Event {
 	return Event{On: OnClaim, Warning: true, Reason: reason, Key: string(reason) + "/" + why,
 		Message: "the volume waits to be expanded: " + why}
+}
+
+// SnapshotTaken says which pod took the snapshot.
+func SnapshotTaken(handle string, pod *corev1.Pod) Event {
+	return Event{On: OnSnapshot, Pod: pod, Reason: ReasonSnapshotTaken, Key: "taken/" + handle, LogOnly: true,
+		Message: fmt.Sprintf("pod %s took snapshot %s", pod.Name, handle)}
+}
+
+// SnapshotWaits says why no pod is created for a snapshot yet.
+func SnapshotWaits(on Target, reason podspec.Reason, why string) Event {
+	return Event{On: on, Warning: true, Reason: reason, Key: "snapshot/" + string(reason) + "/" + why, Message: why}
+}
+
+// SnapshotLeft says that nobody removed a snapshot whose content is gone. pod may have taken it.
+func SnapshotLeft(handle string, pod *corev1.Pod) Event {
+	return Event{On: OnPod, Pod: pod, Warning: true, Reason: ReasonLeft, Key: "left/" + pod.Name,
+		Message: fmt.Sprintf("the VolumeSnapshotContent of snapshot %s is gone, and no pod removed the snapshot: somebody "+
+			"took its finalizer off; look for it on the storage of class %s, and remove it by hand", handle,
+			pod.Annotations[contract.AnnClass])}
+}
+
+// ContentLeft says that nobody deletes a content whose VolumeSnapshot is gone.
+func ContentLeft(content string) Event {
+	return Event{On: OnContent, Warning: true, Reason: ReasonLeft, Key: "content/" + content,
+		Message: fmt.Sprintf("the VolumeSnapshot of this content is gone, and its snapshot stays: if nobody needs it: "+
+			"kubectl delete volumesnapshotcontent %s", content)}
 }
 
 // GivenUp says that a volume goes without its storage, and where that is. The volume is one that was read from the API

@@ -42,6 +42,9 @@ type Claim struct {
 	// Places are where the claims that pods mount have their storage, by their names; nil where that is not known.
 	// SetPlaces sets them.
 	Places map[string]Place
+	// Snapshot is the snapshot that is served under this UID, nil for a claim. With it there is no Claim, and Volume is
+	// the one that the snapshot is of. SetSnapshot sets it.
+	Snapshot *Snapshot
 	// Attempts are the pods of all operations whose outcome has not been acted on, oldest first.
 	Attempts []Attempt
 	// Retained are the pods whose outcome has been acted on. They stay for their logs, or to keep their names taken.
@@ -239,6 +242,10 @@ func (s *Claim) Pending() bool {
 
 // UserWaits reports whether somebody waits for the next step: for a volume, or for its end.
 func (s *Claim) UserWaits() bool {
+	if s.Snapshot != nil {
+		return s.Snapshot.Content != nil && DueContent(s.Snapshot.Content, s.Snapshot.Driver)
+	}
+
 	return s.Pending() || s.Volume != nil && AwaitsDeletion(s.Volume)
 }
 

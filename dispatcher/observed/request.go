@@ -56,17 +56,21 @@ func (s *Claim) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, err
 		pod.Annotations[contract.AnnNode] = spec.Node
 	}
 
-	if spec.Op == contract.Delete {
-		s.annotateDelete(pod)
+	switch spec.Op {
+	case contract.Delete:
+		s.annotateDelete(pod, contract.Provision)
+	case contract.DeleteSnapshot:
+		s.annotateDelete(pod, contract.Snapshot)
 	}
 
 	return pod, nil
 }
 
-// annotateDelete writes on a delete pod which attempts had ended before it, and whether it undoes an unfit volume.
-func (s *Claim) annotateDelete(pod *corev1.Pod) {
+// annotateDelete writes on a delete pod which attempts of the operation that makes had ended before it, and whether it
+// undoes an unfit volume.
+func (s *Claim) annotateDelete(pod *corev1.Pod, makes contract.Operation) {
 	var uids []string
-	for _, a := range s.Of(contract.Provision) {
+	for _, a := range s.Of(makes) {
 		uids = append(uids, string(a.Pod.UID))
 	}
 
@@ -74,7 +78,7 @@ func (s *Claim) annotateDelete(pod *corev1.Pod) {
 		pod.Annotations[contract.AnnUndoes] = strings.Join(uids, ",")
 	}
 
-	if s.Volume != nil && !s.Released() {
+	if makes == contract.Provision && s.Volume != nil && !s.Released() {
 		pod.Annotations[contract.AnnUndo] = "true"
 	}
 }
@@ -101,6 +105,9 @@ func (s *Claim) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 		if spec.MadeBy != nil {
 			a.Request.Location = location(spec.MadeBy)
 		}
+	case podspec.OfSnapshot(spec.Op):
+		a.Volume = s.Volume
+		a.Request, err = s.snapshotRequest()
 	case s.Volume != nil:
 		a.Volume = s.Volume
 		a.Request, err = s.volumeRequest()

@@ -48,8 +48,10 @@ func ToProvision(s *observed.Claim) (reason podspec.Reason, why string, blocked 
 	}
 
 	faults := refusals(s)
-	if fault := refusedClone(s); fault != "" {
-		faults = append(faults, fault)
+	for _, fault := range []string{refusedClone(s), refusedRestore(s)} {
+		if fault != "" {
+			faults = append(faults, fault)
+		}
 	}
 
 	if len(faults) > 0 {
@@ -63,6 +65,10 @@ func ToProvision(s *observed.Claim) (reason podspec.Reason, why string, blocked 
 
 	if missing := missingSource(s); missing != "" {
 		return events.ReasonCloneWaits, missing, true
+	}
+
+	if missing := missingSnapshot(s); missing != "" {
+		return events.ReasonSnapshotNotReady, missing, true
 	}
 
 	reason, why = ToStorage(s, contract.Provision, nil)

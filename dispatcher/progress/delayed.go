@@ -19,7 +19,8 @@ func Delayed(s *observed.Claim) (failed observed.Attempt, until time.Time, ok bo
 		return failed, until, false
 	}
 
-	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision} {
+	for _, op := range []contract.Operation{contract.Expand, contract.Delete, contract.Provision, contract.Snapshot,
+		contract.DeleteSnapshot} {
 		latest, known := s.Latest(op)
 		if !known {
 			continue

@@ -71,6 +71,10 @@ func Of(s *observed.Claim, p reconcile.Plan) (now Progress) {
 // Served reports whether an operation that an earlier reconciliation waited for is done.
 func Served(s *observed.Claim, op string) bool {
 	switch op {
+	case string(contract.Snapshot):
+		return s.Snapshot != nil && s.Snapshot.Content != nil && observed.Ready(s.Snapshot.Content)
+	case string(contract.DeleteSnapshot):
+		return s.Snapshot == nil || s.Snapshot.Content == nil
 	case string(contract.Provision):
 		return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
 	case string(contract.Delete):
@@ -85,6 +89,10 @@ func Served(s *observed.Claim, op string) bool {
 
 // operation is what is to be done for the claim, and since when.
 func operation(s *observed.Claim) (op string, since time.Time) {
+	if s.Snapshot != nil {
+		return snapshotOperation(s.Snapshot)
+	}
+
 	provisions := s.Of(contract.Provision)
 	if s.Volume == nil {
 		return operationWithoutVolume(s, provisions)
@@ -107,6 +115,23 @@ func operation(s *observed.Claim) (op string, since time.Time) {
 	}
 
 	return "", since
+}
+
+// snapshotOperation is operation for a snapshot.
+func snapshotOperation(of *observed.Snapshot) (op string, since time.Time) {
+	content := of.Content
+	switch {
+	case content == nil && of.Asks():
+		return string(contract.Snapshot), of.Request.CreationTimestamp.Time
+	case content == nil || !observed.DueContent(content, of.Driver):
+		return "", since
+	case content.DeletionTimestamp != nil:
+		return string(contract.DeleteSnapshot), content.DeletionTimestamp.Time
+	case of.Request != nil:
+		return string(contract.Snapshot), of.Request.CreationTimestamp.Time
+	}
+
+	return string(contract.Snapshot), content.CreationTimestamp.Time
 }
 
 // operationWithoutVolume is operation where no volume exists. Pods of an undo that has succeeded prove only that

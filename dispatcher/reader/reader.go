@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -22,6 +24,8 @@ import (
 // Reader reads by a client. Errors name the object. An object that does not exist is nil without an error.
 type Reader struct {
 	Client kubernetes.Interface
+	// Snapshots reads VolumeSnapshots and their contents.
+	Snapshots snapshotclient.Interface
 	// Namespace has the provisioner pods and ConfigMaps.
 	Namespace string
 	// RecordKey is what the records of volumes are verified with.
@@ -180,4 +184,25 @@ func (r Reader) Node(ctx context.Context, name string) (*corev1.Node, error) {
 func (r Reader) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	cm, err := r.Client.CoreV1().ConfigMaps(r.Namespace).Get(ctx, name, metav1.GetOptions{})
 	return found(cm, err, "configmap", r.Namespace+"/"+name)
+}
+
+// Request is the VolumeSnapshot of a name.
+func (r Reader) Request(ctx context.Context, namespace, name string) (*snapshotv1.VolumeSnapshot, error) {
+	o, err := r.Snapshots.SnapshotV1().VolumeSnapshots(namespace).Get(ctx, name, metav1.GetOptions{})
+	return found(o, err, "VolumeSnapshot", namespace+"/"+name)
+}
+
+// Content is the VolumeSnapshotContent of a name, with the verdict on its record. A VolumeSnapshot may name any text.
+func (r Reader) Content(ctx context.Context, name string) (*snapshotv1.VolumeSnapshotContent, error) {
+	if faults := validation.IsDNS1123Subdomain(name); len(faults) > 0 {
+		return nil, nil
+	}
+
+	o, err := r.Snapshots.SnapshotV1().VolumeSnapshotContents().Get(ctx, name, metav1.GetOptions{})
+	o, err = found(o, err, "VolumeSnapshotContent", name)
+	if o != nil {
+		r.RecordKey.MarkContent(o)
+	}
+
+	return o, err
 }

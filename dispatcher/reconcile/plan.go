@@ -54,6 +54,21 @@ type Action interface{ priority() int }
 
 // Actions, in the order in which they are carried out.
 type (
+	// CreateContent makes the VolumeSnapshotContent of a VolumeSnapshot.
+	CreateContent struct{}
+	// SetContentReady writes into the content's status that its snapshot exists, as it was At. Size is the least that a
+	// volume restored from it needs, 0 where that is not known.
+	SetContentReady struct {
+		At   time.Time
+		Size int64
+	}
+	// SetContentError writes into the content's status why there is no snapshot yet. The snapshot-controller shows it on
+	// the VolumeSnapshot.
+	SetContentError struct{ Message string }
+	// FinishContent takes the annotation off by which a content says that its snapshot may exist in part.
+	FinishContent struct{}
+	// ReleaseContent takes the finalizer off a content that is being deleted, whose snapshot is gone or stays.
+	ReleaseContent struct{}
 	// RepairVolume gives a new volume what it lacks.
 	RepairVolume struct{ *podspec.Repair }
 	// SetFinalizer puts contract.VolumeFinalizer on the volume, or takes it off.
@@ -112,6 +127,11 @@ type (
 	ReleasePod struct{ observed.Attempt }
 )
 
+func (CreateContent) priority() int       { return 0 }
+func (SetContentReady) priority() int     { return 0 }
+func (SetContentError) priority() int     { return 0 }
+func (FinishContent) priority() int       { return 1 }
+func (ReleaseContent) priority() int      { return 7 }
 func (RepairVolume) priority() int        { return 0 }
 func (SetFinalizer) priority() int        { return 0 }
 func (SetNodeGone) priority() int         { return 1 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -78,6 +79,9 @@ type Subject struct {
 	Label  string
 	Claim  *corev1.PersistentVolumeClaim
 	Volume *corev1.PersistentVolume
+	// Snapshot and Content are those of a snapshot, or nil.
+	Snapshot *snapshotv1.VolumeSnapshot
+	Content  *snapshotv1.VolumeSnapshotContent
 }
 
 // Keys are what every log line about a claim has, under these names: the claim, its UID, its class, and the pod that it
@@ -104,11 +108,23 @@ func (s Subject) object(e events.Event) runtime.Object {
 		return s.Claim
 	case e.On == events.OnVolume && s.Volume != nil:
 		return s.Volume
+	case e.On == events.OnSnapshot && s.Snapshot != nil:
+		return referable(s.Snapshot, "VolumeSnapshot")
+	case (e.On == events.OnSnapshot || e.On == events.OnContent) && s.Content != nil:
+		return referable(s.Content, "VolumeSnapshotContent")
 	case e.Pod != nil:
 		return e.Pod
 	}
 
 	return nil
+}
+
+// referable is a copy that has its kind, which is not in the scheme of Kubernetes: an event refers to its object by it.
+func referable(object runtime.Object, kind string) runtime.Object {
+	object = object.DeepCopyObject()
+	object.GetObjectKind().SetGroupVersionKind(snapshotv1.SchemeGroupVersion.WithKind(kind))
+
+	return object
 }
 
 // Record writes an event once, and one that persists once in RemindAfter. It counts as written while it waits for that.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -24,7 +25,11 @@ import (
 
 // Writer writes by a client. Errors name the object. An object that is gone needs no patch, so that its absence is no
 // error there.
-type Writer struct{ Client kubernetes.Interface }
+type Writer struct {
+	Client kubernetes.Interface
+	// Snapshots writes VolumeSnapshotContents.
+	Snapshots snapshotclient.Interface
+}
 
 // patch is the one way in which an object is changed. fields are those of a merge patch or of a strategic one, as kind
 // says. into takes the changed object. Nil spares decoding it, which would be a good part of what a claim costs here.

@@ -130,5 +130,5 @@ func served(t *testing.T, answer func(r *http.Request, body string) (code int, a
 	}))
 	t.Cleanup(server.Close)
 
-	return Writer{kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})}
+	return Writer{Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})}
 }

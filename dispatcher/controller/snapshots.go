@@ -1,0 +1,480 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientcache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+)
+
+// crdPeriod is how often it is looked whether the CustomResourceDefinitions of snapshots have come.
+const crdPeriod = 30 * time.Second
+
+// ServeSnapshots serves snapshots as soon as their CustomResourceDefinitions exist, until ctx ends. first is called when
+// that was looked for once, and the caches are filled if they do.
+func (c *Controller) ServeSnapshots(ctx context.Context, first func()) {
+	for {
+		served, err := c.serveSnapshots(ctx)
+		if err != nil && ctx.Err() == nil {
+			klog.FromContext(ctx).Error(err, "Could not serve snapshots, will retry")
+		}
+
+		first()
+		if served {
+			return
+		}
+
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(crdPeriod):
+		}
+	}
+}
+
+func (c *Controller) serveSnapshots(ctx context.Context) (served bool, err error) {
+	if c.Snapshots == nil {
+		return false, nil
+	}
+
+	list, err := c.Snapshots.Discovery().ServerResourcesForGroupVersion(snapshotv1.SchemeGroupVersion.String())
+	kinds := map[string]bool{}
+	if err == nil {
+		for _, r := range list.APIResources {
+			kinds[r.Kind] = true
+		}
+	}
+
+	all := kinds["VolumeSnapshot"] && kinds["VolumeSnapshotContent"] && kinds["VolumeSnapshotClass"]
+	if !all {
+		return false, nil // an error says that the group does not exist, or nothing that lasts
+	}
+
+	if err := c.Cache.ServeSnapshots(ctx, c.Snapshots); err != nil {
+		return false, err
+	}
+
+	requests, contents, snapshotClasses := c.Cache.SnapshotHandlers()
+	for _, h := range []struct {
+		informer clientcache.SharedIndexInformer
+		changed  func(obj any, deleted bool)
+	}{
+		{requests, on(c.requestChanged)},
+		{contents, on(c.contentChanged)},
+		{snapshotClasses, on(func(class *snapshotv1.VolumeSnapshotClass, _ bool) {
+			for _, o := range c.Cache.RequestsOf(class.Name) {
+				c.enqueueRequest(o)
+			}
+		})},
+	} {
+		if _, err := h.informer.AddEventHandler(handlerOf(h.changed)); err != nil {
+			return false, fmt.Errorf("listen for changes of snapshots: %w", err)
+		}
+	}
+
+	klog.FromContext(ctx).Info("Serving snapshots", "driver", c.driver())
+	c.queue.RequeueAll() // pods of snapshots wait for this
+
+	return true, nil
+}
+
+// driver is the name of the driver of VolumeSnapshotClasses and contents.
+func (c *Controller) driver() string { return contract.SnapshotDriver(c.ProvisionerName) }
+
+func (c *Controller) requestChanged(o *snapshotv1.VolumeSnapshot, deleted bool) {
+	c.requeueRestores(o.Namespace, o.Name)
+	if deleted {
+		c.queue.Requeue(string(o.UID))
+		return
+	}
+
+	c.enqueueRequest(o)
+}
+
+// enqueueRequest adds a VolumeSnapshot that asks for a snapshot of this dispatcher's driver.
+func (c *Controller) enqueueRequest(o *snapshotv1.VolumeSnapshot) {
+	of := observed.Snapshot{Driver: c.driver(), Request: o}
+	if name := o.Spec.VolumeSnapshotClassName; name != nil {
+		of.Class = c.Cache.SnapshotClass(*name)
+	}
+
+	if !of.Asks() {
+		c.queue.Requeue(string(o.UID))
+		return
+	}
+
+	uid := string(o.UID)
+	c.memory.handOver(uid, func(*claimMemory) {}, func() { c.queue.Add(c.classOfClaim(o), o.Namespace, uid) })
+}
+
+// classOfClaim is the StorageClass of the volume that the VolumeSnapshot asks a snapshot of, empty where it has none yet.
+func (c *Controller) classOfClaim(o *snapshotv1.VolumeSnapshot) string {
+	claim := c.Cache.ClaimNamed(o.Namespace, *o.Spec.Source.PersistentVolumeClaimName)
+	if claim == nil {
+		return ""
+	}
+
+	if v := c.Cache.Volume(claim.Spec.VolumeName); v != nil {
+		return podspec.ClassOf(v)
+	}
+
+	return podspec.ClassOfClaim(claim)
+}
+
+func (c *Controller) contentChanged(content *snapshotv1.VolumeSnapshotContent, deleted bool) {
+	ref := content.Spec.VolumeSnapshotRef
+	c.requeueRestores(ref.Namespace, ref.Name)
+	c.requeueTwins(content)
+	key := observed.ContentKey(content)
+	if deleted || !observed.DueContent(content, c.driver()) {
+		c.queue.Requeue(key)
+		return
+	}
+
+	class := content.Annotations[contract.AnnClass]
+	if v := podspec.VolumeOf(content); v != nil {
+		class = podspec.ClassOf(v)
+	}
+
+	c.memory.handOver(key, func(*claimMemory) {}, func() { c.queue.Add(class, ref.Namespace, key) })
+}
+
+// requeueTwins requeues the contents whose removal another content of the snapshot holds up.
+func (c *Controller) requeueTwins(content *snapshotv1.VolumeSnapshotContent) {
+	for _, other := range c.Cache.ContentsOf(podspec.HandleOf(content)) {
+		if other.UID != content.UID {
+			c.queue.Requeue(observed.ContentKey(other))
+		}
+	}
+}
+
+// requeueRestores requeues the claims that wait for a VolumeSnapshot.
+func (c *Controller) requeueRestores(namespace, name string) {
+	for _, claim := range c.Cache.RestoresOf(namespace, name) {
+		c.queue.Requeue(string(claim.UID))
+	}
+}
+
+// requeueSnapshotsOf requeues the VolumeSnapshots that wait for a claim.
+func (c *Controller) requeueSnapshotsOf(namespace, claim string) {
+	for _, o := range c.Cache.RequestsFor(namespace, claim) {
+		c.enqueueRequest(o)
+	}
+}
+
+// restoreEnded requeues the contents whose removal waits for a pod that restores their snapshot.
+func (c *Controller) restoreEnded(pod *corev1.Pod) {
+	handle := observed.SourceSnapshot(pod)
+	if handle == "" {
+		return
+	}
+
+	for _, content := range c.Cache.ContentsOf(handle) {
+		c.queue.Requeue(observed.ContentKey(content))
+	}
+}
+
+// observeSnapshot finds the snapshot that is served under the UID, nil for a claim.
+func (c *Controller) observeSnapshot(s *observed.Claim) *observed.Snapshot {
+	of := &observed.Snapshot{Driver: c.driver(), Request: c.Cache.Request(s.UID), Content: c.Cache.Content(s.UID)}
+	if of.Request == nil && of.Content == nil {
+		if !s.OfSnapshot() {
+			return nil
+		}
+
+		of.Unserved = !c.Cache.ServesSnapshots()
+
+		return of
+	}
+
+	c.observeRequest(of)
+	c.observeOthers(of)
+
+	return of
+}
+
+// observeRequest finds the objects that the VolumeSnapshot names.
+func (c *Controller) observeRequest(of *observed.Snapshot) {
+	if of.Content != nil && of.Request == nil {
+		ref := of.Content.Spec.VolumeSnapshotRef
+		if o := c.Cache.RequestNamed(ref.Namespace, ref.Name); o != nil && o.UID == ref.UID {
+			of.Request = o
+		}
+	}
+
+	o := of.Request
+	if o == nil {
+		return
+	}
+
+	if name := o.Spec.VolumeSnapshotClassName; name != nil {
+		of.Class = c.Cache.SnapshotClass(*name)
+	}
+
+	if of.Content == nil {
+		of.Taken = c.Cache.ContentNamed(podspec.ContentName(string(o.UID)))
+	}
+
+	if name := o.Spec.Source.PersistentVolumeClaimName; name != nil {
+		of.Claim = c.Cache.ClaimNamed(o.Namespace, *name)
+	}
+
+	if of.Claim != nil {
+		of.Source = c.Cache.Volume(of.Claim.Spec.VolumeName)
+	}
+}
+
+// observeOthers finds who else needs the snapshot of the content.
+func (c *Controller) observeOthers(of *observed.Snapshot) {
+	of.Twin, of.RestoredBy = nil, ""
+	if of.Content == nil {
+		return
+	}
+
+	handle := podspec.HandleOf(of.Content)
+	for _, other := range c.Cache.ContentsOf(handle) {
+		if other.UID != of.Content.UID {
+			of.Twin = other
+		}
+	}
+
+	if pods := c.Cache.Restoring(handle); len(pods) > 0 {
+		of.RestoredBy = fmt.Sprintf("pod %s/%s for claim %s",
+			pods[0].Namespace, pods[0].Name, pods[0].Annotations[contract.AnnClaim])
+	}
+
+	ref := of.Content.Spec.VolumeSnapshotRef
+	for _, claim := range c.Cache.RestoresOf(ref.Namespace, ref.Name) {
+		if expected := c.memory.claim(string(claim.UID)).expected.name; expected != "" && of.RestoredBy == "" {
+			of.RestoredBy = fmt.Sprintf("pod %s/%s for claim %s/%s",
+				c.Pods.Namespace, expected, claim.Namespace, claim.Name)
+		}
+	}
+}
+
+// observeSnapshotDeletions adds what may protect the snapshot from deletion.
+func (c *Controller) observeSnapshotDeletions(s *observed.Claim) {
+	s.DeleteLimit, s.RecentDeletions = c.DeleteLimit, 0
+	if s.Config != nil && s.Config.DeleteLimit != nil {
+		s.DeleteLimit = *s.Config.DeleteLimit
+	}
+
+	if s.DeleteLimit == 0 || s.Snapshot.Content == nil || s.Snapshot.Content.DeletionTimestamp == nil {
+		return
+	}
+
+	recent := c.memory.recentDeletions(s.ClassName, s.Now)
+	delete(recent, s.UID)
+	s.RecentDeletions = len(recent) + 1
+	for _, content := range c.Cache.DeletedContents() {
+		uid := observed.ContentKey(content)
+		v := podspec.VolumeOf(content)
+		another := uid != s.UID && !recent[uid] && v != nil && podspec.ClassOf(v) == s.ClassName
+		if another && obstacles.OldContent(content, s.Now) && !c.hasPod(uid, isDeleteOfSnapshot) {
+			s.RecentDeletions++
+		}
+	}
+}
+
+func isDeleteOfSnapshot(pod *corev1.Pod) bool {
+	op, _, _, _ := podspec.ParseName(pod.Name)
+	return op == contract.DeleteSnapshot
+}
+
+// observeSource finds what the claim asks its volume to begin with.
+func (c *Controller) observeSource(s *observed.Claim) {
+	s.SetSource(c.Cache.ClaimNamed, c.Cache.Volume)
+	s.SetSnapshotSource(c.Cache.RequestNamed, c.Cache.ContentNamed, c.configOf)
+}
+
+// configOf is the name of the ConfigMap in force for a class, empty for none.
+func (c *Controller) configOf(class string) string {
+	served, _ := classes.ServedAs(class, c.Cache.Class(class), c.ProvisionerName)
+	if config, _ := c.memory.config(served); config != nil {
+		return config.Name
+	}
+
+	return ""
+}
+
+// confirmSnapshotSource reads the snapshot that is to be restored, and its content: a restore must not begin beside the
+// removal of the snapshot.
+func (c *Controller) confirmSnapshotSource(ctx context.Context, s *observed.Claim) error {
+	var faults []error
+	request := func(namespace, name string) *snapshotv1.VolumeSnapshot {
+		o, err := c.reader.Request(ctx, namespace, name)
+		faults = append(faults, err)
+
+		return o
+	}
+	content := func(name string) *snapshotv1.VolumeSnapshotContent {
+		o, err := c.reader.Content(ctx, name)
+		faults = append(faults, err)
+
+		return o
+	}
+
+	s.SetSnapshotSource(request, content, c.configOf)
+
+	return errors.Join(faults...)
+}
+
+// confirmSnapshot replaces what was observed of a snapshot by what the API server has: by old caches a snapshot could be
+// taken twice, or removed beside its content's restoration.
+func (c *Controller) confirmSnapshot(ctx context.Context, s *observed.Claim) error {
+	began := time.Now()
+	of := s.Snapshot
+	if of.Unserved {
+		return nil
+	}
+
+	if err := c.confirmContent(ctx, s.UID, of); err != nil {
+		return err
+	}
+
+	if err := c.confirmRequest(ctx, of); err != nil {
+		return err
+	}
+
+	s.SetSnapshot(of)
+	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
+		return fmt.Errorf("snapshot %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
+	}
+
+	c.observeConfig(s)
+	c.observeOthers(of)
+
+	for _, read := range []func() error{
+		func() error { return c.confirmPods(ctx, s) },
+		func() error { return c.confirmStop(ctx, s) },
+		func() error { return c.confirmPlaces(ctx, s) },
+		func() error { c.confirmNamespace(ctx, s.Now); return nil },
+	} {
+		if err := read(); err != nil {
+			return err
+		}
+	}
+
+	c.observeSnapshotDeletions(s)
+	s.Confirmed = began
+
+	return nil
+}
+
+// confirmContent reads the content by the name that it was observed by, or would have.
+func (c *Controller) confirmContent(ctx context.Context, uid string, of *observed.Snapshot) error {
+	name := podspec.ContentName(uid)
+	if of.Content != nil {
+		name = of.Content.Name
+	}
+
+	content, err := c.reader.Content(ctx, name)
+	if err != nil {
+		return err
+	}
+
+	of.Content, of.Taken = content, nil
+	if content != nil && observed.ContentKey(content) != uid {
+		of.Content, of.Taken = nil, content
+	}
+
+	return nil
+}
+
+// confirmRequest reads the VolumeSnapshot, its claim and the volume.
+func (c *Controller) confirmRequest(ctx context.Context, of *observed.Snapshot) error {
+	var ref corev1.ObjectReference
+	switch {
+	case of.Request != nil:
+		ref = corev1.ObjectReference{Namespace: of.Request.Namespace, Name: of.Request.Name, UID: of.Request.UID}
+	case of.Content != nil:
+		ref = of.Content.Spec.VolumeSnapshotRef
+	}
+
+	of.Request, of.Claim, of.Source = nil, nil, nil
+	if ref.Name == "" {
+		return nil
+	}
+
+	o, err := c.reader.Request(ctx, ref.Namespace, ref.Name)
+	if err != nil || o == nil || o.UID != ref.UID {
+		return err
+	}
+
+	of.Request = o
+	if o.Spec.Source.PersistentVolumeClaimName == nil {
+		return nil
+	}
+
+	of.Claim, err = c.reader.ClaimNamed(ctx, o.Namespace, *o.Spec.Source.PersistentVolumeClaimName)
+	if err != nil || of.Claim == nil {
+		return err
+	}
+
+	of.Source, err = c.reader.VolumeNamed(ctx, of.Claim.Spec.VolumeName)
+
+	return err
+}
+
+// changeContent carries out an action on a snapshot's content.
+func (c *Controller) changeContent(ctx context.Context, s *observed.Claim, action reconcile.Action) (err error) {
+	content := s.Snapshot.Content
+	switch a := action.(type) {
+	case reconcile.CreateContent:
+		err = c.createContent(ctx, s)
+	case reconcile.SetContentReady:
+		err = c.writer.SetContentReady(ctx, content, podspec.HandleOf(content), a.At, a.Size)
+	case reconcile.SetContentError:
+		err = c.writer.SetContentError(ctx, content, a.Message, s.Now)
+	case reconcile.FinishContent:
+		err = c.writer.FinishContent(ctx, content)
+	case reconcile.ReleaseContent:
+		err = c.writer.ReleaseContent(ctx, content)
+	}
+
+	return err
+}
+
+// createContent creates the content of a VolumeSnapshot, as the snapshot-controller does for CSI drivers.
+func (c *Controller) createContent(ctx context.Context, s *observed.Claim) error {
+	o, class := s.Snapshot.Request, s.Snapshot.Class
+	v, err := s.VolumeToRecord()
+	if err != nil {
+		return err
+	}
+
+	mode := podspec.ModeOf(v.Spec.VolumeMode)
+	content := &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: podspec.ContentName(s.UID), Finalizers: []string{contract.ContentFinalizer},
+			Annotations: map[string]string{contract.AnnBeingCreated: "yes"},
+		},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			VolumeSnapshotRef: corev1.ObjectReference{
+				Kind: "VolumeSnapshot", APIVersion: snapshotv1.SchemeGroupVersion.String(),
+				Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
+			},
+			DeletionPolicy: class.DeletionPolicy, Driver: c.driver(), VolumeSnapshotClassName: &class.Name,
+			Source:           snapshotv1.VolumeSnapshotContentSource{VolumeHandle: &v.Name},
+			SourceVolumeMode: &mode,
+		},
+	}
+	if err := c.RecordKey.RecordContent(content, v); err != nil {
+		return err
+	}
+
+	return c.writer.CreateContent(ctx, content)
+}

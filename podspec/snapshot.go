@@ -1,0 +1,114 @@
+package podspec
+
+import (
+	"crypto/hmac"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
+)
+
+// maxRecordedVolume is the limit in bytes on the volume in the record of a snapshot. A provisioner wrote the volume.
+const maxRecordedVolume = 64 << 10
+
+// RecordContent writes on a new VolumeSnapshotContent the volume that its snapshot is of, and signs it. So the snapshot
+// is found after its volume is gone. The volume has to be one that was read from the API server. It returns an error if
+// the volume is too large.
+func (k RecordKey) RecordContent(content *snapshotv1.VolumeSnapshotContent, v *corev1.PersistentVolume) error {
+	kept := corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: v.Name, Annotations: maps.Clone(v.Annotations)},
+		Spec:       v.Spec,
+	}
+	for _, key := range []string{contract.AnnRecord, Verified, SourceText, corev1.LastAppliedConfigAnnotation} {
+		delete(kept.Annotations, key)
+	}
+
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return fmt.Errorf("encode volume %s for VolumeSnapshotContent %s: %w", v.Name, content.Name, err)
+	}
+
+	if len(text) > maxRecordedVolume {
+		return fmt.Errorf("volume %s is %d bytes, and VolumeSnapshotContent %s keeps a copy of %d at most: remove "+
+			"annotations from the volume", v.Name, len(text), content.Name, maxRecordedVolume)
+	}
+
+	if content.Annotations == nil {
+		content.Annotations = map[string]string{}
+	}
+
+	content.Annotations[contract.AnnVolume] = string(text)
+	content.Annotations[contract.AnnRecord] = hex.EncodeToString(k.contentSum(content))
+
+	return nil
+}
+
+// MarkContent verifies the record of a VolumeSnapshotContent that was read from the API server, as Mark does for a
+// volume.
+func (k RecordKey) MarkContent(content *snapshotv1.VolumeSnapshotContent) {
+	record, found := content.Annotations[contract.AnnRecord]
+	if !found || record == contract.RecordTrusted {
+		return
+	}
+
+	got, err := hex.DecodeString(record)
+	verified := err == nil && len(k) >= MinRecordKey && hmac.Equal(got, k.contentSum(content))
+	delete(content.Annotations, contract.AnnRecord)
+	if verified {
+		content.Annotations[Verified] = "true"
+	}
+}
+
+// contentSum covers the handle, so that a record is valid for its snapshot alone, and also on another object of the
+// snapshot: a backup tool makes one.
+func (k RecordKey) contentSum(content *snapshotv1.VolumeSnapshotContent) []byte {
+	return k.mac("flex-provisioner snapshot 1", HandleOf(content), content.Annotations[contract.AnnVolume])
+}
+
+// HandleOf is the name of a content's snapshot on the backend. One that is named as those of the dispatcher has the
+// name that its VolumeSnapshot gives it. It is empty for a content that says neither.
+func HandleOf(content *snapshotv1.VolumeSnapshotContent) string {
+	if handle := content.Spec.Source.SnapshotHandle; handle != nil {
+		return *handle
+	}
+
+	if uid, ok := SnapshotUIDOf(content.Name); ok {
+		return SnapshotName(uid)
+	}
+
+	return ""
+}
+
+// VolumeOf is the volume that the record of a content says, as Mark leaves it. It is nil without a record that is
+// verified, or that an administrator vouches for. The content is one that was marked.
+func VolumeOf(content *snapshotv1.VolumeSnapshotContent) *corev1.PersistentVolume {
+	verified := content.Annotations[Verified] != ""
+	trusted := content.Annotations[contract.AnnRecord] == contract.RecordTrusted
+	if !verified && !trusted {
+		return nil
+	}
+
+	v := &corev1.PersistentVolume{}
+	if err := json.Unmarshal([]byte(content.Annotations[contract.AnnVolume]), v); err != nil || v.Name == "" {
+		return nil
+	}
+
+	if v.Annotations == nil {
+		v.Annotations = map[string]string{}
+	}
+
+	delete(v.Annotations, contract.AnnRecord)
+	if verified {
+		v.Annotations[Verified] = "true"
+	} else {
+		v.Annotations[contract.AnnRecord] = contract.RecordTrusted
+	}
+
+	return v
+}
