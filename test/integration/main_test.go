@@ -54,12 +54,16 @@ func run(ctx context.Context, m *testing.M) (int, error) {
 		return 1, err
 	}
 	defer server.Stop()
+	if err := server.InstallSnapshots(ctx); err != nil {
+		return 1, err
+	}
 	for _, args := range [][]string{
 		{"create", "serviceaccount", "default"}, // no controller does it
 		{"apply", "--server-side", "-k", "examples"},
 		{"label", "namespace", "flex-provisioners", "pod-security.kubernetes.io/enforce=privileged", "--overwrite"}, // so that the policies are asked
 		{"apply", "-f", "test/integration/testdata/setup.yaml"},
 		{"apply", "-f", "images/cinder-iscsi/rbac.yaml"},
+		{"delete", "--wait=false", "volumesnapshotcontent", "snapcontent-31313131-3131-4131-8131-313131313131", "foreign-going"}, // finalizers keep them
 		{"patch", "-n", "flex-system", "configmap", "flex-pv-policy", "--patch-file", "test/integration/testdata/allow-list.yaml"},
 	} {
 		if _, err := server.Kubectl(ctx, args...); err != nil {

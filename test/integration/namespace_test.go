@@ -25,9 +25,10 @@ type requestCase struct {
 	Body   map[string]any `json:"body"`
 	// Pod is a merge patch of the table's pod, instead of a body.
 	Pod map[string]any `json:"pod"`
-	// Secret and Claim are the same for the other tables.
-	Secret map[string]any `json:"secret"`
-	Claim  map[string]any `json:"claim"`
+	// Secret, Claim and Content are the same for the other tables.
+	Secret  map[string]any `json:"secret"`
+	Claim   map[string]any `json:"claim"`
+	Content map[string]any `json:"content"`
 	// Needs is a resource of the core API that older servers do not have: the case is left out there.
 	Needs string `json:"needs"`
 	// Refused is what a policy says; Forbidden, that RBAC refuses before.

@@ -51,7 +51,7 @@ func suite(t *testing.T) []trial {
 	for table, read := range map[string]func(*testing.T, map[string]string) []trial{
 		"volumes": volumeTrials, "pods": podTrials, "privileges": privilegeTrials, "claims": claimTrials,
 		"requests": requestTrials("requests.yaml"), "dispatcher": requestTrials("dispatcher.yaml"),
-		"controllers": requestTrials("controllers.yaml")} {
+		"controllers": requestTrials("controllers.yaml"), "snapshots": requestTrials("snapshots.yaml")} {
 		for _, c := range read(t, holderTokens(t)) {
 			c.name = table + "/" + c.name
 			all = append(all, c)
@@ -62,26 +62,29 @@ func suite(t *testing.T) []trial {
 
 // holders are those whose tokens the cases use: a ServiceAccount and the pod that its token is bound to.
 var holders = map[string]struct{ account, pod string }{
-	"foo":                {"foo", "prov-11111111-1111-4111-8111-111111111111-0"},
-	"foo deleting":       {"foo", "del-11111111-1111-4111-8111-111111111111-0"},
-	"foo expanding":      {"foo", "exp-11111111-1111-4111-8111-111111111111-0"},
-	"foo without pod":    {"foo", ""},
-	"hostpath":           {"hostpath", "prov-22222222-2222-4222-8222-222222222222-17"},
-	"nfs-subdir":         {"nfs-subdir", "prov-33333333-3333-4333-8333-333333333333-9999"},
-	"inline":             {"inline", "prov-44444444-4444-4444-8444-444444444444-1"},
-	"wide":               {"wide", "prov-55555555-5555-4555-8555-555555555555-0"},
-	"narrow":             {"narrow", "prov-56565656-5656-4565-8565-565656565656-0"},
-	"unlisted":           {"unlisted", "prov-66666666-6666-4666-8666-666666666666-0"},
-	"cinder":             {"cinder", "prov-11111111-1111-4111-8111-111111111111-1"},
-	"cinder deleting":    {"cinder", "del-11111111-1111-4111-8111-111111111111-1"},
-	"cinder expanding":   {"cinder", "exp-11111111-1111-4111-8111-111111111111-1"},
-	"cinder without pod": {"cinder", ""},
-	"cinder 12":          {"cinder", "prov-12121212-1212-4212-8212-121212121212-0"},
-	"cinder 12 deleting": {"cinder", "del-12121212-1212-4212-8212-121212121212-0"},
-	"cinder 13":          {"cinder", "prov-13131313-1313-4313-8313-131313131313-0"},
-	"cinder 14":          {"cinder", "prov-14141414-1414-4414-8414-141414141414-0"},
-	"mistaken":           {"mistaken", "prov-15151515-1515-4515-8515-151515151515-0"},
-	"mistaken 12":        {"mistaken", "prov-12121212-1212-4212-8212-121212121212-1"},
+	"foo":                     {"foo", "prov-11111111-1111-4111-8111-111111111111-0"},
+	"foo deleting":            {"foo", "del-11111111-1111-4111-8111-111111111111-0"},
+	"foo expanding":           {"foo", "exp-11111111-1111-4111-8111-111111111111-0"},
+	"foo snapshotting":        {"foo", "snap-11111111-1111-4111-8111-111111111111-0"},
+	"foo removing a snapshot": {"foo", "sdl-11111111-1111-4111-8111-111111111111-0"},
+	"foo without pod":         {"foo", ""},
+	"hostpath":                {"hostpath", "prov-22222222-2222-4222-8222-222222222222-17"},
+	"nfs-subdir":              {"nfs-subdir", "prov-33333333-3333-4333-8333-333333333333-9999"},
+	"inline":                  {"inline", "prov-44444444-4444-4444-8444-444444444444-1"},
+	"wide":                    {"wide", "prov-55555555-5555-4555-8555-555555555555-0"},
+	"narrow":                  {"narrow", "prov-56565656-5656-4565-8565-565656565656-0"},
+	"unlisted":                {"unlisted", "prov-66666666-6666-4666-8666-666666666666-0"},
+	"cinder":                  {"cinder", "prov-11111111-1111-4111-8111-111111111111-1"},
+	"cinder deleting":         {"cinder", "del-11111111-1111-4111-8111-111111111111-1"},
+	"cinder expanding":        {"cinder", "exp-11111111-1111-4111-8111-111111111111-1"},
+	"cinder snapshotting":     {"cinder", "snap-11111111-1111-4111-8111-111111111111-1"},
+	"cinder without pod":      {"cinder", ""},
+	"cinder 12":               {"cinder", "prov-12121212-1212-4212-8212-121212121212-0"},
+	"cinder 12 deleting":      {"cinder", "del-12121212-1212-4212-8212-121212121212-0"},
+	"cinder 13":               {"cinder", "prov-13131313-1313-4313-8313-131313131313-0"},
+	"cinder 14":               {"cinder", "prov-14141414-1414-4414-8414-141414141414-0"},
+	"mistaken":                {"mistaken", "prov-15151515-1515-4515-8515-151515151515-0"},
+	"mistaken 12":             {"mistaken", "prov-12121212-1212-4212-8212-121212121212-1"},
 }
 
 // holderTokens makes the pods where they are not there, and their tokens.
@@ -164,17 +167,18 @@ func ensureSecret(t *testing.T, secret corev1.Secret) {
 }
 
 func requestTrials(file string) func(*testing.T, map[string]string) []trial {
-	return func(t *testing.T, _ map[string]string) []trial {
+	return func(t *testing.T, tokens map[string]string) []trial {
 		t.Helper()
-		return readRequests(t, file)
+		return readRequests(t, file, tokens)
 	}
 }
 
-func readRequests(t *testing.T, file string) []trial {
+func readRequests(t *testing.T, file string, tokens map[string]string) []trial {
 	t.Helper()
 	var data struct {
-		Pod   map[string]any `json:"pod"`
-		Cases []requestCase  `json:"cases"`
+		Pod     map[string]any `json:"pod"`
+		Content map[string]any `json:"content"`
+		Cases   []requestCase  `json:"cases"`
 	}
 	readData(t, file, &data)
 	foo := ensurePod(t, "prov-88888888-8888-4888-8888-888888888888-0", "foo")
@@ -191,7 +195,14 @@ func readRequests(t *testing.T, file string) []trial {
 		if c.Pod != nil {
 			c.Body = request.Merged(data.Pod, c.Pod)
 		}
-		all = append(all, c.trial(t, tokenOf(t, c.As), fill))
+		if c.Content != nil {
+			c.Body = request.Merged(data.Content, c.Content)
+		}
+		token := tokens[c.Holder]
+		if c.Holder == "" {
+			token = tokenOf(t, c.As)
+		}
+		all = append(all, c.trial(t, token, fill))
 	}
 	return all
 }

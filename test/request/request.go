@@ -13,7 +13,7 @@ import (
 
 // Request is sent as it stands.
 type Request struct {
-	// Verb is GET, POST, PUT, PATCH (a strategic merge patch) or DELETE.
+	// Verb is GET, POST, PUT, PATCH (a strategic merge patch), MERGE (a merge patch, which custom resources take) or DELETE.
 	Verb string
 	Path string
 	Body map[string]any
@@ -27,8 +27,10 @@ func (r Request) Send(ctx context.Context, client rest.Interface) ([]byte, error
 		call = client.Verb(r.Verb)
 	case "PATCH":
 		call = client.Patch(types.StrategicMergePatchType)
+	case "MERGE":
+		call = client.Patch(types.MergePatchType)
 	default:
-		return nil, fmt.Errorf("verb %q of %s is none of GET, POST, PUT, PATCH, DELETE", r.Verb, r.Path)
+		return nil, fmt.Errorf("verb %q of %s is none of GET, POST, PUT, PATCH, MERGE, DELETE", r.Verb, r.Path)
 	}
 	call = call.RequestURI(r.Path)
 	if connection := r.Verb == "POST" && r.Body == nil; !connection && r.Verb != "GET" {
@@ -40,7 +42,7 @@ func (r Request) Send(ctx context.Context, client rest.Interface) ([]byte, error
 			return nil, err
 		}
 		call = call.Body(body)
-		if r.Verb != "PATCH" {
+		if r.Verb != "PATCH" && r.Verb != "MERGE" {
 			call = call.SetHeader("Content-Type", "application/json")
 		}
 	}
