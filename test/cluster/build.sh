@@ -1,6 +1,6 @@
 #!/bin/bash
-# build.sh SET: builds kubernetes, kubernetes-1.30, kubernetes-1.33, etcd, runtime, prometheus, kwok or upstream once a machine and links
-# the binaries into .cluster/bin.
+# build.sh SET: builds kubernetes, kubernetes-1.30, kubernetes-1.33, etcd, runtime, prometheus, kwok, upstream, snapshot or snapshot-8.6 once
+# a machine and links the binaries into .cluster/bin.
 #
 # The cache is keyed by what goes into a build, so other runs and other checkouts share it. A build happens in a folder of
 # its own that gets its name when it is complete; of two builders the second waits and then finds it there.
@@ -69,6 +69,21 @@ upstream_build() { # Kubernetes' own e2e tests, what runs them, and the program 
 	go build -ldflags '-s -w' -o "$1/" tool
 }
 
+# The unmodified snapshot-controller, and the CustomResourceDefinitions that it is for.
+snapshot_inputs() { echo "$HERE"/snapshot/go.*; }
+snapshot_build() { snapshots "$1" 8.7.0; }
+snapshot-8.6_inputs() { echo "$HERE"/snapshot-8.6/go.*; }
+snapshot-8.6_build() { snapshots "$1" 8.6.0 -8.6; }
+snapshots() { # OUT VERSION [SUFFIX]
+	local kind crds
+	cd "$HERE/snapshot${3:-}"
+	go build -ldflags "-s -w -X main.version=v$2" -o "$1/snapshot-controller${3:-}" tool
+	crds=$(go list -m -f '{{.Dir}}' github.com/kubernetes-csi/external-snapshotter/client/v8)/config/crd
+	for kind in volumesnapshotclasses volumesnapshotcontents volumesnapshots; do
+		cat "$crds/snapshot.storage.k8s.io_$kind.yaml"
+	done > "$1/snapshot-crds${3:-}.yaml"
+}
+
 about() {
 	case $1 in
 	kubernetes) echo "Kubernetes v1.37.0 and etcd, about 7 minutes on two cores when Go's cache is empty" ;;
@@ -79,14 +94,16 @@ about() {
 	prometheus) echo "Prometheus and promtool v0.316.0, about 3 minutes when Go's cache is empty" ;;
 	kwok) echo "kwok v0.8.0, about 90 s when Go's cache is empty" ;;
 	upstream) echo "the e2e tests of Kubernetes v1.37.0, about 4 minutes on two cores after kubernetes" ;;
-	*) die "no such set: $1: one of kubernetes kubernetes-1.30 kubernetes-1.33 etcd runtime prometheus kwok upstream" ;;
+	snapshot) echo "snapshot-controller v8.7.0, about 2 minutes when Go's cache is empty" ;;
+	snapshot-8.6) echo "snapshot-controller v8.6.0, about 2 minutes when Go's cache is empty" ;;
+	*) die "no such set: $1: one of kubernetes kubernetes-1.30 kubernetes-1.33 etcd runtime prometheus kwok upstream snapshot snapshot-8.6" ;;
 	esac
 }
 
 key_of() { # SET: changes with anything that changes the binaries
 	local files
 	read -ra files <<< "$("$1_inputs")"
-	{ cd "$HERE/$1" && go env GOVERSION GOARCH && declare -f "$1_build" && { [[ $1 != kubernetes-1.* ]] || declare -f older; } && cat "${files[@]}"; } | sha256sum | cut -c1-16
+	{ cd "$HERE/$1" && go env GOVERSION GOARCH && declare -f "$1_build" && { [[ $1 != kubernetes-1.* ]] || declare -f older; } && { [[ $1 != snapshot* ]] || declare -f snapshots; } && cat "${files[@]}"; } | sha256sum | cut -c1-16
 }
 
 main() {

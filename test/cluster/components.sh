@@ -13,6 +13,7 @@ component() { if [ "$NODE" = node1 ]; then echo "$1"; else echo "$1@$NODE"; fi; 
 components() {
 	local node c
 	for c in $CONTROL_PLANE; do echo "$c"; done
+	[ "${SNAPSHOTS:-0}" = 0 ] || echo snapshot-controller
 	for node in $(nodes); do
 		for c in $NODE_COMPONENTS; do (on "$node" && component "$c"); done
 	done
@@ -69,6 +70,14 @@ kube_scheduler_command() {
 		--authentication-kubeconfig="$PKI/scheduler.kubeconfig" --authorization-kubeconfig="$PKI/scheduler.kubeconfig")
 }
 
+# snapshot_version prints what ends the names of an older snapshot-controller and what is for it.
+snapshot_version() { [ "$SNAPSHOTS" = 1 ] || echo "-$SNAPSHOTS"; }
+
+snapshot_controller_command() {
+	CMD=("$BIN/snapshot-controller$(snapshot_version)" --kubeconfig="$PKI/admin.kubeconfig" --http-endpoint=127.0.0.1:10270
+		--kube-api-qps=100 --kube-api-burst=200)
+}
+
 containerd_command() {
 	CMD=(env PATH="$BIN:$PATH" "$BIN/containerd" -c "$NODE_STATE/containerd.toml")
 }
@@ -97,6 +106,7 @@ healthy() (
 	kube-apiserver) inside curl -sf --cacert "$PKI/ca.crt" --cert "$PKI/admin.crt" --key "$PKI/admin.key" "$API/readyz" ;;
 	kube-controller-manager) inside curl -sfk https://127.0.0.1:10257/healthz ;;
 	kube-scheduler) inside curl -sfk https://127.0.0.1:10259/healthz ;;
+	snapshot-controller) inside curl -sf http://127.0.0.1:10270/metrics ;;
 	containerd) inside "$BIN/ctr" -a "$NODE_RUN/containerd.sock" version ;;
 	kubelet) inside curl -sf http://127.0.0.1:10248/healthz ;;
 	kube-proxy) inside curl -sf http://127.0.0.1:10256/livez ;;

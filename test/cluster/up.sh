@@ -6,6 +6,7 @@
 #   SPARE=1                the nodes beside node1 have the label and the taint flex-provisioner.io/spare=true
 #   KWOK=N                 with N simulated nodes (kwok-up.sh)
 #   KUBERNETES=1.30|1.33   the whole cluster of an older version
+#   SNAPSHOTS=1|8.6        snapshots are served, and the snapshot-controller runs: the newest, or an older version
 #   APISERVER_EXTRA=...    more flags for kube-apiserver, separated by spaces
 set -eu
 # shellcheck source=lib.sh
@@ -16,12 +17,13 @@ set -eu
 . "$HERE/nodes.sh"
 # shellcheck source=down.sh
 . "$HERE/down.sh"
-SETTINGS="NODES SPARE PLEG ISCSI KUBERNETES APISERVER_EXTRA"
+SETTINGS="NODES SPARE PLEG ISCSI KUBERNETES SNAPSHOTS APISERVER_EXTRA"
 
 check_settings() {
 	case ${PLEG:-default} in default | evented) ;; *) die "PLEG=$PLEG: must be default or evented" ;; esac
 	case ${KUBERNETES:-} in '' | 1.30 | 1.33) ;; *) die "KUBERNETES=$KUBERNETES: must be 1.30 or 1.33, or not set for the newest" ;; esac
 	case ${ISCSI:-0} in 0 | 1) ;; *) die "ISCSI=$ISCSI: must be 0 or 1" ;; esac
+	case ${SNAPSHOTS:-0} in 0 | 1 | 8.6) ;; *) die "SNAPSHOTS=$SNAPSHOTS: must be 0, or 1 for the newest snapshot-controller, or 8.6" ;; esac
 	case ${NODES:-1} in [1-"$MAX_NODES"]) ;; *) die "NODES=$NODES: must be a number from 1 to $MAX_NODES" ;; esac
 	case ${SPARE:-0} in 0 | 1) ;; *) die "SPARE=$SPARE: must be 0 or 1" ;; esac
 	case ${KWOK:-0} in *[!0-9]*) die "KWOK=$KWOK: must be a number of nodes" ;; esac
@@ -46,12 +48,16 @@ prepare() {
 	"$HERE/packages.sh" "${p[@]}"
 	"$HERE/build.sh" kubernetes
 	[ -z "${KUBERNETES:-}" ] || "$HERE/build.sh" "kubernetes-$KUBERNETES"
+	case ${SNAPSHOTS:-0} in
+	1) "$HERE/build.sh" snapshot ;;
+	8.6) "$HERE/build.sh" snapshot-8.6 ;;
+	esac
 	"$HERE/build.sh" runtime
 	"$HERE/pki.sh"
 }
 
 save_settings() {
-	NODES=${NODES:-1} SPARE=${SPARE:-0} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} KUBERNETES=${KUBERNETES:-} APISERVER_EXTRA=${APISERVER_EXTRA:-}
+	NODES=${NODES:-1} SPARE=${SPARE:-0} PLEG=${PLEG:-default} ISCSI=${ISCSI:-0} KUBERNETES=${KUBERNETES:-} SNAPSHOTS=${SNAPSHOTS:-0} APISERVER_EXTRA=${APISERVER_EXTRA:-}
 	local v
 	for v in $SETTINGS; do printf '%s=%q\n' "$v" "${!v}"; done > "$STATE/settings"
 }
@@ -73,6 +79,15 @@ start_all() {
 	for c in kube-controller-manager kube-scheduler; do start "$c"; done
 	for_nodes start_kubelet
 	forward
+	[ "$SNAPSHOTS" = 0 ] || start_snapshots
+}
+
+# start_snapshots has the API server serve snapshots before the controller starts, which ends where they are not served.
+start_snapshots() {
+	kubectl apply --server-side -f "$BIN/snapshot-crds$(snapshot_version).yaml" > "$LOG/snapshot-crds.log"
+	kubectl wait --for=condition=Established --timeout=60s -f "$BIN/snapshot-crds$(snapshot_version).yaml" >> "$LOG/snapshot-crds.log" ||
+		die "snapshots are not served: see $LOG/snapshot-crds.log"
+	start snapshot-controller
 }
 
 # for_nodes FUNCTION: runs it for all nodes at once.
