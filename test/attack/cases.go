@@ -16,7 +16,7 @@ import (
 )
 
 // views are the points of view, each with a file in testdata.
-var views = []string{"tenant", "image", "configmaps", "namespaces", "dispatcher", "backend"}
+var views = []string{"tenant", "image", "configmaps", "namespaces", "dispatcher", "backend", "snapshots"}
 
 // table is a file of testdata.
 type table struct {

@@ -112,7 +112,11 @@ func onServer(t *testing.T) *world {
 	if err := os.WriteFile(setup, []byte(w.setup()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"apply", "--server-side", "-k", cluster.Installation}, {"apply", "-f", setup}} {
+	if err := server.InstallSnapshots(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"apply", "--server-side", "-k", cluster.Installation}, {"apply", "-f", setup},
+		{"apply", "-f", "test/attack/testdata/setup-snapshots.yaml"}} {
 		if _, err := server.Kubectl(t.Context(), args...); err != nil {
 			t.Fatal(err)
 		}

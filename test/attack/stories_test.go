@@ -29,6 +29,7 @@ var stories = map[string]func(*story){
 	"turns":             turns,
 	"narrowed policy":   narrowedPolicy,
 	"stopped deletions": stoppedDeletions,
+	"strange content":   strangeContent,
 }
 
 // story is one case while it is told.
