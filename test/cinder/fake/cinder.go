@@ -16,17 +16,18 @@ type Cinder struct {
 	url      string    // of the API, without the version
 	identity string    // URL of Keystone, empty without one
 
-	mu       sync.Mutex
-	settings settings
-	volumes  []*volume // in the order of creation, as all below
-	types    []Type
-	messages []message
-	quotas   map[string]Quota
-	keystone *keystone
-	calls    Calls
-	faults   []*Fault
-	failures []Failure
-	secrets  []string
+	mu        sync.Mutex
+	settings  settings
+	volumes   []*volume // in the order of creation, as all below
+	snapshots []*snapshot
+	types     []Type
+	messages  []message
+	quotas    map[string]Quota
+	keystone  *keystone
+	calls     Calls
+	faults    []*Fault
+	failures  []Failure
+	secrets   []string
 }
 
 // New starts a fake that ends with the test: without options one as a standalone Cinder of today with one iSCSI backend

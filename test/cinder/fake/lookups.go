@@ -55,7 +55,7 @@ func (f *Cinder) showDefaultType(q *request) answer {
 	return reply(200, object{"volume_type": f.typeFor(defaultType).view(q)})
 }
 
-type message struct{ id, resource, text, created string }
+type message struct{ id, kind, resource, text, created string }
 
 func (f *Cinder) listMessages(q *request) answer {
 	all := list{}
@@ -64,9 +64,9 @@ func (f *Cinder) listMessages(q *request) answer {
 			continue
 		}
 		all = append(all, object{
-			"id": m.id, "event_id": "VOLUME_VOLUME_001_003", "user_message": m.text, "message_level": "ERROR", "created_at": m.created,
+			"id": m.id, "event_id": "VOLUME_" + m.kind + "_001_003", "user_message": m.text, "message_level": "ERROR", "created_at": m.created,
 			"guaranteed_until": time.Now().Add(30 * 24 * time.Hour).UTC().Format(timeFormat),
-			"request_id":       "req-" + m.id, "links": links(q, "messages", m.id), "resource_type": "VOLUME", "resource_uuid": m.resource,
+			"request_id":       "req-" + m.id, "links": links(q, "messages", m.id), "resource_type": m.kind, "resource_uuid": m.resource,
 		})
 	}
 	return reply(200, object{"messages": all})

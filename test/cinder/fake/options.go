@@ -72,6 +72,11 @@ func (f *Cinder) roomFor(project string, volumes, gigabytes int) answer {
 			used.Volumes, used.Gigabytes = used.Volumes+1, used.Gigabytes+max(v.Size, v.next.size)
 		}
 	}
+	for _, s := range f.snapshots {
+		if s.Project == project {
+			used.Gigabytes += s.Size
+		}
+	}
 	switch {
 	case used.Gigabytes+gigabytes > limit.Gigabytes:
 		return refuse(413, fmt.Sprintf("VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota. "+

@@ -23,8 +23,7 @@ var recorded = []struct {
 	before map[string]func(*replay)
 	end    int // volumes that are left
 }{
-	{file: "noauth", end: 7, before: map[string]func(*replay){
-		"delete-with-snapshots": func(p *replay) { p.f.AddSnapshot("pvc-1") },
+	{file: "noauth", end: 8, before: map[string]func(*replay){
 		"type-list": func(p *replay) {
 			fake.WithType(fake.Type{Name: "multi", Description: "m", ExtraSpecs: map[string]string{"multiattach": "<is> True", "volume_backend_name": fake.Backend}})(p.f)
 		},

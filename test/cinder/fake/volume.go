@@ -18,6 +18,7 @@ type Volume struct {
 	Type, Zone, Project   string
 	Metadata              map[string]string
 	SourceVolume          string // id
+	SourceSnapshot        string // id
 	Encrypted             bool
 	Exported              bool   // an export exists, made by os-initialize_connection
 	CHAPUser              string // made with the first export, kept for the volume's life
@@ -44,7 +45,6 @@ type volume struct {
 	user             string
 	admin            map[string]string // shown to administrators with the user's metadata
 	multiattach      bool
-	snapshots        bool // somebody made some
 	hostless         bool // the scheduler found no backend for it
 	created, updated string
 }
@@ -77,26 +77,35 @@ const gone = "gone"
 const byAttachments = "by attachments"
 
 // begin begins a transition, or the next Failure of the operation.
-func (f *Cinder) begin(op string, v *volume, next transition) {
+func (f *Cinder) begin(op string, v *volume, next transition) { v.next = f.outcome(op, v.Status, next) }
+
+// outcome is the transition, or the next Failure of the operation, of something in that status.
+func (f *Cinder) outcome(op, status string, next transition) transition {
 	if i := slices.IndexFunc(f.failures, func(x Failure) bool { return x.op == op }); i >= 0 {
-		next = transition{to: cmp.Or(f.failures[i].status, v.Status), text: f.failures[i].text}
+		next = transition{to: cmp.Or(f.failures[i].status, status), text: f.failures[i].text}
 		f.failures = slices.Delete(f.failures, i, i+1)
 	}
 	next.at = time.Now().Add(f.settings.pace)
-	v.next = next
+	return next
+}
+
+// tell leaves a message for users, if there is a text.
+func (f *Cinder) tell(kind, id, text string) {
+	if text != "" {
+		f.messages = append(f.messages, message{id: f.newID(), kind: kind, resource: id, text: text, created: f.now()})
+	}
 }
 
 // settle ends the transitions that are due, or all.
 func (f *Cinder) settle(all bool) {
+	f.settleSnapshots(all)
 	for _, v := range slices.Clone(f.volumes) {
 		switch next := v.next; {
 		case next.to == "" || !all && time.Now().Before(next.at):
 		case next.to == gone:
 			f.forget(v)
 		default:
-			if next.text != "" {
-				f.messages = append(f.messages, message{id: f.newID(), resource: v.ID, text: next.text, created: f.now()})
-			}
+			f.tell("VOLUME", v.ID, next.text)
 			if next.to == byAttachments {
 				next.to = f.detached(v)
 			}
@@ -213,12 +222,6 @@ func (f *Cinder) Job(name, status string) {
 	})
 }
 
-// AddSnapshot gives a volume, by name or id, a snapshot, with which Cinder does not delete it.
-func (f *Cinder) AddSnapshot(name string) {
-	f.t.Helper()
-	f.change(name, func(v *volume) { v.snapshots = true })
-}
-
 // SetStatus changes a volume's status, by name or id, as an administrator would.
 func (f *Cinder) SetStatus(name, status string) {
 	f.t.Helper()
@@ -264,7 +267,7 @@ func (f *Cinder) view(q *request, v *volume) object {
 	}
 	o := object{
 		"id": v.ID, "status": v.Status, "size": v.Size, "availability_zone": v.Zone, "created_at": v.created, "updated_at": null(v.updated),
-		"name": null(v.Name), "description": null(v.Description), "volume_type": v.Type, "snapshot_id": nil,
+		"name": null(v.Name), "description": null(v.Description), "volume_type": v.Type, "snapshot_id": null(v.SourceSnapshot),
 		"source_volid": null(v.SourceVolume), "metadata": metadata, "links": links(q, "volumes", v.ID), "user_id": v.user,
 		"bootable": "false", "encrypted": v.Encrypted, "replication_status": nil, "consistencygroup_id": nil,
 		"multiattach": v.multiattach, "attachments": attachments,

@@ -17,6 +17,7 @@ type newVolume struct {
 	Type        string            `json:"volume_type"`
 	Metadata    map[string]string `json:"metadata"`
 	SourceVolID string            `json:"source_volid"`
+	SnapshotID  string            `json:"snapshot_id"`
 }
 
 func (f *Cinder) createVolume(q *request) answer {
@@ -27,7 +28,8 @@ func (f *Cinder) createVolume(q *request) answer {
 	if a := in.check(); a.status != 0 {
 		return a
 	}
-	v := f.newVolume(Volume{Name: in.Name, Description: in.Description, Size: in.Size, Zone: in.Zone, Project: q.project, Metadata: in.Metadata, SourceVolume: in.SourceVolID})
+	v := f.newVolume(Volume{Name: in.Name, Description: in.Description, Size: in.Size, Zone: in.Zone, Project: q.project, Metadata: in.Metadata, SourceVolume: in.SourceVolID,
+		SourceSnapshot: in.SnapshotID})
 	v.user = q.user
 	if a := f.fromSource(q, v, in); a.status != 0 {
 		return a
@@ -52,12 +54,7 @@ func (in *newVolume) check() answer {
 	if in.Size < 1 {
 		return refuse(400, fmt.Sprintf("Invalid input for field/attribute size. Value: %d. %d is less than the minimum of 1", in.Size, in.Size))
 	}
-	for key, value := range in.Metadata {
-		if len(value) > 255 {
-			return refuse(400, fmt.Sprintf("Invalid input for field/attribute %s. Value: %s. '%s' is too long", key, value, value))
-		}
-	}
-	return answer{}
+	return checkMetadata(in.Metadata)
 }
 
 // fromSource looks up type, source and zone, and takes from the source what was not given.
@@ -77,6 +74,11 @@ func (f *Cinder) fromSource(q *request, v *volume, in newVolume) answer {
 		}
 		if v.Zone != source.Zone { // cloned_volume_same_az, Cinder's default
 			return invalidInput("Volume must be in the same availability zone as the source volume")
+		}
+	}
+	if in.SnapshotID != "" {
+		if a := f.fromSnapshot(q, v, in); a.status != 0 {
+			return a
 		}
 	}
 	if chosen != nil {
@@ -138,7 +140,7 @@ func (f *Cinder) deleteVolume(q *request) answer {
 		return accepted()
 	}
 	deletable := []string{"available", "error", "error_restoring", "error_extending", "error_managing"}
-	if !slices.Contains(deletable, v.Status) || len(v.Attachments) > 0 || v.snapshots {
+	if !slices.Contains(deletable, v.Status) || len(v.Attachments) > 0 || f.hasSnapshots(v) {
 		return invalid(undeletable)
 	}
 	f.begin("DELETE /volumes/{id}", v, transition{to: gone})
