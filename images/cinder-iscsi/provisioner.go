@@ -27,6 +27,8 @@ type provisioner struct {
 var (
 	_ sdk.Expander = provisioner{}
 	_ sdk.Lister   = provisioner{}
+
+	_ sdk.Snapshotter = provisioner{}
 )
 
 // Provision implements sdk.Provisioner.
@@ -47,6 +49,24 @@ func (p provisioner) Delete(ctx context.Context, request sdk.Request, volume *co
 func (p provisioner) Expand(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
 	_, err := run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (any, error) {
 		return nil, f.Expand(ctx, volume)
+	})
+
+	return err
+}
+
+// Snapshot implements sdk.Snapshotter.
+func (p provisioner) Snapshot(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	_, err := run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (any, error) {
+		return nil, f.Snapshot(ctx, volume)
+	})
+
+	return err
+}
+
+// DeleteSnapshot implements sdk.Snapshotter.
+func (p provisioner) DeleteSnapshot(ctx context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	_, err := run(ctx, p, request, func(f *flow.Flow, ctx context.Context) (any, error) {
+		return nil, f.DeleteSnapshot(ctx, volume)
 	})
 
 	return err
@@ -98,10 +118,13 @@ func (p provisioner) flow(request sdk.Request) (f *flow.Flow, secrets []string, 
 	for _, warning := range config.Warnings {
 		f.Log.Warn(warning)
 	}
+	f.Connect = config.Connect
+	if request.Snapshot != nil {
+		return f, config.Secrets(), nil // the pods of snapshots need nothing of Kubernetes
+	}
 	if f.Cluster, err = cluster.New(p.root); err != nil {
 		return nil, nil, err
 	}
-	f.Connect = config.Connect
 	return f, config.Secrets(), nil
 }
 

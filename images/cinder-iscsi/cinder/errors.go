@@ -38,12 +38,17 @@ const (
 	Forget    Call = "delete attachment"
 	Types     Call = "volume types"
 	Message   Call = "messages"
+
+	FindSnapshot   Call = "find snapshots"
+	ShowSnapshot   Call = "show snapshot"
+	CreateSnapshot Call = "create snapshot"
+	DeleteSnapshot Call = "delete snapshot"
 )
 
 // Error is an error response of Cinder or Keystone, or a missing response.
 type Error struct {
 	Call Call
-	// What is the name or ID of the call's volume.
+	// What is the name or ID of the call's volume or snapshot.
 	What string
 	// Status is the HTTP status, 0 without a response.
 	Status int
@@ -116,15 +121,15 @@ const (
 	success                  // the requested state is there already
 )
 
-// undoCalls are the calls of a delete, for which "there is no such volume" is a success.
-var undoCalls = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget}
+// undoCalls are the calls of a delete, for which "there is no such volume" or snapshot is a success.
+var undoCalls = []Call{Terminate, Detach, Unreserve, Delete, Show, Forget, ShowSnapshot, DeleteSnapshot}
 
 // outcomeOf implements the table in docs/cinder-reference.md.
 func outcomeOf(call Call, status int, text string) outcome {
 	switch {
 	case status == http.StatusNotFound && slices.Contains(undoCalls, call) && !isHTML(text):
 		return success
-	case status == http.StatusNotFound && slices.Contains([]Call{Reserve, Connect, Attach, Extend}, call):
+	case status == http.StatusNotFound && slices.Contains([]Call{Reserve, Connect, Attach, Extend, CreateSnapshot}, call):
 		return retry // the volume was deleted meanwhile
 	case status == http.StatusBadRequest && (strings.HasPrefix(text, "Invalid volume") || slices.Contains(undoCalls, call) || call == Extend):
 		return retry // it is in another state

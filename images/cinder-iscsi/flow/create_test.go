@@ -99,7 +99,7 @@ func TestClone(t *testing.T) {
 		"of any type": {source: func(v *fake.Volume) { v.Type = "fast" }},
 		"same type":   {source: func(v *fake.Volume) { v.Type = "fast" }, change: func(s *scene) { s.parameters["type"] = "fast" }},
 		"another namespace": {change: func(s *scene) { s.request.Source.Namespace = "team-b" }, code: 64, none: true,
-			err: "clone of claim team-b/origin: only claims of the same namespace can be cloned, and this one is in team-a"},
+			err: "clone of claim team-b/origin: only what is in the same namespace can be the source, and this claim is in team-a"},
 		"not allowed": {change: func(s *scene) { s.parameters = nil }, code: 64, none: true,
 			err: refused + `class silver does not allow clones; ask its administrator for parameter smartclone: "true"`},
 		"not bound": {change: func(s *scene) { s.request.Source.VolumeName = "" }, code: 64, none: true, err: refused + "it is not bound yet"},

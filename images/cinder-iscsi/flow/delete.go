@@ -139,6 +139,10 @@ func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
 	case forget:
 		return f.release(ctx, v)
 	case terminate:
+		// A volume that cannot be deleted keeps its connection.
+		if err := f.checkSnapshots(ctx, v); err != nil {
+			return err
+		}
 		if err := f.disconnect(ctx, v); hasStatus(err, http.StatusConflict) {
 			return f.forgetUnfinished(ctx, v, err)
 		} else if err != nil {
@@ -151,6 +155,9 @@ func (f *Flow) remove(ctx context.Context, v *cinder.Volume) error {
 		return err
 	case next == terminate:
 		return nil // Cinder still works on it, so the state is read again
+	}
+	if err := f.checkSnapshots(ctx, v); err != nil {
+		return err
 	}
 	return f.forgetUnfinished(ctx, v, err)
 }

@@ -19,8 +19,8 @@ func TestDelete(t *testing.T) {
 		calls, again []string
 	}
 	playEach(t, map[string]row{
-		"delete": {false, []string{callFind, callTerminate, callDetach, callDelete, callFind, callFind}, []string{callFind, callShow}},
-		"undo":   {true, []string{callFind, callConnect, callTerminate, callDetach, callDelete, callFind, callFind}, []string{callFind}},
+		"delete": {false, []string{callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind, callFind}, []string{callFind, callShow}},
+		"undo":   {true, []string{callFind, callConnect, callSnapshots, callTerminate, callDetach, callDelete, callFind, callFind}, []string{callFind}},
 	}, func(s *scene, c row) {
 		pv := s.made()
 		if c.undo {
@@ -46,11 +46,11 @@ func TestDeleteFails(t *testing.T) {
 		"nodes not known": {func(s *scene) { s.refuseKubernetes("GET nodes") }, 1, "list nodes: unknown (get nodes): it shows whether one still uses the volume", nil},
 		"no connection":   {func(s *scene) { s.connect = errors.New("no route") }, 1, "log in: no answer from cinder: no route", nil},
 		"not found":       {refuse(callFind, 403, "not you"), 64, "find " + name + ": not you (HTTP 403)", []string{callFind}},
-		"not terminated":  {refuse(callTerminate, 500, "broken"), 1, "terminate_connection " + id + ": broken (HTTP 500)", []string{callFind, callTerminate}},
-		"not detached":    {refuse(callDetach, 500, "broken"), 1, "detach " + id + ": broken (HTTP 500)", []string{callFind, callTerminate, callDetach}},
-		"not deleted":     {refuse(callDelete, 500, "broken"), 1, "delete " + id + ": broken (HTTP 500)", []string{callFind, callTerminate, callDetach, callDelete}},
+		"not terminated":  {refuse(callTerminate, 500, "broken"), 1, "terminate_connection " + id + ": broken (HTTP 500)", []string{callFind, callSnapshots, callTerminate}},
+		"not detached":    {refuse(callDetach, 500, "broken"), 1, "detach " + id + ": broken (HTTP 500)", []string{callFind, callSnapshots, callTerminate, callDetach}},
+		"not deleted":     {refuse(callDelete, 500, "broken"), 1, "delete " + id + ": broken (HTTP 500)", []string{callFind, callSnapshots, callTerminate, callDetach, callDelete}},
 		"secret not removed": {func(s *scene) { s.refuseKubernetes("DELETE secrets") }, 1, "delete secret flex-provisioners/" + name + ": no",
-			[]string{callFind, callTerminate, callDetach, callDelete, callFind, callFind}},
+			[]string{callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind, callFind}},
 		"another's": {func(s *scene) { s.cinder.AddVolume(fake.Volume{ID: other, Name: name, Project: project}) }, 64,
 			"cinder volume " + other + " is called…", []string{callFind}},
 	})
@@ -99,7 +99,7 @@ func TestPlace(t *testing.T) {
 	at := func(annotations map[string]string) func(*scene) {
 		return func(s *scene) { s.pv.Annotations = annotations }
 	}
-	calls := []string{callFind, callTerminate, callDetach, callDelete, callFind, callFind}
+	calls := []string{callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind, callFind}
 	tryEach(t, setup, func(s *scene) error { return s.delete(s.pv) }, map[string]trial{
 		"none": {at(nil), 0, "", calls},
 		"same": {at(map[string]string{AnnProject: project, AnnRegion: "west"}), 0, "", calls},
@@ -161,26 +161,26 @@ func TestRemove(t *testing.T) {
 	}
 	playEach(t, map[string]row{
 		"available":         {of("available"), nil, "", []string{callFind, callDelete, callFind, callFind}},
-		"reserved":          {of("attaching"), nil, "", []string{callFind, callTerminate, callUnreserve, callDelete, callFind, callFind}},
-		"not unreserved":    {of("attaching"), refuse(callUnreserve, 500, "busy"), "unreserve " + id + ": busy (HTTP 500)", []string{callFind, callTerminate, callUnreserve}},
+		"reserved":          {of("attaching"), nil, "", []string{callFind, callSnapshots, callTerminate, callUnreserve, callDelete, callFind, callFind}},
+		"not unreserved":    {of("attaching"), refuse(callUnreserve, 500, "busy"), "unreserve " + id + ": busy (HTTP 500)", []string{callFind, callSnapshots, callTerminate, callUnreserve}},
 		"stuck":             {of("maintenance"), nil, "cinder volume " + id + " is maintenance, and cinder does not say why", []string{callFind, callMessages}},
 		"begun":             {of("in-use", begun), nil, "", []string{callFind, callBegun, callForget, callFind, callDelete, callFind}},
 		"begun, not listed": {of("in-use", begun), refuse(callBegun, 500, "busy"), "attachments " + id + ": busy (HTTP 500)", []string{callFind, callBegun}},
 		"begun beside ours": {of("in-use", ours, begun), refuse(callTerminate, 409, "busy"), "",
-			[]string{callFind, callTerminate, callBegun, callForget, callFind, callTerminate, callDetach, callDelete, callFind}},
+			[]string{callFind, callSnapshots, callTerminate, callBegun, callForget, callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind}},
 		"in use, no record": {of("available"), func(s *scene) { s.cinder.SetStatus(id, "in-use") }, "",
 			[]string{callFind, callBegun, callDetach, callFind, callDelete, callFind}},
 		"in use by a hidden one": {of("in-use", fake.Attachment{Status: "reserved", Instance: "s-1"}), nil,
 			"cinder volume " + id + " is in-use by an attachment that is not ours; detach it there", []string{callFind, callBegun}},
 		"a job of Cinder's": {of("in-use", ours), func(s *scene) { s.cinder.Job(id, "backing-up") }, "",
-			[]string{callFind, callFind, callFind, callTerminate, callDetach, callDelete, callFind}},
+			[]string{callFind, callFind, callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind}},
 		"refused, nothing begun": {of("in-use", ours), refuse(callTerminate, 409, "busy"), "terminate_connection " + id + ": busy (HTTP 409)",
-			[]string{callFind, callTerminate, callBegun}},
+			[]string{callFind, callSnapshots, callTerminate, callBegun}},
 		"still at it": {of("in-use", ours), refuse(callDelete, 400, "busy"), "",
-			[]string{callFind, callTerminate, callDetach, callDelete, callFind, callDelete, callFind}},
+			[]string{callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind, callDelete, callFind}},
 		"begun, not seen": {of("available", begun), refuse(callDelete, 400, "busy"), "",
-			[]string{callFind, callDelete, callBegun, callForget, callFind, callDelete, callFind}},
-		"not deleted": {of("available"), refuse(callDelete, 400, "busy"), "delete " + id + ": busy (HTTP 400)", []string{callFind, callDelete, callBegun}},
+			[]string{callFind, callDelete, callSnapshots, callBegun, callForget, callFind, callDelete, callFind}},
+		"not deleted": {of("available"), refuse(callDelete, 400, "busy"), "delete " + id + ": busy (HTTP 400)", []string{callFind, callDelete, callSnapshots, callBegun}},
 		"fails": {of("available"), func(s *scene) { s.cinder.Fail(fake.NotDeleted) }, "cinder volume " + id + " is error_deleting, and cinder does not say why",
 			[]string{callFind, callDelete, callFind, callFind, callMessages}},
 	}, func(s *scene, c row) {
@@ -212,10 +212,10 @@ func TestForgottenHost(t *testing.T) {
 	}
 	held := fake.Volume{Status: "in-use", Attachments: attached()}
 	playEach(t, map[string]row{
-		"reserved":      {fake.Volume{Status: "attaching"}, 0, "", []string{callFind, callTerminate, callUnreserve, callDelete, callFind, callFind}},
-		"first attempt": {held, 0, down, []string{callFind, callTerminate}},
-		"third attempt": {held, 2, down, []string{callFind, callTerminate}},
-		"a later one":   {held, 3, "", []string{callFind, callTerminate, callDetach, callDelete, callFind, callFind}},
+		"reserved":      {fake.Volume{Status: "attaching"}, 0, "", []string{callFind, callSnapshots, callTerminate, callUnreserve, callDelete, callFind, callFind}},
+		"first attempt": {held, 0, down, []string{callFind, callSnapshots, callTerminate}},
+		"third attempt": {held, 2, down, []string{callFind, callSnapshots, callTerminate}},
+		"a later one":   {held, 3, "", []string{callFind, callSnapshots, callTerminate, callDetach, callDelete, callFind, callFind}},
 	}, func(s *scene, c row) {
 		s.there(c.volume)
 		s.request.Attempt = c.attempt

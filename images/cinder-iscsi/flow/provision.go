@@ -133,7 +133,7 @@ func (f *Flow) annotations(volume *cinder.Volume) map[string]string {
 	if f.region != "" {
 		annotations[AnnRegion] = f.region
 	}
-	if source := f.Request.Source; source != nil {
+	if source := f.Request.Source; source != nil && source.Snapshot == "" {
 		annotations[AnnCloneOf] = source.Namespace + "/" + source.Name
 	}
 	return annotations
@@ -188,7 +188,7 @@ func (f *Flow) createOnce(ctx context.Context) error {
 	if f.requested {
 		return nil
 	}
-	source, err := f.cloneSource(ctx)
+	source, err := f.origin(ctx)
 	if err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ func TestProvisionFails(t *testing.T) {
 func TestPromise(t *testing.T) {
 	const refused = `has a connection of type "nfs": the volume is a file on an export that holds every project's volumes, and mounting it would show them all; use a volume type with another backend`
 	begun := []string{callFind, callCreate, callFind, callFind, callReserve, callConnect}
-	removed := append(slices.Clone(begun), callFind, callTerminate, callUnreserve, callDelete, callFind, callFind)
+	removed := append(slices.Clone(begun), callFind, callSnapshots, callTerminate, callUnreserve, callDelete, callFind, callFind)
 	type row struct {
 		prepare func(*scene)
 		code    int

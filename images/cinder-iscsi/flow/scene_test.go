@@ -53,6 +53,11 @@ const (
 	callTypes     = "GET /types"
 	callDefault   = "GET /types/default"
 	callMessages  = "GET /messages"
+
+	callSnapshots      = "GET /snapshots/detail"
+	callShowSnapshot   = "GET /snapshots/{id}"
+	callSnapshot       = "POST /snapshots"
+	callDeleteSnapshot = "DELETE /snapshots/{id}"
 )
 
 // scene is a request, with a Cinder and a cluster that are in the test's process.

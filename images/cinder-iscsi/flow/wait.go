@@ -35,28 +35,33 @@ func (p *backoff) wait(ctx context.Context) error {
 	}
 }
 
-// findVolumes finds the claim's volumes, and notes the state of the first. It retries transient failures, since Cinder works on the
-// volume meanwhile.
+// findVolumes finds the claim's volumes, and notes the state of the first.
 func (f *Flow) findVolumes(ctx context.Context) ([]cinder.Volume, error) {
+	found, err := patiently(ctx, func() ([]cinder.Volume, error) { return f.cinder.Find(ctx, f.Request.VolumeName) })
+	if err != nil {
+		return nil, err
+	}
+	mine, err := ownVolumes(found, f.Request.Claim.UID)
+	if err != nil {
+		return nil, sdk.Refuse(err)
+	}
+	f.exists, f.state = len(mine) > 0, "there is no cinder volume "+f.Request.VolumeName
+	if f.exists {
+		f.state = describe(&mine[0])
+	}
+	return mine, nil
+}
+
+// patiently retries a read after transient failures, since Cinder works on the volume meanwhile.
+func patiently[T any](ctx context.Context, read func() (T, error)) (T, error) {
 	var p backoff
 	for failures := 1; ; failures++ {
-		found, err := f.cinder.Find(ctx, f.Request.VolumeName)
-		if err == nil {
-			mine, err := ownVolumes(found, f.Request.Claim.UID)
-			if err != nil {
-				return nil, sdk.Refuse(err)
-			}
-			f.exists, f.state = len(mine) > 0, "there is no cinder volume "+f.Request.VolumeName
-			if f.exists {
-				f.state = describe(&mine[0])
-			}
-			return mine, nil
-		}
-		if failures == maxFailures || sdk.ExitCode(err) == contract.ExitRefused || ctx.Err() != nil {
-			return nil, err
+		found, err := read()
+		if err == nil || failures == maxFailures || sdk.ExitCode(err) == contract.ExitRefused || ctx.Err() != nil {
+			return found, err
 		}
 		if err := p.wait(ctx); err != nil {
-			return nil, err
+			return found, err
 		}
 	}
 }

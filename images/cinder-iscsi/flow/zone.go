@@ -9,21 +9,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/cinder"
 	"github.com/flex-provisioner/flex-provisioner/images/cinder-iscsi/form"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 )
 
 // zone is the availability zone of a new volume: the class's, or one of its allowedTopologies. If the scheduler selected a node, it is
-// that node's zone. The default is not "nova": an empty zone leaves the choice to Cinder. A clone is in the zone of its
-// source, since most clouds allow no other one.
-func (f *Flow) zone(ctx context.Context, source *cinder.Volume) (string, error) {
+// that node's zone. The default is not "nova": an empty zone leaves the choice to Cinder. A clone, and a restored snapshot, is
+// in the zone of its original, since most clouds allow no other one.
+func (f *Flow) zone(ctx context.Context, source *origin) (string, error) {
 	label, zones, err := allowedZones(f.Request.AllowedTopologies)
 	if err != nil {
 		return "", sdk.Refuse(err)
 	}
 	if source != nil {
-		return f.zoneOfClone(source, zones)
+		return f.zoneOf(source, zones)
 	}
 	if node := f.Request.SelectedNode; node != "" && len(zones) > 1 {
 		value, err := f.Cluster.NodeLabel(ctx, node, label)
@@ -43,15 +42,14 @@ func (f *Flow) zone(ctx context.Context, source *cinder.Volume) (string, error) 
 	return zone, nil
 }
 
-func (f *Flow) zoneOfClone(source *cinder.Volume, zones []string) (string, error) {
+func (f *Flow) zoneOf(source *origin, zones []string) (string, error) {
 	if wanted := f.Parameters.Availability; wanted != "" {
 		zones = []string{wanted}
 	}
-	at, claim := source.AvailabilityZone, f.Request.Source
+	at := source.volume.AvailabilityZone
 	if len(zones) > 0 && !slices.Contains(zones, at) {
-		return "", sdk.Refuse(fmt.Errorf("clone of claim %s/%s: it is in availability zone %s, and this class makes "+
-			"volumes in %s; use a class of the same zone",
-			claim.Namespace, claim.Name, form.Quote(at), strings.Join(zones, ", ")))
+		return "", source.refuse("it is in availability zone %s, and this class makes volumes in %s; use a class of the "+
+			"same zone", form.Quote(at), strings.Join(zones, ", "))
 	}
 
 	return at, nil
