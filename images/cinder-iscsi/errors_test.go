@@ -48,6 +48,7 @@ var ops = map[string]string{
 	"initialize_connection": "os-initialize_connection", "attach": "os-attach", "extend": "os-extend",
 	"attachments": "GET /attachments/detail", "delete attachment": "DELETE /attachments/{id}",
 	"terminate_connection": "os-terminate_connection", "detach": "os-detach", "unreserve": "os-unreserve", "delete": "DELETE /volumes/{id}",
+	"find snapshots": "GET /snapshots/detail", "create snapshot": "POST /snapshots", "delete snapshot": "DELETE /snapshots/{id}",
 }
 
 var (
@@ -59,7 +60,7 @@ var (
 func (r row) fault(t *testing.T, call string) fake.Fault {
 	t.Helper()
 	fault := fake.On(ops[call])
-	if call == "find" || call == "log in" || strings.Contains(r.answer, "(401)") || call == "delete" && strings.Contains(r.answer, "(400)") {
+	if strings.HasPrefix(call, "find") || call == "log in" || strings.Contains(r.answer, "(401)") || call == "delete" && strings.Contains(r.answer, "(400)") {
 		fault = fault.Always() // it is tried more than once
 	}
 	if m := recorded.FindStringSubmatch(r.answer); m != nil {
@@ -122,11 +123,18 @@ func tryRow(t *testing.T, r row, call string) {
 		s.asking(func(r *sdk.Request) { r.TimeoutSeconds = 1 })
 	}
 	run, expanding := s.provision, call == "extend"
+	snapshots := strings.Contains(call, "snapshot")
 	deleting := slices.Contains([]string{"terminate_connection", "detach", "unreserve", "delete", "attachments", "delete attachment"}, call)
 	switch {
 	case deleting:
 		s.prepareDelete(t, call)
 		run = s.delete
+	case snapshots:
+		s.provision(t.Context()).want(t, 0, "")
+		if run = s.snapshot; call == "delete snapshot" {
+			s.snapshot(t.Context()).want(t, 0, "")
+			run = s.deleteSnapshot
+		}
 	case expanding:
 		s.provision(t.Context()).want(t, 0, "")
 		run = func(ctx context.Context) result { return s.expand(ctx, 20) }
@@ -139,7 +147,7 @@ func tryRow(t *testing.T, r row, call string) {
 	switch outcome := outcomes[got.code]; {
 	case outcome != r.outcome:
 		t.Fatalf("ended with %d, not a %s: %s\n%s", got.code, r.outcome, got.message, got.log)
-	case outcome == "refusal" && !deleting && !expanding:
+	case outcome == "refusal" && !deleting && !expanding && !snapshots:
 		s.wantNothing()
 	case outcome == "success":
 		s.wantNothing()

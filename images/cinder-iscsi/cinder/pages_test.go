@@ -33,6 +33,8 @@ func TestNextPage(t *testing.T) {
 	}{
 		"volumes":              {volumes, more, func(c *Client) (int, error) { return count(c.Find(t.Context(), "data")) }},
 		"volumes of all names": {volumes, more, func(c *Client) (int, error) { return count(c.All(t.Context(), nil)) }},
+		"snapshots": {`"snapshots": [{"id": %q, "name": "data", "volume_id": "` + someID + `", "status": "available", "size": 1}]`,
+			`"snapshots_links": [{"rel": "next", "href": %q}]`, func(c *Client) (int, error) { return count(c.FindSnapshots(t.Context(), "data")) }},
 		"attachments": {`"attachments": [{"id": %q, "volume_id": "` + someID + `", "status": "attaching"}]`, `"links": {"next": %q}`,
 			func(c *Client) (int, error) {
 				begun, _, err := c.Begun(t.Context(), someID)
