@@ -1,4 +1,4 @@
-// Package flow provisions, deletes and expands volumes in Cinder.
+// Package flow provisions, deletes and expands volumes in Cinder, and takes and removes snapshots of them.
 //
 // Each of them is a loop that reads the state of the volume and takes the next step. So it does not matter at which call an earlier run ended.
 // The volume is found by the claim's UID in its name and metadata alone. So a provision that begins again, and an undo without a
@@ -15,10 +15,11 @@
 //
 // A connection for each node makes as many initialize_connection and terminate_connection as there are nodes.
 //
-// A delete makes five, and one more each time that the volume is not gone yet: find, terminate_connection, detach, delete, find. Either makes
-// one request to Keystone. If Cinder was killed during os-attach, two more calls remove the unfinished attachment.
+// A delete makes six, and one more each time that the volume is not gone yet: find, find snapshots, terminate_connection, detach, delete,
+// find. Either makes one request to Keystone. If Cinder was killed during os-attach, two more calls remove the unfinished attachment.
 //
-// An expansion makes find, extend, and find until Cinder shows the new size.
+// An expansion makes find, extend, and find until Cinder shows the new size. A snapshot makes find, find snapshots, create snapshot, and
+// find snapshots until it is available. Its removal makes find snapshots, delete snapshot, and find snapshots until it is gone.
 //
 // It may import cinder, cloud, cluster, form, mapper and parameters, the SDK and contract. It keeps nothing between two runs. It changes a
 // volume only after it has verified that the volume is the claim's.
