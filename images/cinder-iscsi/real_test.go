@@ -72,8 +72,11 @@ func (s *stage) realRun(ctx context.Context, op contract.Operation, uid string) 
 	request := sdktest.Provision(nil)
 	request.Operation, request.Claim.UID, request.VolumeName, request.SizeBytes, request.TimeoutSeconds = op, uid, "pvc-"+uid, 1<<30, 600
 	request.Parameters = s.parameters
+	if s.change != nil {
+		s.change(&request)
+	}
 	volume := sdktest.Skeleton(request)
-	if op == contract.Delete {
+	if op != contract.Provision {
 		volume = s.cluster.Volume(request.VolumeName)
 	}
 	pod := s.pod(request, volume)
