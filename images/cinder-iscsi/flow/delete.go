@@ -77,9 +77,11 @@ func (f *Flow) checkLocation(pv *corev1.PersistentVolume) error {
 	return nil
 }
 
-// removeAll returns once Cinder has no volume of the claim.
+// removeAll returns once Cinder has no volume of the claim. Cinder makes a volume available again that its backend cannot do
+// without.
 func (f *Flow) removeAll(ctx context.Context, pv *corev1.PersistentVolume) error {
 	var p backoff
+	deleting := map[string]bool{}
 	for byID := pv != nil; ; {
 		mine, err := f.findVolumes(ctx)
 		if err != nil {
@@ -96,6 +98,11 @@ func (f *Flow) removeAll(ctx context.Context, pv *corev1.PersistentVolume) error
 			return nil
 		}
 		for _, v := range mine {
+			if deleting[v.ID] && v.Status == statusAvailable {
+				return sdk.TryAgain(fmt.Errorf("%s again after the request to remove it; it is removed after what depends "+
+					"on it, such as clones", describe(&v)))
+			}
+			deleting[v.ID] = v.Status == statusDeleting
 			if pv == nil {
 				if err := f.checkUndo(ctx, &v); err != nil {
 					return err

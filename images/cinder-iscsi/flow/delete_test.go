@@ -3,6 +3,7 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,6 +182,8 @@ func TestRemove(t *testing.T) {
 		"begun, not seen": {of("available", begun), refuse(callDelete, 400, "busy"), "",
 			[]string{callFind, callDelete, callSnapshots, callBegun, callForget, callFind, callDelete, callFind}},
 		"not deleted": {of("available"), refuse(callDelete, 400, "busy"), "delete " + id + ": busy (HTTP 400)", []string{callFind, callDelete, callSnapshots, callBegun}},
+		"busy": {of("available"), func(s *scene) { s.cinder.Fail(fake.VolumeBusy) }, "cinder volume " + id + " is available again after the request to remove it; " +
+			"it is removed after what depends on it, such as clones", []string{callFind, callDelete, callFind, callFind}},
 		"fails": {of("available"), func(s *scene) { s.cinder.Fail(fake.NotDeleted) }, "cinder volume " + id + " is error_deleting, and cinder does not say why",
 			[]string{callFind, callDelete, callFind, callFind, callMessages}},
 	}, func(s *scene, c row) {
@@ -188,14 +191,17 @@ func TestRemove(t *testing.T) {
 		if c.prepare != nil {
 			c.prepare(s)
 		}
-		code := 0
+		code, left := 0, 0
 		if c.err != "" {
-			code = 1
+			code, left = 1, 1
+		}
+		if strings.Contains(c.err, "depends on it") {
+			code = 75
 		}
 		s.want(s.delete(pvOf(id)), code, c.err)
 		s.wantCalls(c.calls...)
-		if left := s.cinder.Volumes(); len(left) != code {
-			s.t.Errorf("there is\n%s", left)
+		if got := s.cinder.Volumes(); len(got) != left {
+			s.t.Errorf("there is\n%s", got)
 		}
 	})
 }

@@ -130,6 +130,8 @@ var (
 	NoBackend = Failure{"POST /volumes", "error", noValidHost}
 	// NotDeleted: the driver fails to delete a volume.
 	NotDeleted = Failure{"DELETE /volumes/{id}", "error_deleting", ""}
+	// VolumeBusy: the backend has something that depends on a volume, such as a clone. Cinder has no message for it.
+	VolumeBusy = Failure{"DELETE /volumes/{id}", "available", ""}
 	// NotExtended: the driver fails to extend a volume.
 	NotExtended = Failure{"os-extend", "error_extending", "extend volume:Volume Driver failed to extend volume."}
 	// NoRoom: the scheduler finds no room for a larger volume, which goes back to its status and size.
