@@ -297,7 +297,8 @@ func (c *Config) checkSnapshots(data map[string]string) field.ErrorList {
 	switch {
 	case take && !remove:
 		return field.ErrorList{field.Required(dataPath.Key(keyDropSnapshot),
-			"inline scripts for snapshots come in pairs: without it snapshots would never be removed")}
+			"inline scripts for snapshots come in pairs: without it snapshots would never be removed; for an image write "+
+				keySnapshots+`: "true" instead`)}
 	case remove && !take:
 		return field.ErrorList{field.Required(dataPath.Key(keySnapshot),
 			"inline scripts for snapshots come in pairs: without it no snapshot would be taken")}
