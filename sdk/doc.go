@@ -7,7 +7,7 @@
 //
 // Main reads the request and calls Provision or Delete. After Provision it completes the PersistentVolume of the pod's request with the
 // result, and creates it. It turns an error into an exit code, and into the message that the claim's owner sees. A provisioner that
-// can expand volumes implements [Expander]. The package example is a whole provisioner. "kubectl flex new NAME --lang go" writes
+// can expand volumes implements [Expander], and one that takes snapshots [Snapshotter]. The package example is a whole provisioner. "kubectl flex new NAME --lang go" writes
 // one to start from, with its class. Run it without a cluster by package sdktest, and test it by "kubectl flex conformance".
 //
 // # What makes a provisioner correct

@@ -16,8 +16,8 @@ const RootEnv = bare.RootEnv
 // LoadRequest reads the pod's request. It ignores unknown fields.
 func LoadRequest(root string) (Request, error) { return bare.LoadRequest(root) }
 
-// LoadVolume reads contract.VolumeFile: for provision the skeleton, for delete or expand the volume. It is nil for an undo. A volume of
-// another name or claim is an error.
+// LoadVolume reads contract.VolumeFile: for provision the skeleton, for the other operations the volume. It is nil for an undo, and for
+// the removal of a snapshot of which no record says of which volume it is. A volume of another name or claim is an error.
 func LoadVolume(root string, request Request) (*corev1.PersistentVolume, error) {
 	file, data, err := bare.ReadVolume(root, request)
 	if len(data) == 0 {

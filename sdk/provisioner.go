@@ -41,6 +41,19 @@ type Expander interface {
 	Expand(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
 }
 
+// Snapshotter is a Provisioner that takes, removes and restores snapshots. Its methods are called only if the class's ConfigMap has the
+// key snapshots: "true". Its Provision makes the volume with the data of the snapshot request.Source.Snapshot where that is not empty,
+// and refuses a snapshot that does not exist. It never makes an empty volume then.
+type Snapshotter interface {
+	// Snapshot takes the snapshot request.Snapshot.Name of the volume, which may be in use. After a nil error it is whole, and can be
+	// restored from. TryAgain says that it is not ready yet. A snapshot of the name that is whole is a success. One that an
+	// attempt left half made is completed or removed, and never taken for whole.
+	Snapshot(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
+	// DeleteSnapshot removes the snapshot request.Snapshot.Name, whole or half made. After a nil error it is gone, or never was. volume
+	// is what it is a snapshot of, which need not exist any more. It is nil where no record says so.
+	DeleteSnapshot(ctx context.Context, request Request, volume *corev1.PersistentVolume) error
+}
+
 // Lister is a Provisioner whose storage can be audited. List is called only if the class's ConfigMap has the key listable: "true".
 type Lister interface {
 	// List returns the storage of this cluster's volumes on the backend that request.Identity names. It changes nothing. It returns an
@@ -112,13 +125,29 @@ func Run(ctx context.Context, root string, p Provisioner) error {
 		return p.Delete(ctx, request, volume)
 	}
 	known := []string{string(contract.Provision), string(contract.Delete)}
-	if expander, ok := p.(Expander); ok {
-		if request.Operation == contract.Expand {
-			return expander.Expand(ctx, request, volume)
+	for _, more := range optional(p) {
+		if request.Operation == more.operation {
+			return more.do(ctx, request, volume)
 		}
-		known = append(known, string(contract.Expand))
+		known = append(known, string(more.operation))
 	}
 	return Refuse(fmt.Errorf("operation %q: this provisioner knows only %s", request.Operation, strings.Join(known, ", ")))
+}
+
+// ability is an operation that only some provisioners have.
+type ability struct {
+	operation contract.Operation
+	do        func(context.Context, Request, *corev1.PersistentVolume) error
+}
+
+func optional(p Provisioner) (abilities []ability) {
+	if e, ok := p.(Expander); ok {
+		abilities = append(abilities, ability{contract.Expand, e.Expand})
+	}
+	if s, ok := p.(Snapshotter); ok {
+		abilities = append(abilities, ability{contract.Snapshot, s.Snapshot}, ability{contract.DeleteSnapshot, s.DeleteSnapshot})
+	}
+	return abilities
 }
 
 func provision(ctx context.Context, root string, p Provisioner, request Request, skeleton *corev1.PersistentVolume) error {

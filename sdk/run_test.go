@@ -48,6 +48,19 @@ func (g grower) Expand(_ context.Context, request sdk.Request, volume *corev1.Pe
 	return g.err
 }
 
+// snapshotter is a recorder that takes snapshots.
+type snapshotter struct{ *recorder }
+
+func (s snapshotter) Snapshot(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	s.calls = append(s.calls, "snapshot "+request.Snapshot.Name+" of "+volume.Name)
+	return s.err
+}
+
+func (s snapshotter) DeleteSnapshot(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	s.calls = append(s.calls, fmt.Sprintf("delete-snapshot %s, recorded %t", request.Snapshot.Name, volume != nil))
+	return s.err
+}
+
 type runCase struct {
 	name     string
 	request  sdk.Request
@@ -59,6 +72,8 @@ type runCase struct {
 	noServer bool
 	// expander says that the provisioner can expand.
 	expander bool
+	// snapshotter says that the provisioner takes snapshots.
+	snapshotter bool
 }
 
 func runCases() []runCase {
@@ -71,6 +86,12 @@ func runCases() []runCase {
 	stranger := sdktest.Delete(zone)
 	stranger.VolumeName = "pvc-another"
 	good := &sdk.Volume{Source: nfs}
+	unnamed := sdktest.Snapshot(zone)
+	unnamed.Snapshot = nil
+	byHand := sdktest.DeleteSnapshot(zone)
+	byHand.VolumeName = ""
+	nowhere := sdktest.Snapshot(zone)
+	nowhere.VolumeName = ""
 	return []runCase{
 		{name: "provision", request: sdktest.Provision(zone), volume: sdktest.Skeleton(sdktest.Provision(zone)),
 			answer: recorder{volume: good}, calls: []string{"provision " + name + " in west"}, err: "<nil>"},
@@ -110,6 +131,25 @@ func runCases() []runCase {
 			err: "read volume: %s/etc/flex-provisioner/volume.yaml is missing or empty; is this a provisioner pod?"},
 		{name: "unknown operation of one that expands", request: shrink, volume: newVolume(), expander: true, code: 64,
 			err: `operation "shrink": this provisioner knows only provision, delete, expand`},
+		{name: "snapshot by one that cannot", request: sdktest.Snapshot(zone), volume: newVolume(), code: 64,
+			err: `operation "snapshot": this provisioner knows only provision, delete`},
+		{name: "snapshot", request: sdktest.Snapshot(zone), volume: newVolume(), snapshotter: true, noServer: true,
+			calls: []string{"snapshot " + sdktest.SnapshotName + " of " + name}, err: "<nil>"},
+		{name: "snapshot that is not ready", request: sdktest.Snapshot(zone), volume: newVolume(), snapshotter: true, noServer: true,
+			answer: recorder{err: sdk.TryAgain(errors.New("copying"))}, calls: []string{"snapshot " + sdktest.SnapshotName + " of " + name},
+			code: 75, err: "copying"},
+		{name: "snapshot without the volume", request: sdktest.Snapshot(zone), snapshotter: true, noServer: true, code: 1,
+			err: "read volume: %s/etc/flex-provisioner/volume.yaml is missing or empty; is this a provisioner pod?"},
+		{name: "snapshot without a name", request: unnamed, volume: newVolume(), snapshotter: true, noServer: true, code: 1,
+			err: "read request %s/etc/flex-provisioner/request.json: snapshot.name is missing"},
+		{name: "snapshot of nothing", request: nowhere, volume: newVolume(), snapshotter: true, noServer: true, code: 1,
+			err: "read request %s/etc/flex-provisioner/request.json: volumeName is missing"},
+		{name: "delete-snapshot", request: sdktest.DeleteSnapshot(zone), volume: newVolume(), snapshotter: true, noServer: true,
+			calls: []string{"delete-snapshot " + sdktest.SnapshotName + ", recorded true"}, err: "<nil>"},
+		{name: "delete-snapshot by hand", request: byHand, snapshotter: true, noServer: true,
+			calls: []string{"delete-snapshot " + sdktest.SnapshotName + ", recorded false"}, err: "<nil>"},
+		{name: "unknown operation of one that takes snapshots", request: shrink, volume: newVolume(), snapshotter: true, code: 64,
+			err: `operation "shrink": this provisioner knows only provision, delete, snapshot, delete-snapshot`},
 		{name: "list without a Lister", request: list, code: 64,
 			err: `operation "list": this provisioner cannot list; remove the ConfigMap's key listable`},
 	}
@@ -128,6 +168,9 @@ func TestRun(t *testing.T) {
 			var p sdk.Provisioner = &c.answer
 			if c.expander {
 				p = grower{&c.answer}
+			}
+			if c.snapshotter {
+				p = snapshotter{&c.answer}
 			}
 			err := sdk.Run(t.Context(), pod.Root, p)
 			want := strings.ReplaceAll(c.err, "%s", pod.Root)

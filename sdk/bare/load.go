@@ -29,20 +29,24 @@ func LoadRequest(root string) (contract.Request, error) {
 	if err := json.Unmarshal(data, &request); err != nil {
 		return contract.Request{}, fmt.Errorf("read request %s: %w", file, err)
 	}
-	if request.VolumeName == "" && request.Operation != contract.List {
+	ofSnapshot := request.Operation == contract.Snapshot || request.Operation == contract.DeleteSnapshot
+	switch {
+	case ofSnapshot && (request.Snapshot == nil || request.Snapshot.Name == ""):
+		return contract.Request{}, fmt.Errorf("read request %s: snapshot.name is missing", file)
+	case request.VolumeName == "" && request.Operation != contract.List && request.Operation != contract.DeleteSnapshot:
 		return contract.Request{}, fmt.Errorf("read request %s: volumeName is missing", file)
 	}
 	return request, nil
 }
 
-// ReadVolume reads contract.VolumeFile. data is empty for an undo.
+// ReadVolume reads contract.VolumeFile. data is empty for an undo, and for a snapshot of which no record says of which volume it is.
 func ReadVolume(root string, request contract.Request) (file string, data []byte, err error) {
 	file = filepath.Join(root, contract.VolumeFile)
 	data, err = os.ReadFile(file)
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return file, nil, fmt.Errorf("read volume: %w", err)
-	case len(data) == 0 && request.Operation != contract.Delete:
+	case len(data) == 0 && request.Operation != contract.Delete && request.Operation != contract.DeleteSnapshot:
 		return file, nil, fmt.Errorf("read volume: %s is missing or empty; is this a provisioner pod?", file)
 	}
 	return file, data, nil

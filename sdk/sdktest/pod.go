@@ -24,7 +24,7 @@ type Pod struct {
 	server  *Server
 }
 
-// NewPod lays out the files of a pod. volume is nil for an undo. With a nil server the pod has no token.
+// NewPod lays out the files of a pod. volume is nil for an undo, and may be for DeleteSnapshot. With a nil server the pod has no token.
 func NewPod(t testing.TB, request contract.Request, volume *corev1.PersistentVolume, server *Server) Pod {
 	t.Helper()
 	p := Pod{Root: t.TempDir(), request: request, server: server}
@@ -128,6 +128,37 @@ func Expand(properties map[string]string) contract.Request {
 	request := Provision(properties)
 	request.Operation = contract.Expand
 	request.CurrentSizeBytes, request.SizeBytes = request.SizeBytes, 2*request.SizeBytes
+	return request
+}
+
+// SnapshotName is the name of the snapshot of Snapshot, DeleteSnapshot and Restore.
+const SnapshotName = "snap-5c2f1d9e-7b60-4a1c-9e3d-2f4b6a8c0d1e"
+
+// Snapshot is the request for a snapshot of the volume of Provision.
+func Snapshot(properties map[string]string) contract.Request {
+	request := Provision(properties)
+	request.Operation = contract.Snapshot
+	request.Snapshot = &contract.SnapshotRequest{
+		Name: SnapshotName, Namespace: request.Claim.Namespace, VolumeSnapshot: "monday", UID: SnapshotName[len("snap-"):],
+	}
+	return request
+}
+
+// DeleteSnapshot is the request that removes the snapshot of Snapshot.
+func DeleteSnapshot(properties map[string]string) contract.Request {
+	request := Snapshot(properties)
+	request.Operation = contract.DeleteSnapshot
+	return request
+}
+
+// Restore is the request for another claim, with the data of the snapshot of Snapshot.
+func Restore(properties map[string]string) contract.Request {
+	const uid = "1f0e6b52-93c4-4d5a-8b7e-6c5d4e3f2a1b"
+	request := Provision(properties)
+	request.Source = &contract.Source{
+		Namespace: request.Claim.Namespace, Name: "monday", VolumeName: request.VolumeName, Snapshot: SnapshotName,
+	}
+	request.VolumeName, request.Claim.Name, request.Claim.UID = "pvc-"+uid, "restored", uid
 	return request
 }
 
