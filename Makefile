@@ -58,7 +58,7 @@ test-unit: ## what needs nothing but Go
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
-	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/
+	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/ ./cmd/flexctl/tree/
 
 test-integration: ## against a real API server
 	test/cluster/build.sh kubernetes

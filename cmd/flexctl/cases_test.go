@@ -131,6 +131,10 @@ nodeAffinity:
 	{name: "dirname-refused", args: []string{"dirname", "${.PVC.namespace}/${.PVC.name}"}},
 	{name: "dirname-nothing", args: []string{"dirname"}},
 
+	{name: "copy-nothing", args: []string{"copy", "/nowhere/from", "testdata/to"}},
+	{name: "copy-one", args: []string{"copy", "/nowhere/from"}},
+	{name: "copy-three", args: []string{"copy", "a", "b", "c"}},
+
 	{name: "volume", args: []string{"volume"}, delete: true},
 	{name: "volume-field", args: []string{"volume", "spec.csi.volumeHandle"}, delete: true},
 	{name: "volume-item", args: []string{"volume", "spec.nodeAffinity.required.nodeSelectorTerms.0.matchExpressions.0.values.0"}, delete: true},

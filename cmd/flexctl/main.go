@@ -67,7 +67,7 @@ what the claim's owner sees, and ends with the exit code that the contract gives
 		return fmt.Errorf("%w; see %s --help", err, c.CommandPath())
 	})
 	cmd.AddCommand(newCreateCommand(root), newFailCommand(), newRequestCommand(root), newVolumeCommand(root), newRequireCommand(root),
-		newDirnameCommand(root), newInstallCommand())
+		newDirnameCommand(root), newCopyCommand(), newInstallCommand())
 	return cmd
 }
 
