@@ -367,7 +367,7 @@ func TestBadInput(t *testing.T) {
 		{"hostpath", properties{"root": `/srv", x: "`}, "", `property "root" is "/srv", x: ""` + path},
 		{"hostpath", properties{"root": "/srv", "mode": "rwx"}, "", `property "mode" is "rwx": write octal digits such as 0777`},
 		{"hostpath", properties{"root": "/srv", "owner": "nobody:1"}, "", `property "owner" is "nobody:1": write a user and a group as numbers, such as 1000:1000`},
-		{"hostpath", properties{"root": "/srv", "Mode ": "0770", "size-limit": "1"}, "", `not known: "Mode ", "size-limit"; the provisioner knows the properties keep-on-delete, mode, owner, path-pattern, root: correct`},
+		{"hostpath", properties{"root": "/srv", "Mode ": "0770", "size-limit": "1"}, "", `not known: "Mode ", "size-limit"; the provisioner knows the properties keep-on-delete, mode, owner, path-pattern, root, snapshot-copy: correct`},
 		{"hostpath", properties{"root": "/srv", "keep-on-delete": "true"}, "", `property "keep-on-delete" needs "path-pattern"`},
 		{"hostpath", properties{"root": "/srv", "keep-on-delete": "yes", "path-pattern": "x"}, "", `property "keep-on-delete" is "yes": write "true" or "false"`},
 		{"hostpath", properties{"root": "/srv"}, "pvc-1", `"pvc-1" is no name of a volume, pvc-UID`},

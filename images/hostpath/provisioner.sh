@@ -3,7 +3,7 @@
 # host-path mounts at the same path; mode and owner (UID:GID), theirs, 0777 and the pod's user if not given. Sizes are not
 # enforced: expanding a volume changes a number only. path-pattern, such as ${.PVC.namespace}.${.PVC.name}, names the
 # directories (flexctl dirname --help), which else have the name of their volume; keep-on-delete, "true" keeps a directory
-# for the next claim of the same name.
+# for the next claim of the same name; snapshot-copy, "full" lets snapshots copy all data where it cannot be shared.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the root is a disk, and not its empty mount point, and the file
@@ -12,9 +12,13 @@
 # With path-pattern the directory has a readable name, and the mark the link "name" to it. The link names/NAME, which one
 # volume can make, holds the directory for the volume until it is removed. With keep-on-delete it stays, and the link
 # kept/NAME holds it for the claim of one namespace and name.
+#
+# A snapshot is a copy of a volume's directory in snapshots/, beside the marks. flexctl copy gives it its name when it is
+# whole. A restored directory is copied below its mark, and moved to its place after the directory "restored" was made: so
+# a directory without that is none that was restored.
 set -eu
 
-: "${MODE:=0777}" "${OWNER:=}" "${PATH_PATTERN:=}" "${KEEP_ON_DELETE:=false}"
+: "${MODE:=0777}" "${OWNER:=}" "${PATH_PATTERN:=}" "${KEEP_ON_DELETE:=false}" "${SNAPSHOT_COPY:=}"
 case ${ROOT-} in
 '') flexctl fail --refuse 'property "root" is missing: name a directory of the node, the same as in key "host-path"' ;;
 [!/]* | *[!A-Za-z0-9._/-]* | */../* | */..) flexctl fail --refuse "property \"root\" is \"$ROOT\": write an absolute path of letters, digits, '.', '_' and '-'" ;;
@@ -24,11 +28,15 @@ false,* | true,?*) ;;
 true,) flexctl fail --refuse 'property "keep-on-delete" needs "path-pattern"' ;;
 *) flexctl fail --refuse "property \"keep-on-delete\" is \"$KEEP_ON_DELETE\": write \"true\" or \"false\"" ;;
 esac
+case $SNAPSHOT_COPY in
+'' | full) ;;
+*) flexctl fail --refuse "property \"snapshot-copy\" is \"$SNAPSHOT_COPY\": write \"full\", or leave it out" ;;
+esac
 expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
 	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
 [ -z "$OWNER" ] || expr "$OWNER" : '[0-9]\{1,9\}:[0-9]\{1,9\}$' >/dev/null ||
 	flexctl fail --refuse "property \"owner\" is \"$OWNER\": write a user and a group as numbers, such as 1000:1000"
-flexctl require root --optional mode,owner,path-pattern,keep-on-delete
+flexctl require root --optional mode,owner,path-pattern,keep-on-delete,snapshot-copy
 if [ "$FLEX_OPERATION" = list ]; then
 	[ -d "$ROOT/.flex-provisioner" ] || flexctl fail --not-here "node $FLEX_NODE has no $ROOT/.flex-provisioner: nothing was made here, or its disk is not mounted"
 	for mark in "$ROOT"/.flex-provisioner/pvc-*; do
@@ -45,10 +53,17 @@ if [ "$FLEX_OPERATION" = list ]; then
 	done
 	exit
 fi
-expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
+snapshot=${FLEX_SNAPSHOT_NAME-}${FLEX_SOURCE_SNAPSHOT-}
+case $FLEX_OPERATION,$snapshot in
+*snapshot, | *,[!A-Za-z0-9]* | *,*[!A-Za-z0-9._-]*) flexctl fail --refuse "\"$snapshot\" is no name of a snapshot" ;;
+esac
+# No record may say which volume a snapshot is of.
+[ "$FLEX_OPERATION,$FLEX_PV_NAME" = delete-snapshot, ] ||
+	expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
 	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
 
 marks=$ROOT/.flex-provisioner
+snapshots=$marks/snapshots
 mark=$marks/$FLEX_PV_NAME
 name=$(readlink "$mark/name") || name=$FLEX_PV_NAME
 case $name in
@@ -56,9 +71,38 @@ case $name in
 esac
 dir=$ROOT/$name
 
+# same_node ends the script on another node than the volume's, of whose directories "not there" says nothing.
+same_node() {
+	node=$(flexctl volume spec.nodeAffinity.required.nodeSelectorTerms.0.matchExpressions.0.values.0)
+	[ "$node" = "$FLEX_NODE" ] || flexctl fail --not-here "$1 is on node $node, and this is node $FLEX_NODE"
+}
+
+# restore makes the directory from a snapshot. It is in its place whole, or not at all.
+restore() {
+	if [ -d "$mark/restored" ] && [ -e "$dir" ]; then
+		rm -rf -- "$mark/copy" # of an attempt beside another
+		return
+	fi
+	[ ! -e "$dir" ] || flexctl fail "$dir on node $FLEX_NODE is kept from an earlier claim, and nothing is restored into it; move it out of the way"
+	flexctl copy --full -- "$snapshots/$snapshot" "$mark/copy"
+	chmod -- u+rwx "$mark/copy"
+	mkdir -p -- "$mark/restored"
+	[ -e "$dir" ] || mv -T -- "$mark/copy" "$dir"
+}
+
+# remove_snapshot renames it first, so that no restore begins with a part of it.
+remove_snapshot() {
+	rm -rf -- "$snapshots/.$snapshot".copy-*
+	[ ! -e "$snapshots/$snapshot" ] || mv -T -- "$snapshots/$snapshot" "$snapshots/.$snapshot.copy-removed" || [ ! -e "$snapshots/$snapshot" ]
+	rm -rf -- "$snapshots/.$snapshot".copy-*
+}
+
 case $FLEX_OPERATION in
 provision)
 	[ -d "$ROOT" ] || flexctl fail --not-here "node $FLEX_NODE has no directory $ROOT; does key \"host-path\" name it?"
+	# Before anything is made. A directory that was restored needs it no more.
+	[ -z "$snapshot" ] || [ -d "$mark/restored" ] || [ -d "$snapshots/$snapshot" ] ||
+		flexctl fail --not-here "snapshot $snapshot is not on node $FLEX_NODE"
 	kept='' # for whom the directory has to be kept
 	[ "$KEEP_ON_DELETE" != true ] || kept=$FLEX_PVC_NAMESPACE/$FLEX_PVC_NAME
 	# In this order: an attempt beside this one makes the mark, or the link, first.
@@ -95,7 +139,11 @@ provision)
 			flexctl fail "$dir on node $FLEX_NODE is kept for a claim of another name; move it out of the way"
 		fi
 	fi
-	mkdir -p -- "$dir"
+	if [ -n "$snapshot" ]; then
+		restore
+	else
+		mkdir -p -- "$dir"
+	fi
 	# In this order: chown takes the setgid bit away.
 	[ -z "$OWNER" ] || chown -- "$OWNER" "$dir" ||
 		flexctl fail "$dir on node $FLEX_NODE cannot be given to $OWNER: the class needs run-as-user \"0\""
@@ -107,13 +155,27 @@ expand)
 	[ -d "$mark" ] || flexctl fail "$dir is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
 	flexctl require --mark "$marks"
 	;;
+snapshot)
+	same_node "$dir"
+	[ -d "$mark" ] || flexctl fail "$dir is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+	flexctl require --mark "$marks"
+	mkdir -p -- "$snapshots"
+	code=0
+	flexctl copy ${SNAPSHOT_COPY:+--full} -- "$dir" "$snapshots/$snapshot" || code=$?
+	[ "$code" != 64 ] || flexctl fail --refuse "the file system of $ROOT on node $FLEX_NODE cannot share data between files, as XFS and btrfs can; property \"snapshot-copy\" with \"full\" allows to copy all data"
+	exit "$code"
+	;;
+delete-snapshot)
+	volume=$(flexctl volume metadata.name) # empty if no record says which volume it is of
+	[ -z "$volume" ] || same_node "snapshot $snapshot"
+	[ -d "$marks" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+	flexctl require --mark "$marks"
+	[ -n "$volume" ] || [ -e "$snapshots/$snapshot" ] || flexctl fail --not-here "snapshot $snapshot is not on node $FLEX_NODE, and no record says on which node it is"
+	remove_snapshot
+	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo
-	if [ -n "$volume" ]; then
-		# Of another node's directory "not there" says nothing.
-		node=$(flexctl volume spec.nodeAffinity.required.nodeSelectorTerms.0.matchExpressions.0.values.0)
-		[ "$node" = "$FLEX_NODE" ] || flexctl fail --not-here "$dir is on node $node, and this is node $FLEX_NODE"
-	fi
+	[ -z "$volume" ] || same_node "$dir"
 	[ -d "$ROOT" ] || flexctl fail --try-again "node $FLEX_NODE has no directory $ROOT; is its disk mounted?"
 	# An undo may come before the first mark.
 	[ -d "$marks" ] || [ -z "$volume" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"

@@ -6,7 +6,8 @@
 # enforced: expanding a volume changes a number only. To remove what pods wrote as other users, and to set an owner, the
 # class runs as root (run-as-user "0", a grant) and the server lets it (no_root_squash), or the server maps all users to
 # one (all_squash). path-pattern, such as ${.PVC.namespace}.${.PVC.name}, names the directories (flexctl dirname --help),
-# which else have the name of their volume; keep-on-delete, "true" keeps a directory for the next claim of the same name.
+# which else have the name of their volume; keep-on-delete, "true" keeps a directory for the next claim of the same name;
+# snapshot-copy, "full" lets snapshots copy all data where it cannot be shared.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the export is mounted, and the file .flex-provisioner.id
@@ -15,9 +16,13 @@
 # With path-pattern the directory has a readable name, and the mark the link "name" to it. The link names/NAME, which one
 # volume can make, holds the directory for the volume until it is removed. With keep-on-delete it stays, and the link
 # kept/NAME holds it for the claim of one namespace and name.
+#
+# A snapshot is a copy of a volume's directory in snapshots/, beside the marks. flexctl copy gives it its name when it is
+# whole. A restored directory is copied below its mark, and moved to its place after the directory "restored" was made: so
+# a directory without that is none that was restored.
 set -eu
 
-: "${MOUNT:=/export}" "${ARCHIVE_ON_DELETE:=false}" "${MODE:=0777}" "${OWNER:=}" "${PATH_PATTERN:=}" "${KEEP_ON_DELETE:=false}"
+: "${MOUNT:=/export}" "${ARCHIVE_ON_DELETE:=false}" "${MODE:=0777}" "${OWNER:=}" "${PATH_PATTERN:=}" "${KEEP_ON_DELETE:=false}" "${SNAPSHOT_COPY:=}"
 case ${SERVER-} in
 '') flexctl fail --refuse 'property "server" is missing: name the NFS server' ;;
 *[!][A-Za-z0-9.:-]*) flexctl fail --refuse "property \"server\" is \"$SERVER\": write a host name or an address" ;;
@@ -35,11 +40,15 @@ false,* | true,?*,false) ;;
 true,*) flexctl fail --refuse 'property "keep-on-delete" needs "path-pattern", and no "archive-on-delete"' ;;
 *) flexctl fail --refuse "property \"keep-on-delete\" is \"$KEEP_ON_DELETE\": write \"true\" or \"false\"" ;;
 esac
+case $SNAPSHOT_COPY in
+'' | full) ;;
+*) flexctl fail --refuse "property \"snapshot-copy\" is \"$SNAPSHOT_COPY\": write \"full\", or leave it out" ;;
+esac
 expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
 	flexctl fail --refuse "property \"mode\" is \"$MODE\": write octal digits such as 0777"
 [ -z "$OWNER" ] || expr "$OWNER" : '[0-9]\{1,9\}:[0-9]\{1,9\}$' >/dev/null ||
 	flexctl fail --refuse "property \"owner\" is \"$OWNER\": write a user and a group as numbers, such as 1000:1000"
-flexctl require server export --optional mount,mounted-export,archive-on-delete,mode,owner,path-pattern,keep-on-delete
+flexctl require server export --optional mount,mounted-export,archive-on-delete,mode,owner,path-pattern,keep-on-delete,snapshot-copy
 if [ "$FLEX_OPERATION" = list ]; then
 	[ -d "$MOUNT/.flex-provisioner" ] || flexctl fail --not-here "$MOUNT/.flex-provisioner is not there: nothing was made, or the export $EXPORT of $SERVER is not mounted"
 	for mark in "$MOUNT"/.flex-provisioner/pvc-*; do
@@ -56,10 +65,17 @@ if [ "$FLEX_OPERATION" = list ]; then
 	done
 	exit
 fi
-expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
+snapshot=${FLEX_SNAPSHOT_NAME-}${FLEX_SOURCE_SNAPSHOT-}
+case $FLEX_OPERATION,$snapshot in
+*snapshot, | *,[!A-Za-z0-9]* | *,*[!A-Za-z0-9._-]*) flexctl fail --refuse "\"$snapshot\" is no name of a snapshot" ;;
+esac
+# No record may say which volume a snapshot is of.
+[ "$FLEX_OPERATION,$FLEX_PV_NAME" = delete-snapshot, ] ||
+	expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
 	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
 
 marks=$MOUNT/.flex-provisioner
+snapshots=$marks/snapshots
 mark=$marks/$FLEX_PV_NAME
 name=$(readlink "$mark/name") || name=$FLEX_PV_NAME
 case $name in
@@ -68,9 +84,32 @@ esac
 dir=$MOUNT/$name
 flexctl require --mounted "$MOUNT=${MOUNTED_EXPORT:-nfs://$SERVER$EXPORT}"
 
+# restore makes the directory from a snapshot. It is in its place whole, or not at all.
+restore() {
+	if [ -d "$mark/restored" ] && [ -e "$dir" ]; then
+		rm -rf -- "$mark/copy" # of an attempt beside another
+		return
+	fi
+	[ ! -e "$dir" ] || flexctl fail "$EXPORT/$name on $SERVER is kept from an earlier claim, and nothing is restored into it; move it out of the way"
+	flexctl copy --full -- "$snapshots/$snapshot" "$mark/copy"
+	chmod -- u+rwx "$mark/copy"
+	mkdir -p -- "$mark/restored"
+	[ -e "$dir" ] || mv -T -- "$mark/copy" "$dir"
+}
+
+# remove_snapshot renames it first, so that no restore begins with a part of it.
+remove_snapshot() {
+	rm -rf -- "$snapshots/.$snapshot".copy-*
+	[ ! -e "$snapshots/$snapshot" ] || mv -T -- "$snapshots/$snapshot" "$snapshots/.$snapshot.copy-removed" || [ ! -e "$snapshots/$snapshot" ]
+	rm -rf -- "$snapshots/.$snapshot".copy-*
+}
+
 case $FLEX_OPERATION in
 provision)
 	[ -d "$MOUNT" ] || flexctl fail --refuse "the export is not mounted at $MOUNT; key \"mount-claims\" does that"
+	# Before anything is made. A directory that was restored needs it no more.
+	[ -z "$snapshot" ] || [ -d "$mark/restored" ] || [ -d "$snapshots/$snapshot" ] ||
+		flexctl fail --refuse "$EXPORT on $SERVER has no snapshot $snapshot"
 	kept='' # for whom the directory has to be kept
 	[ "$KEEP_ON_DELETE" != true ] || kept=$FLEX_PVC_NAMESPACE/$FLEX_PVC_NAME
 	# In this order: an attempt beside this one makes the mark, or the link, first.
@@ -110,7 +149,11 @@ provision)
 			flexctl fail "$EXPORT/$name on $SERVER is kept for a claim of another name; move it out of the way"
 		fi
 	fi
-	mkdir -p -- "$dir"
+	if [ -n "$snapshot" ]; then
+		restore
+	else
+		mkdir -p -- "$dir"
+	fi
 	# In this order: chown takes the setgid bit away.
 	[ -z "$OWNER" ] || chown -- "$OWNER" "$dir" ||
 		flexctl fail "$EXPORT/$name on $SERVER cannot be given to $OWNER: the class needs run-as-user \"0\", and the export no_root_squash"
@@ -121,6 +164,20 @@ expand)
 	# A directory has no size of its own. That it is here is all there is to say.
 	[ -d "$mark" ] || flexctl fail "$EXPORT/$name is not on $SERVER; is the export mounted at $MOUNT?"
 	flexctl require --mark "$marks"
+	;;
+snapshot)
+	[ -d "$mark" ] || flexctl fail "$EXPORT/$name is not on $SERVER; is the export mounted at $MOUNT?"
+	flexctl require --mark "$marks"
+	[ -d "$snapshots" ] || mkdir -m 1777 -- "$snapshots" 2>/dev/null || [ -d "$snapshots" ]
+	code=0
+	flexctl copy ${SNAPSHOT_COPY:+--full} -- "$dir" "$snapshots/$snapshot" || code=$?
+	[ "$code" != 64 ] || flexctl fail --refuse "$EXPORT on $SERVER cannot share data between files; property \"snapshot-copy\" with \"full\" allows to copy all data"
+	exit "$code"
+	;;
+delete-snapshot)
+	[ -d "$marks" ] || flexctl fail --try-again "$marks is not there; is the export $EXPORT of $SERVER mounted at $MOUNT?"
+	flexctl require --mark "$marks"
+	remove_snapshot
 	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo
