@@ -74,7 +74,9 @@ func eachFull(t *testing.T, test func(t *testing.T, newClass func() class)) {
 // eachKind is eachFull for one class of each image, for tests that take long.
 func eachKind(t *testing.T, test func(t *testing.T, newClass func() class)) {
 	t.Run("hostpath by name", func(t *testing.T) {
-		test(t, func() class { return newHostpath(t, map[string]string{"path-pattern": byName, "snapshot-copy": "full"}) })
+		test(t, func() class {
+			return newHostpath(t, map[string]string{"path-pattern": byName, "snapshot-copy": "full"})
+		})
 	})
 	t.Run("nfs-subdir", func(t *testing.T) {
 		test(t, func() class { return newNFS(t, map[string]string{"snapshot-copy": "full"}) })
@@ -136,10 +138,10 @@ func TestSnapshotKilled(t *testing.T) {
 		put(t, c.dir(), "before")
 		for at, ended := 1, false; !ended; at++ {
 			ended = c.run(t, c.take(t), at).Code != sdktest.Killed
-			put(t, c.snapshots(), "") // nothing of ours
 			if err := os.MkdirAll(c.snapshots()+"/."+sdktest.SnapshotName+".copy-1/half", 0o755); err != nil {
 				t.Fatal(err)
 			}
+			put(t, c.snapshots(), "") // nothing of ours
 			c.run(t, c.take(t), 0).Expect(t, 0, "")
 			if got := content(t, c.snapshots()+"/"+sdktest.SnapshotName); got != "before" {
 				t.Fatalf("killed at %d: it has %q", at, got)

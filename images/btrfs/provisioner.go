@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +36,8 @@ func (p provisioner) open(request sdk.Request) (*disk, error) {
 		return nil, err
 	}
 	var group uint64
-	if request.Operation != contract.List { // a list has no volume
-		if group, err = groupOf(request.VolumeName); err != nil {
+	if name := storageOf(request); request.Operation != contract.List { // a list has neither
+		if group, err = groupOf(name); err != nil {
 			return nil, err
 		}
 	}
@@ -54,6 +55,14 @@ func (p provisioner) open(request sdk.Request) (*disk, error) {
 		return nil, err
 	}
 	return &disk{FS: fs, settings: s, group: group}, nil
+}
+
+// storageOf is the name of what the request is to make, change or remove.
+func storageOf(request sdk.Request) string {
+	if request.Snapshot != nil {
+		return request.Snapshot.Name
+	}
+	return request.VolumeName
 }
 
 // Provision implements sdk.Provisioner. It sets the limit before it creates the subvolume, so that no subvolume is without one.
@@ -78,7 +87,9 @@ func (p provisioner) Provision(_ context.Context, request sdk.Request) (*sdk.Vol
 	}
 	subvolume, err := d.openOwn(request.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
-		subvolume, err = p.create(d, request)
+		if err = p.checkSource(d, request); err == nil {
+			subvolume, err = p.create(d, request)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -172,6 +183,9 @@ func (p provisioner) createSubvolume(d *disk, request sdk.Request) error {
 	if request.Source == nil {
 		return d.CreateSubvolume(request.VolumeName, d.group)
 	}
+	if request.Source.Snapshot != "" {
+		return p.restore(d, request)
+	}
 	source, err := d.openOwn(request.Source.VolumeName)
 	if errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("node %s has no volume %s to clone: a clone has to be on the node of its source", p.node, request.Source.VolumeName)
@@ -209,16 +223,29 @@ func (d *disk) removeEmptyGroups() {
 
 // Delete implements sdk.Provisioner.
 func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
+	return p.remove(request, volume)
+}
+
+// checkNode returns an error if the volume is on another node.
+func (p provisioner) checkNode(request sdk.Request, volume *corev1.PersistentVolume) error {
 	// The affinity has the node's label, which may not be its name. A location tells the disk.
 	if node := nodeOf(volume); node != "" && node != p.node && request.Location == "" {
 		return sdk.NotHere(fmt.Errorf("volume %s is on node %s, and this is node %s", volume.Name, contract.OneLine(node), p.node))
+	}
+	return nil
+}
+
+// remove removes a volume or a snapshot. One does not need the other.
+func (p provisioner) remove(request sdk.Request, volume *corev1.PersistentVolume) error {
+	if err := p.checkNode(request, volume); err != nil {
+		return err
 	}
 	d, err := p.openExisting(request)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	subvolume, err := d.openOwn(request.VolumeName)
+	subvolume, err := d.openOwn(storageOf(request))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -230,7 +257,7 @@ func (p provisioner) Delete(_ context.Context, request sdk.Request, volume *core
 	}
 	if subvolume != nil {
 		subvolume.Close()
-		if err := d.Destroy(request.VolumeName); err != nil {
+		if err := d.Destroy(storageOf(request)); err != nil {
 			return err
 		}
 	}
@@ -307,7 +334,7 @@ func (p provisioner) List(_ context.Context, request sdk.Request) ([]sdk.Storage
 	names, err := d.Names()
 	var storage []sdk.Storage
 	for _, name := range names {
-		if _, other := groupOf(name); other != nil {
+		if _, other := groupOf(name); other != nil || !strings.HasPrefix(name, "pvc-") {
 			continue
 		}
 		if subvolume, err := d.openOwn(name); err == nil {

@@ -56,15 +56,16 @@ func fileMode(bits uint32) os.FileMode {
 	return mode
 }
 
-var nameForm = regexp.MustCompile(`^pvc-([0-9a-f]{8})-([0-9a-f]{4})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+// nameForm is the form of the names of volumes and of snapshots. An administrator gives no other name to a snapshot here.
+var nameForm = regexp.MustCompile(`^(pvc|snap)-([0-9a-f]{8})-([0-9a-f]{4})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// groupOf is the quota group of a volume. Its number is the first 48 bits of the UID, which are random. So the group and its limit can be
+// groupOf is the quota group of a volume or snapshot. Its number is the first 48 bits of the UID, which are random. So the group and its limit can be
 // made before the subvolume.
-func groupOf(volume string) (uint64, error) {
-	match := nameForm.FindStringSubmatch(volume)
+func groupOf(name string) (uint64, error) {
+	match := nameForm.FindStringSubmatch(name)
 	if match == nil {
-		return 0, sdk.Refuse(fmt.Errorf("%q is no name of a volume, pvc-UID", volume))
+		return 0, sdk.Refuse(fmt.Errorf("%q is no name of a volume, pvc-UID, or of a snapshot, snap-UID", name))
 	}
-	number, _ := strconv.ParseUint(match[1]+match[2], 16, 64) // nameForm has 12 hexadecimal digits
+	number, _ := strconv.ParseUint(match[2]+match[3], 16, 64) // nameForm has 12 hexadecimal digits
 	return kernel.GroupID(number), nil
 }

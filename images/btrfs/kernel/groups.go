@@ -66,6 +66,14 @@ func (fs *FS) SetLimit(group, bytes uint64) error {
 	return fs.limit(group, limit{flags: limitReferenced, referenced: bytes})
 }
 
+// SetNoLimit creates a group without a limit if it does not exist.
+func (fs *FS) SetNoLimit(group uint64) error {
+	if err := fs.groupCreate(1, group); err != nil && !errors.Is(err, unix.EEXIST) {
+		return err
+	}
+	return nil
+}
+
 // ClearLimit removes the limit of a group.
 func (fs *FS) ClearLimit(group uint64) error {
 	return fs.limit(group, limit{flags: limitReferenced, referenced: unlimited}) // the kernel's value for no limit

@@ -73,17 +73,22 @@ func subvolumeID(root *os.File) (uint64, error) {
 
 // CreateSubvolume creates an empty subvolume as a member of a group.
 func (fs *FS) CreateSubvolume(name string, group uint64) error {
-	return fs.create(ioctlCreate, -1, name, group)
+	return fs.create(ioctlCreate, -1, 0, name, group)
 }
 
 // Snapshot creates a subvolume with the data of another as a member of a group. It does not include subvolumes inside the other.
 func (fs *FS) Snapshot(of *Subvolume, name string, group uint64) error {
-	return fs.create(ioctlSnapshot, int64(of.root.Fd()), name, group)
+	return fs.create(ioctlSnapshot, int64(of.root.Fd()), 0, name, group)
 }
 
-func (fs *FS) create(request uintptr, of int64, name string, group uint64) error {
+// SnapshotReadOnly is Snapshot with a subvolume that nothing can be written to.
+func (fs *FS) SnapshotReadOnly(of *Subvolume, name string, group uint64) error {
+	return fs.create(ioctlSnapshot, int64(of.root.Fd()), flagReadOnly, name, group)
+}
+
+func (fs *FS) create(request uintptr, of int64, flags uint64, name string, group uint64) error {
 	groups := &inherit{groups: 1, group: group}
-	args := volumeArgs{fd: of, flags: flagInherit, inheritSize: uint64(unsafe.Sizeof(*groups)), inherit: groups}
+	args := volumeArgs{fd: of, flags: flagInherit | flags, inheritSize: uint64(unsafe.Sizeof(*groups)), inherit: groups}
 	if copy(args.name[:len(args.name)-1], name) < len(name) {
 		return fmt.Errorf("create subvolume %.64q...: %w", name, unix.ENAMETOOLONG)
 	}
@@ -225,6 +230,15 @@ func (fs *FS) openInside(within *Subvolume, e entry) (*Subvolume, error) {
 
 func openDir(dir *os.File, name string) (fd int, err error) {
 	return unix.Openat(int(dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// ReadOnly reports whether nothing can be written to the subvolume.
+func (s *Subvolume) ReadOnly() (bool, error) {
+	var flags uint64
+	if err := ioctl(s.root, ioctlGetFlags, unsafe.Pointer(&flags)); err != nil {
+		return false, fmt.Errorf("read the flags of subvolume %s: %w", s.root.Name(), err)
+	}
+	return flags&flagReadOnly != 0, nil
 }
 
 // Names lists the names in the directory, sorted.
