@@ -53,6 +53,7 @@ func (f *conformanceFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.list, "list", "", "a shell command that prints a line for each piece of storage")
 	flags.StringArrayVar(&f.Rights, "allow", nil, `a right of the class's ServiceAccount, such as "get secrets"`)
 	flags.BoolVar(&f.Expandable, "expandable", false, "volumes can be expanded, as the ConfigMap's key says")
+	flags.BoolVar(&f.Snapshots, "snapshots", false, "the operations of snapshots are known, as the ConfigMap's key says")
 	flags.BoolVar(&f.Listable, "listable", false, "the operation list is known, as the ConfigMap's key says")
 	flags.StringVar(&f.Image, "image", "", "the image to take instead of a ConfigMap's")
 	flags.Int64Var(&f.runAsUser, "run-as-user", -1, "the pods' user (default: the ConfigMap's, else 65532)")

@@ -29,12 +29,14 @@ const (
 	rulePod       = "the pod runs as user 65532 without privileges, its root file system is read-only, and /tmp has room"
 	ruleText      = "treat what users write as text"
 	ruleVolume    = "the volume counts: it is the claim's, of its class, size and modes"
+	ruleSnapshot  = "a snapshot is whole or not there; a restore has its data or fails"
 	ruleOperation = "FLEX_OPERATION says what to do"
 )
 
 // Checks returns all checks in the order in which they run. If the first one fails, the others are skipped.
 func Checks() []Check {
 	kill := func(op contract.Operation) func(*trial) { return func(t *trial) { t.killed(op) } }
+	killSnapshot := func(op contract.Operation) func(*trial) { return func(t *trial) { t.snapshotKilled(op) } }
 	return []Check{
 		{Name: "provision", Required: true, Rule: ruleExit, run: (*trial).checkProvision,
 			Did: "provision a claim of 1 GiB, then delete its volume"},
@@ -72,6 +74,16 @@ func Checks() []Check {
 			Did: "SIGKILL at times spread over an expansion and at every call to the API server; then expand again and delete"},
 		{Name: "expand-nothing", Rule: ruleExit, run: (*trial).checkExpandNothing, applies: notExpandable,
 			Did: "expand a volume whose storage is gone: no exit code 0"},
+		{Name: "snapshot", Required: true, Rule: ruleSnapshot, run: (*trial).checkSnapshot, applies: withoutSnapshots,
+			Did: "take a snapshot twice, change the volume between, and restore what it was, also after a delete of the volume"},
+		{Name: "snapshot-killed", Required: true, Rule: ruleKilled, run: killSnapshot(contract.Snapshot), applies: withoutSnapshots,
+			Did: "SIGKILL at times spread over a snapshot and at every call to the API server; then take it again and restore it whole"},
+		{Name: "delete-snapshot", Required: true, Rule: ruleAlready, run: (*trial).checkDeleteSnapshot, applies: withoutSnapshots,
+			Did: "delete a snapshot twice, and one that was never taken: it is gone, and its volume is untouched"},
+		{Name: "delete-snapshot-killed", Required: true, Rule: ruleKilled, run: killSnapshot(contract.DeleteSnapshot), applies: withoutSnapshots,
+			Did: "SIGKILL at times spread over a delete-snapshot and at every call to the API server; then restore it whole or not at all, and delete it again"},
+		{Name: "restore-nothing", Required: true, Rule: ruleSnapshot, run: (*trial).checkRestoreNothing, applies: withoutSnapshots,
+			Did: "restore a snapshot that does not exist: exit code 64 or 69, and nothing is made"},
 		{Name: "list", Required: true, Rule: ruleOperation, run: (*trial).checkList, applies: notListable,
 			Did: "list the storage while there is a volume, and after its delete"},
 		{Name: "terminated", Required: true, Rule: ruleKilled, run: (*trial).checkTerminated,

@@ -45,6 +45,8 @@ type Options struct {
 	Expandable bool
 	// Listable reports whether the provisioner supports the operation list, as the class's key does.
 	Listable bool
+	// Snapshots reports whether the provisioner supports snapshots, as the class's key does.
+	Snapshots bool
 	// RunAsUser is the pods' user, nil for the class's.
 	RunAsUser *int64
 	// HostUsers reports whether pods have the users of this machine, so that a pod that runs as root is root to the
@@ -169,6 +171,22 @@ func unknownChecks(only []string) field.ErrorList {
 	return faults
 }
 
+// probeSnapshot takes and removes a first snapshot. A check says what became of it.
+func (s *stage) probeSnapshot(ctx context.Context, c *claim, volume *corev1.PersistentVolume) error {
+	if !s.subject.config.Snapshots {
+		return nil
+	}
+	first := c.snapshotOf()
+	for _, op := range []contract.Operation{contract.Snapshot, contract.DeleteSnapshot} {
+		r, err := s.do(ctx, op, first, volume)
+		if err != nil {
+			return err
+		}
+		r.Provoked = true
+	}
+	return nil
+}
+
 // probe makes and removes a first volume, so that the storage has what the provisioner keeps there, for instance a
 // directory of marks. If that fails, it finds out which restriction of the pod is the cause, so that one broken rule is
 // one failed check. Root of this machine is no level to try.
@@ -185,6 +203,9 @@ func (s *stage) probe(ctx context.Context) error {
 		}
 		if volume := s.api.Volume(c.VolumeName); volume != nil {
 			s.source, s.misfit = kindOf(volume), len(podspec.Misfits(volume, c.object())) > 0
+			if err := s.probeSnapshot(ctx, c, volume); err != nil {
+				return err
+			}
 		}
 		if _, err := s.remove(ctx, c); err != nil {
 			return err

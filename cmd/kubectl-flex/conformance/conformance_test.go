@@ -74,6 +74,24 @@ func TestGood(t *testing.T) {
 	wantPass(t, run(t, options(t, "testdata/good.sh")))
 }
 
+// TestSnapshots: all checks of snapshots run, and pass.
+func TestSnapshots(t *testing.T) {
+	t.Parallel()
+	o := options(t, "testdata/keeping.sh")
+	o.Snapshots = true
+	report := run(t, o)
+	wantPass(t, report)
+	ran := 0
+	for _, result := range report.Results {
+		if result.Status == conformance.Passed && strings.Contains(result.Name+result.Did, "snapshot") {
+			ran++
+		}
+	}
+	if ran != 5 {
+		t.Errorf("%d checks of snapshots passed, want 5", ran)
+	}
+}
+
 // A report never shows the secret that it found.
 func TestReportsHideSecrets(t *testing.T) {
 	t.Parallel()

@@ -22,9 +22,9 @@ func TestImages(t *testing.T) {
 		properties           map[string]string
 		storage              []string
 	}{
-		{"hostpath", archives + "hostpath.tar", "", map[string]string{"root": "/srv/x", "mode": "0770"}, []string{"/srv/x"}},
+		{"hostpath", archives + "hostpath.tar", "", map[string]string{"root": "/srv/x", "mode": "0770", "snapshot-copy": "full"}, []string{"/srv/x"}},
 		{"hostpath's class", "../../../examples/hostpath/class/configmap.yaml", archives + "hostpath.tar", nil, nil},
-		{"nfs-subdir", archives + "nfs-subdir.tar", "", map[string]string{"server": "fd00::1", "export": "/srv/nfs"}, []string{"/export"}},
+		{"nfs-subdir", archives + "nfs-subdir.tar", "", map[string]string{"server": "fd00::1", "export": "/srv/nfs", "snapshot-copy": "full"}, []string{"/export"}},
 		{"nfs-subdir's class", "../../../examples/nfs-subdir/class/configmap.yaml", archives + "nfs-subdir.tar", nil, nil},
 		{"inline scripts", "../../../examples/inline/class/configmap.yaml", archives + "shell.tar", nil, nil},
 	} {
@@ -32,7 +32,7 @@ func TestImages(t *testing.T) {
 			t.Parallel()
 			o := options(t, c.subject)
 			o.Image, o.Properties, o.Storage = c.image, c.properties, c.storage
-			o.Expandable, o.Listable = c.image == "", c.image == ""
+			o.Expandable, o.Listable, o.Snapshots = c.image == "", c.image == "", c.image == ""
 			wantPass(t, run(t, o))
 		})
 	}

@@ -83,6 +83,7 @@ func (s *subject) complete(o Options) {
 		c.RunAsUser, c.UserOfNamespace = o.RunAsUser, false
 	}
 	c.Timeout, c.Expandable, c.Listable = o.Timeout, c.Expandable || o.Expandable, c.Listable || o.Listable
+	c.Snapshots = c.Snapshots || o.Snapshots
 	for _, name := range slices.Sorted(maps.Keys(o.Secrets)) {
 		if !slices.Contains(c.Secrets, name) {
 			c.Secrets = append(c.Secrets, name)

@@ -23,22 +23,28 @@ func TestWrong(t *testing.T) {
 	}{
 		{"cheerful", "exit-codes", "provision exited with code 0, and there is no volume", nil},
 		{"credulous", "hostile-values", "a part of it was run as a command", nil},
+		{"clumsy", "delete-snapshot", "delete-snapshot exited with code 1, saying: the container exited with code 1 and left no message", []string{"delete-snapshot-killed"}},
 		{"deaf", "exit-codes", "provision exited with code 0 after it had said: only file systems", nil},
 		{"forgetful", "list", "it does not", nil},
 		{"forlorn", "unreachable", "delete exited with code 0", nil},
 		{"greedy", "delete", "/export/pvc-UID is gone", nil},
+		{"halfway", "snapshot-killed", "file-0 is missing", nil},
 		{"hasty", "provision-twice", "provision exited with code 1 and left no message", []string{"provision-at-once", "provision-killed"}},
+		{"hollow", "snapshot", "file-0 is missing", []string{"snapshot-killed", "delete-snapshot-killed", "restore-nothing"}},
 		{"homemade", "volume", `spec.storageClassName is "mine", not "conformance"; annotation pv.kubernetes.io/provisioned-by is ""; annotation flex-provisioner.io/record is not the one of volume.yaml`, nil},
 		{"lordly", "non-root", "provision exited with code 1 and left no message; it works as root", nil},
 		{"nameless", "name", "it made /export/vol-RANDOM", []string{"provision-twice", "provision-at-once", "provision-killed", "undo", "exit-codes", "sizes"}},
+		{"renewing", "snapshot", `file-0 has "after" and not "before"`, nil},
 		{"scribbling", "read-only-root", "provision exited with code 1 and left no message; it works where its root can be written to", nil},
 		{"stubborn", "terminated", "it did not, and was killed", nil},
+		{"tattered", "delete-snapshot-killed", "file-1 is missing", nil},
 		{"talkative", "secrets", "a provision put the pod's token or a line of its Secrets into the log", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			o := options(t, filepath.Join("testdata", c.name+".sh"))
 			o.Listable = c.name == "forgetful"
+			o.Snapshots = slices.Contains([]string{"clumsy", "halfway", "hollow", "renewing", "tattered"}, c.name)
 			if c.name == "stubborn" {
 				o.Grace = time.Second
 			}
