@@ -60,6 +60,15 @@ func (c *Controller) copyExpected(v *corev1.PersistentVolume) string {
 		}
 	}
 
+	for _, pod := range c.memory.expected(contract.Snapshot) {
+		_, uid, _, _ := podspec.ParseName(pod)
+		content := c.Cache.Content(uid)
+		handle := content != nil && content.Spec.Source.VolumeHandle != nil
+		if handle && *content.Spec.Source.VolumeHandle == v.Name {
+			return fmt.Sprintf("pod %s/%s for VolumeSnapshotContent %s", c.Pods.Namespace, pod, content.Name)
+		}
+	}
+
 	return ""
 }
 

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
+	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 // memory is what a controller remembers beside its caches. It does not survive a restart, and need not: the library
@@ -156,6 +158,20 @@ func (m *memory) forget(uid string, revision uint64, end func()) bool {
 // was answered.
 func (m *memory) expectCreation(uid string, pod *corev1.Pod) {
 	m.change(uid, func(c *claimMemory) { c.expected = podID{pod.Name, pod.UID} })
+}
+
+// expected are the names of the operation's pods that were created and that the cache has not shown yet.
+func (m *memory) expected(op contract.Operation) (names []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+
+	for _, c := range m.claims {
+		if of, _, _, ok := podspec.ParseName(c.expected.name); ok && of == op {
+			names = append(names, c.expected.name)
+		}
+	}
+
+	return names
 }
 
 // creationObserved ends the expectation of a pod. An earlier pod of its name does not.

@@ -13,9 +13,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/classes"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/obstacles"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/recorder"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -138,6 +140,10 @@ func (c *Controller) contentChanged(content *snapshotv1.VolumeSnapshotContent, d
 	ref := content.Spec.VolumeSnapshotRef
 	c.requeueRestores(ref.Namespace, ref.Name)
 	c.requeueTwins(content)
+	if uid, ok := podspec.SnapshotUIDOf(content.Name); ok {
+		c.queue.Requeue(uid) // its VolumeSnapshot may wait for the name
+	}
+
 	key := observed.ContentKey(content)
 	if deleted || !observed.DueContent(content, c.driver()) {
 		c.queue.Requeue(key)
@@ -201,6 +207,10 @@ func (c *Controller) observeSnapshot(s *observed.Claim) *observed.Snapshot {
 	}
 
 	c.observeRequest(of)
+	if name := of.SourceName(); name != "" {
+		of.Source = c.Cache.Volume(name)
+	}
+
 	c.observeOthers(of)
 
 	return of
@@ -230,10 +240,6 @@ func (c *Controller) observeRequest(of *observed.Snapshot) {
 
 	if name := o.Spec.Source.PersistentVolumeClaimName; name != nil {
 		of.Claim = c.Cache.ClaimNamed(o.Namespace, *name)
-	}
-
-	if of.Claim != nil {
-		of.Source = c.Cache.Volume(of.Claim.Spec.VolumeName)
 	}
 }
 
@@ -349,6 +355,10 @@ func (c *Controller) confirmSnapshot(ctx context.Context, s *observed.Claim) err
 		return err
 	}
 
+	if err := c.confirmSnapshotVolume(ctx, of); err != nil {
+		return err
+	}
+
 	s.SetSnapshot(of)
 	if class := s.ClassByObjects(s.ClassName); class != s.ClassName {
 		return fmt.Errorf("snapshot %s is of class %q by now, and the caches show class %q", s.UID, class, s.ClassName)
@@ -394,7 +404,17 @@ func (c *Controller) confirmContent(ctx context.Context, uid string, of *observe
 	return nil
 }
 
-// confirmRequest reads the VolumeSnapshot, its claim and the volume.
+// confirmSnapshotVolume reads the volume that the snapshot is of, after what names it.
+func (c *Controller) confirmSnapshotVolume(ctx context.Context, of *observed.Snapshot) (err error) {
+	of.Source = nil
+	if name := of.SourceName(); name != "" {
+		of.Source, err = c.reader.VolumeNamed(ctx, name)
+	}
+
+	return err
+}
+
+// confirmRequest reads the VolumeSnapshot and its claim.
 func (c *Controller) confirmRequest(ctx context.Context, of *observed.Snapshot) error {
 	var ref corev1.ObjectReference
 	switch {
@@ -404,7 +424,7 @@ func (c *Controller) confirmRequest(ctx context.Context, of *observed.Snapshot) 
 		ref = of.Content.Spec.VolumeSnapshotRef
 	}
 
-	of.Request, of.Claim, of.Source = nil, nil, nil
+	of.Request, of.Claim = nil, nil
 	if ref.Name == "" {
 		return nil
 	}
@@ -420,11 +440,6 @@ func (c *Controller) confirmRequest(ctx context.Context, of *observed.Snapshot) 
 	}
 
 	of.Claim, err = c.reader.ClaimNamed(ctx, o.Namespace, *o.Spec.Source.PersistentVolumeClaimName)
-	if err != nil || of.Claim == nil {
-		return err
-	}
-
-	of.Source, err = c.reader.VolumeNamed(ctx, of.Claim.Spec.VolumeName)
 
 	return err
 }
@@ -435,6 +450,9 @@ func (c *Controller) changeContent(ctx context.Context, s *observed.Claim, actio
 	switch a := action.(type) {
 	case reconcile.CreateContent:
 		err = c.createContent(ctx, s)
+		if err != nil && !recorder.IsTransient(err) {
+			c.recordAll(s, []events.Event{events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotRefused, err.Error())})
+		}
 	case reconcile.SetContentReady:
 		err = c.writer.SetContentReady(ctx, content, podspec.HandleOf(content), a.At, a.Size)
 	case reconcile.SetContentError:

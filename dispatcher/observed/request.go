@@ -27,7 +27,8 @@ type AttemptSpec struct {
 	// MadeBy is the pod of an earlier attempt that may have made storage. An undo removes that storage. A provision
 	// may find it. It is nil where there is none.
 	MadeBy *corev1.Pod
-	// Suspect marks an expansion that follows one which may have reached a size without saying so.
+	// Suspect marks an expansion that follows one which may have reached a size without saying so, and a snapshot that
+	// follows an attempt which may have made one.
 	Suspect bool
 }
 
@@ -49,7 +50,7 @@ func (s *Claim) Pod(spec AttemptSpec, cluster podspec.Cluster) (*corev1.Pod, err
 
 	mayExist := spec.Op == contract.Provision && spec.MadeBy != nil
 	if mayExist || spec.Suspect {
-		pod.Annotations[contract.AnnSuspect] = s.suspect()
+		pod.Annotations[contract.AnnSuspect] = s.suspect(spec.Op)
 	}
 
 	if s.Config.NodeLocal && spec.Node != "" {
@@ -85,8 +86,13 @@ func (s *Claim) annotateDelete(pod *corev1.Pod, makes contract.Operation) {
 
 // suspect is the value of contract.AnnSuspect: the time until which a storage system may still carry out what the
 // earlier attempts asked for, or "true" where that time is over.
-func (s *Claim) suspect() string {
-	late := s.LateUntil(s.Of(contract.Provision))
+func (s *Claim) suspect(op contract.Operation) string {
+	makes := contract.Provision
+	if op == contract.Snapshot {
+		makes = op
+	}
+
+	late := s.LateUntil(s.Of(makes))
 	if s.Now.Before(late) {
 		return late.Add(time.Second).UTC().Format(time.RFC3339) // cut to whole seconds
 	}

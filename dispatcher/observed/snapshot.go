@@ -30,7 +30,8 @@ type Snapshot struct {
 	Content *snapshotv1.VolumeSnapshotContent
 	// Taken is another content that has the name which that of the request needs, or nil.
 	Taken *snapshotv1.VolumeSnapshotContent
-	// Claim is the claim that the request names, and Source the volume that this claim names, or nil.
+	// Claim is the claim that the request names. Source is the volume, as it is now: the one that the content's record
+	// names, or without a content the one that the claim names, or nil.
 	Claim  *corev1.PersistentVolumeClaim
 	Source *corev1.PersistentVolume
 	// Twin is another content that has the same snapshot, or nil.
@@ -62,6 +63,23 @@ func ContentKey(content *snapshotv1.VolumeSnapshotContent) string {
 	}
 
 	return string(content.UID)
+}
+
+// SourceName is the name of the volume that the snapshot is of, empty where that is not known.
+func (of *Snapshot) SourceName() string {
+	if of.Content != nil {
+		if v := podspec.VolumeOf(of.Content); v != nil {
+			return v.Name
+		}
+
+		return ""
+	}
+
+	if of.Claim != nil {
+		return of.Claim.Spec.VolumeName
+	}
+
+	return ""
 }
 
 // Asks reports whether the VolumeSnapshot asks this dispatcher for a new snapshot.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
@@ -40,8 +41,19 @@ func ToSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	return toSnapshotPod(s, contract.Snapshot)
 }
 
-// ToTakeSnapshot is what keeps a content from getting a pod that takes its snapshot.
+// ToTakeSnapshot is what keeps a content from getting a pod that takes its snapshot. A snapshot that is taken beside the
+// removal of its volume would have a part of the data, and nobody would know.
 func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
+	v := s.Snapshot.Source
+	switch {
+	case v == nil || v.Name != s.Volume.Name:
+		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s does not exist any more, and no snapshot of it was "+
+			"taken: delete the VolumeSnapshot", s.Volume.Name)
+	case v.DeletionTimestamp != nil || v.Status.Phase != corev1.VolumeBound:
+		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s is not bound any more, so that its storage may be "+
+			"removed at any time: delete the VolumeSnapshot", v.Name)
+	}
+
 	return toSnapshotPod(s, contract.Snapshot)
 }
 

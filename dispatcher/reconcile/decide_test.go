@@ -200,6 +200,16 @@ func describe(p Plan) string {
 
 	for _, action := range p.Actions {
 		switch a := action.(type) {
+		case CreateContent:
+			say("create content")
+		case SetContentReady:
+			say("ready since %s, %d bytes", noon.Sub(a.At), a.Size)
+		case SetContentError:
+			say("error %.40q", a.Message)
+		case FinishContent:
+			say("finish content")
+		case ReleaseContent:
+			say("release content")
 		case RepairVolume:
 			say("repair %d", len(a.Faults))
 		case SetFinalizer:

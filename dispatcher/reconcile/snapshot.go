@@ -142,21 +142,29 @@ func (p *Plan) withContent(s *observed.Claim) {
 		return
 	}
 
+	p.takeSnapshot(s, newest, tried)
+}
+
+// takeSnapshot starts the next attempt once it is due. The status says the last warning alone: two would replace each
+// other for ever.
+func (p *Plan) takeSnapshot(s *observed.Claim, newest observed.Attempt, tried bool) {
 	if tried {
 		p.reportFailure(s, newest)
+	}
+
+	delayed := tried && p.delayed(s, newest)
+	reason, why := obstacles.ToTakeSnapshot(s)
+	switch {
+	case delayed:
+		p.sayError(s)
+	case reason != podspec.ReasonNone:
+		p.snapshotWaits(s, reason, why)
+	default:
 		p.sayError(s)
 
-		if p.delayed(s, newest) {
-			return
-		}
+		_, suspected := observed.Suspect(s.Of(contract.Snapshot))
+		p.create(s, observed.AttemptSpec{Op: contract.Snapshot, Suspect: suspected})
 	}
-
-	if reason, why := obstacles.ToTakeSnapshot(s); reason != podspec.ReasonNone {
-		p.snapshotWaits(s, reason, why)
-		return
-	}
-
-	p.create(s, observed.AttemptSpec{Op: contract.Snapshot})
 }
 
 // takenAt is a time that is not after the moment of the snapshot: what is written later is not in it.
@@ -322,12 +330,12 @@ func (p *Plan) deleteSnapshot(s *observed.Claim, newest observed.Attempt, tried 
 	p.create(s, observed.AttemptSpec{Op: contract.DeleteSnapshot})
 }
 
-// protectSnapshot leaves a snapshot where it is, and says why. Another content, and the period of the limit, end without
-// a change here.
+// protectSnapshot leaves a snapshot where it is, and says why. Another content, a pod that was expected and never
+// created, and the period of the limit end without a change here.
 func (p *Plan) protectSnapshot(s *observed.Claim, reason podspec.Reason, why string) {
 	p.ProtectedBy = reason
 	p.report(events.DeletionWaits(events.OnContent, nil, reason, why))
-	if reason == events.ReasonLimit || s.Snapshot.Twin != nil {
+	if reason == events.ReasonLimit || reason == events.ReasonCopied || s.Snapshot.Twin != nil {
 		p.RequeueBy(s.Now.Add(longestDelay))
 	}
 }

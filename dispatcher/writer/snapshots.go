@@ -38,15 +38,17 @@ func (w Writer) SetContentReady(
 	return w.patchContent(ctx, content, map[string]any{"status": status}, "status")
 }
 
-// SetContentError writes into a content's status why there is no snapshot.
+// SetContentError writes into the status of a content that is as the plan saw it why there is no snapshot. Another
+// dispatcher may have written since that there is one.
 func (w Writer) SetContentError(
 	ctx context.Context, content *snapshotv1.VolumeSnapshotContent, message string, now time.Time,
 ) error {
 	fault := map[string]any{"message": message, "time": metav1.NewTime(now)}
 
-	return w.patchContent(ctx, content, map[string]any{
-		"status": map[string]any{"error": fault, "readyToUse": false},
-	}, "status")
+	fields := metadata(map[string]any{"resourceVersion": content.ResourceVersion})
+	fields["status"] = map[string]any{"error": fault, "readyToUse": false}
+
+	return w.patchContent(ctx, content, fields, "status")
 }
 
 // FinishContent takes the mark off a content by which its snapshot may exist in part.
