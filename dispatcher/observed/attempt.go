@@ -272,7 +272,7 @@ const lateRequest = time.Minute
 // zero where none was killed.
 //
 // An attempt replaces the pods of those before it, and has their time in its annotation. Of attempts that came to a
-// volume, the newest has no other request. The annotation counts up to the longest timeout after the pod's creation.
+// volume, the newest has no other request; those of a snapshot came to none. The annotation counts up to the longest timeout after the pod's creation.
 // Otherwise whoever may annotate pods could put off deletes for ever.
 func (s *Claim) LateUntil(provisions []Attempt) (until time.Time) {
 	for i, a := range provisions {
@@ -282,7 +282,7 @@ func (s *Claim) LateUntil(provisions []Attempt) (until time.Time) {
 			late = longest
 		}
 
-		madeVolume := s.Volume != nil && i == len(provisions)-1
+		madeVolume := s.Volume != nil && s.Snapshot == nil && i == len(provisions)-1
 		if a.Outcome.Killed() && !madeVolume {
 			late = latest(late, s.endedBy(a).Add(lateRequest))
 		}
