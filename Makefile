@@ -76,6 +76,7 @@ test-versions: ## the admission policies on older API servers: a real 1.30, and 
 
 test-e2e: export ISCSI = 1
 test-e2e: export NODES = 3
+test-e2e: export SNAPSHOTS = 1
 test-e2e: export SPARE = 1
 test-e2e: cluster-up images ## against three real nodes, with volumes of a real Cinder
 	@test/cluster/packages.sh docker-registry skopeo
@@ -91,11 +92,13 @@ test-install: cluster-up bin/syft bin/pushchart bin/helm $(PROGRAMS:%=bin/licenc
 	@test/cluster/packages.sh jq
 	test/install.sh
 
+test-attack: export SNAPSHOTS = 1
 test-attack: cluster-up images ## what attackers try in several steps, from six points of view
 	go test -count=1 -timeout 20m -tags e2e ./test/attack
 
 test-upstream: export ISCSI = 1
 test-upstream: export NODES = 3
+test-upstream: export SNAPSHOTS = 1
 test-upstream: export SPARE = 1
 test-upstream: cluster-up images ## Kubernetes' own storage tests against the shipped classes and the examples'; ONLY=nfs-subdir, FOCUS=regexp
 	test/upstream/run.sh

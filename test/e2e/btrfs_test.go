@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"path"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,13 +56,18 @@ func TestLocalSizes(t *testing.T) {
 // btrfsDisk mounts a file system of the size at /var/lib/flex-btrfs of a node, until the test ends.
 func (s *scope) btrfsDisk(node, size string) {
 	s.Helper()
-	const disk = "/mnt/flex-btrfs.disk" // the node has a /mnt of its own
+	s.btrfsDiskAt(node, "/var/lib/flex-btrfs", size)
+}
+
+func (s *scope) btrfsDiskAt(node, folder, size string) {
+	s.Helper()
+	disk := "/mnt/" + path.Base(folder) + ".disk" // the node has a /mnt of its own
 	inside := func(ctx context.Context, script string) error {
 		_, err := command(ctx, "test/cluster/enter.sh", "--node", node, "sh", "-euc", script)
 		return err
 	}
 	s.later(func(ctx context.Context) error {
-		return inside(ctx, "umount /var/lib/flex-btrfs; rm -f "+disk)
+		return inside(ctx, "umount "+folder+"; rm -f "+disk)
 	})
-	s.ok(inside(s.Context(), "truncate -s "+size+" "+disk+"; mkfs.btrfs -q "+disk+"; mkdir -p /var/lib/flex-btrfs; mount -o loop "+disk+" /var/lib/flex-btrfs"))
+	s.ok(inside(s.Context(), "truncate -s "+size+" "+disk+"; mkfs.btrfs -q "+disk+"; mkdir -p "+folder+"; mount -o loop "+disk+" "+folder))
 }

@@ -254,6 +254,14 @@ func (s *scope) podRuns(pod *corev1.Pod) *corev1.Pod {
 // finished waits until the pod has succeeded, fails unless it printed the text, and deletes it.
 func (s *scope) finished(pod *corev1.Pod, text string) {
 	s.Helper()
+	if printed := s.printed(pod); printed != text {
+		s.Errorf("pod %s printed %q, want %q", pod.Name, printed, text)
+	}
+}
+
+// printed waits until the pod has succeeded, deletes it, and returns what it printed.
+func (s *scope) printed(pod *corev1.Pod) string {
+	s.Helper()
 	pods := shared.admin.CoreV1().Pods(pod.Namespace)
 	s.wait(patient, "consumer succeeded", func() string {
 		switch now := get[corev1.Pod](shared.pods, pod.Namespace+"/"+pod.Name); {
@@ -266,8 +274,6 @@ func (s *scope) finished(pod *corev1.Pod, text string) {
 	})
 	log, err := pods.GetLogs(pod.Name, &corev1.PodLogOptions{}).DoRaw(s.Context())
 	s.ok(err)
-	if string(log) != text {
-		s.Errorf("pod %s printed %q, want %q", pod.Name, log, text)
-	}
 	s.ok(pods.Delete(s.Context(), pod.Name, metav1.DeleteOptions{}))
+	return string(log)
 }

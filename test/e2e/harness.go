@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/typed/volumesnapshot/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -62,6 +63,8 @@ var (
 type everything struct {
 	// admin may do everything; tom is an ordinary user, of group team-a, who may do what a test lets him.
 	admin, tom kubernetes.Interface
+	// snapshots reaches the objects of snapshots as the admin. No watch tells of them.
+	snapshots snapshotclient.SnapshotV1Interface
 	*watched
 	unwatch func()
 }
@@ -76,6 +79,9 @@ func setUp(ctx context.Context) (takeDown func(), err error) {
 		return nil, err
 	}
 	if shared.tom, err = client(tomsKubeconfig); err != nil {
+		return nil, err
+	}
+	if shared.snapshots, err = snapshotsClient(); err != nil {
 		return nil, err
 	}
 	stamps, err := canStamp()
@@ -231,6 +237,14 @@ func client(kubeconfig string) (kubernetes.Interface, error) {
 		return nil, err
 	}
 	return kubernetes.NewForConfig(config)
+}
+
+func snapshotsClient() (snapshotclient.SnapshotV1Interface, error) {
+	config, err := cluster.Config(kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	return snapshotclient.NewForConfig(config)
 }
 
 // step says what takes its time.
