@@ -307,7 +307,7 @@ func TestSnapshotRefused(t *testing.T) {
 	claim.bound(patient)
 	early := s.makeSnapshot("early", snapshotv1.VolumeSnapshotSpec{VolumeSnapshotClassName: &of,
 		Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("nothing")}})
-	s.told(quick+soon, early.UID, "SnapshotWaits", "*") // the snapshot-controller puts no finalizer on it
+	s.told(quick, early.UID, "SnapshotWaits", "claim nothing does not exist; the snapshot waits for it")
 	early.delete()
 	failing := claim.snapshot("failing", of)
 	waiting := full.claim("waiting", restores(failing.Name))
