@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -53,7 +54,7 @@ var snapshottings = []snapshotting{
 	{
 		name: "hostpath", class: func(s *scope) *class {
 			s.btrfsDiskAt("node3", "/var/lib/flex-hostpath", "256M") // it shares data between files
-			return s.snapshotExample("hostpath", nil)
+			return s.snapshotExample("hostpath", map[string]string{"snapshot-copy": ""})
 		},
 		claim: []func(*corev1.PersistentVolumeClaim){readWriteOnce}, pod: []func(*corev1.Pod){onSpare("node3")}, restored: onSpare("node3"),
 		deletes: []string{"snapshot", "claim", "restored"},
@@ -190,7 +191,7 @@ func (s *scope) snapshotExample(name string, changes map[string]string) *class {
 	s.Helper()
 	c := s.spareExample(name)
 	data := map[string]string{"snapshots": "true"}
-	merge(data, changes)
+	maps.Copy(data, changes)
 	c.edit(data)
 	return c
 }

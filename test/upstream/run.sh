@@ -27,7 +27,7 @@ SSH_PORT=16422
 SPARE=flex-provisioner.io/spare
 # The copies of a class are named after the tests' namespaces, and these after parts of the suite.
 COPIES='capacity-*, disruptive-*, ephemeral-*, fsgroupchangepolicy-*, multivolume-*, provisioning-*, pvc-deletion-performance-*,
-  read-write-once-pod-*, selinux-mount-*, stress-*, topology-*, volume-*, volumeio-*, volumelimits-*, volumemode-*'
+  read-write-once-pod-*, selinux-mount-*, stress-*, topology-*, snapshottable-*, snapshotting-*, volume-*, volumeio-*, volumelimits-*, volumemode-*'
 
 # The images that the tests' pods name, and the folder of images/ that each is built of.
 declare -A IMAGES=(
@@ -56,6 +56,8 @@ hook() (
 check() {
 	local c
 	[ -e "$KUBECONFIG" ] || die "the cluster does not run: make cluster-up"
+	kubectl get crd volumesnapshots.snapshot.storage.k8s.io > /dev/null 2>&1 ||
+		die "the cluster has no snapshots: make cluster-down, NODES=3 SPARE=1 ISCSI=1 SNAPSHOTS=1 make cluster-up"
 	case $PART in '' | ordinary | disruptive) ;; *) die "PART=$PART: must be ordinary or disruptive" ;; esac
 	for c in $CLASSES; do
 		[[ -e examples/$c && -e $HERE/drivers/$c.yaml ]] || die "ONLY=$ONLY: must be of $(all_classes | xargs)"
@@ -91,6 +93,7 @@ install() {
 	local c
 	say "installs the classes"
 	apply deploy/overlays/creator-stamp
+	kubectl apply -f "$HERE/snapshotclass.yaml" > /dev/null
 	command install -d -o 65532 -g 65532 /srv/nfs
 	for c in $CLASSES; do
 		say "prepares the storage of $c: log is $OUT/$c/up.log"
@@ -145,6 +148,7 @@ uninstall() {
 		kubectl apply --server-side --field-manager="$c" -k deploy/allow-list
 		hook "$c" down
 	done
+	kubectl delete --ignore-not-found -f "$HERE/snapshotclass.yaml"
 	apply deploy/overlays/creator-stamp
 }
 
