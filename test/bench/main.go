@@ -35,6 +35,7 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 3, "how often each burst is run; those of 10,000 claims once")
 	flag.StringVar(&s.sizes, "sizes", "500,1000,10000", "`claims` of the bursts")
 	flag.DurationVar(&raised.Sync, "sync", 0, "how often the controller-manager looks at all claims and volumes again, as its --pvclaimbinder-sync-period, which is 15s by default")
+	flag.BoolVar(&withSnapshots, "snapshots", false, "serve snapshots on the control planes, and run the snapshot-controller: claims cost the same")
 	flag.StringVar(&s.pleg, "pleg", "default", "`how` the kubelet of the cluster learns that containers end: default or evented")
 	flag.BoolVar(&s.inside, "inside", false, "run in the node's namespaces already")
 	flag.IntVar(&s.n, "n", 12, "claims, and bare pods, one at a time on the real kubelet")

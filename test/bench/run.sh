@@ -6,6 +6,7 @@ cd "$(dirname "$0")/../.."
 args=()
 [ -z "${ARGS:-}" ] || read -ra args <<< "$ARGS"
 go build -o bin/bench ./test/bench
+[[ ! " ${args[*]} " =~ [[:space:]]--?snapshots ]] || test/cluster/build.sh snapshot
 wanted=$(bin/bench "${args[@]}" -list)
 case ",$wanted," in
 *,pods,*) # the real kubelet runs the dispatcher's image as it is built now

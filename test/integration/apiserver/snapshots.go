@@ -34,3 +34,10 @@ func (s *Server) InstallSnapshots(ctx context.Context) error {
 	_, err = s.Kubectl(ctx, append([]string{"wait", "--for=condition=Established", "--timeout=60s", "crd"}, names...)...)
 	return err
 }
+
+// StartSnapshotController runs the snapshot-controller that test/cluster/build.sh snapshot builds, beside what InstallSnapshots installed.
+// It ends with the server.
+func (s *Server) StartSnapshotController() error {
+	_, err := s.run("snapshot-controller", "--kubeconfig", s.Kubeconfig)
+	return err
+}
