@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -34,6 +36,10 @@ const (
 	Revisions  = "controllerrevisions"
 	Namespaces = "namespaces"
 	Nodes      = "nodes"
+	// Those of the CustomResourceDefinitions of snapshots.
+	Snapshots        = "volumesnapshots"
+	SnapshotContents = "volumesnapshotcontents"
+	SnapshotClasses  = "volumesnapshotclasses"
 )
 
 type kind struct {
@@ -133,8 +139,26 @@ func kinds() map[string]*kind {
 		}
 		return errors.New("data: field is immutable")
 	}
+	snapshots := of[snapshotv1.VolumeSnapshot](snapshotv1.GroupName, "v1", Snapshots, "VolumeSnapshot")
+	snapshots.status = func(to, from Object) {
+		to.(*snapshotv1.VolumeSnapshot).Status = from.(*snapshotv1.VolumeSnapshot).Status
+	}
+	snapshots.created = func(o Object) { o.(*snapshotv1.VolumeSnapshot).Status = nil }
+	contents := of[snapshotv1.VolumeSnapshotContent](snapshotv1.GroupName, "v1", SnapshotContents, "VolumeSnapshotContent")
+	contents.status = func(to, from Object) {
+		to.(*snapshotv1.VolumeSnapshotContent).Status = from.(*snapshotv1.VolumeSnapshotContent).Status
+	}
+	contents.created = func(o Object) { o.(*snapshotv1.VolumeSnapshotContent).Status = nil }
+	contents.refuses = func(before, after Object) error {
+		was, is := before.(*snapshotv1.VolumeSnapshotContent).Spec.Source, after.(*snapshotv1.VolumeSnapshotContent).Spec.Source
+		if reflect.DeepEqual(was, is) {
+			return nil
+		}
+		return errors.New("spec.source: source is immutable")
+	}
 	table := map[string]*kind{}
-	for _, k := range []*kind{pods, claims, volumes, events,
+	for _, k := range []*kind{pods, claims, volumes, events, snapshots, contents,
+		of[snapshotv1.VolumeSnapshotClass](snapshotv1.GroupName, "v1", SnapshotClasses, "VolumeSnapshotClass"),
 		of[corev1.ConfigMap]("", "v1", ConfigMaps, "ConfigMap"),
 		of[corev1.Secret]("", "v1", Secrets, "Secret"),
 		revisions,

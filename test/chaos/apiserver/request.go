@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -22,6 +24,7 @@ import (
 type Request struct {
 	Verb                                   string // get, list, watch, create, update, patch, delete
 	Resource, Namespace, Name, Subresource string
+	Group                                  string    // group and version whose kinds are asked for, and nothing else is
 	AsOf                                   time.Time // zero for now: of when a list is that may be old
 	version, match                         string
 	initial                                bool
@@ -46,6 +49,8 @@ func Read(hr *http.Request) (*Request, error) {
 		parts = parts[2:]
 	case len(parts) > 3 && parts[0] == "apis":
 		parts = parts[3:]
+	case len(parts) == 3 && parts[0] == "apis":
+		return &Request{Verb: "get", Group: parts[1] + "/" + parts[2]}, nil
 	default:
 		return nil, fmt.Errorf("path %s is unknown", hr.URL.Path)
 	}
@@ -88,6 +93,9 @@ func Read(hr *http.Request) (*Request, error) {
 
 // Do answers every request but a watch.
 func (s *Server) Do(r *Request) (code int, answer []byte) {
+	if r.Group != "" {
+		return s.discover(r.Group)
+	}
 	k := s.kinds[r.Resource]
 	if k == nil {
 		return failure(Status(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
@@ -104,6 +112,21 @@ func (s *Server) Do(r *Request) (code int, answer []byte) {
 		return http.StatusCreated, k.encode(object.DeepCopyObject().(Object))
 	}
 	return http.StatusOK, k.encode(object.DeepCopyObject().(Object))
+}
+
+// discover answers which kinds a group and version has.
+func (s *Server) discover(group string) (code int, answer []byte) {
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: group}
+	for _, resource := range slices.Sorted(maps.Keys(s.kinds)) {
+		if k := s.kinds[resource]; k.apiVersion() == group {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Name: k.resource, Kind: k.name})
+		}
+	}
+	if len(list.APIResources) == 0 {
+		return failure(Status(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
+	}
+	answer, _ = json.Marshal(list)
+	return http.StatusOK, answer
 }
 
 func (s *Server) do(k *kind, r *Request) (Object, error) {

@@ -85,7 +85,7 @@ func (s *Server) Create(resource string, object Object) (Object, error) {
 	}
 	// Each kind counts for itself: which event came first must not decide what the next claim is called.
 	k.uids++
-	object.SetUID(types.UID(fmt.Sprintf("%08x-%04x-4000-8000-%012x", k.uids, len(k.resource), k.uids)))
+	object.SetUID(types.UID(fmt.Sprintf("%08x-%04x-4000-8000-%012x", k.uids, len(k.group)+len(k.resource), k.uids)))
 	object.SetCreationTimestamp(metav1.Now().Rfc3339Copy())
 	object.SetDeletionTimestamp(nil)
 	if k.created != nil {
