@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,9 +31,15 @@ func (p tenants) dispatch() (stop func()) { return p.dispatchWith(prometheus.New
 
 func (p tenants) dispatchWith(registry *prometheus.Registry) (stop func()) {
 	ctx, cancel := context.WithCancel(klog.NewContext(p.t.Context(), klog.New(p.log)))
-	client := kubernetes.NewForConfigOrDie(&rest.Config{Host: "http://apiserver", Transport: p.api, QPS: 500, Burst: 1000,
-		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}})
-	d, err := New(ctx, client, Options{ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
+	config := &rest.Config{Host: "http://apiserver", Transport: p.api, QPS: 500, Burst: 1000,
+		ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
+	client := kubernetes.NewForConfigOrDie(config)
+	var snapshots snapshotclient.Interface
+	if p.snapshots {
+		snapshots = snapshotclient.NewForConfigOrDie(config)
+	}
+
+	d, err := New(ctx, client, Options{Snapshots: snapshots, ProvisionerName: "p", RecordKey: dispatchertest.Key, Registry: registry, SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true,
 		Pods: podspec.Cluster{Namespace: "ns", KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {
 		p.t.Fatal(err)

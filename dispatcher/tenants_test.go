@@ -18,6 +18,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/snapshotter"
 )
 
 // tenants play everybody else in a cluster: authors of classes and claims, nodes, images and Kubernetes' own controllers.
@@ -28,6 +29,8 @@ type tenants struct {
 	ran map[string]*corev1.Pod
 	// api is what dispatchers talk to.
 	api http.RoundTripper
+	// snapshots are served, and the snapshot-controller runs.
+	snapshots bool
 	// log takes what dispatchers log, nil for nobody.
 	log logr.LogSink
 }
@@ -56,12 +59,14 @@ func (p tenants) class(name string, data map[string]string) {
 }
 
 // claim is of a class whose name says what becomes of its pods.
-func (p tenants) claim(name, class string) {
+func (p tenants) claim(name, class string) { p.create(apiserver.Claims, newClaim(name, class)) }
+
+func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 	mode := corev1.PersistentVolumeFilesystem
-	p.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
+	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "p"}},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}})
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}}
 }
 
 // play lets time go by in which everybody does what they have to.
@@ -70,6 +75,10 @@ func (p tenants) play(d time.Duration) {
 		time.Sleep(time.Second)
 		synctest.Wait()
 		dying := p.dying() // before the dispatcher can answer what follows
+
+		if p.snapshots {
+			snapshotter.Controller{Server: p.server}.SyncAll()
+		}
 
 		for _, pod := range apiserver.List[*corev1.Pod](p.server, apiserver.Pods) {
 			if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil {

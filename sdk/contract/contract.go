@@ -171,8 +171,9 @@ const VolumeFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 const (
 	// ContentFinalizer keeps a VolumeSnapshotContent until its snapshot was removed, or is to be kept.
 	ContentFinalizer = "snapshot.storage.kubernetes.io/volumesnapshotcontent-bound-protection"
-	// SnapshotFinalizer keeps a VolumeSnapshot while it is bound. The snapshot-controller places it first of all.
-	SnapshotFinalizer = "snapshot.storage.kubernetes.io/volumesnapshot-bound-protection"
+	// SnapshotFinalizer keeps a VolumeSnapshot while it may be restored. The snapshot-controller places it first of all, before
+	// there is a content.
+	SnapshotFinalizer = "snapshot.storage.kubernetes.io/volumesnapshot-as-source-protection"
 	// AnnBeingCreated marks a VolumeSnapshotContent whose snapshot may exist in part.
 	AnnBeingCreated = "snapshot.storage.kubernetes.io/volumesnapshot-being-created"
 	// AnnBeingDeleted marks a VolumeSnapshotContent whose VolumeSnapshot was deleted. The snapshot-controller places it.
