@@ -49,7 +49,7 @@ func TestLateUntil(t *testing.T) {
 		}
 
 		s.Sort()
-		if got := s.suspect(); got != c.want {
+		if got := s.suspect(contract.Provision); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
 	}

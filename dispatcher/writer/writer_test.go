@@ -8,7 +8,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,9 +22,10 @@ import (
 )
 
 var (
-	volume = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "v", ResourceVersion: "7"}}
-	claim  = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "data", UID: "c", ResourceVersion: "8"}}
-	pod    = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov-1-0", UID: "p"}}
+	volume  = &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "v", ResourceVersion: "7"}}
+	claim   = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "data", UID: "c", ResourceVersion: "8"}}
+	content = &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1", UID: "s", ResourceVersion: "9", Finalizers: []string{"other", contract.ContentFinalizer}}}
+	pod     = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov-1-0", UID: "p"}}
 )
 
 // writes are what is sent: method, path, form and body, one line for each request.
@@ -53,6 +57,22 @@ PATCH /api/v1/persistentvolumes/pvc-1 strategic-merge {"metadata":{"$deleteFromP
 		`PATCH /api/v1/namespaces/ns/pods/prov-1-0 strategic-merge {"metadata":{"$deleteFromPrimitiveList/finalizers":["flex-provisioner.io/outcome-recorded"],"managedFields":[{}],"uid":"p"}}`},
 	{"delete pod", func(ctx context.Context, w Writer) error { return w.DeletePod(ctx, pod, OwnGrace) },
 		`DELETE /api/v1/namespaces/ns/pods/prov-1-0 {"kind":"DeleteOptions","apiVersion":"v1","preconditions":{"uid":"p"}}`},
+	{"create content", func(ctx context.Context, w Writer) error {
+		return w.CreateContent(ctx, &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"}})
+	}, `POST /apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents json {"kind":"VolumeSnapshotContent","apiVersion":"snapshot.storage.k8s.io/v1","metadata":{"name":"snapcontent-1"},"spec":{"volumeSnapshotRef":{},"deletionPolicy":"","driver":"","source":{},"sourceVolumeMode":null}}`},
+	{"content is ready", func(ctx context.Context, w Writer) error {
+		return w.SetContentReady(ctx, content, "snap-1", time.Unix(1, 5), 1<<30)
+	}, `PATCH /apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/snapcontent-1/status merge {"metadata":{"uid":"s"},"status":{"creationTime":1000000005,"error":null,"readyToUse":true,"restoreSize":1073741824,"snapshotHandle":"snap-1"}}`},
+	{"content of unknown size is ready", func(ctx context.Context, w Writer) error {
+		return w.SetContentReady(ctx, content, "snap-1", time.Unix(1, 5), 0)
+	}, `PATCH /apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/snapcontent-1/status merge {"metadata":{"uid":"s"},"status":{"creationTime":1000000005,"error":null,"readyToUse":true,"snapshotHandle":"snap-1"}}`},
+	{"content has an error, unless it changed", func(ctx context.Context, w Writer) error {
+		return w.SetContentError(ctx, content, "no room", time.Unix(1, 0).UTC())
+	}, `PATCH /apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/snapcontent-1/status merge {"metadata":{"resourceVersion":"9","uid":"s"},"status":{"error":{"message":"no room","time":"1970-01-01T00:00:01Z"},"readyToUse":false}}`},
+	{"finish content", func(ctx context.Context, w Writer) error { return w.FinishContent(ctx, content) },
+		`PATCH /apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/snapcontent-1 merge {"metadata":{"annotations":{"snapshot.storage.kubernetes.io/volumesnapshot-being-created":null},"uid":"s"}}`},
+	{"release content", func(ctx context.Context, w Writer) error { return w.ReleaseContent(ctx, content) },
+		`PATCH /apis/snapshot.storage.k8s.io/v1/volumesnapshotcontents/snapcontent-1 merge {"metadata":{"finalizers":["other"],"resourceVersion":"9","uid":"s"}}`},
 	{"delete pod at once", func(ctx context.Context, w Writer) error { return w.DeletePod(ctx, pod, 0) },
 		`DELETE /api/v1/namespaces/ns/pods/prov-1-0 {"kind":"DeleteOptions","apiVersion":"v1","gracePeriodSeconds":0,"preconditions":{"uid":"p"}}`},
 }
@@ -86,7 +106,8 @@ func TestWrites(t *testing.T) {
 // An error names the object. What is gone needs no patch.
 func TestWriteErrors(t *testing.T) {
 	for _, c := range writes {
-		conflict := map[string]string{"persistentvolumes/": "persistentvolumes pvc-1", "persistentvolumeclaims/": "persistentvolumeclaims team/data", "pods/": "pods ns/prov-1-0"}
+		conflict := map[string]string{"persistentvolumes/": "persistentvolumes pvc-1", "persistentvolumeclaims/": "persistentvolumeclaims team/data", "pods/": "pods ns/prov-1-0",
+			"volumesnapshotcontents/": "VolumeSnapshotContent snapcontent-1"}
 		for path, object := range conflict {
 			if !strings.Contains(c.want, path) {
 				continue
@@ -130,5 +151,7 @@ func served(t *testing.T, answer func(r *http.Request, body string) (code int, a
 	}))
 	t.Cleanup(server.Close)
 
-	return Writer{Client: kubernetes.NewForConfigOrDie(&rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})}
+	config := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+
+	return Writer{Client: kubernetes.NewForConfigOrDie(config), Snapshots: snapshotclient.NewForConfigOrDie(config)}
 }
