@@ -206,61 +206,22 @@ func (c *Controller) observeSnapshot(s *observed.Claim) *observed.Snapshot {
 		return of
 	}
 
-	c.observeRequest(of)
-	if name := of.SourceName(); name != "" {
-		of.Source = c.Cache.Volume(name)
-	}
-
+	of.SetObjects(observed.SnapshotListers{Request: c.Cache.RequestNamed, Content: c.Cache.ContentNamed,
+		Class: c.Cache.SnapshotClass, Claim: c.Cache.ClaimNamed, Volume: c.Cache.Volume})
 	c.observeOthers(of)
 
 	return of
 }
 
-// observeRequest finds the objects that the VolumeSnapshot names.
-func (c *Controller) observeRequest(of *observed.Snapshot) {
-	if of.Content != nil && of.Request == nil {
-		ref := of.Content.Spec.VolumeSnapshotRef
-		if o := c.Cache.RequestNamed(ref.Namespace, ref.Name); o != nil && o.UID == ref.UID {
-			of.Request = o
-		}
-	}
-
-	o := of.Request
-	if o == nil {
-		return
-	}
-
-	if name := o.Spec.VolumeSnapshotClassName; name != nil {
-		of.Class = c.Cache.SnapshotClass(*name)
-	}
-
-	if of.Content == nil {
-		of.Taken = c.Cache.ContentNamed(podspec.ContentName(string(o.UID)))
-	}
-
-	if name := o.Spec.Source.PersistentVolumeClaimName; name != nil {
-		of.Claim = c.Cache.ClaimNamed(o.Namespace, *name)
-	}
-}
-
 // observeOthers finds who else needs the snapshot of the content.
 func (c *Controller) observeOthers(of *observed.Snapshot) {
-	of.Twin, of.RestoredBy = nil, ""
 	if of.Content == nil {
+		of.SetOthers(nil, nil)
 		return
 	}
 
 	handle := podspec.HandleOf(of.Content)
-	for _, other := range c.Cache.ContentsOf(handle) {
-		if other.UID != of.Content.UID {
-			of.Twin = other
-		}
-	}
-
-	if pods := c.Cache.Restoring(handle); len(pods) > 0 {
-		of.RestoredBy = fmt.Sprintf("pod %s/%s for claim %s",
-			pods[0].Namespace, pods[0].Name, pods[0].Annotations[contract.AnnClaim])
-	}
+	of.SetOthers(c.Cache.ContentsOf(handle), c.Cache.Restoring(handle))
 
 	ref := of.Content.Spec.VolumeSnapshotRef
 	for _, claim := range c.Cache.RestoresOf(ref.Namespace, ref.Name) {

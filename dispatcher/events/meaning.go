@@ -44,17 +44,17 @@ var meanings = map[podspec.Reason]Meaning{
 			"only claims that had a Warning get this event, because each event is one more write. The claim's status " +
 			"shows that the claim is bound.",
 		Do: "nothing."},
-	podspec.ReasonFailed: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonFailed: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The container exited with an error code for which there is no other event. The message comes " +
 			"from the container. If the container left none, the message explains the exit code. On a volume or a " +
 			"pod, it then also has the last lines of the log. On a claim, it names the ConfigMap with these lines in " +
 			"its events (`ProvisionerLog`). The operation is retried with growing delays.",
 		Do: "read the message, and correct the storage or the provisioner."},
-	podspec.ReasonRefused: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonRefused: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "Exit code 64: the request can never succeed, and nothing was made. The operation is retried " +
 			"after 5 minutes, or when the ConfigMap changes.",
 		Do: "change what the message names."},
-	podspec.ReasonNotHere: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonNotHere: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "Exit code 69: the provisioner cannot run on this node, and nothing was made. If the scheduler " +
 			"selected the claim's node, it is asked for another one. It does not know why, and may select the same " +
 			"node again. The operation is retried with growing delays.",
@@ -62,7 +62,7 @@ var meanings = map[podspec.Reason]Meaning{
 			"selects the node again, keep the pod that uses the claim off the node, or use a " +
 			"provisioner name for which the scheduler heeds refusals " +
 			"([operations.md](operations.md#nodes-that-refuse-a-class))."},
-	podspec.ReasonTryAgain: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonTryAgain: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "Exit code 75: the storage is busy, or cannot be reached, and needs another attempt. The operation " +
 			"is retried after 15 s at most.",
 		Do: "read the message. If the retries do not end, make the storage reachable."},
@@ -70,32 +70,32 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "Exit code 0, but there is no volume: the provisioner breaks the contract. The operation is " +
 			"retried with growing delays, because storage may exist.",
 		Do: "correct the provisioner ([writing-a-provisioner.md](writing-a-provisioner.md))."},
-	podspec.ReasonOutOfMemory: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonOutOfMemory: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The container was OOMKilled.",
 		Do:    "raise the memory limit in the ConfigMap's key `resources`."},
-	podspec.ReasonDeadline: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonDeadline: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The pod ran longer than the ConfigMap's key `timeout`.",
 		Do:    "find out from the pod's log what it waited for, or raise `timeout`."},
-	podspec.ReasonEvicted: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonEvicted: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The pod was ended from outside: by somebody who deleted it, an eviction, a drain, preemption, a " +
 			"shutdown or a lost node. The operation is retried with growing delays.",
 		Do: "nothing, unless it is repeated: then give the pod what the message names, such as more ephemeral " +
 			"storage in `resources`."},
-	podspec.ReasonImagePull: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonImagePull: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The image cannot be pulled. The message has the cause.",
 		Do:    "correct `image`, `image-pull-secrets` or the registry."},
-	podspec.ReasonPodConfig: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonPodConfig: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "Something that the pod mounts is missing, most often a Secret or a claim that the ConfigMap names.",
 		Do:    "create the missing object in the namespace `flex-provisioners`, or correct the ConfigMap."},
-	podspec.ReasonMount: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonMount: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The pod's node cannot mount what the ConfigMap's keys `mount-claims`, `devices` or `host-path` name. " +
 			"The message is the kubelet's. The kubelet goes on trying.",
 		Do: "make the storage that the message names reachable from the node: the server, its export, the directory."},
-	podspec.ReasonStart: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonStart: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The container cannot be started: the program is missing or not executable, or a security setting " +
 			"prevents it.",
 		Do: "correct the image, or `run-as-user`."},
-	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume or pod",
+	podspec.ReasonUnschedulable: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The pod is unschedulable. The message comes from the scheduler, or says that the scheduler has been " +
 			"silent for 10 s. It names the taints of a node that alone can take the pod. If the scheduler selected " +
 			"the claim's node and the pod does not run for 30 s, the scheduler selects a node again.",
@@ -103,7 +103,7 @@ var meanings = map[podspec.Reason]Meaning{
 			"its node, leave room there for the provisioner's pod. To remove storage from a node that lacks disk or " +
 			"memory, set `delete-under-pressure`. If storage is on a node that never comes back, give it up " +
 			"([operations.md](operations.md#when-something-is-stuck))."},
-	ReasonNodeLost: {Warning: true, On: "claim, volume or pod",
+	ReasonNodeLost: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The pod's node does not say whether the pod starts, runs, or after somebody deleted it has ended: " +
 			"the node is not ready, or its kubelet does not work. The pod may still run. So no other pod is created " +
 			"for the claim or volume, and the pod counts towards `max-concurrent`.",
@@ -113,11 +113,11 @@ var meanings = map[podspec.Reason]Meaning{
 			"`give-up-after`. So the dispatcher deleted the volume, and no pod removed its storage. The message says " +
 			"what was given up, and where.",
 		Do: "nothing, or remove the storage by hand if the node's disks come back."},
-	ReasonRunsLong: {On: "claim, volume or pod",
+	ReasonRunsLong: {On: "claim, volume, snapshot, content or pod",
 		Means: "The container has run for 30 s. The message has the time at which the pod ends at the latest, by " +
 			"the ConfigMap's key `timeout`.",
 		Do: "nothing, or find out from the pod's log what it waits for."},
-	ReasonStartTimeout: {Warning: true, On: "claim, volume or pod",
+	ReasonStartTimeout: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The pod did not start within the time in the ConfigMap's key `start-timeout`, and was deleted. " +
 			"Another pod is created.",
 		Do: "correct what the message names."},
@@ -140,7 +140,7 @@ var meanings = map[podspec.Reason]Meaning{
 			"retried at once.",
 		Do: "follow the message. An administrator who expanded the storage and the file system by hand writes " +
 			"the size into the volume's `spec.capacity`. Then the dispatcher updates the claim."},
-	ReasonConcurrency: {On: "claim, volume or pod",
+	ReasonConcurrency: {On: "claim, volume, snapshot, content or pod",
 		Means: "The class has as many pods that run or start as the ConfigMap's key `max-concurrent` allows. So " +
 			"the next provision, deletion or expansion of the class waits for its turn. The namespace with the " +
 			"fewest pods goes first. Namespaces with the same number of pods take turns. Within a namespace, the " +
@@ -155,20 +155,20 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "The claim asks for what its class does not offer, or the class's parameters have names that are " +
 			"not allowed. The message names each field.",
 		Do: "create a new claim, since most fields of a claim cannot be changed, or correct the class."},
-	ReasonConfigMissing: {Warning: true, On: "claim, volume or pod",
+	ReasonConfigMissing: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The class has no valid ConfigMap, or the StorageClass does not exist. The message names the " +
 			"namespace and the labels that the ConfigMap has to have. If the StorageClass has the parameter " +
 			"`flex-provisioner.io/config-from-class`, the message names the parameter, and what is wrong with the " +
 			"class to which it refers. The removal of storage waits too, because only the ConfigMap names the image.",
 		Do: "create or correct the ConfigMap or the StorageClass. Everything that waits continues at once."},
-	ReasonMountNotBound: {Warning: true, On: "claim, volume or pod",
+	ReasonMountNotBound: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "A claim that the class's ConfigMap mounts into its pods (`mount-claims` or `devices`) does not " +
 			"exist or is not bound. No pod is created until it is bound, so that the record of each volume says " +
 			"where its storage is. A claim whose class has the volumeBindingMode WaitForFirstConsumer is an " +
 			"exception: the pod is its first consumer.",
 		Do: "create the claim in the namespace `flex-provisioners`, find out why it is not bound, or correct " +
 			"the ConfigMap."},
-	ReasonPoliciesMissing: {Warning: true, On: "claim, volume or pod",
+	ReasonPoliciesMissing: {Warning: true, On: "claim, volume, snapshot, content or pod",
 		Means: "The admission policies that restrict a provisioner to its own volume are missing, differ from " +
 			"the shipped ones, or are not enforced. No pod is created until they are in force. The message names the " +
 			"policy, and the path of the field that differs.",
@@ -211,26 +211,26 @@ var meanings = map[podspec.Reason]Meaning{
 	ReasonUndone: {On: "claim",
 		Means: "The storage of the earlier attempts has been removed.",
 		Do:    "nothing."},
-	ReasonStopped: {Warning: true, On: "volume, claim, pod or ConfigMap",
+	ReasonStopped: {Warning: true, On: "volume, content, claim, pod or ConfigMap",
 		Means: "An administrator stopped all deletions: the ConfigMap `stop-deletes` exists in the provisioners' " +
 			"namespace.",
 		Do: "allow deletions again when they are safe: `kubectl flex stop-deletes off` ([restore.md](restore.md))."},
-	ReasonHeld: {Warning: true, On: "volume, claim or pod",
+	ReasonHeld: {Warning: true, On: "volume, content, claim or pod",
 		Means: "Storage is to be removed, but nothing proves that nobody needs it ([removal.md](removal.md)). " +
 			"For example, the volume was restored from a backup, its claim exists, or a claim asks for it. On a " +
 			"claim or a pod, the event is about what an attempt may have made: its volume belongs to another " +
 			"provisioner now, or somebody deleted the volume and may have kept the storage.",
 		Do: "follow the message, or set the volume's reclaim policy to Retain."},
-	ReasonCopied: {Warning: true, On: "volume",
+	ReasonCopied: {Warning: true, On: "volume or content",
 		Means: "The volume's claim is deleted while a pod copies the volume into a clone. The storage is removed " +
 			"once the pod has ended.",
 		Do: "nothing, unless the pod does not end."},
-	ReasonLimit: {Warning: true, On: "volume",
+	ReasonLimit: {Warning: true, On: "volume or content",
 		Means: "The number of the class's volumes that are older than a day and would be removed within an hour " +
 			"exceeds `--delete-limit` or the ConfigMap's `delete-limit`.",
 		Do: "find out who deleted the volumes. Then allow the deletions as the message describes, or set the " +
 			"reclaim policy of the volumes to Retain."},
-	ReasonRecord: {Warning: true, On: "volume or claim",
+	ReasonRecord: {Warning: true, On: "volume, claim, snapshot or content",
 		Means: "The storage of a volume is to be removed or expanded, but the dispatcher did not sign the " +
 			"volume's annotation `flex-provisioner.io/identity`. The annotation also differs from the class's " +
 			"properties and parameters, or cannot be used. Either an earlier version created the volume, or the " +
@@ -247,10 +247,24 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "bring back the claim with the storage that the message names. If the storage was moved to where " +
 			"the class looks now, run the command in the message " +
 			"([operations.md](operations.md#pointing-a-class-elsewhere))."},
-	ReasonLeft: {Warning: true, On: "volume",
+	ReasonLeft: {Warning: true, On: "volume, content or pod",
 		Means: "The volume is deleted, but no pod removed its storage, because somebody removed the volume's " +
 			"finalizer.",
 		Do: "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
+	ReasonSnapshotWaits: {Warning: true, On: "snapshot or content",
+		Means: "The snapshot is not taken yet. The message says what it waits for: the claim, or the snapshot-controller.",
+		Do: "do what the message says. `kubectl get pods -A` shows whether the snapshot-controller runs."},
+	ReasonSnapshotRefused: {Warning: true, On: "snapshot or content",
+		Means: "The snapshot cannot be taken or removed as things are: the class has no snapshots, or the volume, or the " +
+			"VolumeSnapshotClass, is not fit for it.",
+		Do: "change what the message names, or create the VolumeSnapshot again."},
+	ReasonSnapshotNotReady: {Warning: true, On: "claim",
+		Means: "The claim asks to be restored from a VolumeSnapshot that does not exist, or is not ready. Its volume is " +
+			"made once that is ready.",
+		Do: "`kubectl flex why volumesnapshot/NAME` says what the snapshot waits for."},
+	ReasonSnapshotTaken: {On: "snapshot or content",
+		Means: "A pod took the snapshot. Only the dispatcher's log has this.",
+		Do:    "nothing."},
 	ReasonOrphan: {Warning: true, On: "volume or pod",
 		Means: "The dispatcher's hourly audit found something that nobody needs, or a volume without its finalizer.",
 		Do:    "examine the volume or pod, then run the command in the message. `kubectl flex audit` finds more."},

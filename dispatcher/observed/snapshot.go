@@ -40,6 +40,64 @@ type Snapshot struct {
 	RestoredBy string
 }
 
+// SnapshotListers find the objects around a snapshot by their names, nil where there is none.
+type SnapshotListers struct {
+	Request func(namespace, name string) *snapshotv1.VolumeSnapshot
+	Content func(name string) *snapshotv1.VolumeSnapshotContent
+	Class   func(name string) *snapshotv1.VolumeSnapshotClass
+	Claim   func(namespace, name string) *corev1.PersistentVolumeClaim
+	Volume  func(name string) *corev1.PersistentVolume
+}
+
+// SetObjects finds the objects that the VolumeSnapshot names, and for a content its VolumeSnapshot.
+func (of *Snapshot) SetObjects(l SnapshotListers) {
+	if of.Content != nil && of.Request == nil {
+		ref := of.Content.Spec.VolumeSnapshotRef
+		if o := l.Request(ref.Namespace, ref.Name); o != nil && o.UID == ref.UID {
+			of.Request = o
+		}
+	}
+
+	if o := of.Request; o != nil {
+		of.setNamed(o, l)
+	}
+
+	if name := of.SourceName(); name != "" {
+		of.Source = l.Volume(name)
+	}
+}
+
+// setNamed finds what the VolumeSnapshot names.
+func (of *Snapshot) setNamed(o *snapshotv1.VolumeSnapshot, l SnapshotListers) {
+	if name := o.Spec.VolumeSnapshotClassName; name != nil {
+		of.Class = l.Class(*name)
+	}
+
+	if of.Content == nil {
+		of.Taken = l.Content(podspec.ContentName(string(o.UID)))
+	}
+
+	if name := o.Spec.Source.PersistentVolumeClaimName; name != nil {
+		of.Claim = l.Claim(o.Namespace, *name)
+	}
+}
+
+// SetOthers finds who else needs the snapshot of the content, among the contents that have its handle and the pods that
+// restore it.
+func (of *Snapshot) SetOthers(contents []*snapshotv1.VolumeSnapshotContent, restoring []*corev1.Pod) {
+	of.Twin, of.RestoredBy = nil, ""
+	for _, other := range contents {
+		if other.UID != of.Content.UID {
+			of.Twin = other
+		}
+	}
+
+	if len(restoring) > 0 {
+		of.RestoredBy = fmt.Sprintf("pod %s/%s for claim %s",
+			restoring[0].Namespace, restoring[0].Name, restoring[0].Annotations[contract.AnnClaim])
+	}
+}
+
 // SetSnapshot takes in the objects of a snapshot, or nil for a claim. Volume is then the one that the snapshot is of: as
 // the content's record has it, and before there is a content, as it is.
 func (s *Claim) SetSnapshot(of *Snapshot) {
