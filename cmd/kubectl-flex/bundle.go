@@ -135,6 +135,9 @@ func (b *bundler) collect(ctx context.Context) error {
 		{"persistentvolumeclaims.yaml", asObjects(own.Claims)},
 		{"persistentvolumes.yaml", asObjects(own.Volumes)},
 		{"pods.yaml", asObjects(b.objects.Pods)},
+		{"volumesnapshots.yaml", asObjects(own.Requests)},
+		{"volumesnapshotcontents.yaml", asObjects(own.Contents)},
+		{"volumesnapshotclasses.yaml", asObjects(own.SnapshotClasses)},
 		{"events.yaml", asObjects(own.Events)},
 	}
 	redacted := make([][]any, len(lists))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -31,8 +32,9 @@ type options struct {
 	// qualified reports whether -o name prints claims with their namespaces.
 	qualified bool
 
-	client kubernetes.Interface // of tests; else made of kube
-	now    func() time.Time
+	client    kubernetes.Interface // of tests; else made of kube
+	snapshots snapshotclient.Interface
+	now       func() time.Time
 	// period is the time between two reads of a watch.
 	period time.Duration
 }

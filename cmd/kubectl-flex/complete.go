@@ -40,7 +40,7 @@ func (o *options) readNames(ctx context.Context, word string) (*inspect.Objects,
 	}
 
 	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced} {
+	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced, r.snapshots} {
 		if err := step(ctx, namespace); err != nil {
 			return nil, "", err
 		}

@@ -168,7 +168,10 @@ const phaseColumn = 3
 
 func (o *options) claimRow(s inspect.State) []string {
 	name := s.Claim
-	if s.Namespace != "" {
+	switch {
+	case s.OfSnapshot:
+		name = s.Subject()
+	case s.Namespace != "":
 		name = s.Namespace + "/" + s.Claim
 	}
 	if name == "" {

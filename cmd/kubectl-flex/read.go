@@ -55,7 +55,7 @@ func (o *options) read(ctx context.Context, namespace string) (*inspect.Objects,
 		return nil, err
 	}
 	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced, r.policies, r.events} {
+	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced, r.snapshots, r.policies, r.events} {
 		if err := step(ctx, namespace); err != nil {
 			return nil, err
 		}
@@ -244,6 +244,14 @@ func (r reader) events(ctx context.Context, namespace string) error {
 	}
 	if err := read(inspect.VolumeEvents, metav1.NamespaceDefault, "involvedObject.kind=PersistentVolume"); err != nil {
 		return err
+	}
+	if r.o.Snapshots.Served {
+		if err := read(inspect.Events, namespace, "involvedObject.kind=VolumeSnapshot"); err != nil {
+			return err
+		}
+		if err := read(inspect.VolumeEvents, metav1.NamespaceDefault, "involvedObject.kind=VolumeSnapshotContent"); err != nil {
+			return err
+		}
 	}
 	return read(inspect.PodEvents, r.o.Dispatcher.Namespace, "")
 }

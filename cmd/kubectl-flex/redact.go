@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -66,6 +67,7 @@ func among(names ...string) func(string) bool {
 var plainAnnotations = among(contract.AnnClaim, contract.AnnClass, contract.AnnConfig, contract.AnnVolumeUID,
 	contract.AnnSuspect, contract.AnnNode, contract.AnnSettled, contract.AnnRetry, contract.AnnUndo, contract.AnnUndoes,
 	contract.AnnClaimUID, contract.AnnMadeBefore, contract.AnnAllowDelete, contract.AnnCloneRequest, contract.AnnCloneOf,
+	contract.AnnBeingCreated, contract.AnnBeingDeleted, contract.AnnModeChange,
 	contract.ProvisionedBy, "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller",
 	"volume.kubernetes.io/storage-provisioner", "volume.beta.kubernetes.io/storage-provisioner",
 	"volume.kubernetes.io/selected-node", "storageclass.kubernetes.io/is-default-class", "deployment.kubernetes.io/revision")
@@ -116,6 +118,16 @@ func (r *redactor) object(o runtime.Object) (any, error) {
 		kind = "ControllerRevision"
 		r.meta(&o.ObjectMeta)
 		o.Data = runtime.RawExtension{} // a whole ConfigMap or pod
+	case *snapshotv1.VolumeSnapshot:
+		kind = "VolumeSnapshot"
+		r.meta(&o.ObjectMeta)
+	case *snapshotv1.VolumeSnapshotClass:
+		kind = "VolumeSnapshotClass"
+		r.meta(&o.ObjectMeta)
+		o.Parameters = r.hideAll(o.Parameters, none)
+	case *snapshotv1.VolumeSnapshotContent:
+		kind = "VolumeSnapshotContent"
+		r.content(o)
 	case *corev1.Event:
 		kind = "Event"
 		r.meta(&o.ObjectMeta)
@@ -133,6 +145,21 @@ func (r *redactor) object(o runtime.Object) (any, error) {
 	}
 	data["kind"] = kind
 	return data, nil
+}
+
+// content shows the volume of a content's record as a volume is shown.
+func (r *redactor) content(o *snapshotv1.VolumeSnapshotContent) {
+	recorded, found := o.Annotations[contract.AnnVolume]
+	r.meta(&o.ObjectMeta)
+	v := &corev1.PersistentVolume{}
+	if !found || json.Unmarshal([]byte(recorded), v) != nil {
+		return
+	}
+
+	r.volume(v)
+	if text, err := json.Marshal(v); err == nil {
+		o.Annotations[contract.AnnVolume] = string(text)
+	}
 }
 
 func (r *redactor) configMap(cm *corev1.ConfigMap) {

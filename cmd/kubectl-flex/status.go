@@ -219,7 +219,7 @@ func otherProvisionerMessage(s inspect.State) string {
 	if s.NotOurs == inspect.Nobody {
 		return fmt.Sprintf("no provisioner answers for claim %s/%s: its class %q does not exist, or its volume was made by hand", s.Namespace, s.Claim, s.Class)
 	}
-	return fmt.Sprintf("claim %s/%s is of provisioner %s, not of this dispatcher", s.Namespace, s.Claim, s.NotOurs)
+	return fmt.Sprintf("%s is of provisioner %s, not of this dispatcher", s.Subject(), s.NotOurs)
 }
 
 func exitOf(s inspect.State) error {
@@ -326,4 +326,5 @@ func (o *options) showDispatcher(d *inspect.DispatcherState) {
 	}
 	field("Policies", strings.Join(d.Policies, "\n             "))
 	field("Deletions", d.DeletionsStopped)
+	field("Snapshots", d.Snapshots)
 }

@@ -18,7 +18,7 @@ import (
 
 func newWhy(o *options) *cobra.Command {
 	c := &cobra.Command{
-		Use:   "why CLAIM|PV|POD",
+		Use:   "why CLAIM|PV|POD|vs/NAME|vsc/NAME",
 		Short: "Tell what happened for a claim, what holds it up now, and what to do",
 		Long: `Tell what happened for a claim, in order: the claim, its hand-over, each attempt with its exit code
 and the last lines of its log, the volume and its binding; then what holds it up now, and what to do
@@ -27,9 +27,9 @@ about it.
 The exit code is 0 if the claim is bound, 3 if it waits, 4 if something is wrong, and 5 if it is not
 of this dispatcher.`,
 		Example: "  kubectl flex why data\n  kubectl flex why pvc-11111111-2222-4333-8444-555555555555",
-		Args:    args(1, 1, "the name of a claim, a volume or a provisioner pod"),
+		Args:    args(1, 2, "the name of a claim, a volume or a provisioner pod, or the kind and the name of a snapshot"),
 		RunE: func(c *cobra.Command, args []string) error {
-			namespace, name, err := o.named(args[0])
+			namespace, name, err := o.named(strings.Join(args, "/"))
 			if err != nil {
 				return err
 			}
@@ -116,10 +116,10 @@ func (o *options) printStory(story inspect.Story) {
 // heading names the claim, or its UID if the claim is gone.
 func heading(s inspect.State) string {
 	var parts []string
-	if s.Claim != "" {
-		parts = append(parts, "Claim "+s.Namespace+"/"+s.Claim)
-	} else {
-		parts = append(parts, "Claim with UID "+s.UID)
+	subject := s.Subject()
+	parts = append(parts, strings.ToUpper(subject[:1])+subject[1:])
+	if s.Content != "" && s.Snapshot != "" {
+		parts = append(parts, "content "+s.Content)
 	}
 	if s.Volume != "" {
 		parts = append(parts, "volume "+s.Volume)

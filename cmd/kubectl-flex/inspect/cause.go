@@ -49,6 +49,11 @@ const (
 	reasonNoVolume   podspec.Reason = "NoSuchVolume"
 	reasonTopology   podspec.Reason = "NoNodeAllowed"
 	reasonDenied     podspec.Reason = "MayNotCreateVolumes"
+
+	reasonNoCRDs          podspec.Reason = "NoSnapshotObjects"
+	reasonNoContent       podspec.Reason = "NoSuchSnapshot"
+	reasonNoSnapshotClass podspec.Reason = "NoVolumeSnapshotClass"
+	reasonNotBound        podspec.Reason = "SnapshotNotBound"
 )
 
 // reasonMeanings explains the reasons of this package.
@@ -78,6 +83,14 @@ var reasonMeanings = map[podspec.Reason]events.Meaning{
 		Do: "nothing, or delete this claim. The storage stays with the other claim."},
 	reasonFailed: {Warning: true, Means: "Kubernetes found no program that removes the volume's storage, and marked the volume Failed.",
 		Do: "set the reclaim policy to Retain, or have the storage removed: kubectl flex release"},
+	reasonNoCRDs: {Warning: true, Means: "A pod of a snapshot is there, and the cluster does not serve the kinds of snapshots, or they may not be read. Nothing is done for the snapshot until they are.",
+		Do: "install the CustomResourceDefinitions of snapshots again: kubectl get crd volumesnapshotcontents.snapshot.storage.k8s.io"},
+	reasonNoContent: {Warning: true, Means: "The VolumeSnapshot is for a snapshot whose object does not exist.",
+		Do: "create the VolumeSnapshotContent, or the VolumeSnapshot again."},
+	reasonNoSnapshotClass: {Warning: true, Means: "Nobody takes the snapshot: only a VolumeSnapshotClass says which driver does.",
+		Do: "create the VolumeSnapshotClass, or the VolumeSnapshot again with another one."},
+	reasonNotBound: {Warning: true, Means: "The snapshot exists. The snapshot-controller tells its VolumeSnapshot so, within seconds.",
+		Do: "wait; if it stays so, see that the snapshot-controller runs, and what its log says."},
 	reasonClass:      {Warning: true, Means: "The StorageClass has a parameter that is not valid.", Do: "create the StorageClass again without it."},
 	reasonNotGranted: {Warning: true, Means: "The allow-list does not let the class's ServiceAccount create what its ConfigMap asks for.", Do: "add the line to the ConfigMap, or let the class ask for less."},
 }
@@ -124,7 +137,10 @@ var (
 
 func (o *Objects) cause(s *observed.Claim, p reconcile.Plan, op string) Cause {
 	at, rows := situation{s, p, op}, ofWork
-	if op == "" {
+	switch {
+	case op == "" && s.Snapshot != nil:
+		rows = ofSnapshotAtRest
+	case op == "":
 		rows = ofRest
 	}
 
@@ -197,7 +213,7 @@ var lastingReasons = []podspec.Reason{events.ReasonStrayDelete, events.ReasonOrp
 // name. Who may create events in the claim's namespace can write any event on the claim, and only the dispatcher
 // writes the claim's status. Events on volumes are in the namespace default, and those on pods in the provisioners'.
 func (o *Objects) believed(s *observed.Claim) []*corev1.Event {
-	list := slices.Clone(o.eventsOnVolume(podspec.VolumeName(s.UID)))
+	list := append(slices.Clone(o.eventsOnVolume(podspec.VolumeName(s.UID))), o.eventsOnSnapshot(s.Snapshot, true)...)
 	for _, a := range s.All() {
 		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
 	}
@@ -240,6 +256,7 @@ func (o *Objects) eventsAbout(s *observed.Claim, claim *corev1.PersistentVolumeC
 		list = append(list, o.eventsOnClaim(claim)...)
 	}
 	list = append(list, o.eventsOnVolume(podspec.VolumeName(s.UID))...)
+	list = append(list, o.eventsOnSnapshot(s.Snapshot, false)...)
 	for _, a := range s.All() {
 		list = append(list, o.eventsOn(a.Pod.Namespace, a.Pod.UID)...)
 	}

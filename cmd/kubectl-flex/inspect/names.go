@@ -16,6 +16,9 @@ var kinds = map[string]string{
 	"pv": volumeKind, "persistentvolume": volumeKind, "persistentvolumes": volumeKind,
 	"po": podKind, "pod": podKind, "pods": podKind,
 	"sc": classKind, "storageclass": classKind, "storageclasses": classKind, "storageclass.storage.k8s.io": classKind,
+	"vs": snapshotKind, "volumesnapshot": snapshotKind, "volumesnapshots": snapshotKind, "volumesnapshot.snapshot.storage.k8s.io": snapshotKind,
+	"vsc": contentKind, "volumesnapshotcontent": contentKind, "volumesnapshotcontents": contentKind,
+	"volumesnapshotcontent.snapshot.storage.k8s.io": contentKind,
 	"cm": configMapKind, "configmap": configMapKind, "configmaps": configMapKind,
 }
 
@@ -25,12 +28,20 @@ const (
 	podKind       = "pod"
 	classKind     = "storageclass"
 	configMapKind = "configmap"
+	snapshotKind  = "volumesnapshot"
+	contentKind   = "volumesnapshotcontent"
 )
 
-// SplitName takes a name apart that status or kubectl prints: NAMESPACE/NAME or KIND/NAME.
+// SplitName takes a name apart that status or kubectl prints: NAMESPACE/NAME or KIND/NAME. The name of a snapshot keeps
+// its kind, since a claim may have the same name.
 func SplitName(namespace, name string) (string, string) {
 	before, after, found := strings.Cut(name, "/")
-	switch {
+	switch kind := kinds[strings.ToLower(before)]; {
+	case kind == snapshotKind || kind == contentKind:
+		if found {
+			return namespace, kind + "/" + after
+		}
+		return namespace, name
 	case !found:
 		return namespace, name
 	case kinds[strings.ToLower(before)] != "":
@@ -42,6 +53,10 @@ func SplitName(namespace, name string) (string, string) {
 // Name is the name of a state's object as kubectl -o name prints it, or qualified for a claim of another namespace.
 func (s State) Name(qualified bool) string {
 	switch {
+	case s.Snapshot != "":
+		return snapshotKind + "/" + s.Snapshot
+	case s.Content != "":
+		return contentKind + "/" + s.Content
 	case s.Claim != "" && qualified:
 		return s.Namespace + "/" + s.Claim
 	case s.Claim != "":
@@ -141,6 +156,7 @@ func (o *Objects) NamesFor(namespace, word string) (names []string) {
 			names = append(names, prefix+pod.Name)
 		}
 	}
+	names = append(names, o.snapshotNames(namespace, kind, prefix)...)
 	slices.Sort(names)
 	return names
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -39,6 +40,7 @@ const (
 	AllowList    Kind = "the allow-list"
 	Nodes        Kind = "nodes"
 	Logs         Kind = "logs of provisioner pods"
+	Snapshots    Kind = "snapshots"
 )
 
 // Unread is a kind of object that could not be read.
@@ -91,6 +93,9 @@ type Objects struct {
 	// Unread are the kinds that could not be read.
 	Unread []Unread
 
+	// Snapshots are the objects of snapshots.
+	Snapshots SnapshotObjects
+
 	index *index // built at the first use
 }
 
@@ -104,6 +109,8 @@ type index struct {
 	events        map[eventKey][]*corev1.Event
 	volumeEvents  map[string][]*corev1.Event // by the volume's name
 	resolutions   map[string]classes.Resolution
+	requests      map[string]*snapshotv1.VolumeSnapshot        // by UID
+	contents      map[string]*snapshotv1.VolumeSnapshotContent // by their keys
 	configMapLogs []*corev1.Event
 	// running counts the pods of a class that have not ended, and waiting has the times of its claims without one, sorted.
 	running map[string]int
@@ -124,7 +131,13 @@ func (o *Objects) indexed() *index {
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[string][]*corev1.Pod{}, saved: map[string][]*appsv1.ControllerRevision{}, events: map[eventKey][]*corev1.Event{},
 		volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}, running: map[string]int{},
-		waiting: map[string][]time.Time{}}
+		waiting: map[string][]time.Time{}, requests: map[string]*snapshotv1.VolumeSnapshot{}, contents: map[string]*snapshotv1.VolumeSnapshotContent{}}
+	for _, r := range o.Snapshots.Requests {
+		x.requests[string(r.UID)] = r
+	}
+	for _, c := range o.Snapshots.Contents {
+		x.contents[observed.ContentKey(c)] = c
+	}
 	for _, v := range o.Volumes {
 		x.volumes[v.Name] = v
 	}
@@ -283,7 +296,8 @@ func namesDispatcher(e *corev1.Event) bool {
 // dispatcher writes its reason on objects of that kind. So a tenant's event on a claim cannot pass for one that the
 // dispatcher writes on volumes alone.
 func fromDispatcher(e *corev1.Event) bool {
-	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap"}
+	words := map[string]string{"PersistentVolumeClaim": "claim", "PersistentVolume": "volume", "Pod": "pod", "ConfigMap": "ConfigMap",
+		"VolumeSnapshot": "snapshot", "VolumeSnapshotContent": "content"}
 	m, resolutions := events.MeaningOf(podspec.Reason(e.Reason))
 	return namesDispatcher(e) && resolutions && slices.Contains(strings.FieldsFunc(m.On, func(r rune) bool { return r == ' ' || r == ',' }), words[e.InvolvedObject.Kind])
 }

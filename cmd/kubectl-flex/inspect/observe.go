@@ -27,12 +27,14 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	s.SetOther(o.ClaimNamed)
 	s.SetElsewhere(o.VolumeNamed)
 	s.SetPods(o.podsOf(key), o.indexed().saved[key], func(pod *corev1.Pod) string { return observed.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
+	s.SetSnapshot(o.snapshotOf(key))
 	s.ClassName = s.ClassByObjects("")
 	if s.Foreign != nil && s.Claim == nil {
 		s.ClassName = podspec.ClassOf(s.Foreign)
 	}
 	s.Class = o.class(s.ClassName)
 	s.SetSource(o.ClaimNamed, o.VolumeNamed)
+	s.SetSnapshotSource(o.requestNamed, o.contentNamed, o.configOf)
 	classes.Observe(s, o.Dispatcher.Namespace, classes.Listers{Class: o.class, ConfigMap: o.configMap, InForce: o.inForce})
 	if o.reads(Claims, Volumes) && !o.OneNamespace {
 		s.SetPlaces(o.Dispatcher.Namespace, observed.Listers{Claim: o.ClaimNamed, Volume: o.VolumeNamed, Class: o.class})

@@ -71,6 +71,8 @@ type DispatcherState struct {
 	Policies []string `json:"policies,omitempty"`
 	// DeletionsStopped says since when and why an administrator stopped all deletions. It is empty where that is not so.
 	DeletionsStopped string `json:"deletionsStopped,omitempty"`
+	// Snapshots says how many snapshots are ready. It is empty where there is none.
+	Snapshots string `json:"snapshots,omitempty"`
 }
 
 // healthOk is the health of a class or policies without a problem.
@@ -99,6 +101,9 @@ func (o *Objects) pendingUIDs() []string {
 			uids[o.holderOf(uid)] = true
 		}
 	}
+	for _, uid := range o.pendingSnapshots() {
+		uids[uid] = true
+	}
 	return slices.Sorted(maps.Keys(uids))
 }
 
@@ -118,7 +123,7 @@ func (o *Objects) Overview(namespace string) Overview {
 		}
 	}
 	slices.SortFunc(all, func(a, b State) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Claim, b.Claim), cmp.Compare(a.Snapshot, b.Snapshot), cmp.Compare(a.UID, b.UID))
 	})
 	for _, s := range all {
 		if namespace == "" || s.Namespace == namespace {
@@ -238,6 +243,7 @@ func (o *Objects) dispatcherState() *DispatcherState {
 	default:
 		d.Policies = o.Lacks
 	}
+	d.Snapshots = o.readySnapshots()
 	if o.Stop != nil {
 		d.DeletionsStopped = podspec.OneLine("since " + o.Stop.CreationTimestamp.UTC().Format(time.RFC3339) + ": " + o.Stop.Data["reason"])
 	}

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -13,6 +14,10 @@ type Own struct {
 	Claims  []*corev1.PersistentVolumeClaim
 	Volumes []*corev1.PersistentVolume
 	Classes []*storagev1.StorageClass
+	// Requests, Contents and SnapshotClasses are those of snapshots.
+	Requests        []*snapshotv1.VolumeSnapshot
+	Contents        []*snapshotv1.VolumeSnapshotContent
+	SnapshotClasses []*snapshotv1.VolumeSnapshotClass
 	// Events are about the claims and volumes, and all of the provisioners' namespace.
 	Events []*corev1.Event
 }
@@ -38,6 +43,14 @@ func (o *Objects) Own() Own {
 		if classes.Ours(class, o.Dispatcher.Provisioner) {
 			own.Classes = append(own.Classes, class)
 		}
+	}
+
+	o.ownSnapshots(&own)
+	for _, r := range own.Requests {
+		claims[r.UID] = true
+	}
+	for _, c := range own.Contents {
+		claims[c.UID] = true
 	}
 
 	for _, e := range o.Events {

@@ -451,7 +451,12 @@ func (o *Objects) addressed(s State) string {
 
 // nameOf is by what a command finds the claim of a state again. Another claim may have taken the name of one that is gone.
 func (o *Objects) nameOf(s State) string {
-	if o.claim(s.UID) != nil {
+	switch {
+	case s.OfSnapshot && s.Snapshot != "":
+		return fmt.Sprintf("%s -n %s", s.Name(false), s.Namespace)
+	case s.OfSnapshot:
+		return s.Name(false)
+	case o.claim(s.UID) != nil:
 		return fmt.Sprintf("%s -n %s", s.Claim, s.Namespace)
 	}
 

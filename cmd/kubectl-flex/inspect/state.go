@@ -34,7 +34,11 @@ type State struct {
 	UID       string `json:"uid,omitempty"`
 	Class     string `json:"storageClass,omitempty"`
 	Volume    string `json:"volume,omitempty"`
-	// Operation is provision, expand, delete or undo; empty where there is nothing to do.
+	// Snapshot is the VolumeSnapshot, and Content the VolumeSnapshotContent, of a snapshot, which has no Claim.
+	Snapshot   string `json:"volumeSnapshot,omitempty"`
+	Content    string `json:"volumeSnapshotContent,omitempty"`
+	OfSnapshot bool   `json:"-"`
+	// Operation is provision, expand, delete, undo, snapshot or delete-snapshot; empty where there is nothing to do.
 	Operation string `json:"operation,omitempty"`
 	Phase     Phase  `json:"phase"`
 	// Since is when the operation began.
@@ -57,7 +61,7 @@ func (s State) Troubled() bool { return s.Warning }
 
 // Done reports whether nothing is left to do.
 func (s State) Done() bool {
-	return slices.Contains([]Phase{Bound, Released, Gone, Lost}, s.Phase)
+	return slices.Contains([]Phase{Bound, Ready, Released, Gone, Lost}, s.Phase)
 }
 
 // StateOf is the state of the claim with a UID, or where that is gone of the claim that has its volume now.
@@ -68,6 +72,9 @@ func (o *Objects) StateOf(uid string) State {
 }
 
 func (o *Objects) stateOf(uid string) State {
+	if o.snapshotOf(uid) != nil {
+		return o.snapshotState(uid)
+	}
 	claim := o.claim(uid)
 	if claim == nil {
 		uid = o.holderOf(uid)

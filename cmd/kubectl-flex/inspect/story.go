@@ -71,7 +71,11 @@ func (o *Objects) StoryOf(uid string) Story {
 		}
 		reported[a.Pod.Name+"/"+string(reason)] = true
 	}
-	o.volumeSteps(s, add)
+	if s.Snapshot != nil {
+		o.snapshotSteps(s, add)
+	} else {
+		o.volumeSteps(s, add)
+	}
 	for _, e := range o.eventsAbout(s, claim) {
 		if step, ok := eventStep(e, reported); ok {
 			story.Steps = append(story.Steps, step)
@@ -253,6 +257,9 @@ func (o *Objects) WantsLogs(uid string) []*corev1.Pod {
 
 // Find is the UID of the claim that has the name, or had it and is not served yet, or whose volume or provisioner pod has it.
 func (o *Objects) Find(namespace, name string) (uid string, err error) {
+	if kind, short, ok := snapshotKinded(name); ok {
+		return o.findSnapshot(namespace, kind, short)
+	}
 	if claim := o.ClaimNamed(namespace, name); claim != nil {
 		return string(claim.UID), nil
 	}
