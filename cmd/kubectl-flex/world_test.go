@@ -55,6 +55,7 @@ type world struct {
 	lease     *coordinationv1.Lease
 	unguarded bool
 	more      []runtime.Object
+	snapshots []runtime.Object
 	events    int
 	// tenant may read nothing but claims and events of team-a.
 	tenant bool
@@ -265,7 +266,7 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	namespace := "team-a"
 	kube := genericclioptions.NewConfigFlags(true)
 	kube.Namespace = &namespace
-	o := &options{IOStreams: streams, client: w.client, now: func() time.Time { return noon }, period: time.Millisecond, kube: kube}
+	o := &options{IOStreams: streams, client: w.client, snapshots: w.snapshotClient(), now: func() time.Time { return noon }, period: time.Millisecond, kube: kube}
 	ctx := context.Background()
 	if w.ctx != nil {
 		ctx = w.ctx
