@@ -160,7 +160,7 @@ func says(pod *corev1.Pod, message string) {
 func (w *world) tell(kind, name string, on types.UID, warning bool, reason podspec.Reason, message string) {
 	namespace, ofKind := metav1.NamespaceDefault, corev1.EventTypeNormal
 	switch kind {
-	case "PersistentVolumeClaim":
+	case "PersistentVolumeClaim", "VolumeSnapshot":
 		namespace = "team-a"
 	case "Pod", "ConfigMap":
 		namespace = contract.ProvisionersNamespace
