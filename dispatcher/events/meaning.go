@@ -253,7 +253,7 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
 	ReasonSnapshotWaits: {Warning: true, On: "snapshot or content",
 		Means: "The snapshot is not taken yet. The message says what it waits for: the claim, or the snapshot-controller.",
-		Do: "do what the message says. `kubectl get pods -A` shows whether the snapshot-controller runs."},
+		Do:    "do what the message says. `kubectl get pods -A` shows whether the snapshot-controller runs."},
 	ReasonSnapshotRefused: {Warning: true, On: "snapshot or content",
 		Means: "The snapshot cannot be taken or removed as things are: the class has no snapshots, or the volume, or the " +
 			"VolumeSnapshotClass, is not fit for it.",
