@@ -126,6 +126,11 @@ func (b *backend) make(c *container) error {
 		return err
 	}
 	if b.get(key) == creating {
+		if b.w.snapshots != nil {
+			if err := b.w.snapshots.restoreInto(c, key); err != nil {
+				return err
+			}
+		}
 		b.set(key, available)
 		b.grow(key, c.request.SizeBytes)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
+	"github.com/flex-provisioner/flex-provisioner/test/chaos/snapshotter"
 )
 
 // The binder does what kube-controller-manager's does for claims and volumes, as far as it concerns an external
@@ -33,6 +34,9 @@ func (w *World) resync() {
 	}
 	for _, v := range apiserver.List[*corev1.PersistentVolume](w.server, apiserver.Volumes) {
 		w.syncVolume(v.Name)
+	}
+	if w.snapshots != nil {
+		snapshotter.Controller{Server: w.server}.SyncAll()
 	}
 	w.later(15*time.Second, 16*time.Second, w.resync, "binder", "resync")
 }
@@ -168,6 +172,9 @@ func (w *World) bind(claim *corev1.PersistentVolumeClaim, v *corev1.PersistentVo
 		return
 	}
 	w.binding(v)
+	if w.snapshots != nil {
+		w.snapshots.bound(claim, v)
+	}
 	if !w.claimVolume(v, claim) {
 		return
 	}

@@ -56,6 +56,9 @@ func (w *World) unsettled() []string {
 			say("storage %s (%s) is an orphan: volume %s has its storage at %s", key, storage[key], name, keyOf(v))
 		}
 	}
+	if w.snapshots != nil {
+		list = append(list, w.unsettledSnapshots()...)
+	}
 	if w.cinder != nil {
 		list = append(list, w.cinder.strangeSecrets(volumes)...)
 	}

@@ -104,7 +104,8 @@ func (c *container) step(from, to time.Duration, what string) error {
 
 func (c *container) work() exit {
 	err := map[contract.Operation]func() error{
-		contract.Provision: c.provision, contract.Delete: c.delete, contract.Expand: c.expand}[c.request.Operation]()
+		contract.Provision: c.provision, contract.Delete: c.delete, contract.Expand: c.expand,
+		contract.Snapshot: c.snapshot, contract.DeleteSnapshot: c.deleteSnapshot}[c.request.Operation]()
 	if errors.Is(err, errKilled) || c.ctx.Err() != nil {
 		return exit{code: 137, reason: "Error", ran: true}
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -54,7 +55,11 @@ func (w *World) startDispatcherWith(prepare func(*process)) {
 	if err != nil {
 		panic(err)
 	}
-	d, err := dispatcher.New(ctx, client, dispatcher.Options{ProvisionerName: contract.ProvisionerName, RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(), Now: now.Now,
+	var snapshots snapshotclient.Interface
+	if w.snapshots != nil {
+		snapshots = snapshotclient.NewForConfigOrDie(config)
+	}
+	d, err := dispatcher.New(ctx, client, dispatcher.Options{Snapshots: snapshots, ProvisionerName: contract.ProvisionerName, RecordKey: make([]byte, podspec.MinRecordKey), Registry: prometheus.NewRegistry(), Now: now.Now,
 		SystemNamespace: contract.SystemNamespace, InsecureWithoutPolicies: true, // the double admits everything
 		Pods: podspec.Cluster{Namespace: namespace, KubeAPI: "https://apiserver", FlexctlImage: "flexctl", ImageVolumes: true}})
 	if err != nil {
@@ -208,6 +213,9 @@ func (w *World) served(p *process, r *apiserver.Request, code int) {
 		return
 	}
 	w.orderedAt(&pod)
+	if stopped := w.stopped(); operation(&pod) == contract.DeleteSnapshot && stopped > decided {
+		w.violate("%s creates %s, %s after all deletions were stopped", p.name, pod.Name, stopped)
+	}
 	if operation(&pod) == contract.Delete {
 		w.ordered(p.name, &pod)
 	}

@@ -29,6 +29,16 @@ func (w *World) stopDeletes(long time.Duration) {
 	time.AfterFunc(long, w.allowDeletes)
 }
 
+// stopped is for how long all deletions have been stopped, 0 where they are not.
+func (w *World) stopped() time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.stoppedSince.IsZero() {
+		return 0
+	}
+	return time.Since(w.stoppedSince)
+}
+
 func (w *World) allowDeletes() {
 	if w.over.Load() {
 		return

@@ -28,6 +28,9 @@ type Plan struct {
 	// Sizes reports whether the binder writes how much a claim has, and that claims may be expanded. Plans that found a bug before
 	// it did go without, so that they still lead there.
 	Sizes bool
+	// Snapshots reports whether classes have snapshots, but those of Cinder. CRDs is when their CustomResourceDefinitions come.
+	Snapshots bool
+	CRDs      time.Duration
 }
 
 // Class is a storage class with its ConfigMap.
@@ -136,6 +139,18 @@ var goneThemes = []theme{
 		"claim-delete", "claim-recreate"}, 12, givingUp},
 }
 
+// snapshotThemes are drawn when all of goneThemes were, for the same reason, and only where no storage is special.
+var snapshotThemes = []theme{
+	{"snapshots", map[string]float64{"kill-dispatcher": 0.03, "exit-1": 0.3, "exit-75": 0.2, "lag": 0.3, "pod-killed": 0.1, "binder-slow": 0.3}, snapshotting, 40, withSnapshots},
+}
+
+func withSnapshots(p *Plan, r *rand.Rand) {
+	p.Snapshots, p.Classes[0].Cinder = true, false
+	if r.IntN(4) == 0 {
+		p.CRDs = time.Duration(r.Int64N(int64(p.Length)))
+	}
+}
+
 // spare is for claims whose node is chosen for them, and another node.
 func spare(p *Plan, _ *rand.Rand) {
 	p.Nodes = max(2, p.Nodes)
@@ -193,6 +208,10 @@ func NewPlan(seed uint64, only ...string) Plan {
 	p.takeSome(r, newestThemes, 0, 1, only)
 	if r.IntN(8) == 0 || len(only) > 0 { // they take the classes' other kinds of storage
 		p.takeSome(r, goneThemes, 1, 1, only)
+	}
+	special := slices.ContainsFunc(p.Classes, func(c Class) bool { return c.NodeLocal || c.Mounts })
+	if !special && (r.IntN(6) == 0 || len(only) > 0) {
+		p.takeSome(r, snapshotThemes, 1, 1, only)
 	}
 	slices.SortStableFunc(p.Actions, func(a, b Action) int { return int(a.At - b.At) })
 	return p

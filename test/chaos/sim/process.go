@@ -119,6 +119,9 @@ func (p *process) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if r.Verb == "watch" {
 		return p.watch(hr, r)
 	}
+	if r.Group != "" && time.Since(w.trace.start) < w.plan.CRDs {
+		return p.failed(hr, r, apiserver.Status(404, metav1.StatusReasonNotFound, "the server could not find the requested resource"))
+	}
 	fault := p.fault(r, what)
 	if err := cmp(before(fault), w.refusal(r)); err != nil {
 		return p.failed(hr, r, err)

@@ -96,6 +96,9 @@ func (w *World) mend() {
 		w.restoreNode(n)
 	}
 	w.allowHeld()
+	if w.snapshots != nil {
+		w.later(2*time.Minute, 3*time.Minute, w.finishSnapshots, "user", "finishes")
+	}
 	alive := w.alive()
 	for len(alive) > 1 {
 		w.killDispatcher(alive[0].process, "as everything is mended")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -64,6 +65,9 @@ func (w *World) putConfig(i int, zone, note string) {
 	case w.plan.Sizes:
 		data["expandable"] = "true"
 	}
+	if w.plan.Snapshots && !c.Cinder {
+		data["snapshots"] = "true"
+	}
 	if c.NodeLocal {
 		data["node-local"] = "true"
 	}
@@ -110,10 +114,16 @@ func (w *World) createClaimFor(i int, volume string) {
 		w.drawn("claim-attributes")
 		attributes = new("gold")
 	}
+	var from *corev1.TypedLocalObjectReference
+	w.set(func() {
+		if name := w.restores[i]; name != "" {
+			from = &corev1.TypedLocalObjectReference{APIGroup: new(snapshotv1.GroupName), Kind: "VolumeSnapshot", Name: name}
+		}
+	})
 	w.create(apiserver.Claims, &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: w.plan.Tenant(i), Name: claimName(i)},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			StorageClassName: &class, VolumeMode: &mode, VolumeAttributesClassName: attributes, VolumeName: volume,
+			StorageClassName: &class, VolumeMode: &mode, VolumeAttributesClassName: attributes, VolumeName: volume, DataSource: from,
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: gigabyte}},
 		},
@@ -201,6 +211,10 @@ func (w *World) do(a Action) {
 	case "node-drain":
 		w.drain(a)
 	default:
+		if strings.HasPrefix(a.Do, "snapshot-") {
+			w.snap(a)
+			return
+		}
 		if !strings.HasPrefix(a.Do, "admin-") {
 			panic("unknown action " + a.Do)
 		}
@@ -269,7 +283,7 @@ func (w *World) setPolicy(volume string, policy corev1.PersistentVolumeReclaimPo
 
 func (w *World) disturb(a Action) {
 	resources := map[string][]string{
-		"watch-lag":      {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions},
+		"watch-lag":      {apiserver.Pods, apiserver.Claims, apiserver.Volumes, apiserver.ConfigMaps, apiserver.Classes, apiserver.Revisions, apiserver.Snapshots, apiserver.SnapshotContents},
 		"watch-lag-pods": {apiserver.Pods, apiserver.Revisions}, "watch-lag-claims": {apiserver.Claims}, "watch-lag-volumes": {apiserver.Volumes}}[a.Do]
 	for _, resource := range resources {
 		w.set(func() { w.lags[resource] = time.Now().Add(a.For) })

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
@@ -29,8 +30,10 @@ type World struct {
 	backend *backend
 	cinder  *cinder // nil where no class is Cinder's
 	turns   *turns
-	books   *books
-	ctx     context.Context
+	// snapshots is nil where there are none.
+	snapshots *snapshots
+	books     *books
+	ctx       context.Context
 
 	calm            chan struct{} // closed when everything is mended
 	over, diedYoung atomic.Bool
@@ -62,6 +65,9 @@ type World struct {
 	kept         map[string]bool                     // storage whose volume an administrator keeps or dropped, by name
 	withdrawn    map[types.UID]bool                  // claims that asked for less again
 
+	restores      map[int]string  // the VolumeSnapshot that a claim that is being created asks for
+	snapshotNames map[string]bool // which VolumeSnapshot had which snapshot: "HANDLE NAMESPACE/NAME"
+
 	podMu sync.Mutex
 	pods  map[types.UID]*podState
 	// runningPods are those whose container runs.
@@ -75,6 +81,10 @@ func newWorld(ctx context.Context, plan Plan, options Options) *World {
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm, w.turns, w.books = newBackend(w), make(chan struct{}), newTurns(w), newBooks()
 	w.server.Calm = w.calm
+	w.restores, w.snapshotNames = map[int]string{}, map[string]bool{}
+	if plan.Snapshots {
+		w.snapshots = newSnapshots(w)
+	}
 	if slices.ContainsFunc(plan.Classes, func(c Class) bool { return c.Cinder }) {
 		w.cinder = newCinder(w, options.T)
 	}
@@ -173,6 +183,13 @@ func (w *World) changed(resource string, before, after apiserver.Object) {
 			w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncClaim(claim) }, "binder", "claim of", name)
 		}
 		w.later(time.Millisecond, 300*time.Millisecond, func() { w.syncVolume(name) }, "binder", "volume", name)
+	case apiserver.Snapshots:
+		if before == nil {
+			w.remember(podspec.SnapshotName(string(after.GetUID())), corev1.ObjectReference{Namespace: after.GetNamespace(), Name: name})
+		}
+		w.snapshots.changed(before, after)
+	case apiserver.SnapshotContents:
+		w.snapshots.changed(before, after)
 	case apiserver.Classes:
 		for _, i := range slices.Sorted(maps.Keys(w.claimNames())) {
 			w.later(time.Millisecond, time.Second, func() { w.syncClaim(i) }, "binder", "claim", i)
@@ -208,6 +225,9 @@ func (w *World) setup() {
 	}
 	for _, n := range w.nodes {
 		w.register(n)
+	}
+	if w.snapshots != nil {
+		w.setupSnapshots()
 	}
 	for i := range w.plan.Classes {
 		w.putClass(i, "a", contract.ProvisionerName)
