@@ -64,7 +64,11 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 	namespace, name := object.GetNamespace(), object.GetName()
 	content, ok := object.(*snapshotv1.VolumeSnapshotContent)
 	if !ok {
-		s.w.later(time.Millisecond, 500*time.Millisecond, func() { control.Sync(namespace, name) }, "snapshotter", namespace, name)
+		s.w.later(time.Millisecond, 500*time.Millisecond, func() {
+			if control.Sync(namespace, name); after == nil {
+				control.Removed(before.(*snapshotv1.VolumeSnapshot))
+			}
+		}, "snapshotter", namespace, name)
 		return
 	}
 	ref := content.Spec.VolumeSnapshotRef
@@ -146,6 +150,7 @@ func (c *container) snapshot() error {
 			return err
 		}
 		s.put(handle, &madeSnapshot{key, true})
+		c.w.count("snapshot-taken")
 	}
 	if c.chance("exit-1") {
 		return errors.New("something went wrong after the snapshot was taken")
@@ -169,6 +174,7 @@ func (c *container) deleteSnapshot() error {
 		return err
 	}
 	s.put(handle, nil)
+	c.w.count("snapshot-removed")
 	return nil
 }
 
@@ -189,6 +195,9 @@ func (s *snapshots) mayRemove(c *container, handle string) {
 	}
 }
 
+// count counts what went well, beside the faults.
+func (w *World) count(what string) { w.set(func() { w.counts[what]++ }) }
+
 // restoreInto fills new storage: with what its snapshot has.
 func (s *snapshots) restoreInto(c *container, key string) error {
 	if c.request.Source == nil || c.request.Source.Snapshot == "" {
@@ -201,6 +210,7 @@ func (s *snapshots) restoreInto(c *container, key string) error {
 	if of := s.get(handle); of == nil || !of.whole {
 		return sdk.Refuse(fmt.Errorf("there is no snapshot %s", handle))
 	}
+	c.w.count("snapshot-restored")
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.data[key] = handle
@@ -357,6 +367,9 @@ func (w *World) finishSnapshots() {
 				w.violate("claim %s waits for snapshot %s in silence", c.Name, name)
 			}
 			w.remove("user", apiserver.Claims, c.Namespace, c.Name)
+		}
+		if c.DeletionTimestamp != nil { // the snapshot-controller leaves it behind where somebody took its own finalizers off
+			w.server.Mutate(apiserver.Claims, c.Namespace, c.Name, func(o apiserver.Object) { dropFinalizer(o, snapshotter.OfClaim) })
 		}
 	}
 	for _, content := range apiserver.List[*snapshotv1.VolumeSnapshotContent](w.server, apiserver.SnapshotContents) {

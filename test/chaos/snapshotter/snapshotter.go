@@ -104,7 +104,7 @@ func (c Controller) Sync(namespace, name string) {
 	if !ok {
 		return
 	}
-	c.releaseClaim(o)
+	c.releaseClaim(o, false)
 	if o.DeletionTimestamp != nil {
 		c.remove(o)
 		return
@@ -238,6 +238,7 @@ func (c Controller) remove(o *snapshotv1.VolumeSnapshot) {
 	if cascades {
 		_, _ = c.Server.Delete(apiserver.SnapshotContents, "", content.Name, metav1.DeleteOptions{})
 	}
+	c.releaseClaim(o, true)
 	c.change(o, func(now *snapshotv1.VolumeSnapshot) {
 		if drop(now, AsSource); !cascades {
 			drop(now, Bound)
@@ -276,15 +277,22 @@ func (c Controller) holdClaim(o *snapshotv1.VolumeSnapshot) bool {
 	return true
 }
 
-// releaseClaim is checkandRemovePVCFinalizer.
-func (c Controller) releaseClaim(o *snapshotv1.VolumeSnapshot) {
+// Removed is deleteSnapshot, for a VolumeSnapshot that is gone.
+func (c Controller) Removed(o *snapshotv1.VolumeSnapshot) {
+	if o.Status != nil && o.Status.BoundVolumeSnapshotContentName != nil {
+		c.SyncContent(*o.Status.BoundVolumeSnapshotContentName)
+	}
+}
+
+// releaseClaim is checkandRemovePVCFinalizer. With going, the VolumeSnapshot itself does not count.
+func (c Controller) releaseClaim(o *snapshotv1.VolumeSnapshot, going bool) {
 	claim := c.claimOf(o)
 	if claim == nil || !slices.Contains(claim.Finalizers, OfClaim) {
 		return
 	}
 	for _, other := range apiserver.List[*snapshotv1.VolumeSnapshot](c.Server, apiserver.Snapshots) {
 		of := other.Spec.Source.PersistentVolumeClaimName
-		if other.Namespace == o.Namespace && of != nil && *of == claim.Name && !ready(other) {
+		if other.Namespace == o.Namespace && of != nil && *of == claim.Name && !ready(other) && (!going || other.Name != o.Name) {
 			return
 		}
 	}
