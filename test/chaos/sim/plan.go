@@ -146,6 +146,7 @@ var snapshotThemes = []theme{
 
 func withSnapshots(p *Plan, r *rand.Rand) {
 	p.Snapshots, p.Classes[0].Cinder = true, false
+	p.Claims, p.Tenants = p.Claims+3, 1 // some are restored
 	if r.IntN(4) == 0 {
 		p.CRDs = time.Duration(r.Int64N(int64(p.Length)))
 	}

@@ -372,14 +372,21 @@ func (w *World) finishSnapshots() {
 			w.server.Mutate(apiserver.Claims, c.Namespace, c.Name, func(o apiserver.Object) { dropFinalizer(o, snapshotter.OfClaim) })
 		}
 	}
-	for _, content := range apiserver.List[*snapshotv1.VolumeSnapshotContent](w.server, apiserver.SnapshotContents) {
+	contents, allowed := apiserver.List[*snapshotv1.VolumeSnapshotContent](w.server, apiserver.SnapshotContents), map[string]bool{}
+	for _, content := range contents {
+		if content.Annotations[contract.AnnAllowDelete] != "" {
+			allowed[podspec.HandleOf(content)] = true
+		}
+	}
+	for _, content := range contents {
 		waits := w.eventsOf(string(content.UID))
 		switch {
 		case content.DeletionTimestamp == nil && (content.Spec.Source.SnapshotHandle != nil || told(waits, "StorageLeftBehind") || content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain):
 			w.remove("admin", apiserver.SnapshotContents, "", content.Name)
 		case told(waits, "VolumeRecordInvalid") && content.Annotations[contract.AnnClass] == "":
 			w.annotateContent(content, contract.AnnClass, w.plan.Classes[0].Name)
-		case told(waits, "DeletionHeld") && content.Annotations[contract.AnnAllowDelete] == "":
+		case told(waits, "DeletionHeld") && content.Annotations[contract.AnnAllowDelete] == "" && !allowed[podspec.HandleOf(content)]:
+			allowed[podspec.HandleOf(content)] = true // one after the other: the dispatcher works on two that are allowed at once
 			w.annotateContent(content, contract.AnnAllowDelete, "true")
 			w.annotateContent(content, contract.AnnBeingDeleted, "yes")
 		}
@@ -398,8 +405,9 @@ func (w *World) silent(o *snapshotv1.VolumeSnapshot) {
 	if isReady || time.Since(o.CreationTimestamp.Time) < 11*time.Second || len(w.podsOf(string(o.UID))) > 0 || len(w.eventsOf(string(o.UID))) > 0 {
 		return
 	}
-	if o.Spec.Source.VolumeSnapshotContentName != nil {
-		return // its content is what is waited for, and the snapshot-controller says so
+	bound := o.Status != nil && o.Status.BoundVolumeSnapshotContentName != nil
+	if o.Spec.Source.VolumeSnapshotContentName != nil || bound && o.Status.Error != nil {
+		return // its status says why: what its content says, or that there is none
 	}
 	w.violate("VolumeSnapshot %s (%s) waits in silence: %+v", o.Name, o.UID, o.Status)
 }
