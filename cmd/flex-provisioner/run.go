@@ -44,7 +44,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("make client for events: %w", err)
 	}
-	snapshots, err := snapshotclient.NewForConfig(withLimits(config, o.qps, o.burst))
+	snapshots, err := snapshotclient.NewForConfig(inJSON(withLimits(config, o.qps, o.burst)))
 	if err != nil {
 		return fmt.Errorf("make client for snapshots: %w", err)
 	}
@@ -103,6 +103,12 @@ func withLimits(config *rest.Config, qps float32, burst int) *rest.Config {
 	config.QPS, config.Burst = qps, burst
 	config.ContentType = "application/vnd.kubernetes.protobuf"
 	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return config
+}
+
+// inJSON is for kinds that CustomResourceDefinitions define. They have no other form.
+func inJSON(config *rest.Config) *rest.Config {
+	config.ContentType, config.AcceptContentTypes = "application/json", "application/json"
 	return config
 }
 
