@@ -87,7 +87,7 @@ func (of *Snapshot) setNamed(o *snapshotv1.VolumeSnapshot, l SnapshotListers) {
 func (of *Snapshot) SetOthers(contents []*snapshotv1.VolumeSnapshotContent, restoring []*corev1.Pod) {
 	of.Twin, of.RestoredBy = nil, ""
 	for _, other := range contents {
-		if other.UID != of.Content.UID {
+		if other.UID != of.Content.UID && (of.Twin == nil || removedBefore(other, of.Twin)) {
 			of.Twin = other
 		}
 	}
@@ -96,6 +96,22 @@ func (of *Snapshot) SetOthers(contents []*snapshotv1.VolumeSnapshotContent, rest
 		of.RestoredBy = fmt.Sprintf("pod %s/%s for claim %s",
 			restoring[0].Namespace, restoring[0].Name, restoring[0].Annotations[contract.AnnClaim])
 	}
+}
+
+// removedBefore is the order in which contents of one snapshot are removed: one after the other, those that are being
+// deleted first.
+func removedBefore(a, b *snapshotv1.VolumeSnapshotContent) bool {
+	if goes := a.DeletionTimestamp != nil; goes != (b.DeletionTimestamp != nil) {
+		return goes
+	}
+
+	return a.UID < b.UID
+}
+
+// AfterTwin reports whether another content of the snapshot is to be removed before this one, so that no two pods work
+// on the snapshot.
+func (of *Snapshot) AfterTwin() bool {
+	return of.Twin != nil && of.Twin.DeletionTimestamp != nil && of.Twin.UID < of.Content.UID
 }
 
 // SetSnapshot takes in the objects of a snapshot, or nil for a claim. Volume is then the one that the snapshot is of: as

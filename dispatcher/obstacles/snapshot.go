@@ -133,6 +133,9 @@ func SnapshotRemoval(s *observed.Claim) (proof Proof, reason podspec.Reason, why
 	}
 
 	switch {
+	case of.AfterTwin():
+		return NoProof, events.ReasonHeld, fmt.Sprintf("VolumeSnapshotContent %s has the same snapshot %s, and is being "+
+			"deleted: it goes first", of.Twin.Name, podspec.HandleOf(content))
 	case content.Annotations[contract.AnnAllowDelete] == "true":
 		return Allowed, podspec.ReasonNone, ""
 	case of.Twin != nil:

@@ -372,21 +372,14 @@ func (w *World) finishSnapshots() {
 			w.server.Mutate(apiserver.Claims, c.Namespace, c.Name, func(o apiserver.Object) { dropFinalizer(o, snapshotter.OfClaim) })
 		}
 	}
-	contents, allowed := apiserver.List[*snapshotv1.VolumeSnapshotContent](w.server, apiserver.SnapshotContents), map[string]bool{}
-	for _, content := range contents {
-		if content.Annotations[contract.AnnAllowDelete] != "" {
-			allowed[podspec.HandleOf(content)] = true
-		}
-	}
-	for _, content := range contents {
+	for _, content := range apiserver.List[*snapshotv1.VolumeSnapshotContent](w.server, apiserver.SnapshotContents) {
 		waits := w.eventsOf(string(content.UID))
 		switch {
 		case content.DeletionTimestamp == nil && (content.Spec.Source.SnapshotHandle != nil || told(waits, "StorageLeftBehind") || content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain):
 			w.remove("admin", apiserver.SnapshotContents, "", content.Name)
 		case told(waits, "VolumeRecordInvalid") && content.Annotations[contract.AnnClass] == "":
 			w.annotateContent(content, contract.AnnClass, w.plan.Classes[0].Name)
-		case told(waits, "DeletionHeld") && content.Annotations[contract.AnnAllowDelete] == "" && !allowed[podspec.HandleOf(content)]:
-			allowed[podspec.HandleOf(content)] = true // one after the other: the dispatcher works on two that are allowed at once
+		case told(waits, "DeletionHeld") && content.Annotations[contract.AnnAllowDelete] == "":
 			w.annotateContent(content, contract.AnnAllowDelete, "true")
 			w.annotateContent(content, contract.AnnBeingDeleted, "yes")
 		}
