@@ -99,8 +99,8 @@ type Config struct {
 	Expandable bool
 	// Snapshot and DeleteSnapshot are inline scripts. Both are set or neither, and not without Provision.
 	Snapshot, DeleteSnapshot string
-	// Snapshots reports whether the class's provisioner takes, removes and restores snapshots, by the inline scripts, or
-	// by an image that supports the operations. Default false.
+	// Snapshots reports whether the class's provisioner takes, removes and restores snapshots, by the inline scripts,
+	// or by an image that supports the operations. Default false.
 	Snapshots bool
 	// Listable reports whether the image supports the operation list, which the audit uses. Default false.
 	Listable bool
@@ -297,8 +297,8 @@ func (c *Config) checkSnapshots(data map[string]string) field.ErrorList {
 	switch {
 	case take && !remove:
 		return field.ErrorList{field.Required(dataPath.Key(keyDropSnapshot),
-			"inline scripts for snapshots come in pairs: without it snapshots would never be removed; for an image write "+
-				keySnapshots+`: "true" instead`)}
+			"inline scripts for snapshots come in pairs: without it snapshots would never be removed; for an image "+
+				"write "+keySnapshots+`: "true" instead`)}
 	case remove && !take:
 		return field.ErrorList{field.Required(dataPath.Key(keySnapshot),
 			"inline scripts for snapshots come in pairs: without it no snapshot would be taken")}

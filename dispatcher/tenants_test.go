@@ -63,6 +63,7 @@ func (p tenants) claim(name, class string) { p.create(apiserver.Claims, newClaim
 
 func newClaim(name, class string) *corev1.PersistentVolumeClaim {
 	mode := corev1.PersistentVolumeFilesystem
+
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: name, Annotations: map[string]string{"volume.kubernetes.io/storage-provisioner": "p"}},
 		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeMode: &mode, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},

@@ -245,7 +245,7 @@ func (c *Cache) ContentsOf(handle string) []*snapshotv1.VolumeSnapshotContent {
 	return nil
 }
 
-// Contents are all contents of this dispatcher's driver that are being deleted.
+// DeletedContents are all contents of this dispatcher's driver that are being deleted.
 func (c *Cache) DeletedContents() (list []*snapshotv1.VolumeSnapshotContent) {
 	all := c.snapshots.Load()
 	if all == nil {

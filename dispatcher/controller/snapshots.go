@@ -25,8 +25,8 @@ import (
 // crdPeriod is how often it is looked whether the CustomResourceDefinitions of snapshots have come.
 const crdPeriod = 30 * time.Second
 
-// ServeSnapshots serves snapshots as soon as their CustomResourceDefinitions exist, until ctx ends. first is called when
-// that was looked for once, and the caches are filled if they do.
+// ServeSnapshots serves snapshots as soon as their CustomResourceDefinitions exist, until ctx ends. first is called
+// when that was looked for once, and the caches are filled if they do.
 func (c *Controller) ServeSnapshots(ctx context.Context, first func()) {
 	for {
 		served, err := c.serveSnapshots(ctx)
@@ -122,7 +122,8 @@ func (c *Controller) enqueueRequest(o *snapshotv1.VolumeSnapshot) {
 	c.memory.handOver(uid, func(*claimMemory) {}, func() { c.queue.Add(c.classOfClaim(o), o.Namespace, uid) })
 }
 
-// classOfClaim is the StorageClass of the volume that the VolumeSnapshot asks a snapshot of, empty where it has none yet.
+// classOfClaim is the StorageClass of the volume that the VolumeSnapshot asks a snapshot of, empty where it has none
+// yet.
 func (c *Controller) classOfClaim(o *snapshotv1.VolumeSnapshot) string {
 	claim := c.Cache.ClaimNamed(o.Namespace, *o.Spec.Source.PersistentVolumeClaimName)
 	if claim == nil {
@@ -299,8 +300,8 @@ func (c *Controller) confirmSnapshotSource(ctx context.Context, s *observed.Clai
 	return errors.Join(faults...)
 }
 
-// confirmSnapshot replaces what was observed of a snapshot by what the API server has: by old caches a snapshot could be
-// taken twice, or removed beside its content's restoration.
+// confirmSnapshot replaces what was observed of a snapshot by what the API server has: by old caches a snapshot could
+// be taken twice, or removed beside its content's restoration.
 func (c *Controller) confirmSnapshot(ctx context.Context, s *observed.Claim) error {
 	began := time.Now()
 	of := s.Snapshot
@@ -412,7 +413,9 @@ func (c *Controller) changeContent(ctx context.Context, s *observed.Claim, actio
 	case reconcile.CreateContent:
 		err = c.createContent(ctx, s)
 		if err != nil && !recorder.IsTransient(err) {
-			c.recordAll(s, []events.Event{events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotRefused, err.Error())})
+			c.recordAll(s, []events.Event{
+				events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotRefused, err.Error()),
+			})
 		}
 	case reconcile.SetContentReady:
 		err = c.writer.SetContentReady(ctx, content, podspec.HandleOf(content), a.At, a.Size)

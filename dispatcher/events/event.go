@@ -228,8 +228,8 @@ func SnapshotWaits(on Target, reason podspec.Reason, why string) Event {
 // SnapshotLeft says that nobody removed a snapshot whose content is gone. pod may have taken it.
 func SnapshotLeft(handle string, pod *corev1.Pod) Event {
 	return Event{On: OnPod, Pod: pod, Warning: true, Reason: ReasonLeft, Key: "left/" + pod.Name,
-		Message: fmt.Sprintf("the VolumeSnapshotContent of snapshot %s is gone, and no pod removed the snapshot: somebody "+
-			"took its finalizer off; look for it on the storage of class %s, and remove it by hand", handle,
+		Message: fmt.Sprintf("the VolumeSnapshotContent of snapshot %s is gone, and no pod removed the snapshot: "+
+			"somebody took its finalizer off; look for it on the storage of class %s, and remove it by hand", handle,
 			pod.Annotations[contract.AnnClass])}
 }
 

@@ -252,15 +252,16 @@ var meanings = map[podspec.Reason]Meaning{
 			"finalizer.",
 		Do: "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
 	ReasonSnapshotWaits: {Warning: true, On: "snapshot or content",
-		Means: "The snapshot is not taken yet. The message says what it waits for: the claim, or the snapshot-controller.",
-		Do:    "do what the message says. `kubectl get pods -A` shows whether the snapshot-controller runs."},
+		Means: "The snapshot is not taken yet. The message says what it waits for: the claim, or the " +
+			"snapshot-controller.",
+		Do: "do what the message says. `kubectl get pods -A` shows whether the snapshot-controller runs."},
 	ReasonSnapshotRefused: {Warning: true, On: "snapshot or content",
-		Means: "The snapshot cannot be taken or removed as things are: the class has no snapshots, or the volume, or the " +
-			"VolumeSnapshotClass, is not fit for it.",
+		Means: "The snapshot cannot be taken or removed as things are: the class has no snapshots, or the volume, or " +
+			"the VolumeSnapshotClass, is not fit for it.",
 		Do: "change what the message names, or create the VolumeSnapshot again."},
 	ReasonSnapshotNotReady: {Warning: true, On: "claim",
-		Means: "The claim asks to be restored from a VolumeSnapshot that does not exist, or is not ready. Its volume is " +
-			"made once that is ready.",
+		Means: "The claim asks to be restored from a VolumeSnapshot that does not exist, or is not ready. Its volume " +
+			"is made once that is ready.",
 		Do: "`kubectl flex why volumesnapshot/NAME` says what the snapshot waits for."},
 	ReasonSnapshotTaken: {On: "snapshot or content",
 		Means: "A pod took the snapshot. Only the dispatcher's log has this.",

@@ -272,8 +272,8 @@ const lateRequest = time.Minute
 // zero where none was killed.
 //
 // An attempt replaces the pods of those before it, and has their time in its annotation. Of attempts that came to a
-// volume, the newest has no other request; those of a snapshot came to none. The annotation counts up to the longest timeout after the pod's creation.
-// Otherwise whoever may annotate pods could put off deletes for ever.
+// volume, the newest has no other request; those of a snapshot came to none. The annotation counts up to the longest
+// timeout after the pod's creation. Otherwise whoever may annotate pods could put off deletes for ever.
 func (s *Claim) LateUntil(provisions []Attempt) (until time.Time) {
 	for i, a := range provisions {
 		late, _ := time.Parse(time.RFC3339, a.Pod.Annotations[contract.AnnSuspect])

@@ -242,8 +242,8 @@ func SnapshotOf(claim *corev1.PersistentVolumeClaim) (name, fault string) {
 		return "", fmt.Sprintf("spec.dataSourceRef is of namespace %s: only snapshots of namespace %s can be "+
 			"restored into it", *source.Namespace, claim.Namespace)
 	case len(source.Name) > validation.DNS1123SubdomainMaxLength:
-		return "", fmt.Sprintf("spec.dataSource is a VolumeSnapshot whose name has %d characters; names have at most %d",
-			len(source.Name), validation.DNS1123SubdomainMaxLength)
+		return "", fmt.Sprintf("spec.dataSource is a VolumeSnapshot whose name has %d characters; names have at "+
+			"most %d", len(source.Name), validation.DNS1123SubdomainMaxLength)
 	}
 
 	return source.Name, ""

@@ -114,8 +114,8 @@ func (of *Snapshot) AfterTwin() bool {
 	return of.Twin != nil && of.Twin.DeletionTimestamp != nil && of.Twin.UID < of.Content.UID
 }
 
-// SetSnapshot takes in the objects of a snapshot, or nil for a claim. Volume is then the one that the snapshot is of: as
-// the content's record has it, and before there is a content, as it is.
+// SetSnapshot takes in the objects of a snapshot, or nil for a claim. Volume is then the one that the snapshot is of:
+// as the content's record has it, and before there is a content, as it is.
 func (s *Claim) SetSnapshot(of *Snapshot) {
 	s.Snapshot = of
 	if of == nil {
@@ -233,9 +233,9 @@ func HandleFault(content *snapshotv1.VolumeSnapshotContent) string {
 		return ""
 	}
 
-	return fmt.Sprintf("spec.source.snapshotHandle of VolumeSnapshotContent %s is %.64q: a handle has letters, digits, "+
-		"\".\", \"_\" and \"-\", at most 253, and begins with a letter or digit; create the content again with another",
-		content.Name, handle)
+	return fmt.Sprintf("spec.source.snapshotHandle of VolumeSnapshotContent %s is %.64q: a handle has letters, "+
+		"digits, \".\", \"_\" and \"-\", at most 253, and begins with a letter or digit; create the content "+
+		"again with another", content.Name, handle)
 }
 
 // snapshotClass is the StorageClass that the snapshot's storage is of: that of the volume, or for a content without a
@@ -311,7 +311,8 @@ func (s *Claim) snapshotRequest() (contract.Request, error) {
 	return r, nil
 }
 
-// RestoredSnapshot is the handle of the snapshot that the pod restores, empty for a pod that restores none or has ended.
+// RestoredSnapshot is the handle of the snapshot that the pod restores, empty for a pod that restores none or has
+// ended.
 func RestoredSnapshot(pod *corev1.Pod) string {
 	if podspec.OutcomeOf(pod).Final() {
 		return ""
@@ -320,8 +321,8 @@ func RestoredSnapshot(pod *corev1.Pod) string {
 	return SourceSnapshot(pod)
 }
 
-// SourceSnapshot is the handle of the snapshot that the pod was to restore. Few pods do: the request of the others is not
-// decoded.
+// SourceSnapshot is the handle of the snapshot that the pod was to restore. Few pods do: the request of the others is
+// not decoded.
 func SourceSnapshot(pod *corev1.Pod) string {
 	if !strings.Contains(pod.Annotations[contract.AnnRequest], `"source":`) {
 		return ""

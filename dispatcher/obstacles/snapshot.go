@@ -41,14 +41,14 @@ func ToSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	return toSnapshotPod(s, contract.Snapshot)
 }
 
-// ToTakeSnapshot is what keeps a content from getting a pod that takes its snapshot. A snapshot that is taken beside the
-// removal of its volume would have a part of the data, and nobody would know.
+// ToTakeSnapshot is what keeps a content from getting a pod that takes its snapshot. A snapshot that is taken beside
+// the removal of its volume would have a part of the data, and nobody would know.
 func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	v := s.Snapshot.Source
 	switch {
 	case v == nil || v.Name != s.Volume.Name:
-		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s does not exist any more, and no snapshot of it was "+
-			"taken: delete the VolumeSnapshot", s.Volume.Name)
+		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s does not exist any more, and no snapshot of it "+
+			"was taken: delete the VolumeSnapshot", s.Volume.Name)
 	case v.DeletionTimestamp != nil || v.Status.Phase != corev1.VolumeBound:
 		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s is not bound any more, so that its storage may be "+
 			"removed at any time: delete the VolumeSnapshot", v.Name)
@@ -57,7 +57,8 @@ func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	return toSnapshotPod(s, contract.Snapshot)
 }
 
-// ToRemoveSnapshot is what keeps a content from getting a pod that removes its snapshot. SnapshotRemoval comes before it.
+// ToRemoveSnapshot is what keeps a content from getting a pod that removes its snapshot. SnapshotRemoval comes before
+// it.
 func ToRemoveSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	return toSnapshotPod(s, contract.DeleteSnapshot)
 }
@@ -91,8 +92,8 @@ func InvalidContent(s *observed.Claim) string {
 	case s.Snapshot.ByHand():
 		return fault
 	case !ours:
-		return fmt.Sprintf("VolumeSnapshotContent %s asks for a snapshot, and the dispatcher makes such objects itself, "+
-			"for VolumeSnapshots: delete it, and create a VolumeSnapshot", content.Name)
+		return fmt.Sprintf("VolumeSnapshotContent %s asks for a snapshot, and the dispatcher makes such objects "+
+			"itself, for VolumeSnapshots: delete it, and create a VolumeSnapshot", content.Name)
 	case s.Volume == nil:
 		return recordless(content.Name)
 	}
@@ -116,6 +117,7 @@ func SnapshotRemoval(s *observed.Claim) (proof Proof, reason podspec.Reason, why
 		return NoProof, events.ReasonStopped, s.DeletionsStopped
 	case !of.Released():
 		ref := content.Spec.VolumeSnapshotRef
+
 		return NoProof, events.ReasonHeld, fmt.Sprintf("VolumeSnapshot %s/%s has the snapshot: delete that; if it is "+
 			"gone, the snapshot-controller has to say so, see that it runs", ref.Namespace, ref.Name)
 	case of.RestoredBy != "":
@@ -134,8 +136,8 @@ func SnapshotRemoval(s *observed.Claim) (proof Proof, reason podspec.Reason, why
 
 	switch {
 	case of.AfterTwin():
-		return NoProof, events.ReasonHeld, fmt.Sprintf("VolumeSnapshotContent %s has the same snapshot %s, and is being "+
-			"deleted: it goes first", of.Twin.Name, podspec.HandleOf(content))
+		return NoProof, events.ReasonHeld, fmt.Sprintf("VolumeSnapshotContent %s has the same snapshot %s, and is "+
+			"being deleted: it goes first", of.Twin.Name, podspec.HandleOf(content))
 	case content.Annotations[contract.AnnAllowDelete] == "true":
 		return Allowed, podspec.ReasonNone, ""
 	case of.Twin != nil:
@@ -147,7 +149,8 @@ func SnapshotRemoval(s *observed.Claim) (proof Proof, reason podspec.Reason, why
 	if limited && s.RecentDeletions > s.DeleteLimit {
 		return NoProof, events.ReasonLimit, fmt.Sprintf("more than %d volumes or snapshots of class %s that are older "+
 			"than a day would be removed within an hour; if that is meant, raise the ConfigMap's delete-limit, or "+
-			"kubectl annotate volumesnapshotcontent NAME... %s=true", s.DeleteLimit, s.ClassName, contract.AnnAllowDelete)
+			"kubectl annotate volumesnapshotcontent NAME... %s=true",
+			s.DeleteLimit, s.ClassName, contract.AnnAllowDelete)
 	}
 
 	return ClaimDeleted, podspec.ReasonNone, ""
@@ -168,8 +171,8 @@ func doubtWithoutRecord(s *observed.Claim) string {
 	case s.ClassName == "":
 		return noClass(content.Name)
 	case s.Config != nil && s.Config.NodeLocal:
-		return fmt.Sprintf("class %s has its storage on single nodes, and nothing says which node has the snapshot %s: "+
-			"remove it by hand, then: kubectl patch volumesnapshotcontent %s --type=merge "+
+		return fmt.Sprintf("class %s has its storage on single nodes, and nothing says which node has the snapshot "+
+			"%s: remove it by hand, then: kubectl patch volumesnapshotcontent %s --type=merge "+
 			"-p '{\"spec\":{\"deletionPolicy\":\"Retain\"}}'", s.ClassName, podspec.HandleOf(content), content.Name)
 	}
 
@@ -207,8 +210,8 @@ func refusedRestore(s *observed.Claim) string {
 
 	known := s.Source.Config != ""
 	if known && s.Source.Config != s.Config.Name {
-		return fmt.Sprintf("the claim asks to be restored from VolumeSnapshot %s, which ConfigMap %s has made: class %s "+
-			"has ConfigMap %s; use a class of that one", name, s.Source.Config, s.ClassName, s.Config.Name)
+		return fmt.Sprintf("the claim asks to be restored from VolumeSnapshot %s, which ConfigMap %s has made: class "+
+			"%s has ConfigMap %s; use a class of that one", name, s.Source.Config, s.ClassName, s.Config.Name)
 	}
 
 	return refusedShape(s, name)
@@ -219,8 +222,8 @@ func refusedShape(s *observed.Claim, name string) string {
 	content := s.Source.Content
 	size := observed.Requested(s.Claim)
 	if least := content.Status.RestoreSize; least != nil && size.CmpInt64(*least) < 0 {
-		return fmt.Sprintf("spec.resources.requests.storage is %s: VolumeSnapshot %s needs %d bytes", size.String(), name,
-			*least)
+		return fmt.Sprintf("spec.resources.requests.storage is %s: VolumeSnapshot %s needs %d bytes",
+			size.String(), name, *least)
 	}
 
 	was := content.Spec.SourceVolumeMode
@@ -229,8 +232,8 @@ func refusedShape(s *observed.Claim, name string) string {
 	}
 
 	if mode := podspec.ModeOf(s.Claim.Spec.VolumeMode); mode != podspec.ModeOf(was) {
-		return fmt.Sprintf("spec.volumeMode is %s: VolumeSnapshot %s is of a volume of mode %s; an administrator can allow "+
-			"that: kubectl annotate volumesnapshotcontent %s %s=true", mode, name, *was, content.Name,
+		return fmt.Sprintf("spec.volumeMode is %s: VolumeSnapshot %s is of a volume of mode %s; an administrator can "+
+			"allow that: kubectl annotate volumesnapshotcontent %s %s=true", mode, name, *was, content.Name,
 			contract.AnnModeChange)
 	}
 
@@ -244,8 +247,8 @@ func missingSnapshot(s *observed.Claim) string {
 	case name == "":
 		return ""
 	case s.Source.Snapshot == nil:
-		return fmt.Sprintf("the claim asks to be restored from VolumeSnapshot %s, which does not exist; it waits for it",
-			name)
+		return fmt.Sprintf("the claim asks to be restored from VolumeSnapshot %s, which does not exist; it waits for "+
+			"it", name)
 	case !s.Source.SnapshotReady():
 		return fmt.Sprintf("the claim asks to be restored from VolumeSnapshot %s, which is not ready; it waits for it",
 			name)

@@ -89,15 +89,17 @@ func Served(s *observed.Claim, op string) bool {
 
 // operation is what is to be done for the claim, and since when.
 func operation(s *observed.Claim) (op string, since time.Time) {
-	if s.Snapshot != nil {
+	switch {
+	case s.Snapshot != nil:
 		return snapshotOperation(s.Snapshot)
+	case s.Volume == nil:
+		return operationWithoutVolume(s, s.Of(contract.Provision))
 	}
 
-	provisions := s.Of(contract.Provision)
-	if s.Volume == nil {
-		return operationWithoutVolume(s, provisions)
-	}
+	return operationWithVolume(s, s.Of(contract.Provision))
+}
 
+func operationWithVolume(s *observed.Claim, provisions []observed.Attempt) (op string, since time.Time) {
 	claim, v := s.Holder(), s.Volume
 	retracted := v.DeletionTimestamp != nil && v.Status.Phase != corev1.VolumeBound
 	waits := s.ClaimLives() && claim == s.Claim && claim.Spec.VolumeName == ""

@@ -62,8 +62,8 @@ type (
 		At   time.Time
 		Size int64
 	}
-	// SetContentError writes into the content's status why there is no snapshot yet. The snapshot-controller shows it on
-	// the VolumeSnapshot.
+	// SetContentError writes into the content's status why there is no snapshot yet. The snapshot-controller shows it
+	// on the VolumeSnapshot.
 	SetContentError struct{ Message string }
 	// FinishContent takes the annotation off by which a content says that its snapshot may exist in part.
 	FinishContent struct{}

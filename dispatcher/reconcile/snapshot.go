@@ -87,8 +87,8 @@ func madeSnapshot(snapshots []observed.Attempt) (observed.Attempt, bool) {
 func (p *Plan) beginSnapshot(s *observed.Claim) {
 	if !s.Snapshot.Protected() {
 		if !p.waitsUntil(s, s.Snapshot.Request.CreationTimestamp.Add(protectionGrace)) {
-			p.report(events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotWaits, "the snapshot-controller has not "+
-				"put its finalizer on the VolumeSnapshot: see that it runs"))
+			p.report(events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotWaits, "the snapshot-controller has "+
+				"not put its finalizer on the VolumeSnapshot: see that it runs"))
 		}
 
 		return
@@ -176,8 +176,8 @@ func takenAt(s *observed.Claim, a observed.Attempt) time.Time {
 	return a.Pod.CreationTimestamp.Time
 }
 
-// restoreSize is the size of the volume that the snapshot is of, 0 where it is not known. The volume may have grown since
-// it was recorded.
+// restoreSize is the size of the volume that the snapshot is of, 0 where it is not known. The volume may have grown
+// since it was recorded.
 func restoreSize(s *observed.Claim) int64 {
 	if s.Volume == nil {
 		return 0
