@@ -208,7 +208,7 @@ func (s *snapshots) restoreInto(c *container, key string) error {
 		return err
 	}
 	if of := s.get(handle); of == nil || !of.whole {
-		return sdk.Refuse(fmt.Errorf("there is no snapshot %s", handle))
+		return fmt.Errorf("there is no snapshot %s", handle) // no refusal: the storage has been made
 	}
 	c.w.count("snapshot-restored")
 	s.mu.Lock()
