@@ -48,13 +48,14 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 test: ## the whole ladder: lint, test-unit, test-conformance, test-integration and chaos beside test-cinder, test-e2e and test-attack
 	test/all.sh
 
+# The conformance kit's tests mostly start processes, which the race detector makes slow: test-conformance runs them.
 test-unit: ## what needs nothing but Go
-	go test -race -timeout 30m ./...
+	go test -race -timeout 30m $$(go list ./... | grep -v /kubectl-flex/conformance)
 	cd tools && go test -race -timeout 30m ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
-	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/ ./test/authors/ ./test/docs/ ./images/btrfs/ ./cmd/flexctl/tree/
+	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./images/btrfs/ ./cmd/flexctl/tree/
 
 test-integration: ## against a real API server
 	test/cluster/build.sh kubernetes
