@@ -77,7 +77,7 @@ test-e2e: export SNAPSHOTS = 1
 test-e2e: export SPARE = 1
 test-e2e: cluster-up images ## against three real nodes, with volumes of a real Cinder
 	@test/cluster/packages.sh docker-registry skopeo
-	go test -count=1 -timeout 60m -tags e2e ./test/e2e/...
+	go test -count=1 -timeout 80m -tags e2e ./test/e2e/...
 
 test-nodes: export ISCSI = 1
 test-nodes: export NODES = 3

@@ -472,8 +472,12 @@ func TestSnapshotControllerKilled(t *testing.T) {
 }
 
 // TestSnapshotBurst asks for FLEX_E2E_BURST claims at once, for a snapshot of each, and for the removal of all. Snapshots come at the rate
-// of claims: half of it is too slow.
+// of claims: half of it is too slow. It measures, so that it needs a machine without other work.
 func TestSnapshotBurst(t *testing.T) {
+	if os.Getenv("FLEX_E2E_BURST") == "" {
+		t.Skip("FLEX_E2E_BURST is not set: 200 are two minutes")
+	}
+
 	s := begin(t)
 	s.needSnapshots()
 	n := burst(t)
@@ -520,9 +524,6 @@ func TestSnapshotBurst(t *testing.T) {
 func burst(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("FLEX_E2E_BURST")
-	if text == "" {
-		return 30
-	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
 		t.Fatalf("FLEX_E2E_BURST is %q: write a number of claims", text)
