@@ -36,10 +36,19 @@ const (
 	Unrecorded Kind = "unrecorded-volume"
 	// Empty is a volume whose storage is not on the backend.
 	Empty Kind = "empty-volume"
+	// ReleasedContent is a content whose snapshot should have been removed long ago, or whose VolumeSnapshot is gone.
+	ReleasedContent Kind = "released-content"
+	// TwinContent is a content that has the same snapshot as another one.
+	TwinContent Kind = "twin-content"
+	// UnrecordedContent is a content that does not say of which volume or class its snapshot is.
+	UnrecordedContent Kind = "unrecorded-content"
+	// UnservedContent is a content whose class is not served, or has no snapshots.
+	UnservedContent Kind = "unserved-content"
 )
 
 // Kinds are all kinds, in the order of the report.
-var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Unrecorded, Empty}
+var Kinds = []Kind{Storage, Secret, Pod, Released, Unprotected, Unrecorded, Empty, ReleasedContent, TwinContent,
+	UnrecordedContent, UnservedContent}
 
 // Finding is an object or storage that somebody should look at.
 type Finding struct {
@@ -97,6 +106,8 @@ type State struct {
 	Before Objects
 	// Listings of the classes whose provisioner can list.
 	Listings []Listing
+	// Snapshots were read before the pods. They are nil where they cannot be read.
+	Snapshots *Snapshots
 }
 
 // gracePeriod is how long an object may wait for the dispatcher before it is a finding.
@@ -135,6 +146,7 @@ func Compare(s State) []Finding {
 		found = append(found, s.storage(l, known)...)
 	}
 
+	found = append(found, s.contents()...)
 	slices.SortFunc(found, func(a, b Finding) int {
 		return cmp.Or(
 			cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)),
@@ -179,8 +191,8 @@ func (s State) known() map[string]bool {
 	return uids
 }
 
-// needed is the set of UIDs of claims whose pods the dispatcher still needs: the claim has no volume, or the volume is
-// not bound.
+// needed is the set of UIDs of claims and snapshots whose pods the dispatcher still needs: the claim has no volume, or
+// the volume is not bound, or the snapshot has an object.
 func (s State) needed() map[string]bool {
 	uids := map[string]bool{}
 	for _, c := range s.Claims {
@@ -193,6 +205,10 @@ func (s State) needed() map[string]bool {
 		if uid, ok := podspec.ClaimUIDOf(v.Name); ok && v.Status.Phase != corev1.VolumeBound {
 			uids[uid] = true
 		}
+	}
+
+	if s.Snapshots != nil {
+		s.Snapshots.keep(uids)
 	}
 
 	return uids
@@ -259,12 +275,17 @@ func (s State) pod(pod *corev1.Pod, needed map[string]bool) []Finding {
 		return []Finding{{Pod, name, "an audit left it behind", deletion("pod", pod), pod}}
 	}
 
-	_, uid, _, ours := podspec.ParseName(pod.Name)
-	if !ours || needed[uid] || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
+	op, uid, _, ours := podspec.ParseName(pod.Name)
+	if !ours || needed[uid] || s.unread(op) || !slices.Contains(pod.Finalizers, contract.PodFinalizer) {
 		return nil
 	}
 
 	return []Finding{{Pod, name, whyLeft(pod, outcome), release("pod", pod), pod}}
+}
+
+// unread reports whether nobody knows who waits for a pod of the operation.
+func (s State) unread(op contract.Operation) bool {
+	return s.Snapshots == nil && podspec.OfSnapshot(op)
 }
 
 // deletion is the command that deletes an object, and release the one that takes the dispatcher's finalizer off it
@@ -300,10 +321,10 @@ func (s State) saved(record *appsv1.ControllerRevision, needed map[string]bool) 
 		return []Finding{{Pod, name, why, command, about}}
 	}
 
-	_, uid, _, _ := podspec.ParseName(pod.Name)
+	op, uid, _, _ := podspec.ParseName(pod.Name)
 	outcome := podspec.OutcomeOf(pod)
 	exists := slices.ContainsFunc(s.Pods, func(p *corev1.Pod) bool { return p.UID == pod.UID })
-	if exists || needed[uid] || s.Now.Sub(outcome.Finished) <= gracePeriod {
+	if exists || needed[uid] || s.unread(op) || s.Now.Sub(outcome.Finished) <= gracePeriod {
 		return nil
 	}
 
