@@ -9,13 +9,14 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-const auditLong = `Compares claims, volumes, provisioner pods and Secrets with each other and with the storage, and
-prints what nobody needs or what is missing, each with the command that would remove or mend it. It
-runs none of them: look before you do.
+const auditLong = `Compares claims, volumes, snapshots, provisioner pods and Secrets with each other, and volumes with
+the storage, and prints what nobody needs or what is missing, each with the command that would
+remove or mend it. It runs none of them: look before you do.
 
 Storage is looked at for classes whose ConfigMap says listable: "true", by a pod of their image that
 lists what there is, of several classes at once. Of node-local classes one runs on each node. What
@@ -31,7 +32,7 @@ func newAudit(o *options) *cobra.Command {
 	storage := true
 	command := &cobra.Command{
 		Use:   "audit",
-		Short: "Name the volumes, pods, Secrets and storage that nobody needs",
+		Short: "Name the volumes, snapshots, pods, Secrets and storage that nobody needs",
 		Long:  auditLong,
 		Args:  args(0, 0, "no arguments"),
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -48,14 +49,19 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	if err != nil {
 		return err
 	}
-	objects, err := o.dispatcherOnly(ctx)
+	r := reader{o, client, &inspect.Objects{Now: o.now()}}
+	if err := r.dispatcher(ctx, ""); err != nil {
+		return err
+	}
+	d := r.o.Dispatcher
+	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
+		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
+	snapshots, err := r.audited(ctx, a.note)
 	if err != nil {
 		return err
 	}
-	d := objects.Dispatcher
-	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
-		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
 	state, unseen := a.state(ctx)
+	state.Snapshots = snapshots
 	found := audit.Compare(state)
 	if err := o.printAudit(found, len(unseen) == 0); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -149,6 +150,23 @@ func TestCommands(t *testing.T) {
 		"audit-finds":           {scene: func(w *world) { w.pod("prov-0 failed", 7200); w.claim = nil }, args: []string{"audit", "--storage=false"}, code: 4},
 		"audit-json":            {scene: func(w *world) { w.pod("prov-0 failed", 7200); w.claim = nil }, args: []string{"audit", "--storage=false", "-o", "json"}, code: 4},
 		"audit-blind":           {scene: func(w *world) { w.forbid("persistentvolumes") }, args: []string{"audit"}, code: 1},
+		"audit-snapshots":       {scene: oddContents, args: []string{"audit", "--storage=false"}, code: 4},
+		"audit-snapshots-blind": {scene: func(w *world) { oddContents(w); w.forbid("volumesnapshots", "volumesnapshotcontents") }, args: []string{"audit", "--storage=false"}},
+		"audit-snapshots-part":  {scene: func(w *world) { oddContents(w); w.forbid("configmaps") }, args: []string{"audit", "--storage=false"}, code: 4},
+		"check-snapshots":       {scene: withSnapshots, args: []string{"check"}},
+		"check-snapshots-crds":  {scene: func(w *world) { withSnapshots(w); w.lacks = []string{"VolumeSnapshotClass"} }, args: []string{"check"}},
+		"check-snapshots-none":  {scene: func(w *world) { w.bound(); w.config.Data["snapshots"] = "true" }, args: []string{"check"}},
+		"check-snapshots-alone": {scene: func(w *world) { withSnapshots(w); w.snapshots[0].(*snapshotv1.VolumeSnapshot).Finalizers = nil }, args: []string{"check"}},
+		"check-snapshots-class": {scene: func(w *world) {
+			withSnapshots(w)
+			w.snapshots[1].(*snapshotv1.VolumeSnapshotClass).Parameters = map[string]string{"pool": "a"}
+		}, args: []string{"check"}},
+		"check-snapshots-driver": {scene: func(w *world) {
+			withSnapshots(w)
+			w.snapshots = w.snapshots[1:]
+			w.snapshots[0].(*snapshotv1.VolumeSnapshotClass).Driver = "csi.example.com"
+		}, args: []string{"check"}},
+		"check-snapshots-blind": {scene: func(w *world) { withSnapshots(w); w.forbid("volumesnapshotcontents") }, args: []string{"check"}, code: 1},
 		"check":                 {scene: func(w *world) { w.bound() }, args: []string{"check"}},
 		"check-grantee":         {scene: func(w *world) { w.allowed.Data["slver.volumeTypes"] = "nfs" }, args: []string{"check"}},
 		"status-unbound":        {scene: func(w *world) { w.unbound = true }, args: []string{"status"}},

@@ -2,11 +2,17 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
 )
 
 // snapshotClient is a client for the objects of snapshots, nil for none.
@@ -23,45 +29,97 @@ func (o *options) snapshotClient() (snapshotclient.Interface, error) {
 	return snapshotclient.NewForConfig(config)
 }
 
-// snapshots reads the objects of snapshots, where the cluster has such.
+// snapshotKinds are all that the dispatcher needs.
+var snapshotKinds = []string{"VolumeSnapshot", "VolumeSnapshotContent", "VolumeSnapshotClass"}
+
+// lacksKinds lists the kinds of snapshots that the cluster does not serve.
+func lacksKinds(client kubernetes.Interface) (lacks []string, err error) {
+	list, err := client.Discovery().ServerResourcesForGroupVersion(snapshotv1.SchemeGroupVersion.String())
+	switch {
+	case apierrors.IsNotFound(err):
+		return snapshotKinds, nil
+	case err != nil:
+		return nil, fmt.Errorf("ask the API server for the kinds of snapshots: %w", err)
+	}
+
+	for _, kind := range snapshotKinds {
+		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind }) {
+			lacks = append(lacks, kind)
+		}
+	}
+
+	return lacks, nil
+}
+
+// snapshots reads the objects of snapshots, where the cluster has such. It reads VolumeSnapshots before contents, so that
+// a content is not older than what it is for.
 func (r reader) snapshots(ctx context.Context, namespace string) error {
+	into := &r.o.Snapshots
+	lacks, err := lacksKinds(r.client)
+	into.Lacks, into.Served = lacks, err == nil && len(lacks) == 0
+	if err != nil || !into.Served {
+		return r.noteForbidden(inspect.Snapshots, "discover the API", err)
+	}
+
 	client, err := r.snapshotClient()
-	if err != nil || client == nil {
-		return err
-	}
-
-	api, into := client.SnapshotV1(), &r.o.Snapshots
-	contents, err := api.VolumeSnapshotContents().List(ctx, cached)
-	if apierrors.IsNotFound(err) {
-		return nil // the CustomResourceDefinitions are not installed
-	}
-
-	into.Served = true
-	err = keep(r, &into.Contents, inspect.Snapshots, "list volumesnapshotcontents", contents.Items, err)
 	if err != nil {
 		return err
 	}
 
+	api := client.SnapshotV1()
 	requests, err := api.VolumeSnapshots("").List(ctx, cached)
 	if apierrors.IsForbidden(err) && namespace != "" {
 		requests, err = api.VolumeSnapshots(namespace).List(ctx, cached)
 	}
 
-	if err := ignoreNotFound(err); err != nil {
-		return keep(r, &into.Requests, inspect.Snapshots, "list volumesnapshots", nil, err)
+	err = keep(r, &into.Requests, inspect.Snapshots, "list volumesnapshots", requests.Items, err)
+	if err != nil {
+		return err
 	}
 
-	into.Requests = pointers(requests.Items)
+	contents, err := api.VolumeSnapshotContents().List(ctx, cached)
+	err = keep(r, &into.Contents, inspect.Snapshots, "list volumesnapshotcontents", contents.Items, err)
+	if err != nil {
+		return err
+	}
+
 	classes, err := api.VolumeSnapshotClasses().List(ctx, cached)
 
-	return keep(r, &into.Classes, inspect.Snapshots, "list volumesnapshotclasses", classes.Items, ignoreNotFound(err))
+	return keep(r, &into.Classes, inspect.Snapshots, "list volumesnapshotclasses", classes.Items, err)
 }
 
-// ignoreNotFound is for a kind that is not there yet, or any more.
-func ignoreNotFound(err error) error {
-	if apierrors.IsNotFound(err) {
-		return nil
+// audited reads the objects of snapshots for an audit, and what their classes are served by. They are nil where the
+// cluster has none, or they may not be read.
+func (r reader) audited(ctx context.Context, note func(format string, args ...any)) (*audit.Snapshots, error) {
+	if err := r.snapshots(ctx, ""); err != nil {
+		return nil, err
 	}
 
-	return err
+	if len(r.o.Snapshots.Contents) > 0 {
+		for _, read := range []func(context.Context, string) error{r.cluster, r.namespaced} {
+			if err := read(ctx, ""); err != nil {
+				return nil, err
+			}
+		}
+	}
+
+	known := r.o.Snapshots.Served
+	for _, u := range r.o.Unread {
+		switch u.Kind {
+		case inspect.Snapshots, inspect.ConfigMaps, inspect.Revisions:
+			note("%s are not looked at: %s", u.Kind, u.Why)
+			known = known && u.Kind != inspect.Snapshots
+		}
+	}
+
+	if !known {
+		return nil, nil
+	}
+
+	found := &audit.Snapshots{Requests: r.o.Snapshots.Requests, ConfigOf: r.o.ConfigOf()}
+	for _, content := range r.o.Snapshots.Contents {
+		found.Contents = append(found.Contents, inspect.VerifiedContent(content))
+	}
+
+	return found, nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,9 @@ import (
 	snapshotfake "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/fake"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -79,5 +83,51 @@ func (w *world) snapshotClient() snapshotclient.Interface {
 	if len(w.snapshots) == 0 {
 		return nil
 	}
-	return snapshotfake.NewSimpleClientset(w.snapshots...)
+	client := snapshotfake.NewSimpleClientset(w.snapshots...)
+	for resource, list := range map[string]runtime.Object{"volumesnapshots": &snapshotv1.VolumeSnapshotList{},
+		"volumesnapshotcontents": &snapshotv1.VolumeSnapshotContentList{}} {
+		client.PrependReactor("list", resource, func(action clienttesting.Action) (bool, runtime.Object, error) {
+			return slices.Contains(w.forbids, resource), list, notAllowed(action)
+		})
+	}
+	return client
+}
+
+// kindsOfSnapshots are those that the cluster serves.
+func (w *world) kindsOfSnapshots() []*metav1.APIResourceList {
+	if len(w.snapshots) == 0 {
+		return nil
+	}
+	list := &metav1.APIResourceList{GroupVersion: snapshotv1.SchemeGroupVersion.String()}
+	for _, kind := range snapshotKinds {
+		if !slices.Contains(w.lacks, kind) {
+			list.APIResources = append(list.APIResources, metav1.APIResource{Kind: kind})
+		}
+	}
+	return []*metav1.APIResourceList{list}
+}
+
+// withSnapshots has snapshots of the class silver.
+func withSnapshots(w *world) { w.nightly(); w.config.Data["snapshots"] = "true" }
+
+// oddContents are one of a VolumeSnapshot that is gone, and two by hand: without a class, and of a class that has no
+// snapshots, which the VolumeSnapshot has too.
+func oddContents(w *world) {
+	nightly := w.nightly()
+	content := func(name string, source snapshotv1.VolumeSnapshotContentSource) *snapshotv1.VolumeSnapshotContent {
+		c := &snapshotv1.VolumeSnapshotContent{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(noon), Annotations: map[string]string{}},
+			Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: contract.SnapshotDriver(contract.ProvisionerName), Source: source,
+				DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete}}
+		w.snapshots = append(w.snapshots, c)
+		return c
+	}
+	gone := content("snapcontent-"+another, snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new("pvc-" + uid)})
+	gone.Spec.VolumeSnapshotRef = corev1.ObjectReference{Namespace: "team-a", Name: "monday", UID: another}
+	gone.Annotations = map[string]string{contract.AnnRecord: strings.Repeat("0a", 32),
+		contract.AnnVolume: `{"metadata":{"name":"pvc-` + uid + `"},"spec":{"storageClassName":"silver"}}`}
+	content("old", snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("vol-1")})
+	tin := content("tin", snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("vol-1")})
+	tin.Annotations[contract.AnnClass] = "tin"
+	tin.Spec.VolumeSnapshotRef = corev1.ObjectReference{Namespace: "team-a", Name: nightly.Name, UID: nightly.UID}
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
@@ -18,7 +19,8 @@ func newVersion(o *options) *cobra.Command {
 		Use:   "version",
 		Short: "Show the versions of this program and of the cluster's dispatcher",
 		Long: `Show the versions of this program and of the cluster's dispatcher, and warn where they differ. The
-dispatcher's is the label app.kubernetes.io/version of its Deployment, or else the tag of its image.`,
+dispatcher's is the label app.kubernetes.io/version of its Deployment, or else the tag of its image.
+Snapshots is the version of the CustomResourceDefinitions of snapshots, where the cluster has them.`,
 		Example: "  kubectl flex version\n  kubectl flex version --client    # asks no cluster",
 		Args:    args(0, 0, "no arguments"),
 		RunE:    func(c *cobra.Command, _ []string) error { return o.version(c.Context(), clientOnly) },
@@ -33,6 +35,8 @@ type versions struct {
 	Client string `json:"client"`
 	// Dispatcher is nil where it is not known.
 	Dispatcher *dispatcherVersion `json:"dispatcher,omitempty"`
+	// Snapshots is the version of the kinds of snapshots, or unserved. It is empty where it is not known.
+	Snapshots string `json:"snapshots,omitempty"`
 	// Warning says that the versions differ.
 	Warning string `json:"warning,omitempty"`
 }
@@ -74,8 +78,25 @@ func (o *options) bothVersions(ctx context.Context) (versions, error) {
 			"name the dispatcher's with --system-namespace, or say --client", o.system, deploymentName)
 	}
 
-	return versionsOf(both.Client, objects.Dispatcher), nil
+	both = versionsOf(both.Client, objects.Dispatcher)
+	client, err := o.clientset()
+	if err != nil {
+		return both, err
+	}
+
+	lacks, err := lacksKinds(client)
+	switch {
+	case err != nil:
+	case len(lacks) > 0:
+		both.Snapshots = unserved
+	default:
+		both.Snapshots = snapshotv1.SchemeGroupVersion.String()
+	}
+
+	return both, err
 }
+
+const unserved = "not served"
 
 func versionsOf(client string, d inspect.DispatcherOptions) versions {
 	both := versions{Client: client, Dispatcher: &dispatcherVersion{
@@ -95,6 +116,9 @@ func (o *options) printVersions(both versions) {
 			name = "of unknown version"
 		}
 		fmt.Fprintf(o.Out, "%-13s%s, image %s, %d of %d ready\n", "Dispatcher:", name, d.Image, d.Ready, d.Wanted)
+	}
+	if both.Snapshots != "" {
+		fmt.Fprintf(o.Out, "%-13s%s\n", "Snapshots:", both.Snapshots)
 	}
 	if both.Warning != "" {
 		fmt.Fprintln(o.ErrOut, "warning:", both.Warning)

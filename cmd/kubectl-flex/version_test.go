@@ -54,13 +54,15 @@ func TestVersion(t *testing.T) {
 		code  int
 	}{
 		"the same": {scene: labeled, want: "Client:      CLIENT\n" +
-			"Dispatcher:  CLIENT, image registry.example/flex-provisioner@sha256:0, 1 of 1 ready\n"},
+			"Dispatcher:  CLIENT, image registry.example/flex-provisioner@sha256:0, 1 of 1 ready\nSnapshots:   not served\n"},
+		"snapshots": {scene: func(w *world) { labeled(w); w.nightly() }, want: "Client:      CLIENT\n" +
+			"Dispatcher:  CLIENT, image registry.example/flex-provisioner@sha256:0, 1 of 1 ready\nSnapshots:   snapshot.storage.k8s.io/v1\n"},
 		"another": {scene: func(*world) {}, want: "Client:      CLIENT\n" +
-			"Dispatcher:  v0.1.0, image registry.example/flex-provisioner:v0.1.0, 1 of 1 ready\n" +
+			"Dispatcher:  v0.1.0, image registry.example/flex-provisioner:v0.1.0, 1 of 1 ready\nSnapshots:   not served\n" +
 			"warning: this program is CLIENT, and the dispatcher is v0.1.0: causes and remedies may be those of " +
 			"another version; take the plugin of the dispatcher's release\n"},
 		"unknown": {scene: func(w *world) { w.dispatch.Spec.Template.Spec.Containers[0].Image = "dispatcher:dev" },
-			want: "Client:      CLIENT\nDispatcher:  of unknown version, image dispatcher:dev, 1 of 1 ready\n"},
+			want: "Client:      CLIENT\nDispatcher:  of unknown version, image dispatcher:dev, 1 of 1 ready\nSnapshots:   not served\n"},
 		"client": {scene: func(w *world) { w.forbid("deployments") }, args: []string{"--client"},
 			want: "Client:      CLIENT\n"},
 		"forbidden": {scene: func(w *world) { w.forbid("deployments") }, code: 1,
@@ -73,7 +75,8 @@ func TestVersion(t *testing.T) {
     "image": "registry.example/flex-provisioner@sha256:0",
     "ready": 1,
     "wanted": 1
-  }
+  },
+  "snapshots": "not served"
 }
 `},
 		"jsonpath": {scene: labeled, args: []string{"-o", "jsonpath={.dispatcher.ready} {.client}"}, want: "1 CLIENT"},

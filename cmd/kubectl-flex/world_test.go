@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,7 +57,9 @@ type world struct {
 	unguarded bool
 	more      []runtime.Object
 	snapshots []runtime.Object
-	events    int
+	// lacks are the kinds of snapshots that the cluster does not serve.
+	lacks  []string
+	events int
 	// tenant may read nothing but claims and events of team-a.
 	tenant bool
 	// unbound reports whether no ClusterRoleBinding lets ServiceAccounts create volumes.
@@ -251,7 +254,9 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	w.t.Helper()
 	if w.client == nil {
 		w.client = fake.NewClientset(w.objects()...)
+		w.client.Resources = w.kindsOfSnapshots()
 		w.client.PrependReactor("create", "subjectaccessreviews", w.review)
+		w.client.PrependReactor("list", "events", w.selected)
 		if w.tenant {
 			w.client.PrependReactor("*", "*", forbidden)
 		}
@@ -275,6 +280,22 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	return out.String() + errs.String(), code
 }
 
+// selected lists the events about the kind that the field selector names. The fake client lists those about all kinds.
+func (w *world) selected(action clienttesting.Action) (bool, runtime.Object, error) {
+	kind, selects := action.(clienttesting.ListAction).GetListRestrictions().Fields.RequiresExactMatch("involvedObject.kind")
+	if !selects {
+		return false, nil, nil
+	}
+	events := corev1.SchemeGroupVersion
+	object, err := w.client.Tracker().List(events.WithResource("events"), events.WithKind("Event"), action.GetNamespace())
+	if err != nil {
+		return true, nil, err
+	}
+	list := object.(*corev1.EventList)
+	list.Items = slices.DeleteFunc(list.Items, func(e corev1.Event) bool { return e.InvolvedObject.Kind != kind })
+	return true, list, nil
+}
+
 // review answers what a ServiceAccount may do.
 func (w *world) review(action clienttesting.Action) (bool, runtime.Object, error) {
 	review := action.(clienttesting.CreateAction).GetObject().(*authorizationv1.SubjectAccessReview)
@@ -291,7 +312,8 @@ func (w *world) must(err error) {
 
 func forbidden(action clienttesting.Action) (bool, runtime.Object, error) {
 	kind := action.GetResource().Resource
-	if action.GetNamespace() == "team-a" && (kind == "persistentvolumeclaims" || kind == "events") {
+	discovers := kind == "resource"
+	if discovers || action.GetNamespace() == "team-a" && (kind == "persistentvolumeclaims" || kind == "events") {
 		return false, nil, nil
 	}
 	return true, nil, notAllowed(action)

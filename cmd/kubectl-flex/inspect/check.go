@@ -43,6 +43,7 @@ func (o *Objects) Check(faults []Fault) []Finding {
 	for _, f := range faults {
 		list = append(list, Finding{ResultFailed, f.Object, f.Message, ""})
 	}
+	list = append(list, o.checkSnapshots()...)
 	list = append(list, o.checkGrantees()...)
 	list = append(list, o.checkUnlabelled()...)
 	list = append(list, o.checkClaims()...)
@@ -279,7 +280,10 @@ func oldestOf(states []State) State {
 // waits says which claim or volume waits, for how long and why.
 func (o *Objects) waits(s State) string {
 	name := s.Namespace + "/" + s.Claim
-	if s.Claim == "" {
+	switch {
+	case s.OfSnapshot:
+		name = s.Subject()
+	case s.Claim == "":
 		name = s.Volume
 	}
 	text := fmt.Sprintf("%s, for %s", name, duration.HumanDuration(o.Now.Sub(s.Since)))

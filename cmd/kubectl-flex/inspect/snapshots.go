@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
@@ -27,8 +28,9 @@ var ofSnapshotAtRest = []row{planned, noCRDs, notAccepted, notBound}
 
 // SnapshotObjects are those of a cluster, as far as it has their CustomResourceDefinitions.
 type SnapshotObjects struct {
-	// Served reports whether the API server serves the kinds.
+	// Served reports whether the API server serves the kinds. Lacks are those that it does not.
 	Served   bool
+	Lacks    []string
 	Requests []*snapshotv1.VolumeSnapshot
 	Contents []*snapshotv1.VolumeSnapshotContent
 	Classes  []*snapshotv1.VolumeSnapshotClass
@@ -44,12 +46,13 @@ func (o *Objects) requestNamed(namespace, name string) *snapshotv1.VolumeSnapsho
 
 // contentNamed is the content as it is in the cache of the dispatcher that signed its record.
 func (o *Objects) contentNamed(name string) *snapshotv1.VolumeSnapshotContent {
-	return verifiedContent(first(o.Snapshots.Contents, func(c *snapshotv1.VolumeSnapshotContent) bool {
+	return VerifiedContent(first(o.Snapshots.Contents, func(c *snapshotv1.VolumeSnapshotContent) bool {
 		return c.Name == name
 	}))
 }
 
-func verifiedContent(content *snapshotv1.VolumeSnapshotContent) *snapshotv1.VolumeSnapshotContent {
+// VerifiedContent is a copy of a content whose record counts as valid if it is signed. Only the dispatcher knows the key.
+func VerifiedContent(content *snapshotv1.VolumeSnapshotContent) *snapshotv1.VolumeSnapshotContent {
 	if content == nil {
 		return nil
 	}
@@ -70,7 +73,7 @@ func (o *Objects) snapshotClass(name string) *snapshotv1.VolumeSnapshotClass {
 // snapshotOf is the snapshot that is served under the UID, nil for a claim.
 func (o *Objects) snapshotOf(uid string) *observed.Snapshot {
 	x := o.indexed()
-	of := &observed.Snapshot{Driver: o.driver(), Request: x.requests[uid], Content: verifiedContent(x.contents[uid])}
+	of := &observed.Snapshot{Driver: o.driver(), Request: x.requests[uid], Content: VerifiedContent(x.contents[uid])}
 	if of.Request == nil && of.Content == nil {
 		pods := slices.ContainsFunc(o.recordedOf(uid), func(pod *corev1.Pod) bool {
 			op, _, _, _ := podspec.ParseName(pod.Name)
@@ -106,11 +109,25 @@ func (o *Objects) snapshotOf(uid string) *observed.Snapshot {
 
 // configOf is the name of the ConfigMap in force for a class, empty for none.
 func (o *Objects) configOf(class string) string {
-	if config := o.resolve(o.servedAs(class)).InForce; config != nil {
+	if config := o.serving(class); config != nil {
 		return config.Name
 	}
 
 	return ""
+}
+
+// serving is the configuration in force for a class, nil for none.
+func (o *Objects) serving(class string) *configmaps.Config {
+	return o.resolve(o.servedAs(class)).InForce
+}
+
+// ConfigOf finds the configuration in force for a class. It is nil if not all was read that it takes.
+func (o *Objects) ConfigOf() func(class string) *configmaps.Config {
+	if !o.reads(ConfigMaps, Revisions, Classes) {
+		return nil
+	}
+
+	return o.serving
 }
 
 // findSnapshot is the UID under which the snapshot of a name is served that begins with its kind.
@@ -137,7 +154,7 @@ func (o *Objects) findSnapshot(namespace, kind, name string) (uid string, err er
 }
 
 func (o *Objects) unserved() string {
-	if o.Snapshots.Served {
+	if o.Snapshots.Served && o.reads(Snapshots) {
 		return ""
 	}
 
