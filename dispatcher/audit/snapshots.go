@@ -101,7 +101,7 @@ func (s State) served(c *snapshotv1.VolumeSnapshotContent) []Finding {
 	switch {
 	case !byHand && (!named || string(c.Spec.VolumeSnapshotRef.UID) != uid):
 		return unrecorded("it asks for a snapshot, and the dispatcher makes such objects itself, for VolumeSnapshots",
-			deleteContent(c))
+			giveUp(c, nil))
 	case v != nil:
 		class = podspec.ClassOf(v)
 	case !byHand:

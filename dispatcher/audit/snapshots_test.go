@@ -107,7 +107,7 @@ func TestSnapshots(t *testing.T) {
 		"record not signed": {contents: []string{"unsigned"}, want: []string{"unrecorded-content " + made + ": it has no signed record of its volume, so that it can " +
 			"neither be restored nor removed; look first whether its annotation flex-provisioner.io/volume is right: " + annotates + made + " --overwrite flex-provisioner.io/record=trusted"}},
 		"asks for a snapshot": {contents: []string{"requested"}, want: []string{"unrecorded-content mine: it asks for a snapshot, and the dispatcher makes such " +
-			"objects itself, for VolumeSnapshots: " + del + "mine"}},
+			"objects itself, for VolumeSnapshots: kubectl patch volumesnapshotcontent mine" + retain + del + "mine"}},
 
 		"class is gone": {contents: []string{"hand class=tin"}, want: []string{`unserved-content old: no valid ConfigMap serves its class "tin", so that it can ` +
 			"neither be restored nor removed: # create the StorageClass and its ConfigMap again"}},

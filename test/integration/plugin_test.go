@@ -54,6 +54,7 @@ func TestPluginChecks(t *testing.T) {
 		"Lease flex-system/flex-provisioner":      inspect.ResultFailed,
 		"admission policies":                      inspect.ResultOk,
 		"class hostpath":                          inspect.ResultOk,
+		"API snapshot.storage.k8s.io/v1":          inspect.ResultOk,
 	} {
 		if results[object] != want {
 			t.Errorf("%s: %q, want %q", object, results[object], want)
@@ -64,8 +65,8 @@ func TestPluginChecks(t *testing.T) {
 	if !strings.HasPrefix(names, "hostpath\n") {
 		t.Errorf("a class is completed with %q", names)
 	}
-	out, code := plugin(t, program, "version", "-o", "jsonpath={.dispatcher.image}")
-	if code != 0 || out != "registry.invalid/flex-provisioner/flex-provisioner:dev" {
+	out, code := plugin(t, program, "version", "-o", "jsonpath={.dispatcher.image} {.snapshots}")
+	if code != 0 || out != "registry.invalid/flex-provisioner/flex-provisioner:dev snapshot.storage.k8s.io/v1" {
 		t.Errorf("version: exit code %d, %s", code, out)
 	}
 }
