@@ -76,8 +76,8 @@ func (s State) content(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.
 	ref, deleted := c.Spec.VolumeSnapshotRef, c.DeletionTimestamp
 	switch {
 	case deleted != nil && s.Now.Sub(deleted.Time) > gracePeriod:
-		why := "its snapshot was to be removed more than an hour ago"
-		found = append(found, Finding{ReleasedContent, c.Name, why, "kubectl flex why volumesnapshotcontent/" + c.Name, c})
+		found = append(found, Finding{ReleasedContent, c.Name, "its snapshot was to be removed more than an hour ago",
+			"kubectl flex why volumesnapshotcontent/" + c.Name, c})
 	case deleted == nil && request == nil && ref.UID != "" && s.Now.Sub(c.CreationTimestamp.Time) > gracePeriod:
 		why := fmt.Sprintf("VolumeSnapshot %.63s/%.253s does not exist any more, and nobody removes the "+
 			"snapshot", ref.Namespace, ref.Name)
@@ -161,8 +161,8 @@ func twins(
 	})
 
 	for _, c := range contents[1:] {
-		why := fmt.Sprintf("VolumeSnapshotContent %s has the same snapshot %.253q, which nobody removes while both exist: "+
-			"keep that one alone", contents[0].Name, handle)
+		why := fmt.Sprintf("VolumeSnapshotContent %s has the same snapshot %.253q, which nobody removes while both "+
+			"exist: keep that one alone", contents[0].Name, handle)
 		found = append(found, Finding{TwinContent, c.Name, why, giveUp(c, request(c)), c})
 	}
 
