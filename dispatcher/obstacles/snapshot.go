@@ -29,13 +29,18 @@ func ToSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	case v == nil || !podspec.Bound(claim, v):
 		return events.ReasonSnapshotWaits, fmt.Sprintf("claim %s is not bound; the snapshot waits for it", name)
 	case claim.DeletionTimestamp != nil || v.DeletionTimestamp != nil:
-		return events.ReasonSnapshotRefused, fmt.Sprintf("claim %s, or its volume %s, is being deleted", name, v.Name)
+		return events.ReasonSnapshotRefused, fmt.Sprintf("claim %s, or its volume %s, is being deleted: delete the "+
+			"VolumeSnapshot", name, v.Name)
 	}
 
-	_, named := podspec.ClaimUIDOf(v.Name)
-	if by := v.Annotations[contract.ProvisionedBy]; !named || by != s.Provisioner {
+	if by := v.Annotations[contract.ProvisionedBy]; by != s.Provisioner {
 		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s of claim %s is of provisioner %.64q, and "+
 			"VolumeSnapshotClass %s is for those of %s", v.Name, name, by, of.Class.Name, s.Provisioner)
+	}
+
+	if _, made := podspec.ClaimUIDOf(v.Name); !made {
+		return events.ReasonSnapshotRefused, fmt.Sprintf("no provisioner pod made volume %s of claim %s under this "+
+			"name, and only volumes that pods made have snapshots: delete the VolumeSnapshot", v.Name, name)
 	}
 
 	return toSnapshotPod(s, contract.Snapshot)
@@ -52,9 +57,20 @@ func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	case v.DeletionTimestamp != nil || v.Status.Phase != corev1.VolumeBound:
 		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s is not bound any more, so that its storage may be "+
 			"removed at any time: delete the VolumeSnapshot", v.Name)
+	case !sameClaim(v, s.Volume):
+		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s is bound to another claim than when the snapshot "+
+			"was asked for: delete the VolumeSnapshot", v.Name)
 	}
 
 	return toSnapshotPod(s, contract.Snapshot)
+}
+
+// sameClaim reports whether a volume is still its claim's. An administrator may have given it to another tenant, whose
+// data is not for the namespace of the VolumeSnapshot.
+func sameClaim(now, recorded *corev1.PersistentVolume) bool {
+	is, was := now.Spec.ClaimRef, recorded.Spec.ClaimRef
+
+	return is != nil && was != nil && is.UID == was.UID
 }
 
 // ToRemoveSnapshot is what keeps a content from getting a pod that removes its snapshot. SnapshotRemoval comes before

@@ -62,6 +62,10 @@ func moved(s *observed.Claim, m contract.Mount, place observed.Place, madeBy *co
 			made, madeBy.Namespace, s.KindOf(madeBy), madeBy.Name, contract.AnnSettled)
 	}
 
+	if s.Snapshot != nil && s.Snapshot.Content != nil { // it is a volume that was, recorded on the content
+		return fmt.Sprintf("volume %s %s", s.Volume.Name, made)
+	}
+
 	return fmt.Sprintf("volume %s %s; or if its storage is what class %s mounts now: kubectl annotate pv %[1]s "+
 		"--overwrite %[4]s=%[5]s %[6]s-",
 		s.Volume.Name, made, s.ClassName, contract.AnnRecord, contract.RecordTrusted, contract.AnnMounts)
