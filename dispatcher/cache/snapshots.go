@@ -3,12 +3,14 @@ package cache
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	snapshotinformers "github.com/kubernetes-csi/external-snapshotter/client/v8/informers/externalversions"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
@@ -75,7 +77,8 @@ func (c *Cache) SnapshotHandlers() (requests, contents, classes cache.SharedInde
 // ServesSnapshots reports whether the objects of snapshots can be read.
 func (c *Cache) ServesSnapshots() bool { return c.snapshots.Load() != nil }
 
-// transformSnapshot keeps of each object what somebody here reads. Tenants write VolumeSnapshots.
+// transformSnapshot keeps of each object what somebody here reads. Tenants write VolumeSnapshots, and other drivers
+// contents. The definitions of these kinds limit no text, so that what is too long for a name is shortened.
 func (c *Cache) transformSnapshot(obj any) (any, error) {
 	object, ok := obj.(metav1.Object)
 	if !ok {
@@ -84,15 +87,20 @@ func (c *Cache) transformSnapshot(obj any) (any, error) {
 
 	kept := metav1.ObjectMeta{Namespace: intern(object.GetNamespace()), Name: object.GetName(), UID: object.GetUID(),
 		ResourceVersion: object.GetResourceVersion(), CreationTimestamp: object.GetCreationTimestamp(),
-		DeletionTimestamp: object.GetDeletionTimestamp(), Finalizers: internAll(object.GetFinalizers())}
+		DeletionTimestamp: object.GetDeletionTimestamp()}
 	switch o := obj.(type) {
 	case *snapshotv1.VolumeSnapshot:
+		if slices.Contains(o.Finalizers, contract.SnapshotFinalizer) {
+			kept.Finalizers = protected
+		}
+
 		o.ObjectMeta = kept
-		clipStatus(o)
+		clipRequest(o)
 	case *snapshotv1.VolumeSnapshotContent:
 		c.key.MarkContent(o)
-		kept.Annotations = without(o.Annotations, unreadOfContent)
+		kept.Annotations, kept.Finalizers = annotationsOf(o), internAll(o.Finalizers)
 		o.ObjectMeta = kept
+		clipContent(o)
 	case *snapshotv1.VolumeSnapshotClass:
 		o.ObjectMeta = kept
 	}
@@ -100,8 +108,19 @@ func (c *Cache) transformSnapshot(obj any) (any, error) {
 	return obj, nil
 }
 
-// clipStatus drops what others say of a VolumeSnapshot.
-func clipStatus(o *snapshotv1.VolumeSnapshot) {
+// protected are the finalizers of a VolumeSnapshot that the snapshot-controller looks after. Nobody reads others.
+var protected = []string{contract.SnapshotFinalizer}
+
+// clipRequest keeps what a VolumeSnapshot asks for, and that it has a content.
+func clipRequest(o *snapshotv1.VolumeSnapshot) {
+	o.Spec = snapshotv1.VolumeSnapshotSpec{
+		Source: snapshotv1.VolumeSnapshotSource{
+			PersistentVolumeClaimName: clipIn(o.Spec.Source.PersistentVolumeClaimName),
+			VolumeSnapshotContentName: clipIn(o.Spec.Source.VolumeSnapshotContentName),
+		},
+		VolumeSnapshotClassName: clipIn(o.Spec.VolumeSnapshotClassName),
+	}
+
 	if o.Status != nil {
 		o.Status = &snapshotv1.VolumeSnapshotStatus{
 			BoundVolumeSnapshotContentName: clipIn(o.Status.BoundVolumeSnapshotContentName),
@@ -109,14 +128,44 @@ func clipStatus(o *snapshotv1.VolumeSnapshot) {
 	}
 }
 
-func unreadOfContent(key string) bool {
-	switch key {
-	case contract.AnnVolume, contract.AnnRecord, contract.AnnClass, contract.AnnAllowDelete, contract.AnnBeingCreated,
-		contract.AnnBeingDeleted, contract.AnnModeChange, podspec.Verified:
-		return false
+// clipContent comes after the record was verified, which is for the whole handle.
+func clipContent(o *snapshotv1.VolumeSnapshotContent) {
+	s, ref := o.Spec, o.Spec.VolumeSnapshotRef
+	o.Spec = snapshotv1.VolumeSnapshotContentSpec{
+		VolumeSnapshotRef: corev1.ObjectReference{
+			Namespace: intern(clip(ref.Namespace)), Name: clip(ref.Name), UID: types.UID(clip(string(ref.UID))),
+		},
+		DeletionPolicy: intern(s.DeletionPolicy), Driver: intern(clip(s.Driver)),
+		Source: snapshotv1.VolumeSnapshotContentSource{
+			VolumeHandle: clipIn(s.Source.VolumeHandle), SnapshotHandle: clipIn(s.Source.SnapshotHandle),
+		},
+	}
+	if mode := s.SourceVolumeMode; mode != nil {
+		o.Spec.SourceVolumeMode = sharedMode(new(corev1.PersistentVolumeMode(clip(string(*mode)))))
 	}
 
-	return true
+	if st := o.Status; st != nil {
+		o.Status = &snapshotv1.VolumeSnapshotContentStatus{SnapshotHandle: clipIn(st.SnapshotHandle),
+			ReadyToUse: st.ReadyToUse, RestoreSize: st.RestoreSize}
+		if st.Error != nil && st.Error.Message != nil {
+			message := podspec.Clip(*st.Error.Message, podspec.MaxEvent)
+			o.Status.Error = &snapshotv1.VolumeSnapshotError{Message: &message}
+		}
+	}
+}
+
+// readOfContent are the annotations by which somebody here knows a content, beside the volume of its record.
+var readOfContent = []string{contract.AnnRecord, contract.AnnClass, contract.AnnAllowDelete, contract.AnnBeingCreated,
+	contract.AnnBeingDeleted, contract.AnnModeChange, podspec.Verified}
+
+// annotationsOf are those that are read. The recorded volume is not, unless somebody answers for it.
+func annotationsOf(content *snapshotv1.VolumeSnapshotContent) map[string]string {
+	kept := clipped(content.Annotations, readOfContent)
+	if _, found := content.Annotations[contract.AnnVolume]; found && podspec.VolumeOf(content) != nil {
+		kept[contract.AnnVolume] = content.Annotations[contract.AnnVolume]
+	}
+
+	return kept
 }
 
 // requestOf is the claim that a VolumeSnapshot without a content asks for a snapshot of.
