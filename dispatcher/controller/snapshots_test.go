@@ -70,28 +70,6 @@ func TestDeleteWaitsForExpectedSnapshot(t *testing.T) {
 	}
 }
 
-// The volume is the one that the record names, and not one that a later claim of the name has.
-func TestSnapshotKnowsItsVolume(t *testing.T) {
-	v, later := volumeOf(1), volumeOf(2)
-	content := snapshotContent(t, v)
-	claim := "data"
-	request := &snapshotv1.VolumeSnapshot{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "daily", UID: content.Spec.VolumeSnapshotRef.UID},
-		Spec:       snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &claim}},
-	}
-	c := snapshotting(t, content, request)
-	add(t, c.Cache.Volumes.GetStore().Add(v))
-	add(t, c.Cache.Volumes.GetStore().Add(later))
-	add(t, c.Cache.Claims.GetStore().Add(&corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "data", UID: "later"},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: later.Name}}))
-
-	of := c.observeSnapshot(&observed.Claim{UID: uidOf(9), Now: time.Now()})
-	if of == nil || of.Request == nil || of.Source == nil || of.Source.Name != v.Name {
-		t.Errorf("observed %+v", of)
-	}
-}
-
 // A content that another leader has set ready meanwhile is not set back: the live read shows it, and the volume too.
 func TestConfirmSnapshot(t *testing.T) {
 	v := volumeOf(1)
