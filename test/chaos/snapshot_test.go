@@ -22,7 +22,7 @@ func TestSnapshotSeeds(t *testing.T) {
 			report(t, plan, result, 1)
 		}
 	}
-	for _, kind := range []string{"snapshot-taken", "snapshot-restored", "snapshot-removed"} {
+	for _, kind := range []string{"snapshot-taken", "snapshot-restored", "snapshot-removed", "snapshotter-lag"} {
 		if drawn[kind] == 0 {
 			t.Errorf("nothing was %s in %s", kind, counted(drawn))
 		}

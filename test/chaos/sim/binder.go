@@ -12,7 +12,6 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
-	"github.com/flex-provisioner/flex-provisioner/test/chaos/snapshotter"
 )
 
 // The binder does what kube-controller-manager's does for claims and volumes, as far as it concerns an external
@@ -36,7 +35,7 @@ func (w *World) resync() {
 		w.syncVolume(v.Name)
 	}
 	if w.snapshots != nil {
-		snapshotter.Controller{Server: w.server}.SyncAll()
+		w.snapshots.controller().SyncAll()
 	}
 	w.later(15*time.Second, 16*time.Second, w.resync, "binder", "resync")
 }

@@ -11,6 +11,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -35,6 +36,8 @@ type snapshots struct {
 	of   map[string]*snapshotAccount // by handle
 	kept map[string]bool             // snapshots that somebody keeps, or dropped, by handle
 	busy map[string]string           // the pod that works on a snapshot, by handle
+	// unseen is until when the snapshot-controller's cache has not got a content, by UID.
+	unseen map[types.UID]time.Time
 }
 
 type madeSnapshot struct {
@@ -51,7 +54,7 @@ type snapshotAccount struct {
 }
 
 func newSnapshots(w *World) *snapshots {
-	return &snapshots{w: w, made: map[string]*madeSnapshot{}, data: map[string]string{}, of: map[string]*snapshotAccount{}, kept: map[string]bool{}, busy: map[string]string{}}
+	return &snapshots{w: w, made: map[string]*madeSnapshot{}, data: map[string]string{}, of: map[string]*snapshotAccount{}, kept: map[string]bool{}, busy: map[string]string{}, unseen: map[types.UID]time.Time{}}
 }
 
 // changed hears of objects of snapshots, under the server's lock.
@@ -60,7 +63,7 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 	if object == nil {
 		object = before
 	}
-	control := snapshotter.Controller{Server: s.w.server}
+	control := s.controller()
 	namespace, name := object.GetNamespace(), object.GetName()
 	content, ok := object.(*snapshotv1.VolumeSnapshotContent)
 	if !ok {
@@ -72,13 +75,20 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 		return
 	}
 	ref := content.Spec.VolumeSnapshotRef
-	s.w.later(time.Millisecond, 500*time.Millisecond, func() {
+	sync := func() {
 		control.SyncContent(name)
 		control.Sync(ref.Namespace, ref.Name)
-	}, "snapshotter", name)
+	}
+	s.w.later(time.Millisecond, 500*time.Millisecond, sync, "snapshotter", name)
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if before == nil && s.w.faulty() && s.w.dice.chance(s.w.plan.Rates["lag"], "snapshotter", "unseen", name) {
+		behind := s.w.dice.between(time.Millisecond, 10*time.Second, "snapshotter", "behind", name)
+		s.unseen[content.UID] = time.Now().Add(behind)
+		s.w.later(behind, behind+time.Millisecond, sync, "snapshotter", "sees", name)
+		s.w.drawn("snapshotter-lag")
+	}
 	handle := podspec.HandleOf(content)
 	a := s.of[handle]
 	if a == nil {
@@ -102,6 +112,15 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 		a.until = time.Now()
 	}
 	a.doomed = doomed
+}
+
+// controller is the snapshot-controller, whose cache may be behind.
+func (s *snapshots) controller() snapshotter.Controller {
+	return snapshotter.Controller{Server: s.w.server, Unseen: func(content *snapshotv1.VolumeSnapshotContent) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return time.Now().Before(s.unseen[content.UID])
+	}}
 }
 
 // begin checks that nobody else works on the snapshot.
