@@ -330,11 +330,16 @@ func (p *Plan) deleteSnapshot(s *observed.Claim, newest observed.Attempt, tried 
 	p.create(s, observed.AttemptSpec{Op: contract.DeleteSnapshot})
 }
 
-// protectSnapshot leaves a snapshot where it is, and says why. Another content, a pod that was expected and never
-// created, and the period of the limit end without a change here.
+// protectSnapshot leaves a snapshot where it is, and says why: also to a user whose VolumeSnapshot waits for it, by the
+// status, which the snapshot-controller copies. Another content, a pod that was expected and never created, and the
+// period of the limit end without a change here.
 func (p *Plan) protectSnapshot(s *observed.Claim, reason podspec.Reason, why string) {
 	p.ProtectedBy = reason
 	p.report(events.DeletionWaits(events.OnContent, nil, reason, why))
+	if s.Snapshot.Request != nil && !observed.Ready(s.Snapshot.Content) {
+		p.sayError(s)
+	}
+
 	if reason == events.ReasonLimit || reason == events.ReasonCopied || s.Snapshot.Twin != nil {
 		p.RequeueBy(s.Now.Add(longestDelay))
 	}

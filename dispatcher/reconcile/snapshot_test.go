@@ -295,6 +295,8 @@ func TestSnapshots(t *testing.T) {
 			want: "acknowledge snap-0, (confirm)"},
 		{name: "deleted, and the VolumeSnapshot has it", request: "bound", content: "made finished deleting",
 			want: "tell content DeletionHeld, (confirm)"},
+		{name: "deleted by somebody, and the VolumeSnapshot waits for it", request: "bound", content: "made deleting", pods: []string{"snap-0 done"},
+			want: `tell content DeletionHeld, error "storage waits to be removed: VolumeSnaps", (confirm)`},
 		{name: "deleted, deletions stopped", content: "made finished deleting released", also: "stopped",
 			want: "tell content DeletionStopped, (confirm)"},
 		{name: "deleted, deletions stopped, pod starts", content: "made finished deleting released", also: "stopped", pods: []string{"sdl-0 pending"},
