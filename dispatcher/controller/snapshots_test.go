@@ -5,12 +5,14 @@ import (
 	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/fake"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientfeatures "k8s.io/client-go/features"
 	clienttesting "k8s.io/client-go/features/testing"
+	"k8s.io/client-go/rest"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -106,5 +108,23 @@ func TestConfirmSnapshot(t *testing.T) {
 
 	if of := s.Snapshot; of.Content != nil || of.Taken == nil || of.Source != nil {
 		t.Errorf("confirmed %+v", s.Snapshot)
+	}
+}
+
+// A content of an administrator may name any text as its VolumeSnapshot. None has such a name.
+func TestConfirmWildReference(t *testing.T) {
+	handle := "backup-1"
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "imported", UID: "own"},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: "p", Source: snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: &handle}}}
+	c, _ := idle(t)
+	c.reader.Snapshots = versioned.NewForConfigOrDie(&rest.Config{}) // makes no request
+	for _, ref := range []corev1.ObjectReference{
+		{Namespace: "team-a", Name: "a/b", UID: "u"}, {Namespace: "team-a", Name: "..", UID: "u"}, {Namespace: "a/b", Name: "daily", UID: "u"},
+	} {
+		content.Spec.VolumeSnapshotRef = ref
+		of := &observed.Snapshot{Content: content}
+		if err := c.confirmRequest(t.Context(), of); err != nil || of.Request != nil {
+			t.Errorf("VolumeSnapshot %s/%s: %+v, %v", ref.Namespace, ref.Name, of.Request, err)
+		}
 	}
 }

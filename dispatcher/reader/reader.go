@@ -186,8 +186,13 @@ func (r Reader) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, 
 	return found(cm, err, "configmap", r.Namespace+"/"+name)
 }
 
-// Request is the VolumeSnapshot of a name.
+// Request is the VolumeSnapshot of a name. A content may name any text.
 func (r Reader) Request(ctx context.Context, namespace, name string) (*snapshotv1.VolumeSnapshot, error) {
+	faults := append(validation.IsDNS1123Label(namespace), validation.IsDNS1123Subdomain(name)...)
+	if len(faults) > 0 {
+		return nil, nil
+	}
+
 	o, err := r.Snapshots.SnapshotV1().VolumeSnapshots(namespace).Get(ctx, name, metav1.GetOptions{})
 	return found(o, err, "VolumeSnapshot", namespace+"/"+name)
 }
