@@ -194,6 +194,7 @@ func (r Reader) Request(ctx context.Context, namespace, name string) (*snapshotv
 	}
 
 	o, err := r.Snapshots.SnapshotV1().VolumeSnapshots(namespace).Get(ctx, name, metav1.GetOptions{})
+
 	return found(o, err, "VolumeSnapshot", namespace+"/"+name)
 }
 
