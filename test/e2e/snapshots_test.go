@@ -18,9 +18,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// quick is how soon somebody who asks for what cannot be had reads why.
-const quick = 10 * time.Second
-
 // What pods do with files. Each ends with the checksums of all.
 const (
 	writes  = "mkdir /data/files && cd /data/files && for i in 1 2 3; do dd if=/dev/urandom of=$i bs=100k count=5 2> /dev/null; done && echo first > text && " + sums
@@ -263,7 +260,7 @@ func TestSnapshotRetained(t *testing.T) {
 	imported.ready(patient)
 	restored := class.claim("restored", restores(imported.Name))
 	unknown := "*nothing says of which class the snapshot of VolumeSnapshotContent " + imported.contentName() + " is: kubectl annotate *"
-	restored.told(quick, "SnapshotNotReady", unknown)
+	restored.told(soon, "SnapshotNotReady", unknown)
 	_, err := kubectl(t.Context(), "annotate", "volumesnapshotcontent", imported.contentName(), contract.AnnClass+"="+class.name)
 	s.ok(err)
 	s.finished(restored.consumerOf(shared.admin, sums), before)
@@ -285,7 +282,7 @@ func TestSnapshotRetained(t *testing.T) {
 	}
 }
 
-// TestSnapshotRefused: who asks for what a class does not have reads why within ten seconds, and so does who waits.
+// TestSnapshotRefused: who asks for what a class does not have reads why, and so does who waits.
 func TestSnapshotRefused(t *testing.T) {
 	t.Parallel()
 	s := begin(t)
@@ -296,7 +293,7 @@ func TestSnapshotRefused(t *testing.T) {
 	without := none.claim("without")
 	without.bound(patient)
 	refused := without.snapshot("refused", of)
-	s.told(quick, refused.UID, "SnapshotRefused", "class "+none.name+" has no snapshots: its ConfigMap "+none.id+" has neither *")
+	s.told(soon, refused.UID, "SnapshotRefused", "class "+none.name+" has no snapshots: its ConfigMap "+none.id+" has neither *")
 	if content := refused.content(); content != nil {
 		t.Errorf("there is a content %s", content.Name)
 	}
@@ -308,13 +305,13 @@ func TestSnapshotRefused(t *testing.T) {
 	claim.bound(patient)
 	early := s.makeSnapshot("early", snapshotv1.VolumeSnapshotSpec{VolumeSnapshotClassName: &of,
 		Source: snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: new("nothing")}})
-	s.told(quick, early.UID, "SnapshotWaits", "claim nothing does not exist; the snapshot waits for it")
+	s.told(soon, early.UID, "SnapshotWaits", "claim nothing does not exist; the snapshot waits for it")
 	early.delete()
 	failing := claim.snapshot("failing", of)
 	waiting := full.claim("waiting", restores(failing.Name))
-	s.told(quick, failing.UID, "ProvisionerFailed", "the array is full (pod "+contract.ProvisionersNamespace+"/snap-"+string(failing.UID)+"-0)*")
-	waiting.told(quick, "SnapshotNotReady", "*VolumeSnapshot failing, which is not ready*")
-	s.wait(quick, "error in the status", func() string {
+	s.told(patient, failing.UID, "ProvisionerFailed", "the array is full (pod "+contract.ProvisionersNamespace+"/snap-"+string(failing.UID)+"-0)*")
+	waiting.told(soon, "SnapshotNotReady", "*VolumeSnapshot failing, which is not ready*")
+	s.wait(soon, "error in the status", func() string {
 		content, now := failing.content(), failing.now()
 		for _, status := range []string{inJSON(content.Status), inJSON(now.Status)} {
 			if !strings.Contains(status, `"error":{`) || !strings.Contains(status, "the array is full") {
@@ -330,9 +327,9 @@ func TestSnapshotRefused(t *testing.T) {
 	small := full.claim("small", restores(failing.Name), func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.Resources.Requests = newClaim("", "", "", "1Mi").Spec.Resources.Requests
 	})
-	small.told(quick, "ClaimRefused", "spec.resources.requests.storage is 1Mi: VolumeSnapshot failing needs 67108864 bytes")
+	small.told(soon, "ClaimRefused", "spec.resources.requests.storage is 1Mi: VolumeSnapshot failing needs 67108864 bytes")
 	other := none.claim("other", restores(failing.Name))
-	other.told(quick, "ClaimRefused", "*VolumeSnapshot failing: class "+none.name+" has no snapshots*")
+	other.told(soon, "ClaimRefused", "*VolumeSnapshot failing: class "+none.name+" has no snapshots*")
 	small.delete()
 	other.delete()
 	failing.delete()
