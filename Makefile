@@ -55,12 +55,12 @@ test-unit: ## what needs nothing but Go
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs tgt
-	go test -count=1 -timeout 20m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./images/btrfs/ ./cmd/flexctl/tree/
+	go test -count=1 -timeout 40m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./images/btrfs/ ./cmd/flexctl/tree/
 
 test-integration: ## against a real API server
 	test/cluster/build.sh kubernetes
 	test/cluster/build.sh prometheus
-	go test -race -count=1 -timeout 20m -tags integration ./test/integration/... ./test/attack
+	go test -race -count=1 -timeout 40m -tags integration ./test/integration/... ./test/attack
 
 test-cinder: ## the Cinder image, against a real Cinder
 	test/cinder/test.sh
