@@ -223,7 +223,15 @@ func TestSnapshotCopiesAll(t *testing.T) {
 	original.gone(patient)
 	restored.gone(patient)
 	snapshot.gone(patient)
-	s.wait(patient, "storage empty", func() string { return s.namesOn("node1", "/var/lib/flex-hostpath") })
+	s.wait(patient, "storage removed", func() string { // other tests use this folder of the machine, too
+		names := s.namesOn("node1", "/var/lib/flex-hostpath")
+		return first([]string{original.volumeName(), restored.volumeName(), snapshot.handle()}, func(own string) string {
+			if strings.Contains(names, own) {
+				return names
+			}
+			return ""
+		})
+	})
 }
 
 // TestSnapshotRetained: under the policy Retain the snapshot outlives its objects. A content that an administrator makes for it by hand is
