@@ -48,9 +48,11 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 test: ## the whole ladder: lint, test-unit, test-conformance, test-integration and chaos beside test-cinder, test-e2e and test-attack
 	test/all.sh
 
-# The conformance kit's tests mostly start processes, which the race detector makes slow: test-conformance runs them.
+# The plugin's tests mostly parse manifests and start processes, which the race detector makes slow. test-conformance runs
+# those of the conformance kit.
 test-unit: ## what needs nothing but Go
-	go test -race -timeout 30m $$(go list ./... | grep -v /kubectl-flex/conformance)
+	go test -race -timeout 30m $$(go list ./... | grep -v /cmd/kubectl-flex)
+	go test -timeout 30m ./cmd/kubectl-flex ./cmd/kubectl-flex/inspect
 	cd tools && go test -race -timeout 30m ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
@@ -84,6 +86,13 @@ test-nodes: export NODES = 3
 test-nodes: export SPARE = 1
 test-nodes: cluster-up images ## nodes that fill, refuse, are under pressure, have other labels or are gone
 	FLEX_E2E_NODES=1 go test -count=1 -timeout 30m -tags e2e ./test/e2e -run '^TestNodesInTrouble$$'
+
+test-snapshots: export ISCSI = 1
+test-snapshots: export NODES = 3
+test-snapshots: export SNAPSHOTS = 1
+test-snapshots: export SPARE = 1
+test-snapshots: cluster-up images ## snapshots while dispatcher and snapshot-controller are killed, on a disk without reflinks, and 200 at once
+	FLEX_E2E_SNAPSHOTS=1 go test -count=1 -timeout 60m -tags e2e ./test/e2e -run Snapshot
 
 test-install: cluster-up bin/syft bin/pushchart bin/helm $(PROGRAMS:%=bin/licences/%) ## a release on a loopback registry, and a cluster that installs from it alone
 	@test/cluster/packages.sh jq

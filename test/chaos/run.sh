@@ -3,7 +3,7 @@
 # The last line counts what was done.
 set -euo pipefail
 cd "$(dirname "$0")"
-seeds=${SEEDS:-1000} from=${FROM:-1} chunk=200
+seeds=${SEEDS:-500} from=${FROM:-1} chunk=200
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 go test -c -o "$work/chaos" .

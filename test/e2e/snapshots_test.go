@@ -25,6 +25,14 @@ const (
 	sums    = "cd /data/files && sync && sha256sum *"
 )
 
+// onlySnapshots skips a test that takes minutes unless make test-snapshots runs it.
+func onlySnapshots(t *testing.T) {
+	t.Helper()
+	if os.Getenv("FLEX_E2E_SNAPSHOTS") == "" {
+		t.Skip("make test-snapshots runs it")
+	}
+}
+
 // snapshotting is a user's path with snapshots of a class.
 type snapshotting struct {
 	name  string
@@ -203,6 +211,7 @@ func (s *scope) namesOn(node, folder string) string {
 
 // TestSnapshotCopiesAll has a disk that cannot share data between files. Copies of all data have to be allowed.
 func TestSnapshotCopiesAll(t *testing.T) {
+	onlySnapshots(t)
 	installedAfter(t)
 	s := begin(t)
 	s.needSnapshots()
@@ -353,6 +362,7 @@ type atGate struct{ uid, volume string }
 // TestSnapshotsDispatcherKilled kills the dispatcher while pods take snapshots, restore them and remove them. Half of them end while no
 // dispatcher runs. Each runs once.
 func TestSnapshotsDispatcherKilled(t *testing.T) {
+	onlySnapshots(t)
 	s := begin(t)
 	s.needSnapshots()
 	s.freshDispatcher()
@@ -422,6 +432,7 @@ func (s *scope) killAt(class *class, operation contract.Operation, pods []atGate
 
 // TestSnapshotControllerKilled kills the snapshot-controller before a snapshot is asked for, while one is taken, and while one is deleted.
 func TestSnapshotControllerKilled(t *testing.T) {
+	onlySnapshots(t)
 	const controller = "snapshot-controller"
 	s := begin(t)
 	s.needSnapshots()
@@ -479,10 +490,7 @@ func TestSnapshotControllerKilled(t *testing.T) {
 // TestSnapshotBurst asks for FLEX_E2E_BURST claims at once, for a snapshot of each, and for the removal of all. Snapshots come at the rate
 // of claims: half of it is too slow. It measures, so that it needs a machine without other work.
 func TestSnapshotBurst(t *testing.T) {
-	if os.Getenv("FLEX_E2E_BURST") == "" {
-		t.Skip("FLEX_E2E_BURST is not set: 200 are two minutes")
-	}
-
+	onlySnapshots(t)
 	s := begin(t)
 	s.needSnapshots()
 	n := burst(t)
@@ -529,6 +537,9 @@ func TestSnapshotBurst(t *testing.T) {
 func burst(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("FLEX_E2E_BURST")
+	if text == "" {
+		return 200
+	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 {
 		t.Fatalf("FLEX_E2E_BURST is %q: write a number of claims", text)
