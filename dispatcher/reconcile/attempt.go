@@ -85,9 +85,7 @@ func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 
 	removes := a.Op == contract.Delete || a.Op == contract.DeleteSnapshot
 	if removes && s.DeletionsStopped != "" {
-		p.ProtectedBy = events.ReasonStopped
-		on := events.For(a.Op, s.Holder(), s.Volume)
-		p.report(events.DeletionWaits(on, a.Pod, events.ReasonStopped, s.DeletionsStopped))
+		p.protect(s, a.Pod, events.ReasonStopped, s.DeletionsStopped)
 		p.stop(a)
 
 		return

@@ -181,5 +181,10 @@ func (p *Plan) protect(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Rea
 }
 
 func (p *Plan) reportDeletionWaits(s *observed.Claim, madeBy *corev1.Pod, reason podspec.Reason, why string) {
-	p.report(events.DeletionWaits(events.For(contract.Delete, s.Holder(), s.Volume), madeBy, reason, why))
+	removes := contract.Delete
+	if s.Snapshot != nil {
+		removes = contract.DeleteSnapshot
+	}
+
+	p.report(events.DeletionWaits(events.For(removes, s.Holder(), s.Volume), madeBy, reason, why))
 }

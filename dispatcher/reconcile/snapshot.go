@@ -86,7 +86,8 @@ func madeSnapshot(snapshots []observed.Attempt) (observed.Attempt, bool) {
 // beginSnapshot makes the content of a VolumeSnapshot.
 func (p *Plan) beginSnapshot(s *observed.Claim) {
 	if !s.Snapshot.Protected() {
-		if !p.waitsUntil(s, s.Snapshot.Request.CreationTimestamp.Add(protectionGrace)) {
+		patient := p.waitsUntil(s, s.Snapshot.Request.CreationTimestamp.Add(protectionGrace))
+		if !patient {
 			p.report(events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotWaits, "the snapshot-controller has "+
 				"not put its finalizer on the VolumeSnapshot: see that it runs"))
 		}
@@ -318,12 +319,17 @@ func (p *Plan) deleteSnapshot(s *observed.Claim, newest observed.Attempt, tried 
 		return
 	}
 
-	if p.awaitLate(s, s.Of(contract.Snapshot)) || tried && p.delayed(s, newest) {
+	waits := p.awaitLate(s, s.Of(contract.Snapshot))
+	if !waits && tried {
+		waits = p.delayed(s, newest)
+	}
+
+	if waits {
 		return
 	}
 
 	if reason, why = obstacles.ToRemoveSnapshot(s); reason != podspec.ReasonNone {
-		p.report(events.DeletionWaits(events.OnContent, nil, reason, why))
+		p.reportDeletionWaits(s, nil, reason, why)
 		return
 	}
 
@@ -331,16 +337,15 @@ func (p *Plan) deleteSnapshot(s *observed.Claim, newest observed.Attempt, tried 
 }
 
 // protectSnapshot leaves a snapshot where it is, and says why: also to a user whose VolumeSnapshot waits for it, by the
-// status, which the snapshot-controller copies. Another content, a pod that was expected and never created, and the
-// period of the limit end without a change here.
+// status, which the snapshot-controller copies. Another content, and a pod that was expected and never created, end
+// without a change here.
 func (p *Plan) protectSnapshot(s *observed.Claim, reason podspec.Reason, why string) {
-	p.ProtectedBy = reason
-	p.report(events.DeletionWaits(events.OnContent, nil, reason, why))
+	p.protect(s, nil, reason, why)
 	if s.Snapshot.Request != nil && !observed.Ready(s.Snapshot.Content) {
 		p.sayError(s)
 	}
 
-	if reason == events.ReasonLimit || reason == events.ReasonCopied || s.Snapshot.Twin != nil {
+	if reason == events.ReasonCopied || s.Snapshot.Twin != nil {
 		p.RequeueBy(s.Now.Add(longestDelay))
 	}
 }
