@@ -38,14 +38,19 @@ func (c *Controller) observeDeletions(s *observed.Claim) {
 
 	s.SetUser(c.Cache.Users(s.Volume.Name))
 	s.SetSameStorage(c.Cache.SameStorage(s.Volume))
-	s.DeleteLimit = c.DeleteLimit
-	if s.Config != nil && s.Config.DeleteLimit != nil {
-		s.DeleteLimit = *s.Config.DeleteLimit
-	}
-
+	s.DeleteLimit = c.deleteLimit(s)
 	if s.DeleteLimit > 0 && obstacles.Old(s.Volume, s.Now) {
 		s.RecentDeletions = c.countDeletions(s)
 	}
+}
+
+// deleteLimit is the limit on deletions of the claim's class, 0 for none.
+func (c *Controller) deleteLimit(s *observed.Claim) int {
+	if s.Config != nil && s.Config.DeleteLimit != nil {
+		return *s.Config.DeleteLimit
+	}
+
+	return c.DeleteLimit
 }
 
 // copyExpected names a pod that was created a moment ago to copy the volume, so that the cache does not show it yet.
@@ -95,12 +100,14 @@ func (c *Controller) countDeletions(s *observed.Claim) int {
 
 // waitsForDelete reports whether an old volume waits for its delete pod.
 func (c *Controller) waitsForDelete(v *corev1.PersistentVolume, uid string, now time.Time) bool {
-	return obstacles.Old(v, now) && !c.hasPod(uid, isDelete)
+	return obstacles.Old(v, now) && !c.hasPod(uid, isOf(contract.Delete))
 }
 
-func isDelete(pod *corev1.Pod) bool {
-	op, _, _, _ := podspec.ParseName(pod.Name)
-	return op == contract.Delete
+func isOf(op contract.Operation) func(pod *corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		of, _, _, _ := podspec.ParseName(pod.Name)
+		return of == op
+	}
 }
 
 func (c *Controller) hasPod(uid string, is func(pod *corev1.Pod) bool) bool {

@@ -235,31 +235,36 @@ func (c *Controller) observeOthers(of *observed.Snapshot) {
 
 // observeSnapshotDeletions adds what may protect the snapshot from deletion.
 func (c *Controller) observeSnapshotDeletions(s *observed.Claim) {
-	s.DeleteLimit, s.RecentDeletions = c.DeleteLimit, 0
-	if s.Config != nil && s.Config.DeleteLimit != nil {
-		s.DeleteLimit = *s.Config.DeleteLimit
-	}
-
-	if s.DeleteLimit == 0 || s.Snapshot.Content == nil || s.Snapshot.Content.DeletionTimestamp == nil {
-		return
-	}
-
-	recent := c.memory.recentDeletions(s.ClassName, s.Now)
-	delete(recent, s.UID)
-	s.RecentDeletions = len(recent) + 1
-	for _, content := range c.Cache.DeletedContents() {
-		uid := observed.ContentKey(content)
-		v := podspec.VolumeOf(content)
-		another := uid != s.UID && !recent[uid] && v != nil && podspec.ClassOf(v) == s.ClassName
-		if another && obstacles.OldContent(content, s.Now) && !c.hasPod(uid, isDeleteOfSnapshot) {
-			s.RecentDeletions++
-		}
+	s.DeleteLimit, s.RecentDeletions = c.deleteLimit(s), 0
+	content := s.Snapshot.Content
+	removes := content != nil && content.DeletionTimestamp != nil
+	if s.DeleteLimit > 0 && removes && obstacles.OldContent(content, s.Now) {
+		s.RecentDeletions = c.countSnapshotDeletions(s)
 	}
 }
 
-func isDeleteOfSnapshot(pod *corev1.Pod) bool {
-	op, _, _, _ := podspec.ParseName(pod.Name)
-	return op == contract.DeleteSnapshot
+// countSnapshotDeletions is countDeletions for snapshots. What a content's record says is decoded last.
+func (c *Controller) countSnapshotDeletions(s *observed.Claim) int {
+	recent := c.memory.recentDeletions(s.ClassName, s.Now)
+	delete(recent, s.UID)
+	count := len(recent) + 1
+	for _, content := range c.Cache.DeletedContents() {
+		if count > s.DeleteLimit {
+			break
+		}
+
+		uid := observed.ContentKey(content)
+		another := uid != s.UID && !recent[uid] && obstacles.OldContent(content, s.Now)
+		if !another || c.hasPod(uid, isOf(contract.DeleteSnapshot)) {
+			continue
+		}
+
+		if v := podspec.VolumeOf(content); v != nil && podspec.ClassOf(v) == s.ClassName {
+			count++
+		}
+	}
+
+	return count
 }
 
 // observeSource finds what the claim asks its volume to begin with.
