@@ -269,8 +269,19 @@ func missingSnapshot(s *observed.Claim) string {
 		return fmt.Sprintf("the claim asks to be restored from VolumeSnapshot %s, which is not ready; it waits for it",
 			name)
 	case s.Source.Config == "" && podspec.VolumeOf(s.Source.Content) == nil:
-		return noClass(s.Source.Content.Name)
+		return unservedContent(s.Source.Content)
 	}
 
 	return ""
+}
+
+// unservedContent says why nobody knows which ConfigMap a content without a record is of.
+func unservedContent(content *snapshotv1.VolumeSnapshotContent) string {
+	class := content.Annotations[contract.AnnClass]
+	if class == "" {
+		return noClass(content.Name)
+	}
+
+	return fmt.Sprintf("no valid ConfigMap serves StorageClass %.253q, of which the snapshot of VolumeSnapshotContent %s "+
+		"is; the claim waits for one", class, content.Name)
 }

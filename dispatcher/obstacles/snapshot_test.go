@@ -431,6 +431,12 @@ func TestToRestore(t *testing.T) {
 		{name: "another ConfigMap", change: func(s *observed.Claim) { s.Source.Config = "gold" },
 			want: "ClaimRefused: the claim asks to be restored from VolumeSnapshot daily, which ConfigMap gold has made: class silver has " +
 				"ConfigMap cm; use a class of that one"},
+		{name: "of a class without a ConfigMap", change: func(s *observed.Claim) {
+			s.Source.Config = ""
+			delete(s.Source.Content.Annotations, podspec.Verified)
+			s.Source.Content.Annotations[contract.AnnClass] = "gone"
+		}, want: "SnapshotNotReady: no valid ConfigMap serves StorageClass \"gone\", of which the snapshot of VolumeSnapshotContent " +
+			madeContent + " is; the claim waits for one"},
 		{name: "of no class", change: func(s *observed.Claim) {
 			s.Source.Config = ""
 			delete(s.Source.Content.Annotations, podspec.Verified)
