@@ -24,8 +24,8 @@ var ErrNoClone = errors.New("the file system cannot share data between files (re
 // batch is how many names of a directory are read at a time.
 const batch = 1000
 
-// Copy makes the directory to a copy of from, whole or not at all: it works under another name, and renames that at last. It is a success if to is there already. Without full, it copies no data, and the error is ErrNoClone where the file system cannot
-// share it.
+// Copy makes the directory to a copy of from, whole or not at all: it works under another name, and renames that at last. It is a success
+// if to is there already. Without full, it copies no data, and the error is ErrNoClone where the file system cannot share it.
 //
 // Names, data, holes, links, modes, owners, times, ACLs and users' extended attributes are kept. Each file is as it was at one moment if its
 // data is shared. Different files are as they were at different moments.
@@ -33,7 +33,7 @@ func Copy(from, to string, full bool) error {
 	if _, err := os.Lstat(to); err == nil {
 		return nil
 	}
-	if err := RemoveLeftovers(to); err != nil {
+	if err := removeLeftovers(to); err != nil {
 		return err
 	}
 	work, err := os.MkdirTemp(filepath.Dir(to), leftover(to)+"*")
@@ -56,8 +56,8 @@ func Copy(from, to string, full bool) error {
 // leftover begins the names of copies that are not whole.
 func leftover(to string) string { return "." + filepath.Base(to) + ".copy-" }
 
-// RemoveLeftovers removes what attempts that were killed left of a copy.
-func RemoveLeftovers(to string) error {
+// removeLeftovers removes what attempts that were killed left of a copy.
+func removeLeftovers(to string) error {
 	entries, err := os.ReadDir(filepath.Dir(to))
 	if err != nil {
 		return fmt.Errorf("look for copies that are not whole: %w", err)
@@ -352,7 +352,7 @@ func chown(dir int, name string, stat unix.Stat_t) error {
 
 // extended reports whether an extended attribute belongs to the user. Labels of SELinux and the like are set by whoever mounts the volume.
 func extended(name string) bool {
-	return len(name) > 5 && name[:5] == "user." || slices.Contains([]string{"system.posix_acl_access", "system.posix_acl_default"}, name)
+	return strings.HasPrefix(name, "user.") || slices.Contains([]string{"system.posix_acl_access", "system.posix_acl_default"}, name)
 }
 
 func copyExtended(from, to int) error {
@@ -363,7 +363,7 @@ func copyExtended(from, to int) error {
 	if err != nil {
 		return err
 	}
-	for name := range splitNul(names) {
+	for _, name := range strings.Split(string(names), "\x00") { // each ends with a NUL, so that the last text is empty
 		if !extended(name) {
 			continue
 		}
@@ -388,21 +388,6 @@ func readExtended(read func([]byte) (int, error)) ([]byte, error) {
 	buffer := make([]byte, maxExtended)
 	n, err := read(buffer)
 	return buffer[:max(n, 0)], err
-}
-
-// splitNul yields the texts that end with a NUL each.
-func splitNul(data []byte) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for start, i := 0, 0; i < len(data); i++ {
-			if data[i] != 0 {
-				continue
-			}
-			if !yield(string(data[start:i])) {
-				return
-			}
-			start = i + 1
-		}
-	}
 }
 
 func syncDir(name string) error {
