@@ -59,8 +59,8 @@ func fileMode(bits uint32) os.FileMode {
 // nameForm is the form of the names of volumes and of snapshots. An administrator gives no other name to a snapshot here.
 var nameForm = regexp.MustCompile(`^(pvc|snap)-([0-9a-f]{8})-([0-9a-f]{4})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// groupOf is the quota group of a volume or snapshot. Its number is the first 48 bits of the UID, which are random. So the group and its limit can be
-// made before the subvolume.
+// groupOf is the quota group of a volume or snapshot. Its number is the first 48 bits of the UID, which are random. So the group and its
+// limit can be made before the subvolume.
 func groupOf(name string) (uint64, error) {
 	match := nameForm.FindStringSubmatch(name)
 	if match == nil {

@@ -14,13 +14,19 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-const snapshotPrefix = "snap-"
+// checkName returns an error for a name that a volume may have, or that no snapshot has here.
+func checkName(snapshot string) error {
+	if !strings.HasPrefix(snapshot, "snap-") {
+		return sdk.Refuse(fmt.Errorf("%q is no name of a snapshot, snap-UID", snapshot))
+	}
+	return nil
+}
 
 // Snapshot implements sdk.Snapshotter. The kernel makes a read-only subvolume in one step, so that none is half made. The group of its own,
 // without a limit, proves that it is ours, and is charged for nothing but its own records.
 func (p provisioner) Snapshot(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
-	if !strings.HasPrefix(request.Snapshot.Name, snapshotPrefix) {
-		return sdk.Refuse(fmt.Errorf("%q is no name of a snapshot, snap-UID", request.Snapshot.Name))
+	if err := checkName(request.Snapshot.Name); err != nil {
+		return err
 	}
 	if err := p.checkNode(request, volume); err != nil {
 		return err
@@ -56,8 +62,8 @@ func (p provisioner) Snapshot(_ context.Context, request sdk.Request, volume *co
 
 // openSnapshot opens a subvolume of ours that nobody can have changed. The error is os.ErrNotExist if there is nothing of that name.
 func (d *disk) openSnapshot(name string) (*kernel.Subvolume, error) {
-	if !strings.HasPrefix(name, snapshotPrefix) {
-		return nil, sdk.Refuse(fmt.Errorf("%q is no name of a snapshot, snap-UID", name))
+	if err := checkName(name); err != nil {
+		return nil, err
 	}
 	snapshot, err := d.openOwn(name)
 	if err != nil {
@@ -101,8 +107,8 @@ func (p provisioner) checkSource(d *disk, request sdk.Request) error {
 
 // DeleteSnapshot implements sdk.Snapshotter.
 func (p provisioner) DeleteSnapshot(_ context.Context, request sdk.Request, volume *corev1.PersistentVolume) error {
-	if !strings.HasPrefix(request.Snapshot.Name, snapshotPrefix) {
-		return sdk.Refuse(fmt.Errorf("%q is no name of a snapshot, snap-UID", request.Snapshot.Name))
+	if err := checkName(request.Snapshot.Name); err != nil {
+		return err
 	}
 	if volume == nil {
 		if err := p.checkRecorded(request); err != nil {
