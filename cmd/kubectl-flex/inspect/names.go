@@ -37,14 +37,11 @@ const (
 func SplitName(namespace, name string) (string, string) {
 	before, after, found := strings.Cut(name, "/")
 	switch kind := kinds[strings.ToLower(before)]; {
-	case kind == snapshotKind || kind == contentKind:
-		if found {
-			return namespace, kind + "/" + after
-		}
-		return namespace, name
 	case !found:
 		return namespace, name
-	case kinds[strings.ToLower(before)] != "":
+	case kind == snapshotKind || kind == contentKind:
+		return namespace, kind + "/" + after
+	case kind != "":
 		return namespace, after
 	}
 	return before, after

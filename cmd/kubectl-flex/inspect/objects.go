@@ -109,8 +109,10 @@ type index struct {
 	events        map[eventKey][]*corev1.Event
 	volumeEvents  map[string][]*corev1.Event // by the volume's name
 	resolutions   map[string]classes.Resolution
-	requests      map[string]*snapshotv1.VolumeSnapshot        // by UID
-	contents      map[string]*snapshotv1.VolumeSnapshotContent // by their keys
+	requests      map[string]*snapshotv1.VolumeSnapshot          // by UID
+	contents      map[string]*snapshotv1.VolumeSnapshotContent   // by their keys
+	snapshots     map[string][]*snapshotv1.VolumeSnapshotContent // those of the driver, by their handles
+	restoring     map[string][]*corev1.Pod                       // by the handle of the snapshot that they restore
 	configMapLogs []*corev1.Event
 	// running counts the pods of a class that have not ended, and waiting has the times of its claims without one, sorted.
 	running map[string]int
@@ -131,18 +133,26 @@ func (o *Objects) indexed() *index {
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[string][]*corev1.Pod{}, saved: map[string][]*appsv1.ControllerRevision{}, events: map[eventKey][]*corev1.Event{},
 		volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}, running: map[string]int{},
-		waiting: map[string][]time.Time{}, requests: map[string]*snapshotv1.VolumeSnapshot{}, contents: map[string]*snapshotv1.VolumeSnapshotContent{}}
+		waiting: map[string][]time.Time{}, requests: map[string]*snapshotv1.VolumeSnapshot{}, contents: map[string]*snapshotv1.VolumeSnapshotContent{},
+		snapshots: map[string][]*snapshotv1.VolumeSnapshotContent{}, restoring: map[string][]*corev1.Pod{}}
 	for _, r := range o.Snapshots.Requests {
 		x.requests[string(r.UID)] = r
 	}
 	for _, c := range o.Snapshots.Contents {
 		x.contents[observed.ContentKey(c)] = c
+		if c.Spec.Driver == o.driver() {
+			handle := podspec.HandleOf(c)
+			x.snapshots[handle] = append(x.snapshots[handle], c)
+		}
 	}
 	for _, v := range o.Volumes {
 		x.volumes[v.Name] = v
 	}
 	served := map[string]bool{} // by a pod that has not ended, by UID
 	for _, pod := range o.Pods {
+		if handle := observed.RestoredSnapshot(pod); handle != "" {
+			x.restoring[handle] = append(x.restoring[handle], pod)
+		}
 		if _, uid, _, ok := podspec.ParseName(pod.Name); ok {
 			x.pods[uid] = append(x.pods[uid], pod)
 			if !podspec.OutcomeOf(pod).Final() {

@@ -97,11 +97,7 @@ func (o *Objects) snapshotOf(uid string) *observed.Snapshot {
 		}})
 	if of.Content != nil {
 		handle := podspec.HandleOf(of.Content)
-		of.SetOthers(slices.DeleteFunc(slices.Clone(o.Snapshots.Contents), func(c *snapshotv1.VolumeSnapshotContent) bool {
-			return c.Spec.Driver != of.Driver || podspec.HandleOf(c) != handle
-		}), slices.DeleteFunc(slices.Clone(o.Pods), func(p *corev1.Pod) bool {
-			return observed.RestoredSnapshot(p) != handle
-		}))
+		of.SetOthers(x.snapshots[handle], x.restoring[handle])
 	}
 
 	return of
@@ -144,13 +140,19 @@ func (o *Objects) findSnapshot(namespace, kind, name string) (uid string, err er
 		return "", fmt.Errorf("namespace %s has no VolumeSnapshot %s%s", namespace, quoted(name), o.unserved())
 	}
 
+	return o.keyOfRequest(r), nil
+}
+
+// keyOfRequest is the UID under which the snapshot of a VolumeSnapshot is served.
+func (o *Objects) keyOfRequest(r *snapshotv1.VolumeSnapshot) string {
 	if r.Status != nil && r.Status.BoundVolumeSnapshotContentName != nil {
-		if content := o.contentNamed(*r.Status.BoundVolumeSnapshotContentName); content != nil && content.Spec.VolumeSnapshotRef.UID == r.UID {
-			return observed.ContentKey(content), nil
+		content := o.contentNamed(*r.Status.BoundVolumeSnapshotContentName)
+		if content != nil && content.Spec.VolumeSnapshotRef.UID == r.UID {
+			return observed.ContentKey(content)
 		}
 	}
 
-	return string(r.UID), nil
+	return string(r.UID)
 }
 
 func (o *Objects) unserved() string {
@@ -318,11 +320,11 @@ func (o *Objects) eventsOnSnapshot(of *observed.Snapshot, believed bool) (list [
 	return list
 }
 
-// pendingSnapshots are the UIDs of the snapshots of which it is to be said how they stand: those that are not ready.
+// pendingSnapshots are the UIDs under which all snapshots are served. Overview leaves out those that are ready.
 func (o *Objects) pendingSnapshots() (uids []string) {
 	x := o.indexed()
-	for uid := range x.requests {
-		uids = append(uids, o.keyOfRequest(uid))
+	for _, r := range x.requests {
+		uids = append(uids, o.keyOfRequest(r))
 	}
 
 	for uid, content := range x.contents {
@@ -332,16 +334,6 @@ func (o *Objects) pendingSnapshots() (uids []string) {
 	}
 
 	return uids
-}
-
-func (o *Objects) keyOfRequest(uid string) string {
-	r := o.indexed().requests[uid]
-	key, err := o.findSnapshot(r.Namespace, snapshotKind, r.Name)
-	if err != nil {
-		return uid
-	}
-
-	return key
 }
 
 // ownSnapshots adds the objects of snapshots of the dispatcher's driver.
