@@ -14,6 +14,28 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
+// snapshotKinds are all that the dispatcher needs.
+var snapshotKinds = []string{"VolumeSnapshot", "VolumeSnapshotContent", "VolumeSnapshotClass"}
+
+// LackingSnapshotKinds are the kinds of snapshots that are not among those of an API group's version. A nil list is of a
+// group that does not exist.
+func LackingSnapshotKinds(served *metav1.APIResourceList) (lacking []string) {
+	kinds := map[string]bool{}
+	if served != nil {
+		for _, r := range served.APIResources {
+			kinds[r.Kind] = true
+		}
+	}
+
+	for _, kind := range snapshotKinds {
+		if !kinds[kind] {
+			lacking = append(lacking, kind)
+		}
+	}
+
+	return lacking
+}
+
 // maxRecordedVolume is the limit in bytes on the volume in the record of a snapshot. A provisioner wrote the volume.
 const maxRecordedVolume = 64 << 10
 

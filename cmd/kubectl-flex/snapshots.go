@@ -3,16 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // snapshotClient is a client for the objects of snapshots, nil for none.
@@ -29,26 +28,17 @@ func (o *options) snapshotClient() (snapshotclient.Interface, error) {
 	return snapshotclient.NewForConfig(config)
 }
 
-// snapshotKinds are all that the dispatcher needs.
-var snapshotKinds = []string{"VolumeSnapshot", "VolumeSnapshotContent", "VolumeSnapshotClass"}
-
 // lacksKinds lists the kinds of snapshots that the cluster does not serve.
 func lacksKinds(client kubernetes.Interface) (lacks []string, err error) {
 	list, err := client.Discovery().ServerResourcesForGroupVersion(snapshotv1.SchemeGroupVersion.String())
 	switch {
 	case apierrors.IsNotFound(err):
-		return snapshotKinds, nil
+		return podspec.LackingSnapshotKinds(nil), nil
 	case err != nil:
 		return nil, fmt.Errorf("ask the API server for the kinds of snapshots: %w", err)
 	}
 
-	for _, kind := range snapshotKinds {
-		if !slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == kind }) {
-			lacks = append(lacks, kind)
-		}
-	}
-
-	return lacks, nil
+	return podspec.LackingSnapshotKinds(list), nil
 }
 
 // snapshots reads the objects of snapshots, where the cluster has such. It reads VolumeSnapshots before contents, so that

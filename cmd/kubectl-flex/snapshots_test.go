@@ -99,7 +99,7 @@ func (w *world) kindsOfSnapshots() []*metav1.APIResourceList {
 		return nil
 	}
 	list := &metav1.APIResourceList{GroupVersion: snapshotv1.SchemeGroupVersion.String()}
-	for _, kind := range snapshotKinds {
+	for _, kind := range podspec.LackingSnapshotKinds(nil) {
 		if !slices.Contains(w.lacks, kind) {
 			list.APIResources = append(list.APIResources, metav1.APIResource{Kind: kind})
 		}

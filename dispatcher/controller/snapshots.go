@@ -53,15 +53,7 @@ func (c *Controller) serveSnapshots(ctx context.Context) (served bool, err error
 	}
 
 	list, err := c.Snapshots.Discovery().ServerResourcesForGroupVersion(snapshotv1.SchemeGroupVersion.String())
-	kinds := map[string]bool{}
-	if err == nil {
-		for _, r := range list.APIResources {
-			kinds[r.Kind] = true
-		}
-	}
-
-	all := kinds["VolumeSnapshot"] && kinds["VolumeSnapshotContent"] && kinds["VolumeSnapshotClass"]
-	if !all {
+	if err != nil || len(podspec.LackingSnapshotKinds(list)) > 0 {
 		return false, nil // an error says that the group does not exist, or nothing that lasts
 	}
 
