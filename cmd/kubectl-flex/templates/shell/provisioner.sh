@@ -5,8 +5,8 @@ set -eu
 trap 'flexctl fail "the attempt was told to end"' TERM # the pod's first process hears of that only if it asks to
 : "${MOUNT:=/export}"
 dir=$MOUNT/$FLEX_PV_NAME # the one name by which the next attempt, and the delete, find it again
-# Away is not gone: the mark tells the export from an empty mount point, and from another one. To provision, it is made.
 snapshots=$MOUNT/.{{.Name}}-snapshots
+# Away is not gone: the mark tells the export from an empty mount point, and from another one. To provision, it is made.
 flexctl require server export
 flexctl require --mounted "$MOUNT=nfs://$SERVER$EXPORT" --mark "$MOUNT/.{{.Name}}"
 
