@@ -222,14 +222,14 @@ var meanings = map[podspec.Reason]Meaning{
 			"provisioner now, or somebody deleted the volume and may have kept the storage.",
 		Do: "follow the message, or set the volume's reclaim policy to Retain."},
 	ReasonCopied: {Warning: true, On: "volume or content",
-		Means: "The volume's claim is deleted while a pod copies the volume into a clone. The storage is removed " +
-			"once the pod has ended.",
+		Means: "The volume's claim is deleted while a pod copies the volume into a clone or a snapshot, or the " +
+			"VolumeSnapshot while a pod restores the snapshot. The storage is removed once the pod has ended.",
 		Do: "nothing, unless the pod does not end."},
 	ReasonLimit: {Warning: true, On: "volume or content",
-		Means: "The number of the class's volumes that are older than a day and would be removed within an hour " +
-			"exceeds `--delete-limit` or the ConfigMap's `delete-limit`.",
-		Do: "find out who deleted the volumes. Then allow the deletions as the message describes, or set the " +
-			"reclaim policy of the volumes to Retain."},
+		Means: "The number of the class's volumes or snapshots that are older than a day and would be removed within " +
+			"an hour exceeds `--delete-limit` or the ConfigMap's `delete-limit`.",
+		Do: "find out who deleted them. Then allow the deletions as the message describes, or set the " +
+			"policy of the volumes or contents to Retain."},
 	ReasonRecord: {Warning: true, On: "volume, claim, snapshot or content",
 		Means: "The storage of a volume is to be removed or expanded, but the dispatcher did not sign the " +
 			"volume's annotation `flex-provisioner.io/identity`. The annotation also differs from the class's " +
@@ -248,8 +248,8 @@ var meanings = map[podspec.Reason]Meaning{
 			"the class looks now, run the command in the message " +
 			"([operations.md](operations.md#pointing-a-class-elsewhere))."},
 	ReasonLeft: {Warning: true, On: "volume, content or pod",
-		Means: "The volume is deleted, but no pod removed its storage, because somebody removed the volume's " +
-			"finalizer.",
+		Means: "The volume, or the VolumeSnapshotContent, is deleted, but no pod removed its storage, because somebody " +
+			"removed the finalizer. Or a content stays although its VolumeSnapshot is gone.",
 		Do: "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
 	ReasonSnapshotWaits: {Warning: true, On: "snapshot or content",
 		Means: "The snapshot is not taken yet. The message says what it waits for: the claim, or the " +
