@@ -17,8 +17,8 @@ import (
 // snapshotKinds are all that the dispatcher needs.
 var snapshotKinds = []string{"VolumeSnapshot", "VolumeSnapshotContent", "VolumeSnapshotClass"}
 
-// LackingSnapshotKinds are the kinds of snapshots that are not among those of an API group's version. A nil list is of a
-// group that does not exist.
+// LackingSnapshotKinds are the kinds of snapshots that are not among those of an API group's version. A nil list is of
+// a group that does not exist.
 func LackingSnapshotKinds(served *metav1.APIResourceList) (lacking []string) {
 	kinds := map[string]bool{}
 	if served != nil {

@@ -248,8 +248,8 @@ var meanings = map[podspec.Reason]Meaning{
 			"the class looks now, run the command in the message " +
 			"([operations.md](operations.md#pointing-a-class-elsewhere))."},
 	ReasonLeft: {Warning: true, On: "volume, content or pod",
-		Means: "The volume, or the VolumeSnapshotContent, is deleted, but no pod removed its storage, because somebody " +
-			"removed the finalizer. Or a content stays although its VolumeSnapshot is gone.",
+		Means: "The volume, or the VolumeSnapshotContent, is deleted, but no pod removed its storage, because " +
+			"somebody removed the finalizer. Or a content stays although its VolumeSnapshot is gone.",
 		Do: "run `kubectl flex audit`, and remove the storage by hand if nobody needs it."},
 	ReasonSnapshotWaits: {Warning: true, On: "snapshot or content",
 		Means: "The snapshot is not taken yet. The message says what it waits for: the claim, or the " +

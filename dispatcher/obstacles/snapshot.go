@@ -282,6 +282,6 @@ func unservedContent(content *snapshotv1.VolumeSnapshotContent) string {
 		return noClass(content.Name)
 	}
 
-	return fmt.Sprintf("no valid ConfigMap serves StorageClass %.253q, of which the snapshot of VolumeSnapshotContent %s "+
-		"is; the claim waits for one", class, content.Name)
+	return fmt.Sprintf("no valid ConfigMap serves StorageClass %.253q, of which the snapshot of VolumeSnapshotContent "+
+		"%s is; the claim waits for one", class, content.Name)
 }
