@@ -184,6 +184,13 @@ func Ready(content *snapshotv1.VolumeSnapshotContent) bool {
 	return st != nil && st.ReadyToUse != nil && *st.ReadyToUse && st.SnapshotHandle != nil
 }
 
+// Unmade reports whether the content says that its snapshot was never seen to exist. A backup tool may bring a content
+// back without its status. The mark was taken off that once the snapshot existed.
+func (of *Snapshot) Unmade() bool {
+	begun := of.Content.Annotations[contract.AnnBeingCreated] != ""
+	return begun && !of.ByHand() && !Ready(of.Content)
+}
+
 // ContentError is what the content's status says of the last failure, empty for none.
 func ContentError(content *snapshotv1.VolumeSnapshotContent) string {
 	if st := content.Status; st != nil && st.Error != nil && st.Error.Message != nil {

@@ -46,11 +46,14 @@ func ToSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	return toSnapshotPod(s, contract.Snapshot)
 }
 
-// ToTakeSnapshot is what keeps a content from getting a pod that takes its snapshot. A snapshot that is taken beside
-// the removal of its volume would have a part of the data, and nobody would know.
+// ToTakeSnapshot is what keeps a content from getting a pod that takes its snapshot. Once the VolumeSnapshot is gone,
+// nobody asks for it any more. A snapshot that is taken beside the removal of its volume would have a part of the data,
+// and nobody would know.
 func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	v := s.Snapshot.Source
 	switch {
+	case s.Snapshot.Request == nil:
+		return events.ReasonSnapshotRefused, unasked(s.Snapshot)
 	case v == nil || v.Name != s.Volume.Name:
 		return events.ReasonSnapshotRefused, fmt.Sprintf("volume %s does not exist any more, and no snapshot of it "+
 			"was taken: delete the VolumeSnapshot", s.Volume.Name)
@@ -63,6 +66,20 @@ func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
 	}
 
 	return toSnapshotPod(s, contract.Snapshot)
+}
+
+// unasked says what is left to do about a content whose VolumeSnapshot was deleted too early. Under the policy Retain,
+// what an attempt may have made would stay.
+func unasked(of *observed.Snapshot) string {
+	name, ref := of.Content.Name, of.Content.Spec.VolumeSnapshotRef
+	command := "kubectl delete volumesnapshotcontent " + name
+	if of.Retained() {
+		command = fmt.Sprintf("kubectl patch volumesnapshotcontent %s --type=merge "+
+			"-p '{\"spec\":{\"deletionPolicy\":\"Delete\"}}' && %s", name, command)
+	}
+
+	return fmt.Sprintf("VolumeSnapshot %s/%s does not exist any more, so that its snapshot is not taken: %s",
+		ref.Namespace, ref.Name, command)
 }
 
 // sameClaim reports whether a volume is still its claim's. An administrator may have given it to another tenant, whose
@@ -127,15 +144,13 @@ func recordless(content string) string {
 // for volumes, in doubt it stays, and an administrator is asked.
 func SnapshotRemoval(s *observed.Claim) (proof Proof, reason podspec.Reason, why string) {
 	of, content := s.Snapshot, s.Snapshot.Content
-	object := "volumesnapshotcontent " + content.Name
+	object, ref := "volumesnapshotcontent "+content.Name, content.Spec.VolumeSnapshotRef
 	switch {
 	case s.DeletionsStopped != "":
 		return NoProof, events.ReasonStopped, s.DeletionsStopped
-	case !of.Released():
-		ref := content.Spec.VolumeSnapshotRef
-
+	case !of.Released() && of.Request != nil:
 		return NoProof, events.ReasonHeld, fmt.Sprintf("VolumeSnapshot %s/%s has the snapshot: delete that; if it is "+
-			"gone, the snapshot-controller has to say so, see that it runs", ref.Namespace, ref.Name)
+			"being deleted, the snapshot-controller has to say so, see that it runs", ref.Namespace, ref.Name)
 	case of.RestoredBy != "":
 		return NoProof, events.ReasonCopied, of.RestoredBy + " restores the snapshot; it is removed after that"
 	}
@@ -159,6 +174,9 @@ func SnapshotRemoval(s *observed.Claim) (proof Proof, reason podspec.Reason, why
 	case of.Twin != nil:
 		return held(fmt.Sprintf("VolumeSnapshotContent %s has the same snapshot %s", of.Twin.Name,
 			podspec.HandleOf(content)), object)
+	case !of.Released():
+		return held(fmt.Sprintf("VolumeSnapshot %s/%s, which has the snapshot, does not exist, and the "+
+			"snapshot-controller has not seen it deleted", ref.Namespace, ref.Name), object)
 	}
 
 	limited := s.DeleteLimit > 0 && OldContent(content, s.Now)

@@ -59,6 +59,7 @@ func contentOf(t *testing.T, volume, also string) *observed.Claim {
 			CreationTimestamp: metav1.NewTime(dispatchertest.Noon.Add(-time.Hour)),
 			Annotations:       map[string]string{contract.AnnBeingDeleted: "yes"}},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: contract.SnapshotDriver("p"),
+			DeletionPolicy:    snapshotv1.VolumeSnapshotContentDelete,
 			VolumeSnapshotRef: corev1.ObjectReference{Namespace: "team-a", Name: "daily", UID: dispatchertest.UID},
 			Source:            snapshotv1.VolumeSnapshotContentSource{VolumeHandle: &handle}},
 		Status: &snapshotv1.VolumeSnapshotContentStatus{},
@@ -173,6 +174,7 @@ func TestToTakeSnapshot(t *testing.T) {
 		"VolumeSnapshot"
 	const unbound = "SnapshotRefused: volume " + madeVolume + " is not bound any more, so that its storage may be removed at any " +
 		"time: delete the VolumeSnapshot"
+	const unasked = "VolumeSnapshot team-a/daily does not exist any more, so that its snapshot is not taken: "
 	for _, c := range []struct {
 		name, volume, also string
 		change             func(s *observed.Claim)
@@ -190,6 +192,15 @@ func TestToTakeSnapshot(t *testing.T) {
 			want: "SnapshotRefused: volume " + madeVolume + " is bound to another claim than when the snapshot was asked for: " +
 				"delete the VolumeSnapshot"},
 		{name: "no ConfigMap", volume: "fits bound", also: "no-config", want: "ProvisionerConfigMissing: no ConfigMap"},
+		{name: "nobody asks for it any more", volume: "fits bound", change: func(s *observed.Claim) { s.Snapshot.Request = nil },
+			want: "SnapshotRefused: " + unasked + "kubectl delete volumesnapshotcontent " + madeContent},
+		{name: "nobody asks for it any more, nor is there a volume", volume: "fits bound",
+			change: func(s *observed.Claim) { s.Snapshot.Request, s.Snapshot.Source = nil, nil },
+			want:   "SnapshotRefused: " + unasked + "kubectl delete volumesnapshotcontent " + madeContent},
+		{name: "nobody asks for it any more, to be retained", volume: "fits bound", change: func(s *observed.Claim) {
+			s.Snapshot.Request, s.Snapshot.Content.Spec.DeletionPolicy = nil, snapshotv1.VolumeSnapshotContentRetain
+		}, want: "SnapshotRefused: " + unasked + "kubectl patch volumesnapshotcontent " + madeContent +
+			` --type=merge -p '{"spec":{"deletionPolicy":"Delete"}}' && kubectl delete volumesnapshotcontent ` + madeContent},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := contentOf(t, c.volume, c.also)
@@ -289,6 +300,10 @@ func TestSnapshotRemoval(t *testing.T) {
 		return o
 	}
 	allowed := func(s *observed.Claim) { s.Snapshot.Content.Annotations[contract.AnnAllowDelete] = "true" }
+	lost := func(s *observed.Claim) {
+		delete(s.Snapshot.Content.Annotations, contract.AnnBeingDeleted)
+		s.Snapshot.Request = nil
+	}
 	old := func(s *observed.Claim) {
 		s.Snapshot.Content.CreationTimestamp.Time = dispatchertest.Noon.Add(-24*time.Hour - time.Second)
 	}
@@ -307,8 +322,8 @@ func TestSnapshotRemoval(t *testing.T) {
 			want: "DeletionStopped: ConfigMap ns/stop-deletes stops all deletions"},
 		{name: "its VolumeSnapshot has it", change: []func(*observed.Claim){allowed, func(s *observed.Claim) {
 			delete(s.Snapshot.Content.Annotations, contract.AnnBeingDeleted)
-		}}, want: "DeletionHeld: VolumeSnapshot team-a/daily has the snapshot: delete that; if it is gone, the snapshot-controller has " +
-			"to say so, see that it runs"},
+		}}, want: "DeletionHeld: VolumeSnapshot team-a/daily has the snapshot: delete that; if it is being deleted, the " +
+			"snapshot-controller has to say so, see that it runs"},
 		{name: "a pod restores it", change: []func(*observed.Claim){allowed, func(s *observed.Claim) {
 			s.Snapshot.RestoredBy = "pod ns/prov-1-0 for claim team-a/copy"
 		}}, want: "CloneRunning: pod ns/prov-1-0 for claim team-a/copy restores the snapshot; it is removed after that"},
@@ -345,6 +360,14 @@ func TestSnapshotRemoval(t *testing.T) {
 		}}, proof: Allowed},
 		{name: "allowed by another word", change: []func(*observed.Claim){func(s *observed.Claim) {
 			s.Snapshot.Content.Annotations[contract.AnnAllowDelete] = "yes"
+			s.Snapshot.Twin = twin("a", false)
+		}}, want: "DeletionHeld: VolumeSnapshotContent copy has the same snapshot snap-" + dispatchertest.UID + allow + madeContent +
+			" flex-provisioner.io/allow-delete=true"},
+		{name: "its VolumeSnapshot is gone, and nobody deleted it", change: []func(*observed.Claim){lost},
+			want: "DeletionHeld: VolumeSnapshot team-a/daily, which has the snapshot, does not exist, and the snapshot-controller has " +
+				"not seen it deleted" + allow + madeContent + " flex-provisioner.io/allow-delete=true"},
+		{name: "its VolumeSnapshot is gone, and it is allowed", change: []func(*observed.Claim){lost, allowed}, proof: Allowed},
+		{name: "its VolumeSnapshot is gone, and another content has it", change: []func(*observed.Claim){lost, func(s *observed.Claim) {
 			s.Snapshot.Twin = twin("a", false)
 		}}, want: "DeletionHeld: VolumeSnapshotContent copy has the same snapshot snap-" + dispatchertest.UID + allow + madeContent +
 			" flex-provisioner.io/allow-delete=true"},

@@ -124,7 +124,12 @@ func (p *Plan) withContent(s *observed.Claim) {
 	}
 
 	snapshots := s.Of(contract.Snapshot)
-	if running, ok := observed.Unfinished(s.Attempts); ok {
+	running, runs := observed.Unfinished(s.Attempts)
+	switch {
+	case runs && of.Request == nil:
+		p.awaitUnneeded(s, running)
+		return
+	case runs:
 		p.await(s, running)
 		return
 	}
@@ -153,7 +158,12 @@ func (p *Plan) takeSnapshot(s *observed.Claim, newest observed.Attempt, tried bo
 		p.reportFailure(s, newest)
 	}
 
-	delayed := tried && p.delayed(s, newest)
+	wanted := s.Snapshot.Request != nil
+	if !wanted {
+		p.Confirm = Everything // the cache may not show it
+	}
+
+	delayed := wanted && tried && p.delayed(s, newest)
 	reason, why := obstacles.ToTakeSnapshot(s)
 	switch {
 	case delayed:
@@ -269,7 +279,7 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 
 	deletes, snapshots := s.Of(contract.DeleteSnapshot), s.Of(contract.Snapshot)
 	_, suspected := madeSnapshot(snapshots)
-	nothing := len(deletes) == 0 && !suspected && !of.ByHand() && !observed.Ready(of.Content)
+	nothing := len(deletes) == 0 && !suspected && of.Unmade()
 
 	p.Confirm = Everything
 	if of.Retained() || nothing {
@@ -292,7 +302,7 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 	}
 }
 
-// awaitUnneeded is for a pod of a content that is being deleted. One that takes the snapshot is stopped if it certainly
+// awaitUnneeded is for a pod of a content that is being deleted, or whose VolumeSnapshot is gone. One that takes the snapshot is stopped if it certainly
 // does not run.
 func (p *Plan) awaitUnneeded(s *observed.Claim, a observed.Attempt) {
 	stuck := a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting

@@ -23,7 +23,8 @@ type shot struct {
 	request string
 	// content is words of its content, empty for none: made; ready; finished (ready, and nothing may exist in part);
 	// deleting; released (by its VolumeSnapshot); retain; unkept (without the finalizer); byhand; recordless;
-	// of-class (silver, an administrator says); alien (another driver's); allowed; old.
+	// of-class (silver, an administrator says); alien (another driver's); allowed; old; unmarked (without the mark that
+	// its snapshot may exist in part).
 	content string
 	// source is words of dispatchertest.Volume for the volume as it is now. Default "fits bound", "none" for none.
 	source string
@@ -171,6 +172,7 @@ func (c shot) contentOf(t *testing.T, has func(words, word string) bool) *snapsh
 		"alien":    func() { content.Spec.Driver = "csi.example.com" },
 		"allowed":  func() { content.Annotations[contract.AnnAllowDelete] = "true" },
 		"old":      func() { content.CreationTimestamp.Time = noon.Add(-25 * time.Hour) },
+		"unmarked": func() { delete(content.Annotations, contract.AnnBeingCreated) },
 		"wild":     func() { content.Name = "wild" },
 	} {
 		if has(c.content, word) {
@@ -246,6 +248,19 @@ func TestSnapshots(t *testing.T) {
 			want: "tell snapshot SnapshotTaken, ready since 1m0s, 0 bytes, (confirm)"},
 		{name: "content that nobody here made", content: "wild",
 			want: `tell snapshot VolumeRecordInvalid, error "VolumeSnapshotContent wild asks for a sn"`},
+		{name: "VolumeSnapshot is being deleted, and a claim is to be restored from it", request: "deleting", content: "made",
+			want: "create snapshot 0, (confirm)"},
+		{name: "VolumeSnapshot gone before a pod was made", content: "made",
+			want: `tell snapshot SnapshotRefused, error "VolumeSnapshot team-a/daily does not exi", (confirm)`},
+		{name: "VolumeSnapshot gone, to be retained", content: "made retain released",
+			want: `tell snapshot SnapshotRefused, error "VolumeSnapshot team-a/daily does not exi", (confirm)`},
+		{name: "VolumeSnapshot gone, pod has no node", content: "made", pods: []string{"snap-0 unschedulable"},
+			want: "stop snap-0, (confirm)"},
+		{name: "VolumeSnapshot gone, pod runs", content: "made", pods: []string{"snap-0 running"}},
+		{name: "VolumeSnapshot gone, taken", content: "made", pods: []string{"snap-0 done"},
+			want: "tell snapshot SnapshotTaken, ready since 1m0s, 1073741824 bytes, (confirm)"},
+		{name: "VolumeSnapshot gone, pod failed", content: "made", pods: []string{"snap-0 failed"},
+			want: `tell snapshot ProvisionerFailed, tell snapshot SnapshotRefused, error "VolumeSnapshot team-a/daily does not exi", (confirm)`},
 		{name: "content of another driver", content: "made alien",
 			want: "forget"},
 		{name: "by hand", content: "byhand recordless",
@@ -297,6 +312,16 @@ func TestSnapshots(t *testing.T) {
 			want: "tell content DeletionHeld, (confirm)"},
 		{name: "deleted by somebody, and the VolumeSnapshot waits for it", request: "bound", content: "made deleting", pods: []string{"snap-0 done"},
 			want: `tell content DeletionHeld, error "storage waits to be removed: VolumeSnaps", (confirm)`},
+		{name: "deleted, and the VolumeSnapshot was taken off it", content: "made finished deleting",
+			want: "tell content DeletionHeld, (confirm)"},
+		{name: "deleted, the VolumeSnapshot was taken off it, and it is allowed", content: "made finished deleting allowed",
+			want: "create delete-snapshot 0, (confirm)"},
+		{name: "deleted, the VolumeSnapshot was taken off it, pod failed", content: "made deleting", pods: []string{"snap-0 failed"},
+			want: "tell content DeletionHeld, (confirm)"},
+		{name: "deleted, and a backup tool brought it back without a status", content: "made deleting unmarked",
+			want: "tell content DeletionHeld, (confirm)"},
+		{name: "deleted, and the VolumeSnapshot has it, allowed all the same", request: "bound", content: "made finished deleting allowed",
+			want: "tell content DeletionHeld, (confirm)"},
 		{name: "deleted, deletions stopped", content: "made finished deleting released", also: "stopped",
 			want: "tell content DeletionStopped, (confirm)"},
 		{name: "deleted, deletions stopped, pod starts", content: "made finished deleting released", also: "stopped", pods: []string{"sdl-0 pending"},
