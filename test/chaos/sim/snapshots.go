@@ -36,6 +36,7 @@ type snapshots struct {
 	of   map[string]*snapshotAccount // by handle
 	kept map[string]bool             // snapshots that somebody keeps, or dropped, by handle
 	busy map[string]string           // the pod that works on a snapshot, by handle
+	gone map[string]time.Time        // when VolumeSnapshots went, by UID
 	// unseen is until when the snapshot-controller's cache has not got a content, by UID.
 	unseen map[types.UID]time.Time
 }
@@ -54,7 +55,7 @@ type snapshotAccount struct {
 }
 
 func newSnapshots(w *World) *snapshots {
-	return &snapshots{w: w, made: map[string]*madeSnapshot{}, data: map[string]string{}, of: map[string]*snapshotAccount{}, kept: map[string]bool{}, busy: map[string]string{}, unseen: map[types.UID]time.Time{}}
+	return &snapshots{w: w, made: map[string]*madeSnapshot{}, data: map[string]string{}, of: map[string]*snapshotAccount{}, kept: map[string]bool{}, busy: map[string]string{}, gone: map[string]time.Time{}, unseen: map[types.UID]time.Time{}}
 }
 
 // changed hears of objects of snapshots, under the server's lock.
@@ -67,6 +68,11 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 	namespace, name := object.GetNamespace(), object.GetName()
 	content, ok := object.(*snapshotv1.VolumeSnapshotContent)
 	if !ok {
+		if after == nil {
+			s.mu.Lock()
+			s.gone[string(object.GetUID())] = time.Now()
+			s.mu.Unlock()
+		}
 		s.w.later(time.Millisecond, 500*time.Millisecond, func() {
 			if control.Sync(namespace, name); after == nil {
 				control.Removed(before.(*snapshotv1.VolumeSnapshot))
@@ -161,6 +167,7 @@ func (c *container) snapshot() error {
 		return err
 	}
 	if there := s.get(handle); there == nil || !there.whole {
+		s.mayTake(c)
 		if state := c.w.backend.get(key); state != available {
 			return sdk.Refuse(fmt.Errorf("the volume at %s is %q", key, state))
 		}
@@ -175,6 +182,16 @@ func (c *container) snapshot() error {
 		return errors.New("something went wrong after the snapshot was taken")
 	}
 	return nil
+}
+
+// mayTake checks that somebody asks for the snapshot.
+func (s *snapshots) mayTake(c *container) {
+	s.mu.Lock()
+	at, gone := s.gone[c.request.Snapshot.UID]
+	s.mu.Unlock()
+	if gone && c.pod.CreationTimestamp.Sub(at) > decided {
+		s.w.violate("pod %s takes a snapshot whose VolumeSnapshot has been gone since %s", c.pod.Name, at)
+	}
 }
 
 // deleteSnapshot is the operation of the image.
@@ -394,7 +411,7 @@ func (w *World) finishSnapshots() {
 	for _, content := range apiserver.List[*snapshotv1.VolumeSnapshotContent](w.server, apiserver.SnapshotContents) {
 		waits := w.eventsOf(string(content.UID))
 		switch {
-		case content.DeletionTimestamp == nil && (content.Spec.Source.SnapshotHandle != nil || told(waits, "StorageLeftBehind") || content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain):
+		case content.DeletionTimestamp == nil && (content.Spec.Source.SnapshotHandle != nil || told(waits, "StorageLeftBehind") || told(waits, "SnapshotRefused") || content.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentRetain):
 			w.remove("admin", apiserver.SnapshotContents, "", content.Name)
 		case told(waits, "VolumeRecordInvalid") && content.Annotations[contract.AnnClass] == "":
 			w.annotateContent(content, contract.AnnClass, w.plan.Classes[0].Name)
