@@ -113,14 +113,14 @@ func (s *Claim) VolumeIdentity() (identity contract.Identity, doubt string) {
 	identity, err := podspec.IdentityOf(s.Volume)
 	if err != nil {
 		return identity, fmt.Sprintf("annotation %s of volume %s is not JSON of properties and parameters; to use "+
-			"those of class %s: kubectl annotate pv %[2]s %[1]s-",
-			contract.AnnIdentity, s.Volume.Name, s.ClassName)
+			"those of class %s: %s",
+			contract.AnnIdentity, s.Volume.Name, s.ClassName, s.without(contract.AnnIdentity))
 	}
 
 	if faults := configmaps.CheckIdentity(identity.Properties, identity.Parameters); len(faults) > 0 {
 		return identity, fmt.Sprintf("annotation %s of volume %s cannot be used: %v; to use the properties and "+
-			"parameters of class %s: kubectl annotate pv %[2]s %[1]s-",
-			contract.AnnIdentity, s.Volume.Name, faults.ToAggregate(), s.ClassName)
+			"parameters of class %s: %s", contract.AnnIdentity, s.Volume.Name, faults.ToAggregate(), s.ClassName,
+			s.without(contract.AnnIdentity))
 	}
 
 	asClass := s.Class != nil && sameIdentity(identity, s.Identity())
@@ -130,8 +130,19 @@ func (s *Claim) VolumeIdentity() (identity contract.Identity, doubt string) {
 
 	return identity, fmt.Sprintf("annotation %[1]s of volume %[2]s is not signed by this dispatcher, and differs "+
 		"from class %[3]s; if it is right: kubectl annotate pv %[2]s --overwrite %[4]s=%[5]s; to use the "+
-		"properties and parameters of the class: kubectl annotate pv %[2]s %[1]s-",
-		contract.AnnIdentity, s.Volume.Name, s.ClassName, contract.AnnRecord, contract.RecordTrusted)
+		"properties and parameters of the class: %[6]s", contract.AnnIdentity, s.Volume.Name, s.ClassName,
+		contract.AnnRecord, contract.RecordTrusted, s.without(contract.AnnIdentity))
+}
+
+// without says how an administrator takes an annotation off the volume. That of a snapshot is on record, whether the
+// volume exists or not.
+func (s *Claim) without(annotation string) string {
+	if s.Snapshot != nil && s.Snapshot.Content != nil {
+		return fmt.Sprintf("kubectl edit volumesnapshotcontent %s, and take %s out of its annotation %s",
+			s.Snapshot.Content.Name, annotation, contract.AnnVolume)
+	}
+
+	return fmt.Sprintf("kubectl annotate pv %s %s-", s.Volume.Name, annotation)
 }
 
 // ExpectedRecord are the annotations that a new volume has to have, by the pod of the latest attempt, nil where the

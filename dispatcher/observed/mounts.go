@@ -136,8 +136,7 @@ func (s *Claim) StorageOf(op contract.Operation, madeBy *corev1.Pod) (storage St
 
 func (s *Claim) volumeStorage(now Storage) (storage Storage, doubt string) {
 	mounts, err := podspec.MountsOf(s.Volume)
-	remedy := fmt.Sprintf("to use what class %s mounts now: kubectl annotate pv %s %s-",
-		s.ClassName, s.Volume.Name, contract.AnnMounts)
+	remedy := fmt.Sprintf("to use what class %s mounts now: %s", s.ClassName, s.without(contract.AnnMounts))
 	switch {
 	case err != nil:
 		return now, fmt.Sprintf("annotation %s of volume %s is not JSON of mounts; %s",

@@ -215,6 +215,21 @@ func TestToTakeSnapshot(t *testing.T) {
 	}
 }
 
+// vouchedFor lets an administrator vouch for a record whose volume has the annotation.
+func vouchedFor(key, text string) func(s *observed.Claim) {
+	return func(s *observed.Claim) {
+		s.Snapshot.Content.Annotations[contract.AnnRecord] = contract.RecordTrusted
+		unrecorded(s)
+		s.Volume.Annotations[key] = text
+	}
+}
+
+// edit is the remedy for what the record of a content says.
+func edit(key string) string {
+	return "kubectl edit volumesnapshotcontent " + madeContent + ", and take flex-provisioner.io/" + key + " out of its annotation " +
+		"flex-provisioner.io/volume"
+}
+
 // A snapshot is removed after its volume, and after its claim.
 func TestToRemoveSnapshot(t *testing.T) {
 	for _, c := range []struct {
@@ -232,6 +247,22 @@ func TestToRemoveSnapshot(t *testing.T) {
 		{name: "the storage is elsewhere by now", also: "moved",
 			change: func(s *observed.Claim) { s.Volume.Annotations[contract.AnnMounts] = dispatchertest.Mounts },
 			want:   "StorageMoved: volume " + madeVolume + elsewhere},
+		{name: "an administrator vouches for properties that are none", change: vouchedFor(contract.AnnIdentity, "x"),
+			want: "VolumeRecordInvalid: annotation flex-provisioner.io/identity of volume " + madeVolume + " is not JSON of properties and " +
+				"parameters; to use those of class silver: " + edit("identity")},
+		{name: "an administrator vouches for properties that the dispatcher sets",
+			change: vouchedFor(contract.AnnIdentity, `{"properties":{"flex-pv-name":"pvc-1"}}`),
+			want: "VolumeRecordInvalid: annotation flex-provisioner.io/identity of volume " + madeVolume + " cannot be used: " +
+				"data[flex-pv-name]: Forbidden: would set the environment variable FLEX_PV_NAME, which is refused: the request's own " +
+				"names; choose another name, for example \"backend-flex-pv-name\"; to use the properties and parameters of class silver: " +
+				edit("identity")},
+		{name: "an administrator vouches for mounts that are none", change: vouchedFor(contract.AnnMounts, "x"),
+			want: "VolumeRecordInvalid: annotation flex-provisioner.io/mounts of volume " + madeVolume + " is not JSON of mounts; to use " +
+				"what class silver mounts now: " + edit("mounts")},
+		{name: "an administrator vouches for mounts of another class", change: vouchedFor(contract.AnnMounts, dispatchertest.Mounts),
+			want: "VolumeRecordInvalid: annotation flex-provisioner.io/mounts of volume " + madeVolume + " is not signed by this " +
+				"dispatcher, and differs from what class silver mounts: /export; to use it, let the class mount the same; to use what class " +
+				"silver mounts now: " + edit("mounts")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := contentOf(t, "fits released", c.also)
