@@ -55,7 +55,8 @@ func retryAt(s *observed.Claim, a observed.Attempt) time.Time {
 // delayed reports whether the attempt after a failed one is still to wait, and requeues the claim for it.
 func (p *Plan) delayed(s *observed.Claim, failed observed.Attempt) bool {
 	at := retryAt(s, failed)
-	if !p.waitsUntil(s, at) {
+	early := p.waitsUntil(s, at)
+	if !early {
 		return false
 	}
 
@@ -126,7 +127,8 @@ func (p *Plan) awaitNode(s *observed.Claim, a observed.Attempt) {
 		return
 	}
 
-	if p.waitsUntil(s, a.Pod.DeletionTimestamp.Add(nodeGrace)) { // it includes the pod's grace period
+	patient := p.waitsUntil(s, a.Pod.DeletionTimestamp.Add(nodeGrace)) // it includes the pod's grace period
+	if patient {
 		return
 	}
 
@@ -156,7 +158,8 @@ func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
 	}
 
 	taken := status.StartTime != nil || len(status.ContainerStatuses) > 0
-	if taken || p.waitsUntil(s, askedAt(a.Pod).Add(patience)) {
+	patient := !taken && p.waitsUntil(s, askedAt(a.Pod).Add(patience))
+	if taken || patient {
 		return
 	}
 
@@ -186,8 +189,10 @@ func (p *Plan) awaitDeadline(s *observed.Claim, a observed.Attempt) {
 
 	seconds := *a.Pod.Spec.ActiveDeadlineSeconds
 	timeout := time.Duration(seconds) * time.Second
-	if p.waitsUntil(s, started.Add(timeout)) {
-		if !p.waitsUntil(s, started.Add(longRun)) {
+	inTime := p.waitsUntil(s, started.Add(timeout))
+	if inTime {
+		lately := p.waitsUntil(s, started.Add(longRun))
+		if !lately {
 			on := events.For(a.Op, s.Holder(), s.Volume)
 			p.report(events.RunsLong(on, a.Pod, started.Add(timeout), timeout))
 		}

@@ -46,7 +46,8 @@ func (p *Plan) endRetained(s *observed.Claim) {
 
 		acknowledged := AcknowledgePod{Attempt: a}
 		until := s.Ended(a).Add(keepFor(s, a))
-		if p.waitsUntil(s, until) {
+		stays := p.waitsUntil(s, until)
+		if stays {
 			acknowledged.Keep = until.Sub(s.Now)
 		}
 
@@ -82,7 +83,8 @@ func (p *Plan) keepRecords(s *observed.Claim) {
 // gone. What is said on a pod after its end is brought to its record.
 func (p *Plan) letGo(s *observed.Claim) {
 	for _, a := range s.All() {
-		if !heldOnNode(a) || p.endsSoon(s, a) {
+		needed := heldOnNode(a) && !p.endsSoon(s, a)
+		if !needed {
 			continue
 		}
 
@@ -187,7 +189,8 @@ func (p *Plan) WaitForSlot(s *observed.Claim, spec observed.AttemptSpec, used in
 	p.Actions, p.Confirm, p.ProtectedBy, p.Forget = nil, Nothing, podspec.ReasonNone, false
 	p.endRetained(s)
 	p.keepRecords(s)
-	if p.waitsUntil(s, reportAt) {
+	early := p.waitsUntil(s, reportAt)
+	if early {
 		return
 	}
 

@@ -103,7 +103,8 @@ func (p *Plan) withVolume(s *observed.Claim, all attempts) {
 		ref := s.Volume.Spec.ClaimRef
 		named := ref != nil && string(ref.UID) == s.UID
 		served := named || s.Claim.Spec.VolumeName != "" // the binder took it all the same, or the claim has another
-		if served && !p.awaitLate(s, all.provisions) {
+		ended := served && !p.awaitLate(s, all.provisions)
+		if ended {
 			p.acknowledge(s, all.provisions...)
 		}
 

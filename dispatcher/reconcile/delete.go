@@ -18,13 +18,15 @@ func (p *Plan) remove(s *observed.Claim, deletes []observed.Attempt) {
 		p.Confirm = Everything
 	}
 
-	if givesUp := p.giveUp(s, deletes); givesUp {
+	givesUp := p.giveUp(s, deletes)
+	if givesUp {
 		return
 	}
 
 	switch {
 	case !ok:
-		if !p.awaitLate(s, s.Of(contract.Provision)) {
+		late := p.awaitLate(s, s.Of(contract.Provision))
+		if !late {
 			p.startDelete(s, nil, "")
 		}
 	case !newest.Outcome.Final():
@@ -33,7 +35,9 @@ func (p *Plan) remove(s *observed.Claim, deletes []observed.Attempt) {
 		p.acknowledge(s, deletes...) // they are for an earlier volume of the same name
 	default:
 		p.reportFailure(s, newest)
-		if !p.delayed(s, newest) {
+
+		delayed := p.delayed(s, newest)
+		if !delayed {
 			p.startDelete(s, nil, "")
 		}
 	}
@@ -58,7 +62,9 @@ func (p *Plan) afterDelete(s *observed.Claim, all attempts) {
 	made, suspected := observed.Suspect(all.provisions)
 	if newest.Outcome.Phase != podspec.Succeeded {
 		p.reportFailure(s, newest)
-		if p.delayed(s, newest) {
+
+		delayed := p.delayed(s, newest)
+		if delayed {
 			return
 		}
 
@@ -105,7 +111,8 @@ func (p *Plan) awaitLate(s *observed.Claim, provisions []observed.Attempt) (wait
 
 // undo starts the removal of what attempts may have made that came to no volume. made is the oldest of them.
 func (p *Plan) undo(s *observed.Claim, provisions []observed.Attempt, made observed.Attempt) {
-	if !p.awaitLate(s, provisions) {
+	late := p.awaitLate(s, provisions)
+	if !late {
 		p.startDelete(s, made.Pod, made.Node())
 	}
 }

@@ -35,7 +35,8 @@ func (p *Plan) giveUp(s *observed.Claim, deletes []observed.Attempt) (done bool)
 		return false
 	}
 
-	if p.waitsUntil(s, since.Add(s.Config.GiveUpAfter)) {
+	early := p.waitsUntil(s, since.Add(s.Config.GiveUpAfter))
+	if early {
 		return false
 	}
 

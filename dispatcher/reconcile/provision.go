@@ -53,10 +53,10 @@ func (p *Plan) provision(s *observed.Claim, provisions []observed.Attempt) {
 
 	// The latest counts also if its outcome was acted on after its storage had been removed: a provisioner that makes
 	// unfit volumes is not asked for the next one at once.
-	if latest, ok := s.Latest(contract.Provision); ok {
-		if p.delayed(s, latest) {
-			return
-		}
+	latest, attempted := s.Latest(contract.Provision)
+	delayed := attempted && p.delayed(s, latest)
+	if delayed {
+		return
 	}
 
 	spec := observed.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}
