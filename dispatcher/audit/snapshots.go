@@ -69,22 +69,37 @@ func (s State) contents() (found []Finding) {
 // content finds what is wrong with one content. request is its VolumeSnapshot, nil for none.
 func (s State) content(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.VolumeSnapshot) []Finding {
 	found := s.served(c)
-	if c.Spec.DeletionPolicy != snapshotv1.VolumeSnapshotContentDelete {
-		return found
-	}
-
 	ref, deleted := c.Spec.VolumeSnapshotRef, c.DeletionTimestamp
+	removed := c.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentDelete
+	left := deleted == nil && request == nil && ref.UID != "" && s.Now.Sub(c.CreationTimestamp.Time) > gracePeriod
+	gone := fmt.Sprintf("VolumeSnapshot %.63s/%.253s does not exist any more, and ", ref.Namespace, ref.Name)
 	switch {
-	case deleted != nil && s.Now.Sub(deleted.Time) > gracePeriod:
+	case removed && deleted != nil && s.Now.Sub(deleted.Time) > gracePeriod:
 		found = append(found, Finding{ReleasedContent, c.Name, "its snapshot was to be removed more than an hour ago",
 			"kubectl flex why volumesnapshotcontent/" + c.Name, c})
-	case deleted == nil && request == nil && ref.UID != "" && s.Now.Sub(c.CreationTimestamp.Time) > gracePeriod:
-		why := fmt.Sprintf("VolumeSnapshot %.63s/%.253s does not exist any more, and nobody removes the "+
-			"snapshot", ref.Namespace, ref.Name)
-		found = append(found, Finding{ReleasedContent, c.Name, why, deleteContent(c), c})
+	case left && untaken(c):
+		found = append(found, Finding{ReleasedContent, c.Name, gone + "its snapshot was not taken", dropUntaken(c), c})
+	case left && removed:
+		found = append(found,
+			Finding{ReleasedContent, c.Name, gone + "nobody removes the snapshot", deleteContent(c), c})
 	}
 
 	return found
+}
+
+// untaken reports whether the dispatcher has not seen that the snapshot of a content exists.
+func untaken(c *snapshotv1.VolumeSnapshotContent) bool {
+	ready := c.Status != nil && c.Status.ReadyToUse != nil && *c.Status.ReadyToUse
+	return c.Spec.Source.SnapshotHandle == nil && !ready
+}
+
+// dropUntaken is the command that deletes a content with what an attempt may have made.
+func dropUntaken(c *snapshotv1.VolumeSnapshotContent) string {
+	if c.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentDelete {
+		return deleteContent(c)
+	}
+
+	return setPolicy(c, snapshotv1.VolumeSnapshotContentDelete) + deleteContent(c)
 }
 
 // cannot is what follows for a content that the dispatcher cannot serve.
@@ -171,13 +186,18 @@ func twins(
 
 // giveUp is the command that deletes a content and its VolumeSnapshot, and leaves the snapshot alone.
 func giveUp(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.VolumeSnapshot) string {
-	const retain = `kubectl patch volumesnapshotcontent %s --type=merge -p '{"spec": {"deletionPolicy": "Retain"}}' && `
-	command := fmt.Sprintf(retain, c.Name)
+	command := setPolicy(c, snapshotv1.VolumeSnapshotContentRetain)
 	if request != nil {
 		command += fmt.Sprintf("kubectl -n %s delete volumesnapshot %s && ", request.Namespace, request.Name)
 	}
 
 	return command + deleteContent(c)
+}
+
+// setPolicy is the beginning of a command.
+func setPolicy(c *snapshotv1.VolumeSnapshotContent, policy snapshotv1.DeletionPolicy) string {
+	const patch = `kubectl patch volumesnapshotcontent %s --type=merge -p '{"spec": {"deletionPolicy": %q}}' && `
+	return fmt.Sprintf(patch, c.Name, policy)
 }
 
 // first orders what is so before what is not.

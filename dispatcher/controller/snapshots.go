@@ -143,11 +143,7 @@ func (c *Controller) contentChanged(content *snapshotv1.VolumeSnapshotContent, d
 		return
 	}
 
-	class := content.Annotations[contract.AnnClass]
-	if v := podspec.VolumeOf(content); v != nil {
-		class = podspec.ClassOf(v)
-	}
-
+	class := observed.ClassOfContent(content)
 	c.memory.handOver(key, func(*claimMemory) {}, func() { c.queue.Add(class, ref.Namespace, key) })
 }
 

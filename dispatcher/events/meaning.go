@@ -266,9 +266,10 @@ var meanings = map[podspec.Reason]Meaning{
 	ReasonSnapshotTaken: {On: "snapshot or content",
 		Means: "A pod took the snapshot. Only the dispatcher's log has this.",
 		Do:    "nothing."},
-	ReasonOrphan: {Warning: true, On: "volume or pod",
-		Means: "The dispatcher's hourly audit found something that nobody needs, or a volume without its finalizer.",
-		Do:    "examine the volume or pod, then run the command in the message. `kubectl flex audit` finds more."},
+	ReasonOrphan: {Warning: true, On: "volume, content or pod",
+		Means: "The dispatcher's hourly audit found something that nobody needs, a volume without its finalizer, or a " +
+			"content that cannot be served.",
+		Do: "examine the object, then run the command in the message. `kubectl flex audit` finds more."},
 	ReasonConfigInvalid: {Warning: true, On: "ConfigMap",
 		Means: "The ConfigMap has faults. The message lists all of them. The last valid version stays in force.",
 		Do:    "correct the faults ([config-reference.md](config-reference.md))."},

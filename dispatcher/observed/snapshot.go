@@ -139,6 +139,15 @@ func ContentKey(content *snapshotv1.VolumeSnapshotContent) string {
 	return string(content.UID)
 }
 
+// ClassOfContent is the StorageClass that a content's snapshot is of, empty where nobody says so who can be believed.
+func ClassOfContent(content *snapshotv1.VolumeSnapshotContent) string {
+	if v := podspec.VolumeOf(content); v != nil {
+		return podspec.ClassOf(v)
+	}
+
+	return content.Annotations[contract.AnnClass]
+}
+
 // SourceName is the name of the volume that the snapshot is of, empty where that is not known.
 func (of *Snapshot) SourceName() string {
 	if of.Content != nil {
@@ -253,7 +262,7 @@ func (s *Claim) snapshotClass() string {
 	}
 
 	if content := s.Snapshot.Content; content != nil {
-		return content.Annotations[contract.AnnClass]
+		return ClassOfContent(content)
 	}
 
 	return ""

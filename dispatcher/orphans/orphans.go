@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,8 +22,9 @@ import (
 // period is the time between two audits. What an audit finds has been so for an hour at least.
 const period = time.Hour
 
-// kinds are what can be found without Secrets and the storage.
-var kinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected}
+// kinds are what can be found without Secrets, the storage and the configuration of classes.
+var kinds = []audit.Kind{audit.Pod, audit.Released, audit.Unprotected, audit.ReleasedContent, audit.TwinContent,
+	audit.UnrecordedContent}
 
 // Auditor audits the caches.
 type Auditor struct {
@@ -58,12 +60,15 @@ func (a Auditor) Run(ctx context.Context, first time.Duration) {
 // remove. Unlike kubectl flex audit it sees neither Secrets nor the storage.
 func (a Auditor) audit() {
 	counts := map[audit.Kind]int{}
-	for _, f := range audit.Compare(audit.State{Now: a.Now(), Provisioner: a.Provisioner, Objects: audit.Objects{
+	state := audit.State{Now: a.Now(), Provisioner: a.Provisioner, Snapshots: a.snapshots()}
+	state.Objects = audit.Objects{
 		Claims:  cache.All[*corev1.PersistentVolumeClaim](a.Cache.Claims),
 		Volumes: cache.All[*corev1.PersistentVolume](a.Cache.Volumes),
 		Pods:    cache.All[*corev1.Pod](a.Cache.Pods),
 		Saved:   cache.All[*appsv1.ControllerRevision](a.Cache.Saved),
-	}}) {
+	}
+
+	for _, f := range audit.Compare(state) {
 		counts[f.Kind]++
 		message := fmt.Sprintf("%s; to remove or mend it: %s", f.Why, f.Command)
 		line := append([]any{"kind", f.Kind, "name", f.Name}, keys(f.About)...)
@@ -82,12 +87,29 @@ func (a Auditor) audit() {
 	}
 }
 
-// keys are those of a log line about a volume or a pod.
+// snapshots are the objects of snapshots, nil where they are not served.
+func (a Auditor) snapshots() *audit.Snapshots {
+	if !a.Cache.ServesSnapshots() {
+		return nil
+	}
+
+	requests, contents, _ := a.Cache.SnapshotHandlers()
+
+	return &audit.Snapshots{
+		Requests: cache.All[*snapshotv1.VolumeSnapshot](requests),
+		Contents: cache.All[*snapshotv1.VolumeSnapshotContent](contents),
+	}
+}
+
+// keys are those of a log line about a volume, a pod or a content.
 func keys(object runtime.Object) []any {
 	switch o := object.(type) {
 	case *corev1.PersistentVolume:
 		uid, _ := podspec.ClaimUIDOf(o.Name)
 		return recorder.Subject{UID: uid, Class: podspec.ClassOf(o), Volume: o}.Keys(nil)
+	case *snapshotv1.VolumeSnapshotContent:
+		about := recorder.Subject{UID: observed.ContentKey(o), Class: observed.ClassOfContent(o)}
+		return about.Keys(nil)
 	case *corev1.Pod:
 		_, uid, _, _ := podspec.ParseName(o.Name)
 		return recorder.Subject{UID: uid, Class: o.Annotations[contract.AnnClass]}.Keys(o)

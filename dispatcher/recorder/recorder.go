@@ -109,9 +109,9 @@ func (s Subject) object(e events.Event) runtime.Object {
 	case e.On == events.OnVolume && s.Volume != nil:
 		return s.Volume
 	case e.On == events.OnSnapshot && s.Snapshot != nil:
-		return referable(s.Snapshot, "VolumeSnapshot")
+		return s.Snapshot
 	case (e.On == events.OnSnapshot || e.On == events.OnContent) && s.Content != nil:
-		return referable(s.Content, "VolumeSnapshotContent")
+		return s.Content
 	case e.Pod != nil:
 		return e.Pod
 	}
@@ -119,8 +119,19 @@ func (s Subject) object(e events.Event) runtime.Object {
 	return nil
 }
 
-// referable is a copy that has its kind, which is not in the scheme of Kubernetes: an event refers to its object by it.
-func referable(object runtime.Object, kind string) runtime.Object {
+// referable is an object as an event can refer to it: by its kind. The kinds of snapshots are not in the scheme of
+// Kubernetes, so that it is a copy of these which has its kind.
+func referable(object runtime.Object) runtime.Object {
+	kind := ""
+	switch object.(type) {
+	case *snapshotv1.VolumeSnapshot:
+		kind = "VolumeSnapshot"
+	case *snapshotv1.VolumeSnapshotContent:
+		kind = "VolumeSnapshotContent"
+	default:
+		return object
+	}
+
 	object = object.DeepCopyObject()
 	object.GetObjectKind().SetGroupVersionKind(snapshotv1.SchemeGroupVersion.WithKind(kind))
 
@@ -171,7 +182,7 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 // put puts an event into the store. It is called with mu held. Fields of a volume, which its provisioner wrote, and
 // those of a claim, a class or a ConfigMap may hold any text.
 func (r *Recorder) put(object runtime.Object, of string, e *event) {
-	about, err := reference.GetReference(scheme.Scheme, object)
+	about, err := reference.GetReference(scheme.Scheme, referable(object))
 	if err != nil {
 		r.log.Error(err, "Could not refer to the object of an event", e.lineKeys()...)
 		return
