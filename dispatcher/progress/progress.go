@@ -38,7 +38,7 @@ const (
 	Failed Phase = "Failed"
 	// Held: storage that is to be removed waits for an administrator.
 	Held Phase = "Held"
-	// Blocked: no attempt is made until the claim's author changes something.
+	// Blocked: no attempt is made until the author of the claim or VolumeSnapshot changes something.
 	Blocked Phase = "Blocked"
 )
 

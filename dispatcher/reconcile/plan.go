@@ -24,8 +24,8 @@ type Plan struct {
 	Actions []Action
 	// ProtectedBy is why storage that is to be removed waits for an administrator, or empty.
 	ProtectedBy podspec.Reason
-	// Blocked reports whether no attempt is made until the claim's author, or that of the claim that it is a clone of,
-	// changes something.
+	// Blocked reports whether no attempt is made until the author of the claim or VolumeSnapshot, or that of the claim
+	// that it is made from, changes something.
 	Blocked bool
 	// Forget reports whether nothing is left to do for the claim.
 	Forget bool

@@ -103,6 +103,7 @@ func (p *Plan) beginSnapshot(s *observed.Claim) {
 	}
 
 	if reason, why := obstacles.ToSnapshot(s); reason != podspec.ReasonNone {
+		p.Blocked = reason == events.ReasonSnapshotRefused || reason == events.ReasonSnapshotWaits
 		p.report(events.SnapshotWaits(events.OnSnapshot, reason, why))
 		return
 	}
@@ -205,6 +206,7 @@ func restoreSize(s *observed.Claim) int64 {
 
 // snapshotWaits reports why no pod takes a snapshot.
 func (p *Plan) snapshotWaits(s *observed.Claim, reason podspec.Reason, why string) {
+	p.Blocked = reason == events.ReasonSnapshotRefused
 	p.report(events.SnapshotWaits(events.OnSnapshot, reason, why))
 	p.sayError(s)
 }

@@ -186,6 +186,28 @@ func (c shot) contentOf(t *testing.T, has func(words, word string) bool) *snapsh
 const volumeGone = "volume pvc-" + dispatchertest.UID + " does not exist any more, and no snapshot of it was taken: " +
 	"delete the VolumeSnapshot"
 
+// A snapshot that its author has to ask for in another way counts for no alert, and one that others have to serve does.
+func TestBlockedSnapshots(t *testing.T) {
+	for _, c := range []struct {
+		shot
+		blocked bool
+	}{
+		{shot{name: "claim does not exist", request: "asks", also: "no-claim"}, true},
+		{shot{name: "claim is not bound", request: "asks", source: "none"}, true},
+		{shot{name: "class without snapshots", request: "asks", also: "unable"}, true},
+		{shot{name: "volume is gone", request: "bound", content: "made", source: "none"}, true},
+		{shot{name: "VolumeSnapshot is gone", content: "made"}, true},
+		{shot{name: "nobody looks after it", request: "stale"}, false},
+		{shot{name: "no ConfigMap", request: "asks", also: "no-config"}, false},
+		{shot{name: "record lost", request: "bound", content: "made recordless"}, false},
+		{shot{name: "class without snapshots, and it is to be removed", content: "made finished deleting released", also: "unable"}, false},
+	} {
+		if got := Decide(c.observed(t)).Blocked; got != c.blocked {
+			t.Errorf("%s: blocked %t, want %t", c.name, got, c.blocked)
+		}
+	}
+}
+
 // The rows are the crash points of snapshots, and the plain course of things.
 func TestSnapshots(t *testing.T) {
 	for _, c := range []shot{

@@ -166,14 +166,15 @@ func NewMetrics(registry prometheus.Registerer) *Metrics {
 			"Provisioner pods that ended, by class, operation, phase and reason.",
 			"class", "operation", "phase", "reason"),
 		served: seconds("flex_provisioner_served_seconds", waits,
-			"Time from a claim until it is bound, from a volume's release until it is gone, and from a larger "+
-				"request until the claim has it, by class and operation.",
+			"Time from a claim until it is bound, from a VolumeSnapshot until it is ready, from a larger request "+
+				"until the claim has it, and from a deletion until volume or snapshot is gone, by class and operation.",
 			"class", "operation"),
 		duration: seconds("flex_provisioner_duration_seconds", durations,
 			"Time from the creation of a provisioner pod until its end was noticed, by class, operation and phase.",
 			"class", "operation", "phase"),
 		protected: gaugeVec("flex_provisioner_held",
-			"Volumes and undos with storage that waits for an administrator to allow its removal, by class and reason.",
+			"Volumes, snapshots and undos with storage that waits for an administrator to allow its removal, by class "+
+				"and reason.",
 			"class", "reason"),
 		stopped: gauge("flex_provisioner_deletes_stopped",
 			"1 while an administrator stops all deletions, else 0."),

@@ -101,10 +101,11 @@ func (r *Recorder) Gauges(from Sources) Gauges {
 
 	return Gauges{
 		waiting: describe("flex_provisioner_waiting",
-			"Claims and volumes that wait for an operation, by class, operation and phase.",
+			"Claims, volumes and snapshots that wait for an operation, by class, operation and phase.",
 			"class", "operation", "phase"),
 		oldest: describe("flex_provisioner_oldest_wait_seconds",
-			"Longest time that a claim or volume has waited for an operation, by class, operation and phase.",
+			"Longest time that a claim, volume or snapshot has waited for an operation, by class, operation and "+
+				"phase.",
 			"class", "operation", "phase"),
 		queued: describe("flex_provisioner_queue_depth",
 			"Claims in the queue, by class.", "class"),
