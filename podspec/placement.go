@@ -139,27 +139,75 @@ func affinityOf(a Attempt) *corev1.Affinity {
 	return nil
 }
 
+// provisionAffinity binds the pod of a node-local class to nodes that are in the class's allowedTopologies, have the
+// data to copy, and are the node that was selected. Data that is on a node cannot be copied elsewhere. So its nodes
+// come before the consumer's: once the volume exists, the scheduler moves the consumer to it.
 func provisionAffinity(a Attempt) *corev1.Affinity {
+	var node []corev1.NodeSelectorTerm
+	if a.Node != "" {
+		node = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
+	}
+
+	if !a.Config.NodeLocal {
+		return preferring(node)
+	}
+
 	var terms []corev1.NodeSelectorTerm
-	if a.Config.NodeLocal {
-		for _, topology := range a.Request.AllowedTopologies {
-			terms = append(terms, termOf(topology, a.Node))
+	for _, topology := range a.Request.AllowedTopologies {
+		terms = append(terms, termOf(topology))
+	}
+
+	source, _ := nodesOf(a.Source)
+
+	return requiring(both(both(terms, source), node))
+}
+
+// both are the terms that match the nodes which terms of one and of the other match. No terms match every node, and a
+// term without requirements matches none.
+func both(one, other []corev1.NodeSelectorTerm) (terms []corev1.NodeSelectorTerm) {
+	if len(one) == 0 || len(other) == 0 {
+		return slices.Concat(one, other)
+	}
+
+	for _, a := range one {
+		for _, b := range other {
+			term := corev1.NodeSelectorTerm{}
+			if !matchesNone(a) && !matchesNone(b) {
+				term.MatchExpressions = slices.Concat(a.MatchExpressions, b.MatchExpressions)
+				term.MatchFields = slices.Concat(a.MatchFields, b.MatchFields)
+			}
+
+			terms = append(terms, term)
 		}
 	}
 
-	switch {
-	case len(terms) > 0:
-		return requiring(terms)
-	case a.Node == "":
-		return nil
+	return terms
+}
+
+func matchesNone(term corev1.NodeSelectorTerm) bool {
+	return len(term.MatchExpressions)+len(term.MatchFields) == 0
+}
+
+// Hostname is the label kubernetes.io/hostname by which a volume selects its only node, empty where it does not.
+func Hostname(v *corev1.PersistentVolume) string {
+	terms, _ := nodesOf(v)
+	if len(terms) != 1 {
+		return ""
 	}
 
-	terms = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
-	if a.Config.NodeLocal {
-		return requiring(terms)
+	for _, r := range terms[0].MatchExpressions {
+		if r.Key == corev1.LabelHostname && r.Operator == corev1.NodeSelectorOpIn && len(r.Values) == 1 {
+			return r.Values[0]
+		}
 	}
 
-	return preferring(terms)
+	return ""
+}
+
+// Placed reports whether a volume requires nodes.
+func Placed(v *corev1.PersistentVolume) bool {
+	_, placed := nodesOf(v)
+	return placed
 }
 
 // nodesOf are the terms of a volume's required node affinity. placed reports whether it has one.
@@ -282,8 +330,12 @@ func selectorOf(term corev1.NodeSelectorTerm) (labels.Selector, error) {
 // fieldName is the field of a node that has its name.
 const fieldName = "metadata.name"
 
-// requiring allows only the nodes that one of the terms matches.
+// requiring allows only the nodes that one of the terms matches, and all where there are none.
 func requiring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
+	if len(terms) == 0 {
+		return nil
+	}
+
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 	}}
@@ -291,6 +343,10 @@ func requiring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 
 // preferring prefers the nodes that one of the terms matches.
 func preferring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
+	if len(terms) == 0 {
+		return nil
+	}
+
 	var preferred []corev1.PreferredSchedulingTerm
 	for _, term := range terms {
 		preferred = append(preferred, corev1.PreferredSchedulingTerm{Weight: 100, Preference: term})
@@ -301,17 +357,13 @@ func preferring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 	}}
 }
 
-// termOf matches the nodes of a topology, and of these only node where it is not empty. In Kubernetes a topology
-// without labels matches no node, as a term without requirements does.
-func termOf(topology map[string][]string, node string) corev1.NodeSelectorTerm {
+// termOf matches the nodes of a topology. In Kubernetes a topology without labels matches no node, as a term without
+// requirements does.
+func termOf(topology map[string][]string) corev1.NodeSelectorTerm {
 	var term corev1.NodeSelectorTerm
 	for _, key := range slices.Sorted(maps.Keys(topology)) {
 		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
 			Key: key, Operator: corev1.NodeSelectorOpIn, Values: topology[key]})
-	}
-
-	if node != "" && len(topology) > 0 {
-		term.MatchFields = matchNodeName(node)
 	}
 
 	return term

@@ -21,10 +21,12 @@ func onNode(v *corev1.PersistentVolume, source corev1.PersistentVolumeSource) *c
 	return v
 }
 
-// What a class allows bounds where node-local storage comes to be, and not where it is removed.
-func TestAllowedTopologies(t *testing.T) {
+// What a class allows, and where the data to copy is, bounds where node-local storage comes to be, and not where it is removed.
+func TestAffinity(t *testing.T) {
 	const name = `"matchFields":[{"key":"metadata.name","operator":"In","values":["node1"]}]`
+	const label = `"matchExpressions":[{"key":"kubernetes.io/hostname","operator":"In","values":["a"]}]`
 	zone := []map[string][]string{{"zone": {"west"}}}
+	here := onNodes(corev1.PersistentVolumeSource{}, corev1.LabelHostname, "a")
 	local := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: matchNodeName("node1")}}}}}}
 	for _, c := range []struct {
@@ -33,6 +35,7 @@ func TestAllowedTopologies(t *testing.T) {
 		network bool
 		node    string
 		volume  *corev1.PersistentVolume
+		source  *corev1.PersistentVolume
 		allowed []map[string][]string
 		want    string // the terms
 	}{
@@ -43,6 +46,13 @@ func TestAllowedTopologies(t *testing.T) {
 		{what: "a node that was selected", op: contract.Provision, allowed: zone, node: "node1",
 			want: `[{"matchExpressions":[{"key":"zone","operator":"In","values":["west"]}],` + name + `}]`},
 		{what: "nothing is allowed", op: contract.Provision, allowed: []map[string][]string{{}}, node: "node1", want: `[{}]`},
+		{what: "data to copy that is on a node", op: contract.Provision, source: here, want: "[{" + label + "}]"},
+		{what: "data to copy that is on a node, where storage may be", op: contract.Provision, source: here, node: "node1", want: "[{" + label + "," + name + "}]"},
+		{what: "data to copy that is on a node of a topology", op: contract.Provision, source: here, allowed: zone,
+			want: `[{"matchExpressions":[{"key":"zone","operator":"In","values":["west"]},{"key":"kubernetes.io/hostname","operator":"In","values":["a"]}]}]`},
+		{what: "data to copy that is on a node, and nothing is allowed", op: contract.Provision, source: here, allowed: []map[string][]string{{}}, want: "[{}]"},
+		{what: "data to copy that any node reaches", op: contract.Provision, network: true, source: here, node: "node1", want: "prefers {" + name + "}"},
+		{what: "data to copy without nodes", op: contract.Provision, source: onNodes(corev1.PersistentVolumeSource{}), node: "node1", want: "[{" + name + "}]"},
 		{what: "undo", op: contract.Delete, allowed: zone, node: "node1", want: "[{" + name + "}]"},
 		{what: "delete", op: contract.Delete, allowed: zone, volume: local, want: "[{" + name + "}]"},
 		{what: "delete of network storage", op: contract.Delete, network: true, volume: local, want: "prefers {" + name + "}"},
@@ -52,7 +62,7 @@ func TestAllowedTopologies(t *testing.T) {
 			volume: onNode(local, corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), want: "[{" + name + "}]"},
 	} {
 		got := "none"
-		affinity := affinityOf(Attempt{Config: &configmaps.Config{NodeLocal: !c.network}, Node: c.node, Volume: c.volume,
+		affinity := affinityOf(Attempt{Config: &configmaps.Config{NodeLocal: !c.network}, Node: c.node, Volume: c.volume, Source: c.source,
 			Request: contract.Request{Operation: c.op, AllowedTopologies: c.allowed}})
 		if affinity != nil {
 			required, preferred := affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution, affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution

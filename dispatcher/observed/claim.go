@@ -329,6 +329,16 @@ func (s *Claim) SelectedNode() string {
 	return s.Claim.Annotations[AnnSelectedNode]
 }
 
+// NodeToMakeOn is the node on which the claim's storage is to be made if it is node-local. It is the selected one, but for
+// a volume whose data is on nodes already.
+func (s *Claim) NodeToMakeOn() string {
+	if s.Pinned() {
+		return ""
+	}
+
+	return s.SelectedNode()
+}
+
 // WaitsForConsumer reports whether claims of the class wait for a pod that uses them.
 func (s *Claim) WaitsForConsumer() bool {
 	return waitsForConsumer(s.Class)

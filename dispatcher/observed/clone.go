@@ -105,6 +105,24 @@ func (c CloneSource) SnapshotReady() bool {
 	return mutual && lives && Ready(c.Content)
 }
 
+// original is the volume whose data the claim's is to have, nil where it is not known or there is none.
+func (c CloneSource) original() *corev1.PersistentVolume {
+	switch {
+	case c.SnapshotReady():
+		return podspec.VolumeOf(c.Content)
+	case c.Bound():
+		return c.Volume
+	}
+
+	return nil
+}
+
+// Pinned reports whether the data that the claim's volume is to have is on certain nodes, and can be copied there
+// alone.
+func (s *Claim) Pinned() bool {
+	return s.Config != nil && s.Config.NodeLocal && podspec.Placed(s.Source.original())
+}
+
 // requestSource is what the request says of the clone's source, nil for an empty volume.
 func (s *Claim) requestSource() *contract.Source {
 	if s.Source.SnapshotReady() {

@@ -107,7 +107,12 @@ func (s *Claim) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 	switch {
 	case spec.Op == contract.Provision:
 		a.Request = s.provisionRequest()
+		a.Source = s.Source.original()
 		a.Request.NodeHostname = s.Host.label()
+		if s.Pinned() {
+			a.Request.NodeHostname = podspec.Hostname(a.Source)
+		}
+
 		if spec.MadeBy != nil {
 			a.Request.Location = location(spec.MadeBy)
 		}
@@ -158,7 +163,7 @@ func (s *Claim) provisionRequest() contract.Request {
 		SizeBytes:    size.Value(),
 		VolumeMode:   string(podspec.ModeOf(s.Claim.Spec.VolumeMode)),
 		AccessModes:  modes(s.Claim.Spec.AccessModes),
-		SelectedNode: s.SelectedNode(),
+		SelectedNode: s.NodeToMakeOn(),
 		Source:       s.requestSource(),
 		Identity:     s.newIdentity(),
 

@@ -99,8 +99,7 @@ func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 
 // awaitStart is for a pod that has not started.
 func (p *Plan) awaitStart(s *observed.Claim, a observed.Attempt) {
-	refusedNode := a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable &&
-		s.SelectedNode() != ""
+	refusedNode := a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && forSelected(s, a)
 	switch {
 	case outdated(s, a) && a.Outcome.Reason != podspec.ReasonNone:
 		p.stop(a)
@@ -253,6 +252,8 @@ func whereBound(s *observed.Claim, a observed.Attempt) string {
 	selected, nodes := s.SelectedNode(), podspec.RequiredTerms(a.Pod)
 	left := a.Pod.Annotations[contract.AnnNode]
 	switch {
+	case a.Op == contract.Provision && s.Pinned():
+		return fmt.Sprintf("; the data to copy is on the node with %s", nodes)
 	case a.Op == contract.Provision && s.Config.NodeLocal && selected != "":
 		return fmt.Sprintf("; it has to run on node %s, which was selected for the pod that uses the claim: leave "+
 			"room for it there (the ConfigMap's resources), or keep that pod off the node", selected)

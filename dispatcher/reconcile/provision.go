@@ -59,7 +59,7 @@ func (p *Plan) provision(s *observed.Claim, provisions []observed.Attempt) {
 		return
 	}
 
-	spec := observed.AttemptSpec{Op: contract.Provision, Node: s.SelectedNode()}
+	spec := observed.AttemptSpec{Op: contract.Provision, Node: s.NodeToMakeOn()}
 	if suspected {
 		spec.MadeBy = made.Pod
 		spec.Node = cmp.Or(localNode(s, made), spec.Node)
@@ -126,7 +126,16 @@ func (p *Plan) create(s *observed.Claim, spec observed.AttemptSpec) {
 
 // nodeUnfit reports whether the scheduler is to be asked for another node after a failed attempt. It is asked once.
 func nodeUnfit(s *observed.Claim, failed observed.Attempt) bool {
-	return s.SelectedNode() != "" && failedOnNode(failed) && failed.Pod.UID != s.Rescheduled
+	return forSelected(s, failed) && failedOnNode(failed) && failed.Pod.UID != s.Rescheduled
+}
+
+// forSelected reports whether the scheduler's choice decided where an attempt was to run. One that copies node-local
+// data runs where that is.
+func forSelected(s *observed.Claim, a observed.Attempt) bool {
+	local := s.Config != nil && s.Config.NodeLocal
+	bound := a.Pod.Annotations[contract.AnnNode] != ""
+
+	return s.SelectedNode() != "" && (!local || bound)
 }
 
 // refusedBy is the node that could not serve the class. Provisioners whose storage is not node-local work on any node.

@@ -45,7 +45,8 @@ type Request struct {
 	AccessModes []string `json:"accessModes,omitempty"`
 	// VolumeMode is Filesystem or Block.
 	VolumeMode string `json:"volumeMode,omitempty"`
-	// SelectedNode is the node that the scheduler chose for a claim with volumeBindingMode WaitForFirstConsumer.
+	// SelectedNode is the node that the scheduler chose for a claim with volumeBindingMode WaitForFirstConsumer. It is empty where
+	// a node-local class copies data that is on certain nodes.
 	SelectedNode string `json:"selectedNode,omitempty"`
 	// NodeHostname is for provision the label kubernetes.io/hostname of the node that the pod has to run on, where that differs from
 	// the node's name. A PersistentVolume selects its node by that label. It is empty where the label is the name, or the pod may
