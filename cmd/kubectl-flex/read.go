@@ -17,7 +17,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -225,7 +224,7 @@ func (r reader) policies(ctx context.Context, _ string) error {
 	if err != nil {
 		return r.noteForbidden(inspect.Policies, right, err)
 	}
-	r.o.Lacks, err = admission.Lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
+	r.o.Lacks, err = r.lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
 	return err
 }
 
