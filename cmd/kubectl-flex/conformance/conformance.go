@@ -219,8 +219,8 @@ func (s *stage) probe(ctx context.Context) error {
 }
 
 // try runs one check, or says why not.
-func (s *stage) try(ctx context.Context, check Check, report *Report) (result Result, err error) {
-	result = Result{Name: check.Name, Required: check.Required, Rule: check.Rule, Did: check.Did, Status: Passed}
+func (s *stage) try(ctx context.Context, check Check, report *Report) (Result, error) {
+	result := Result{Name: check.Name, Required: check.Required, Rule: check.Rule, Did: check.Did, Status: Passed}
 	switch {
 	case check.applies != nil && check.applies(s) != "":
 		result.Status, result.Reason = NotApplicable, check.applies(s)
@@ -234,13 +234,9 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	}
 	start := time.Now()
 	t := &trial{stage: s, ctx: ctx}
-	defer func() {
-		if stopped, is := recover().(halt); is {
-			err = stopped.err
-		}
-	}()
-	t.begin()
-	check.run(t)
+	if err := t.run(check.run); err != nil {
+		return result, err
+	}
 	result.Took = time.Since(start)
 	for _, f := range t.findings[:min(len(t.findings), maxFindings)] {
 		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.got), f.remedy, s.redact(lastLines(f.log))})

@@ -12,9 +12,7 @@ import (
 )
 
 func (t *trial) checkProvision() {
-	if c, ok := t.provisioned(); ok {
-		t.wantGone(c, "after the provision", "read the message and the log")
-	}
+	t.wantGone(t.provisioned(), "after the provision", "read the message and the log")
 }
 
 func (t *trial) checkReadOnlyRoot() {
@@ -67,10 +65,7 @@ func (t *trial) checkName() {
 		t.blind = true
 		return
 	}
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	if made := t.added(); !strings.Contains(strings.Join(made, "\n"), c.Claim.UID) {
 		came := "there is nothing new in the storage; does it make its storage somewhere else?"
 		if len(made) > 0 {
@@ -78,16 +73,12 @@ func (t *trial) checkName() {
 		}
 		t.fail(nil, "storage that is named after "+c.VolumeName, came, "name the storage after $FLEX_PV_NAME: the next attempt knows nothing else")
 	}
-	_, err := t.remove(t.ctx, c) // another check is about what it leaves
-	t.must(err)
+	t.removed(c) // another check is about what it leaves
 }
 
 func (t *trial) checkTwice() {
 	const remedy = "look for the storage by $FLEX_PV_NAME before making it: mkdir -p, not mkdir"
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	t.wantProvisioned(c, "a second attempt", remedy)
 	t.api.RemoveVolume(c.VolumeName)
 	t.wantProvisioned(c, "an attempt after one that died before the volume was made", remedy)
@@ -135,10 +126,7 @@ func (t *trial) killed(op contract.Operation) {
 			if len(t.findings) >= maxFindings {
 				return
 			}
-			c, ok := t.ready(op)
-			if !ok {
-				return
-			}
+			c := t.ready(op)
 			t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
 			switch {
 			case op == contract.Provision && again:
@@ -158,19 +146,16 @@ func (t *trial) killed(op contract.Operation) {
 }
 
 // ready is a claim in the state before an operation.
-func (t *trial) ready(op contract.Operation) (*claim, bool) {
+func (t *trial) ready(op contract.Operation) *claim {
 	if op == contract.Provision {
-		return t.newClaim(), true
+		return t.newClaim()
 	}
 	return t.provisioned()
 }
 
 // disruptions returns the disruptions of an operation, by the duration of a run and the number of its calls.
 func (t *trial) disruptions(op contract.Operation, grace time.Duration) []disruption {
-	c, ok := t.ready(op)
-	if !ok {
-		return nil
-	}
+	c := t.ready(op)
 	r := t.pod(op, c, t.api.Volume(c.VolumeName))
 	n := len(r.Calls)
 	if op != contract.Delete {
@@ -188,10 +173,7 @@ func (t *trial) checkTerminated() {
 			if len(t.findings) >= maxFindings {
 				return
 			}
-			c, ok := t.ready(op)
-			if !ok {
-				return
-			}
+			c := t.ready(op)
 			r := t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
 			if r.overdue {
 				t.fail(r.run, fmt.Sprintf("%s: it ends within %s", b, t.options.Grace), "it did not, and was killed", remedy)
