@@ -69,14 +69,11 @@ explains it.`,
 
 // run adopts the volumes one after another. It goes on after a volume that cannot be adopted.
 func (a *adoption) run(ctx context.Context, names []string) error {
-	client, err := a.clientset()
+	r, err := a.read(ctx, "", everything...)
 	if err != nil {
 		return err
 	}
-	objects, err := a.read(ctx, "")
-	if err != nil {
-		return err
-	}
+	client, objects := r.client, r.o
 	if len(objects.Unread) > 0 {
 		// An object that cannot be read may be a reason against the adoption.
 		return fmt.Errorf("adopting takes the right to %s", objects.Unread[0].Right)

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
-	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -45,16 +44,12 @@ func newAudit(o *options) *cobra.Command {
 }
 
 func (o *options) audit(ctx context.Context, storage bool) error {
-	client, err := o.clientset()
+	r, err := o.read(ctx, "", reader.dispatcher)
 	if err != nil {
 		return err
 	}
-	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	if err := r.dispatcher(ctx, ""); err != nil {
-		return err
-	}
 	d := r.o.Dispatcher
-	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
+	a := auditor{client: r.client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
 		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
 	snapshots, err := r.audited(ctx, a.note)
 	if err != nil {

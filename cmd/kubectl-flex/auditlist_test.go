@@ -89,7 +89,7 @@ func TestAsked(t *testing.T) {
 		"wrong":                  {[]storagev1.StorageClass{class("silver", "p", from, "*")}, "[silver] map[]"},
 	} {
 		var got []string
-		for _, l := range listingsOf(&configmaps.Config{StorageClass: "silver"}, c.classes, "p") {
+		for _, l := range listingsOf(&configmaps.Config{StorageClass: "silver"}, pointers(c.classes), "p") {
 			got = append(got, fmt.Sprint(l.Classes, " ", l.Parameters))
 		}
 		if text := strings.Join(got, "; "); text != c.want {

@@ -98,7 +98,7 @@ func (r *redactor) object(o runtime.Object) (any, error) {
 		kind = "StorageClass"
 		r.meta(&o.ObjectMeta)
 		o.Parameters = r.hideAll(o.Parameters, among(contract.ParameterConfigFromClass, contract.ParameterFSType, contract.ParameterSmartClone))
-		r.options(o.MountOptions)
+		r.mountOptions(o.MountOptions)
 	case *corev1.PersistentVolumeClaim:
 		kind = "PersistentVolumeClaim"
 		r.meta(&o.ObjectMeta)
@@ -177,7 +177,7 @@ func (r *redactor) configMap(cm *corev1.ConfigMap) {
 
 func (r *redactor) volume(v *corev1.PersistentVolume) {
 	r.meta(&v.ObjectMeta)
-	r.options(v.Spec.MountOptions)
+	r.mountOptions(v.Spec.MountOptions)
 	if csi := v.Spec.CSI; csi != nil {
 		csi.VolumeAttributes = r.hideAll(csi.VolumeAttributes, none)
 	}
@@ -186,8 +186,8 @@ func (r *redactor) volume(v *corev1.PersistentVolume) {
 	}
 }
 
-// options hides the values of mount options that are called a secret.
-func (r *redactor) options(list []string) {
+// mountOptions hides the values of mount options that are called a secret.
+func (r *redactor) mountOptions(list []string) {
 	for i, option := range list {
 		if name, value, found := strings.Cut(option, "="); found && guarded.MatchString(name) {
 			list[i] = name + "=" + r.hide(name, value)

@@ -69,22 +69,17 @@ func (o *options) version(ctx context.Context, clientOnly bool) error {
 // bothVersions has the client's version, whatever the error is.
 func (o *options) bothVersions(ctx context.Context) (versions, error) {
 	both := versions{Client: version.String()}
-	objects, err := o.dispatcherOnly(ctx)
+	r, err := o.read(ctx, "", reader.dispatcher)
 	if err != nil {
 		return both, err
 	}
-	if !objects.Dispatcher.Found {
+	if !r.o.Dispatcher.Found {
 		return both, fmt.Errorf("namespace %s has no Deployment %s that may be read: "+
 			"name the dispatcher's with --system-namespace, or say --client", o.system, deploymentName)
 	}
 
-	both = versionsOf(both.Client, objects.Dispatcher)
-	client, err := o.clientset()
-	if err != nil {
-		return both, err
-	}
-
-	lacks, err := lacksKinds(client)
+	both = versionsOf(both.Client, r.o.Dispatcher)
+	lacks, err := lacksKinds(r.client)
 	switch {
 	case err != nil:
 	case len(lacks) > 0:
