@@ -68,10 +68,6 @@ type Options struct {
 	Done func(Result)
 }
 
-// Enter runs the pod in a process that Run started, and does not return there. Programs that use Run call it first in
-// main.
-func Enter() { sandbox.Enter() }
-
 // Run checks a provisioner. The error is about what kept the kit from checking. Faults of the provisioner are in the
 // report. It sets the umask of this process.
 func Run(ctx context.Context, o Options) (*Report, error) {
