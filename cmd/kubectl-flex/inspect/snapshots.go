@@ -15,7 +15,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -197,18 +196,7 @@ func (o *Objects) snapshotState(uid string) State {
 		return s
 	}
 
-	plan := reconcile.Decide(seen)
-	st := progress.Of(seen, plan)
-	s.Operation, s.Phase, s.NextAttempt = st.Operation, st.Phase, plan.NextAttempt
-	if !st.Since.IsZero() {
-		s.Since = st.Since
-	}
-
-	if st.Tried {
-		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
-	}
-
-	s.Cause = o.cause(seen, plan, s.Operation)
+	o.follow(&s, seen)
 	ready := of.Content != nil && observed.Ready(of.Content)
 	switch {
 	case s.Operation != "":
