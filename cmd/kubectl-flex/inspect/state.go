@@ -201,7 +201,7 @@ func (o *Objects) ofAnotherName(claim *corev1.PersistentVolumeClaim) bool {
 const Nobody = "nobody"
 
 func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
-	return slices.DeleteFunc(o.eventsOnClaim(claim), func(e *corev1.Event) bool { return !fromDispatcher(e) })
+	return filter(o.eventsOnClaim(claim), fromDispatcher)
 }
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {
