@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +51,7 @@ func (o *options) audit(ctx context.Context, storage bool) error {
 	}
 	d := r.o.Dispatcher
 	a := auditor{client: r.client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
-		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
+		patience: time.Minute, notes: log.New(o.ErrOut, "", 0)}
 	snapshots, err := r.audited(ctx, a.note)
 	if err != nil {
 		return err
@@ -126,5 +127,5 @@ func (a auditor) state(ctx context.Context) (s audit.State, unseen []error) {
 }
 
 func (a auditor) note(format string, args ...any) {
-	fmt.Fprintln(a.notes, contract.OneLine(fmt.Sprintf(format, args...)))
+	a.notes.Print(contract.OneLine(fmt.Sprintf(format, args...)))
 }

@@ -3,8 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"sync"
+	"log"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -26,21 +25,7 @@ type auditor struct {
 	// patience is how long a pod that lists may not start for a cause that is known.
 	patience time.Duration
 	// notes takes messages that are no findings, of several classes at once.
-	notes io.Writer
-}
-
-// oneByOne lets several write whole lines.
-type oneByOne struct {
-	mu sync.Mutex
-	to io.Writer
-}
-
-// Write implements io.Writer.
-func (w *oneByOne) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-
-	return w.to.Write(line)
+	notes *log.Logger
 }
 
 // all reads objects of which none may be missing. The API server's cache may be older than the storage, and is not asked.
