@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -121,28 +120,29 @@ func (t *trial) both(op contract.Operation, c *claim, volume *corev1.PersistentV
 func (t *trial) killed(op contract.Operation) {
 	remedy := "whatever an attempt leaves must be found again by $FLEX_PV_NAME, half made or whole; " +
 		"make marks before what they mark and remove them after it"
-	for _, b := range t.disruptions(op, 0) {
-		for _, again := range []bool{true, false} {
-			if len(t.findings) >= maxFindings {
-				return
-			}
-			c := t.ready(op)
-			t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
-			switch {
-			case op == contract.Provision && again:
-				t.wantProvisioned(c, "provision after "+b.String(), remedy)
-				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
-			case op == contract.Expand:
-				t.wantExpanded(c, "expand after "+b.String(), remedy)
-				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
-			case op == contract.Provision || again:
-				t.wantGone(c, fmt.Sprintf("delete after %s of a %s", b, op), remedy)
-			}
-			if op != contract.Provision {
-				break
-			}
+	t.eachDisruption(t.undisturbed(op), 0, func(b disruption) {
+		c := t.killedOnce(op, b)
+		switch op {
+		case contract.Provision:
+			t.wantProvisioned(c, "provision after "+b.String(), remedy)
+		case contract.Expand:
+			t.wantExpanded(c, "expand after "+b.String(), remedy)
+		default:
+			t.wantGone(c, fmt.Sprintf("delete after %s of a %s", b, op), remedy)
+			return
 		}
-	}
+		t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
+		if op == contract.Provision && len(t.findings) < maxFindings {
+			t.wantGone(t.killedOnce(op, b), fmt.Sprintf("delete after %s of a %s", b, op), remedy)
+		}
+	})
+}
+
+// killedOnce is a claim of which an operation was disrupted.
+func (t *trial) killedOnce(op contract.Operation, b disruption) *claim {
+	c := t.ready(op)
+	t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
+	return c
 }
 
 // ready is a claim in the state before an operation.
@@ -153,26 +153,22 @@ func (t *trial) ready(op contract.Operation) *claim {
 	return t.provisioned()
 }
 
-// disruptions returns the disruptions of an operation, by the duration of a run and the number of its calls.
-func (t *trial) disruptions(op contract.Operation, grace time.Duration) []disruption {
+// undisturbed is a run of an operation that nobody disturbs.
+func (t *trial) undisturbed(op contract.Operation) *run {
 	c := t.ready(op)
 	r := t.pod(op, c, t.api.Volume(c.VolumeName))
-	n := len(r.Calls)
 	if op != contract.Delete {
 		t.wantGone(c, "after an attempt that nobody disturbed", "see check delete")
 	} else {
 		t.api.RemoveVolume(c.VolumeName)
 	}
-	return append(t.disruptionsOver(r.Took, grace), disruptionsAtCalls(n, grace)...)
+	return r
 }
 
 func (t *trial) checkTerminated() {
 	const remedy = "the first process of a container gets no signal that it does not ask for: trap TERM, end, and exit with any code but 0"
 	for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
-		for _, b := range t.disruptions(op, t.options.Grace) {
-			if len(t.findings) >= maxFindings {
-				return
-			}
+		t.eachDisruption(t.undisturbed(op), t.options.Grace, func(b disruption) {
 			c := t.ready(op)
 			r := t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
 			if r.overdue {
@@ -182,6 +178,6 @@ func (t *trial) checkTerminated() {
 				t.wantProvisioned(c, "provision after "+b.String(), "see check provision-killed")
 			}
 			t.wantGone(c, "delete after "+b.String(), remedy)
-		}
+		})
 	}
 }

@@ -207,10 +207,7 @@ func (t *trial) snapshotKilled(op contract.Operation) {
 	if dropped := t.pod(contract.DeleteSnapshot, first, volume); op == contract.DeleteSnapshot {
 		r = dropped
 	}
-	for _, b := range append(t.disruptionsOver(r.Took, 0), disruptionsAtCalls(len(r.Calls), 0)...) {
-		if len(t.findings) >= maxFindings {
-			break
-		}
+	t.eachDisruption(r, 0, func(b disruption) {
 		s := c.snapshotOf()
 		if op == contract.Snapshot {
 			t.disrupt(op, s, volume, b)
@@ -222,7 +219,7 @@ func (t *trial) snapshotKilled(op contract.Operation) {
 			t.wantNoPart(s, "before", "a restore after "+b.String()+" of a delete-snapshot")
 		}
 		t.wantDropped(s, volume, "after "+b.String())
-	}
+	})
 	t.wantGone(c, "a delete after all snapshots were removed", remedyDrop)
 }
 

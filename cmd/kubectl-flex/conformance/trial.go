@@ -200,8 +200,6 @@ func (b disruption) String() string {
 // disrupted is a run with a disruption.
 type disrupted struct {
 	*run
-	// hit reports whether the pod still ran at that time.
-	hit bool
 	// overdue reports whether the pod still ran after its grace period.
 	overdue bool
 }
@@ -250,31 +248,30 @@ func (t *trial) disrupt(op contract.Operation, c *claim, volume *corev1.Persiste
 	ended.Store(true)
 	t.must(err)
 	result.Struck = hit.Load()
-	return disrupted{result, hit.Load(), overdue.Load()}
+	return disrupted{result, overdue.Load()}
 }
 
-// disruptionsOver returns disruptions that are spread over a run of that duration.
-func (t *trial) disruptionsOver(took time.Duration, grace time.Duration) []disruption {
+// eachDisruption calls try with disruptions that are spread over a run that nobody disturbed, and with some at each of its
+// calls, until the check has enough findings.
+func (t *trial) eachDisruption(undisturbed *run, grace time.Duration, try func(disruption)) {
 	n := t.options.Kills
 	if grace > 0 {
 		n = min(n, 5)
 	}
-	step := max(took/time.Duration(n), time.Millisecond/2)
-	var blows []disruption
+	step := max(undisturbed.Took/time.Duration(n), time.Millisecond/2)
+	var all []disruption
 	for i := range n {
-		blows = append(blows, disruption{at: step * time.Duration(i), grace: grace})
+		all = append(all, disruption{at: step * time.Duration(i), grace: grace})
 	}
-	return blows
-}
-
-// disruptionsAtCalls returns disruptions at every call of a run with n calls.
-func disruptionsAtCalls(n int, grace time.Duration) []disruption {
-	var blows []disruption
-	for call := 1; call <= n; call++ {
-		blows = append(blows, disruption{call: call, grace: grace})
+	for i := range undisturbed.Calls {
+		all = append(all, disruption{call: i + 1, grace: grace})
 		if grace == 0 {
-			blows = append(blows, disruption{call: call, after: true})
+			all = append(all, disruption{call: i + 1, after: true})
 		}
 	}
-	return blows
+	for _, b := range all {
+		if len(t.findings) < maxFindings {
+			try(b)
+		}
+	}
 }
