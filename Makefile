@@ -48,11 +48,11 @@ lint: ## gofmt, go vet, golangci-lint, shellcheck, licences and, where the datab
 test: ## the whole ladder: lint, test-unit, test-conformance, test-integration and chaos beside test-cinder, test-e2e and test-attack
 	test/all.sh
 
-# The plugin's tests mostly parse manifests and start processes, which the race detector makes slow. test-conformance runs
-# those of the conformance kit.
+# The conformance kit's tests mostly start processes, which the race detector makes slow: test-conformance runs them. chaos
+# runs all tests of the simulation, and here some of its seeds look for races.
 test-unit: ## what needs nothing but Go
-	go test -race -timeout 30m $$(go list ./... | grep -v /cmd/kubectl-flex)
-	go test -timeout 30m ./cmd/kubectl-flex ./cmd/kubectl-flex/inspect
+	go test -race -timeout 30m $$(go list ./... | grep -v -e /kubectl-flex/conformance -e '/test/chaos$$')
+	go test -race -timeout 30m ./test/chaos -run '^TestSeeds$$'
 	cd tools && go test -race -timeout 30m ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract

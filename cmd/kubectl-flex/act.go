@@ -38,17 +38,13 @@ provisioners.flex-provisioner.io.`,
 }
 
 func (o *options) retry(ctx context.Context, name string) error {
-	objects, uid, err := o.findOwn(ctx, name)
+	r, uid, err := o.findOwn(ctx, name)
 	if err != nil {
 		return err
 	}
-	failed, by, err := objects.Retry(uid)
+	failed, by, err := r.o.Retry(uid)
 	if err != nil {
 		return fmt.Errorf("%s is not tried again: %w", name, err)
-	}
-	client, err := o.clientset()
-	if err != nil {
-		return err
 	}
 	record := failed.Pod.UID
 	if failed.Gone {
@@ -60,9 +56,9 @@ func (o *options) retry(ctx context.Context, name string) error {
 	}
 	namespace, pod := failed.Pod.Namespace, failed.Pod.Name
 	if failed.Gone {
-		_, err = client.AppsV1().ControllerRevisions(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = r.client.AppsV1().ControllerRevisions(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
 	} else {
-		_, err = client.CoreV1().Pods(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
+		_, err = r.client.CoreV1().Pods(namespace).Patch(ctx, pod, types.MergePatchType, patch, metav1.PatchOptions{})
 	}
 	if err != nil {
 		return fmt.Errorf("ask on %s %s/%s for the next attempt: %w", failed.Kind(), namespace, pod, err)
@@ -97,20 +93,16 @@ be removed again. The reason is shown to all who wait. Without an argument, say 
 }
 
 func (o *options) stopDeletes(ctx context.Context, what, reason string) error {
-	client, err := o.clientset()
+	r, err := o.read(ctx, "", reader.dispatcher)
 	if err != nil {
 		return err
 	}
-	objects, err := o.dispatcherOnly(ctx)
-	if err != nil {
-		return err
-	}
-	namespace := objects.Dispatcher.Namespace
-	if o.namespace == "" && !objects.Dispatcher.Found {
+	namespace := r.o.Dispatcher.Namespace
+	if o.namespace == "" && !r.o.Dispatcher.Found {
 		return fmt.Errorf("namespace %s has no Deployment %s that may be read, so that the dispatcher's namespace for provisioners is not known: "+
 			"name it with --provisioners-namespace, or the dispatcher's with --system-namespace", o.system, deploymentName)
 	}
-	maps := client.CoreV1().ConfigMaps(namespace)
+	maps := r.client.CoreV1().ConfigMaps(namespace)
 	old, err := maps.Get(ctx, contract.StopDeletes, metav1.GetOptions{})
 	stopped, why := err == nil, ""
 	switch {
@@ -219,16 +211,13 @@ func (o *options) release(ctx context.Context, name string) error {
 }
 
 func (o *options) releaseOf(ctx context.Context, name string) (*inspect.Release, error) {
-	objects, err := o.read(ctx, "")
+	r, err := o.read(ctx, "", everything...)
 	if err != nil {
 		return nil, err
 	}
 
-	r, err := objects.ReleaseOf(name)
-	if err != nil {
-		return nil, notFound(err)
-	}
-	return r, nil
+	release, err := r.o.ReleaseOf(name)
+	return release, notFound(err)
 }
 
 // askTwice returns an error unless the administrator types the volume's name and then yes.

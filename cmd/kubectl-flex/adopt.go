@@ -69,14 +69,11 @@ explains it.`,
 
 // run adopts the volumes one after another. It goes on after a volume that cannot be adopted.
 func (a *adoption) run(ctx context.Context, names []string) error {
-	client, err := a.clientset()
+	r, err := a.read(ctx, "", everything...)
 	if err != nil {
 		return err
 	}
-	objects, err := a.read(ctx, "")
-	if err != nil {
-		return err
-	}
+	client, objects := r.client, r.o
 	if len(objects.Unread) > 0 {
 		// An object that cannot be read may be a reason against the adoption.
 		return fmt.Errorf("adopting takes the right to %s", objects.Unread[0].Right)
@@ -139,11 +136,7 @@ func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objec
 		return err
 	}
 	after := fmt.Sprintf("class %s, served by ConfigMap %s", cmp.Or(a.class, podspec.ClassOf(plan.Volume)), plan.Config.Name)
-	before := "no provisioner"
-	if by := plan.From.Provisioner; by != nil {
-		before = "provisioner " + contract.OneLine(*by)
-	}
-	ref := plan.Volume.Spec.ClaimRef
+	before, ref := provisionerOf(plan.From), plan.Volume.Spec.ClaimRef
 	if !a.yes {
 		if err := patchVolume(ctx, client, plan.Volume, plan.Patch, metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
 			return err
@@ -154,11 +147,7 @@ func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objec
 	if err := a.verifyStorage(ctx, client, plan); err != nil {
 		return fmt.Errorf("the image does not find its storage: %w", err)
 	}
-	former := ""
-	if by := plan.From.Provisioner; by != nil {
-		former = *by
-	}
-	if err := markClaim(ctx, client, ref, former); err != nil {
+	if err := markClaim(ctx, client, ref, plan.Volume.Annotations[contract.ProvisionedBy]); err != nil {
 		return err
 	}
 	if err := patchVolume(ctx, client, plan.Volume, plan.Patch, metav1.PatchOptions{}); err != nil {
@@ -168,14 +157,18 @@ func (a *adoption) adopt(ctx context.Context, client kubernetes.Interface, objec
 	return nil
 }
 
+// provisionerOf names who had a volume before it was adopted.
+func provisionerOf(from inspect.AdoptedFrom) string {
+	if from.Provisioner == nil {
+		return "no provisioner"
+	}
+	return "provisioner " + contract.OneLine(*from.Provisioner)
+}
+
 func (a *adoption) giveBack(ctx context.Context, client kubernetes.Interface, objects *inspect.Objects, name string) error {
 	from, patch, err := objects.Reversal(name)
 	if err != nil {
 		return err
-	}
-	to := "no provisioner"
-	if from.Provisioner != nil {
-		to = "provisioner " + contract.OneLine(*from.Provisioner)
 	}
 	options, done := metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "would be given back"
 	if a.yes {
@@ -190,7 +183,7 @@ func (a *adoption) giveBack(ctx context.Context, client kubernetes.Interface, ob
 			return err
 		}
 	}
-	fmt.Fprintf(a.Out, "%s: %s to %s, class %s\n", name, done, to, contract.OneLine(from.StorageClass))
+	fmt.Fprintf(a.Out, "%s: %s to %s, class %s\n", name, done, provisionerOf(from), contract.OneLine(from.StorageClass))
 	return nil
 }
 

@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"time"
 
 	"github.com/spf13/cobra"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 
-	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -45,17 +45,13 @@ func newAudit(o *options) *cobra.Command {
 }
 
 func (o *options) audit(ctx context.Context, storage bool) error {
-	client, err := o.clientset()
+	r, err := o.read(ctx, "", reader.dispatcher)
 	if err != nil {
 		return err
 	}
-	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	if err := r.dispatcher(ctx, ""); err != nil {
-		return err
-	}
 	d := r.o.Dispatcher
-	a := auditor{client: client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
-		patience: time.Minute, notes: &oneByOne{to: o.ErrOut}}
+	a := auditor{client: r.client, namespace: d.Namespace, provisioner: d.Provisioner, storage: storage,
+		patience: time.Minute, notes: log.New(o.ErrOut, "", 0)}
 	snapshots, err := r.audited(ctx, a.note)
 	if err != nil {
 		return err
@@ -131,5 +127,5 @@ func (a auditor) state(ctx context.Context) (s audit.State, unseen []error) {
 }
 
 func (a auditor) note(format string, args ...any) {
-	fmt.Fprintln(a.notes, contract.OneLine(fmt.Sprintf(format, args...)))
+	a.notes.Print(contract.OneLine(fmt.Sprintf(format, args...)))
 }

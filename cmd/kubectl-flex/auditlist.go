@@ -23,17 +23,12 @@ import (
 
 // listings lists the storage of every class whose provisioner can do so.
 func (a auditor) listings(ctx context.Context) (listings []audit.Listing, unseen []error) {
-	maps, err := a.client.CoreV1().ConfigMaps(a.namespace).List(ctx, metav1.ListOptions{LabelSelector: configmaps.LabelType + "=" + configmaps.TypeProvisioner})
+	all, err := a.all(ctx, reader.configMaps, reader.classes)
 	if err != nil {
-		return nil, []error{fmt.Errorf("list configmaps of %s: %w", a.namespace, err)}
-	}
-	classes, err := a.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, []error{fmt.Errorf("list storageclasses: %w", err)}
+		return nil, []error{err}
 	}
 	var asked []audit.Listing
-	for i := range maps.Items {
-		cm := &maps.Items[i]
+	for _, cm := range all.ConfigMaps {
 		if configmaps.PluginName(cm) != a.provisioner {
 			continue
 		}
@@ -44,7 +39,7 @@ func (a auditor) listings(ctx context.Context) (listings []audit.Listing, unseen
 		case !config.Listable:
 			a.note("class %s: its storage is not looked at: ConfigMap %s does not say listable", config.StorageClass, cm.Name)
 		default:
-			asked = append(asked, listingsOf(config, classes.Items, a.provisioner)...)
+			asked = append(asked, listingsOf(config, all.Classes, a.provisioner)...)
 		}
 	}
 	return a.sideBySide(ctx, asked)
@@ -78,7 +73,7 @@ func (a auditor) sideBySide(ctx context.Context, asked []audit.Listing) (listing
 
 // listingsOf are the listings that a ConfigMap's provisioner has to make: one for all classes with the same parameters. If the ConfigMap
 // serves no class, for instance since the class was deleted, there is one for the class that it names.
-func listingsOf(config *configmaps.Config, classes []storagev1.StorageClass, provisioner string) (listings []audit.Listing) {
+func listingsOf(config *configmaps.Config, classes []*storagev1.StorageClass, provisioner string) (listings []audit.Listing) {
 	for _, class := range classes {
 		if served, _ := configmaps.ServedAs(class.Name, class.Parameters); served != config.StorageClass || class.Provisioner != provisioner {
 			continue

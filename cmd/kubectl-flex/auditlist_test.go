@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"log"
 	"slices"
 	"strings"
 	"testing"
@@ -89,7 +90,7 @@ func TestAsked(t *testing.T) {
 		"wrong":                  {[]storagev1.StorageClass{class("silver", "p", from, "*")}, "[silver] map[]"},
 	} {
 		var got []string
-		for _, l := range listingsOf(&configmaps.Config{StorageClass: "silver"}, c.classes, "p") {
+		for _, l := range listingsOf(&configmaps.Config{StorageClass: "silver"}, pointers(c.classes), "p") {
 			got = append(got, fmt.Sprint(l.Classes, " ", l.Parameters))
 		}
 		if text := strings.Join(got, "; "); text != c.want {
@@ -147,7 +148,7 @@ func TestListings(t *testing.T) {
 	}
 
 	var notes bytes.Buffer
-	a := auditor{client: client, namespace: "ns", provisioner: "p", patience: time.Millisecond, notes: &oneByOne{to: &notes}}
+	a := auditor{client: client, namespace: "ns", provisioner: "p", patience: time.Millisecond, notes: log.New(&notes, "", 0)}
 	listings, unseen := a.listings(t.Context())
 	if len(listings) != 1 || listings[0].Classes[0] != "silver" {
 		t.Errorf("listings are %+v", listings)
@@ -168,7 +169,7 @@ func TestAuditPrints(t *testing.T) {
 	const hostile = "a\nb\x1b[2J\u202e\xff\r"
 	var out, notes bytes.Buffer
 	showFinding(&out, audit.Finding{Kind: audit.Storage, Name: hostile, Why: hostile, Command: hostile})
-	auditor{notes: &notes}.note("class %s: %v", hostile, errors.New(hostile))
+	auditor{notes: log.New(&notes, "", 0)}.note("class %s: %v", hostile, errors.New(hostile))
 	for text, lines := range map[string]int{out.String(): 2, notes.String(): 1} {
 		odd := strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) })
 		if odd || !utf8.ValidString(text) || strings.Count(text, "\n") != lines {

@@ -3,8 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"sync"
+	"log"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/audit"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -25,52 +25,32 @@ type auditor struct {
 	// patience is how long a pod that lists may not start for a cause that is known.
 	patience time.Duration
 	// notes takes messages that are no findings, of several classes at once.
-	notes io.Writer
+	notes *log.Logger
 }
 
-// oneByOne lets several write whole lines.
-type oneByOne struct {
-	mu sync.Mutex
-	to io.Writer
+// all reads objects of which none may be missing. The API server's cache may be older than the storage, and is not asked.
+func (a auditor) all(ctx context.Context, steps ...step) (*inspect.Objects, error) {
+	r := reader{client: a.client, o: &inspect.Objects{Dispatcher: inspect.DispatcherOptions{Namespace: a.namespace}}}
+	if err := r.more(ctx, "", steps...); err != nil {
+		return nil, err
+	}
+	for _, u := range r.o.Unread {
+		return nil, fmt.Errorf("list %s: %s", u.Kind, u.Why)
+	}
+	return r.o, nil
 }
 
-// Write implements io.Writer.
-func (w *oneByOne) Write(line []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-
-	return w.to.Write(line)
-}
-
-func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
-	var o audit.Objects
-	core := a.client.CoreV1()
-	claims, err := core.PersistentVolumeClaims("").List(ctx, metav1.ListOptions{})
+func (a auditor) objects(ctx context.Context) (o audit.Objects, err error) {
+	all, err := a.all(ctx, reader.claims, reader.volumes, reader.pods, reader.classes)
 	if err != nil {
-		return o, fmt.Errorf("list claims: %w", err)
+		return o, err
 	}
-	volumes, err := core.PersistentVolumes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return o, fmt.Errorf("list volumes: %w", err)
-	}
-	pods, err := core.Pods(a.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation})
-	if err != nil {
-		return o, fmt.Errorf("list pods of %s: %w", a.namespace, err)
-	}
-	saved, err := a.client.AppsV1().ControllerRevisions(a.namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID})
+	ofClaims := metav1.ListOptions{LabelSelector: contract.LabelClaimUID}
+	saved, err := a.client.AppsV1().ControllerRevisions(a.namespace).List(ctx, ofClaims)
 	if err != nil {
 		return o, fmt.Errorf("list controllerrevisions of %s: %w", a.namespace, err)
 	}
-	classes, err := a.client.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return o, fmt.Errorf("list storageclasses: %w", err)
-	}
-	for _, class := range classes.Items {
-		if class.Provisioner == a.provisioner {
-			o.Classes = append(o.Classes, class.Name)
-		}
-	}
-	secrets, err := core.Secrets("").List(ctx, metav1.ListOptions{LabelSelector: contract.LabelClaimUID})
+	secrets, err := a.client.CoreV1().Secrets("").List(ctx, ofClaims)
 	switch {
 	case apierrors.IsForbidden(err):
 		a.note("Secrets are not looked at: %v", err)
@@ -78,10 +58,15 @@ func (a auditor) objects(ctx context.Context) (audit.Objects, error) {
 	case err != nil:
 		return o, fmt.Errorf("list secrets: %w", err)
 	}
-	o.Saved = pointers(saved.Items)
+
+	o = audit.Objects{Claims: all.Claims, Volumes: all.Volumes, Pods: all.Pods, Saved: pointers(saved.Items), Secrets: pointers(secrets.Items)}
+	for _, class := range all.Classes {
+		if class.Provisioner == a.provisioner {
+			o.Classes = append(o.Classes, class.Name)
+		}
+	}
 	for _, record := range o.Saved {
 		_ = podspec.DecodeSaved(record) // Compare finds those that have no pod then
 	}
-	o.Claims, o.Volumes, o.Pods, o.Secrets = pointers(claims.Items), pointers(volumes.Items), pointers(pods.Items), pointers(secrets.Items)
 	return o, nil
 }

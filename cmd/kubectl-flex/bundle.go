@@ -17,7 +17,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
@@ -60,9 +59,7 @@ type part struct{ name, text string }
 
 // bundler collects the parts of a bundle.
 type bundler struct {
-	*options
-	client  kubernetes.Interface
-	objects *inspect.Objects
+	reader
 	redactor
 	parts []part
 	// problems are about what could not be read. The rest is worth as much.
@@ -70,16 +67,12 @@ type bundler struct {
 }
 
 func (o *options) bundle(ctx context.Context, file string) error {
-	client, err := o.clientset()
-	if err != nil {
-		return err
-	}
-	objects, err := o.read(ctx, "")
+	r, err := o.read(ctx, "", everything...)
 	if err != nil {
 		return err
 	}
 
-	b := &bundler{options: o, client: client, objects: objects}
+	b := &bundler{reader: r}
 	if err := b.collect(ctx); err != nil {
 		return err
 	}
@@ -114,11 +107,11 @@ func writeNew(name string, data []byte) error {
 
 // collect adds the objects before the texts, in which what it hid of them may be quoted.
 func (b *bundler) collect(ctx context.Context) error {
-	d := b.objects.Dispatcher
+	d := b.o.Dispatcher
 	installation, pods := b.installation(ctx)
-	own := b.objects.Own()
-	configs := append(b.objects.OwnConfigMaps(), b.objects.Unlabelled...)
-	for _, cm := range []*corev1.ConfigMap{b.objects.AllowList, b.objects.Stop} {
+	own := b.o.Own()
+	configs := append(b.o.OwnConfigMaps(), b.o.Unlabelled...)
+	for _, cm := range []*corev1.ConfigMap{b.o.AllowList, b.o.Stop} {
 		if cm != nil {
 			configs = append(configs, cm)
 		}
@@ -130,11 +123,11 @@ func (b *bundler) collect(ctx context.Context) error {
 	}{
 		{"dispatcher.yaml", installation},
 		{"configmaps.yaml", asObjects(configs)},
-		{"controllerrevisions.yaml", append(asObjects(b.objects.Revisions), asObjects(b.objects.Saved)...)},
+		{"controllerrevisions.yaml", append(asObjects(b.o.Revisions), asObjects(b.o.Saved)...)},
 		{"storageclasses.yaml", asObjects(own.Classes)},
 		{"persistentvolumeclaims.yaml", asObjects(own.Claims)},
 		{"persistentvolumes.yaml", asObjects(own.Volumes)},
-		{"pods.yaml", asObjects(b.objects.Pods)},
+		{"pods.yaml", asObjects(b.o.Pods)},
 		{"volumesnapshots.yaml", asObjects(own.Requests)},
 		{"volumesnapshotcontents.yaml", asObjects(own.Contents)},
 		{"volumesnapshotclasses.yaml", asObjects(own.SnapshotClasses)},
@@ -160,7 +153,7 @@ func (b *bundler) collect(ctx context.Context) error {
 		return err
 	}
 	b.addLogs(ctx, pods)
-	for _, u := range b.objects.Unread {
+	for _, u := range b.o.Unread {
 		b.problems = append(b.problems, fmt.Sprintf("%s: it takes the right to %s", u.Kind, u.Right))
 	}
 	b.add("version.txt", fmt.Sprintf("client %s\ndispatcher %s\nimage %s\nKubernetes %s\nprovisioner %s\n",
@@ -227,19 +220,18 @@ func (b *bundler) installation(ctx context.Context) (objects []runtime.Object, p
 
 // addTexts adds what check, status and why say, without logs of provisioner pods: an image may print anything.
 func (b *bundler) addTexts(ctx context.Context) error {
-	r := reader{b.options, b.client, b.objects}
-	needs := slices.DeleteFunc(b.objects.Needs(b.objects.OwnConfigMaps()), func(ref inspect.Ref) bool { return ref.Kind == "Secret" })
-	if err := r.checkExists(ctx, needs); err != nil {
+	needs := slices.DeleteFunc(b.o.Needs(b.o.OwnConfigMaps()), func(ref inspect.Ref) bool { return ref.Kind == "Secret" })
+	if err := b.checkExists(ctx, needs); err != nil {
 		return err
 	}
-	findings := b.objects.Check(nil)
+	findings := b.o.Check(nil)
 	check, err := b.printed(func(o *options) error { return o.printFindings(findings) })
 	if err != nil {
 		return err
 	}
 	b.add("check.txt", check)
 
-	view := b.objects.Overview("")
+	view := b.o.Overview("")
 	status, err := b.printed(func(o *options) error { o.output = "wide"; return o.showOverview(view) })
 	if err != nil {
 		return err
@@ -251,7 +243,7 @@ func (b *bundler) addTexts(ctx context.Context) error {
 			b.problems = append(b.problems, fmt.Sprintf("why for %d more claims", len(view.Claims)-i))
 			break
 		}
-		story, _ := b.printed(func(o *options) error { o.printStory(b.objects.StoryOf(s.UID)); return nil })
+		story, _ := b.printed(func(o *options) error { o.printStory(b.o.StoryOf(s.UID)); return nil })
 		b.add("why/"+s.UID+".txt", story)
 	}
 	return nil

@@ -31,16 +31,12 @@ Warnings do not change it: deletions that are stopped, claims that wait.`,
 }
 
 func (o *options) check(ctx context.Context) error {
-	client, err := o.clientset()
-	if err != nil {
-		return err
-	}
-	objects, err := o.read(ctx, "")
+	r, err := o.read(ctx, "", everything...)
 	if err != nil {
 		return err
 	}
 
-	r := reader{o, client, objects}
+	objects := r.o
 	needs := objects.Needs(objects.OwnConfigMaps())
 	if err := r.checkExists(ctx, append(needs, objects.Grantees()...)); err != nil {
 		return err

@@ -8,12 +8,14 @@ import (
 
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/spf13/cobra"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/jsonpath"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/internal/version"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -35,6 +37,9 @@ type options struct {
 	client    kubernetes.Interface // of tests; else made of kube
 	snapshots snapshotclient.Interface
 	now       func() time.Time
+	// lacking compares the cluster's policies with the shipped ones, as admission.Lacking does.
+	lacking func([]admissionv1.ValidatingAdmissionPolicy, []admissionv1.ValidatingAdmissionPolicyBinding,
+		string, string, string) ([]string, error)
 	// period is the time between two reads of a watch.
 	period time.Duration
 }
@@ -45,8 +50,8 @@ Exit codes: 0 done or bound, 1 failed, 2 wrong usage, 3 waits and nothing is wro
 wrong, 5 not of this dispatcher. docs/kubectl-flex.md explains each command.`
 
 func newCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
-	return commandOf(name, &options{IOStreams: streams, now: time.Now, period: period, width: widthOf(streams.Out),
-		kube: genericclioptions.NewConfigFlags(true)})
+	return commandOf(name, &options{IOStreams: streams, now: time.Now, lacking: admission.Lacking, period: period,
+		width: widthOf(streams.Out), kube: genericclioptions.NewConfigFlags(true)})
 }
 
 func commandOf(name string, o *options) *cobra.Command {

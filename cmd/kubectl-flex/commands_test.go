@@ -167,7 +167,7 @@ func TestCommands(t *testing.T) {
 			w.snapshots[0].(*snapshotv1.VolumeSnapshotClass).Driver = "csi.example.com"
 		}, args: []string{"check"}},
 		"check-snapshots-blind": {scene: func(w *world) { withSnapshots(w); w.forbid("volumesnapshotcontents") }, args: []string{"check"}, code: 1},
-		"check":                 {scene: func(w *world) { w.bound() }, args: []string{"check"}},
+		"check":                 {scene: func(w *world) { w.bound(); w.guarded() }, args: []string{"check"}},
 		"check-grantee":         {scene: func(w *world) { w.allowed.Data["slver.volumeTypes"] = "nfs" }, args: []string{"check"}},
 		"status-unbound":        {scene: func(w *world) { w.unbound = true }, args: []string{"status"}},
 		"check-json":            {scene: stoppedAndUnlabelled, args: []string{"check", "-o", "json"}},
@@ -177,7 +177,7 @@ func TestCommands(t *testing.T) {
 		"check-waits":           {scene: func(w *world) { w.pod("prov-0 failed", 20) }, args: []string{"check"}},
 		"check-held":            {scene: func(w *world) { w.claim = nil; w.volume("released restored") }, args: []string{"check"}},
 		"check-classes":         {scene: brokenClasses, args: []string{"check"}, code: 4},
-		"check-nothing-there":   {scene: func(w *world) { w.dispatch.Name, w.lease, w.allowed.Name, w.unguarded = "other", nil, "other", true }, args: []string{"check"}, code: 4},
+		"check-nothing-there":   {scene: func(w *world) { w.dispatch.Name, w.lease, w.allowed.Name, w.compared = "other", nil, "other", true }, args: []string{"check"}, code: 4},
 		"check-one-of-two":      {scene: func(w *world) { w.dispatch.Spec.Replicas = new(int32(2)) }, args: []string{"check"}},
 		"check-insecure":        {scene: insecure, args: []string{"check"}},
 		"check-lease-lost":      {scene: func(w *world) { w.renewed(noon.Add(-3 * time.Hour)) }, args: []string{"check"}, code: 4},

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"context"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 )
@@ -14,38 +12,22 @@ import (
 // completion finds what completes a word, among the objects with the claims of kubectl's namespace.
 type completion func(objects *inspect.Objects, namespace, word string) []string
 
-// complete is the completion of up to so many arguments. It reads what names are taken from, and nothing else.
+// complete is the completion of up to so many arguments, with claims of the namespace that the word begins with, or else of kubectl's.
 func (o *options) complete(most int, find completion) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= most {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		objects, namespace, err := o.readNames(c.Context(), word)
+		namespace, _, err := o.named(word)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		return matching(find(objects, namespace, word), args, word), cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// readNames reads the claims of the namespace that the word begins with, or else of kubectl's.
-func (o *options) readNames(ctx context.Context, word string) (*inspect.Objects, string, error) {
-	namespace, _, err := o.named(word)
-	if err != nil {
-		return nil, "", err
-	}
-	client, err := o.clientset()
-	if err != nil {
-		return nil, "", err
-	}
-
-	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced, r.snapshots} {
-		if err := step(ctx, namespace); err != nil {
-			return nil, "", err
+		r, err := o.read(c.Context(), namespace, ofNames...)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
 		}
+		return matching(find(r.o, namespace, word), args, word), cobra.ShellCompDirectiveNoFileComp
 	}
-	return r.o, namespace, nil
 }
 
 // matching are the names that begin with the word, and are no arguments yet.
@@ -68,11 +50,11 @@ func classNames(objects *inspect.Objects, _, word string) []string {
 
 // completeNamespaces completes the flags that name a namespace.
 func (o *options) completeNamespaces(c *cobra.Command, _ []string, word string) ([]string, cobra.ShellCompDirective) {
-	client, err := o.clientset()
+	r, err := o.read(c.Context(), "")
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	list, err := client.CoreV1().Namespaces().List(c.Context(), metav1.ListOptions{ResourceVersion: "0"})
+	list, err := r.client.CoreV1().Namespaces().List(c.Context(), r.lists)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}

@@ -167,17 +167,13 @@ func (o *options) withFiles(ctx context.Context, names []string, offline bool) (
 	if err != nil {
 		return r, nil, nil, err
 	}
-	r = reader{options: o}
 	if offline {
-		r.o = inspect.Offline(&inspect.Objects{Now: o.now()})
+		r = reader{options: o, o: inspect.Offline(&inspect.Objects{Now: o.now()})}
 	} else {
-		if r.client, err = o.clientset(); err != nil {
+		if r, err = o.read(ctx, "", everything...); err != nil {
 			return r, nil, nil, err
 		}
-		if r.o, err = o.read(ctx, ""); err != nil {
-			return r, nil, nil, err
-		}
-		if err = r.nodes(ctx, m.Classes); err != nil {
+		if err = r.nodesFor(ctx, m.Classes); err != nil {
 			return r, nil, nil, err
 		}
 	}

@@ -39,24 +39,20 @@ of a claim that waits stays for it. Characters that a terminal would obey are le
 }
 
 func (o *options) logs(ctx context.Context, name string, attempt int, follow bool) error {
-	objects, uid, err := o.findOwn(ctx, name)
+	r, uid, err := o.findOwn(ctx, name)
 	if err != nil {
 		return err
 	}
-	pod, err := objects.PodOf(uid, attempt)
+	pod, err := r.o.PodOf(uid, attempt)
 	if _, short := inspect.SplitName("", name); attempt < 0 {
 		if _, _, _, ok := podspec.ParseName(short); ok {
-			pod, err = objects.PodNamed(short)
+			pod, err = r.o.PodNamed(short)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("find the pod of %s: %w", name, err)
 	}
-	client, err := o.clientset()
-	if err != nil {
-		return err
-	}
-	stream, err := client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: podspec.ContainerName, Follow: follow}).Stream(ctx)
+	stream, err := r.client.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: podspec.ContainerName, Follow: follow}).Stream(ctx)
 	if err != nil {
 		return fmt.Errorf("read the log of pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}

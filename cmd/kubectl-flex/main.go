@@ -16,12 +16,10 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/conformance"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
 func main() {
-	conformance.Enter()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	streams := genericiooptions.IOStreams{In: interruptible{ctx, os.Stdin}, Out: os.Stdout, ErrOut: os.Stderr}
 	name := filepath.Base(os.Args[0])

@@ -7,8 +7,6 @@ import (
 	"slices"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +15,6 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/cmd/kubectl-flex/inspect"
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -46,62 +43,69 @@ type reader struct {
 	*options
 	client kubernetes.Interface
 	o      *inspect.Objects
+	// lists says how lists are read: from the API server's cache.
+	lists metav1.ListOptions
 }
 
-// read reads the cluster's objects, with the claims of namespace, or of all namespaces if it is "".
-func (o *options) read(ctx context.Context, namespace string) (*inspect.Objects, error) {
+// step is a part of what is read, with the claims of a namespace, or of all namespaces if it is "".
+type step func(r reader, ctx context.Context, namespace string) error
+
+// What commands read, and what completion reads, which takes names from it.
+var (
+	ofNames = []step{reader.dispatcher, reader.claims, reader.volumes, reader.classes, reader.nodes, reader.pods, reader.configMaps,
+		reader.revisions, reader.allowList, reader.snapshots}
+	everything = append(ofNames, reader.policies, reader.events)
+)
+
+// read reads objects of the cluster.
+func (o *options) read(ctx context.Context, namespace string, steps ...step) (reader, error) {
 	client, err := o.clientset()
 	if err != nil {
-		return nil, err
+		return reader{}, err
 	}
-	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	for _, step := range []func(context.Context, string) error{r.dispatcher, r.claims, r.cluster, r.namespaced, r.snapshots, r.policies, r.events} {
-		if err := step(ctx, namespace); err != nil {
-			return nil, err
+	r := reader{o, client, &inspect.Objects{Now: o.now()}, metav1.ListOptions{ResourceVersion: "0"}}
+	return r, r.more(ctx, namespace, steps...)
+}
+
+// more reads more objects.
+func (r reader) more(ctx context.Context, namespace string, steps ...step) error {
+	for _, read := range steps {
+		if err := read(r, ctx, namespace); err != nil {
+			return err
 		}
 	}
-	return r.o, nil
+	return nil
 }
 
 // find reads the cluster, and finds the claim, volume or pod of a name. uid is that of its claim.
-func (o *options) find(ctx context.Context, namespace, name string) (objects *inspect.Objects, uid string, err error) {
-	if objects, err = o.read(ctx, namespace); err != nil {
-		return nil, "", err
+func (o *options) find(ctx context.Context, namespace, name string) (r reader, uid string, err error) {
+	if r, err = o.read(ctx, namespace, everything...); err != nil {
+		return r, "", err
 	}
-	if uid, err = objects.Find(namespace, name); err != nil {
-		return nil, "", notFound(err)
+	if uid, err = r.o.Find(namespace, name); err != nil {
+		return r, "", notFound(err)
 	}
-	return objects, uid, nil
+	return r, uid, nil
 }
 
 // findOwn is find for commands that use provisioner pods. It is an error if another provisioner serves the claim, or if pods may not be
 // read.
-func (o *options) findOwn(ctx context.Context, name string) (*inspect.Objects, string, error) {
+func (o *options) findOwn(ctx context.Context, name string) (reader, string, error) {
 	namespace, name, err := o.named(name)
 	if err != nil {
-		return nil, "", err
+		return reader{}, "", err
 	}
-	objects, uid, err := o.find(ctx, namespace, name)
+	r, uid, err := o.find(ctx, namespace, name)
 	if err != nil {
-		return nil, "", err
+		return r, "", err
 	}
-	if s := objects.StateOf(uid); s.NotOurs != "" {
-		return nil, "", exit{exitNotOurs, errors.New(otherProvisionerMessage(s))}
+	if s := r.o.StateOf(uid); s.NotOurs != "" {
+		return r, "", exit{exitNotOurs, errors.New(otherProvisionerMessage(s))}
 	}
-	if why := objects.NoPods(); why != "" {
-		return nil, "", errors.New(why)
+	if why := r.o.NoPods(); why != "" {
+		return r, "", errors.New(why)
 	}
-	return objects, uid, nil
-}
-
-// dispatcherOnly reads no objects but the dispatcher's.
-func (o *options) dispatcherOnly(ctx context.Context) (*inspect.Objects, error) {
-	client, err := o.clientset()
-	if err != nil {
-		return nil, err
-	}
-	r := reader{o, client, &inspect.Objects{Now: o.now()}}
-	return r.o, r.dispatcher(ctx, "")
+	return r, uid, nil
 }
 
 // noteForbidden notes a kind that may not be read, and returns every other error.
@@ -132,10 +136,10 @@ func keep[T any](r reader, into *[]*T, kind inspect.Kind, right string, items []
 // claims reads the claims of all namespaces if that is allowed, since the pods and waiting claims of a class are counted over all of
 // them.
 func (r reader) claims(ctx context.Context, namespace string) error {
-	list, err := r.client.CoreV1().PersistentVolumeClaims("").List(ctx, cached)
+	list, err := r.client.CoreV1().PersistentVolumeClaims("").List(ctx, r.lists)
 	if apierrors.IsForbidden(err) && namespace != "" {
 		r.o.OneNamespace = true
-		list, err = r.client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, cached)
+		list, err = r.client.CoreV1().PersistentVolumeClaims(namespace).List(ctx, r.lists)
 	}
 	where := " in namespace " + namespace
 	if namespace == "" {
@@ -144,44 +148,38 @@ func (r reader) claims(ctx context.Context, namespace string) error {
 	return keep(r, &r.o.Claims, inspect.Claims, "list persistentvolumeclaims"+where, list.Items, err)
 }
 
-// cached makes the API server list from its cache.
-var cached = metav1.ListOptions{ResourceVersion: "0"}
-
-func (r reader) cluster(ctx context.Context, _ string) error {
-	volumes, err := r.client.CoreV1().PersistentVolumes().List(ctx, cached)
-	if err := keep(r, &r.o.Volumes, inspect.Volumes, "list persistentvolumes", volumes.Items, err); err != nil {
-		return err
-	}
-	classes, err := r.client.StorageV1().StorageClasses().List(ctx, cached)
-	if err := keep(r, &r.o.Classes, inspect.Classes, "list storageclasses", classes.Items, err); err != nil {
-		return err
-	}
-	return r.nodes(ctx, r.o.Classes)
+func (r reader) volumes(ctx context.Context, _ string) error {
+	list, err := r.client.CoreV1().PersistentVolumes().List(ctx, r.lists)
+	return keep(r, &r.o.Volumes, inspect.Volumes, "list persistentvolumes", list.Items, err)
 }
 
-// nodes reads the nodes where one of the classes depends on them.
-func (r reader) nodes(ctx context.Context, classes []*storagev1.StorageClass) error {
+func (r reader) classes(ctx context.Context, _ string) error {
+	list, err := r.client.StorageV1().StorageClasses().List(ctx, r.lists)
+	return keep(r, &r.o.Classes, inspect.Classes, "list storageclasses", list.Items, err)
+}
+
+func (r reader) nodes(ctx context.Context, _ string) error { return r.nodesFor(ctx, r.o.Classes) }
+
+// nodesFor reads the nodes where one of the classes depends on them.
+func (r reader) nodesFor(ctx context.Context, classes []*storagev1.StorageClass) error {
 	if !r.o.Restricted(classes) || len(r.o.Nodes) > 0 {
 		return nil
 	}
-	nodes, err := r.client.CoreV1().Nodes().List(ctx, cached)
-	return keep(r, &r.o.Nodes, inspect.Nodes, "list nodes", nodes.Items, err)
+	list, err := r.client.CoreV1().Nodes().List(ctx, r.lists)
+	return keep(r, &r.o.Nodes, inspect.Nodes, "list nodes", list.Items, err)
 }
 
-// namespaced reads the objects of the provisioners' namespace.
-func (r reader) namespaced(ctx context.Context, _ string) error {
+func (r reader) pods(ctx context.Context, _ string) error {
+	namespace, lists := r.o.Dispatcher.Namespace, r.lists
+	lists.LabelSelector = contract.LabelOperation
+	list, err := r.client.CoreV1().Pods(namespace).List(ctx, lists)
+	return keep(r, &r.o.Pods, inspect.Pods, "list pods in namespace "+namespace, list.Items, err)
+}
+
+func (r reader) configMaps(ctx context.Context, _ string) error {
 	namespace := r.o.Dispatcher.Namespace
-	pods, err := r.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: contract.LabelOperation, ResourceVersion: "0"})
-	if err := keep(r, &r.o.Pods, inspect.Pods, "list pods in namespace "+namespace, pods.Items, err); err != nil {
-		return err
-	}
-	maps, err := r.client.CoreV1().ConfigMaps(namespace).List(ctx, cached)
-	var all []*corev1.ConfigMap
-	right := "list configmaps in namespace " + namespace
-	if err := keep(r, &all, inspect.ConfigMaps, right, maps.Items, err); err != nil {
-		return err
-	}
-	for _, cm := range all {
+	list, err := r.client.CoreV1().ConfigMaps(namespace).List(ctx, r.lists)
+	for _, cm := range pointers(list.Items) {
 		switch {
 		case cm.Name == contract.StopDeletes:
 			r.o.Stop = cm
@@ -191,13 +189,13 @@ func (r reader) namespaced(ctx context.Context, _ string) error {
 			r.o.Unlabelled = append(r.o.Unlabelled, cm)
 		}
 	}
-	revisions, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, cached)
-	right = "list controllerrevisions in namespace " + namespace
-	var kept []*appsv1.ControllerRevision
-	if err := keep(r, &kept, inspect.Revisions, right, revisions.Items, err); err != nil {
-		return err
-	}
-	for _, revision := range kept {
+	return r.noteForbidden(inspect.ConfigMaps, "list configmaps in namespace "+namespace, err)
+}
+
+func (r reader) revisions(ctx context.Context, _ string) error {
+	namespace := r.o.Dispatcher.Namespace
+	list, err := r.client.AppsV1().ControllerRevisions(namespace).List(ctx, r.lists)
+	for _, revision := range pointers(list.Items) {
 		switch {
 		case revision.Labels[configmaps.LabelType] == configmaps.TypeProvisioner:
 			r.o.Revisions = append(r.o.Revisions, revision)
@@ -205,6 +203,10 @@ func (r reader) namespaced(ctx context.Context, _ string) error {
 			r.o.Saved = append(r.o.Saved, revision)
 		}
 	}
+	return r.noteForbidden(inspect.Revisions, "list controllerrevisions in namespace "+namespace, err)
+}
+
+func (r reader) allowList(ctx context.Context, _ string) error {
 	list, err := r.client.CoreV1().ConfigMaps(r.system).Get(ctx, allowlist.Name, metav1.GetOptions{})
 	if err == nil {
 		r.o.AllowList = list
@@ -217,15 +219,15 @@ func (r reader) namespaced(ctx context.Context, _ string) error {
 
 func (r reader) policies(ctx context.Context, _ string) error {
 	const right = "list validatingadmissionpolicies and validatingadmissionpolicybindings"
-	policies, err := r.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, cached)
+	policies, err := r.client.AdmissionregistrationV1().ValidatingAdmissionPolicies().List(ctx, r.lists)
 	var bindings *admissionv1.ValidatingAdmissionPolicyBindingList
 	if err == nil {
-		bindings, err = r.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, cached)
+		bindings, err = r.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().List(ctx, r.lists)
 	}
 	if err != nil {
 		return r.noteForbidden(inspect.Policies, right, err)
 	}
-	r.o.Lacks, err = admission.Lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
+	r.o.Lacks, err = r.lacking(policies.Items, bindings.Items, r.system, r.o.Dispatcher.Namespace, r.o.Dispatcher.Provisioner)
 	return err
 }
 

@@ -95,7 +95,7 @@ Output: mount.nfs: Connection refused
 	events.ReasonMountNotBound: func(w *world) { w.config.Data["mount-claims"] = "exports:/export" },
 	events.ReasonConfigMissing: func(w *world) { w.config = nil },
 	events.ReasonPoliciesMissing: func(w *world) {
-		w.unguarded = true
+		w.compared = true
 		w.waits(true, events.ReasonPoliciesMissing,
 			"ValidatingAdmissionPolicy flex-allow-list does not exist: apply the installation again")
 	},

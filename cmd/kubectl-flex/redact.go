@@ -3,6 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -47,9 +49,8 @@ func (r *redactor) hide(name, value string) string {
 
 // hideAll hides the values of a map but those of the keys that are known to be no secrets.
 func (r *redactor) hideAll(values map[string]string, known func(key string) bool) map[string]string {
-	shown := map[string]string{}
+	shown := maps.Clone(values)
 	for key, value := range values {
-		shown[key] = value
 		if !known(key) {
 			shown[key] = r.hide(key, value)
 		}
@@ -78,64 +79,44 @@ func plainKey(key string) bool {
 	return configmaps.IsReserved(key) && !free(key)
 }
 
-func (r *redactor) meta(m *metav1.ObjectMeta) {
-	m.ManagedFields = nil
-	m.Annotations = r.hideAll(m.Annotations, plainAnnotations)
-	if len(m.Annotations) == 0 {
-		m.Annotations = nil
-	}
+func (r *redactor) meta(m metav1.Object) {
+	m.SetManagedFields(nil)
+	m.SetAnnotations(r.hideAll(m.GetAnnotations(), plainAnnotations))
 }
 
 // object is a copy of an object without what may be a secret. Kinds that it does not know are an error.
 func (r *redactor) object(o runtime.Object) (any, error) {
-	o = o.DeepCopyObject()
-	kind := ""
-	switch o := o.(type) {
+	object, ok := o.DeepCopyObject().(metav1.Object)
+	if !ok {
+		return nil, fmt.Errorf("redact %T: it has no metadata", o)
+	}
+	recorded := object.GetAnnotations()[contract.AnnVolume]
+	r.meta(object)
+	switch o := object.(type) {
+	case *corev1.PersistentVolumeClaim, *snapshotv1.VolumeSnapshot, *corev1.Event: // nothing else of them is hidden
 	case *corev1.ConfigMap:
-		kind = "ConfigMap"
 		r.configMap(o)
 	case *storagev1.StorageClass:
-		kind = "StorageClass"
-		r.meta(&o.ObjectMeta)
 		o.Parameters = r.hideAll(o.Parameters, among(contract.ParameterConfigFromClass, contract.ParameterFSType, contract.ParameterSmartClone))
-		r.options(o.MountOptions)
-	case *corev1.PersistentVolumeClaim:
-		kind = "PersistentVolumeClaim"
-		r.meta(&o.ObjectMeta)
+		r.mountOptions(o.MountOptions)
 	case *corev1.PersistentVolume:
-		kind = "PersistentVolume"
 		r.volume(o)
 	case *corev1.Pod:
-		kind = "Pod"
-		r.meta(&o.ObjectMeta)
 		r.podSpec(&o.Spec)
 	case *appsv1.Deployment:
-		kind = "Deployment"
-		r.meta(&o.ObjectMeta)
 		r.meta(&o.Spec.Template.ObjectMeta)
 		r.podSpec(&o.Spec.Template.Spec)
 	case *appsv1.ControllerRevision:
-		kind = "ControllerRevision"
-		r.meta(&o.ObjectMeta)
 		o.Data = runtime.RawExtension{} // a whole ConfigMap or pod
-	case *snapshotv1.VolumeSnapshot:
-		kind = "VolumeSnapshot"
-		r.meta(&o.ObjectMeta)
 	case *snapshotv1.VolumeSnapshotClass:
-		kind = "VolumeSnapshotClass"
-		r.meta(&o.ObjectMeta)
 		o.Parameters = r.hideAll(o.Parameters, none)
 	case *snapshotv1.VolumeSnapshotContent:
-		kind = "VolumeSnapshotContent"
-		r.content(o)
-	case *corev1.Event:
-		kind = "Event"
-		r.meta(&o.ObjectMeta)
+		r.content(o, recorded)
 	default:
 		return nil, fmt.Errorf("redact %T: what it has is not known", o)
 	}
 
-	text, err := json.Marshal(o)
+	text, err := json.Marshal(object)
 	if err != nil {
 		return nil, err
 	}
@@ -143,19 +124,18 @@ func (r *redactor) object(o runtime.Object) (any, error) {
 	if err := json.Unmarshal(text, &data); err != nil {
 		return nil, err
 	}
-	data["kind"] = kind
+	data["kind"] = reflect.TypeOf(object).Elem().Name()
 	return data, nil
 }
 
 // content shows the volume of a content's record as a volume is shown.
-func (r *redactor) content(o *snapshotv1.VolumeSnapshotContent) {
-	recorded, found := o.Annotations[contract.AnnVolume]
-	r.meta(&o.ObjectMeta)
+func (r *redactor) content(o *snapshotv1.VolumeSnapshotContent, recorded string) {
 	v := &corev1.PersistentVolume{}
-	if !found || json.Unmarshal([]byte(recorded), v) != nil {
+	if json.Unmarshal([]byte(recorded), v) != nil {
 		return
 	}
 
+	r.meta(v)
 	r.volume(v)
 	if text, err := json.Marshal(v); err == nil {
 		o.Annotations[contract.AnnVolume] = string(text)
@@ -163,7 +143,6 @@ func (r *redactor) content(o *snapshotv1.VolumeSnapshotContent) {
 }
 
 func (r *redactor) configMap(cm *corev1.ConfigMap) {
-	r.meta(&cm.ObjectMeta)
 	grants := cm.Labels[configmaps.LabelType] == "" && configmaps.ClassName(cm) == "" && configmaps.PluginName(cm) == ""
 	known := plainKey
 	if grants { // the allow-list, or stop-deletes
@@ -176,8 +155,7 @@ func (r *redactor) configMap(cm *corev1.ConfigMap) {
 }
 
 func (r *redactor) volume(v *corev1.PersistentVolume) {
-	r.meta(&v.ObjectMeta)
-	r.options(v.Spec.MountOptions)
+	r.mountOptions(v.Spec.MountOptions)
 	if csi := v.Spec.CSI; csi != nil {
 		csi.VolumeAttributes = r.hideAll(csi.VolumeAttributes, none)
 	}
@@ -186,8 +164,8 @@ func (r *redactor) volume(v *corev1.PersistentVolume) {
 	}
 }
 
-// options hides the values of mount options that are called a secret.
-func (r *redactor) options(list []string) {
+// mountOptions hides the values of mount options that are called a secret.
+func (r *redactor) mountOptions(list []string) {
 	for i, option := range list {
 		if name, value, found := strings.Cut(option, "="); found && guarded.MatchString(name) {
 			list[i] = name + "=" + r.hide(name, value)

@@ -57,9 +57,9 @@ func (r reader) snapshots(ctx context.Context, namespace string) error {
 	}
 
 	api := client.SnapshotV1()
-	requests, err := api.VolumeSnapshots("").List(ctx, cached)
+	requests, err := api.VolumeSnapshots("").List(ctx, r.lists)
 	if apierrors.IsForbidden(err) && namespace != "" {
-		requests, err = api.VolumeSnapshots(namespace).List(ctx, cached)
+		requests, err = api.VolumeSnapshots(namespace).List(ctx, r.lists)
 	}
 
 	err = keep(r, &into.Requests, inspect.Snapshots, "list volumesnapshots", requests.Items, err)
@@ -67,13 +67,13 @@ func (r reader) snapshots(ctx context.Context, namespace string) error {
 		return err
 	}
 
-	contents, err := api.VolumeSnapshotContents().List(ctx, cached)
+	contents, err := api.VolumeSnapshotContents().List(ctx, r.lists)
 	err = keep(r, &into.Contents, inspect.Snapshots, "list volumesnapshotcontents", contents.Items, err)
 	if err != nil {
 		return err
 	}
 
-	classes, err := api.VolumeSnapshotClasses().List(ctx, cached)
+	classes, err := api.VolumeSnapshotClasses().List(ctx, r.lists)
 
 	return keep(r, &into.Classes, inspect.Snapshots, "list volumesnapshotclasses", classes.Items, err)
 }
@@ -86,10 +86,8 @@ func (r reader) audited(ctx context.Context, note func(format string, args ...an
 	}
 
 	if len(r.o.Snapshots.Contents) > 0 {
-		for _, read := range []func(context.Context, string) error{r.cluster, r.namespaced} {
-			if err := read(ctx, ""); err != nil {
-				return nil, err
-			}
+		if err := r.more(ctx, "", reader.classes, reader.configMaps, reader.revisions); err != nil {
+			return nil, err
 		}
 	}
 

@@ -56,18 +56,14 @@ With a name the exit code is 0 if the claim is bound, 3 if it waits, and 4 if so
 const period = 2 * time.Second
 
 func (o *options) status(ctx context.Context, namespace string, watch bool) error {
-	objects, err := o.read(ctx, namespace)
+	r, err := o.read(ctx, namespace, everything...)
 	if err != nil {
 		return err
 	}
-	client, err := o.clientset()
-	if err != nil {
+	if err := r.denied(ctx); err != nil {
 		return err
 	}
-	if err := (reader{o, client, objects}).denied(ctx); err != nil {
-		return err
-	}
-	view := objects.Overview(namespace)
+	view := r.o.Overview(namespace)
 	if err := o.showOverview(view); err != nil {
 		return err
 	}
@@ -81,10 +77,10 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 	}
 	last := byUID(view.Claims)
 	for {
-		if objects, err = o.nextRead(ctx, namespace); err != nil {
+		if r, err = o.nextRead(ctx, namespace); err != nil {
 			return err
 		}
-		now := objects.Overview(namespace).Claims
+		now := r.o.Overview(namespace).Claims
 		var changed []inspect.State
 		for _, s := range now {
 			if !reflect.DeepEqual(last[s.UID], s) {
@@ -93,7 +89,7 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 		}
 		for _, uid := range slices.Sorted(maps.Keys(last)) {
 			if !slices.ContainsFunc(now, func(s inspect.State) bool { return s.UID == uid }) {
-				changed = append(changed, objects.StateOf(uid))
+				changed = append(changed, r.o.StateOf(uid))
 			}
 		}
 		last = byUID(now)
@@ -104,17 +100,17 @@ func (o *options) status(ctx context.Context, namespace string, watch bool) erro
 }
 
 // nextRead is the next read of a watch, after a pause. It retries transient errors.
-func (o *options) nextRead(ctx context.Context, namespace string) (*inspect.Objects, error) {
+func (o *options) nextRead(ctx context.Context, namespace string) (reader, error) {
 	for o.pause(ctx) {
-		objects, err := o.read(ctx, namespace)
+		r, err := o.read(ctx, namespace, everything...)
 		if err == nil || ctx.Err() == nil && !isTransient(err) {
-			return objects, err
+			return r, err
 		}
 		if ctx.Err() == nil {
 			fmt.Fprintln(o.ErrOut, "looking again:", contract.Paragraph(err.Error()))
 		}
 	}
-	return nil, ctx.Err()
+	return reader{}, ctx.Err()
 }
 
 // isTransient reports whether the API server is busy or not reachable.
@@ -169,22 +165,22 @@ func (o *options) printClaims(states []inspect.State) error {
 }
 
 func (o *options) statusOf(ctx context.Context, namespace, name string, watch bool) error {
-	objects, uid, err := o.find(ctx, namespace, name) // the UID is kept, since another claim may get the name
+	r, uid, err := o.find(ctx, namespace, name) // the UID is kept, since another claim may get the name
 	if err != nil {
 		return err
 	}
 	var last inspect.State
 	for {
-		s := objects.StateOf(uid)
+		s := r.o.StateOf(uid)
 		if !reflect.DeepEqual(s, last) {
 			last = s
-			if done, err := o.encode(stateAndUnread{s, objects.Unread}); err != nil {
+			if done, err := o.encode(stateAndUnread{s, r.o.Unread}); err != nil {
 				return err
 			} else if !done {
 				if err := o.printClaims([]inspect.State{s}); err != nil {
 					return err
 				}
-				o.printUnread(s, objects.Unread)
+				o.printUnread(s, r.o.Unread)
 			}
 		}
 		if s.NotOurs != "" {
@@ -193,7 +189,7 @@ func (o *options) statusOf(ctx context.Context, namespace, name string, watch bo
 		if !watch || s.Done() {
 			return exitOf(s)
 		}
-		if objects, err = o.nextRead(ctx, namespace); err != nil {
+		if r, err = o.nextRead(ctx, namespace); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -35,7 +36,7 @@ type versions struct {
 	Client string `json:"client"`
 	// Dispatcher is nil where it is not known.
 	Dispatcher *dispatcherVersion `json:"dispatcher,omitempty"`
-	// Snapshots is the version of the kinds of snapshots, or unserved. It is empty where it is not known.
+	// Snapshots is the version of the kinds of snapshots, or that they are not served. It is empty where it is not known.
 	Snapshots string `json:"snapshots,omitempty"`
 	// Warning says that the versions differ.
 	Warning string `json:"warning,omitempty"`
@@ -56,11 +57,9 @@ func (o *options) version(ctx context.Context, clientOnly bool) error {
 		both, problem = o.bothVersions(ctx)
 	}
 
-	done, err := o.encode(both)
-	if err != nil {
+	if done, err := o.encode(both); err != nil {
 		return err
-	}
-	if !done {
+	} else if !done {
 		o.printVersions(both)
 	}
 	return problem
@@ -69,34 +68,27 @@ func (o *options) version(ctx context.Context, clientOnly bool) error {
 // bothVersions has the client's version, whatever the error is.
 func (o *options) bothVersions(ctx context.Context) (versions, error) {
 	both := versions{Client: version.String()}
-	objects, err := o.dispatcherOnly(ctx)
+	r, err := o.read(ctx, "", reader.dispatcher)
 	if err != nil {
 		return both, err
 	}
-	if !objects.Dispatcher.Found {
+	if !r.o.Dispatcher.Found {
 		return both, fmt.Errorf("namespace %s has no Deployment %s that may be read: "+
 			"name the dispatcher's with --system-namespace, or say --client", o.system, deploymentName)
 	}
 
-	both = versionsOf(both.Client, objects.Dispatcher)
-	client, err := o.clientset()
-	if err != nil {
-		return both, err
-	}
-
-	lacks, err := lacksKinds(client)
+	both = versionsOf(both.Client, r.o.Dispatcher)
+	lacks, err := lacksKinds(r.client)
 	switch {
 	case err != nil:
 	case len(lacks) > 0:
-		both.Snapshots = unserved
+		both.Snapshots = "not served"
 	default:
 		both.Snapshots = snapshotv1.SchemeGroupVersion.String()
 	}
 
 	return both, err
 }
-
-const unserved = "not served"
 
 func versionsOf(client string, d inspect.DispatcherOptions) versions {
 	both := versions{Client: client, Dispatcher: &dispatcherVersion{
@@ -111,11 +103,7 @@ func versionsOf(client string, d inspect.DispatcherOptions) versions {
 func (o *options) printVersions(both versions) {
 	fmt.Fprintf(o.Out, "%-13s%s\n", "Client:", both.Client)
 	if d := both.Dispatcher; d != nil {
-		name := d.Version
-		if name == "" {
-			name = "of unknown version"
-		}
-		fmt.Fprintf(o.Out, "%-13s%s, image %s, %d of %d ready\n", "Dispatcher:", name, d.Image, d.Ready, d.Wanted)
+		fmt.Fprintf(o.Out, "%-13s%s, image %s, %d of %d ready\n", "Dispatcher:", cmp.Or(d.Version, "of unknown version"), d.Image, d.Ready, d.Wanted)
 	}
 	if both.Snapshots != "" {
 		fmt.Fprintf(o.Out, "%-13s%s\n", "Snapshots:", both.Snapshots)

@@ -42,17 +42,14 @@ of this dispatcher.`,
 }
 
 func (o *options) why(ctx context.Context, namespace, name string) error {
-	objects, uid, err := o.find(ctx, namespace, name)
+	r, uid, err := o.find(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
-	client, err := o.clientset()
-	if err != nil {
-		return err
-	}
+	objects := r.o
 	objects.Logs = map[types.UID]string{}
 	for _, pod := range objects.WantsLogs(uid) {
-		text, err := podlog.Tail(ctx, client, pod, podspec.ContainerName)
+		text, err := podlog.Tail(ctx, r.client, pod, podspec.ContainerName)
 		if apierrors.IsForbidden(err) {
 			objects.Unread = append(objects.Unread, inspect.Unread{Kind: inspect.Logs, Right: "get pods/log in namespace " + pod.Namespace, Why: podspec.Clean(err.Error())})
 			break

@@ -32,6 +32,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/deploy/policies"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/admission"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
@@ -46,15 +47,16 @@ var noon = dispatchertest.Noon
 
 // world is a cluster with the class silver and a claim team-a/data that waits, before a test changes it.
 type world struct {
-	t         *testing.T
-	claim     *corev1.PersistentVolumeClaim
-	class     *storagev1.StorageClass
-	config    *corev1.ConfigMap
-	allowed   *corev1.ConfigMap
-	account   *corev1.ServiceAccount
-	dispatch  *appsv1.Deployment
-	lease     *coordinationv1.Lease
-	unguarded bool
+	t        *testing.T
+	claim    *corev1.PersistentVolumeClaim
+	class    *storagev1.StorageClass
+	config   *corev1.ConfigMap
+	allowed  *corev1.ConfigMap
+	account  *corev1.ServiceAccount
+	dispatch *appsv1.Deployment
+	lease    *coordinationv1.Lease
+	// compared reports whether policies are compared with the shipped ones, which takes long. Else none lacks.
+	compared  bool
 	more      []runtime.Object
 	snapshots []runtime.Object
 	// lacks are the kinds of snapshots that the cluster does not serve.
@@ -210,43 +212,36 @@ func (w *world) objects() []runtime.Object {
 	if w.config != nil {
 		list = append(list, w.config)
 	}
-	if !w.unguarded {
-		list = append(list, shipped(w.t)...)
-	}
 	return list
 }
 
-func shipped(t *testing.T) []runtime.Object {
-	t.Helper()
-	var list []runtime.Object
+// guarded adds the shipped policies.
+func (w *world) guarded() {
+	w.compared = true
 	files, err := fs.Glob(policies.Files, "*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.must(err)
 	for _, file := range files {
 		data, err := policies.Files.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.must(err)
 		for document := range strings.SplitSeq(string(data), "\n---\n") {
 			var kind metav1.TypeMeta
 			policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
-			if err := yaml.Unmarshal([]byte(document), &kind); err != nil {
-				t.Fatal(err)
-			}
+			w.must(yaml.Unmarshal([]byte(document), &kind))
 			var into runtime.Object = policy
 			if kind.Kind == "ValidatingAdmissionPolicyBinding" {
 				into = binding
 			} else if kind.Kind != "ValidatingAdmissionPolicy" {
 				continue
 			}
-			if err := yaml.Unmarshal([]byte(document), into); err != nil {
-				t.Fatal(err)
-			}
-			list = append(list, into)
+			w.must(yaml.Unmarshal([]byte(document), into))
+			w.more = append(w.more, into)
 		}
 	}
-	return list
+}
+
+// noneLacking is what a cluster with the shipped policies lacks.
+func noneLacking([]admissionv1.ValidatingAdmissionPolicy, []admissionv1.ValidatingAdmissionPolicyBinding, string, string, string) ([]string, error) {
+	return nil, nil
 }
 
 // run runs a command against the world.
@@ -271,7 +266,10 @@ func (w *world) run(input string, args ...string) (output string, code int) {
 	namespace := "team-a"
 	kube := genericclioptions.NewConfigFlags(true)
 	kube.Namespace = &namespace
-	o := &options{IOStreams: streams, client: w.client, snapshots: w.snapshotClient(), now: func() time.Time { return noon }, period: time.Millisecond, kube: kube}
+	o := &options{IOStreams: streams, client: w.client, snapshots: w.snapshotClient(), now: func() time.Time { return noon }, lacking: noneLacking, period: time.Millisecond, kube: kube}
+	if w.compared {
+		o.lacking = admission.Lacking
+	}
 	ctx := context.Background()
 	if w.ctx != nil {
 		ctx = w.ctx

@@ -68,10 +68,6 @@ type Options struct {
 	Done func(Result)
 }
 
-// Enter runs the pod in a process that Run started, and does not return there. Programs that use Run call it first in
-// main.
-func Enter() { sandbox.Enter() }
-
 // Run checks a provisioner. The error is about what kept the kit from checking. Faults of the provisioner are in the
 // report. It sets the umask of this process.
 func Run(ctx context.Context, o Options) (*Report, error) {
@@ -219,8 +215,8 @@ func (s *stage) probe(ctx context.Context) error {
 }
 
 // try runs one check, or says why not.
-func (s *stage) try(ctx context.Context, check Check, report *Report) (result Result, err error) {
-	result = Result{Name: check.Name, Required: check.Required, Rule: check.Rule, Did: check.Did, Status: Passed}
+func (s *stage) try(ctx context.Context, check Check, report *Report) (Result, error) {
+	result := Result{Name: check.Name, Required: check.Required, Rule: check.Rule, Did: check.Did, Status: Passed}
 	switch {
 	case check.applies != nil && check.applies(s) != "":
 		result.Status, result.Reason = NotApplicable, check.applies(s)
@@ -234,13 +230,9 @@ func (s *stage) try(ctx context.Context, check Check, report *Report) (result Re
 	}
 	start := time.Now()
 	t := &trial{stage: s, ctx: ctx}
-	defer func() {
-		if stopped, is := recover().(halt); is {
-			err = stopped.err
-		}
-	}()
-	t.begin()
-	check.run(t)
+	if err := t.run(check.run); err != nil {
+		return result, err
+	}
 	result.Took = time.Since(start)
 	for _, f := range t.findings[:min(len(t.findings), maxFindings)] {
 		result.Findings = append(result.Findings, Finding{s.redact(f.expected), s.redact(f.got), f.remedy, s.redact(lastLines(f.log))})

@@ -13,17 +13,10 @@ import (
 )
 
 func (t *trial) checkDelete() {
-	other, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	other := t.provisioned()
 	others := t.everything()
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
-	r, err := t.remove(t.ctx, c)
-	t.must(err)
+	c := t.provisioned()
+	r := t.removed(c)
 	if !r.ok() {
 		t.fail(r, "delete exits with code 0", r.summary(), "read the message and the log")
 		return
@@ -39,15 +32,11 @@ func (t *trial) checkDelete() {
 		t.fail(r, "its storage is gone", "there is still "+some(left), "remove all that provision made")
 	}
 	t.blind = !t.sees()
-	_, err = t.remove(t.ctx, other)
-	t.must(err)
+	t.removed(other)
 }
 
 func (t *trial) checkDeleteTwice() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	volume := t.api.Volume(c.VolumeName)
 	t.wantRemoved(t.pod(contract.Delete, c, volume), "the first delete", "see check delete")
 	t.wantRemoved(t.pod(contract.Delete, c, volume), "the second delete", "what is not there is gone: exit 0, as rm -f does")
@@ -56,10 +45,7 @@ func (t *trial) checkDeleteTwice() {
 
 func (t *trial) checkDeleteAtOnce() {
 	const remedy = "what another pod removed meanwhile is gone, and that is success"
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	for _, r := range t.both(contract.Delete, c, t.api.Volume(c.VolumeName)) {
 		if r.Reason == podspec.ReasonRefused {
 			t.fail(r, "two at once: each exits with code 0, or one that is tried again soon", r.summary(), remedy)
@@ -69,10 +55,7 @@ func (t *trial) checkDeleteAtOnce() {
 }
 
 func (t *trial) checkDeleteNothing() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	never := t.newClaim()
 	volume := t.renamed(t.api.Volume(c.VolumeName), c, never)
 	t.wantGone(c, "a delete", "see check delete")
@@ -89,10 +72,7 @@ func (t *trial) renamed(volume *corev1.PersistentVolume, from, to *claim) *corev
 }
 
 func (t *trial) checkUndo() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	t.api.RemoveVolume(c.VolumeName)
 	t.wantGone(c, "a delete without a volume", "an undo has no "+contract.VolumeFile+": find the storage by $FLEX_PV_NAME and the properties")
 }
@@ -102,10 +82,7 @@ func (t *trial) checkUndoNothing() {
 }
 
 func (t *trial) checkUnreachable() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	back := t.replaceStorage()
 	r := t.pod(contract.Delete, c, t.api.Volume(c.VolumeName))
 	back()
@@ -117,19 +94,15 @@ func (t *trial) checkUnreachable() {
 }
 
 func (t *trial) checkElsewhere() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	back := t.replaceStorage()
-	other, ok := t.provisioned()
-	if !ok {
+	other := t.newClaim()
+	if !t.wantProvisioned(other, first, readLog) {
 		back()
 		return
 	}
 	r := t.pod(contract.Delete, c, t.api.Volume(c.VolumeName))
-	_, err := t.remove(t.ctx, other)
-	t.must(err)
+	t.removed(other)
 	back()
 	if r.ok() {
 		t.fail(r, "delete does not exit with code 0 in other storage, in which another volume was made", r.summary(),

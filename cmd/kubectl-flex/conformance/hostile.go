@@ -104,19 +104,13 @@ func (t *trial) wantNoHarm(c *claim, when, remedy string) {
 	}
 	var removed *run
 	if volume != nil || r.MayHaveMade() {
-		var err error
-		removed, err = t.remove(t.ctx, c)
-		t.must(err)
+		removed = t.removed(c)
 		t.api.RemoveVolume(c.VolumeName)
 		if volume != nil && !removed.ok() {
 			t.fail(removed, when+": what was provisioned can be deleted", removed.summary(), remedy)
 		}
 	}
-	t.blind = !t.sees()
-	if left := t.added(); len(left) > 0 {
-		t.fail(r, when+": nothing is left", "there is still "+some(left), remedy)
-		t.before = append(t.before, left...)
-	}
+	t.wantNothing(r, when, remedy)
 	if r.Fell || removed != nil && removed.Fell {
 		t.fail(r, when+": it is taken as text", "a part of it was run as a command", remedy)
 	}

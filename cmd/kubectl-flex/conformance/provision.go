@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,9 +11,7 @@ import (
 )
 
 func (t *trial) checkProvision() {
-	if c, ok := t.provisioned(); ok {
-		t.wantGone(c, "after the provision", "read the message and the log")
-	}
+	t.wantGone(t.provisioned(), "after the provision", "read the message and the log")
 }
 
 func (t *trial) checkReadOnlyRoot() {
@@ -67,10 +64,7 @@ func (t *trial) checkName() {
 		t.blind = true
 		return
 	}
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	if made := t.added(); !strings.Contains(strings.Join(made, "\n"), c.Claim.UID) {
 		came := "there is nothing new in the storage; does it make its storage somewhere else?"
 		if len(made) > 0 {
@@ -78,16 +72,12 @@ func (t *trial) checkName() {
 		}
 		t.fail(nil, "storage that is named after "+c.VolumeName, came, "name the storage after $FLEX_PV_NAME: the next attempt knows nothing else")
 	}
-	_, err := t.remove(t.ctx, c) // another check is about what it leaves
-	t.must(err)
+	t.removed(c) // another check is about what it leaves
 }
 
 func (t *trial) checkTwice() {
 	const remedy = "look for the storage by $FLEX_PV_NAME before making it: mkdir -p, not mkdir"
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	t.wantProvisioned(c, "a second attempt", remedy)
 	t.api.RemoveVolume(c.VolumeName)
 	t.wantProvisioned(c, "an attempt after one that died before the volume was made", remedy)
@@ -130,68 +120,56 @@ func (t *trial) both(op contract.Operation, c *claim, volume *corev1.PersistentV
 func (t *trial) killed(op contract.Operation) {
 	remedy := "whatever an attempt leaves must be found again by $FLEX_PV_NAME, half made or whole; " +
 		"make marks before what they mark and remove them after it"
-	for _, b := range t.disruptions(op, 0) {
-		for _, again := range []bool{true, false} {
-			if len(t.findings) >= maxFindings {
-				return
-			}
-			c, ok := t.ready(op)
-			if !ok {
-				return
-			}
-			t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
-			switch {
-			case op == contract.Provision && again:
-				t.wantProvisioned(c, "provision after "+b.String(), remedy)
-				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
-			case op == contract.Expand:
-				t.wantExpanded(c, "expand after "+b.String(), remedy)
-				t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
-			case op == contract.Provision || again:
-				t.wantGone(c, fmt.Sprintf("delete after %s of a %s", b, op), remedy)
-			}
-			if op != contract.Provision {
-				break
-			}
+	t.eachDisruption(t.undisturbed(op), 0, func(b disruption) {
+		c := t.killedOnce(op, b)
+		switch op {
+		case contract.Provision:
+			t.wantProvisioned(c, "provision after "+b.String(), remedy)
+		case contract.Expand:
+			t.wantExpanded(c, "expand after "+b.String(), remedy)
+		default:
+			t.wantGone(c, fmt.Sprintf("delete after %s of a %s", b, op), remedy)
+			return
 		}
-	}
+		t.wantGone(c, fmt.Sprintf("delete after %s and another attempt", b), remedy)
+		if op == contract.Provision && len(t.findings) < maxFindings {
+			t.wantGone(t.killedOnce(op, b), fmt.Sprintf("delete after %s of a %s", b, op), remedy)
+		}
+	})
+}
+
+// killedOnce is a claim of which an operation was disrupted.
+func (t *trial) killedOnce(op contract.Operation, b disruption) *claim {
+	c := t.ready(op)
+	t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
+	return c
 }
 
 // ready is a claim in the state before an operation.
-func (t *trial) ready(op contract.Operation) (*claim, bool) {
+func (t *trial) ready(op contract.Operation) *claim {
 	if op == contract.Provision {
-		return t.newClaim(), true
+		return t.newClaim()
 	}
 	return t.provisioned()
 }
 
-// disruptions returns the disruptions of an operation, by the duration of a run and the number of its calls.
-func (t *trial) disruptions(op contract.Operation, grace time.Duration) []disruption {
-	c, ok := t.ready(op)
-	if !ok {
-		return nil
-	}
+// undisturbed is a run of an operation that nobody disturbs.
+func (t *trial) undisturbed(op contract.Operation) *run {
+	c := t.ready(op)
 	r := t.pod(op, c, t.api.Volume(c.VolumeName))
-	n := len(r.Calls)
 	if op != contract.Delete {
 		t.wantGone(c, "after an attempt that nobody disturbed", "see check delete")
 	} else {
 		t.api.RemoveVolume(c.VolumeName)
 	}
-	return append(t.disruptionsOver(r.Took, grace), disruptionsAtCalls(n, grace)...)
+	return r
 }
 
 func (t *trial) checkTerminated() {
 	const remedy = "the first process of a container gets no signal that it does not ask for: trap TERM, end, and exit with any code but 0"
 	for _, op := range []contract.Operation{contract.Provision, contract.Delete} {
-		for _, b := range t.disruptions(op, t.options.Grace) {
-			if len(t.findings) >= maxFindings {
-				return
-			}
-			c, ok := t.ready(op)
-			if !ok {
-				return
-			}
+		t.eachDisruption(t.undisturbed(op), t.options.Grace, func(b disruption) {
+			c := t.ready(op)
 			r := t.disrupt(op, c, t.api.Volume(c.VolumeName), b)
 			if r.overdue {
 				t.fail(r.run, fmt.Sprintf("%s: it ends within %s", b, t.options.Grace), "it did not, and was killed", remedy)
@@ -200,6 +178,6 @@ func (t *trial) checkTerminated() {
 				t.wantProvisioned(c, "provision after "+b.String(), "see check provision-killed")
 			}
 			t.wantGone(c, "delete after "+b.String(), remedy)
-		}
+		})
 	}
 }

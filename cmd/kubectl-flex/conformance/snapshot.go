@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -113,11 +112,7 @@ func (t *trial) dataOf(volume *corev1.PersistentVolume) (dir string, found bool)
 }
 
 func (t *trial) wantSnapshot(s *claim, when string) bool {
-	r := t.pod(contract.Snapshot, s, t.api.Volume(s.VolumeName))
-	if !r.ok() {
-		t.fail(r, when+": snapshot exits with code 0", r.summary(), "read the message and the log")
-	}
-	return r.ok()
+	return t.wantDone(t.pod(contract.Snapshot, s, t.api.Volume(s.VolumeName)), when, readLog)
 }
 
 // wantRestored restores a snapshot to a new claim, and removes that again. The volume has to have the text.
@@ -134,39 +129,20 @@ func (t *trial) wantRestored(s *claim, text, when string) {
 
 // wantRemovedTo removes a claim. The storage has to be as it was before.
 func (t *trial) wantRemovedTo(before []string, c *claim, when string) {
-	r, err := t.remove(t.ctx, c)
-	t.must(err)
-	now := t.everything()
-	if !r.ok() {
-		t.fail(r, when+", and its volume was deleted: delete exits with code 0", r.summary(), "see check delete")
-	} else if !slices.Equal(before, now) {
-		t.fail(r, when+", and its volume was deleted: all else is as before", "there was "+some(before)+", and there is "+some(now), "see check delete")
+	r := t.removed(c)
+	when += ", and its volume was deleted"
+	if t.wantDone(r, when, "see check delete") {
+		t.wantSame(r, before, when+": all else is as before", "see check delete")
 	}
 }
 
-func (t *trial) wantDropped(s *claim, volume *corev1.PersistentVolume, when string) bool {
-	r := t.pod(contract.DeleteSnapshot, s, volume)
-	if !r.ok() {
-		t.fail(r, when+": delete-snapshot exits with code 0", r.summary(), remedyDrop)
-	}
-	return r.ok()
-}
-
-// ended is the end of a check of snapshots: nothing is left.
-func (t *trial) ended(when string) {
-	if left := t.added(); len(left) > 0 {
-		t.fail(nil, when+": nothing is left", "there is still "+some(left), remedyDrop)
-		t.before = append(t.before, left...)
-	}
-	t.blind = !t.sees()
+func (t *trial) wantDropped(s *claim, volume *corev1.PersistentVolume, when string) {
+	t.wantDone(t.pod(contract.DeleteSnapshot, s, volume), when, remedyDrop)
 }
 
 // checkSnapshot also deletes the volume before its snapshot. A backend that cannot do that says so by exit code 75, and harms nothing.
 func (t *trial) checkSnapshot() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	s, volume := c.snapshotOf(), t.api.Volume(c.VolumeName)
 	t.put(c, "before")
 	if t.wantSnapshot(s, "a first attempt") {
@@ -176,8 +152,7 @@ func (t *trial) checkSnapshot() {
 		if differs := t.differs(c, "after"); differs != "" {
 			t.fail(nil, "the volume itself is as it was", differs, remedyRestore)
 		}
-		r, err := t.remove(t.ctx, c)
-		t.must(err)
+		r := t.removed(c)
 		if !r.ok() && r.Code != contract.ExitTryAgain {
 			t.fail(r, "delete of a volume that has a snapshot exits with code 0, or with 75 if the backend cannot do that", r.summary(), "let snapshots do without their volume")
 		}
@@ -185,14 +160,11 @@ func (t *trial) checkSnapshot() {
 	}
 	t.wantDropped(s, volume, "at the end")
 	t.wantGone(c, "a delete after the snapshot was removed", "see check delete")
-	t.ended("after its volume and its snapshot were deleted")
+	t.wantNothing(nil, "after its volume and its snapshot were deleted", remedyDrop)
 }
 
 func (t *trial) checkDeleteSnapshot() {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	volume := t.api.Volume(c.VolumeName)
 	t.put(c, "before")
 	before := t.everything()
@@ -202,9 +174,7 @@ func (t *trial) checkDeleteSnapshot() {
 	for _, when := range []string{"the first attempt", "the second attempt"} {
 		t.wantDropped(s, volume, when)
 	}
-	if now := t.everything(); !slices.Equal(before, now) {
-		t.fail(nil, "the snapshot is gone, and the volume is as before", "there was "+some(before)+", and there is "+some(now), remedyDrop)
-	}
+	t.wantSame(nil, before, "the snapshot is gone, and the volume is as before", remedyDrop)
 	if differs := t.differs(c, "before"); differs != "" {
 		t.fail(nil, "the volume itself is as it was", differs, "remove the snapshot and nothing else")
 	}
@@ -213,10 +183,7 @@ func (t *trial) checkDeleteSnapshot() {
 
 // checkRestoreNothing restores a snapshot that was never taken, of a volume that exists and of one that nobody knows.
 func (t *trial) checkRestoreNothing() {
-	source, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	source := t.provisioned()
 	before := t.everything()
 	for _, of := range []string{source.VolumeName, ""} {
 		c := t.restoreOf(source.snapshotOf())
@@ -232,10 +199,7 @@ func (t *trial) checkRestoreNothing() {
 
 // snapshotKilled disrupts an operation on snapshots by each of its disruptions, and repeats it.
 func (t *trial) snapshotKilled(op contract.Operation) {
-	c, ok := t.provisioned()
-	if !ok {
-		return
-	}
+	c := t.provisioned()
 	volume := t.api.Volume(c.VolumeName)
 	t.put(c, "before")
 	first := c.snapshotOf()
@@ -243,10 +207,7 @@ func (t *trial) snapshotKilled(op contract.Operation) {
 	if dropped := t.pod(contract.DeleteSnapshot, first, volume); op == contract.DeleteSnapshot {
 		r = dropped
 	}
-	for _, b := range append(t.disruptionsOver(r.Took, 0), disruptionsAtCalls(len(r.Calls), 0)...) {
-		if len(t.findings) >= maxFindings {
-			break
-		}
+	t.eachDisruption(r, 0, func(b disruption) {
 		s := c.snapshotOf()
 		if op == contract.Snapshot {
 			t.disrupt(op, s, volume, b)
@@ -258,7 +219,7 @@ func (t *trial) snapshotKilled(op contract.Operation) {
 			t.wantNoPart(s, "before", "a restore after "+b.String()+" of a delete-snapshot")
 		}
 		t.wantDropped(s, volume, "after "+b.String())
-	}
+	})
 	t.wantGone(c, "a delete after all snapshots were removed", remedyDrop)
 }
 

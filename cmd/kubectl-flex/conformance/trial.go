@@ -23,8 +23,8 @@ const maxFindings = 3
 // finding is one way in which a provisioner did not do what it should.
 type finding struct{ expected, got, remedy, log string }
 
-// trial is a run of one check. An error that keeps it from going on, such as a machine that cannot run pods, ends it by a panic with a
-// halt, which run recovers.
+// trial is a run of one check. What keeps it from going on ends it by a panic with a halt, which run recovers: an error, such as a machine
+// that cannot run pods, or a failure without which the rest shows nothing.
 type trial struct {
 	*stage
 	ctx      context.Context
@@ -41,8 +41,21 @@ func (t *trial) must(err error) {
 	}
 }
 
-// begin records the storage that exists before the check.
-func (t *trial) begin() { t.before = t.everything() }
+// run runs a check.
+func (t *trial) run(check func(*trial)) (err error) {
+	defer func() {
+		switch stopped := recover().(type) {
+		case nil:
+		case halt:
+			err = stopped.err
+		default:
+			panic(stopped)
+		}
+	}()
+	t.before = t.everything()
+	check(t)
+	return nil
+}
 
 func (t *trial) everything() []string {
 	found, err := t.listStorage(t.ctx)
@@ -71,10 +84,40 @@ func (t *trial) pod(op contract.Operation, c *claim, volume *corev1.PersistentVo
 	return r
 }
 
-// provisioned is a new claim with its volume. The check fails if there is no volume.
-func (t *trial) provisioned() (*claim, bool) {
+// removed is the run that removed what exists for a claim.
+func (t *trial) removed(c *claim) *run {
+	r, err := t.remove(t.ctx, c)
+	t.must(err)
+	return r
+}
+
+const (
+	first   = "a first attempt"
+	readLog = "read the message and the log"
+)
+
+// provisioned is a new claim with its volume. Without a volume the check fails and ends.
+func (t *trial) provisioned() *claim {
 	c := t.newClaim()
-	return c, t.wantProvisioned(c, "a first attempt", "")
+	if !t.wantProvisioned(c, first, readLog) {
+		panic(halt{})
+	}
+	return c
+}
+
+// wantDone fails the check unless a run exited with code 0.
+func (t *trial) wantDone(r *run, when, remedy string) bool {
+	if !r.ok() {
+		t.fail(r, fmt.Sprintf("%s: %s exits with code 0", when, r.Operation), r.summary(), remedy)
+	}
+	return r.ok()
+}
+
+// wantSame fails the check unless the storage is as it was before a run.
+func (t *trial) wantSame(r *run, before []string, expected, remedy string) {
+	if now := t.everything(); !slices.Equal(before, now) {
+		t.fail(r, expected, "there was "+some(before)+", and there is "+some(now), remedy)
+	}
 }
 
 // wantProvisioned provisions a claim. The check fails unless there is a volume that fits it.
@@ -83,54 +126,44 @@ func (t *trial) wantProvisioned(c *claim, when, remedy string) bool {
 }
 
 func (t *trial) wantVolume(c *claim, r *run, when, remedy string) bool {
-	if remedy == "" {
-		remedy = "read the message and the log"
-	}
 	volume := t.api.Volume(c.VolumeName)
-	switch {
-	case !r.ok():
-		t.fail(r, when+": provision exits with code 0", r.summary(), remedy)
-	case volume == nil:
+	if !t.wantDone(r, when, remedy) {
+		return false
+	}
+	if volume == nil {
 		t.fail(r, when+": the PersistentVolume "+c.VolumeName+" exists", r.summary()+", and there is no volume", "create the PersistentVolume before exit 0, by flexctl create-pv")
-	default:
-		if faults := podspec.Misfits(volume, c.object()); len(faults) > 0 && !t.misfit {
-			t.fail(r, when+": the volume fits its claim", strings.Join(faults, "; "), "let flexctl create-pv or the whole skeleton make the PersistentVolume")
-			return false
-		}
-		if t.options.Inspect == nil {
-			return true
-		}
-		if err := t.options.Inspect(t.ctx, volume); err != nil {
-			t.fail(r, when+": the volume's storage is whole", err.Error(), "create the PersistentVolume once all else is done; what an attempt left half made has another name")
-			return false
-		}
+		return false
+	}
+	if faults := podspec.Misfits(volume, c.object()); len(faults) > 0 && !t.misfit {
+		t.fail(r, when+": the volume fits its claim", strings.Join(faults, "; "), "let flexctl create-pv or the whole skeleton make the PersistentVolume")
+		return false
+	}
+	if t.options.Inspect == nil {
 		return true
 	}
-	return false
+	err := t.options.Inspect(t.ctx, volume)
+	if err != nil {
+		t.fail(r, when+": the volume's storage is whole", err.Error(), "create the PersistentVolume once all else is done; what an attempt left half made has another name")
+	}
+	return err == nil
 }
 
 // wantGone removes what exists for a claim. The check fails if something is left.
-func (t *trial) wantGone(c *claim, when, remedy string) bool {
-	r, err := t.remove(t.ctx, c)
-	t.must(err)
-	return t.wantRemoved(r, when, remedy)
+func (t *trial) wantGone(c *claim, when, remedy string) { t.wantRemoved(t.removed(c), when, remedy) }
+
+func (t *trial) wantRemoved(r *run, when, remedy string) {
+	if t.wantDone(r, when, remedy) {
+		t.wantNothing(r, when, remedy)
+	}
 }
 
-func (t *trial) wantRemoved(r *run, when, remedy string) bool {
-	if !r.ok() {
-		t.fail(r, when+": delete exits with code 0", r.summary(), remedy)
-		return false
-	}
-	if !t.sees() {
-		t.blind = true
-		return true
-	}
+// wantNothing fails the check if there is storage that did not exist when it began.
+func (t *trial) wantNothing(r *run, when, remedy string) {
+	t.blind = t.blind || !t.sees()
 	if left := t.added(); len(left) > 0 {
 		t.fail(r, when+": nothing is left", "there is still "+some(left), remedy)
 		t.before = append(t.before, left...) // it is reported once
-		return false
 	}
-	return true
 }
 
 func some(names []string) string {
@@ -167,8 +200,6 @@ func (b disruption) String() string {
 // disrupted is a run with a disruption.
 type disrupted struct {
 	*run
-	// hit reports whether the pod still ran at that time.
-	hit bool
 	// overdue reports whether the pod still ran after its grace period.
 	overdue bool
 }
@@ -217,31 +248,30 @@ func (t *trial) disrupt(op contract.Operation, c *claim, volume *corev1.Persiste
 	ended.Store(true)
 	t.must(err)
 	result.Struck = hit.Load()
-	return disrupted{result, hit.Load(), overdue.Load()}
+	return disrupted{result, overdue.Load()}
 }
 
-// disruptionsOver returns disruptions that are spread over a run of that duration.
-func (t *trial) disruptionsOver(took time.Duration, grace time.Duration) []disruption {
+// eachDisruption calls try with disruptions that are spread over a run that nobody disturbed, and with some at each of its
+// calls, until the check has enough findings.
+func (t *trial) eachDisruption(undisturbed *run, grace time.Duration, try func(disruption)) {
 	n := t.options.Kills
 	if grace > 0 {
 		n = min(n, 5)
 	}
-	step := max(took/time.Duration(n), time.Millisecond/2)
-	var blows []disruption
+	step := max(undisturbed.Took/time.Duration(n), time.Millisecond/2)
+	var all []disruption
 	for i := range n {
-		blows = append(blows, disruption{at: step * time.Duration(i), grace: grace})
+		all = append(all, disruption{at: step * time.Duration(i), grace: grace})
 	}
-	return blows
-}
-
-// disruptionsAtCalls returns disruptions at every call of a run with n calls.
-func disruptionsAtCalls(n int, grace time.Duration) []disruption {
-	var blows []disruption
-	for call := 1; call <= n; call++ {
-		blows = append(blows, disruption{call: call, grace: grace})
+	for i := range undisturbed.Calls {
+		all = append(all, disruption{call: i + 1, grace: grace})
 		if grace == 0 {
-			blows = append(blows, disruption{call: call, after: true})
+			all = append(all, disruption{call: i + 1, after: true})
 		}
 	}
-	return blows
+	for _, b := range all {
+		if len(t.findings) < maxFindings {
+			try(b)
+		}
+	}
 }

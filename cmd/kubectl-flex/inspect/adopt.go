@@ -272,12 +272,7 @@ func (o *Objects) Reversal(name string) (AdoptedFrom, []byte, error) {
 
 // VolumesOfClass lists the names of the volumes of a StorageClass that are not this dispatcher's, sorted.
 func (o *Objects) VolumesOfClass(class string) []string {
-	var names []string
-	for _, v := range o.Volumes {
-		if podspec.ClassOf(v) == class && v.Annotations[contract.ProvisionedBy] != o.Dispatcher.Provisioner {
-			names = append(names, v.Name)
-		}
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(slices.Values(namesOf(o.Volumes, func(v *corev1.PersistentVolume) bool {
+		return podspec.ClassOf(v) == class && v.Annotations[contract.ProvisionedBy] != o.Dispatcher.Provisioner
+	})))
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 )
@@ -109,22 +111,13 @@ func (o *Objects) FindAnyClass(name string) error {
 }
 
 // AllClassNames lists the StorageClasses of all provisioners.
-func (o *Objects) AllClassNames(_, _ string) (names []string) {
-	for _, class := range o.Classes {
-		names = append(names, class.Name)
-	}
-	return names
+func (o *Objects) AllClassNames(_, _ string) []string {
+	return namesOf(o.Classes, func(*storagev1.StorageClass) bool { return true })
 }
 
 // similarClaim is the claim of the namespace whose name is most like one that does not exist, empty for none.
 func (o *Objects) similarClaim(namespace, name string) string {
-	var names []string
-	for _, claim := range o.Claims {
-		if claim.Namespace == namespace {
-			names = append(names, claim.Name)
-		}
-	}
-	return configmaps.Nearest(name, names)
+	return configmaps.Nearest(name, namesOf(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return c.Namespace == namespace }))
 }
 
 // NamesFor lists the names that may complete a word: claims of the namespace, and once the word begins, volumes and pods
@@ -138,44 +131,29 @@ func (o *Objects) NamesFor(namespace, word string) (names []string) {
 	wants := func(of string) bool { return kind == of || kind == "" && (of == claimKind || word != "") }
 	own := o.Own()
 
-	for _, claim := range own.Claims {
-		if wants(claimKind) && claim.Namespace == namespace {
-			names = append(names, prefix+claim.Name)
-		}
+	names = slices.Concat(
+		namesOf(own.Claims, func(c *corev1.PersistentVolumeClaim) bool { return wants(claimKind) && c.Namespace == namespace }),
+		namesOf(own.Volumes, func(*corev1.PersistentVolume) bool { return wants(volumeKind) }),
+		namesOf(o.Pods, func(*corev1.Pod) bool { return wants(podKind) }),
+		namesOf(o.Snapshots.Requests, func(r *snapshotv1.VolumeSnapshot) bool { return kind == snapshotKind && r.Namespace == namespace }),
+		namesOf(own.Contents, func(*snapshotv1.VolumeSnapshotContent) bool { return kind == contentKind }))
+	for i := range names {
+		names[i] = prefix + names[i]
 	}
-	for _, v := range own.Volumes {
-		if wants(volumeKind) {
-			names = append(names, prefix+v.Name)
-		}
-	}
-	for _, pod := range o.Pods {
-		if wants(podKind) {
-			names = append(names, prefix+pod.Name)
-		}
-	}
-	names = append(names, o.snapshotNames(namespace, kind, prefix)...)
 	slices.Sort(names)
 	return names
 }
 
 // ReleasedVolumes lists the dispatcher's volumes whose claims are gone.
-func (o *Objects) ReleasedVolumes(_, _ string) (names []string) {
-	for _, v := range o.Own().Volumes {
-		if v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed {
-			names = append(names, v.Name)
-		}
-	}
-	return names
+func (o *Objects) ReleasedVolumes(_, _ string) []string {
+	return namesOf(o.Own().Volumes, func(v *corev1.PersistentVolume) bool {
+		return v.Status.Phase == corev1.VolumeReleased || v.Status.Phase == corev1.VolumeFailed
+	})
 }
 
 // ForeignVolumes lists the volumes that are not the dispatcher's.
-func (o *Objects) ForeignVolumes(_, _ string) (names []string) {
-	for _, v := range o.Volumes {
-		if !o.ownVolume(v) {
-			names = append(names, v.Name)
-		}
-	}
-	return names
+func (o *Objects) ForeignVolumes(_, _ string) []string {
+	return namesOf(o.Volumes, func(v *corev1.PersistentVolume) bool { return !o.ownVolume(v) })
 }
 
 // ClassNamesFor lists the classes that may complete a word, or the ConfigMaps where it begins with that kind.
@@ -183,10 +161,7 @@ func (o *Objects) ClassNamesFor(word string) []string {
 	before, _, typed := strings.Cut(word, "/")
 	names := o.ClassNames()
 	if typed && kinds[strings.ToLower(before)] == configMapKind {
-		names = nil
-		for _, cm := range o.OwnConfigMaps() {
-			names = append(names, cm.Name)
-		}
+		names = namesOf(o.OwnConfigMaps(), func(*corev1.ConfigMap) bool { return true })
 	}
 	if typed {
 		for i := range names {

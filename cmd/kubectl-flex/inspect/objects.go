@@ -140,7 +140,7 @@ func (o *Objects) indexed() *index {
 	}
 	for _, c := range o.Snapshots.Contents {
 		x.contents[observed.ContentKey(c)] = c
-		if c.Spec.Driver == o.driver() {
+		if o.ownContent(c) {
 			handle := podspec.HandleOf(c)
 			x.snapshots[handle] = append(x.snapshots[handle], c)
 		}
@@ -378,6 +378,24 @@ func (o *Objects) ownVolume(v *corev1.PersistentVolume) bool {
 	class := o.class(podspec.ClassOf(v))
 	_, named := podspec.ClaimUIDOf(v.Name)
 	return class != nil && class.Provisioner == o.Dispatcher.Provisioner && named
+}
+
+// filter lists the objects for which keep is true.
+func filter[T any](list []T, keep func(T) bool) (kept []T) {
+	for _, object := range list {
+		if keep(object) {
+			kept = append(kept, object)
+		}
+	}
+	return kept
+}
+
+// namesOf lists the names of the objects for which keep is true.
+func namesOf[T metav1.Object](list []T, keep func(T) bool) (names []string) {
+	for _, object := range filter(list, keep) {
+		names = append(names, object.GetName())
+	}
+	return names
 }
 
 func first[T any](list []*T, is func(*T) bool) *T {

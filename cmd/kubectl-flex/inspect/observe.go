@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"cmp"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,12 +45,10 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	s.Wanted = s.Claim != nil && !s.WaitsForNode() && requestedProvisioner(s.Claim) != ""
 	s.SetSuccessor(o.ClaimNamed)
 	if s.Released() {
-		s.SetCopiedBy(slices.DeleteFunc(slices.Clone(o.Pods), func(p *corev1.Pod) bool { return observed.CopiedVolume(p) != s.Volume.Name }))
+		s.SetCopiedBy(filter(o.Pods, func(p *corev1.Pod) bool { return observed.CopiedVolume(p) == s.Volume.Name }))
 		storage := podspec.MountSource(s.Volume)
-		s.SetSameStorage(slices.DeleteFunc(slices.Clone(o.Volumes), func(v *corev1.PersistentVolume) bool {
-			return observed.StorageByHand(v) != storage
-		}))
-		s.SetUser(slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return observed.GivenVolume(c) != s.Volume.Name }))
+		s.SetSameStorage(filter(o.Volumes, func(v *corev1.PersistentVolume) bool { return observed.StorageByHand(v) == storage }))
+		s.SetUser(filter(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return observed.GivenVolume(c) == s.Volume.Name }))
 	}
 	return s
 }

@@ -24,50 +24,43 @@ type Own struct {
 
 // Own lists the objects that the dispatcher answers for.
 func (o *Objects) Own() Own {
-	var own Own
-	claims, volumes := map[types.UID]bool{}, map[string]bool{}
+	own := Own{Volumes: filter(o.Volumes, o.ownVolume), Contents: filter(o.Snapshots.Contents, o.ownContent)}
+	about, volumes, driven := map[types.UID]bool{}, map[string]bool{}, map[string]bool{}
 
-	for _, v := range o.Volumes {
-		if o.ownVolume(v) {
-			own.Volumes = append(own.Volumes, v)
-			volumes[v.Name] = true
-		}
+	for _, v := range own.Volumes {
+		volumes[v.Name] = true
 	}
-	for _, claim := range o.Claims {
-		if o.provisionerOf(claim) == o.Dispatcher.Provisioner || volumes[claim.Spec.VolumeName] {
-			own.Claims = append(own.Claims, claim)
-			claims[claim.UID] = true
-		}
-	}
-	for _, class := range o.Classes {
-		if classes.Ours(class, o.Dispatcher.Provisioner) {
-			own.Classes = append(own.Classes, class)
-		}
+	own.Claims = filter(o.Claims, func(c *corev1.PersistentVolumeClaim) bool {
+		return o.provisionerOf(c) == o.Dispatcher.Provisioner || volumes[c.Spec.VolumeName]
+	})
+	own.Classes = filter(o.Classes, func(c *storagev1.StorageClass) bool { return classes.Ours(c, o.Dispatcher.Provisioner) })
+	own.SnapshotClasses = filter(o.Snapshots.Classes, func(c *snapshotv1.VolumeSnapshotClass) bool { return c.Driver == o.driver() })
+	for _, c := range own.SnapshotClasses {
+		driven[c.Name] = true
 	}
 
-	o.ownSnapshots(&own)
-	for _, r := range own.Requests {
-		claims[r.UID] = true
-	}
 	for _, c := range own.Contents {
-		claims[c.UID] = true
+		about[c.UID], about[c.Spec.VolumeSnapshotRef.UID] = true, true
+	}
+	own.Requests = filter(o.Snapshots.Requests, func(r *snapshotv1.VolumeSnapshot) bool {
+		class := r.Spec.VolumeSnapshotClassName
+		return about[r.UID] || class != nil && driven[*class]
+	})
+	for _, r := range own.Requests {
+		about[r.UID] = true
+	}
+	for _, c := range own.Claims {
+		about[c.UID] = true
 	}
 
-	for _, e := range o.Events {
-		about := e.InvolvedObject
-		if e.Namespace == o.Dispatcher.Namespace || claims[about.UID] || about.Kind == "PersistentVolume" && volumes[about.Name] {
-			own.Events = append(own.Events, e)
-		}
-	}
+	own.Events = filter(o.Events, func(e *corev1.Event) bool {
+		of := e.InvolvedObject
+		return e.Namespace == o.Dispatcher.Namespace || about[of.UID] || of.Kind == "PersistentVolume" && volumes[of.Name]
+	})
 	return own
 }
 
 // OwnConfigMaps lists the ConfigMaps that serve classes of this dispatcher.
-func (o *Objects) OwnConfigMaps() (list []*corev1.ConfigMap) {
-	for _, cm := range o.ConfigMaps {
-		if classes.Concerns(cm, o.Dispatcher.Provisioner) {
-			list = append(list, cm)
-		}
-	}
-	return list
+func (o *Objects) OwnConfigMaps() []*corev1.ConfigMap {
+	return filter(o.ConfigMaps, func(cm *corev1.ConfigMap) bool { return classes.Concerns(cm, o.Dispatcher.Provisioner) })
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/configmaps/allowlist"
@@ -139,14 +140,9 @@ func (o *Objects) missingClass(name string) Cause {
 
 // similarClass is the class of this dispatcher whose name is most like another one that does not exist, empty for none.
 func (o *Objects) similarClass(name string) string {
-	var names []string
-	for _, class := range o.Classes {
-		if class.Provisioner == o.Dispatcher.Provisioner {
-			names = append(names, class.Name)
-		}
-	}
+	ours := func(c *storagev1.StorageClass) bool { return c.Provisioner == o.Dispatcher.Provisioner }
 
-	return configmaps.Nearest(name, names)
+	return configmaps.Nearest(name, namesOf(o.Classes, ours))
 }
 
 func (o *Objects) noNode(s situation) (Cause, bool) {

@@ -10,12 +10,10 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
-	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -197,18 +195,7 @@ func (o *Objects) snapshotState(uid string) State {
 		return s
 	}
 
-	plan := reconcile.Decide(seen)
-	st := progress.Of(seen, plan)
-	s.Operation, s.Phase, s.NextAttempt = st.Operation, st.Phase, plan.NextAttempt
-	if !st.Since.IsZero() {
-		s.Since = st.Since
-	}
-
-	if st.Tried {
-		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
-	}
-
-	s.Cause = o.cause(seen, plan, s.Operation)
+	o.follow(&s, seen)
 	ready := of.Content != nil && observed.Ready(of.Content)
 	switch {
 	case s.Operation != "":
@@ -328,7 +315,7 @@ func (o *Objects) pendingSnapshots() (uids []string) {
 	}
 
 	for uid, content := range x.contents {
-		if content.Spec.Driver == o.driver() {
+		if o.ownContent(content) {
 			uids = append(uids, uid)
 		}
 	}
@@ -336,69 +323,21 @@ func (o *Objects) pendingSnapshots() (uids []string) {
 	return uids
 }
 
-// ownSnapshots adds the objects of snapshots of the dispatcher's driver.
-func (o *Objects) ownSnapshots(own *Own) {
-	named, classes := map[types.UID]bool{}, map[string]bool{}
-	for _, c := range o.Snapshots.Contents {
-		if c.Spec.Driver == o.driver() {
-			own.Contents = append(own.Contents, c)
-			named[c.Spec.VolumeSnapshotRef.UID] = true
-		}
-	}
-
-	for _, c := range o.Snapshots.Classes {
-		if c.Driver == o.driver() {
-			own.SnapshotClasses = append(own.SnapshotClasses, c)
-			classes[c.Name] = true
-		}
-	}
-
-	for _, r := range o.Snapshots.Requests {
-		class := r.Spec.VolumeSnapshotClassName
-		if named[r.UID] || class != nil && classes[*class] {
-			own.Requests = append(own.Requests, r)
-		}
-	}
+// ownContent reports whether a content is of the dispatcher's driver.
+func (o *Objects) ownContent(c *snapshotv1.VolumeSnapshotContent) bool {
+	return c.Spec.Driver == o.driver()
 }
 
 // readySnapshots counts the snapshots of the dispatcher, and those that are ready.
 func (o *Objects) readySnapshots() string {
-	all, ready := 0, 0
-	for _, content := range o.Snapshots.Contents {
-		if content.Spec.Driver == o.driver() {
-			all++
-			if observed.Ready(content) && content.DeletionTimestamp == nil {
-				ready++
-			}
-		}
-	}
-
-	if all == 0 {
+	all := filter(o.Snapshots.Contents, o.ownContent)
+	if len(all) == 0 {
 		return ""
 	}
 
-	return fmt.Sprintf("%d of %d ready", ready, all)
-}
+	ready := filter(all, func(c *snapshotv1.VolumeSnapshotContent) bool { return observed.Ready(c) && c.DeletionTimestamp == nil })
 
-// snapshotNames are the names that may complete a word of a kind of snapshots.
-func (o *Objects) snapshotNames(namespace, kind, prefix string) (names []string) {
-	if kind == snapshotKind {
-		for _, r := range o.Snapshots.Requests {
-			if r.Namespace == namespace {
-				names = append(names, prefix+r.Name)
-			}
-		}
-	}
-
-	if kind == contentKind {
-		for _, c := range o.Snapshots.Contents {
-			if c.Spec.Driver == o.driver() {
-				names = append(names, prefix+c.Name)
-			}
-		}
-	}
-
-	return names
+	return fmt.Sprintf("%d of %d ready", len(ready), len(all))
 }
 
 // Subject names what a state is of, for a sentence.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -103,15 +104,8 @@ func (o *Objects) stateOf(uid string) State {
 		s.Phase, s.Cause, s.Volume = Lost, cause, podspec.OneLine(claim.Spec.VolumeName)
 		return s
 	}
-	seen := o.observe(uid)
-	plan := reconcile.Decide(seen)
-	st := progress.Of(seen, plan)
-	s.Operation = st.Operation
-	if s.Since = st.Since; st.Tried {
-		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
-	}
-	s.Cause = o.cause(seen, plan, s.Operation)
-	s.Phase, s.NextAttempt = st.Phase, plan.NextAttempt
+	s.Since = time.Time{} // a claim may be older than what is to be done for it
+	o.follow(&s, o.observe(uid))
 	switch {
 	case s.Operation != "":
 	case s.Reason == reasonGrows:
@@ -124,6 +118,20 @@ func (o *Objects) stateOf(uid string) State {
 		s.Phase = Bound
 	}
 	return s
+}
+
+// follow sets how what is observed stands, by the plan that the dispatcher makes of it.
+func (o *Objects) follow(s *State, seen *observed.Claim) {
+	plan := reconcile.Decide(seen)
+	st := progress.Of(seen, plan)
+	s.Operation, s.Phase, s.NextAttempt = st.Operation, st.Phase, plan.NextAttempt
+	if !st.Since.IsZero() {
+		s.Since = st.Since
+	}
+	if st.Tried {
+		s.Attempt, s.Pod, s.Node = st.Attempt.Number, st.Attempt.Pod.Name, st.Attempt.Node()
+	}
+	s.Cause = o.cause(seen, plan, s.Operation)
 }
 
 func (s *State) identify(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume, pods []*corev1.Pod) {
@@ -193,7 +201,7 @@ func (o *Objects) ofAnotherName(claim *corev1.PersistentVolumeClaim) bool {
 const Nobody = "nobody"
 
 func (o *Objects) dispatcherEvents(claim *corev1.PersistentVolumeClaim) []*corev1.Event {
-	return slices.DeleteFunc(o.eventsOnClaim(claim), func(e *corev1.Event) bool { return !fromDispatcher(e) })
+	return filter(o.eventsOnClaim(claim), fromDispatcher)
 }
 
 func phaseOfOther(claim *corev1.PersistentVolumeClaim) Phase {

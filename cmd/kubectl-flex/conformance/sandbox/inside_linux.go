@@ -28,8 +28,9 @@ const (
 	programFD = 4
 )
 
-// Enter does not return in a process that Start started, and does nothing in any other. Call it first in main.
-func Enter() {
+// A process that Start started becomes the sandbox here. What other packages of the program initialize takes longer than
+// a short pod, and Go initializes this one before most of them, since its path comes early.
+func init() {
 	if len(os.Args) != 1 || os.Args[0] != Inside {
 		return
 	}

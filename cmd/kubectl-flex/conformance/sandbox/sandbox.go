@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Inside is the name by which a process knows that it is to become a sandbox. Programs that use Start call Enter first.
+// Inside is the name by which a process knows that it is to become a sandbox, before its main begins.
 const Inside = "flex-provisioner-sandbox"
 
 // Spec is the program and its environment.

@@ -16,7 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	sandbox.Enter()
 	if os.Getenv(reopen) != "" {
 		reopenMain()
 	}

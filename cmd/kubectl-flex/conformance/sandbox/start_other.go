@@ -16,9 +16,6 @@ type Process struct {
 
 var errNotStarted = errors.New("nothing was started")
 
-// Enter does nothing without a sandbox.
-func Enter() {}
-
 // HostID is -1, since there is no sandbox.
 func HostID(int, bool) int { return -1 }
 
