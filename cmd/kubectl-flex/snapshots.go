@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
@@ -57,9 +58,15 @@ func (r reader) snapshots(ctx context.Context, namespace string) error {
 	}
 
 	api := client.SnapshotV1()
+	unread := func(snapshotv1.VolumeSnapshotContent) bool { return false }
 	requests, err := api.VolumeSnapshots("").List(ctx, r.lists)
 	if apierrors.IsForbidden(err) && namespace != "" {
+		unread = func(c snapshotv1.VolumeSnapshotContent) bool { return c.Spec.VolumeSnapshotRef.Namespace != namespace }
 		requests, err = api.VolumeSnapshots(namespace).List(ctx, r.lists)
+	}
+
+	if apierrors.IsForbidden(err) {
+		unread = func(snapshotv1.VolumeSnapshotContent) bool { return true }
 	}
 
 	err = keep(r, &into.Requests, inspect.Snapshots, "list volumesnapshots", requests.Items, err)
@@ -68,6 +75,7 @@ func (r reader) snapshots(ctx context.Context, namespace string) error {
 	}
 
 	contents, err := api.VolumeSnapshotContents().List(ctx, r.lists)
+	contents.Items = slices.DeleteFunc(contents.Items, unread) // their VolumeSnapshots would look as if they were gone
 	err = keep(r, &into.Contents, inspect.Snapshots, "list volumesnapshotcontents", contents.Items, err)
 	if err != nil {
 		return err
