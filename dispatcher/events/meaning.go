@@ -267,8 +267,8 @@ var meanings = map[podspec.Reason]Meaning{
 		Means: "A pod took the snapshot. Only the dispatcher's log has this.",
 		Do:    "nothing."},
 	ReasonOrphan: {Warning: true, On: "volume, content or pod",
-		Means: "The dispatcher's hourly audit found something that nobody needs, a volume without its finalizer, or a " +
-			"content that cannot be served.",
+		Means: "The dispatcher's hourly audit found something that nobody needs, a volume without its finalizer, " +
+			"or a content that cannot be served.",
 		Do: "examine the object, then run the command in the message. `kubectl flex audit` finds more."},
 	ReasonConfigInvalid: {Warning: true, On: "ConfigMap",
 		Means: "The ConfigMap has faults. The message lists all of them. The last valid version stays in force.",

@@ -329,8 +329,8 @@ func (s *Claim) SelectedNode() string {
 	return s.Claim.Annotations[AnnSelectedNode]
 }
 
-// NodeToMakeOn is the node on which the claim's storage is to be made if it is node-local. It is the selected one, but for
-// a volume whose data is on nodes already.
+// NodeToMakeOn is the node on which the claim's storage is to be made if it is node-local. It is the selected one, but
+// for a volume whose data is on nodes already.
 func (s *Claim) NodeToMakeOn() string {
 	if s.Pinned() {
 		return ""
