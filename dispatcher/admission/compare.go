@@ -28,6 +28,7 @@ func diffPolicy(got, want *admissionv1.ValidatingAdmissionPolicySpec) string {
 		if at < 0 {
 			return fmt.Sprintf("spec.validations lacks the shipped [%d], %s", i, quoted(rule))
 		}
+
 		here = slices.Delete(here, at, at+1) // the next one is most often the first then
 	}
 
