@@ -34,8 +34,8 @@ func (a auditor) all(ctx context.Context, steps ...step) (*inspect.Objects, erro
 	if err := r.more(ctx, "", steps...); err != nil {
 		return nil, err
 	}
-	for _, u := range r.o.Unread {
-		return nil, fmt.Errorf("list %s: %s", u.Kind, u.Why)
+	if len(r.o.Unread) > 0 {
+		return nil, fmt.Errorf("list %s: %s", r.o.Unread[0].Kind, r.o.Unread[0].Why)
 	}
 	return r.o, nil
 }
