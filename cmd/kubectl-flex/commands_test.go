@@ -153,7 +153,7 @@ func TestCommands(t *testing.T) {
 		"audit-snapshots":       {scene: oddContents, args: []string{"audit", "--storage=false"}, code: 4},
 		"audit-snapshots-blind": {scene: func(w *world) { oddContents(w); w.forbid("volumesnapshots", "volumesnapshotcontents") }, args: []string{"audit", "--storage=false"}},
 		"why-content-lost":      {scene: oddContents, args: []string{"why", "volumesnapshotcontent/snapcontent-" + another}, code: 4},
-		"why-content-unread":    {scene: func(w *world) { oddContents(w); w.forbid("volumesnapshots") }, args: []string{"why", "volumesnapshotcontent/snapcontent-" + another}, code: 5},
+		"why-content-unread":    {scene: func(w *world) { oddContents(w); w.forbid("volumesnapshots") }, args: []string{"why", "volumesnapshotcontent/snapcontent-" + another}, code: 1},
 		"audit-snapshots-part":  {scene: func(w *world) { oddContents(w); w.forbid("configmaps") }, args: []string{"audit", "--storage=false"}, code: 4},
 		"check-snapshots":       {scene: withSnapshots, args: []string{"check"}},
 		"check-snapshots-crds":  {scene: func(w *world) { withSnapshots(w); w.lacks = []string{"VolumeSnapshotClass"} }, args: []string{"check"}},

@@ -105,6 +105,7 @@ func (p *Plan) beginSnapshot(s *observed.Claim) {
 	if reason, why := obstacles.ToSnapshot(s); reason != podspec.ReasonNone {
 		p.Blocked = reason == events.ReasonSnapshotRefused || reason == events.ReasonSnapshotWaits
 		p.report(events.SnapshotWaits(events.OnSnapshot, reason, why))
+
 		return
 	}
 
@@ -304,8 +305,8 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 	}
 }
 
-// awaitUnneeded is for a pod of a content that is being deleted, or whose VolumeSnapshot is gone. One that takes the snapshot is stopped if it certainly
-// does not run.
+// awaitUnneeded is for a pod of a content that is being deleted, or whose VolumeSnapshot is gone. One that takes the
+// snapshot is stopped if it certainly does not run.
 func (p *Plan) awaitUnneeded(s *observed.Claim, a observed.Attempt) {
 	stuck := a.Outcome.Reason != podspec.ReasonNone && a.Outcome.Phase == podspec.Starting
 	idle := a.Pod.Spec.NodeName == "" || stuck
