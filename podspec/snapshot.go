@@ -107,6 +107,21 @@ func HandleOf(content *snapshotv1.VolumeSnapshotContent) string {
 	return ""
 }
 
+// ContentReady reports whether a content says that its snapshot exists.
+func ContentReady(content *snapshotv1.VolumeSnapshotContent) bool {
+	st := content.Status
+	return st != nil && st.ReadyToUse != nil && *st.ReadyToUse && st.SnapshotHandle != nil
+}
+
+// ContentUnmade reports whether a content says that its snapshot was never seen to exist. A backup tool may bring a
+// content back without its status. The mark was taken off that once the snapshot existed.
+func ContentUnmade(content *snapshotv1.VolumeSnapshotContent) bool {
+	marked := content.Annotations[contract.AnnBeingCreated] != ""
+	byHand := content.Spec.Source.SnapshotHandle != nil
+
+	return marked && !byHand && !ContentReady(content)
+}
+
 // VolumeOf is the volume that the record of a content says, as Mark leaves it. It is nil without a record that is
 // verified, or that an administrator vouches for. The content is one that was marked.
 func VolumeOf(content *snapshotv1.VolumeSnapshotContent) *corev1.PersistentVolume {

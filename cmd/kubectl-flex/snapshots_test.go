@@ -124,7 +124,7 @@ func oddContents(w *world) {
 	}
 	gone := content("snapcontent-"+another, snapshotv1.VolumeSnapshotContentSource{VolumeHandle: new("pvc-" + uid)})
 	gone.Spec.VolumeSnapshotRef = corev1.ObjectReference{Namespace: "team-a", Name: "monday", UID: another}
-	gone.Annotations = map[string]string{contract.AnnRecord: strings.Repeat("0a", 32),
+	gone.Annotations = map[string]string{contract.AnnRecord: strings.Repeat("0a", 32), contract.AnnBeingCreated: "yes",
 		contract.AnnVolume: `{"metadata":{"name":"pvc-` + uid + `"},"spec":{"storageClassName":"silver"}}`}
 	content("old", snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("vol-1")})
 	tin := content("tin", snapshotv1.VolumeSnapshotContentSource{SnapshotHandle: new("vol-1")})

@@ -77,7 +77,7 @@ func (s State) content(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.
 	case removed && deleted != nil && s.Now.Sub(deleted.Time) > gracePeriod:
 		found = append(found, Finding{ReleasedContent, c.Name, "its snapshot was to be removed more than an hour ago",
 			"kubectl flex why volumesnapshotcontent/" + c.Name, c})
-	case left && untaken(c):
+	case left && podspec.ContentUnmade(c):
 		found = append(found, Finding{ReleasedContent, c.Name, gone + "its snapshot was not taken", dropUntaken(c), c})
 	case left && removed:
 		found = append(found,
@@ -85,12 +85,6 @@ func (s State) content(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.
 	}
 
 	return found
-}
-
-// untaken reports whether the dispatcher has not seen that the snapshot of a content exists.
-func untaken(c *snapshotv1.VolumeSnapshotContent) bool {
-	ready := c.Status != nil && c.Status.ReadyToUse != nil && *c.Status.ReadyToUse
-	return c.Spec.Source.SnapshotHandle == nil && !ready
 }
 
 // dropUntaken is the command that deletes a content with what an attempt may have made.

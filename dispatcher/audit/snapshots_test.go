@@ -19,8 +19,8 @@ import (
 
 // content in words: hand (made by hand, named old), other (made by hand, named other), foreign, retain, young, unbound
 // (for no VolumeSnapshot yet), class=NAME (in the annotation), deleted or leaving (since two hours or minutes), unsigned,
-// requested (not made by the dispatcher), untaken (not ready). Without any, the dispatcher made it for a VolumeSnapshot with the UID,
-// and it is ready.
+// requested (not made by the dispatcher), untaken (not ready), stateless (the same, and its snapshot existed once). Without any, the
+// dispatcher made it for a VolumeSnapshot with the UID, and it is ready.
 func content(words string) *snapshotv1.VolumeSnapshotContent {
 	c := &snapshotv1.VolumeSnapshotContent{
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,6 +65,9 @@ func content(words string) *snapshotv1.VolumeSnapshotContent {
 			delete(c.Annotations, podspec.Verified)
 		case "untaken":
 			c.Status = nil
+			c.Annotations[contract.AnnBeingCreated] = "yes"
+		case "stateless":
+			c.Status = nil
 		case "requested":
 			c.Name = "mine"
 		default:
@@ -99,16 +102,18 @@ func TestSnapshots(t *testing.T) {
 		"retained for ever": {contents: []string{"retain"}, gone: true},
 		"of another driver": {contents: []string{"foreign", "hand foreign"}, gone: true},
 
-		"its VolumeSnapshot is gone":                          {contents: []string{""}, gone: true, want: []string{"released-content " + made + ": " + gone + ": " + del + made}},
-		"its VolumeSnapshot is gone for a moment":             {contents: []string{"young"}, gone: true},
-		"its VolumeSnapshot was deleted too early":            {contents: []string{"untaken"}, gone: true, want: []string{"released-content " + made + ": " + untaken + ": " + del + made}},
-		"its VolumeSnapshot was deleted a moment too early":   {contents: []string{"untaken young"}, gone: true},
-		"its snapshot is not taken yet":                       {contents: []string{"untaken"}},
-		"its VolumeSnapshot was deleted too early, to retain": {contents: []string{"untaken retain"}, gone: true, want: []string{"released-content " + made + ": " + untaken + ": kubectl patch volumesnapshotcontent " + made + strings.ReplaceAll(retain, "Retain", "Delete") + del + made}},
-		"by hand, retained, not ready yet":                    {contents: []string{"hand class=silver untaken retain"}, gone: true},
-		"by hand, its VolumeSnapshot is gone":                 {contents: []string{"hand class=silver"}, gone: true, want: []string{"released-content old: " + gone + ": " + del + "old"}},
-		"by hand, for nobody yet":                             {contents: []string{"hand class=silver unbound"}, gone: true},
-		"being removed":                                       {contents: []string{"leaving"}, gone: true},
+		"its VolumeSnapshot is gone":                                  {contents: []string{""}, gone: true, want: []string{"released-content " + made + ": " + gone + ": " + del + made}},
+		"its VolumeSnapshot is gone for a moment":                     {contents: []string{"young"}, gone: true},
+		"its VolumeSnapshot was deleted too early":                    {contents: []string{"untaken"}, gone: true, want: []string{"released-content " + made + ": " + untaken + ": " + del + made}},
+		"its VolumeSnapshot was deleted a moment too early":           {contents: []string{"untaken young"}, gone: true},
+		"its snapshot is not taken yet":                               {contents: []string{"untaken"}},
+		"its VolumeSnapshot was deleted too early, to retain":         {contents: []string{"untaken retain"}, gone: true, want: []string{"released-content " + made + ": " + untaken + ": kubectl patch volumesnapshotcontent " + made + strings.ReplaceAll(retain, "Retain", "Delete") + del + made}},
+		"a backup tool brought it back without its status":            {contents: []string{"stateless"}, gone: true, want: []string{"released-content " + made + ": " + gone + ": " + del + made}},
+		"a backup tool brought it back without its status, to retain": {contents: []string{"stateless retain"}, gone: true},
+		"by hand, retained, not ready yet":                            {contents: []string{"hand class=silver untaken retain"}, gone: true},
+		"by hand, its VolumeSnapshot is gone":                         {contents: []string{"hand class=silver"}, gone: true, want: []string{"released-content old: " + gone + ": " + del + "old"}},
+		"by hand, for nobody yet":                                     {contents: []string{"hand class=silver unbound"}, gone: true},
+		"being removed":                                               {contents: []string{"leaving"}, gone: true},
 		"being removed for long": {contents: []string{"deleted"}, gone: true, want: []string{"released-content " + made +
 			": its snapshot was to be removed more than an hour ago: kubectl flex why volumesnapshotcontent/" + made}},
 

@@ -102,7 +102,7 @@ func (c CloneSource) SnapshotReady() bool {
 	mutual := ref.UID == c.Snapshot.UID && ref.Namespace == c.Snapshot.Namespace && ref.Name == c.Snapshot.Name
 	lives := c.Snapshot.DeletionTimestamp == nil && c.Content.DeletionTimestamp == nil
 
-	return mutual && lives && Ready(c.Content)
+	return mutual && lives && podspec.ContentReady(c.Content)
 }
 
 // original is the volume whose data the claim's is to have, nil where it is not known or there is none.

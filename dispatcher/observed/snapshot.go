@@ -187,19 +187,6 @@ func (of *Snapshot) Protected() bool {
 // ByHand reports whether an administrator, or a backup tool, made the content for a snapshot that exists.
 func (of *Snapshot) ByHand() bool { return of.Content.Spec.Source.SnapshotHandle != nil }
 
-// Ready reports whether a content says that its snapshot exists.
-func Ready(content *snapshotv1.VolumeSnapshotContent) bool {
-	st := content.Status
-	return st != nil && st.ReadyToUse != nil && *st.ReadyToUse && st.SnapshotHandle != nil
-}
-
-// Unmade reports whether the content says that its snapshot was never seen to exist. A backup tool may bring a content
-// back without its status. The mark was taken off that once the snapshot existed.
-func (of *Snapshot) Unmade() bool {
-	begun := of.Content.Annotations[contract.AnnBeingCreated] != ""
-	return begun && !of.ByHand() && !Ready(of.Content)
-}
-
 // ContentError is what the content's status says of the last failure, empty for none.
 func ContentError(content *snapshotv1.VolumeSnapshotContent) string {
 	if st := content.Status; st != nil && st.Error != nil && st.Error.Message != nil {
@@ -236,7 +223,7 @@ func DueContent(content *snapshotv1.VolumeSnapshotContent, driver string) bool {
 
 	unfinished := content.Annotations[contract.AnnBeingCreated] != "" && content.Spec.Source.SnapshotHandle == nil
 
-	return !Ready(content) || unfinished
+	return !podspec.ContentReady(content) || unfinished
 }
 
 // handlePattern is what a handle looks like. Provisioners use it as a name of files and of volumes on a backend.

@@ -69,11 +69,11 @@ func ToTakeSnapshot(s *observed.Claim) (podspec.Reason, string) {
 }
 
 // unasked says what is left to do about a content whose VolumeSnapshot was deleted too early. Under the policy Retain,
-// what an attempt may have made would stay.
+// what an attempt may have made would stay, and so does a snapshot that may have been whole.
 func unasked(of *observed.Snapshot) string {
 	name, ref := of.Content.Name, of.Content.Spec.VolumeSnapshotRef
 	command := "kubectl delete volumesnapshotcontent " + name
-	if of.Retained() {
+	if of.Retained() && podspec.ContentUnmade(of.Content) {
 		command = fmt.Sprintf("kubectl patch volumesnapshotcontent %s --type=merge "+
 			"-p '{\"spec\":{\"deletionPolicy\":\"Delete\"}}' && %s", name, command)
 	}

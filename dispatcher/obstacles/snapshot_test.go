@@ -197,8 +197,12 @@ func TestToTakeSnapshot(t *testing.T) {
 		{name: "nobody asks for it any more, nor is there a volume", volume: "fits bound",
 			change: func(s *observed.Claim) { s.Snapshot.Request, s.Snapshot.Source = nil, nil },
 			want:   "SnapshotRefused: " + unasked + "kubectl delete volumesnapshotcontent " + madeContent},
+		{name: "nobody asks for one any more that may exist, to be retained", volume: "fits bound", change: func(s *observed.Claim) {
+			s.Snapshot.Request, s.Snapshot.Content.Spec.DeletionPolicy = nil, snapshotv1.VolumeSnapshotContentRetain
+		}, want: "SnapshotRefused: " + unasked + "kubectl delete volumesnapshotcontent " + madeContent},
 		{name: "nobody asks for it any more, to be retained", volume: "fits bound", change: func(s *observed.Claim) {
 			s.Snapshot.Request, s.Snapshot.Content.Spec.DeletionPolicy = nil, snapshotv1.VolumeSnapshotContentRetain
+			s.Snapshot.Content.Annotations[contract.AnnBeingCreated] = "yes"
 		}, want: "SnapshotRefused: " + unasked + "kubectl patch volumesnapshotcontent " + madeContent +
 			` --type=merge -p '{"spec":{"deletionPolicy":"Delete"}}' && kubectl delete volumesnapshotcontent ` + madeContent},
 	} {

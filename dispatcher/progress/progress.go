@@ -72,7 +72,7 @@ func Of(s *observed.Claim, p reconcile.Plan) (now Progress) {
 func Served(s *observed.Claim, op string) bool {
 	switch op {
 	case string(contract.Snapshot):
-		return s.Snapshot != nil && s.Snapshot.Content != nil && observed.Ready(s.Snapshot.Content)
+		return s.Snapshot != nil && s.Snapshot.Content != nil && podspec.ContentReady(s.Snapshot.Content)
 	case string(contract.DeleteSnapshot):
 		return s.Snapshot == nil || s.Snapshot.Content == nil
 	case string(contract.Provision):

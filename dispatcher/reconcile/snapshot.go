@@ -117,7 +117,7 @@ func (p *Plan) beginSnapshot(s *observed.Claim) {
 func (p *Plan) withContent(s *observed.Claim) {
 	of := s.Snapshot
 	switch {
-	case observed.Ready(of.Content):
+	case podspec.ContentReady(of.Content):
 		p.finishSnapshot(s)
 		return
 	case of.ByHand():
@@ -282,7 +282,7 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 
 	deletes, snapshots := s.Of(contract.DeleteSnapshot), s.Of(contract.Snapshot)
 	_, suspected := madeSnapshot(snapshots)
-	nothing := len(deletes) == 0 && !suspected && of.Unmade()
+	nothing := len(deletes) == 0 && !suspected && podspec.ContentUnmade(of.Content)
 
 	p.Confirm = Everything
 	if of.Retained() || nothing {
@@ -354,7 +354,7 @@ func (p *Plan) deleteSnapshot(s *observed.Claim, newest observed.Attempt, tried 
 // without a change here.
 func (p *Plan) protectSnapshot(s *observed.Claim, reason podspec.Reason, why string) {
 	p.protect(s, nil, reason, why)
-	if s.Snapshot.Request != nil && !observed.Ready(s.Snapshot.Content) {
+	if s.Snapshot.Request != nil && !podspec.ContentReady(s.Snapshot.Content) {
 		p.sayError(s)
 	}
 

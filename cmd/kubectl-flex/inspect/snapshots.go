@@ -196,7 +196,7 @@ func (o *Objects) snapshotState(uid string) State {
 	}
 
 	o.follow(&s, seen)
-	ready := of.Content != nil && observed.Ready(of.Content)
+	ready := of.Content != nil && podspec.ContentReady(of.Content)
 	switch {
 	case s.Operation != "":
 	case of.Content == nil && of.Request == nil:
@@ -285,7 +285,7 @@ func (o *Objects) snapshotSteps(s *observed.Claim, add func(time.Time, string, .
 
 	add(content.CreationTimestamp.Time, "VolumeSnapshotContent %s exists, with policy %s, for snapshot %s", content.Name,
 		content.Spec.DeletionPolicy, podspec.HandleOf(content))
-	if st := content.Status; observed.Ready(content) && st.CreationTime != nil {
+	if st := content.Status; podspec.ContentReady(content) && st.CreationTime != nil {
 		add(time.Unix(0, *st.CreationTime), "the snapshot is of this moment, and is ready")
 	}
 
@@ -335,7 +335,9 @@ func (o *Objects) readySnapshots() string {
 		return ""
 	}
 
-	ready := filter(all, func(c *snapshotv1.VolumeSnapshotContent) bool { return observed.Ready(c) && c.DeletionTimestamp == nil })
+	ready := filter(all, func(c *snapshotv1.VolumeSnapshotContent) bool {
+		return podspec.ContentReady(c) && c.DeletionTimestamp == nil
+	})
 
 	return fmt.Sprintf("%d of %d ready", len(ready), len(all))
 }
