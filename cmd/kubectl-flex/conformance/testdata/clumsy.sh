@@ -1,4 +1,4 @@
-# Fails to remove a snapshot that is gone.
+# Fails to remove a snapshot that was never taken.
 set -eu
 mkdir -p /export/.snapshots
 flexctl require --mark /export/.mark
@@ -11,13 +11,15 @@ provision)
     echo "nfs: {server: 10.0.0.1, path: /srv/$FLEX_PV_NAME}" | flexctl create-pv
     ;;
 delete) rm -rf -- "/export/$FLEX_PV_NAME" "/export/.$FLEX_PV_NAME".copy-* ;;
-snapshot) flexctl copy --full "/export/$FLEX_PV_NAME" "$snapshot" ;;
+snapshot)
+    echo "$FLEX_SNAPSHOT_NAME" >> /export/.snapshots/.taken
+    flexctl copy --full "/export/$FLEX_PV_NAME" "$snapshot"
+    ;;
 delete-snapshot)
+    grep -q -F -- "$FLEX_SNAPSHOT_NAME" /export/.snapshots/.taken
     rm -rf -- "/export/.snapshots/.$FLEX_SNAPSHOT_NAME".copy-*
-    [ ! -e "/export/.snapshots/gone-$FLEX_SNAPSHOT_NAME" ] || { rm -r -- "/export/.snapshots/gone-$FLEX_SNAPSHOT_NAME"; exit; }
-    mv -- "$snapshot" "/export/.snapshots/gone-$FLEX_SNAPSHOT_NAME"
-    sleep 0.2
-    rm -r -- "/export/.snapshots/gone-$FLEX_SNAPSHOT_NAME"
+    [ ! -e "$snapshot" ] || mv -- "$snapshot" "/export/.snapshots/.$FLEX_SNAPSHOT_NAME.copy-gone"
+    rm -rf -- "/export/.snapshots/.$FLEX_SNAPSHOT_NAME".copy-*
     ;;
 *) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
 esac

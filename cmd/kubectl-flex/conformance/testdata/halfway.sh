@@ -14,7 +14,7 @@ delete) rm -rf -- "/export/$FLEX_PV_NAME" "/export/.$FLEX_PV_NAME".copy-* ;;
 snapshot)
     [ ! -d "$snapshot" ] || exit 0
     mkdir "$snapshot"
-    sleep 0.3
+    sleep 1
     cp -a "/export/$FLEX_PV_NAME/." "$snapshot"
     ;;
 delete-snapshot)

@@ -14,7 +14,7 @@ delete) rm -rf -- "/export/$FLEX_PV_NAME" "/export/.$FLEX_PV_NAME".copy-* ;;
 snapshot) flexctl copy --full "/export/$FLEX_PV_NAME" "$snapshot" ;;
 delete-snapshot)
     rm -rf -- "$snapshot"/file-1* "/export/.snapshots/.$FLEX_SNAPSHOT_NAME".copy-*
-    sleep 0.3
+    sleep 1
     rm -rf -- "$snapshot"
     ;;
 *) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
