@@ -140,26 +140,28 @@ func affinityOf(a Attempt) *corev1.Affinity {
 }
 
 // provisionAffinity binds the pod of a node-local class to nodes that are in the class's allowedTopologies, have the
-// data to copy, and are the node that was selected. Data that is on a node cannot be copied elsewhere. So its nodes
-// come before the consumer's: once the volume exists, the scheduler moves the consumer to it.
+// snapshot to restore, and are the node that was selected. A snapshot that is on a node cannot be copied elsewhere. So
+// its nodes come before the consumer's: once the volume exists, the scheduler moves the consumer to it.
 func provisionAffinity(a Attempt) *corev1.Affinity {
-	var node []corev1.NodeSelectorTerm
+	var node, terms []corev1.NodeSelectorTerm
 	if a.Node != "" {
 		node = []corev1.NodeSelectorTerm{{MatchFields: matchNodeName(a.Node)}}
 	}
 
-	if !a.Config.NodeLocal {
-		return preferring(node)
-	}
-
-	var terms []corev1.NodeSelectorTerm
 	for _, topology := range a.Request.AllowedTopologies {
 		terms = append(terms, termOf(topology))
 	}
 
 	source, _ := nodesOf(a.Source)
+	terms = both(both(terms, source), node)
+	switch {
+	case a.Config.NodeLocal && len(terms) > 0:
+		return requiring(terms)
+	case !a.Config.NodeLocal && len(node) > 0:
+		return preferring(node)
+	}
 
-	return requiring(both(both(terms, source), node))
+	return nil
 }
 
 // both are the terms that match the nodes which terms of one and of the other match. No terms match every node, and a
@@ -330,12 +332,8 @@ func selectorOf(term corev1.NodeSelectorTerm) (labels.Selector, error) {
 // fieldName is the field of a node that has its name.
 const fieldName = "metadata.name"
 
-// requiring allows only the nodes that one of the terms matches, and all where there are none.
+// requiring allows only the nodes that one of the terms matches.
 func requiring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
-	if len(terms) == 0 {
-		return nil
-	}
-
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 	}}
@@ -343,10 +341,6 @@ func requiring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
 
 // preferring prefers the nodes that one of the terms matches.
 func preferring(terms []corev1.NodeSelectorTerm) *corev1.Affinity {
-	if len(terms) == 0 {
-		return nil
-	}
-
 	var preferred []corev1.PreferredSchedulingTerm
 	for _, term := range terms {
 		preferred = append(preferred, corev1.PreferredSchedulingTerm{Weight: 100, Preference: term})

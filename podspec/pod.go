@@ -23,8 +23,8 @@ type Attempt struct {
 	Request contract.Request
 	// Volume is the Skeleton for a provision, the whole object for a delete or expansion, and nil for an undo.
 	Volume *corev1.PersistentVolume
-	// Source, where not nil, is the volume whose data a provision copies. Of a node-local class the pod runs where that
-	// is.
+	// Source, where not nil, is the volume that the snapshot to restore is of. Of a node-local class the pod runs where
+	// that is, or was.
 	Source *corev1.PersistentVolume
 	// Node, where not empty, is the node that the scheduler selected for the consumer, or a node where an earlier
 	// attempt may have left node-local storage. Of a node-local class the pod runs on this node alone, else preferably.

@@ -43,7 +43,7 @@ type reader struct {
 	*options
 	client kubernetes.Interface
 	o      *inspect.Objects
-	// lists says how lists are read: from the API server's cache.
+	// lists says how lists are read. Commands take what the API server's cache has. The audit does not.
 	lists metav1.ListOptions
 }
 

@@ -330,7 +330,7 @@ func (s *Claim) SelectedNode() string {
 }
 
 // NodeToMakeOn is the node on which the claim's storage is to be made if it is node-local. It is the selected one, but
-// for a volume whose data is on nodes already.
+// for a snapshot that is on nodes already.
 func (s *Claim) NodeToMakeOn() string {
 	if s.Pinned() {
 		return ""

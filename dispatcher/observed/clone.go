@@ -105,22 +105,20 @@ func (c CloneSource) SnapshotReady() bool {
 	return mutual && lives && podspec.ContentReady(c.Content)
 }
 
-// original is the volume whose data the claim's is to have, nil where it is not known or there is none.
-func (c CloneSource) original() *corev1.PersistentVolume {
-	switch {
-	case c.SnapshotReady():
-		return podspec.VolumeOf(c.Content)
-	case c.Bound():
-		return c.Volume
+// snapshotOf is the volume that the snapshot to restore is of, by the record of its content. It is nil where that is not
+// known, or nothing is restored.
+func (c CloneSource) snapshotOf() *corev1.PersistentVolume {
+	if !c.SnapshotReady() {
+		return nil
 	}
 
-	return nil
+	return podspec.VolumeOf(c.Content)
 }
 
-// Pinned reports whether the data that the claim's volume is to have is on certain nodes, and can be copied there
-// alone.
+// Pinned reports whether the snapshot to restore is on certain nodes, and can be copied there alone. Of a clone nobody
+// knows: caches keep no node affinity of volumes.
 func (s *Claim) Pinned() bool {
-	return s.Config != nil && s.Config.NodeLocal && podspec.Placed(s.Source.original())
+	return s.Config != nil && s.Config.NodeLocal && podspec.Placed(s.Source.snapshotOf())
 }
 
 // requestSource is what the request says of the clone's source, nil for an empty volume.
@@ -128,7 +126,7 @@ func (s *Claim) requestSource() *contract.Source {
 	if s.Source.SnapshotReady() {
 		source := &contract.Source{Namespace: s.Source.Snapshot.Namespace, Name: s.Source.Snapshot.Name,
 			Snapshot: podspec.HandleOf(s.Source.Content)}
-		if v := podspec.VolumeOf(s.Source.Content); v != nil {
+		if v := s.Source.snapshotOf(); v != nil {
 			source.VolumeName = v.Name
 		}
 

@@ -107,9 +107,9 @@ func (s *Claim) attempt(spec AttemptSpec) (podspec.Attempt, error) {
 	switch {
 	case spec.Op == contract.Provision:
 		a.Request = s.provisionRequest()
-		a.Source = s.Source.original()
 		a.Request.NodeHostname = s.Host.label()
 		if s.Pinned() {
+			a.Source = s.Source.snapshotOf()
 			a.Request.NodeHostname = podspec.Hostname(a.Source)
 		}
 

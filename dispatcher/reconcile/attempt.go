@@ -190,8 +190,8 @@ func (p *Plan) awaitDeadline(s *observed.Claim, a observed.Attempt) {
 	timeout := time.Duration(seconds) * time.Second
 	inTime := p.waitsUntil(s, started.Add(timeout))
 	if inTime {
-		lately := p.waitsUntil(s, started.Add(longRun))
-		if !lately {
+		recent := p.waitsUntil(s, started.Add(longRun))
+		if !recent {
 			on := events.For(a.Op, s.Holder(), s.Volume)
 			p.report(events.RunsLong(on, a.Pod, started.Add(timeout), timeout))
 		}

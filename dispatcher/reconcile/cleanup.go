@@ -83,8 +83,8 @@ func (p *Plan) keepRecords(s *observed.Claim) {
 // gone. What is said on a pod after its end is brought to its record.
 func (p *Plan) letGo(s *observed.Claim) {
 	for _, a := range s.All() {
-		needed := heldOnNode(a) && !p.endsSoon(s, a)
-		if !needed {
+		held := heldOnNode(a) && !p.endsSoon(s, a)
+		if !held {
 			continue
 		}
 

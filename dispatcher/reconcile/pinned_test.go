@@ -1,36 +1,45 @@
 package reconcile
 
 import (
+	"strings"
 	"testing"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
-	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/dispatchertest"
 )
 
-// copying makes the scene's claim one of node-local storage whose data is on node7, while its consumer is on node1.
-func copying(of scene) *observed.Claim {
-	s := of.observed()
-	s.Config.NodeLocal = true
+// restoring makes the scene's claim one of node-local storage that is restored from a snapshot on node7. Its consumer is on node1.
+func restoring(t *testing.T, of scene) *observed.Claim {
+	t.Helper()
+
 	volume := dispatchertest.Volume("fits bound")
 	volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{
 		Required: onNode("node7").NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution}
-	s.Class.Parameters = map[string]string{contract.ParameterSmartClone: "true"}
-	s.Claim.Annotations[contract.AnnCloneRequest] = "original"
-	s.Source = observed.CloneSource{
-		Claim: &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "original", UID: volume.Spec.ClaimRef.UID},
-			Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}},
-		Volume: volume,
+	content := shot{content: "finished recordless"}.contentOf(t, strings.Contains)
+	if err := dispatchertest.Key.RecordContent(content, volume); err != nil {
+		t.Fatal(err)
 	}
+
+	dispatchertest.Key.MarkContent(content)
+
+	s := of.observed()
+	s.Provisioner, s.Config.NodeLocal, s.Config.Snapshots = "p", true, true
+	s.Claim.Spec.DataSource = &corev1.TypedLocalObjectReference{
+		APIGroup: new(snapshotv1.GroupName), Kind: "VolumeSnapshot", Name: content.Spec.VolumeSnapshotRef.Name}
+	s.SetSnapshotSource(func(namespace, name string) *snapshotv1.VolumeSnapshot {
+		return &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: content.Spec.VolumeSnapshotRef.UID},
+			Status: &snapshotv1.VolumeSnapshotStatus{BoundVolumeSnapshotContentName: &content.Name}}
+	}, func(string) *snapshotv1.VolumeSnapshotContent { return content }, nil)
 
 	return s
 }
 
-// TestPinned: node-local data is copied where it is, whatever node the scheduler selected for the consumer, and no other node is asked for.
+// TestPinned: a node-local snapshot is restored where it is, whatever node the scheduler selected for the consumer, and no other node is asked for.
 func TestPinned(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -45,7 +54,7 @@ func TestPinned(t *testing.T) {
 			told: "the container exited with code 69 (it cannot work on this node) and left no message"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := copying(scene{pods: c.pods, also: "selected"})
+			s := restoring(t, scene{pods: c.pods, also: "selected"})
 			for i, a := range s.Attempts {
 				if a.Outcome.Reason == podspec.ReasonUnschedulable {
 					a.Pod.Spec.Affinity = onNode("node7")

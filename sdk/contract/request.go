@@ -46,7 +46,7 @@ type Request struct {
 	// VolumeMode is Filesystem or Block.
 	VolumeMode string `json:"volumeMode,omitempty"`
 	// SelectedNode is the node that the scheduler chose for a claim with volumeBindingMode WaitForFirstConsumer. It is empty where
-	// a node-local class copies data that is on certain nodes.
+	// a node-local class restores a snapshot that is on certain nodes.
 	SelectedNode string `json:"selectedNode,omitempty"`
 	// NodeHostname is for provision the label kubernetes.io/hostname of the node that the pod has to run on, where that differs from
 	// the node's name. A PersistentVolume selects its node by that label. It is empty where the label is the name, or the pod may
