@@ -130,7 +130,7 @@ type (
 func (CreateContent) priority() int       { return 0 }
 func (SetContentReady) priority() int     { return 0 }
 func (SetContentError) priority() int     { return 0 }
-func (FinishContent) priority() int       { return 1 }
+func (FinishContent) priority() int       { return 0 }
 func (ReleaseContent) priority() int      { return 7 }
 func (RepairVolume) priority() int        { return 0 }
 func (SetFinalizer) priority() int        { return 0 }

@@ -138,6 +138,12 @@ func (p *Plan) withContent(s *observed.Claim) {
 
 	newest, tried := observed.Last(snapshots)
 	if tried && newest.Outcome.Phase == podspec.Succeeded {
+		// Whoever sees that the snapshot is ready may change the content at once. So that is written last.
+		marked := of.Content.Annotations[contract.AnnBeingCreated] != ""
+		if marked {
+			p.do(FinishContent{})
+		}
+
 		p.Confirm = Everything
 		p.do(SetContentReady{At: takenAt(s, newest), Size: restoreSize(s)})
 		p.report(events.SnapshotTaken(podspec.HandleOf(of.Content), newest.Pod))
