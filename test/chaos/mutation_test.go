@@ -68,6 +68,10 @@ var reverted = []struct {
 			"return s.Released() || unfit", "return stray(s) || s.Released() || unfit",
 			"	case s.Released():\n		return releasedRemoval(s)", "	case stray(s):\n		return NeverUsed, podspec.ReasonNone, \"\"\n	case s.Released():\n		return releasedRemoval(s)",
 			"// neverUsed reports", stray + "\n// neverUsed reports"}},
+	{"a snapshot goes although another content has it", "../../dispatcher/obstacles/snapshot.go", "snapshots", "which a content has that is not deleted",
+		[]string{"	case of.Twin != nil:", "	case false:"}},
+	{"a snapshot is ready once its pod has ended", "../../dispatcher/reconcile/snapshot.go", "snapshots", "is ready, and the storage has snapshot",
+		[]string{"	if tried && newest.Outcome.Phase == podspec.Succeeded {\n		// Whoever", "	if tried {\n		// Whoever"}},
 }
 
 const stray = `func stray(s *observed.Claim) bool {

@@ -80,6 +80,7 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 		}, "snapshotter", namespace, name)
 		return
 	}
+	s.mayBeReady(before, content)
 	ref := content.Spec.VolumeSnapshotRef
 	sync := func() {
 		control.SyncContent(name)
@@ -118,6 +119,19 @@ func (s *snapshots) changed(before, after apiserver.Object) {
 		a.until = time.Now()
 	}
 	a.doomed = doomed
+}
+
+// mayBeReady checks that the snapshot of a content exists once that says so.
+func (s *snapshots) mayBeReady(before apiserver.Object, content *snapshotv1.VolumeSnapshotContent) {
+	was, known := before.(*snapshotv1.VolumeSnapshotContent)
+	byHand := content.Spec.Source.SnapshotHandle != nil
+	if byHand || !podspec.ContentReady(content) || known && podspec.ContentReady(was) {
+		return
+	}
+	handle := podspec.HandleOf(content)
+	if of := s.get(handle); of == nil || !of.whole {
+		s.w.violate("content %s is ready, and the storage has snapshot %s as %+v", content.Name, handle, of)
+	}
 }
 
 // controller is the snapshot-controller, whose cache may be behind.
