@@ -72,7 +72,7 @@ var snapshottings = []snapshotting{
 			return s.snapshotExample("btrfs", nil)
 		},
 		claim: []func(*corev1.PersistentVolumeClaim){readWriteOnce}, pod: []func(*corev1.Pod){onSpare("node2")},
-		restored: onSpare(""), // the scheduler has to find the node with the snapshot
+		restored: prefersSpare("node3"), // the scheduler selects it, and the snapshot is on node2
 		deletes:  []string{"restored", "snapshot", "claim"},
 		storage: func(c *class) string {
 			return c.s.namesOn("node2", "/var/lib/flex-btrfs") + c.s.namesOn("node3", "/var/lib/flex-btrfs")

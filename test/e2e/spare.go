@@ -72,6 +72,17 @@ func onSpare(node string) func(*corev1.Pod) {
 	}
 }
 
+// prefersSpare makes a pod run on any spare node, and on that one if its volumes let it.
+func prefersSpare(node string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		onSpare("")(p)
+		p.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.PreferredSchedulingTerm{{
+				Weight: 100, Preference: corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}}}
+	}
+}
+
 // atGate waits until the claim's script has made its directory, which is before its gate, and returns the node.
 func (c *claim) atGate() (node string) {
 	c.s.Helper()
