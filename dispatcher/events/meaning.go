@@ -257,7 +257,8 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "do what the message says. `kubectl get pods -A` shows whether the snapshot-controller runs."},
 	ReasonSnapshotRefused: {Warning: true, On: "snapshot or content",
 		Means: "The snapshot cannot be taken or removed as things are: the class has no snapshots, or the volume, or " +
-			"the VolumeSnapshotClass, is not fit for it, or the VolumeSnapshot was deleted before.",
+			"the VolumeSnapshotClass, is not fit for it, or the VolumeSnapshot was deleted before a pod took the " +
+			"snapshot.",
 		Do: "change what the message names, or create the VolumeSnapshot again."},
 	ReasonSnapshotNotReady: {Warning: true, On: "claim",
 		Means: "The claim asks to be restored from a VolumeSnapshot that does not exist, or is not ready. Its volume " +
