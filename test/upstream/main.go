@@ -134,7 +134,7 @@ func (s *settings) judge(exceptions []Exception, files []string) error {
 		around = errors.Join(around, fmt.Errorf("%d tests did not come out as they should:\n%s", len(wrong), strings.Join(wrong, "\n")))
 	}
 	if len(ran.states) == 0 {
-		around = errors.Join(around, errors.New("no test ran: is FOCUS right?"))
+		around = errors.Join(around, errors.New("no test ran: FOCUS matches none, or with NEW=1 each has a result"))
 	}
 	return around
 }
