@@ -105,8 +105,8 @@ func (c CloneSource) SnapshotReady() bool {
 	return mutual && lives && podspec.ContentReady(c.Content)
 }
 
-// snapshotOf is the volume that the snapshot to restore is of, by the record of its content. It is nil where that is not
-// known, or nothing is restored.
+// snapshotOf is the volume that the snapshot to restore is of, by the record of its content. It is nil where that is
+// not known, or nothing is restored.
 func (c CloneSource) snapshotOf() *corev1.PersistentVolume {
 	if !c.SnapshotReady() {
 		return nil

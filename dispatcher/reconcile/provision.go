@@ -129,8 +129,8 @@ func nodeUnfit(s *observed.Claim, failed observed.Attempt) bool {
 	return forSelected(s, failed) && failedOnNode(failed) && failed.Pod.UID != s.Rescheduled
 }
 
-// forSelected reports whether the scheduler's choice decided where an attempt was to run. One that restores a node-local
-// snapshot runs where that is.
+// forSelected reports whether the scheduler's choice decided where an attempt was to run. One that restores a
+// node-local snapshot runs where that is.
 func forSelected(s *observed.Claim, a observed.Attempt) bool {
 	local := s.Config != nil && s.Config.NodeLocal
 	bound := a.Pod.Annotations[contract.AnnNode] != ""
