@@ -31,7 +31,7 @@ type Server struct {
 }
 
 // readyTimeout bounds the start of each process.
-const readyTimeout = 60 * time.Second
+const readyTimeout = 5 * time.Minute
 
 // Start runs etcd and kube-apiserver with RBAC, NodeRestriction, static tokens for users, and further arguments. On an
 // error nothing runs any more.
