@@ -22,6 +22,7 @@ func TestNameNeeded(t *testing.T) {
 		{scene{name: "newest attempt of a claim that waits", pods: []string{"prov-3 failed kept"}}, true},
 		{scene{name: "an attempt between", pods: []string{"prov-1 failed kept", "prov-2 running"}}, false},
 		{scene{name: "first attempt of a claim that is gone", claim: "none", pods: []string{"prov-0 failed kept", "del-0 running"}}, false},
+		{scene{name: "first attempt of a claim that does not wait, while another one runs", claim: "none", pods: []string{"prov-0 failed kept", "prov-1 running"}}, true},
 		{scene{name: "first of several deletes", claim: "none", volume: "fits released", pods: []string{"del-0 failed kept", "del-1 running"}}, true},
 		{scene{name: "first of several undos", claim: "none", pods: []string{"del-0 failed kept", "del-2 failed"}}, true},
 		{scene{name: "a delete between", claim: "none", volume: "fits released", pods: []string{"del-1 failed kept", "del-2 running"}}, false},
