@@ -375,18 +375,25 @@ func (p *Plan) reportAbandoned(s *observed.Claim, running observed.Attempt) {
 	}
 }
 
+// awaitProvision is for an attempt that has not ended, and that came to no volume.
+func (p *Plan) awaitProvision(s *observed.Claim, running observed.Attempt) {
+	switch {
+	case s.Pending():
+		p.await(s, running)
+	case running.Pod.Spec.NodeName == "" || running.Outcome.Reason != podspec.ReasonNone:
+		p.Confirm = Everything
+		p.stop(running)
+	default:
+		p.reportAbandoned(s, running)
+		p.stopIfLate(s, running) // it may be about to create the volume: it may finish
+	}
+}
+
 // abandon is for attempts that nobody waits for and that came to no volume. The cache may not show yet who waits for
 // them, and the names of their pods keep others from making the first one again.
 func (p *Plan) abandon(s *observed.Claim, provisions []observed.Attempt) {
 	if running, ok := observed.Unfinished(provisions); ok {
-		if running.Pod.Spec.NodeName == "" || running.Outcome.Reason != podspec.ReasonNone {
-			p.Confirm = Everything
-			p.stop(running)
-		} else {
-			p.reportAbandoned(s, running)
-			p.stopIfLate(s, running) // it may be about to create the volume: it may finish
-		}
-
+		p.awaitProvision(s, running)
 		return
 	}
 

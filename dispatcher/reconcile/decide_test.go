@@ -457,6 +457,11 @@ func TestDecide(t *testing.T) {
 		{name: "bound, to be retained no more", claim: "bound", volume: "fits bound unprotected", want: "put the finalizer on"},
 		{name: "freed, to be retained no more", claim: "none", volume: "unclaimed available unprotected", want: "put the finalizer on"},
 
+		{name: "undone, the next attempt runs, and a former leader saved a failed delete anew", pods: []string{"del-1 failed undo", "prov-3 running"}, want: ""},
+		{name: "undone, the next attempt ran, and a former leader saved a failed delete anew", pods: []string{"del-1 failed undo", "prov-3 failed"},
+			want: "tell claim ProvisionerFailed, create delete 2 for prov-3, acknowledge del-1, (confirm)"},
+		{name: "claim deleted, an attempt runs, and a former leader saved a failed delete anew", claim: "none", pods: []string{"del-1 failed undo", "prov-3 running"},
+			want: "tell pod ProvisionerUndo"},
 		{name: "claim deleted, pod has no node", claim: "none", pods: []string{"prov-0 unschedulable"}, want: "stop prov-0, (confirm)"},
 		{name: "claim deleted, image cannot be pulled", claim: "none", pods: []string{"prov-0 pulling"}, want: "stop prov-0, (confirm)"},
 		{name: "claim deleted, pod may run", claim: "none", pods: []string{"prov-0 pending"}, want: "tell pod ProvisionerUndo, requeue in 4m0s"},

@@ -51,6 +51,12 @@ func (p *Plan) afterDelete(s *observed.Claim, all attempts) {
 		return
 	}
 
+	// A former leader may have saved again what a delete said that the current one had acted on, and a provision follows.
+	if running, ok := observed.Unfinished(all.provisions); ok {
+		p.awaitProvision(s, running)
+		return
+	}
+
 	if obstacles.Kept(s) {
 		p.Confirm = Everything
 		p.acknowledge(s, append(all.provisions, all.deletes...)...)
@@ -74,10 +80,6 @@ func (p *Plan) afterDelete(s *observed.Claim, all attempts) {
 
 		p.startDelete(s, made.Pod, made.Node())
 
-		return
-	}
-
-	if _, ok := observed.Unfinished(all.provisions); ok {
 		return
 	}
 

@@ -14,7 +14,7 @@ import (
 // provision is for a claim that waits and has no volume.
 func (p *Plan) provision(s *observed.Claim, provisions []observed.Attempt) {
 	if running, ok := observed.Unfinished(provisions); ok {
-		p.await(s, running)
+		p.awaitProvision(s, running)
 		return
 	}
 
