@@ -43,7 +43,7 @@ type play struct {
 }
 
 // patience is for the dispatcher's own delays between attempts, and for a slow machine.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // until asks until there is no error.
 func (p *play) until(what string, ask func(ctx context.Context) error) {
