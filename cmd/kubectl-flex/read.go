@@ -169,6 +169,26 @@ func (r reader) nodesFor(ctx context.Context, classes []*storagev1.StorageClass)
 	return keep(r, &r.o.Nodes, inspect.Nodes, "list nodes", list.Items, err)
 }
 
+// attemptNode reads the node of the claim's attempt that has not ended. Whoever may not read it is told less.
+func (r reader) attemptNode(ctx context.Context, uid string) error {
+	name := r.o.AttemptNodeOf(uid)
+	if name == "" {
+		return nil
+	}
+
+	node, err := r.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read node %s: %w", name, err)
+	}
+
+	r.o.AttemptNode = node
+
+	return nil
+}
+
 func (r reader) pods(ctx context.Context, _ string) error {
 	namespace, lists := r.o.Dispatcher.Namespace, r.lists
 	lists.LabelSelector = contract.LabelOperation

@@ -540,6 +540,18 @@ func TestReasonsStay(t *testing.T) {
 	}
 }
 
+// TestNodeNotReady: a kubelet whose runtime is away says so on its node alone.
+func TestNodeNotReady(t *testing.T) {
+	const want = "ProvisionerNodeLost: node node1 is not ready (container runtime is down), and does not say whether the pod still runs"
+	w := newWorld(t)
+	w.pod("prov-0 running", 20)
+	w.more = append(w.more, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "container runtime is down"}}}})
+	if why, _ := w.run("", "why", "data"); !strings.Contains(why, want) {
+		t.Errorf("it does not say %s:\n%s", want, why)
+	}
+}
+
 // deleted is a volume that somebody deleted, which its finalizers keep.
 func deleted(v *corev1.PersistentVolume) {
 	v.Finalizers = append(v.Finalizers, "kubernetes.io/pv-protection")

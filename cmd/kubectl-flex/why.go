@@ -46,6 +46,9 @@ func (o *options) why(ctx context.Context, namespace, name string) error {
 	if err != nil {
 		return err
 	}
+	if err := r.attemptNode(ctx, uid); err != nil {
+		return err
+	}
 	objects := r.o
 	objects.Logs = map[types.UID]string{}
 	for _, pod := range objects.WantsLogs(uid) {

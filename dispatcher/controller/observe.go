@@ -362,7 +362,7 @@ func (c *Controller) observeRefusing(ctx context.Context, s *observed.Claim) {
 		return
 	}
 
-	s.Refusing = node
+	s.AttemptNode = node
 }
 
 // onHost reports whether the attempt is to make storage on one node. The class may have lost its configuration since.

@@ -101,8 +101,9 @@ type Claim struct {
 	// Node says whether the node of the released volume exists. It is read from the API server alone, and unknown
 	// before.
 	Node NodeState
-	// Refusing is the node that RefusedBy names, or nil. It is read from the API server alone.
-	Refusing *corev1.Node
+	// AttemptNode is the node of the attempt that has not ended, or that RefusedBy names; nil where it was not read. It
+	// is read from the API server alone: by the dispatcher where a node refuses the pod, and by kubectl flex why.
+	AttemptNode *corev1.Node
 	// RecentDeletions counts the old volumes of the class that are being deleted or were deleted lately, up to one
 	// above DeleteLimit. A limit of 0 means none.
 	RecentDeletions, DeleteLimit int

@@ -144,9 +144,10 @@ func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
 	}
 
 	node, status := a.Pod.Spec.NodeName, a.Pod.Status
-	if podspec.NotReady(a.Pod) {
-		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("node %s is not ready, and does not say whether the "+
-			"pod still runs; bring the node back, or if it never comes back: kubectl delete node %[1]s", node)))
+	notReady := nodeNotReady(s, a)
+	if notReady != "" {
+		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("%s, and does not say whether the pod still runs; bring "+
+			"the node back, or if it never comes back: kubectl delete node %s", notReady, node)))
 
 		return
 	}
@@ -164,6 +165,27 @@ func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
 
 	p.report(problem(s, a, reason,
 		fmt.Sprintf("%s has said nothing of the pod for %s: see whether %s", who, patience, runs)))
+}
+
+// nodeNotReady says that the attempt's node is not ready, by the pod or by the node; empty where neither says so. While
+// only its container runtime is away, a kubelet says nothing on pods.
+func nodeNotReady(s *observed.Claim, a observed.Attempt) string {
+	node := a.Pod.Spec.NodeName
+	if podspec.NotReady(a.Pod) {
+		return fmt.Sprintf("node %s is not ready", node)
+	}
+
+	if s.AttemptNode == nil || s.AttemptNode.Name != node {
+		return ""
+	}
+
+	for _, c := range s.AttemptNode.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return fmt.Sprintf("node %s is not ready (%s)", node, podspec.Clean(c.Message))
+		}
+	}
+
+	return ""
 }
 
 // askedAt is when the pod was given a node, or before that when it was created.
@@ -230,16 +252,16 @@ func (p *Plan) stop(a observed.Attempt) {
 
 // taintsOf says for which taints a node does not take a pod that may run on no other: the scheduler names none.
 func taintsOf(s *observed.Claim, a observed.Attempt) string {
-	if s.Refusing == nil || a.Outcome.Reason != podspec.ReasonUnschedulable {
+	if s.AttemptNode == nil || a.Outcome.Reason != podspec.ReasonUnschedulable {
 		return ""
 	}
 
-	taints := podspec.Untolerated(a.Pod, s.Refusing)
+	taints := podspec.Untolerated(a.Pod, s.AttemptNode)
 	if len(taints) == 0 {
 		return ""
 	}
 
-	return fmt.Sprintf("; the pod does not tolerate what node %s has: %s", s.Refusing.Name, strings.Join(taints, ", "))
+	return fmt.Sprintf("; the pod does not tolerate what node %s has: %s", s.AttemptNode.Name, strings.Join(taints, ", "))
 }
 
 // whereBound says which node is to take a pod that none takes, and what can be done: what the scheduler says names no

@@ -172,7 +172,7 @@ func TestRefusalSaysNode(t *testing.T) {
 		}
 
 		if c.taints != nil {
-			s.Refusing = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node7"}, Spec: corev1.NodeSpec{Taints: c.taints}}
+			s.AttemptNode = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node7"}, Spec: corev1.NodeSpec{Taints: c.taints}}
 		}
 
 		events := Decide(s).Events

@@ -72,6 +72,8 @@ type Objects struct {
 	Events  []*corev1.Event
 	// Nodes are read where a class has allowedTopologies.
 	Nodes []*corev1.Node
+	// AttemptNode is the node that AttemptNodeOf names, where one claim is looked at; else nil.
+	AttemptNode *corev1.Node
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.
 	AllowList, Stop *corev1.ConfigMap
 	// Exists reports whether a ServiceAccount, Secret or claim of the provisioners' namespace exists, as far as that is

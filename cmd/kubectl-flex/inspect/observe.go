@@ -26,6 +26,7 @@ func (o *Objects) observe(uid string) *observed.Claim {
 	s.SetOther(o.ClaimNamed)
 	s.SetElsewhere(o.VolumeNamed)
 	s.SetPods(o.podsOf(key), o.indexed().saved[key], func(pod *corev1.Pod) string { return observed.PodProblem(o.eventsOn(pod.Namespace, pod.UID)) })
+	s.AttemptNode = o.AttemptNode
 	s.SetSnapshot(o.snapshotOf(key))
 	s.ClassName = s.ClassByObjects("")
 	if s.Foreign != nil && s.Claim == nil {
@@ -51,6 +52,16 @@ func (o *Objects) observe(uid string) *observed.Claim {
 		s.SetUser(filter(o.Claims, func(c *corev1.PersistentVolumeClaim) bool { return observed.GivenVolume(c) == s.Volume.Name }))
 	}
 	return s
+}
+
+// AttemptNodeOf is the node of the attempt for the claim with a UID that has not ended; empty where there is none.
+func (o *Objects) AttemptNodeOf(uid string) string {
+	running, _ := observed.Unfinished(o.observe(uid).Attempts)
+	if running.Pod == nil {
+		return ""
+	}
+
+	return running.Pod.Spec.NodeName
 }
 
 // StartProblem is what the kubelet says of a pod that does not start, in events about it; empty for nothing.
