@@ -12,6 +12,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -23,68 +24,93 @@ type waits struct {
 	uid  types.UID
 }
 
-// TestBreakages breaks parts of Kubernetes. Events and kubectl flex why say what is broken.
+// TestBreakages breaks parts of Kubernetes. An event, or kubectl flex why, says what is broken within ten seconds from
+// when the API server shows it.
 func TestBreakages(t *testing.T) {
 	if os.Getenv("FLEX_E2E_NODES") == "" {
 		t.Skip("takes minutes, and nodes for itself: make test-nodes")
 	}
+	const notReady = "node node2 is not ready"
 	for _, c := range []struct {
 		name   string
 		breaks func(*scope) waits
+		says   string
+		shown  func(*scope) string // says what lacks until the API server shows what is broken; nil if it does at once
 	}{
-		{"the kubelet dies while the pod runs", whileRunning("kubelet@node2")},
-		{"the runtime dies while the pod runs", whileRunning("containerd@node2")},
-		{"the node dies while the pod runs", whileRunning("node2")},
-		{"the node dies and is deleted while the pod runs", nodeDeleted},
-		{"the kubelet dies before the pod starts", beforeStart("kubelet@node2")},
-		{"the runtime dies before the pod starts", beforeStart("containerd@node2")},
-		{"the only node is cordoned", cordoned},
-		{"the scheduler is away, and the claim waits for nothing", immediately("kube-scheduler")},
-		{"the scheduler is away, and the claim waits for its consumer", consumerWithout("kube-scheduler")},
-		{"the controller-manager is away", immediately("kube-controller-manager")},
-		{"the controller-manager is away, and the claim was made before", whileBinding},
-		{"the controller-manager is away, and the claim is deleted", deletedWithout("kube-controller-manager")},
-		{"the dispatcher is away", dispatcherAway},
-		{"the node of the storage dies", storageNodeDies},
-		{"the snapshot-controller is away", snapshotControllerAway},
+		{"the kubelet dies while the pod runs", whileRunning("kubelet@node2"), notReady, node2NotReady},
+		{"the runtime dies while the pod runs", whileRunning("containerd@node2"), notReady, node2NotReady},
+		{"the node dies while the pod runs", whileRunning("node2"), notReady, node2NotReady},
+		{"the node dies and is deleted while the pod runs", nodeDeleted, "node no longer exists", podGone},
+		{"the kubelet dies before the pod starts", beforeStart("kubelet@node2"), "the kubelet of node node2 has said nothing", node2NotReady},
+		{"the runtime dies before the pod starts", beforeStart("containerd@node2"), "containerd.sock: connect: connection refused", nil},
+		{"the only node is cordoned", cordoned, "node.kubernetes.io/unschedulable", nil},
+		{"the scheduler is away, and the claim waits for nothing", immediately("kube-scheduler"), "scheduler", nil},
+		{"the scheduler is away, and the claim waits for its consumer", consumerWithout("kube-scheduler"), "scheduler", nil},
+		{"the controller-manager is away", immediately("kube-controller-manager"), "controller-manager", nil},
+		{"the controller-manager is away, and the claim was made before", whileBinding, "controller-manager", nil},
+		{"the controller-manager is away, and the claim is deleted", deletedWithout("kube-controller-manager"), "controller-manager", nil},
+		{"the dispatcher is away", dispatcherAway, "dispatcher", nil},
+		{"the node of the storage dies", storageNodeDies, notReady, node2NotReady},
+		{"the snapshot-controller is away", snapshotControllerAway, "snapshot-controller", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t)
-			s.needSpareNodes()
+			s.wait(patient, "the node of the breakage before is back", func() string { return first(spareNodes, s.notReady) })
 			w := c.breaks(s)
-			s.discover(w)
+			broken := time.Now()
+			if c.shown != nil {
+				s.wait(patient, "what is broken is shown", func() string { return c.shown(s) })
+			}
+			s.named(w, c.says, broken)
 		})
 	}
 }
 
-func (s *scope) discover(w waits) {
+// node2NotReady says what lacks until the API server shows that node2 is not ready.
+func node2NotReady(s *scope) string {
+	node, err := shared.admin.CoreV1().Nodes().Get(s.Context(), "node2", metav1.GetOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			return ""
+		}
+	}
+	return "node2 is ready"
+}
+
+// podGone says what lacks until Kubernetes has removed the pods of a node that does not exist any more.
+func podGone(s *scope) string {
+	for _, pod := range s.pods() {
+		if pod.Status.Phase != corev1.PodFailed {
+			return pod.Name + " is " + string(pod.Status.Phase)
+		}
+	}
+	return ""
+}
+
+// knownWithin is how long events and plugin may take to say what the API server shows.
+const knownWithin = 10 * time.Second
+
+// named waits until an event on what waits, or what kubectl flex why says of it, has the words.
+func (s *scope) named(w waits, words string, broken time.Time) {
 	s.Helper()
-	began := time.Now()
-	seen := map[string]bool{}
-	last := ""
-	for time.Since(began) < 80*time.Second {
-		for _, e := range eventsOn(w.uid) {
-			if line := e.Type + " " + e.Reason + ": " + e.Message; !seen[line] {
-				seen[line] = true
-				s.Logf("EVENT %5.1f s %s", time.Since(began).Seconds(), line)
-			}
+	var said string
+	after := s.wait(8*knownWithin, "what is broken is named "+words, func() string {
+		said = showEvents(eventsOn(w.uid))
+		if !strings.Contains(said, words) {
+			said, _ = s.flex(kubeconfig(), "why", w.name, "-n", s.name)
 		}
-		out, code := s.flex(kubeconfig(), "why", w.name, "-n", s.name)
-		lines := strings.Split(out, "\n")
-		kept := ""
-		for _, l := range lines {
-			if strings.HasPrefix(l, "Cause") || strings.HasPrefix(l, "Next") || strings.HasPrefix(l, "State") {
-				kept += " | " + l
-			}
+		if !strings.Contains(said, words) {
+			return said + showEvents(eventsOn(w.uid))
 		}
-		if kept == "" {
-			kept = out
-		}
-		if kept != last {
-			last = kept
-			s.Logf("WHY   %5.1f s code %d %s", time.Since(began).Seconds(), code, kept)
-		}
-		time.Sleep(2 * time.Second)
+		return ""
+	})
+	s.Logf("%.1f s after the breakage, %.1f s after the API server shows it: %s",
+		time.Since(broken).Seconds(), after.Seconds(), said)
+	if after > knownWithin+soon/10 {
+		s.Errorf("%q is said after %s, want %s", words, after, knownWithin)
 	}
 }
 
@@ -102,7 +128,7 @@ func whileRunning(component string) func(*scope) waits {
 	return func(s *scope) waits {
 		c := onNode2(s, setting{provision: makeDir + gate + makeVolume}).claim("running")
 		c.atGate()
-		s.later(func(context.Context) error { c.class.open(contract.Provision, c.volumeName()); return nil })
+		s.Cleanup(func() { c.class.open(contract.Provision, c.volumeName()) })
 		s.kill(component)
 		return of(c)
 	}
@@ -197,5 +223,5 @@ func snapshotControllerAway(s *scope) waits {
 	of := s.snapshotClass("of", snapshotv1.VolumeSnapshotContentDelete)
 	s.kill("snapshot-controller")
 	o := c.snapshot("taken", of)
-	return waits{o.Name, o.UID}
+	return waits{"vs/" + o.Name, o.UID}
 }
