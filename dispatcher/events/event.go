@@ -13,7 +13,8 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
 
-// Event is an event about one claim. Each Key is recorded once for a claim. An Event without a Key is not recorded.
+// Event is an event about one claim. Of those with one target and Reason, each Key is recorded once for a claim. An
+// Event without a Key is not recorded.
 type Event struct {
 	On      Target
 	Pod     *corev1.Pod // the object of OnPod

@@ -3,49 +3,59 @@ package recorder
 import (
 	"time"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 )
 
 // history is which events about one object were recorded, and when.
 type history struct {
-	keys map[string]time.Time
-	// warned reports whether a warning was among them. It stays when the keys are forgotten.
+	events map[identity]time.Time
+	// warned reports whether a warning was among them. It stays when they are forgotten.
 	warned bool
 	// version of the ConfigMap that they are about.
 	version string
 }
 
-// maxKeys is how many keys of an object are remembered. Beyond that an event may be recorded twice.
-const maxKeys = 100
+// identity tells the events of an object's history apart. One on another object, or with another reason, is another
+// event, whatever its key. Only the first podspec.MaxEvent bytes of a key count, as of an event's message.
+type identity struct {
+	on     events.Target
+	reason podspec.Reason
+	key    string
+}
 
-// due reports whether an event with the key has to be recorded: it was not recorded before or, if it persists, not
-// within RemindAfter. It counts as recorded from then on. Only the first podspec.MaxEvent bytes of a key count, as of
-// an event's message.
-func (h *history) due(key string, now time.Time, persists bool) bool {
-	key = podspec.Clip(key, podspec.MaxEvent)
-	if last, found := h.keys[key]; found && (!persists || now.Sub(last) < RemindAfter) {
+func identityOf(e events.Event) identity {
+	return identity{on: e.On, reason: e.Reason, key: podspec.Clip(e.Key, podspec.MaxEvent)}
+}
+
+// maxEvents is how many events of an object are remembered. Beyond that an event may be recorded twice.
+const maxEvents = 100
+
+// due reports whether an event has to be recorded: it was not recorded before or, if it persists, not within
+// RemindAfter. It counts as recorded from then on.
+func (h *history) due(id identity, now time.Time, persists bool) bool {
+	if last, found := h.events[id]; found && (!persists || now.Sub(last) < RemindAfter) {
 		return false
 	}
 
-	if len(h.keys) >= maxKeys || h.keys == nil {
-		h.keys = map[string]time.Time{}
+	if len(h.events) >= maxEvents || h.events == nil {
+		h.events = map[identity]time.Time{}
 	}
 
-	h.keys[key] = now
+	h.events[id] = now
 
 	return true
 }
 
 // forget takes back that an event was recorded, unless it was recorded again since.
-func (h *history) forget(key string, at time.Time) {
-	key = podspec.Clip(key, podspec.MaxEvent)
-	if last, found := h.keys[key]; found && last.Equal(at) {
-		delete(h.keys, key)
+func (h *history) forget(id identity, at time.Time) {
+	if last, found := h.events[id]; found && last.Equal(at) {
+		delete(h.events, id)
 	}
 }
 
-// again is when an event with the key that persists is due again. recorded reports whether it was recorded.
-func (h *history) again(key string) (at time.Time, recorded bool) {
-	last, recorded := h.keys[podspec.Clip(key, podspec.MaxEvent)]
+// again is when an event that persists is due again. recorded reports whether it was recorded.
+func (h *history) again(id identity) (at time.Time, recorded bool) {
+	last, recorded := h.events[id]
 	return last.Add(RemindAfter), recorded
 }

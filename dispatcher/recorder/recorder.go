@@ -155,7 +155,8 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 	}
 
 	now := r.now()
-	if !h.due(e.Key, now, e.Persists()) {
+	id := identityOf(e)
+	if !h.due(id, now, e.Persists()) {
 		return
 	}
 
@@ -174,9 +175,8 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 		r.Metrics.Failed(about.Label, e.Reason)
 	}
 
-	key := e.Key
 	r.put(object, "", &event{reason: e.Reason, warning: e.Warning, message: e.Message, at: now,
-		log: log, forget: func() { h.forget(key, now) }, line: about.Keys(e.Pod)})
+		log: log, forget: func() { h.forget(id, now) }, line: about.Keys(e.Pod)})
 }
 
 // put puts an event into the store. It is called with mu held. Fields of a volume, which its provisioner wrote, and
@@ -235,7 +235,7 @@ func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 			continue
 		}
 
-		again, recorded := h.again(e.Key)
+		again, recorded := h.again(identityOf(e))
 		if !recorded { // it was given up
 			again = r.now().Add(RemindAfter)
 		}
@@ -271,13 +271,13 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 	}
 
 	message = podspec.EventMessage(message)
-	key, now := string(reason)+"/"+message, r.now()
-	if h.due(key, now, true) {
+	id, now := identity{reason: reason, key: message}, r.now()
+	if h.due(id, now, true) {
 		r.put(cm, "", &event{reason: reason, warning: true, message: message, at: now,
-			forget: func() { h.forget(key, now) }, line: []any{"configMap", klog.KObj(cm)}})
+			forget: func() { h.forget(id, now) }, line: []any{"configMap", klog.KObj(cm)}})
 	}
 
-	again, recorded := h.again(key)
+	again, recorded := h.again(id)
 	if !recorded { // it was given up
 		again = now.Add(RemindAfter)
 	}
@@ -307,7 +307,7 @@ func (r *Recorder) PodCreated(uid string) {
 	defer r.mu.Unlock()
 
 	if h := r.claims[uid]; h != nil {
-		h.keys = nil
+		h.events = nil
 	}
 }
 
@@ -317,7 +317,7 @@ func (r *Recorder) PodAcknowledged(uid, pod string) {
 	defer r.mu.Unlock()
 
 	if h := r.claims[uid]; h != nil {
-		maps.DeleteFunc(h.keys, func(key string, _ time.Time) bool { return strings.HasPrefix(key, pod+"/") })
+		maps.DeleteFunc(h.events, func(id identity, _ time.Time) bool { return strings.HasPrefix(id.key, pod+"/") })
 	}
 }
 

@@ -47,9 +47,9 @@ func TestLongMessages(t *testing.T) {
 			t.Errorf("%d events were written, want 3", len(list))
 		}
 
-		for key := range r.configMaps["silver"].keys {
-			if len(key) > 2*podspec.MaxEvent {
-				t.Errorf("%d bytes of a message are remembered", len(key))
+		for id := range r.configMaps["silver"].events {
+			if len(id.key) > 2*podspec.MaxEvent {
+				t.Errorf("%d bytes of a message are remembered", len(id.key))
 			}
 		}
 	})
@@ -140,19 +140,19 @@ func TestEventsAreBounded(t *testing.T) {
 // What its author changes all the time is told of, and not remembered for ever.
 func TestSaidIsBounded(t *testing.T) {
 	var s history
-	for i := range 10 * maxKeys {
-		if key := fmt.Sprint(i, strings.Repeat("x", 2*podspec.MaxEvent)); !s.due(key, dispatchertest.Noon, true) || s.due(key, dispatchertest.Noon, true) {
-			t.Fatalf("key %d is not said once", i)
+	for i := range 10 * maxEvents {
+		if id := identityOf(events.Event{Key: fmt.Sprint(i, strings.Repeat("x", 2*podspec.MaxEvent))}); !s.due(id, dispatchertest.Noon, true) || s.due(id, dispatchertest.Noon, true) {
+			t.Fatalf("event %d is not said once", i)
 		}
 
-		if len(s.keys) > maxKeys {
-			t.Fatalf("%d keys are remembered", len(s.keys))
+		if len(s.events) > maxEvents {
+			t.Fatalf("%d events are remembered", len(s.events))
 		}
 	}
 
-	for key := range s.keys {
-		if len(key) > podspec.MaxEvent {
-			t.Fatalf("a key of %d bytes is remembered", len(key))
+	for id := range s.events {
+		if len(id.key) > podspec.MaxEvent {
+			t.Fatalf("a key of %d bytes is remembered", len(id.key))
 		}
 	}
 }
@@ -215,6 +215,27 @@ func TestRecordOnce(t *testing.T) {
 
 		if r.Forget("u"); len(r.claims) != 0 {
 			t.Errorf("remembers %v", r.claims)
+		}
+	})
+}
+
+// An event is another one with another reason, or on another object. The volume that was made may turn out unfit.
+func TestRecordOfOneKey(t *testing.T) {
+	bubble(t, func(t *testing.T, r *Recorder, api *api) {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data", UID: "u"}}
+		volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-u", UID: "v"}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "prov-u-0"}}
+		for _, e := range []events.Event{
+			events.ProvisioningSucceeded(volume, pod),
+			events.VolumeDoesNotFit(volume, []string{"spec.claimRef is missing"}, false, pod),
+			events.ExpansionWaits(events.ReasonConfigMissing, "none"),
+			events.DeletionWaits(events.OnVolume, nil, events.ReasonConfigMissing, "none"),
+		} {
+			before := api.times()
+			r.Record(Subject{UID: "u", Claim: claim, Volume: volume}, e, PodLog{})
+			if api.told(); api.times() != before+1 {
+				t.Errorf("%s on the %s is not recorded", e.Reason, e.On)
+			}
 		}
 	})
 }
