@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 	"github.com/flex-provisioner/flex-provisioner/test/chaos/apiserver"
 )
@@ -129,9 +130,7 @@ func (w *World) returnTo() {
 		}
 	}
 	for _, pod := range append(apiserver.List[*corev1.Pod](w.server, apiserver.Pods), w.savedPods()...) {
-		w.mu.Lock()
-		place := w.placed[pod.Name]
-		w.mu.Unlock()
+		place := recordedAt(pod)
 		events := append(w.eventsOf(string(pod.UID)), w.eventsOf(pod.Labels[contract.LabelClaimUID])...)
 
 		// The event may be about a pod that was deleted before it ran.
@@ -141,6 +140,22 @@ func (w *World) returnTo() {
 			return
 		}
 	}
+}
+
+// recordedAt is the server that an attempt needs by the pod's record, as the event says. The pod may have been created
+// a moment after an administrator pointed the claim elsewhere. It is empty where the record names another claim.
+func recordedAt(pod *corev1.Pod) string {
+	request, err := podspec.RequestOf(pod)
+	if err != nil {
+		return ""
+	}
+	for _, mount := range request.Mounts {
+		if at, ok := strings.CutPrefix(mount.Source, "nfs://"); ok && mount.Claim == exports {
+			server, _, _ := strings.Cut(at, "/")
+			return server
+		}
+	}
+	return ""
 }
 
 func (w *World) bringBack(place, who string) {
