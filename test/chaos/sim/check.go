@@ -79,11 +79,11 @@ func (w *World) unsettled() []string {
 }
 
 // expandsNothing reports whether the pod is to expand storage that went before somebody took its volume. That fails for
-// ever.
+// ever. A pod whose outcome has been acted on stays for its log, and goes.
 func (w *World) expandsNothing(pod *corev1.Pod) bool {
 	op, uid, _, _ := podspec.ParseName(pod.Name)
 	v, there := w.volume(podspec.VolumeName(uid))
-	return op == contract.Expand && there && w.knownGone(v)
+	return op == contract.Expand && there && w.knownGone(v) && !podspec.Handled(pod)
 }
 
 func (w *World) keptByAdmin(volume string) bool {
