@@ -264,7 +264,7 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 	case reconcile.AcknowledgePod:
 		err = c.acknowledgePod(ctx, s.UID, a)
 	case reconcile.NoteVolume:
-		err = c.note(ctx, a.Attempt, contract.AnnVolumeSeen, string(s.Volume.UID))
+		err = c.note(ctx, a.Attempt, contract.AnnVolumeSeen, a.Volume)
 	case reconcile.SavePod:
 		err = c.savePod(ctx, s, a)
 	case reconcile.ReleasePod:

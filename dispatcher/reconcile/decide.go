@@ -335,19 +335,31 @@ const noteAfter = 5 * time.Second
 // attempt that came to no volume.
 func (p *Plan) noteVolume(s *observed.Claim) {
 	last, ok := observed.Last(s.Of(contract.Provision))
-	if !ok || s.Volume == nil || undecided(s.Volume) || p.acknowledges(last.Pod) {
+	saysSo := last.Outcome.Phase == podspec.Succeeded || ok && last.Pod.Annotations[contract.AnnVolumeSeen] != ""
+	if !ok || saysSo || p.acknowledges(last.Pod) {
 		return
 	}
 
-	saysSo := last.Outcome.Phase == podspec.Succeeded || last.Pod.Annotations[contract.AnnVolumeSeen] != ""
-	if saysSo {
+	if lost(s) { // somebody deleted the volume, and may delete the claim next
+		p.do(NoteVolume{last, podspec.VolumeName(s.UID)})
+		return
+	}
+
+	if s.Volume == nil || undecided(s.Volume) {
 		return
 	}
 
 	early := p.waitsUntil(s, s.Volume.CreationTimestamp.Add(noteAfter))
 	if !early {
-		p.do(NoteVolume{last})
+		p.do(NoteVolume{last, string(s.Volume.UID)})
 	}
+}
+
+// lost reports whether Kubernetes says that the volume to which the claim was bound does not exist.
+func lost(s *observed.Claim) bool {
+	bound := s.Claim != nil && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
+
+	return bound && s.Volume == nil && s.Foreign == nil && s.Claim.Status.Phase == corev1.ClaimLost
 }
 
 // forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as

@@ -47,6 +47,20 @@ func TestVolumeBeingDeleted(t *testing.T) {
 	}
 }
 
+// TestNoteLost: beside a pod that runs, somebody deletes the volume by force. The pod says that there was one before the claim may go.
+func TestNoteLost(t *testing.T) {
+	for claim, phase := range map[string]corev1.PersistentVolumeClaimPhase{"bound": corev1.ClaimLost, "bound deleting": corev1.ClaimLost, "": corev1.ClaimPending} {
+		for _, pod := range []string{"prov-0 running", "prov-0 running seen"} {
+			s := scene{claim: claim, pods: []string{pod}}.observed()
+			s.Claim.Status.Phase = phase
+			want := phase == corev1.ClaimLost && pod == "prov-0 running"
+			if _, notes := Find[NoteVolume](Decide(s)); notes != want {
+				t.Errorf("claim %q, pod %q: %s, want a note: %t", claim, pod, describe(Decide(s)), want)
+			}
+		}
+	}
+}
+
 // TestMisfitThatIsBound: Kubernetes binds a volume of another class by its claimRef. The event says that it stays.
 func TestMisfitThatIsBound(t *testing.T) {
 	const message = "volume pvc-" + uid + ` does not fit the claim: spec.storageClassName is "gold", not "silver"`

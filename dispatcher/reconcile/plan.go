@@ -118,9 +118,12 @@ type (
 		Reason  podspec.Reason
 		Message string
 	}
-	// NoteVolume writes on a provisioning pod the UID of the volume that exists beside it. It and the actions below
-	// are carried out whatever became of those above.
-	NoteVolume struct{ observed.Attempt }
+	// NoteVolume writes on a provisioning pod which volume exists beside it: its UID, or its name where only the claim
+	// still says so. It and the actions below are carried out whatever became of those above.
+	NoteVolume struct {
+		observed.Attempt
+		Volume string
+	}
 	// SavePod keeps the record of an ended pod without the pod, or brings what is said on the record up to date.
 	SavePod struct{ observed.Attempt }
 	// ReleasePod lets go of a pod that was saved.

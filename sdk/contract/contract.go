@@ -66,7 +66,8 @@ const (
 	AnnScript = Prefix + "script"
 	// AnnVolumeUID is the UID of the volume that a delete or expand pod is for, empty for an undo.
 	AnnVolumeUID = Prefix + "volume-uid"
-	// AnnVolumeSeen is the UID of the volume that was seen while a provisioning pod had not been acted on.
+	// AnnVolumeSeen is the UID of the volume that was seen while a provisioning pod had not been acted on, or the name of
+	// one that somebody deleted before.
 	AnnVolumeSeen = Prefix + "volume-seen"
 	// AnnSuspect marks a provision pod whose predecessor may have left storage behind. So the undo does not depend on whether this pod
 	// ran. Where the value is a time, the storage system may carry out an earlier request until then.
