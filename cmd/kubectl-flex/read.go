@@ -189,6 +189,26 @@ func (r reader) attemptNode(ctx context.Context, uid string) error {
 	return nil
 }
 
+// consumers reads the pods that may use the claim, where it waits for one of them. Whoever may not read them is told less.
+func (r reader) consumers(ctx context.Context, uid string) error {
+	namespace := r.o.AwaitsConsumer(uid)
+	if namespace == "" {
+		return nil
+	}
+
+	list, err := r.client.CoreV1().Pods(namespace).List(ctx, r.lists)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read pods of namespace %s: %w", namespace, err)
+	}
+
+	r.o.Consumers = pointers(list.Items)
+
+	return nil
+}
+
 func (r reader) pods(ctx context.Context, _ string) error {
 	namespace, lists := r.o.Dispatcher.Namespace, r.lists
 	lists.LabelSelector = contract.LabelOperation

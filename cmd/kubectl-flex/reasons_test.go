@@ -552,6 +552,32 @@ func TestNodeNotReady(t *testing.T) {
 	}
 }
 
+// TestConsumer: why says what keeps the pod that uses a claim from a node.
+func TestConsumer(t *testing.T) {
+	scheduled := func(status corev1.ConditionStatus, message string) []corev1.PodCondition {
+		return []corev1.PodCondition{{Type: corev1.PodScheduled, Status: status, Message: message}}
+	}
+	named := corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
+	for want, pod := range map[string]corev1.Pod{
+		"no pod that uses the claim has a node yet": {},
+		"pod web uses the claim, and no node takes the pod: 0/3 nodes are available": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}},
+			Status: corev1.PodStatus{Conditions: scheduled(corev1.ConditionFalse, "0/3 nodes are available")}},
+		"pod web uses the claim, and has scheduling gates: example.com/quota": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named},
+			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/quota"}}}},
+		"pod web uses the claim, and the scheduler has said nothing of it for 1m0s": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}}},
+		"pod web uses the claim, and the scheduler has not chosen a node for the claim yet": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}},
+			Status: corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, "")}},
+	} {
+		w := newWorld(t)
+		w.class.VolumeBindingMode, w.claim.Annotations = new(storagev1.VolumeBindingWaitForFirstConsumer), nil
+		pod.ObjectMeta = metav1.ObjectMeta{Namespace: "team-a", Name: "web", CreationTimestamp: metav1.NewTime(noon.Add(-time.Minute))}
+		w.more = append(w.more, &pod)
+		if why, _ := w.run("", "why", "data"); !strings.Contains(why, "Cause: WaitForFirstConsumer: "+want) {
+			t.Errorf("it does not say %s:\n%s", want, why)
+		}
+	}
+}
+
 // deleted is a volume that somebody deleted, which its finalizers keep.
 func deleted(v *corev1.PersistentVolume) {
 	v.Finalizers = append(v.Finalizers, "kubernetes.io/pv-protection")

@@ -46,7 +46,7 @@ func (o *options) why(ctx context.Context, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.attemptNode(ctx, uid); err != nil {
+	if err := errors.Join(r.attemptNode(ctx, uid), r.consumers(ctx, uid)); err != nil {
 		return err
 	}
 	objects := r.o

@@ -44,14 +44,14 @@ func TestBreakages(t *testing.T) {
 		{"the kubelet dies before the pod starts", beforeStart("kubelet@node2"), "the kubelet of node node2 has said nothing", node2NotReady},
 		{"the runtime dies before the pod starts", beforeStart("containerd@node2"), "containerd.sock: connect: connection refused", nil},
 		{"the only node is cordoned", cordoned, "node.kubernetes.io/unschedulable", nil},
-		{"the scheduler is away, and the claim waits for nothing", immediately("kube-scheduler"), "scheduler", nil},
-		{"the scheduler is away, and the claim waits for its consumer", consumerWithout("kube-scheduler"), "scheduler", nil},
-		{"the controller-manager is away", immediately("kube-controller-manager"), "controller-manager", nil},
-		{"the controller-manager is away, and the claim was made before", whileBinding, "controller-manager", nil},
-		{"the controller-manager is away, and the claim is deleted", deletedWithout("kube-controller-manager"), "controller-manager", nil},
-		{"the dispatcher is away", dispatcherAway, "dispatcher", nil},
+		{"the scheduler is away, and the claim waits for nothing", immediately("kube-scheduler"), "the scheduler has said nothing of the pod", nil},
+		{"the scheduler is away, and the claim waits for its consumer", consumerWithout("kube-scheduler"), "uses the claim, and the scheduler has said nothing of it", nil},
+		{"the controller-manager is away", immediately("kube-controller-manager"), "kube-controller-manager does so", nil},
+		{"the controller-manager is away, and the claim was made before", whileBinding, "see whether kube-controller-manager runs", nil},
+		{"the controller-manager is away, and the claim is deleted", deletedWithout("kube-controller-manager"), "see whether kube-controller-manager runs", nil},
+		{"the dispatcher is away", dispatcherAway, "no dispatcher holds the Lease", nil},
 		{"the node of the storage dies", storageNodeDies, notReady, node2NotReady},
-		{"the snapshot-controller is away", snapshotControllerAway, "snapshot-controller", nil},
+		{"the snapshot-controller is away", snapshotControllerAway, "the snapshot-controller has not put its finalizer", nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := begin(t)

@@ -72,6 +72,8 @@ type Objects struct {
 	Events  []*corev1.Event
 	// Nodes are read where a class has allowedTopologies.
 	Nodes []*corev1.Node
+	// Consumers are the pods of the claim's namespace, where one claim is looked at that waits for a pod that uses it.
+	Consumers []*corev1.Pod
 	// AttemptNode is the node that AttemptNodeOf names, where one claim is looked at; else nil.
 	AttemptNode *corev1.Node
 	// AllowList is the ConfigMap flex-pv-policy, and Stop the ConfigMap stop-deletes; nil where there is none.

@@ -64,6 +64,16 @@ func (o *Objects) AttemptNodeOf(uid string) string {
 	return running.Pod.Spec.NodeName
 }
 
+// AwaitsConsumer is the namespace of the claim with a UID that waits for the node of a pod that uses it; else it is empty.
+func (o *Objects) AwaitsConsumer(uid string) string {
+	s := o.observe(uid)
+	if !s.Pending() || !s.WaitsForNode() {
+		return ""
+	}
+
+	return s.Claim.Namespace
+}
+
 // StartProblem is what the kubelet says of a pod that does not start, in events about it; empty for nothing.
 func StartProblem(events []*corev1.Event) string { return observed.PodProblem(events) }
 

@@ -154,12 +154,55 @@ func (o *Objects) noNode(s situation) (Cause, bool) {
 		return c, true
 	}
 
+	if pod := first(o.Consumers, o.usesClaim(s.Claim.Claim)); pod != nil {
+		return o.unplaced(pod), true
+	}
+
 	const what = "no pod that uses the claim has a node yet"
 	if s.Class != nil && len(s.Class.AllowedTopologies) > 0 && len(o.Nodes) == 0 {
 		return normal(reasonConsumer, "", "%s; nodes were not looked at, and its class allows those with %s", what, topologies(s.Class))
 	}
 
 	return normal(reasonConsumer, "the scheduler has to choose a node for the claim again", what)
+}
+
+// usesClaim picks the pods that use a claim, also one that Kubernetes made for them.
+func (o *Objects) usesClaim(claim *corev1.PersistentVolumeClaim) func(pod *corev1.Pod) bool {
+	return func(pod *corev1.Pod) bool {
+		return pod.Namespace == claim.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			named := v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+			made := v.Ephemeral != nil && pod.Name+"-"+v.Name == claim.Name
+
+			return named || made
+		})
+	}
+}
+
+// silence is how long the scheduler may say nothing of a pod that has a claim.
+const silence = 10 * time.Second
+
+// unplaced says why a pod that uses the claim has no node.
+func (o *Objects) unplaced(pod *corev1.Pod) Cause {
+	uses := fmt.Sprintf("pod %s uses the claim, and ", pod.Name)
+	age := o.Now.Sub(pod.CreationTimestamp.Time)
+	asked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+
+	c := explain(reasonConsumer, uses+"the scheduler has not chosen a node for the claim yet", false)
+	switch why := podspec.Unschedulable(pod); {
+	case len(pod.Spec.SchedulingGates) > 0:
+		c = explain(reasonConsumer, uses+"has scheduling gates: "+pod.Spec.SchedulingGates[0].Name, false)
+		c.Do = "see who takes the pod's scheduling gates away."
+	case why != "":
+		c = explain(reasonConsumer, uses+why, true)
+		c.Do = "mend what the scheduler names."
+	case !asked && pod.Spec.NodeName == "" && age >= silence:
+		c = explain(reasonConsumer, fmt.Sprintf("%sthe scheduler has said nothing of it for %s", uses, age.Round(time.Second)), true)
+		c.Do = "see whether kube-scheduler runs, and whether it is the pod's schedulerName."
+	default:
+		c.Do = "nothing; if it stays so, see what the pod's events say."
+	}
+
+	return c
 }
 
 func notHanded(_ *Objects, s situation) (Cause, bool) {
@@ -198,7 +241,13 @@ func binding(_ *Objects, s situation) (Cause, bool) {
 		return Cause{}, false
 	}
 
-	return normal(reasonBinding, "", "volume %s exists", s.Volume.Name)
+	c := explain(reasonBinding, fmt.Sprintf("volume %s exists", s.Volume.Name), false)
+	if s.Now.Sub(s.Volume.CreationTimestamp.Time) >= silence {
+		c.Warning = true
+		c.Do = "see whether kube-controller-manager runs."
+	}
+
+	return c, true
 }
 
 // away is for a step that the dispatcher would take, if there were one.
