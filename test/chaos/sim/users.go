@@ -266,7 +266,11 @@ func (w *World) touchVolume(a Action) {
 		if v.DeletionTimestamp != nil {
 			return // too late: nobody can put the finalizer back that a retained volume does not have (crash point 20)
 		}
-		w.set(func() { delete(w.kept, v.Name); w.givenBack[v.Name] = time.Now() })
+		w.set(func() {
+			if w.givenBack[v.Name] = time.Now(); v.Annotations[contract.AnnIdentity] != "" { // without it nothing says where the storage is: see forge
+				delete(w.kept, v.Name)
+			}
+		})
 		w.setPolicy(v.Name, corev1.PersistentVolumeReclaimDelete)
 		return
 	}
