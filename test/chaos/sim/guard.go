@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/podspec"
@@ -113,6 +114,9 @@ func (w *World) allowHeld() {
 		switch {
 		case w.edited[v.Name] != nil && told(waits, "VolumeRecordInvalid", "VolumeDoesNotFit", "ProvisionerConfigMissing", "ExpansionRefused"):
 			w.undoEdits(v)
+		case w.edited[v.Name] != nil && told(waits, "VolumeFailedDelete") && !w.hasClass(v):
+			// By its class alone a dispatcher knows a volume that has lost its provisioner. Kubernetes says that nobody deletes it.
+			w.undoEdits(v)
 		case told(waits, "VolumeNotOurs", "VolumeFailedDelete") && !strings.HasPrefix(v.Name, "pvc-"):
 			w.setPolicy(v.Name, corev1.PersistentVolumeReclaimRetain)
 		case v.Annotations[contract.AnnAllowDelete] != "":
@@ -141,6 +145,11 @@ func (w *World) allowHeld() {
 		}
 	}
 	w.later(time.Minute, 2*time.Minute, w.allowHeld, "admin", "allows")
+}
+
+func (w *World) hasClass(v *corev1.PersistentVolume) bool {
+	_, ok := apiserver.Get[*storagev1.StorageClass](w.server, apiserver.Classes, "", v.Spec.StorageClassName)
+	return ok
 }
 
 // savedPods are the pods of records, with the labels of these.
