@@ -92,6 +92,10 @@ func (c *Controller) requestChanged(o *snapshotv1.VolumeSnapshot, deleted bool) 
 	c.requeueRestores(o.Namespace, o.Name)
 	if deleted {
 		c.queue.Requeue(string(o.UID))
+		if content := c.Cache.Content(string(o.UID)); content != nil {
+			c.enqueueContent(content)
+		}
+
 		return
 	}
 
@@ -137,8 +141,19 @@ func (c *Controller) contentChanged(content *snapshotv1.VolumeSnapshotContent, d
 		c.queue.Requeue(uid) // its VolumeSnapshot may wait for the name
 	}
 
-	key := observed.ContentKey(content)
-	if deleted || !observed.DueContent(content, c.driver()) {
+	if deleted {
+		c.queue.Requeue(observed.ContentKey(content))
+		return
+	}
+
+	c.enqueueContent(content)
+}
+
+// enqueueContent adds a content that asks for work, or whose administrator has to be told that nobody deletes it.
+func (c *Controller) enqueueContent(content *snapshotv1.VolumeSnapshotContent) {
+	key, ref := observed.ContentKey(content), content.Spec.VolumeSnapshotRef
+	of := observed.Snapshot{Driver: c.driver(), Content: content, Request: c.Cache.Request(string(ref.UID))}
+	if !of.Left() && !observed.DueContent(content, c.driver()) {
 		c.queue.Requeue(key)
 		return
 	}

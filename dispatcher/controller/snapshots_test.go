@@ -72,6 +72,38 @@ func TestDeleteWaitsForExpectedSnapshot(t *testing.T) {
 	}
 }
 
+// Of a ready content that nobody deletes any more somebody is told, whether its VolumeSnapshot goes or its policy changes last.
+func TestContentLeft(t *testing.T) {
+	ready, handle := true, podspec.SnapshotName(uidOf(9))
+	content := snapshotContent(t, volumeOf(1))
+	content.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentDelete
+	content.Status = &snapshotv1.VolumeSnapshotContentStatus{ReadyToUse: &ready, SnapshotHandle: &handle}
+	content.Spec.Driver = contract.SnapshotDriver("p")
+	retained := content.DeepCopy()
+	retained.Spec.DeletionPolicy = snapshotv1.VolumeSnapshotContentRetain
+	request := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "daily", UID: content.Spec.VolumeSnapshotRef.UID}}
+
+	changes := func(c *Controller) { c.contentChanged(c.Cache.Content(uidOf(9)), false) }
+	for _, c := range []struct {
+		name    string
+		objects []runtime.Object
+		changed func(*Controller)
+		want    int
+	}{
+		{"its VolumeSnapshot exists", []runtime.Object{content, request}, changes, 0},
+		{"its VolumeSnapshot goes", []runtime.Object{content}, func(c *Controller) { c.requestChanged(request, true) }, 1},
+		{"its VolumeSnapshot goes, and it is retained", []runtime.Object{retained}, func(c *Controller) { c.requestChanged(request, true) }, 0},
+		{"its policy becomes Delete", []runtime.Object{content}, changes, 1},
+		{"it goes", nil, func(c *Controller) { c.contentChanged(content, true) }, 0},
+	} {
+		controller := snapshotting(t, c.objects...)
+		c.changed(controller)
+		if got := controller.queue.Active("silver"); got != c.want {
+			t.Errorf("%s: %d contents are known, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 // A content that another leader has set ready meanwhile is not set back: the live read shows it, and the volume too.
 func TestConfirmSnapshot(t *testing.T) {
 	v := volumeOf(1)

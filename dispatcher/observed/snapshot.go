@@ -211,6 +211,13 @@ func (of *Snapshot) Released() bool {
 	return of.Content.Annotations[contract.AnnBeingDeleted] != "" || of.Content.Spec.VolumeSnapshotRef.UID == ""
 }
 
+// Left reports whether nobody deletes the content that was made for a VolumeSnapshot, and its snapshot: the
+// VolumeSnapshot is gone, by force or while the policy was Retain. The snapshot-controller deletes no content after that.
+func (of *Snapshot) Left() bool {
+	ours := of.Content.Spec.Driver == of.Driver && !of.ByHand()
+	return ours && of.Request == nil && of.Content.DeletionTimestamp == nil && !of.Retained()
+}
+
 // DueContent reports whether a content of the driver asks for work.
 func DueContent(content *snapshotv1.VolumeSnapshotContent, driver string) bool {
 	if content.Spec.Driver != driver {

@@ -253,7 +253,7 @@ func (p *Plan) finishSnapshot(s *observed.Claim) {
 		p.acknowledge(s, s.Attempts...)
 	}
 
-	left := !of.ByHand() && of.Request == nil && !of.Retained()
+	left := of.Left()
 	if left {
 		p.Confirm = Everything
 		p.report(events.ContentLeft(of.Content.Name))
