@@ -124,6 +124,10 @@ func (p *Plan) undo(s *observed.Claim, provisions []observed.Attempt, made obser
 func (p *Plan) startDelete(s *observed.Claim, madeBy *corev1.Pod, node string) {
 	proof, reason, why := obstacles.Removal(s)
 	if proof == obstacles.NoProof {
+		if s.Volume == nil && reason == events.ReasonHeld {
+			p.Confirm = Everything // the caches of pods and of records may show a part of what has ended
+		}
+
 		p.protect(s, madeBy, reason, why)
 		if s.Released() {
 			p.acknowledge(s, s.Of(contract.Provision)...) // the volume is their outcome, whoever keeps it
