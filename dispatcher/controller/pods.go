@@ -71,8 +71,8 @@ func (c *Controller) note(ctx context.Context, a observed.Attempt, key, value st
 	return c.writer.AnnotatePod(ctx, a.Pod, key, value)
 }
 
-// savePod keeps the record of an ended pod in a ControllerRevision of its name, if the API server has the pod. The cache
-// may show one that was let go since. Nobody would end its record.
+// savePod keeps the record of an ended pod in a ControllerRevision of its name, if the API server has the pod. The
+// cache may show one that was let go since. Nobody would end its record.
 func (c *Controller) savePod(ctx context.Context, s *observed.Claim, a reconcile.SavePod) error {
 	if a.Saved != nil {
 		return c.writer.SetWords(ctx, a.Saved, podspec.Words(a.Pod.Annotations))

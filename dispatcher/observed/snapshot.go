@@ -212,7 +212,8 @@ func (of *Snapshot) Released() bool {
 }
 
 // Left reports whether nobody deletes the content that was made for a VolumeSnapshot, and its snapshot: the
-// VolumeSnapshot is gone, by force or while the policy was Retain. The snapshot-controller deletes no content after that.
+// VolumeSnapshot is gone, by force or while the policy was Retain. The snapshot-controller deletes no content after
+// that.
 func (of *Snapshot) Left() bool {
 	ours := of.Content.Spec.Driver == of.Driver && !of.ByHand()
 	return ours && of.Request == nil && of.Content.DeletionTimestamp == nil && !of.Retained()
