@@ -146,8 +146,8 @@ func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
 	node, status := a.Pod.Spec.NodeName, a.Pod.Status
 	notReady := nodeNotReady(s, a)
 	if notReady != "" {
-		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("%s, and does not say whether the pod still runs; bring "+
-			"the node back, or if it never comes back: kubectl delete node %s", notReady, node)))
+		p.report(problem(s, a, events.ReasonNodeLost, fmt.Sprintf("%s, and does not say whether the pod still runs; "+
+			"bring the node back, or if it never comes back: kubectl delete node %s", notReady, node)))
 
 		return
 	}
@@ -261,7 +261,8 @@ func taintsOf(s *observed.Claim, a observed.Attempt) string {
 		return ""
 	}
 
-	return fmt.Sprintf("; the pod does not tolerate what node %s has: %s", s.AttemptNode.Name, strings.Join(taints, ", "))
+	return fmt.Sprintf("; the pod does not tolerate what node %s has: %s",
+		s.AttemptNode.Name, strings.Join(taints, ", "))
 }
 
 // whereBound says which node is to take a pod that none takes, and what can be done: what the scheduler says names no

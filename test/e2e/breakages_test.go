@@ -203,7 +203,7 @@ func dispatcherAway(s *scope) waits {
 	s.later(func(ctx context.Context) error { return scale(ctx, "1") })
 	s.ok(scale(s.Context(), "0"))
 	c := class.claim("alone")
-	s.T.Cleanup(func() { _ = scale(context.Background(), "1") })
+	s.Cleanup(func() { _ = scale(context.Background(), "1") })
 	return of(c)
 }
 
