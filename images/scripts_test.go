@@ -36,6 +36,8 @@ type class struct {
 	properties map[string]string
 	api        *sdktest.Server
 	name       string
+	// script runs in place of the image's, if it is not empty.
+	script string
 	// directory is that of the volume, where it is not the volume's name. namespace is the claim's, team-a if empty.
 	directory, namespace string
 	// mount is the directory of the storage in the pod. People know it as the directory base of host, which at names in messages.
@@ -117,7 +119,7 @@ func (c class) source() (source corev1.PersistentVolumeSource, affinity *corev1.
 
 // run runs the provisioner in a pod, until a point at which it is killed; 0 for none.
 func (c class) run(t *testing.T, pod sdktest.Pod, killAt int) sdktest.Result {
-	return sdktest.RunScript(t, c.image+"/provisioner.sh", pod, killAt)
+	return sdktest.RunScript(t, cmp.Or(c.script, c.image+"/provisioner.sh"), pod, killAt)
 }
 
 // about is the request, about the volume of the class.
@@ -141,7 +143,9 @@ func (c class) delete(t *testing.T) sdktest.Pod {
 
 func (c class) expand(t *testing.T) sdktest.Pod {
 	request := sdktest.Expand(c.properties)
-	return sdktest.NewPod(t, request, sdktest.Skeleton(request), nil)
+	volume := sdktest.Skeleton(request)
+	volume.Spec.PersistentVolumeSource, volume.Spec.NodeAffinity = c.source()
+	return sdktest.NewPod(t, request, volume, nil)
 }
 
 func (c class) undo(t *testing.T) sdktest.Pod {
@@ -365,6 +369,14 @@ func TestBadInput(t *testing.T) {
 		{"hostpath", properties{"root": "/srv/../etc"}, "", `property "root" is "/srv/../etc"` + path},
 		{"hostpath", properties{"root": "/srv/.."}, "", `property "root" is "/srv/.."` + path},
 		{"hostpath", properties{"root": `/srv", x: "`}, "", `property "root" is "/srv", x: ""` + path},
+		{"hostpath", properties{"root": "  "}, "", `property "root" is missing: name a directory of the node, the same as in key "host-path"`},
+		{"hostpath", properties{"root": "/srv srv"}, "", `property "root" is "/srv srv"` + path + ", or several with spaces between them"},
+		{"hostpath", properties{"root": "/srv/.. /mnt"}, "", `property "root" is "/srv/.. /mnt"` + path},
+		{"hostpath", properties{"root": "/srv\n/mnt"}, "", path[2:]},
+		{"hostpath", properties{"root": "/srv/* /mnt"}, "", `property "root" is "/srv/* /mnt"` + path},
+		{"hostpath", properties{"root": "/srv /srv/x"}, "", `property "root" is "/srv /srv/x", and one directory is or contains another one: name directories that lie beside each other`},
+		{"hostpath", properties{"root": "/srv/x /srv/xy /srv"}, "", `property "root" is "/srv/x /srv/xy /srv", and one directory is or contains another one`},
+		{"hostpath", properties{"root": "/srv /srv"}, "", `property "root" is "/srv /srv", and one directory is or contains another one`},
 		{"hostpath", properties{"root": "/srv", "mode": "rwx"}, "", `property "mode" is "rwx": write octal digits such as 0777`},
 		{"hostpath", properties{"root": "/srv", "owner": "nobody:1"}, "", `property "owner" is "nobody:1": write a user and a group as numbers, such as 1000:1000`},
 		{"hostpath", properties{"root": "/srv", "Mode ": "0770", "size-limit": "1"}, "", `not known: "Mode ", "size-limit"; the provisioner knows the properties keep-on-delete, mode, owner, path-pattern, root, snapshot-copy: correct`},

@@ -1,9 +1,13 @@
 #!/bin/sh
 # Directories of a node as volumes. Properties: root, the directory of the node that they lie in and that the class's key
-# host-path mounts at the same path; mode and owner (UID:GID), theirs, 0777 and the pod's user if not given. Sizes are not
-# enforced: expanding a volume changes a number only. path-pattern, such as ${.PVC.namespace}.${.PVC.name}, names the
-# directories (flexctl dirname --help), which else have the name of their volume; keep-on-delete, "true" keeps a directory
-# for the next claim of the same name; snapshot-copy, "full" lets snapshots copy all data where it cannot be shared.
+# host-path mounts at the same path, or several with spaces between them, whose parent it mounts; mode and owner (UID:GID),
+# theirs, 0777 and the pod's user if not given. Sizes are not enforced: expanding a volume changes a number only.
+# path-pattern, such as ${.PVC.namespace}.${.PVC.name}, names the directories (flexctl dirname --help), which else have the
+# name of their volume; keep-on-delete, "true" keeps a directory for the next claim of the same name; snapshot-copy, "full"
+# lets snapshots copy all data where it cannot be shared.
+#
+# Of several roots a node may have some. A volume is made in that with the most free space, unless one has something of it
+# already, and is found again by its path, by the ID of the disk or by its mark.
 #
 # The mark of a volume is made before its directory and removed after it, out of the reach of pods. It proves that a
 # directory is ours. The directory of the marks proves that the root is a disk, and not its empty mount point, and the file
@@ -19,10 +23,26 @@
 set -eu
 
 : "${MODE:=0777}" "${OWNER:=}" "${PATH_PATTERN:=}" "${KEEP_ON_DELETE:=false}" "${SNAPSHOT_COPY:=}"
-case ${ROOT-} in
-'') flexctl fail --refuse 'property "root" is missing: name a directory of the node, the same as in key "host-path"' ;;
-[!/]* | *[!A-Za-z0-9._/-]* | */../* | */..) flexctl fail --refuse "property \"root\" is \"$ROOT\": write an absolute path of letters, digits, '.', '_' and '-'" ;;
+ROOTS=${ROOT-}
+case " $ROOTS " in
+*[!\ ]*) ;;
+*) flexctl fail --refuse 'property "root" is missing: name a directory of the node, the same as in key "host-path"' ;;
 esac
+case " $ROOTS " in
+*' '[!/\ ]* | *[!A-Za-z0-9._/\ -]* | */../* | */..' '*) flexctl fail --refuse "property \"root\" is \"$ROOTS\": write an absolute path of letters, digits, '.', '_' and '-', or several with spaces between them" ;;
+esac
+slashed='' either='' here='' # here are those that the node has
+for ROOT in $ROOTS; do
+	slashed="$slashed $ROOT/"
+	either=${either:+$either or }$ROOT
+	[ ! -d "$ROOT" ] || here=${here:+$here }$ROOT
+done
+for ROOT in $ROOTS; do
+	# Pods write below a root, and would make the one that lies there.
+	case $slashed in
+	*" $ROOT/"*" $ROOT/"*) flexctl fail --refuse "property \"root\" is \"$ROOTS\", and one directory is or contains another one: name directories that lie beside each other" ;;
+	esac
+done
 case $KEEP_ON_DELETE,$PATH_PATTERN in
 false,* | true,?*) ;;
 true,) flexctl fail --refuse 'property "keep-on-delete" needs "path-pattern"' ;;
@@ -38,19 +58,24 @@ expr "$MODE" : '[0-7]\{3,4\}$' >/dev/null ||
 	flexctl fail --refuse "property \"owner\" is \"$OWNER\": write a user and a group as numbers, such as 1000:1000"
 flexctl require root --optional mode,owner,path-pattern,keep-on-delete,snapshot-copy
 if [ "$FLEX_OPERATION" = list ]; then
-	[ -d "$ROOT/.flex-provisioner" ] || flexctl fail --not-here "node $FLEX_NODE has no $ROOT/.flex-provisioner: nothing was made here, or its disk is not mounted"
-	for mark in "$ROOT"/.flex-provisioner/pvc-*; do
-		[ -e "$mark" ] || continue
-		what=$ROOT/${mark##*/}
-		if name=$(readlink "$mark/name"); then
-			what=
-			if [ "$(readlink "$ROOT/.flex-provisioner/names/$name")" = "${mark##*/}" ]; then
-				what=$ROOT/.flex-provisioner/names/$name
-				[ -L "$ROOT/.flex-provisioner/kept/$name" ] || what="$ROOT/$name $what"
+	missing=''
+	for ROOT in $ROOTS; do
+		[ -d "$ROOT/.flex-provisioner" ] || missing=${missing:+$missing or }$ROOT/.flex-provisioner
+		for mark in "$ROOT"/.flex-provisioner/pvc-*; do
+			[ -e "$mark" ] || continue
+			what=$ROOT/${mark##*/}
+			if name=$(readlink "$mark/name"); then
+				what=
+				if [ "$(readlink "$ROOT/.flex-provisioner/names/$name")" = "${mark##*/}" ]; then
+					what=$ROOT/.flex-provisioner/names/$name
+					[ -L "$ROOT/.flex-provisioner/kept/$name" ] || what="$ROOT/$name $what"
+				fi
 			fi
-		fi
-		echo "storage ${mark##*/} ssh $FLEX_NODE rm -rf -- ${what:+$what }$mark"
+			echo "storage ${mark##*/} ssh $FLEX_NODE rm -rf -- ${what:+$what }$mark"
+		done
 	done
+	# Volumes of a disk that is away are not to be taken for lost.
+	[ -z "$missing" ] || flexctl fail --not-here "node $FLEX_NODE has no $missing: nothing was made here, or its disk is not mounted"
 	exit
 fi
 snapshot=${FLEX_SNAPSHOT_NAME-}${FLEX_SOURCE_SNAPSHOT-}
@@ -62,14 +87,52 @@ esac
 	expr "$FLEX_PV_NAME" : 'pvc-[0-9a-f]\{8\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{4\}-[0-9a-f]\{12\}$' >/dev/null ||
 	flexctl fail --refuse "\"$FLEX_PV_NAME\" is no name of a volume, pvc-UID"
 
-marks=$ROOT/.flex-provisioner
-snapshots=$marks/snapshots
-mark=$marks/$FLEX_PV_NAME
-name=$(readlink "$mark/name") || name=$FLEX_PV_NAME
-case $name in
-*/* | .*) flexctl fail "$mark/name is no link of this provisioner: \"$name\" is no name of a directory; remove the link" ;;
-esac
-dir=$ROOT/$name
+# at goes to one of the roots.
+at() {
+	ROOT=$1
+	marks=$ROOT/.flex-provisioner
+	snapshots=$marks/snapshots
+	mark=$marks/$FLEX_PV_NAME
+	name=$(readlink "$mark/name") || name=$FLEX_PV_NAME
+	case $name in
+	*/* | .*) flexctl fail "$mark/name is no link of this provisioner: \"$name\" is no name of a directory; remove the link" ;;
+	esac
+	dir=$ROOT/$name
+}
+
+# having finds the roots of the node that have a path.
+having() {
+	found=''
+	for each in $here; do
+		[ ! -e "$each/$1" ] && [ ! -L "$each/$1" ] || found=${found:+$found }$each
+	done
+	[ -n "$found" ]
+}
+
+# located finds the root in which an earlier attempt worked. flexctl refuses to work in another one.
+located() {
+	found=''
+	[ -n "$location" ] || return
+	for each in $here; do
+		! grep -qsxFe "$location" "$each/.flex-provisioner.id" || found=${found:+$found }$each
+	done
+	[ -n "$found" ]
+}
+
+# choose finds the root for a new volume.
+choose() {
+	located && return
+	having ".flex-provisioner/$FLEX_PV_NAME" && return
+	name=$FLEX_PV_NAME
+	[ -z "$PATH_PATTERN" ] || name=$(flexctl dirname "$PATH_PATTERN")
+	having ".flex-provisioner/names/$name" && return
+	having "$name" && return
+	[ -z "$snapshot" ] || ! having ".flex-provisioner/snapshots/$snapshot" || here=$found
+	# BusyBox's df finds no mount point of a btrfs subvolume that is not mounted itself.
+	found=$(for each in $here; do
+		echo "$(($(stat -f -c '%a * %S' "$each" || echo 0))) $each"
+	done | sort -rn | sed -n '1s/.* //p')
+}
 
 # same_node ends the script on another node than the volume's, of whose directories "not there" says nothing.
 same_node() {
@@ -97,9 +160,34 @@ remove_snapshot() {
 	rm -rf -- "$snapshots/.$snapshot".copy-*
 }
 
+location=$(flexctl request location)
+path=''
+[ "$FLEX_OPERATION" = provision ] || path=$(flexctl volume spec.local.path) # empty for an undo
+if [ "$FLEX_OPERATION" = provision ]; then
+	[ -n "$here" ] || flexctl fail --not-here "node $FLEX_NODE has no directory $either; does key \"host-path\" name it?"
+	choose
+elif [ -n "$path" ]; then
+	found=''
+	for each in $ROOTS; do
+		[ "$each" != "${path%/*}" ] || found=$each
+	done
+	[ -n "$found" ] || flexctl fail "volume $FLEX_PV_NAME is in directory ${path%/*}, and property \"root\" is \"$ROOTS\": add the directory to it until the volume is deleted"
+elif [ "$FLEX_OPERATION,$FLEX_PV_NAME" = delete-snapshot, ]; then
+	having ".flex-provisioner/snapshots/$snapshot" || true
+else # An undo goes first to where flexctl has to find the ID.
+	located || true
+	first=$found
+	having ".flex-provisioner/$FLEX_PV_NAME" || true
+	found=${first:+$first }$found
+fi
+: "${found:=${here:-$ROOTS}}"
+at "${found%% *}"
+
 case $FLEX_OPERATION in
 provision)
-	[ -d "$ROOT" ] || flexctl fail --not-here "node $FLEX_NODE has no directory $ROOT; does key \"host-path\" name it?"
+	# What holds the name may lie elsewhere than the snapshot.
+	[ -z "$snapshot" ] || [ -d "$snapshots/$snapshot" ] || ! having ".flex-provisioner/snapshots/$snapshot" ||
+		snapshots=${found%% *}/.flex-provisioner/snapshots
 	# Before anything is made. A directory that was restored needs it no more.
 	[ -z "$snapshot" ] || [ -d "$mark/restored" ] || [ -d "$snapshots/$snapshot" ] ||
 		flexctl fail --not-here "snapshot $snapshot is not on node $FLEX_NODE"
@@ -168,41 +256,46 @@ snapshot)
 delete-snapshot)
 	volume=$(flexctl volume metadata.name) # empty if no record says which volume it is of
 	[ -z "$volume" ] || same_node "snapshot $snapshot"
-	[ -d "$marks" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
-	flexctl require --mark "$marks"
-	[ -n "$volume" ] || [ -e "$snapshots/$snapshot" ] || flexctl fail --not-here "snapshot $snapshot is not on node $FLEX_NODE, and no record says on which node it is"
-	remove_snapshot
+	for ROOT in $found; do
+		at "$ROOT"
+		[ -d "$marks" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+		flexctl require --mark "$marks"
+		[ -n "$volume" ] || [ -e "$snapshots/$snapshot" ] || flexctl fail --not-here "snapshot $snapshot is not on node $FLEX_NODE, and no record says on which node it is"
+		remove_snapshot
+	done
 	;;
 delete)
 	volume=$(flexctl volume metadata.name) # empty for an undo
 	[ -z "$volume" ] || same_node "$dir"
-	[ -d "$ROOT" ] || flexctl fail --try-again "node $FLEX_NODE has no directory $ROOT; is its disk mounted?"
-	# An undo may come before the first mark.
-	[ -d "$marks" ] || [ -z "$volume" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
-	flexctl require --mark "$marks"
-	held=$(readlink "$marks/names/$name" || true)
-	if [ -d "$mark" ]; then
-		removes=true
-		if [ -L "$mark/name" ]; then
-			# Another volume may hold the name by now, and what is kept stays.
-			[ "$held" = "$FLEX_PV_NAME" ] && [ ! -L "$marks/kept/$name" ] || removes=false
+	for ROOT in $found; do
+		at "$ROOT"
+		[ -d "$ROOT" ] || flexctl fail --try-again "node $FLEX_NODE has no directory $ROOT; is its disk mounted?"
+		# An undo may come before the first mark.
+		[ -d "$marks" ] || [ -z "$volume" ] || flexctl fail --try-again "$marks is not on node $FLEX_NODE; is the disk of $ROOT mounted?"
+		flexctl require --mark "$marks"
+		held=$(readlink "$marks/names/$name" || true)
+		if [ -d "$mark" ]; then
+			removes=true
+			if [ -L "$mark/name" ]; then
+				# Another volume may hold the name by now, and what is kept stays.
+				[ "$held" = "$FLEX_PV_NAME" ] && [ ! -L "$marks/kept/$name" ] || removes=false
+			fi
+			if [ -L "$mark/name" ]; then
+				# Out of the way of the next volume of the name, before anything in it is removed.
+				[ "$removes" = false ] || [ ! -e "$dir" ] || mv -T -- "$dir" "$mark/data" || [ ! -e "$dir" ]
+				[ "$held" != "$FLEX_PV_NAME" ] || [ -e "$dir" ] || rm -f -- "$marks/kept/$name"
+				dir=$mark/data
+			fi
+			# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
+			rm -rf -- "$dir" || [ ! -e "$dir" ]
+			[ "$(readlink "$marks/names/$name" || true)" != "$FLEX_PV_NAME" ] || rm -f -- "$marks/names/$name"
+			rm -rf -- "$mark" || [ ! -e "$mark" ]
+		elif [ -n "$volume" ]; then # an undo leaves what is not ours alone
+			name=${path##*/} dir=$ROOT/${path##*/}
+			[ ! -e "$dir" ] || [ -L "$marks/names/$name" ] || [ -L "$marks/kept/$name" ] ||
+				flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"
 		fi
-		if [ -L "$mark/name" ]; then
-			# Out of the way of the next volume of the name, before anything in it is removed.
-			[ "$removes" = false ] || [ ! -e "$dir" ] || mv -T -- "$dir" "$mark/data" || [ ! -e "$dir" ]
-			[ "$held" != "$FLEX_PV_NAME" ] || [ -e "$dir" ] || rm -f -- "$marks/kept/$name"
-			dir=$mark/data
-		fi
-		# BusyBox's rm fails for a directory that a delete beside this one removed meanwhile.
-		rm -rf -- "$dir" || [ ! -e "$dir" ]
-		[ "$(readlink "$marks/names/$name" || true)" != "$FLEX_PV_NAME" ] || rm -f -- "$marks/names/$name"
-		rm -rf -- "$mark" || [ ! -e "$mark" ]
-	elif [ -n "$volume" ]; then # an undo leaves what is not ours alone
-		path=$(flexctl volume spec.local.path)
-		name=${path##*/} dir=$ROOT/${path##*/}
-		[ ! -e "$dir" ] || [ -L "$marks/names/$name" ] || [ -L "$marks/kept/$name" ] ||
-			flexctl fail "$dir on node $FLEX_NODE has no mark in $marks, so it is not removed; remove it by hand"
-	fi
+	done
 	;;
 *) flexctl fail --refuse "operation $FLEX_OPERATION is not known" ;;
 esac
