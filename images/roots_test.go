@@ -274,9 +274,20 @@ func TestRootsByName(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.run(t, r.restore(t), 0).Expect(t, 0, "created")
-	if got := content(t, b.restored().dir()); got != "before" {
+	if got := content(t, r.dir()); got != "before" { // the attempt before has its mark there
 		t.Errorf("restored is %q", got)
 	}
+
+	// Another volume has the name, and no directory yet.
+	a, b = newRoots(t, map[string]string{"path-pattern": byName})
+	a.room(t, "3 * 4096")
+	if err := os.MkdirAll(filepath.Dir(b.held()), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(another, b.held()); err != nil {
+		t.Fatal(err)
+	}
+	b.run(t, b.provision(t), 0).Expect(t, 1, b.dir()+" on node node-1"+ofAnother)
 
 	a, b = newRoots(t, nil)
 	writeFile(t, filepath.Join(a.dir(), "file"))
