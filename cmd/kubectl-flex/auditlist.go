@@ -141,7 +141,8 @@ func repels(logger klog.Logger, taint corev1.Taint, tolerations []corev1.Tolerat
 	})
 }
 
-// errNotHere says that the provisioner exited with contract.ExitNotHere: the node has no storage, or the storage is not mounted.
+// errNotHere says that the provisioner exited with contract.ExitNotHere: the node has no storage, or not all
+// of it is mounted. What the log lists is there.
 var errNotHere = errors.New("not here")
 
 // maxListing is the limit in bytes on a listing, enough for a hundred thousand volumes with their commands.
@@ -162,10 +163,8 @@ func (a auditor) runListPod(ctx context.Context, config *configmaps.Config, para
 		a.note("class "+config.StorageClass+": "+format, args...)
 	}}
 	err = runToEnd(ctx, a.client, pod, time.Second/2, limit, at.look, func(pod *corev1.Pod, outcome podspec.Outcome) error {
-		switch {
-		case outcome.Reason == podspec.ReasonNotHere:
-			return fmt.Errorf("%w: %s", errNotHere, outcome.Message)
-		case outcome.Phase != podspec.Succeeded:
+		notHere := outcome.Reason == podspec.ReasonNotHere
+		if !notHere && outcome.Phase != podspec.Succeeded {
 			return fmt.Errorf("pod %s that lists: %s", pod.Name, failure(ctx, a.client, pod, outcome))
 		}
 		most := int64(maxListing)
@@ -179,6 +178,9 @@ func (a auditor) runListPod(ctx context.Context, config *configmaps.Config, para
 				pod.Name, maxListing)
 		}
 		log = string(text)
+		if notHere {
+			return fmt.Errorf("%w: %s", errNotHere, outcome.Message)
+		}
 		return nil
 	})
 	return log, err

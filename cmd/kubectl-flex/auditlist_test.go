@@ -99,22 +99,36 @@ func TestAsked(t *testing.T) {
 	}
 }
 
-// TestListingFails: of a pod that left no message, the error has what it printed last, since its log goes with it.
-func TestListingFails(t *testing.T) {
+// listedBy runs a pod that lists and ends like this.
+func listedBy(t *testing.T, end corev1.ContainerStateTerminated) (log string, err error) {
+	t.Helper()
 	client := fake.NewClientset() // every log of it is "fake logs"
 	client.PrependReactor("get", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		if action.GetSubresource() == "log" {
 			return false, nil, nil
 		}
-		failed := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"}}
+		failed := corev1.ContainerState{Terminated: &end}
 		return true, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "list"}, Spec: corev1.PodSpec{NodeName: "node1"},
 			Status: corev1.PodStatus{Phase: corev1.PodFailed, ContainerStatuses: []corev1.ContainerStatus{{Name: podspec.ContainerName, State: failed}}}}, nil
 	})
 	config := &configmaps.Config{StorageClass: "silver", Image: "x", StartTimeout: time.Second, Timeout: time.Second}
-	_, err := auditor{client: client}.runListPod(t.Context(), config, nil, "")
+	return auditor{client: client}.runListPod(t.Context(), config, nil, "")
+}
+
+// TestListingFails: of a pod that left no message, the error has what it printed last, since its log goes with it.
+func TestListingFails(t *testing.T) {
+	_, err := listedBy(t, corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error"})
 	const want = "that lists: the container exited with code 1 and left no message; its log ends with: fake logs"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want ... %s", err, want)
+	}
+}
+
+// TestListingOfAPart: what a node lists counts, although a disk of it may be away.
+func TestListingOfAPart(t *testing.T) {
+	log, err := listedBy(t, corev1.ContainerStateTerminated{ExitCode: contract.ExitNotHere, Reason: "Error", Message: "no /mnt/a"})
+	if !errors.Is(err, errNotHere) || log != "fake logs" {
+		t.Errorf("listed %q, %v", log, err)
 	}
 }
 
