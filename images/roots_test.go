@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -90,6 +91,33 @@ func TestRoots(t *testing.T) {
 		next.run(t, next.provision(t), 0).Expect(t, 0, "created")
 		next.check(t, 0o777)
 	}
+}
+
+// The free space is that of the file systems.
+func TestRootsOnDisks(t *testing.T) {
+	a, b := newRoots(t, nil)
+	memory, err := os.MkdirTemp("/dev/shm", "roots")
+	if err != nil {
+		t.Skip(err)
+	}
+	defer os.RemoveAll(memory)
+	a.script, a.properties["root"] = "", memory+" "+b.mount
+	a.mount = memory
+	most := a
+	if free(t, b) > free(t, a) {
+		most = b
+	}
+	a.run(t, a.provision(t), 0).Expect(t, 0, "created")
+	most.check(t, 0o777)
+}
+
+func free(t *testing.T, c class) uint64 {
+	t.Helper()
+	var of syscall.Statfs_t
+	if err := syscall.Statfs(c.mount, &of); err != nil {
+		t.Fatal(err)
+	}
+	return of.Bavail * uint64(of.Bsize)
 }
 
 // Each node has other ones of the roots.
