@@ -120,6 +120,15 @@ func free(t *testing.T, c class) uint64 {
 	return of.Bavail * uint64(of.Bsize)
 }
 
+// Of roots of one file system the first one is chosen.
+func TestRootsOnOneDisk(t *testing.T) {
+	a, b := newRoots(t, nil)
+	a.script = ""
+	a.run(t, a.provision(t), 0).Expect(t, 0, "created")
+	a.check(t, 0o777)
+	b.wantEmpty(t)
+}
+
 // Each node has other ones of the roots.
 func TestRootsOfNode(t *testing.T) {
 	a, b := newRoots(t, nil)

@@ -128,10 +128,11 @@ choose() {
 	having ".flex-provisioner/names/$name" && return
 	having "$name" && return
 	[ -z "$snapshot" ] || ! having ".flex-provisioner/snapshots/$snapshot" || here=$found
-	# BusyBox's df finds no mount point of a btrfs subvolume that is not mounted itself.
+	# BusyBox's df finds no mount point of a btrfs subvolume that is not mounted itself. Of one file system the first root
+	# counts, so that chance does not choose.
 	found=$(for each in $here; do
-		echo "$(($(stat -f -c '%a * %S' "$each" || echo 0))) $each"
-	done | sort -rn | sed -n '1s/.* //p')
+		echo "$(($(stat -f -c '%a * %S' "$each" || echo 0))) $(stat -c %d "$each") $each"
+	done | awk '!seen[$2]++' | sort -rn | sed -n '1s/.* //p')
 }
 
 # same_node ends the script on another node than the volume's, of whose directories "not there" says nothing.
