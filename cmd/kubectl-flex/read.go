@@ -189,9 +189,9 @@ func (r reader) attemptNode(ctx context.Context, uid string) error {
 	return nil
 }
 
-// consumers reads the pods that may use the claim, where it waits for one of them. Whoever may not read them is told less.
+// consumers reads the pods that may use the claim, where it waits for them. Whoever may not read them is told less.
 func (r reader) consumers(ctx context.Context, uid string) error {
-	namespace := r.o.AwaitsConsumer(uid)
+	namespace := r.o.ConsumersNamespace(uid)
 	if namespace == "" {
 		return nil
 	}

@@ -360,6 +360,11 @@ func TestStates(t *testing.T) {
 		"in-use": func(w *world) {
 			w.bound()
 			w.claim.DeletionTimestamp, w.claim.Finalizers = &metav1.Time{Time: noon.Add(-time.Hour)}, []string{"kubernetes.io/pvc-protection"}
+			for name, phase := range map[string]corev1.PodPhase{"web": corev1.PodRunning, "done": corev1.PodSucceeded} {
+				w.more = append(w.more, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name}, Status: corev1.PodStatus{Phase: phase},
+					Spec: corev1.PodSpec{NodeName: "node1", Volumes: []corev1.Volume{{VolumeSource: corev1.VolumeSource{
+						PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}}})
+			}
 		},
 		"delete-failed": func(w *world) {
 			w.claim = nil
@@ -565,6 +570,8 @@ func TestConsumer(t *testing.T) {
 		"pod web uses the claim, and has scheduling gates: example.com/quota": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named},
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/quota"}}}},
 		"pod web uses the claim, and the scheduler has said nothing of it for 1m0s": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}}},
+		"pod web uses the claim, and has its node node1 by spec.nodeName, so that the scheduler never chooses one for the claim": {
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}, NodeName: "node1"}},
 		"pod web uses the claim, and the scheduler has not chosen a node for the claim yet": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}},
 			Status: corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, "")}},
 	} {

@@ -72,7 +72,7 @@ type Objects struct {
 	Events  []*corev1.Event
 	// Nodes are read where a class has allowedTopologies.
 	Nodes []*corev1.Node
-	// Consumers are the pods of the claim's namespace, where one claim is looked at that waits for a pod that uses it.
+	// Consumers are the pods of the namespace that ConsumersNamespace names, where one claim is looked at.
 	Consumers []*corev1.Pod
 	// AttemptNode is the node that AttemptNodeOf names, where one claim is looked at; else nil.
 	AttemptNode *corev1.Node

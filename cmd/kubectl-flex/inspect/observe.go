@@ -64,14 +64,18 @@ func (o *Objects) AttemptNodeOf(uid string) string {
 	return running.Pod.Spec.NodeName
 }
 
-// AwaitsConsumer is the namespace of the claim with a UID that waits for the node of a pod that uses it; else it is empty.
-func (o *Objects) AwaitsConsumer(uid string) string {
+// ConsumersNamespace is the namespace of the claim with a UID, if it waits for the node of a pod that uses it, or is
+// being deleted and waits for the end of such pods; else it is empty.
+func (o *Objects) ConsumersNamespace(uid string) string {
 	s := o.observe(uid)
-	if !s.Pending() || !s.WaitsForNode() {
+	holder := s.Holder()
+	waits := s.Pending() && s.WaitsForNode()
+	goes := holder != nil && holder.DeletionTimestamp != nil
+	if !waits && !goes {
 		return ""
 	}
 
-	return s.Claim.Namespace
+	return holder.Namespace
 }
 
 // StartProblem is what the kubelet says of a pod that does not start, in events about it; empty for nothing.

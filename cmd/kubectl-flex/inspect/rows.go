@@ -106,14 +106,34 @@ func endsBy(s *observed.Claim, a observed.Attempt) string {
 	return ""
 }
 
-func inUse(_ *Objects, s situation) (Cause, bool) {
+func inUse(o *Objects, s situation) (Cause, bool) {
 	holder := s.Holder()
 	bound := holder != nil && holder.DeletionTimestamp != nil && s.Volume != nil && s.Volume.Status.Phase == corev1.VolumeBound
 	if !bound || s.op != string(contract.Delete) {
 		return Cause{}, false
 	}
 
-	return normal(reasonInUse, "", "the claim is being deleted and has the finalizers %s", strings.Join(holder.Finalizers, ", "))
+	what := "the claim is being deleted and has the finalizers " + strings.Join(holder.Finalizers, ", ")
+	if users := o.usersOf(holder); len(users) > 0 {
+		what += "; it is used by pod " + strings.Join(users[:min(len(users), maxUsers)], ", ")
+	}
+
+	return normal(reasonInUse, "", "%s", what)
+}
+
+// maxUsers is how many pods that use a claim are named.
+const maxUsers = 5
+
+// usersOf are the names of the pods for which Kubernetes keeps a claim that is being deleted.
+func (o *Objects) usersOf(claim *corev1.PersistentVolumeClaim) (names []string) {
+	for _, pod := range filter(o.Consumers, o.usesClaim(claim)) {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+		if pod.Spec.NodeName != "" && !ended {
+			names = append(names, pod.Name)
+		}
+	}
+
+	return names
 }
 
 func (o *Objects) noClass(s situation) (Cause, bool) {
@@ -189,13 +209,17 @@ func (o *Objects) unplaced(pod *corev1.Pod) Cause {
 
 	c := explain(reasonConsumer, uses+"the scheduler has not chosen a node for the claim yet", false)
 	switch why := podspec.Unschedulable(pod); {
+	case pod.Spec.NodeName != "" && !asked:
+		c = explain(reasonConsumer, fmt.Sprintf("%shas its node %s by spec.nodeName, so that the scheduler never chooses one "+
+			"for the claim", uses, pod.Spec.NodeName), true)
+		c.Do = "create the pod again with a nodeSelector in place of spec.nodeName."
 	case len(pod.Spec.SchedulingGates) > 0:
 		c = explain(reasonConsumer, uses+"has scheduling gates: "+pod.Spec.SchedulingGates[0].Name, false)
 		c.Do = "see who takes the pod's scheduling gates away."
 	case why != "":
 		c = explain(reasonConsumer, uses+why, true)
 		c.Do = "mend what the scheduler names."
-	case !asked && pod.Spec.NodeName == "" && age >= silence:
+	case !asked && age >= silence:
 		c = explain(reasonConsumer, fmt.Sprintf("%sthe scheduler has said nothing of it for %s", uses, age.Round(time.Second)), true)
 		c.Do = "see whether kube-scheduler runs, and whether it is the pod's schedulerName."
 	default:

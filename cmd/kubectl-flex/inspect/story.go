@@ -82,6 +82,7 @@ func (o *Objects) StoryOf(uid string) Story {
 		}
 	}
 	slices.SortStableFunc(story.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	story.State.Message += o.endOfLog(attempts, story.State.Message)
 	story.Class = o.problemsOfClass(s.ClassName, story.State)
 	if o.complete() {
 		if _, _, ok := progress.Delayed(s); ok && story.State.NotOurs == "" {
@@ -89,6 +90,22 @@ func (o *Objects) StoryOf(uid string) Story {
 		}
 	}
 	return story
+}
+
+// endOfLog is the last line that the newest failed pod printed, for a cause that is a failure without a message; else it
+// is empty. attempts are the oldest first.
+func (o *Objects) endOfLog(attempts []observed.Attempt, message string) string {
+	if !strings.Contains(message, "left no message") {
+		return ""
+	}
+
+	for _, a := range slices.Backward(attempts) {
+		if printed := lines(o.Logs[a.Pod.UID]); len(printed) > 0 {
+			return "; its log ends with: " + printed[len(printed)-1]
+		}
+	}
+
+	return ""
 }
 
 // problemsOfClass lists the problems of the claim's class that its state does not have already. A class of another provisioner has none,
