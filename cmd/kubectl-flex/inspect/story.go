@@ -95,13 +95,14 @@ func (o *Objects) StoryOf(uid string) Story {
 // endOfLog is the last line that the newest failed pod printed, for a cause that is a failure without a message; else it
 // is empty. attempts are the oldest first.
 func (o *Objects) endOfLog(attempts []observed.Attempt, message string) string {
-	if !strings.Contains(message, "left no message") {
+	const says = "; its log ends with: "
+	if !strings.Contains(message, "left no message") || strings.Contains(message, says) {
 		return ""
 	}
 
 	for _, a := range slices.Backward(attempts) {
 		if printed := lines(o.Logs[a.Pod.UID]); len(printed) > 0 {
-			return "; its log ends with: " + printed[len(printed)-1]
+			return says + printed[len(printed)-1]
 		}
 	}
 
