@@ -98,8 +98,12 @@ func (a auditor) class(ctx context.Context, listing *audit.Listing) error {
 	places := []string{""}
 	if config.NodeLocal {
 		var err error
-		if places, err = a.nodes(ctx, config); err != nil {
+		if listing.Nodes, err = a.nodes(ctx, config); err != nil {
 			return err
+		}
+		places = nil
+		for _, node := range listing.Nodes {
+			places = append(places, node.Name)
 		}
 	}
 	for _, node := range places {
@@ -118,20 +122,19 @@ func (a auditor) class(ctx context.Context, listing *audit.Listing) error {
 	return nil
 }
 
-// nodes lists the nodes that the class's pods may run on.
-func (a auditor) nodes(ctx context.Context, config *configmaps.Config) ([]string, error) {
+// nodes lists the nodes that take the class's pods.
+func (a auditor) nodes(ctx context.Context, config *configmaps.Config) (take []*corev1.Node, err error) {
 	nodes, err := a.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(config.NodeSelector).String()})
 	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
 	}
-	var names []string
-	for _, node := range nodes.Items {
+	for _, node := range pointers(nodes.Items) {
 		repels := func(taint corev1.Taint) bool { return repels(klog.FromContext(ctx), taint, config.Tolerations) }
 		if !node.Spec.Unschedulable && !slices.ContainsFunc(node.Spec.Taints, repels) {
-			names = append(names, node.Name)
+			take = append(take, node)
 		}
 	}
-	return names, nil
+	return take, nil
 }
 
 // repels reports whether a taint keeps the pods off a node. It does not support the operators Lt and Gt, which no ConfigMap may have.

@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/flex-provisioner/flex-provisioner/configmaps"
@@ -90,8 +91,24 @@ type Listing struct {
 	Began time.Time
 	// Storage by its name.
 	Storage map[string]contract.Storage
-	// Complete reports whether the whole backend was listed. Only then is storage that is not listed missing.
+	// Nodes are those whose storage was listed, where the class's storage is on nodes.
+	Nodes []*corev1.Node
+	// Complete reports whether all was listed that was asked. Only then is storage that is not listed missing.
 	Complete bool
+}
+
+// lookedAt reports whether the storage of a volume is in what was listed. Of a node that takes no pods nothing is known.
+func (l Listing) lookedAt(v *corev1.PersistentVolume) bool {
+	if !l.Config.NodeLocal {
+		return true
+	}
+
+	names, selectors, ok := podspec.NodeLocal(l.Config, v)
+
+	return ok && slices.ContainsFunc(l.Nodes, func(node *corev1.Node) bool {
+		matches := func(selector labels.Selector) bool { return selector.Matches(labels.Set(node.Labels)) }
+		return slices.Contains(names, node.Name) || slices.ContainsFunc(selectors, matches)
+	})
 }
 
 // State is the input of Compare.
@@ -375,7 +392,7 @@ func (s State) expectedIn(v *corev1.PersistentVolume, l Listing) bool {
 
 	found := maps.Equal(identity.Properties, l.Config.Properties) && maps.Equal(identity.Parameters, l.Parameters)
 
-	return found && s.madeThere(v, l.Config)
+	return found && l.lookedAt(v) && s.madeThere(v, l.Config)
 }
 
 // madeThere reports whether a volume was made in what the pods of a class mount now, as far as its record says.

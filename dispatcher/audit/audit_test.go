@@ -167,6 +167,35 @@ func listing(lines string) Listing {
 	}
 }
 
+// Of storage on nodes that were not asked nothing is known: they may be cordoned, or lost for a while.
+func TestCompareOnNodes(t *testing.T) {
+	node := func(name, hostname string) *corev1.Node {
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: hostname}}}
+	}
+	on := func(values ...string) *corev1.VolumeNodeAffinity {
+		return &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: values}}}}}}
+	}
+	for _, c := range []struct {
+		name     string
+		affinity *corev1.VolumeNodeAffinity
+		empty    bool
+	}{
+		{"on a node that was asked", on("host1"), true},
+		{"on a node that was not asked", on("host2"), false},
+		{"on no node that its affinity names", nil, false},
+	} {
+		v, local := volume("unclaimed"), listing("")
+		v.Spec.NodeAffinity = c.affinity
+		local.Config = &configmaps.Config{Properties: local.Config.Properties, NodeLocal: true}
+		local.Nodes = []*corev1.Node{node("node1", "host1")}
+		found := Compare(State{Now: noon, Provisioner: "p", Objects: Objects{Volumes: []*corev1.PersistentVolume{v}}, Listings: []Listing{local}})
+		if empty := len(found) == 1 && found[0].Kind == Empty; empty != c.empty {
+			t.Errorf("%s: found %v, want the volume to be empty: %t", c.name, found, c.empty)
+		}
+	}
+}
+
 func TestCompare(t *testing.T) {
 	const there = "storage " + name + " rm -rf /srv/x"
 	claims := func(c ...*corev1.PersistentVolumeClaim) []*corev1.PersistentVolumeClaim { return c }
