@@ -290,7 +290,7 @@ var exitCodeMeanings = map[int32]string{
 	contract.ExitNotHere:  "it cannot work on this node",
 	contract.ExitTryAgain: "it asks for another attempt",
 	126:                   "a program could not be executed",
-	127:                   "a program was not found",
+	127:                   "a program was not found, which may be that of the script's first line",
 	128 + 6:               "it was ended by signal SIGABRT",
 	128 + 9:               "it was ended by signal SIGKILL",
 	128 + 11:              "it was ended by signal SIGSEGV",

@@ -557,6 +557,21 @@ func TestNodeNotReady(t *testing.T) {
 	}
 }
 
+// TestOldConfig: a pod that runs keeps the ConfigMap that it was made with. Whoever corrects that is told how to end the pod.
+func TestOldConfig(t *testing.T) {
+	const want = "; it has the ConfigMap as it was before its last change, to end it: kubectl -n flex-provisioners delete pod prov-" + uid + "-0"
+	for _, changed := range []bool{false, true} {
+		w := newWorld(t)
+		w.pod("prov-0 running", 20)
+		if changed {
+			w.config.Data["zone"] = "east"
+		}
+		if why, _ := w.run("", "why", "data"); strings.Contains(why, want) != changed {
+			t.Errorf("the ConfigMap changed: %t, and it says:\n%s", changed, why)
+		}
+	}
+}
+
 // TestConsumer: why says what keeps the pod that uses a claim from a node.
 func TestConsumer(t *testing.T) {
 	scheduled := func(status corev1.ConditionStatus, message string) []corev1.PodCondition {

@@ -118,8 +118,10 @@ type index struct {
 	snapshots     map[string][]*snapshotv1.VolumeSnapshotContent // those of the driver, by their handles
 	restoring     map[string][]*corev1.Pod                       // by the handle of the snapshot that they restore
 	configMapLogs []*corev1.Event
-	// running counts the pods of a class that have not ended, and waiting has the times of its claims without one, sorted.
+	// running counts the pods of a class that have not ended, oldest is the first of them, and waiting has the times of its
+	// claims without one, sorted.
 	running map[string]int
+	oldest  map[string]*corev1.Pod
 	waiting map[string][]time.Time
 }
 
@@ -137,6 +139,7 @@ func (o *Objects) indexed() *index {
 	x := &index{claims: map[string]*corev1.PersistentVolumeClaim{}, claimsByName: map[string]*corev1.PersistentVolumeClaim{}, volumes: map[string]*corev1.PersistentVolume{},
 		pods: map[string][]*corev1.Pod{}, saved: map[string][]*appsv1.ControllerRevision{}, events: map[eventKey][]*corev1.Event{},
 		volumeEvents: map[string][]*corev1.Event{}, resolutions: map[string]classes.Resolution{}, running: map[string]int{},
+		oldest:  map[string]*corev1.Pod{},
 		waiting: map[string][]time.Time{}, requests: map[string]*snapshotv1.VolumeSnapshot{}, contents: map[string]*snapshotv1.VolumeSnapshotContent{},
 		snapshots: map[string][]*snapshotv1.VolumeSnapshotContent{}, restoring: map[string][]*corev1.Pod{}}
 	for _, r := range o.Snapshots.Requests {
@@ -161,7 +164,11 @@ func (o *Objects) indexed() *index {
 			x.pods[uid] = append(x.pods[uid], pod)
 			if !podspec.OutcomeOf(pod).Final() {
 				served[uid] = true
-				x.running[pod.Annotations[contract.AnnClass]]++
+				class := pod.Annotations[contract.AnnClass]
+				x.running[class]++
+				if oldest := x.oldest[class]; oldest == nil || pod.CreationTimestamp.Before(&oldest.CreationTimestamp) {
+					x.oldest[class] = pod
+				}
 			}
 		}
 	}

@@ -50,8 +50,14 @@ func (o *Objects) turn(s situation) (Cause, bool) {
 	}
 
 	return normal(events.ReasonConcurrency, waitsForTurn,
-		"waits for its turn%s: %d of at most %d pods of StorageClass %s run or start (max-concurrent); namespaces take turns",
-		before, used, limit, s.ClassName)
+		"waits for its turn%s: %d of at most %d pods of StorageClass %s run or start (max-concurrent), the oldest is %s; namespaces take turns",
+		before, used, limit, s.ClassName, o.oldestPod(s.ClassName))
+}
+
+// oldestPod says which pod of a class has run or started for the longest time, and for how long.
+func (o *Objects) oldestPod(class string) string {
+	oldest := o.indexed().oldest[class]
+	return fmt.Sprintf("%s, for %s", oldest.Name, o.Now.Sub(oldest.CreationTimestamp.Time).Round(time.Second))
 }
 
 // notGranted is for a claim whose pods can create no volume, whatever they do.
@@ -84,7 +90,13 @@ func running(_ *Objects, s situation) (Cause, bool) {
 
 	now := fmt.Sprintf("attempt %d is %s", a.Number, strings.ToLower(string(a.Outcome.Phase)))
 
-	c, is := normal(reasonPodWorks, now, "%s%s (pod %s/%s)", now, endsBy(s.Claim, a), a.Pod.Namespace, a.Pod.Name)
+	before := ""
+	if s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest) {
+		before = fmt.Sprintf("; it has the ConfigMap as it was before its last change, to end it: kubectl -n %s delete pod %s",
+			a.Pod.Namespace, a.Pod.Name)
+	}
+
+	c, is := normal(reasonPodWorks, now, "%s%s (pod %s/%s)%s", now, endsBy(s.Claim, a), a.Pod.Namespace, a.Pod.Name, before)
 	if a.Outcome.Phase == podspec.Starting {
 		c.Do = "nothing." // there is no log yet
 	}
