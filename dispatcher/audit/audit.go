@@ -97,7 +97,8 @@ type Listing struct {
 	Complete bool
 }
 
-// lookedAt reports whether the storage of a volume is in what was listed. Of a node that takes no pods nothing is known.
+// lookedAt reports whether the storage of a volume is in what was listed. Of a node that takes no pods nothing is
+// known.
 func (l Listing) lookedAt(v *corev1.PersistentVolume) bool {
 	if !l.Config.NodeLocal {
 		return true
