@@ -123,10 +123,11 @@ var meanings = map[podspec.Reason]Meaning{
 		Do: "correct what the message names."},
 	ReasonPodRefused: {Warning: true, On: "claim, volume, pod or ConfigMap",
 		Means: "The API server refused the pod, because of a ServiceAccount that does not exist, a quota, a " +
-			"LimitRange, Pod Security, a policy or a namespace that is being deleted. Or the request is too large for a " +
-			"pod. If the ConfigMap asks for a privilege that its ServiceAccount is not granted, the message names the " +
-			"privilege and the line that grants it. An event on the ConfigMap reports the same. If the API server does " +
-			"not answer, or answers with a temporary error, the event is recorded only after 10 s of this.",
+			"LimitRange, Pod Security, a policy or a namespace that is being deleted. Or the request is too large " +
+			"for a pod. If the ConfigMap asks for a privilege that its ServiceAccount is not granted, the message " +
+			"names the privilege and the line that grants it. An event on the ConfigMap reports the same. If the " +
+			"API server does not answer, or answers with a temporary error, the event is recorded only after 10 s " +
+			"of this.",
 		Do: "follow the message: create what it misses, raise the quota or the limit, or let the ConfigMap ask for " +
 			"less. If it names a line, a cluster administrator adds the line to `flex-pv-policy`."},
 	ReasonExpanded: {On: "claim",
