@@ -226,10 +226,12 @@ nodes_by_ssh() {
 
 # lists says what tests there are, and which the suite has for the classes.
 lists() {
-	local c everything=() drivers=()
+	local c least everything=() drivers=()
 	rm -f "$OUT"/{ran,block,claim}.json "$OUT"/*/disruptive.json
 	for c in $CLASSES; do
-		sed "s/NAME/$c/" "$HERE/drivers/everything.yaml" > "$OUT/$c/everything.yaml"
+		# A claim below the class's smallest size would be refused for that.
+		least=$(sed -n 's/.*SupportedSizeRange: {Min: \([^,}]*\).*/\1/p' "$HERE/drivers/$c.yaml")
+		sed "s/NAME/$c/; s/1Mi/${least:-1Mi}/" "$HERE/drivers/everything.yaml" > "$OUT/$c/everything.yaml"
 		everything+=("$OUT/$c/everything.yaml") drivers+=("$PWD/$HERE/drivers/$c.yaml")
 	done
 	list "$OUT/all.json" "${everything[@]}"
