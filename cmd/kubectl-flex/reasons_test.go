@@ -586,7 +586,8 @@ func TestConsumer(t *testing.T) {
 			SchedulingGates: []corev1.PodSchedulingGate{{Name: "example.com/quota"}}}},
 		"pod web uses the claim, and the scheduler has said nothing of it for 1m0s": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}}},
 		"pod web uses the claim, and has its node node1 by spec.nodeName, so that the scheduler never chooses one for the claim": {
-			Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}, NodeName: "node1"}},
+			Spec:   corev1.PodSpec{Volumes: []corev1.Volume{named}, NodeName: "node1"},
+			Status: corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, "")}},
 		"pod web uses the claim, and the scheduler has not chosen a node for the claim yet": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}},
 			Status: corev1.PodStatus{Conditions: scheduled(corev1.ConditionTrue, "")}},
 	} {

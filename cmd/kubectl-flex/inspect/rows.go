@@ -221,7 +221,7 @@ func (o *Objects) unplaced(pod *corev1.Pod) Cause {
 
 	c := explain(reasonConsumer, uses+"the scheduler has not chosen a node for the claim yet", false)
 	switch why := podspec.Unschedulable(pod); {
-	case pod.Spec.NodeName != "" && !asked:
+	case pod.Spec.NodeName != "": // the scheduler binds a pod after its claims
 		c = explain(reasonConsumer, fmt.Sprintf("%shas its node %s by spec.nodeName, so that the scheduler never chooses one "+
 			"for the claim", uses, pod.Spec.NodeName), true)
 		c.Do = "create the pod again with a nodeSelector in place of spec.nodeName."
