@@ -83,9 +83,10 @@ test-e2e: cluster-up images ## against three real nodes, with volumes of a real 
 
 test-nodes: export ISCSI = 1
 test-nodes: export NODES = 3
+test-nodes: export SNAPSHOTS = 1
 test-nodes: export SPARE = 1
-test-nodes: cluster-up images ## nodes that fill, refuse, are under pressure, have other labels or are gone
-	FLEX_E2E_NODES=1 go test -count=1 -timeout 30m -tags e2e ./test/e2e -run '^TestNodesInTrouble$$'
+test-nodes: cluster-up images ## nodes that fill, refuse, are under pressure, have other labels or are gone, and parts of Kubernetes that break
+	FLEX_E2E_NODES=1 go test -count=1 -timeout 60m -tags e2e ./test/e2e -run '^Test(NodesInTrouble|Breakages)$$'
 
 test-snapshots: export ISCSI = 1
 test-snapshots: export NODES = 3
