@@ -579,7 +579,8 @@ func TestConsumer(t *testing.T) {
 	}
 	named := corev1.Volume{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}
 	for want, pod := range map[string]corev1.Pod{
-		"no pod that uses the claim has a node yet": {},
+		"no pod that uses the claim has a node yet\n": { // that of an earlier claim of the name has ended
+			Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}, NodeName: "node1"}, Status: corev1.PodStatus{Phase: corev1.PodSucceeded}},
 		"pod web uses the claim, and no node takes the pod: 0/3 nodes are available": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named}},
 			Status: corev1.PodStatus{Conditions: scheduled(corev1.ConditionFalse, "0/3 nodes are available")}},
 		"pod web uses the claim, and has scheduling gates: example.com/quota": {Spec: corev1.PodSpec{Volumes: []corev1.Volume{named},

@@ -23,9 +23,9 @@ const (
 	busyDelay = 15 * time.Second
 	// nodeGrace is how long a node may take to say that a deleted pod has ended, beyond the pod's own grace period.
 	nodeGrace = time.Minute
-	// schedulerSilence and kubeletSilence are how long they may say nothing of a pod that they have to take. A kubelet
+	// SchedulerSilence and kubeletSilence are how long they may say nothing of a pod that they have to take. A kubelet
 	// may be busy, and Kubernetes takes 40 seconds to call its node not ready.
-	schedulerSilence = 10 * time.Second
+	SchedulerSilence = 10 * time.Second
 	kubeletSilence   = 20 * time.Second
 	// longRun is how long a pod may run before an event says by when it ends.
 	longRun = 30 * time.Second
@@ -37,7 +37,7 @@ const (
 // retryAt is when a failed attempt is followed by the next: at once if the ConfigMap has changed, since that may be the
 // cure, or if an administrator asks for it. Otherwise one second after the first failure, then twice as long each time.
 func retryAt(s *observed.Claim, a observed.Attempt) time.Time {
-	if outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
+	if Outdated(s, a) || a.Pod.Annotations[contract.AnnRetry] == "true" {
 		return s.Now
 	}
 
@@ -65,8 +65,8 @@ func (p *Plan) delayed(s *observed.Claim, failed observed.Attempt) bool {
 	return true
 }
 
-// outdated reports whether the ConfigMap changed since the attempt was started.
-func outdated(s *observed.Claim, a observed.Attempt) bool {
+// Outdated reports whether the ConfigMap changed since the attempt was started.
+func Outdated(s *observed.Claim, a observed.Attempt) bool {
 	return s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest)
 }
 
@@ -101,7 +101,7 @@ func (p *Plan) await(s *observed.Claim, a observed.Attempt) {
 func (p *Plan) awaitStart(s *observed.Claim, a observed.Attempt) {
 	refusedNode := a.Op == contract.Provision && a.Outcome.Reason == podspec.ReasonUnschedulable && forSelected(s, a)
 	switch {
-	case outdated(s, a) && a.Outcome.Reason != podspec.ReasonNone:
+	case Outdated(s, a) && a.Outcome.Reason != podspec.ReasonNone:
 		p.stop(a)
 		return
 	case !s.Now.Before(startDeadline(s, a)):
@@ -152,7 +152,7 @@ func (p *Plan) awaitAnswer(s *observed.Claim, a observed.Attempt) {
 		return
 	}
 
-	who, runs, patience, reason := "the scheduler", "kube-scheduler runs", schedulerSilence, podspec.ReasonUnschedulable
+	who, runs, patience, reason := "the scheduler", "kube-scheduler runs", SchedulerSilence, podspec.ReasonUnschedulable
 	if node != "" {
 		who, runs, patience, reason = "the kubelet of node "+node, "it runs", kubeletSilence, events.ReasonNodeLost
 	}

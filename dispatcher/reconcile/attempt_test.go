@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -37,8 +38,6 @@ func TestSilence(t *testing.T) {
 		{"taken by its kubelet", "", "prov-0 pending", func(pod *corev1.Pod) { silent(pod); pod.Status.StartTime = &pod.CreationTimestamp }, "4m0s"},
 		{"pulling", "", "prov-0 pulling", func(*corev1.Pod) {}, "ProvisionerImagePullFailed: image i cannot be had: ErrImagePull: not found"},
 		{"node not ready", "", "prov-0 running", ready(corev1.ConditionFalse), "ProvisionerNodeLost: " + node + " is not ready, and does not say whether the pod still runs" + remedy},
-		{"the node's runtime does not answer", "", "prov-0 running", func(*corev1.Pod) {},
-			"ProvisionerNodeLost: " + node + " is not ready (container runtime is down), and does not say whether the pod still runs" + remedy},
 		{"another container not ready", "", "prov-0 running", func(pod *corev1.Pod) {
 			ready(corev1.ConditionFalse)(pod)
 			pod.Status.Conditions[0].Reason = "ContainersNotReady"
@@ -53,10 +52,6 @@ func TestSilence(t *testing.T) {
 		s := scene{claim: c.claim, pods: []string{c.pod}}.observed()
 		c.is(s.Attempts[0].Pod)
 		s.Attempts[0].Outcome = podspec.OutcomeOf(s.Attempts[0].Pod)
-		if c.name == "the node's runtime does not answer" {
-			s.AttemptNode = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.Attempts[0].Pod.Spec.NodeName}, Status: corev1.NodeStatus{
-				Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "container runtime is down"}}}}
-		}
 
 		p, got := Decide(s), ""
 		if n := len(p.Events); n > 0 {
@@ -70,6 +65,21 @@ func TestSilence(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+}
+
+// TestRuntimeDown: a kubelet whose container runtime is away says so of its node, and nothing of the pods on it.
+func TestRuntimeDown(t *testing.T) {
+	s := scene{pods: []string{"prov-0 running"}}.observed()
+	node := s.Attempts[0].Pod.Spec.NodeName
+	s.AttemptNode = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}, Status: corev1.NodeStatus{
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Message: "container runtime is down"}}}}
+
+	want := "node " + node + " is not ready (container runtime is down), and does not say whether the pod still runs; bring the node back, " +
+		"or if it never comes back: kubectl delete node " + node + " (pod ns/prov-" + uid + "-0)"
+	told := Decide(s).Events
+	if len(told) != 1 || told[0].Reason != events.ReasonNodeLost || told[0].Message != want {
+		t.Errorf("%v, want ProvisionerNodeLost: %s", told, want)
 	}
 }
 

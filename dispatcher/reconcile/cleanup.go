@@ -140,10 +140,9 @@ func keepFor(s *observed.Claim, a observed.Attempt) time.Duration {
 	return s.Config.FailedPodTTL
 }
 
-// nameNeeded reports whether a pod has to stay for its number alone. That are the first and the newest of a claim that
-// waits, the first while another one runs, whatever has become of the claim or its class since, and the first of
-// deletes, or of a snapshot's attempts, that have not come to an end. A dispatcher that knows of none of them finds the
-// name taken.
+// nameNeeded reports whether a pod has to stay for its number alone: the first and the newest of a claim that waits;
+// the first while another one runs, whatever has become of the claim or its class since; and the first of deletes, or
+// of a snapshot's attempts, that have not come to an end. A dispatcher that knows of none of them finds the name taken.
 func nameNeeded(s *observed.Claim, a observed.Attempt) bool {
 	first := a.Number == 0
 	if s.Pending() && (first || s.Newest(a)) {

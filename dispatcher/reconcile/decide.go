@@ -64,7 +64,12 @@ func decide(s *observed.Claim, all attempts) (p Plan) {
 // boundToAbsent reports whether the claim is bound to a volume that the cache does not hold yet, or that somebody
 // deleted. Its arrival requeues the claim.
 func boundToAbsent(s *observed.Claim) bool {
-	return s.ClaimLives() && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil
+	return s.ClaimLives() && boundToOwn(s)
+}
+
+// boundToOwn reports whether the claim is, or was, bound to the volume of its own name.
+func boundToOwn(s *observed.Claim) bool {
+	return s.Claim != nil && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID) && s.Foreign == nil
 }
 
 // withVolume checks a volume as soon as it exists, and has it removed once no attempt runs, if it cannot serve.
@@ -335,8 +340,12 @@ const noteAfter = 5 * time.Second
 // attempt that came to no volume.
 func (p *Plan) noteVolume(s *observed.Claim) {
 	last, ok := observed.Last(s.Of(contract.Provision))
-	saysSo := last.Outcome.Phase == podspec.Succeeded || ok && last.Pod.Annotations[contract.AnnVolumeSeen] != ""
-	if !ok || saysSo || p.acknowledges(last.Pod) {
+	if !ok || p.acknowledges(last.Pod) {
+		return
+	}
+
+	saysSo := last.Outcome.Phase == podspec.Succeeded || last.Pod.Annotations[contract.AnnVolumeSeen] != ""
+	if saysSo {
 		return
 	}
 
@@ -357,9 +366,7 @@ func (p *Plan) noteVolume(s *observed.Claim) {
 
 // lost reports whether Kubernetes says that the volume to which the claim was bound does not exist.
 func lost(s *observed.Claim) bool {
-	bound := s.Claim != nil && s.Claim.Spec.VolumeName == podspec.VolumeName(s.UID)
-
-	return bound && s.Volume == nil && s.Foreign == nil && s.Claim.Status.Phase == corev1.ClaimLost
+	return s.Volume == nil && boundToOwn(s) && s.Claim.Status.Phase == corev1.ClaimLost
 }
 
 // forgetAttempts ends the attempts of a claim that was bound to their volume, which does not exist any more. As long as

@@ -51,8 +51,8 @@ func (p *Plan) afterDelete(s *observed.Claim, all attempts) {
 		return
 	}
 
-	// A former leader may have saved again what a delete said that the current one had acted on, and a provision
-	// follows.
+	// A former leader may save the record of a delete on which the current one has acted already. The provision that
+	// followed the delete ends first.
 	if running, ok := observed.Unfinished(all.provisions); ok {
 		p.awaitProvision(s, running)
 		return

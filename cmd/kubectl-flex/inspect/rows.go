@@ -17,6 +17,7 @@ import (
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/events"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/progress"
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/reconcile"
 	"github.com/flex-provisioner/flex-provisioner/dispatcher/resize"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -91,7 +92,7 @@ func running(_ *Objects, s situation) (Cause, bool) {
 	now := fmt.Sprintf("attempt %d is %s", a.Number, strings.ToLower(string(a.Outcome.Phase)))
 
 	before := ""
-	if s.Config != nil && !strings.HasSuffix(a.Pod.Annotations[contract.AnnConfig], "@"+s.Config.Digest) {
+	if reconcile.Outdated(s.Claim, a) {
 		before = fmt.Sprintf("; it has the ConfigMap as it was before its last change, to end it: kubectl -n %s delete pod %s",
 			a.Pod.Namespace, a.Pod.Name)
 	}
@@ -126,7 +127,8 @@ func inUse(o *Objects, s situation) (Cause, bool) {
 	}
 
 	what := "the claim is being deleted and has the finalizers " + strings.Join(holder.Finalizers, ", ")
-	if users := o.usersOf(holder); len(users) > 0 {
+	users := o.usersOf(holder)
+	if len(users) > 0 {
 		what += "; it is used by pod " + strings.Join(users[:min(len(users), maxUsers)], ", ")
 	}
 
@@ -138,9 +140,8 @@ const maxUsers = 5
 
 // usersOf are the names of the pods for which Kubernetes keeps a claim that is being deleted.
 func (o *Objects) usersOf(claim *corev1.PersistentVolumeClaim) (names []string) {
-	for _, pod := range filter(o.Consumers, o.usesClaim(claim)) {
-		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-		if pod.Spec.NodeName != "" && !ended {
+	for _, pod := range filter(o.Consumers, usesClaim(claim)) {
+		if pod.Spec.NodeName != "" {
 			names = append(names, pod.Name)
 		}
 	}
@@ -186,7 +187,7 @@ func (o *Objects) noNode(s situation) (Cause, bool) {
 		return c, true
 	}
 
-	if pod := first(o.Consumers, o.usesClaim(s.Claim.Claim)); pod != nil {
+	if pod := first(o.Consumers, usesClaim(s.Claim.Claim)); pod != nil {
 		return o.unplaced(pod), true
 	}
 
@@ -198,10 +199,13 @@ func (o *Objects) noNode(s situation) (Cause, bool) {
 	return normal(reasonConsumer, "the scheduler has to choose a node for the claim again", what)
 }
 
-// usesClaim picks the pods that use a claim, also one that Kubernetes made for them.
-func (o *Objects) usesClaim(claim *corev1.PersistentVolumeClaim) func(pod *corev1.Pod) bool {
+// usesClaim picks the pods that use a claim, also one that Kubernetes made for them. A pod that has ended uses none: it
+// may have had an earlier claim of the name.
+func usesClaim(claim *corev1.PersistentVolumeClaim) func(pod *corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
-		return pod.Namespace == claim.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+
+		return !ended && pod.Namespace == claim.Namespace && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			named := v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
 			made := v.Ephemeral != nil && pod.Name+"-"+v.Name == claim.Name
 
@@ -210,33 +214,32 @@ func (o *Objects) usesClaim(claim *corev1.PersistentVolumeClaim) func(pod *corev
 	}
 }
 
-// silence is how long the scheduler may say nothing of a pod that has a claim.
-const silence = 10 * time.Second
-
-// unplaced says why a pod that uses the claim has no node.
+// unplaced says why a pod that uses the claim has no node, or had one before the claim.
 func (o *Objects) unplaced(pod *corev1.Pod) Cause {
-	uses := fmt.Sprintf("pod %s uses the claim, and ", pod.Name)
 	age := o.Now.Sub(pod.CreationTimestamp.Time)
-	asked := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	answered := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodScheduled })
+	unschedulable := podspec.Unschedulable(pod)
 
-	c := explain(reasonConsumer, uses+"the scheduler has not chosen a node for the claim yet", false)
-	switch why := podspec.Unschedulable(pod); {
+	what, do, warning := "", "", true
+	switch {
 	case pod.Spec.NodeName != "": // the scheduler binds a pod after its claims
-		c = explain(reasonConsumer, fmt.Sprintf("%shas its node %s by spec.nodeName, so that the scheduler never chooses one "+
-			"for the claim", uses, pod.Spec.NodeName), true)
-		c.Do = "create the pod again with a nodeSelector in place of spec.nodeName."
+		what = fmt.Sprintf("has its node %s by spec.nodeName, so that the scheduler never chooses one for the claim", pod.Spec.NodeName)
+		do = "create the pod again with a nodeSelector in place of spec.nodeName."
 	case len(pod.Spec.SchedulingGates) > 0:
-		c = explain(reasonConsumer, uses+"has scheduling gates: "+pod.Spec.SchedulingGates[0].Name, false)
-		c.Do = "see who takes the pod's scheduling gates away."
-	case why != "":
-		c = explain(reasonConsumer, uses+why, true)
-		c.Do = "mend what the scheduler names."
-	case !asked && age >= silence:
-		c = explain(reasonConsumer, fmt.Sprintf("%sthe scheduler has said nothing of it for %s", uses, age.Round(time.Second)), true)
-		c.Do = "see whether kube-scheduler runs, and whether it is the pod's schedulerName."
+		what, warning = "has scheduling gates: "+pod.Spec.SchedulingGates[0].Name, false
+		do = "see who takes the pod's scheduling gates away."
+	case unschedulable != "":
+		what, do = unschedulable, "mend what the scheduler names."
+	case !answered && age >= reconcile.SchedulerSilence:
+		what = fmt.Sprintf("the scheduler has said nothing of it for %s", age.Round(time.Second))
+		do = "see whether kube-scheduler runs, and whether it is the pod's schedulerName."
 	default:
-		c.Do = "nothing; if it stays so, see what the pod's events say."
+		what, warning = "the scheduler has not chosen a node for the claim yet", false
+		do = "nothing; if it stays so, see what the pod's events say."
 	}
+
+	c := explain(reasonConsumer, fmt.Sprintf("pod %s uses the claim, and %s", pod.Name, what), warning)
+	c.Do = do
 
 	return c
 }
@@ -272,13 +275,16 @@ func notAsked(since time.Duration) Cause {
 // handOver is how long kube-controller-manager may take to ask a provisioner. It looks every 15 seconds.
 const handOver = 30 * time.Second
 
+// bindsWithin is how long kube-controller-manager may take to bind a volume that exists.
+const bindsWithin = 10 * time.Second
+
 func binding(_ *Objects, s situation) (Cause, bool) {
 	if s.op != string(contract.Provision) || s.Volume == nil {
 		return Cause{}, false
 	}
 
 	c := explain(reasonBinding, fmt.Sprintf("volume %s exists", s.Volume.Name), false)
-	if s.Now.Sub(s.Volume.CreationTimestamp.Time) >= silence {
+	if s.Now.Sub(s.Volume.CreationTimestamp.Time) >= bindsWithin {
 		c.Warning = true
 		c.Do = "see whether kube-controller-manager runs."
 	}

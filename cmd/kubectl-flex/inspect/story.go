@@ -92,16 +92,18 @@ func (o *Objects) StoryOf(uid string) Story {
 	return story
 }
 
-// endOfLog is the last line that the newest failed pod printed, for a cause that is a failure without a message; else it
-// is empty. attempts are the oldest first.
+// endOfLog is the last line that a failed pod printed, for a cause that names the pod and says that it left no message;
+// else it is empty.
 func (o *Objects) endOfLog(attempts []observed.Attempt, message string) string {
 	const says = "; its log ends with: "
 	if !strings.Contains(message, "left no message") || strings.Contains(message, says) {
 		return ""
 	}
 
-	for _, a := range slices.Backward(attempts) {
-		if printed := lines(o.Logs[a.Pod.UID]); len(printed) > 0 {
+	for _, a := range attempts {
+		named := strings.Contains(message, fmt.Sprintf("(pod %s/%s)", a.Pod.Namespace, a.Pod.Name))
+		printed := lines(o.Logs[a.Pod.UID])
+		if named && len(printed) > 0 {
 			return says + printed[len(printed)-1]
 		}
 	}

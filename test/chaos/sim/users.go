@@ -267,7 +267,9 @@ func (w *World) touchVolume(a Action) {
 			return // too late: nobody can put the finalizer back that a retained volume does not have (crash point 20)
 		}
 		w.set(func() {
-			if w.givenBack[v.Name] = time.Now(); v.Annotations[contract.AnnIdentity] != "" { // without it nothing says where the storage is: see forge
+			w.givenBack[v.Name] = time.Now()
+			known := v.Annotations[contract.AnnIdentity] != "" // else nothing says where the storage is: see forge
+			if known {
 				delete(w.kept, v.Name)
 			}
 		})

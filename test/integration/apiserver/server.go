@@ -30,7 +30,7 @@ type Server struct {
 	processes []*process
 }
 
-// readyTimeout bounds the start of each process.
+// readyTimeout bounds the start of each process. Starved machines have taken more than a minute.
 const readyTimeout = 5 * time.Minute
 
 // Start runs etcd and kube-apiserver with RBAC, NodeRestriction, static tokens for users, and further arguments. On an
