@@ -358,7 +358,10 @@ func (p *Plan) noteVolume(s *observed.Claim) {
 		return
 	}
 
-	early := p.waitsUntil(s, s.Volume.CreationTimestamp.Add(noteAfter))
+	// Whoever takes the finalizer off is about to delete the volume, and its claim may be gone before it is seen to be
+	// Lost.
+	stays := s.Volume.DeletionTimestamp == nil && !observed.FinalizerMisplaced(s.Volume, s.Provisioner)
+	early := stays && p.waitsUntil(s, s.Volume.CreationTimestamp.Add(noteAfter))
 	if !early {
 		p.do(NoteVolume{last, string(s.Volume.UID)})
 	}

@@ -61,6 +61,17 @@ func TestNoteLost(t *testing.T) {
 	}
 }
 
+// TestNoteTouched: a volume whose finalizer somebody took off, or that somebody deletes, may be gone in the next moment. Its pod says at once
+// that there was one.
+func TestNoteTouched(t *testing.T) {
+	for volume, want := range map[string]bool{"fits bound young": false, "fits bound young unprotected": true, "fits bound young deleting": true} {
+		s := scene{claim: "bound", volume: volume, pods: []string{"prov-0 running"}}.observed()
+		if _, notes := Find[NoteVolume](Decide(s)); notes != want {
+			t.Errorf("volume %q: %s, want a note: %t", volume, describe(Decide(s)), want)
+		}
+	}
+}
+
 // TestMisfitThatIsBound: Kubernetes binds a volume of another class by its claimRef. The event says that it stays.
 func TestMisfitThatIsBound(t *testing.T) {
 	const message = "volume pvc-" + uid + ` does not fit the claim: spec.storageClassName is "gold", not "silver"`
