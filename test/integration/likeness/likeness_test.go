@@ -50,6 +50,17 @@ var schedules = []struct {
 		p.serve(1)
 		p.podsGo()
 	}},
+	{"fails-until-the-configmap-changes", func(p *play) {
+		p.asks()
+		first := p.awaits(contract.Provision, 0)
+		p.runs(first)
+		p.ends(first, 64)
+		p.waits(true)
+		p.configures("c")
+		p.serve(1)
+		p.waits(false)
+		p.podsGo()
+	}},
 	{"given-up-while-it-runs", func(p *play) {
 		p.asks()
 		pod := p.awaits(contract.Provision, 0)

@@ -5,6 +5,7 @@ package likeness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,6 +314,34 @@ func (p *play) has(size string) {
 	})
 }
 
+// waits waits until the claim's status says that it waits, or does not say so any longer.
+func (p *play) waits(want bool) {
+	p.t.Helper()
+	p.until(fmt.Sprintf("wait until condition %s is %t", contract.ConditionWaiting, want), func(ctx context.Context) error {
+		c, err := p.client.CoreV1().PersistentVolumeClaims(tenants).Get(ctx, p.claim.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+
+		waits := slices.ContainsFunc(c.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
+			return c.Type == contract.ConditionWaiting && c.Status == corev1.ConditionTrue
+		})
+		if waits != want {
+			return fmt.Errorf("the claim has the conditions %v", c.Status.Conditions)
+		}
+
+		return nil
+	})
+}
+
+// configures is the administrator who gives the ConfigMap's property another value.
+func (p *play) configures(zone string) {
+	p.t.Helper()
+	_, err := p.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace).Patch(p.t.Context(), class, types.MergePatchType,
+		fmt.Appendf(nil, `{"data":{"zone":%q}}`, zone), metav1.PatchOptions{})
+	p.must("change ConfigMap", err)
+}
+
 // forgets compacts the API server's history while all watches are cut and a ConfigMap changes, so that the dispatcher cannot go on from
 // where it was. A list of then, and a watch from then, is answered with what is gone. It ends once the dispatcher has the change.
 func (p *play) forgets() {
@@ -320,8 +349,7 @@ func (p *play) forgets() {
 	maps := p.client.CoreV1().ConfigMaps(contract.ProvisionersNamespace)
 	before, err := maps.Get(p.t.Context(), class, metav1.GetOptions{})
 	p.must("get ConfigMap", err)
-	_, err = maps.Patch(p.t.Context(), class, types.MergePatchType, []byte(`{"data":{"zone":"b"}}`), metav1.PatchOptions{})
-	p.must("change ConfigMap", err)
+	p.configures("b")
 	p.must("compact", p.compact())
 	p.record.cutWatches()
 	_, err = maps.List(p.t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact})

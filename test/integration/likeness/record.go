@@ -144,8 +144,8 @@ func (r *record) cutWatches() {
 
 // of is what was done about a claim, a line each: what was read before anything was created; what was created, in that order; and which
 // writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, whether
-// somebody writes to what is gone or has changed, and whether a write is sent again that took effect although its answer was lost, is a
-// matter of when watches arrive.
+// somebody writes to what is gone or has changed, whether a write is sent again that took effect although its answer was lost, and
+// whether a claim is said to wait for an attempt that may be due by then, is a matter of when watches arrive.
 func (r *record) of(claim, uid string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,6 +159,8 @@ func (r *record) of(claim, uid string) string {
 		reads := c.verb == "get" || c.verb == "list"
 		switch {
 		case reads && len(created) > 0, !reads && c.code == http.StatusNotFound, c.reason == string(metav1.StatusReasonConflict):
+			continue
+		case c.resource == apiserver.Claims && strings.Contains(c.body, contract.ConditionWaiting):
 			continue
 		case c.verb == "patch" && c.code == http.StatusOK && lost[object+c.body]:
 			continue

@@ -18,3 +18,17 @@ func TestDeletedBeforeItsEndIsSeen(t *testing.T) {
 		t.Errorf("before: %s\nafter: %s", before, after)
 	}
 }
+
+// TestSoonDueIsSeen compares who sees a failed attempt when the next one is due already with who sees it before.
+func TestSoonDueIsSeen(t *testing.T) {
+	const uid = "00000008-0016-4000-8000-000000000008"
+	pod := call{verb: "create", resource: "pods", name: "prov-" + uid + "-1", code: 201}
+	condition := call{verb: "patch", resource: "persistentvolumeclaims", name: "claim", code: 200,
+		body: `{"status":{"conditions":[{"reason":"ProvisionerFailed","status":"True","type":"flex-provisioner.io/Waiting"}]}}`}
+
+	late := (&record{calls: []call{pod}}).of("claim", uid)
+	early := (&record{calls: []call{condition, pod}}).of("claim", uid)
+	if late != early {
+		t.Errorf("late: %s\nearly: %s", late, early)
+	}
+}
