@@ -25,7 +25,7 @@ type record struct {
 	next  http.RoundTripper
 	mu    sync.Mutex
 	calls []call
-	// faults are what goes wrong next, by verb and resource: "create pods".
+	// faults are what goes wrong next, by verb and resource, or by these and a name: "create pods", "patch pods prov-0".
 	faults map[string][]fault
 	// cut, once closed, breaks the watches that were begun before.
 	cut chan struct{}
@@ -66,7 +66,7 @@ func (r *record) RoundTrip(hr *http.Request) (*http.Response, error) {
 	if asked.Verb == "list" {
 		c.name = hr.URL.Query().Get("labelSelector")
 	}
-	response, lost, failed := r.send(hr, asked.Verb+" "+asked.Resource)
+	response, lost, failed := r.send(hr, asked.Verb+" "+asked.Resource, asked.Verb+" "+asked.Resource+" "+asked.Named())
 	c.lost = lost
 	if failed == nil {
 		c.code = response.StatusCode
@@ -78,11 +78,13 @@ func (r *record) RoundTrip(hr *http.Request) (*http.Response, error) {
 	return response, failed
 }
 
-func (r *record) send(hr *http.Request, what string) (response *http.Response, lost bool, err error) {
+func (r *record) send(hr *http.Request, names ...string) (response *http.Response, lost bool, err error) {
 	r.mu.Lock()
 	var drawn *fault
-	if of := r.faults[what]; len(of) > 0 {
-		drawn, r.faults[what] = &of[0], of[1:]
+	for _, what := range names {
+		if of := r.faults[what]; len(of) > 0 && drawn == nil {
+			drawn, r.faults[what] = &of[0], of[1:]
+		}
 	}
 	r.mu.Unlock()
 	if drawn == nil || drawn.after {
@@ -145,7 +147,7 @@ func (r *record) cutWatches() {
 // of is what was done about a claim, a line each: what was read before anything was created; what was created, in that order; and which
 // writes each object saw, with what was sent and their answers. How often and in which order they came, what was read later, whether
 // somebody writes to what is gone or has changed, whether a write is sent again that took effect although its answer was lost, and
-// whether a claim is said to wait for an attempt that may be due by then, is a matter of when watches arrive.
+// what is written until the next attempt, which may be due by then, is a matter of when watches arrive.
 func (r *record) of(claim, uid string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +162,7 @@ func (r *record) of(claim, uid string) string {
 		switch {
 		case reads && len(created) > 0, !reads && c.code == http.StatusNotFound, c.reason == string(metav1.StatusReasonConflict):
 			continue
-		case c.resource == apiserver.Claims && strings.Contains(c.body, contract.ConditionWaiting):
+		case strings.Contains(c.body, contract.ConditionWaiting), strings.Contains(c.body, settled):
 			continue
 		case c.verb == "patch" && c.code == http.StatusOK && lost[object+c.body]:
 			continue
@@ -192,6 +194,9 @@ func (r *record) of(claim, uid string) string {
 
 // ended is sent by who knows that a pod that it deletes has ended, which is a matter of when watches arrive too.
 const ended = `"gracePeriodSeconds":0,`
+
+// settled is the mark of a failed pod that waits for the next attempt.
+const settled = `{"metadata":{"annotations":{"` + contract.AnnSettled + `":"true"}`
 
 // likely is what differs between two API servers by nature: UIDs, versions, times and what is signed.
 var likely = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|resourceVersion\\*"?: ?\\*"\d+\\*"|` +

@@ -26,8 +26,11 @@ func TestSoonDueIsSeen(t *testing.T) {
 	condition := call{verb: "patch", resource: "persistentvolumeclaims", name: "claim", code: 200,
 		body: `{"status":{"conditions":[{"reason":"ProvisionerFailed","status":"True","type":"flex-provisioner.io/Waiting"}]}}`}
 
+	mark := call{verb: "patch", resource: "pods", name: "prov-" + uid + "-0", code: 200,
+		body: `{"metadata":{"annotations":{"flex-provisioner.io/settled":"true"},"uid":"1"}}`}
+
 	late := (&record{calls: []call{pod}}).of("claim", uid)
-	early := (&record{calls: []call{condition, pod}}).of("claim", uid)
+	early := (&record{calls: []call{condition, mark, pod}}).of("claim", uid)
 	if late != early {
 		t.Errorf("late: %s\nearly: %s", late, early)
 	}
