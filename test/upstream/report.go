@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -99,10 +100,16 @@ var (
 	eventPattern = regexp.MustCompile(`event for \S+ \{flex-provisioner[^}]*\} (\w+: .*)`)
 )
 
-// said is what the suite said of a failed or skipped test, in a line, and the provisioner's last event in the test's namespace.
+// cleanedUp is said of a claim that outlives its snapshot and its class, once the test has ended and cleans up.
+var cleanedUp = regexp.MustCompile(`^(ProvisionerConfigMissing: StorageClass "[^"]+" does not exist|SnapshotNotReady: )`)
+
+// said is what the suite said of a failed or skipped test, in a line, and the provisioner's last event in the test's namespace before
+// it cleaned up.
 func (s *spec) said() string {
 	said := cut(space.ReplaceAllString(strings.TrimSpace(s.Failure.Message), " "))
-	if events := eventPattern.FindAllStringSubmatch(s.CapturedGinkgoWriterOutput, -1); len(events) > 0 {
+	events := eventPattern.FindAllStringSubmatch(s.CapturedGinkgoWriterOutput, -1)
+	events = slices.DeleteFunc(events, func(e []string) bool { return cleanedUp.MatchString(e[1]) })
+	if len(events) > 0 {
 		said += "; event " + cut(strings.TrimSpace(events[len(events)-1][1]))
 	}
 	return said

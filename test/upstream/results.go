@@ -77,8 +77,8 @@ func (r *Results) take(class string, all, defined []string, ran outcome, whole b
 }
 
 // say keeps what was said of tests that are still there and did not pass. A test that is not defined and passed is told from one of
-// which nothing was said.
-func (c *Class) say(ran outcome) {
+// which nothing was said. It returns what is known of the tests that ran by now.
+func (c *Class) say(ran outcome) (known outcome) {
 	said := map[string]string{}
 	for name, state := range c.Tests {
 		switch {
@@ -92,6 +92,12 @@ func (c *Class) say(ran outcome) {
 		}
 	}
 	c.Said = said
+
+	known = outcome{states: map[string]State{}, said: map[string]string{}}
+	for name := range ran.states {
+		known.states[name], known.said[name] = c.Tests[name], said[name]
+	}
+	return known
 }
 
 // class is the class's place in the results.

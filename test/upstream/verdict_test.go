@@ -136,13 +136,21 @@ func TestTake(t *testing.T) {
 func TestSay(t *testing.T) {
 	tests := map[string]State{"a": Passed, "b": NotDefined, "c": NotDefined, "d": Skipped}
 	c := Class{Tests: tests, Said: map[string]string{"d": "of d"}}
-	c.say(outcome{
+	known := c.say(outcome{
 		states: map[string]State{"a": Failed, "b": Failed, "c": Passed},
 		said:   map[string]string{"a": "of a", "b": "of b"},
 	})
 	want := Class{Tests: tests, Said: map[string]string{"b": "of b", "c": "passed", "d": "of d"}}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got %v, want %v", c, want)
+	}
+
+	wantKnown := outcome{
+		states: map[string]State{"a": Passed, "b": NotDefined, "c": NotDefined},
+		said:   map[string]string{"a": "", "b": "of b", "c": "passed"},
+	}
+	if !reflect.DeepEqual(known, wantKnown) {
+		t.Errorf("got %v, want %v", known, wantKnown)
 	}
 }
 
@@ -165,7 +173,9 @@ func TestOutcomeOf(t *testing.T) {
 		{LeafNodeType: "SynchronizedBeforeSuite", State: "passed"},
 	}
 	specs[1].CapturedGinkgoWriterOutput = "At 1 - event for c: {flex-provisioner } Provisioning: began\nAt 2 - event for c: {flex-provisioner } ProvisioningFailed: no room\n" +
-		"At 3 - event for c: {kubelet node1} Pulled: image\n"
+		"At 3 - event for c: {flex-provisioner } SnapshotNotReady: the claim waits for it\n" +
+		"At 3 - event for c: {flex-provisioner } ProvisionerConfigMissing: StorageClass \"c\" does not exist\n" +
+		"At 4 - event for c: {kubelet node1} Pulled: image\n"
 	want := outcome{states: map[string]State{}, said: map[string]string{
 		"[Testpattern: x] fails":          "no; event ProvisioningFailed: no room",
 		"[Testpattern: x] panics":         "no",
