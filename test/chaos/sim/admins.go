@@ -92,8 +92,8 @@ func (w *World) with(a Action, is func(*corev1.PersistentVolume) bool, do func(*
 func (w *World) edit(v *corev1.PersistentVolume, what string, change func(*corev1.PersistentVolume)) {
 	w.trace.add("admin", "%s: %s", v.Name, what)
 	w.set(func() {
-		if w.edited[v.Name] == nil {
-			w.edited[v.Name] = v.DeepCopy()
+		if w.edited[v.UID] == nil {
+			w.edited[v.UID] = v.DeepCopy()
 		}
 	})
 	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
@@ -105,9 +105,9 @@ func (w *World) edit(v *corev1.PersistentVolume, what string, change func(*corev
 
 // undoEdits puts back what makes no sense.
 func (w *World) undoEdits(v *corev1.PersistentVolume) {
-	was := w.edited[v.Name]
+	was := w.edited[v.UID]
 	w.trace.add("admin", "undoes what was done to %s", v.Name)
-	w.set(func() { delete(w.edited, v.Name); w.said[v.Name] = sizeOf(was) })
+	w.set(func() { delete(w.edited, v.UID); w.said[v.Name] = sizeOf(was) })
 	w.server.Mutate(apiserver.Volumes, "", v.Name, func(o apiserver.Object) {
 		now := o.(*corev1.PersistentVolume)
 		for _, name := range []string{contract.ProvisionedBy, contract.AnnIdentity, contract.AnnConfig, contract.AnnRecord, contract.AnnMadeBefore} {

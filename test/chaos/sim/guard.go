@@ -112,9 +112,9 @@ func (w *World) allowHeld() {
 			waits = append(waits, w.eventsOf(string(claim.UID))...)
 		}
 		switch {
-		case w.edited[v.Name] != nil && told(waits, "VolumeRecordInvalid", "VolumeDoesNotFit", "ProvisionerConfigMissing", "ExpansionRefused"):
+		case w.edited[v.UID] != nil && told(waits, "VolumeRecordInvalid", "VolumeDoesNotFit", "ProvisionerConfigMissing", "ExpansionRefused"):
 			w.undoEdits(v)
-		case w.edited[v.Name] != nil && told(waits, "VolumeFailedDelete") && !w.hasClass(v):
+		case w.edited[v.UID] != nil && told(waits, "VolumeFailedDelete") && !w.hasClass(v):
 			// By its class alone a dispatcher knows a volume that has lost its provisioner. Kubernetes says that nobody deletes it.
 			w.undoEdits(v)
 		case told(waits, "VolumeNotOurs", "VolumeFailedDelete") && !strings.HasPrefix(v.Name, "pvc-"):
@@ -194,7 +194,7 @@ func (w *World) age() {
 // by then. The claim comes back as docs/restore.md says, or not at all.
 func (w *World) restore(v *corev1.PersistentVolume, withClaim bool) {
 	claim := w.holder(v)
-	if w.edited[v.Name] != nil || claim == nil || claim.Spec.VolumeName != v.Name || v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil || len(w.podsOf(uidOf(v.Name))) > 0 {
+	if w.edited[v.UID] != nil || claim == nil || claim.Spec.VolumeName != v.Name || v.Status.Phase != corev1.VolumeBound || v.DeletionTimestamp != nil || len(w.podsOf(uidOf(v.Name))) > 0 {
 		return
 	}
 	w.trace.add("admin", "restores %s, with its claim: %v", v.Name, withClaim)

@@ -53,17 +53,17 @@ type World struct {
 	away         bool              // no dispatcher is to run
 	writes       int
 	lastWrite    string
-	stoppedSince time.Time                           // when all deletions were stopped; zero while they are not
-	aged         map[string]time.Time                // when a volume was made old
-	oldDeletes   map[string]map[string]time.Time     // deletes of old volumes, by process and class, and by volume
-	late         map[string]bool                     // volumes whose storage was asked for by a container that was killed
-	refuses      map[string]bool                     // what admission refuses: "create pods", "patch pods"
-	givenBack    map[string]time.Time                // since when an administrator no longer retains volumes, by name
-	freed        map[string]bool                     // volumes that an administrator took from their claims, by name
-	said         map[string]int64                    // capacities that an administrator wrote, by volume
-	edited       map[string]*corev1.PersistentVolume // volumes as they were before an administrator edited them, by name
-	kept         map[string]bool                     // storage whose volume an administrator keeps or dropped, by name
-	withdrawn    map[types.UID]bool                  // claims that asked for less again
+	stoppedSince time.Time                              // when all deletions were stopped; zero while they are not
+	aged         map[string]time.Time                   // when a volume was made old
+	oldDeletes   map[string]map[string]time.Time        // deletes of old volumes, by process and class, and by volume
+	late         map[string]bool                        // volumes whose storage was asked for by a container that was killed
+	refuses      map[string]bool                        // what admission refuses: "create pods", "patch pods"
+	givenBack    map[string]time.Time                   // since when an administrator no longer retains volumes, by name
+	freed        map[string]bool                        // volumes that an administrator took from their claims, by name
+	said         map[string]int64                       // capacities that an administrator wrote, by volume
+	edited       map[types.UID]*corev1.PersistentVolume // volumes as they were before an administrator edited them: another of a name is another volume
+	kept         map[string]bool                        // storage whose volume an administrator keeps or dropped, by name
+	withdrawn    map[types.UID]bool                     // claims that asked for less again
 
 	restores      map[int]string  // the VolumeSnapshot that a claim that is being created asks for
 	snapshotNames map[string]bool // which VolumeSnapshot had which snapshot: "HANDLE NAMESPACE/NAME"
@@ -77,7 +77,7 @@ type World struct {
 func newWorld(ctx context.Context, plan Plan, options Options) *World {
 	w := &World{plan: plan, options: options, dice: newDice(plan.Seed), server: apiserver.New(), trace: &trace{start: time.Now()}, ctx: ctx,
 		lags: map[string]time.Time{}, counts: map[string]int{}, images: map[string]bool{},
-		aged: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, givenBack: map[string]time.Time{}, kept: map[string]bool{}, freed: map[string]bool{}, said: map[string]int64{}, edited: map[string]*corev1.PersistentVolume{}, withdrawn: map[types.UID]bool{}, placed: map[string]string{},
+		aged: map[string]time.Time{}, oldDeletes: map[string]map[string]time.Time{}, refuses: map[string]bool{}, late: map[string]bool{}, givenBack: map[string]time.Time{}, kept: map[string]bool{}, freed: map[string]bool{}, said: map[string]int64{}, edited: map[types.UID]*corev1.PersistentVolume{}, withdrawn: map[types.UID]bool{}, placed: map[string]string{},
 		pods: map[types.UID]*podState{}, runningPods: map[types.UID]*corev1.Pod{}}
 	w.backend, w.calm, w.turns, w.books = newBackend(w), make(chan struct{}), newTurns(w), newBooks()
 	w.server.Calm = w.calm
