@@ -21,7 +21,8 @@ type spec struct {
 	LeafNodeText            string
 	LeafNodeType            string
 	State                   string
-	Failure                 struct{ Message string }
+	// Failure's ForwardedPanic is what a test panicked with. Its message says no more than that it did.
+	Failure struct{ Message, ForwardedPanic string }
 	// CapturedGinkgoWriterOutput is the test's log. After a failure it has the events of the test's namespace.
 	CapturedGinkgoWriterOutput string
 }
@@ -106,7 +107,7 @@ var cleanedUp = regexp.MustCompile(`^(ProvisionerConfigMissing: StorageClass "[^
 // said is what the suite said of a failed or skipped test, in a line, and the provisioner's last event in the test's namespace before
 // it cleaned up.
 func (s *spec) said() string {
-	said := cut(space.ReplaceAllString(strings.TrimSpace(s.Failure.Message), " "))
+	said := cut(space.ReplaceAllString(strings.TrimSpace(s.Failure.Message+" "+s.Failure.ForwardedPanic), " "))
 	events := eventPattern.FindAllStringSubmatch(s.CapturedGinkgoWriterOutput, -1)
 	events = slices.DeleteFunc(events, func(e []string) bool { return cleanedUp.MatchString(e[1]) })
 	if len(events) > 0 {
@@ -128,6 +129,9 @@ func (s *spec) test(class string) (string, bool) {
 	if s.LeafNodeType != "It" {
 		return "", false
 	}
-	_, name, found := strings.Cut(strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), " "), "[Driver: "+class+"] ")
+
+	// Ginkgo leaves out what has no text, and compares --focus with the rest.
+	texts := slices.DeleteFunc(append(slices.Clone(s.ContainerHierarchyTexts), s.LeafNodeText), func(text string) bool { return text == "" })
+	_, name, found := strings.Cut(strings.Join(texts, " "), "[Driver: "+class+"] ")
 	return name, found
 }

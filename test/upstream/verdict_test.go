@@ -156,7 +156,7 @@ func TestSay(t *testing.T) {
 
 func TestOutcomeOf(t *testing.T) {
 	it := func(name, state, message string) spec {
-		s := spec{ContainerHierarchyTexts: []string{"External Storage [Driver: disks]", "[Testpattern: x]"}, LeafNodeText: name, LeafNodeType: "It", State: state}
+		s := spec{ContainerHierarchyTexts: []string{"External Storage [Driver: disks]", "[Testpattern: x]", ""}, LeafNodeText: name, LeafNodeType: "It", State: state}
 		s.Failure.Message = message
 		return s
 	}
@@ -172,13 +172,14 @@ func TestOutcomeOf(t *testing.T) {
 		{ContainerHierarchyTexts: []string{"other"}, LeafNodeText: "test", LeafNodeType: "It", State: "failed"},
 		{LeafNodeType: "SynchronizedBeforeSuite", State: "passed"},
 	}
+	specs[2].Failure.ForwardedPanic = "nil pointer"
 	specs[1].CapturedGinkgoWriterOutput = "At 1 - event for c: {flex-provisioner } Provisioning: began\nAt 2 - event for c: {flex-provisioner } ProvisioningFailed: no room\n" +
 		"At 3 - event for c: {flex-provisioner } SnapshotNotReady: the claim waits for it\n" +
 		"At 3 - event for c: {flex-provisioner } ProvisionerConfigMissing: StorageClass \"c\" does not exist\n" +
 		"At 4 - event for c: {kubelet node1} Pulled: image\n"
 	want := outcome{states: map[string]State{}, said: map[string]string{
 		"[Testpattern: x] fails":          "no; event ProvisioningFailed: no room",
-		"[Testpattern: x] panics":         "no",
+		"[Testpattern: x] panics":         "no nil pointer",
 		"[Testpattern: x] takes too long": "no",
 		"[Testpattern: x] cannot":         "the driver does not",
 	}}
