@@ -111,15 +111,9 @@ func (s *settings) judge(exceptions []Exception, files []string) error {
 		return err
 	}
 	results.Date, results.Commit, results.Kubernetes = time.Now().UTC().Format(time.DateOnly), s.commit, "v1.37.0"
-	passed := 0
-	for _, state := range ran.states {
-		if state == Passed {
-			passed++
-		}
-	}
-	fmt.Printf("%s: %d passed, %d did not\n", s.class, passed, len(ran.states)-passed)
+	var known outcome
 	if s.claim {
-		ran = results.class(s.class).say(ran)
+		known = results.class(s.class).say(ran)
 	} else {
 		results.take(s.class, allTests, definedTests, ran, s.whole)
 	}
@@ -129,6 +123,17 @@ func (s *settings) judge(exceptions []Exception, files []string) error {
 	if s.whole {
 		c := results.class(s.class)
 		ran = outcome{states: c.Tests, said: c.Said}
+	}
+	passed := 0
+	for _, state := range ran.states {
+		if state == Passed {
+			passed++
+		}
+	}
+	fmt.Printf("%s: %d passed, %d did not\n", s.class, passed, len(ran.states)-passed)
+
+	if s.claim { // that a test passed as if the class could do everything is no result of the class
+		ran = known
 	}
 	if wrong := verdict(s.class, ran, exceptions); len(wrong) > 0 {
 		around = errors.Join(around, fmt.Errorf("%d tests did not come out as they should:\n%s", len(wrong), strings.Join(wrong, "\n")))
