@@ -121,7 +121,7 @@ var schedules = []struct {
 		p.fails("create pods", fault{code: 500}, fault{})
 		p.runs(first)
 		p.ends(first, 1)
-		p.fails("patch pods "+p.podName(contract.Provision, 1), fault{code: 409}) // of the first, the next patch is not certain
+		p.fails("patch pods "+p.podName(contract.Provision, 1), fault{code: 409}) // which patch of the first pod is next is not certain
 		p.serve(1)
 		p.podsGo()
 	}},

@@ -5,7 +5,6 @@ package likeness
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flex-provisioner/flex-provisioner/dispatcher/observed"
 	"github.com/flex-provisioner/flex-provisioner/podspec"
 	"github.com/flex-provisioner/flex-provisioner/sdk"
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
@@ -323,9 +323,7 @@ func (p *play) waits(want bool) {
 			return err
 		}
 
-		waits := slices.ContainsFunc(c.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
-			return c.Type == contract.ConditionWaiting && c.Status == corev1.ConditionTrue
-		})
+		_, waits := observed.WaitingCondition(c)
 		if waits != want {
 			return fmt.Errorf("the claim has the conditions %v", c.Status.Conditions)
 		}

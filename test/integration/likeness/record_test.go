@@ -25,7 +25,6 @@ func TestSoonDueIsSeen(t *testing.T) {
 	pod := call{verb: "create", resource: "pods", name: "prov-" + uid + "-1", code: 201}
 	condition := call{verb: "patch", resource: "persistentvolumeclaims", name: "claim", code: 200,
 		body: `{"status":{"conditions":[{"reason":"ProvisionerFailed","status":"True","type":"flex-provisioner.io/Waiting"}]}}`}
-
 	mark := call{verb: "patch", resource: "pods", name: "prov-" + uid + "-0", code: 200,
 		body: `{"metadata":{"annotations":{"flex-provisioner.io/settled":"true"},"uid":"1"}}`}
 
