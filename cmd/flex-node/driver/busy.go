@@ -1,0 +1,37 @@
+package driver
+
+import (
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// busy has what a call works on. A call that hangs, as on storage that does not answer, keeps its entry.
+type busy struct {
+	mu   sync.Mutex
+	what map[string]bool
+}
+
+// begin returns a function to call at the end, or an error if another call works on the same.
+func (b *busy) begin(what string) (end func(), err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.what[what] {
+		return nil, status.Errorf(codes.Aborted, "another call works on %s, and has not ended", what)
+	}
+
+	if b.what == nil {
+		b.what = map[string]bool{}
+	}
+
+	b.what[what] = true
+
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+
+		delete(b.what, what)
+	}, nil
+}

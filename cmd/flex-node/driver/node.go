@@ -1,0 +1,428 @@
+package driver
+
+import (
+	"context"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Node is CSI's service of this name.
+type Node struct {
+	csi.UnimplementedNodeServer
+
+	Host Host
+	// ID is the node's name. Directories are those that may have images.
+	ID          string
+	Directories []string
+
+	changes, reads busy
+}
+
+// maxSteps is more than any request takes. What does not settle by then is changed by somebody else.
+const maxSteps = 16
+
+// NodeGetInfo implements csi.NodeServer.
+func (n *Node) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{NodeId: n.ID}, nil
+}
+
+// NodeGetCapabilities implements csi.NodeServer.
+func (n *Node) NodeGetCapabilities(
+	context.Context, *csi.NodeGetCapabilitiesRequest,
+) (*csi.NodeGetCapabilitiesResponse, error) {
+	response := &csi.NodeGetCapabilitiesResponse{}
+	for _, kind := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME, csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS, csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		response.Capabilities = append(response.Capabilities, &csi.NodeServiceCapability{
+			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: kind}}})
+	}
+
+	return response, nil
+}
+
+// NodeStageVolume implements csi.NodeServer.
+func (n *Node) NodeStageVolume(
+	ctx context.Context, r *csi.NodeStageVolumeRequest,
+) (*csi.NodeStageVolumeResponse, error) {
+	v, err := volumeOf(r, n.Directories)
+	if err != nil {
+		return nil, err
+	}
+
+	end, err := n.changes.begin("volume " + v.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	if err := n.stage(ctx, v, r.GetStagingTargetPath()); err != nil {
+		return nil, n.afterFailedStage(ctx, v, r.GetStagingTargetPath(), err)
+	}
+
+	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+func (n *Node) stage(ctx context.Context, v Volume, path string) error {
+	grown := false
+	for range maxSteps {
+		s, err := n.observe(v, path)
+		if err != nil {
+			return err
+		}
+
+		s.grown = grown
+		next, err := toStage(v, s)
+		if err != nil || next == done {
+			return err
+		}
+
+		d, _ := s.own(v.ID)
+		switch next {
+		case attach:
+			err = n.Host.Attach(v)
+		case format:
+			err = n.Host.Format(ctx, v, d)
+		case mount:
+			err = n.Host.Mount(ctx, v, d, path)
+		case grow:
+			grown = true
+			_, err = n.growTo(d, []string{v.Directory}, path, v.Block)
+		}
+
+		if err != nil {
+			return failed(next, v.ID, err)
+		}
+	}
+
+	return unsettled(v.ID)
+}
+
+// observe is what the node has of a volume that is to be staged.
+func (n *Node) observe(v Volume, path string) (s state, err error) {
+	if s.image, err = n.Host.Image(v); err != nil {
+		return s, err
+	}
+
+	if s.devices, err = n.Host.Devices(); err != nil {
+		return s, err
+	}
+
+	if s.staged, err = n.Host.Mounted(path); err != nil {
+		return s, err
+	}
+
+	if d, attached := s.own(v.ID); attached && !v.Block && s.staged == (Mount{}) {
+		s.content, err = n.Host.Content(v, d)
+	}
+
+	return s, err
+}
+
+// growTo makes the device as large as its file, and the file system as the device. The storage may have been expanded
+// while nobody used it.
+func (n *Node) growTo(d Device, directories []string, path string, block bool) (size int64, err error) {
+	size, err = n.Host.Resize(d, directories)
+	if err == nil && !block {
+		err = n.Host.Grow(d, path)
+	}
+
+	return size, err
+}
+
+// afterFailedStage leaves no device behind that nobody uses. After most errors the kubelet does not ask to unstage the
+// volume. Where that cannot be done the error is one after which it does.
+func (n *Node) afterFailedStage(ctx context.Context, v Volume, path string, failure error) error {
+	staged, err := n.Host.Mounted(path)
+	if err == nil && staged == (Mount{}) {
+		err = n.unstage(ctx, v.ID, path)
+	}
+
+	if err != nil {
+		return status.Errorf(codes.Unavailable, "%v; and then: %v", failure, err)
+	}
+
+	return failure
+}
+
+// NodeUnstageVolume implements csi.NodeServer.
+func (n *Node) NodeUnstageVolume(
+	ctx context.Context, r *csi.NodeUnstageVolumeRequest,
+) (*csi.NodeUnstageVolumeResponse, error) {
+	err := required("volume_id", r.GetVolumeId(), "staging_target_path", r.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+
+	end, err := n.changes.begin("volume " + r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	if err := n.unstage(ctx, r.GetVolumeId(), r.GetStagingTargetPath()); err != nil {
+		return nil, err
+	}
+
+	return &csi.NodeUnstageVolumeResponse{}, nil
+}
+
+func (n *Node) unstage(ctx context.Context, volume, path string) error {
+	for range maxSteps {
+		var s state
+		var err error
+		if s.staged, err = n.Host.Mounted(path); err != nil {
+			return err
+		}
+
+		if s.devices, err = n.Host.Devices(); err != nil {
+			return err
+		}
+
+		next := toUnstage(volume, s)
+		switch next {
+		case done:
+			return nil
+		case unmount:
+			err = n.Host.Unmount(path)
+		case detach:
+			d, _ := s.own(volume)
+			err = n.Host.Detach(ctx, d)
+		}
+
+		if err != nil {
+			return failed(next, volume, err)
+		}
+	}
+
+	return unsettled(volume)
+}
+
+// NodePublishVolume implements csi.NodeServer. It has no use for the volume's attributes, which a pod's author may have
+// written.
+func (n *Node) NodePublishVolume(
+	_ context.Context, r *csi.NodePublishVolumeRequest,
+) (*csi.NodePublishVolumeResponse, error) {
+	volume, target := r.GetVolumeId(), r.GetTargetPath()
+	err := required("volume_id", volume, "target_path", target, "staging_target_path", r.GetStagingTargetPath())
+	if err != nil {
+		return nil, err
+	}
+
+	if r.GetVolumeContext()[ephemeral] == "true" {
+		return nil, status.Error(codes.InvalidArgument, "a volume in the spec of a pod: only persistent volumes are known")
+	}
+
+	v := Volume{ID: volume}
+	if err := v.setCapability(r.GetVolumeCapability()); err != nil {
+		return nil, err
+	}
+
+	end, err := n.changes.begin(target)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	if err := n.publish(v, r.GetStagingTargetPath(), target, r.GetReadonly()); err != nil {
+		return nil, err
+	}
+
+	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+func (n *Node) publish(v Volume, staging, target string, readOnly bool) error {
+	var options []string
+	if readOnly {
+		options = append(options, "ro")
+	}
+
+	for range maxSteps {
+		var s state
+		var err error
+		if s.devices, err = n.Host.Devices(); err != nil {
+			return err
+		}
+
+		if s.staged, err = n.Host.Mounted(staging); err != nil {
+			return err
+		}
+
+		if s.target, err = n.Host.Mounted(target); err != nil {
+			return err
+		}
+
+		next, err := toPublish(v.ID, v.Block, s)
+		if err != nil || next == done {
+			return err
+		}
+
+		from := staging
+		if d, _ := s.own(v.ID); v.Block {
+			from = d.Path
+		}
+
+		if err := n.Host.Bind(from, target, options); err != nil {
+			return failed(next, v.ID, err)
+		}
+	}
+
+	return unsettled(v.ID)
+}
+
+// NodeUnpublishVolume implements csi.NodeServer.
+func (n *Node) NodeUnpublishVolume(
+	_ context.Context, r *csi.NodeUnpublishVolumeRequest,
+) (*csi.NodeUnpublishVolumeResponse, error) {
+	err := required("volume_id", r.GetVolumeId(), "target_path", r.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+
+	end, err := n.changes.begin(r.GetTargetPath())
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	for range maxSteps {
+		m, err := n.Host.Mounted(r.GetTargetPath())
+		if err == nil && m == (Mount{}) {
+			return &csi.NodeUnpublishVolumeResponse{}, n.Host.Remove(r.GetTargetPath())
+		}
+
+		if err == nil {
+			err = n.Host.Unmount(r.GetTargetPath())
+		}
+
+		if err != nil {
+			return nil, failed(unmount, r.GetVolumeId(), err)
+		}
+	}
+
+	return nil, unsettled(r.GetVolumeId())
+}
+
+// NodeExpandVolume implements csi.NodeServer.
+func (n *Node) NodeExpandVolume(
+	_ context.Context, r *csi.NodeExpandVolumeRequest,
+) (*csi.NodeExpandVolumeResponse, error) {
+	volume, path := r.GetVolumeId(), r.GetVolumePath()
+	err := required("volume_id", volume, "volume_path", path)
+	if err != nil {
+		return nil, err
+	}
+
+	end, err := n.changes.begin("volume " + volume)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
+
+	d, m, err := n.inUse(volume, path)
+	if err != nil {
+		return nil, err
+	}
+
+	size, err := n.growTo(d, n.Directories, path, m.Raw)
+	if err != nil {
+		return nil, failed(grow, volume, err)
+	}
+
+	// A node may learn late that an image on NFS has grown.
+	if asked := r.GetCapacityRange().GetRequiredBytes(); size < asked {
+		return nil, status.Errorf(codes.Unavailable, "the image of volume %s has %d bytes on this node, and not yet %d",
+			volume, size, asked)
+	}
+
+	return &csi.NodeExpandVolumeResponse{CapacityBytes: size}, nil
+}
+
+// inUse is the device of a volume that is mounted at a path, or bound there as a raw device.
+func (n *Node) inUse(volume, path string) (d Device, m Mount, err error) {
+	devices, err := n.Host.Devices()
+	if err != nil {
+		return d, m, err
+	}
+
+	if m, err = n.Host.Mounted(path); err != nil {
+		return d, m, err
+	}
+
+	d, attached := state{devices: devices}.own(volume)
+	if !attached || m.Number != d.Number {
+		return d, m, status.Errorf(codes.NotFound, "volume %.64q is not at %.256q", volume, path)
+	}
+
+	return d, m, nil
+}
+
+// NodeGetVolumeStats implements csi.NodeServer. It does not wait longer than its caller for storage that does not answer.
+func (n *Node) NodeGetVolumeStats(
+	ctx context.Context, r *csi.NodeGetVolumeStatsRequest,
+) (*csi.NodeGetVolumeStatsResponse, error) {
+	err := required("volume_id", r.GetVolumeId(), "volume_path", r.GetVolumePath())
+	if err != nil {
+		return nil, err
+	}
+
+	end, err := n.reads.begin("volume " + r.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+
+	type answer struct {
+		usage []*csi.VolumeUsage
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		defer end()
+
+		usage, err := n.usage(r.GetVolumeId(), r.GetVolumePath())
+		answers <- answer{usage, err}
+	}()
+
+	select {
+	case a := <-answers:
+		return &csi.NodeGetVolumeStatsResponse{Usage: a.usage}, a.err
+	case <-ctx.Done():
+		return nil, status.Errorf(codes.DeadlineExceeded, "the storage of volume %.64q does not answer", r.GetVolumeId())
+	}
+}
+
+func (n *Node) usage(volume, path string) ([]*csi.VolumeUsage, error) {
+	d, m, err := n.inUse(volume, path)
+	if err != nil {
+		return nil, err
+	}
+
+	if m.Raw {
+		return []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: d.Size}}, nil
+	}
+
+	u, err := n.Host.Usage(path)
+	of := func(unit csi.VolumeUsage_Unit, a Amounts) *csi.VolumeUsage {
+		return &csi.VolumeUsage{Unit: unit, Total: a.Total, Used: a.Used, Available: a.Available}
+	}
+
+	return []*csi.VolumeUsage{of(csi.VolumeUsage_BYTES, u.Bytes), of(csi.VolumeUsage_INODES, u.Inodes)}, err
+}
+
+// failed keeps the code of an error that has one.
+func failed(what step, volume string, err error) error {
+	code := status.Code(err)
+	if !slices.Contains([]codes.Code{codes.FailedPrecondition, codes.NotFound, codes.Unavailable}, code) {
+		code = codes.Internal
+	}
+
+	return status.Errorf(code, "%s volume %.64q: %s", what, volume, status.Convert(err).Message())
+}
+
+func unsettled(volume string) error {
+	return status.Errorf(codes.Unavailable, "volume %.64q does not settle: something else changes its device or its mounts", volume)
+}

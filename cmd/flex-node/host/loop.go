@@ -1,0 +1,206 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/flex-provisioner/flex-provisioner/cmd/flex-node/driver"
+)
+
+const (
+	// mark begins the name that the kernel keeps with each of our devices. losetup gives the others the path of their file.
+	mark = "flex:"
+	// freeDevices is how often another program may be faster to take the free device that the kernel names.
+	freeDevices = 32
+	// closing is how long a device may take to be free after its last user.
+	closing = 3 * time.Second
+)
+
+// Devices implements driver.Host.
+func (*Host) Devices() (devices []driver.Device, err error) {
+	attached, err := filepath.Glob("/sys/block/loop*/loop")
+	if err != nil {
+		return nil, err
+	}
+
+	for _, dir := range attached {
+		d, found, err := look("/dev/" + filepath.Base(filepath.Dir(dir)))
+		if err != nil {
+			return nil, err
+		}
+
+		if found {
+			devices = append(devices, d)
+		}
+	}
+
+	return devices, nil
+}
+
+// look asks the kernel for a device. found is false for one that was detached meanwhile.
+func look(path string) (d driver.Device, found bool, err error) {
+	file, err := os.OpenFile(path, os.O_RDONLY, 0)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENXIO) {
+		return d, false, nil
+	}
+
+	if err != nil {
+		return d, false, err
+	}
+	defer file.Close()
+
+	info, err := unix.IoctlLoopGetStatus64(int(file.Fd()))
+	if errors.Is(err, unix.ENXIO) {
+		return d, false, nil
+	}
+
+	if err != nil {
+		return d, false, fmt.Errorf("ask for the file of %s: %w", path, err)
+	}
+
+	var stat unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
+		return d, false, err
+	}
+
+	size, err := file.Seek(0, io.SeekEnd)
+	d = driver.Device{Path: path, Number: stat.Rdev, Size: size,
+		File: driver.FileID{Device: info.Device, Inode: info.Inode}}
+	d.Volume, _ = strings.CutPrefix(unix.ByteSliceToString(info.File_name[:]), mark)
+	if !strings.HasPrefix(unix.ByteSliceToString(info.File_name[:]), mark) {
+		d.Volume = ""
+	}
+
+	return d, true, err
+}
+
+// Attach implements driver.Host. The device keeps the open file, and with it the lock, for as long as it has the file:
+// whatever becomes of this process, nobody else has the image. NFS asks the server for the lock, which frees it when the
+// node is gone.
+func (*Host) Attach(v driver.Volume) error {
+	file, _, err := openImage(v)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return status.Errorf(codes.FailedPrecondition, "another node, or another program, has the image")
+	}
+
+	if err != nil {
+		return fmt.Errorf("lock the image: %w", err)
+	}
+
+	control, err := os.OpenFile("/dev/loop-control", os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer control.Close()
+
+	for range freeDevices {
+		number, err := unix.IoctlRetInt(int(control.Fd()), unix.LOOP_CTL_GET_FREE)
+		if err != nil {
+			return fmt.Errorf("ask for a free loop device: %w", err)
+		}
+
+		err = configure(fmt.Sprintf("/dev/loop%d", number), file, v.ID)
+		if !errors.Is(err, unix.EBUSY) {
+			return err
+		}
+	}
+
+	return errors.New("other programs take every free loop device")
+}
+
+// configure gives a free device the file. Without direct I/O the node would keep all data twice, and count what is to be
+// written to nobody; the kernel leaves it off where the file system below has none.
+func configure(path string, file *os.File, volume string) error {
+	device, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer device.Close()
+
+	config := &unix.LoopConfig{Fd: uint32(file.Fd())}
+	config.Info.Flags = unix.LO_FLAGS_DIRECT_IO
+	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark+volume)
+	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {
+		return fmt.Errorf("attach the image to %s: %w", path, err)
+	}
+
+	return nil
+}
+
+// Detach implements driver.Host. The kernel frees a device in use after its last user, and reports success.
+func (h *Host) Detach(ctx context.Context, d driver.Device) error {
+	now, found, err := look(d.Path)
+	if err != nil || !found || now.Volume != d.Volume {
+		return err
+	}
+
+	device, err := os.OpenFile(d.Path, os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+
+	err = unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0)
+	device.Close()
+	if err != nil && !errors.Is(err, unix.ENXIO) {
+		return fmt.Errorf("detach %s: %w", d.Path, err)
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, closing)
+	defer cancel()
+
+	for tick := time.NewTicker(20 * time.Millisecond); ; {
+		now, found, err = look(d.Path)
+		if err != nil || !found || now.Volume != d.Volume {
+			return err
+		}
+
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return status.Errorf(codes.Unavailable, "%s is still in use", d.Path)
+		}
+	}
+}
+
+// Resize implements driver.Host. To open the file makes the node ask an NFS server how large it is.
+func (*Host) Resize(d driver.Device, directories []string) (int64, error) {
+	for _, directory := range directories {
+		file, image, err := openImage(driver.Volume{ID: d.Volume, Directory: directory})
+		if err != nil {
+			continue // it is in another one, or was replaced; the device knows its file
+		}
+		defer file.Close()
+
+		if image.File == d.File {
+			break
+		}
+	}
+
+	device, err := os.OpenFile(d.Path, os.O_RDWR, 0)
+	if err != nil {
+		return 0, err
+	}
+	defer device.Close()
+
+	if err := unix.IoctlSetInt(int(device.Fd()), unix.LOOP_SET_CAPACITY, 0); err != nil {
+		return 0, fmt.Errorf("give %s the size of its image: %w", d.Path, err)
+	}
+
+	return device.Seek(0, io.SeekEnd)
+}

@@ -1,0 +1,212 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/klog/v2"
+	mountutils "k8s.io/mount-utils"
+	"k8s.io/utils/exec"
+
+	"github.com/flex-provisioner/flex-provisioner/cmd/flex-node/driver"
+)
+
+// Host is the node of this process.
+type Host struct {
+	mounter mountutils.Interface
+	exec    exec.Interface
+}
+
+// New returns the node of this process. systemd is not asked to mount: there is none in a container.
+func New() *Host { return &Host{mountutils.NewWithoutSystemd(""), exec.New()} }
+
+// formatArgs do not discard, which would give back the space that the image was promised.
+var formatArgs = map[string][]string{
+	"ext4": {"-q", "-F", "-m0", "-Enodiscard"},
+	"xfs":  {"-q", "-f", "-K"},
+}
+
+// mountOptions come last, so that no others have a say. A damaged ext4 file system may ask for the kernel to panic. A
+// restored XFS has the UUID of its source, which may be mounted on the same node.
+var mountOptions = map[string][]string{
+	"ext4": {"nodev", "errors=remount-ro"},
+	"xfs":  {"nodev", "nouuid"},
+}
+
+// Mounted implements driver.Host. It looks into the table of mounts alone.
+func (*Host) Mounted(path string) (driver.Mount, error) {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if errors.Is(err, os.ErrNotExist) {
+		return driver.Mount{}, nil
+	}
+
+	if err != nil {
+		return driver.Mount{}, err
+	}
+
+	table, err := mountutils.ParseMountInfo("/proc/self/mountinfo")
+	if err != nil {
+		return driver.Mount{}, fmt.Errorf("read the table of mounts: %w", err)
+	}
+
+	resolved := filepath.Join(parent, filepath.Base(path))
+	for _, m := range slices.Backward(table) {
+		if m.MountPoint != resolved {
+			continue
+		}
+
+		if m.FsType != "devtmpfs" && m.FsType != "tmpfs" {
+			return driver.Mount{Number: unix.Mkdev(uint32(m.Major), uint32(m.Minor))}, nil
+		}
+
+		var stat unix.Stat_t // a device is bound there, by the file that it has in /dev
+		err := unix.Lstat(resolved, &stat)
+
+		return driver.Mount{Number: stat.Rdev, Raw: true}, err
+	}
+
+	return driver.Mount{}, nil
+}
+
+// Content implements driver.Host.
+func (h *Host) Content(v driver.Volume, d driver.Device) (c driver.Content, err error) {
+	if c.Formatting, err = begun(v); err != nil {
+		return c, err
+	}
+
+	if c.Blank, err = isBlank(d.Path); err != nil {
+		return c, err
+	}
+
+	c.FSType, err = (&mountutils.SafeFormatAndMount{Interface: h.mounter, Exec: h.exec}).GetDiskFormat(d.Path)
+
+	return c, err
+}
+
+func isBlank(path string) (bool, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+
+	start := make([]byte, blankSize)
+	n, err := file.ReadAt(start, 0)
+	if n == 0 {
+		return false, fmt.Errorf("read the beginning of %s: %w", path, err)
+	}
+
+	return len(bytes.Trim(start[:n], "\x00")) == 0, nil
+}
+
+// Format implements driver.Host.
+func (h *Host) Format(ctx context.Context, v driver.Volume, d driver.Device) error {
+	if err := begin(v); err != nil {
+		return err
+	}
+
+	args := append(slices.Clone(formatArgs[v.FSType]), d.Path)
+	if err := h.run(ctx, "mkfs."+v.FSType, args...); err != nil {
+		return err
+	}
+
+	return end(v)
+}
+
+// Mount implements driver.Host.
+func (h *Host) Mount(ctx context.Context, v driver.Volume, d driver.Device, path string) error {
+	err := h.run(ctx, "fsck", "-a", d.Path)
+
+	var exit exec.ExitError
+	if errors.As(err, &exit) && exit.ExitStatus() == 1 {
+		klog.FromContext(ctx).Info("Repaired the file system", "volume", v.ID, "output", err.Error())
+		err = nil
+	}
+
+	if err != nil {
+		return err
+	}
+
+	return h.mounter.Mount(d.Path, path, v.FSType, append(slices.Clone(v.Options), mountOptions[v.FSType]...))
+}
+
+// Grow implements driver.Host.
+func (h *Host) Grow(d driver.Device, path string) error {
+	_, err := mountutils.NewResizeFs(h.exec).Resize(d.Path, path)
+
+	return err
+}
+
+// Bind implements driver.Host.
+func (h *Host) Bind(from, to string, options []string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+
+	if info.IsDir() {
+		err = os.MkdirAll(to, 0o750)
+	} else if err = os.MkdirAll(filepath.Dir(to), 0o750); err == nil {
+		var file *os.File
+		if file, err = os.OpenFile(to, os.O_CREATE|os.O_RDONLY|unix.O_NOFOLLOW, 0o640); err == nil {
+			err = file.Close()
+		}
+	}
+
+	if err != nil {
+		return err
+	}
+
+	return h.mounter.Mount(from, to, "", append([]string{"bind"}, options...))
+}
+
+// Unmount implements driver.Host.
+func (h *Host) Unmount(path string) error { return h.mounter.Unmount(path) }
+
+// Remove implements driver.Host.
+func (*Host) Remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+
+	return err
+}
+
+// Usage implements driver.Host.
+func (*Host) Usage(path string) (u driver.Usage, err error) {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(path, &stat); err != nil {
+		return u, err
+	}
+
+	block := uint64(stat.Bsize)
+	u.Bytes = driver.Amounts{Total: int64(stat.Blocks * block), Used: int64((stat.Blocks - stat.Bfree) * block),
+		Available: int64(stat.Bavail * block)}
+	u.Inodes = driver.Amounts{Total: int64(stat.Files), Used: int64(stat.Files - stat.Ffree),
+		Available: int64(stat.Ffree)}
+
+	return u, nil
+}
+
+// outputLimit is how much of a program's output becomes part of an error.
+const outputLimit = 512
+
+// run runs a program, which is killed when its caller does not wait any more.
+func (h *Host) run(ctx context.Context, program string, args ...string) error {
+	output, err := h.exec.CommandContext(ctx, program, args...).CombinedOutput()
+	if err == nil {
+		return nil
+	}
+
+	text := strings.Join(strings.Fields(string(output)), " ")
+
+	return fmt.Errorf("%s %s: %w: %.*s", program, strings.Join(args, " "), err, outputLimit, text)
+}
