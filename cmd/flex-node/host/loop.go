@@ -76,9 +76,8 @@ func look(path string) (d driver.Device, found bool, err error) {
 	size, err := file.Seek(0, io.SeekEnd)
 	d = driver.Device{Path: path, Number: stat.Rdev, Size: size,
 		File: driver.FileID{Device: info.Device, Inode: info.Inode}}
-	d.Volume, _ = strings.CutPrefix(unix.ByteSliceToString(info.File_name[:]), mark)
-	if !strings.HasPrefix(unix.ByteSliceToString(info.File_name[:]), mark) {
-		d.Volume = ""
+	if name, ours := strings.CutPrefix(unix.ByteSliceToString(info.File_name[:]), mark); ours {
+		d.Volume = name
 	}
 
 	return d, true, err
@@ -124,8 +123,12 @@ func (*Host) Attach(v driver.Volume) error {
 	return errors.New("other programs take every free loop device")
 }
 
-// configure gives a free device the file. Without direct I/O the node would keep all data twice, and count what is to be
-// written to nobody; the kernel leaves it off where the file system below has none.
+// sector is the block size of every device. The kernel would choose a larger one for a file that has shared data with a
+// snapshot, and a file system of smaller sectors could not be mounted any more.
+const sector = 512
+
+// configure gives a free device the file. Without direct I/O the node keeps all data twice. The kernel leaves it off where
+// the file system below cannot do it in sectors.
 func configure(path string, file *os.File, volume string) error {
 	device, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -133,7 +136,7 @@ func configure(path string, file *os.File, volume string) error {
 	}
 	defer device.Close()
 
-	config := &unix.LoopConfig{Fd: uint32(file.Fd())}
+	config := &unix.LoopConfig{Fd: uint32(file.Fd()), Size: sector}
 	config.Info.Flags = unix.LO_FLAGS_DIRECT_IO
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark+volume)
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {
@@ -181,14 +184,9 @@ func (h *Host) Detach(ctx context.Context, d driver.Device) error {
 // Resize implements driver.Host. To open the file makes the node ask an NFS server how large it is.
 func (*Host) Resize(d driver.Device, directories []string) (int64, error) {
 	for _, directory := range directories {
-		file, image, err := openImage(driver.Volume{ID: d.Volume, Directory: directory})
-		if err != nil {
-			continue // it is in another one, or was replaced; the device knows its file
-		}
-		defer file.Close()
-
-		if image.File == d.File {
-			break
+		file, _, err := openImage(driver.Volume{ID: d.Volume, Directory: directory})
+		if err == nil { // it is in another directory, or was replaced: the device knows its file
+			defer file.Close()
 		}
 	}
 
