@@ -135,7 +135,7 @@ func (v volume) image() string  { return filepath.Join(v.folder(), "image") }
 
 func (v volume) capability() *csi.VolumeCapability {
 	c := &csi.VolumeCapability{AccessMode: &csi.VolumeCapability_AccessMode{
-		Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER}}
+		Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER}}
 	if v.fsType == "" {
 		c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
 	} else {
