@@ -25,6 +25,7 @@ import (
 
 	"github.com/flex-provisioner/flex-provisioner/cmd/flex-node/driver"
 	"github.com/flex-provisioner/flex-provisioner/cmd/flex-node/host"
+	"github.com/flex-provisioner/flex-provisioner/sdk/sdktest"
 )
 
 const (
@@ -44,7 +45,7 @@ func TestMain(m *testing.M) {
 	}
 
 	if os.Getenv(ownMounts) != "" {
-		os.Exit(m.Run())
+		sdktest.MainWithFlexctl(m)
 	}
 
 	again := exec.Command(os.Args[0], os.Args[1:]...)
@@ -114,13 +115,21 @@ type volume struct {
 
 func newVolume(t *testing.T, dir, fsType string) volume {
 	t.Helper()
-	v := volume{id: "test-" + strings.ToLower(rand.Text()), dir: dir, fsType: fsType}
+	v := namedVolume(t, dir, fsType, "test-"+strings.ToLower(rand.Text()))
+	must(t, os.Mkdir(v.folder(), 0o700))
+	run(t, "fallocate", "-l", strconv.Itoa(size), v.image())
+
+	return v
+}
+
+// namedVolume is one whose image somebody else makes.
+func namedVolume(t *testing.T, dir, fsType, id string) volume {
+	t.Helper()
+	v := volume{id: id, dir: dir, fsType: fsType}
 	kubelet := t.TempDir()
 	v.staging, v.target = filepath.Join(kubelet, "staging"), filepath.Join(kubelet, "pod", "target")
 	v.node = &driver.Node{Host: host.New(), Directories: []string{dir}}
 	must(t, os.MkdirAll(v.staging, 0o750))
-	must(t, os.Mkdir(v.folder(), 0o700))
-	run(t, "fallocate", "-l", strconv.Itoa(size), v.image())
 	t.Cleanup(func() {
 		_, _ = v.unpublish()
 		_, _ = v.unstage()
