@@ -73,8 +73,14 @@ func (l Lines) Lacks(class string, config *configmaps.Config) (lacks []Lack) {
 	needs := []struct{ kind, setting string }{
 		{"hostPath", "pathPrefixes"}, {"local", "pathPrefixes"}, {"csi", "csiDrivers"},
 	}
+	staged := len(l.items("stagers")) > 0
+	if staged && len(l.items("pathPrefixes")) == 0 {
+		lack("pathPrefixes", "is missing: volumes of flex-node need it")
+	}
+
 	for _, need := range needs {
-		if slices.Contains(types, need.kind) && len(l.items(need.setting)) == 0 {
+		granted := len(l.items(need.setting)) > 0 || need.kind == "csi" && staged
+		if slices.Contains(types, need.kind) && !granted {
 			lack(need.setting, "is missing: volumes of type %s need it", need.kind)
 		}
 	}

@@ -516,7 +516,7 @@ func (o *Objects) granting(s State) string {
 }
 
 // volumeSettings are those of the allow-list that the policy on volumes names.
-var volumeSettings = []string{"storageClasses", "volumeFields", "volumeTypes", "pathPrefixes", "nfsExports", "csiDrivers",
+var volumeSettings = []string{"storageClasses", "volumeFields", "volumeTypes", "pathPrefixes", "nfsExports", "csiDrivers", "stagers",
 	"secretNamespaces", "mountOptions"}
 
 func (o *Objects) servedAs(class string) string {
