@@ -66,17 +66,24 @@ func (p tenants) content(uid string) *snapshotv1.VolumeSnapshotContent {
 	return content
 }
 
-// TestSnapshot takes a snapshot, restores it and deletes it, beside the unmodified snapshot-controller.
+// TestSnapshot takes a snapshot, restores it and deletes it, beside the unmodified snapshot-controller. For a volume of the
+// type csi that one makes the content.
 func TestSnapshot(t *testing.T) {
+	for _, class := range []string{"silver.good", "silver.csi"} {
+		t.Run(class, func(t *testing.T) { snapshotOf(t, class) })
+	}
+}
+
+func snapshotOf(t *testing.T, class string) {
 	inBubble(t, func(p tenants) {
 		p.snapshots = true
 		stop := p.dispatch()
 		defer stop()
 
-		p.class("silver.good", map[string]string{"snapshot": "true", "delete-snapshot": "true"})
+		p.class(class, map[string]string{"snapshot": "true", "delete-snapshot": "true"})
 		p.snapshotClass(snapshotv1.VolumeSnapshotContentDelete)
 		p.play(5 * time.Second)
-		p.claim("data", "silver.good")
+		p.claim("data", class)
 		p.play(time.Minute)
 		p.snapshot("before", "data")
 		p.play(time.Minute)
@@ -91,7 +98,7 @@ func TestSnapshot(t *testing.T) {
 			t.Errorf("the snapshot needs %d bytes", size)
 		}
 
-		p.restoreSnapshot("copy", "silver.good", "before")
+		p.restoreSnapshot("copy", class, "before")
 		p.play(time.Minute)
 		if copied := p.claimNamed("copy"); copied.Status.Phase != corev1.ClaimBound {
 			t.Errorf("the restored claim is %s: %q", copied.Status.Phase, apiserver.Told(p.server))

@@ -273,8 +273,8 @@ func (c *Controller) carryOut(ctx context.Context, s *observed.Claim, action rec
 		err = c.writer.SetWaitingCondition(ctx, s.Holder(), string(a.Reason), a.Message, metav1.NewTime(s.Now))
 	case reconcile.ResyncClaim:
 		c.Resync(s.Claim)
-	case reconcile.CreateContent, reconcile.SetContentReady, reconcile.SetContentError, reconcile.FinishContent,
-		reconcile.ReleaseContent:
+	case reconcile.CreateContent, reconcile.RecordContent, reconcile.SetContentReady, reconcile.SetContentError,
+		reconcile.FinishContent, reconcile.ReleaseContent:
 		err = c.changeContent(ctx, s, action)
 	default:
 		err = c.changeVolume(ctx, s, action)

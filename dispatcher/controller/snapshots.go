@@ -418,8 +418,13 @@ func (c *Controller) confirmRequest(ctx context.Context, of *observed.Snapshot) 
 func (c *Controller) changeContent(ctx context.Context, s *observed.Claim, action reconcile.Action) (err error) {
 	content := s.Snapshot.Content
 	switch a := action.(type) {
-	case reconcile.CreateContent:
-		err = c.createContent(ctx, s)
+	case reconcile.CreateContent, reconcile.RecordContent:
+		if content == nil {
+			err = c.createContent(ctx, s)
+		} else {
+			err = c.recordContent(ctx, s)
+		}
+
 		if err != nil && !recorder.IsTransient(err) {
 			c.recordAll(s, []events.Event{
 				events.SnapshotWaits(events.OnSnapshot, events.ReasonSnapshotRefused, err.Error()),
@@ -467,4 +472,28 @@ func (c *Controller) createContent(ctx context.Context, s *observed.Claim) error
 	}
 
 	return c.writer.CreateContent(ctx, content)
+}
+
+// recordContent writes on a content of the snapshot-controller what createContent writes on one of ours. It made the
+// content for the volume that the claim had then.
+func (c *Controller) recordContent(ctx context.Context, s *observed.Claim) error {
+	content := s.Snapshot.Content
+	handle, source := content.Spec.Source.VolumeHandle, s.Volume.Spec.CSI
+	if handle == nil || source == nil || *handle != source.VolumeHandle {
+		return fmt.Errorf("VolumeSnapshotContent %s is for another volume than %s, which the claim has now: delete the "+
+			"VolumeSnapshot", content.Name, s.Volume.Name)
+	}
+
+	v, err := s.VolumeToRecord()
+	if err != nil {
+		return err
+	}
+
+	recorded := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: content.Name},
+		Spec: content.Spec}
+	if err := c.RecordKey.RecordContent(recorded, v); err != nil {
+		return err
+	}
+
+	return c.writer.RecordContent(ctx, content, recorded.Annotations)
 }

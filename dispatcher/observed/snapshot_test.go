@@ -160,6 +160,8 @@ func TestSetObjects(t *testing.T) {
 	recorded := dynamic(t, dispatchertest.Volume("fits bound"))
 	unrecorded := dynamic(t, dispatchertest.Volume("fits bound"))
 	delete(unrecorded.Annotations, podspec.Verified)
+	lost := unrecorded.DeepCopy()
+	delete(unrecorded.Annotations, contract.AnnVolume)
 	for _, c := range []struct {
 		name     string
 		of       Snapshot
@@ -170,7 +172,8 @@ func TestSetObjects(t *testing.T) {
 		{name: "a VolumeSnapshot", of: Snapshot{Request: request("r")}, hasClass: true, want: "taken snapcontent-r, claim data, volume pvc-of-data"},
 		{name: "a content", of: Snapshot{Content: recorded}, found: dispatchertest.UID, hasClass: true, want: "claim data, volume " + ownVolume},
 		{name: "a content whose VolumeSnapshot was made anew", of: Snapshot{Content: recorded}, found: "later", want: "volume " + ownVolume},
-		{name: "a content without a record", of: Snapshot{Content: unrecorded}, found: dispatchertest.UID, hasClass: true, want: "claim data"},
+		{name: "a content that lost its record", of: Snapshot{Content: lost}, found: dispatchertest.UID, hasClass: true, want: "claim data"},
+		{name: "a content of the snapshot-controller", of: Snapshot{Content: unrecorded}, found: dispatchertest.UID, hasClass: true, want: "claim data, volume pvc-of-data"},
 		{name: "a content by hand", of: Snapshot{Content: imported("backup-1")}, want: ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -127,7 +127,7 @@ func InvalidContent(s *observed.Claim) string {
 	case !ours:
 		return fmt.Sprintf("VolumeSnapshotContent %s asks for a snapshot, and the dispatcher makes such objects "+
 			"itself, for VolumeSnapshots: delete it, and create a VolumeSnapshot", content.Name)
-	case s.Volume == nil:
+	case s.Volume == nil, s.Snapshot.Unrecorded():
 		return recordless(content.Name)
 	}
 

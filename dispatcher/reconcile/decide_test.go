@@ -227,6 +227,8 @@ func describe(p Plan) string {
 		switch a := action.(type) {
 		case CreateContent:
 			say("create content")
+		case RecordContent:
+			say("record content")
 		case SetContentReady:
 			say("ready since %s, %d bytes", noon.Sub(a.At), a.Size)
 		case SetContentError:

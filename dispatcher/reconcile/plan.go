@@ -56,6 +56,8 @@ type Action interface{ priority() int }
 type (
 	// CreateContent makes the VolumeSnapshotContent of a VolumeSnapshot.
 	CreateContent struct{}
+	// RecordContent writes on a VolumeSnapshotContent that the snapshot-controller made which volume it is of.
+	RecordContent struct{}
 	// SetContentReady writes into the content's status that its snapshot exists, as it was At. Size is the least that a
 	// volume restored from it needs, 0 where that is not known.
 	SetContentReady struct {
@@ -131,6 +133,7 @@ type (
 )
 
 func (CreateContent) priority() int       { return 0 }
+func (RecordContent) priority() int       { return 0 }
 func (SetContentReady) priority() int     { return 0 }
 func (SetContentError) priority() int     { return 0 }
 func (FinishContent) priority() int       { return 0 }

@@ -123,6 +123,9 @@ func (p *Plan) withContent(s *observed.Claim) {
 	case of.ByHand():
 		p.importSnapshot(s)
 		return
+	case of.Unrecorded() && len(s.Attempts) == 0:
+		p.recordSnapshot(s)
+		return
 	}
 
 	snapshots := s.Of(contract.Snapshot)
@@ -157,6 +160,18 @@ func (p *Plan) withContent(s *observed.Claim) {
 	}
 
 	p.takeSnapshot(s, newest, tried)
+}
+
+// recordSnapshot is for a content that the snapshot-controller made, as it does for volumes of the type csi. It gets what
+// one of the dispatcher's has from the beginning.
+func (p *Plan) recordSnapshot(s *observed.Claim) {
+	if reason, why := obstacles.ToSnapshot(s); reason != podspec.ReasonNone {
+		p.snapshotWaits(s, reason, why)
+		return
+	}
+
+	p.Confirm = Everything
+	p.do(RecordContent{})
 }
 
 // takeSnapshot starts the next attempt once it is due. The status says the last warning alone: two would replace each
@@ -288,7 +303,8 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 
 	deletes, snapshots := s.Of(contract.DeleteSnapshot), s.Of(contract.Snapshot)
 	_, suspected := madeSnapshot(snapshots)
-	nothing := len(deletes) == 0 && !suspected && podspec.ContentUnmade(of.Content)
+	unmade := podspec.ContentUnmade(of.Content) || of.Untouched() && of.Released()
+	nothing := len(deletes) == 0 && !suspected && unmade
 
 	p.Confirm = Everything
 	if of.Retained() || nothing {

@@ -25,6 +25,25 @@ func (w Writer) CreateContent(ctx context.Context, content *snapshotv1.VolumeSna
 	return nil
 }
 
+// RecordContent writes a record on a content that is as the plan saw it. With it goes the mark by which a snapshot may
+// exist in part, and the finalizer.
+func (w Writer) RecordContent(
+	ctx context.Context, content *snapshotv1.VolumeSnapshotContent, record map[string]string,
+) error {
+	annotations := map[string]any{contract.AnnBeingCreated: "yes"}
+	for key, value := range record {
+		annotations[key] = value
+	}
+
+	finalizers := content.Finalizers
+	if !slices.Contains(finalizers, contract.ContentFinalizer) {
+		finalizers = append(slices.Clone(finalizers), contract.ContentFinalizer)
+	}
+
+	return w.patchContent(ctx, content, metadata(map[string]any{"annotations": annotations, "finalizers": finalizers,
+		"resourceVersion": content.ResourceVersion}))
+}
+
 // SetContentReady writes into a content's status that its snapshot exists, as it was at a time. size in bytes is the
 // least that a restored volume needs, 0 where that is not known.
 func (w Writer) SetContentReady(

@@ -1,5 +1,5 @@
 // Package snapshotter does what the snapshot-controller of external-snapshotter v8.7.0 does, as far as a driver concerns
-// it: pkg/common-controller/snapshot_controller.go, function by function. It makes no contents, as no volume is of CSI.
+// it: pkg/common-controller/snapshot_controller.go, function by function.
 package snapshotter
 
 import (
@@ -123,11 +123,31 @@ func (c Controller) Sync(namespace, name string) {
 		c.bind(o, content)
 	case o.Spec.Source.VolumeSnapshotContentName != nil:
 		c.fault(o, "VolumeSnapshotContent is missing")
+	case c.holdClaim(o) && c.makeContent(o):
 	case c.holdClaim(o):
 		c.fault(o, "Failed to create snapshot content with error cannot find CSI PersistentVolumeSource for volume")
 	default:
 		c.fault(o, "Failed to create snapshot content with error cannot get claim from snapshot")
 	}
+}
+
+// makeContent is createSnapshotContent, which is for volumes of the type csi.
+func (c Controller) makeContent(o *snapshotv1.VolumeSnapshot) bool {
+	claim, _ := apiserver.Get[*corev1.PersistentVolumeClaim](c.Server, apiserver.Claims, o.Namespace, *o.Spec.Source.PersistentVolumeClaimName)
+	class, known := apiserver.Get[*snapshotv1.VolumeSnapshotClass](c.Server, apiserver.SnapshotClasses, "", *o.Spec.VolumeSnapshotClassName)
+	v, bound := apiserver.Get[*corev1.PersistentVolume](c.Server, apiserver.Volumes, "", claim.Spec.VolumeName)
+	if !known || !bound || v.Spec.CSI == nil {
+		return false
+	}
+	_, err := c.Server.Create(apiserver.SnapshotContents, &snapshotv1.VolumeSnapshotContent{
+		ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-" + string(o.UID)},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			VolumeSnapshotRef:       corev1.ObjectReference{Kind: "VolumeSnapshot", Namespace: o.Namespace, Name: o.Name, UID: o.UID},
+			Source:                  snapshotv1.VolumeSnapshotContentSource{VolumeHandle: &v.Spec.CSI.VolumeHandle},
+			VolumeSnapshotClassName: &class.Name, DeletionPolicy: class.DeletionPolicy, Driver: class.Driver,
+			SourceVolumeMode: v.Spec.VolumeMode,
+		}})
+	return err == nil
 }
 
 func place(o metav1.Object, finalizer string, wanted bool) {
