@@ -209,5 +209,6 @@ bin/images/flex-provisioner.tar: bin/linux-$(ARCH)/flex-provisioner bin/licences
 bin/images/flexctl.tar: bin/linux-$(ARCH)/flexctl bin/licences/flexctl
 bin/images/cinder-iscsi.tar: bin/linux-$(ARCH)/cinder-iscsi bin/licences/cinder-iscsi
 bin/images/btrfs.tar: bin/linux-$(ARCH)/btrfs bin/licences/btrfs
+bin/images/flex-node.tar: bin/linux-$(ARCH)/flex-node bin/licences/flex-node
 bin/images/shell.tar: bin/images/flexctl.tar
-bin/images/hostpath.tar bin/images/nfs-subdir.tar: bin/images/shell.tar
+bin/images/hostpath.tar bin/images/loop.tar bin/images/nfs-subdir.tar: bin/images/shell.tar

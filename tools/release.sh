@@ -35,7 +35,7 @@ build_images() {
 	local arch=$1 folder image context=$stage/context
 	mkdir -p "$context/bin" "$out/sbom"
 	cp -a bin/licences "$context/bin"
-	for folder in cmd/flex-provisioner cmd/flexctl images/*/main.go; do
+	for folder in cmd/flex-node cmd/flex-provisioner cmd/flexctl images/*/main.go; do
 		folder=${folder%/main.go}
 		program linux "$arch" "./$folder" "$context/bin/linux-$arch/$(basename "$folder")"
 	done
@@ -118,6 +118,7 @@ build() {
 	for image in "${images[@]}"; do build_index "$image"; done
 	VERSION=$version tools/pin.sh "$registry" "$stage/digests" "$stage/deploy" > "$out/images.txt"
 	kustomized "$stage/deploy" > "$out/install.yaml"
+	kustomized deploy/node | named > "$out/node.yaml"
 	example
 	for platform in "${platforms[@]}"; do
 		mkdir -p "$stage/plugin/$platform"

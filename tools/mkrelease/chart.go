@@ -38,8 +38,9 @@ func (r *release) writeChart(images map[string]string) error {
 	for _, stamp := range []struct{ file, from, to string }{
 		{"Chart.yaml", "# make release writes both. A chart from a checkout has no version.\nversion: 0.0.0\nappVersion: dev\n", "version: " + version + "\nappVersion: " + r.version + "\n"},
 		{"values.yaml", "  # The dispatcher and what brings flexctl into pods of inline scripts. A chart of a release names them by digest. A chart\n" +
-			"  # from a checkout names none: they are in the registry that you pushed them to.\n  dispatcher: \"\"\n  flexctl: \"\"\n",
-			"  # The dispatcher, and what brings flexctl into pods of inline scripts.\n  dispatcher: " + images["flex-provisioner"] + "\n  flexctl: " + images["flexctl"] + "\n"},
+			"  # from a checkout names none: they are in the registry that you pushed them to.\n  dispatcher: \"\"\n  flexctl: \"\"\n  # flex-node, if node.enabled.\n  node: \"\"\n",
+			"  # The dispatcher, and what brings flexctl into pods of inline scripts.\n  dispatcher: " + images["flex-provisioner"] + "\n  flexctl: " + images["flexctl"] + "\n  # flex-node, if node.enabled.\n  node: " + images["flex-node"] + "\n"},
+		{"manifests/node/node.yaml", "image: registry.invalid/flex-provisioner/flex-node:dev\n", "image: " + images["flex-node"] + "\n"},
 		{"manifests/base/deployment.yaml", "image: registry.invalid/flex-provisioner/flex-provisioner:dev\n", "image: " + images["flex-provisioner"] + "\n"},
 		{"manifests/base/deployment.yaml", "  labels:\n    app.kubernetes.io/name: flex-provisioner\nspec:\n  replicas:",
 			"  labels:\n    app.kubernetes.io/name: flex-provisioner\n    app.kubernetes.io/version: " + r.version + "\nspec:\n  replicas:"},

@@ -34,7 +34,7 @@ func trial(t *testing.T) *release {
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"flex-provisioner", "flexctl"} {
+	for _, name := range []string{"flex-node", "flex-provisioner", "flexctl"} {
 		put("digests/"+name+".digest", digest+"\n")
 	}
 	put("programs/linux_amd64/kubectl-flex", "linux")
@@ -104,7 +104,8 @@ func TestChart(t *testing.T) {
 	if chart.Version != "1.2.3" || chart.AppVersion != "v1.2.3" {
 		t.Errorf("the chart is %+v", chart)
 	}
-	want := map[string]string{"dispatcher": "registry.example/flex/flex-provisioner@" + digest, "flexctl": "registry.example/flex/flexctl@" + digest}
+	want := map[string]string{"dispatcher": "registry.example/flex/flex-provisioner@" + digest, "flexctl": "registry.example/flex/flexctl@" + digest,
+		"node": "registry.example/flex/flex-node@" + digest}
 	if !maps.Equal(values.Images, want) {
 		t.Errorf("the chart has images %v, want %v", values.Images, want)
 	}

@@ -43,6 +43,20 @@ func TestChartIsTheManifests(t *testing.T) {
 	}
 }
 
+const nodeImage = "registry.example/flex/flex-node@sha256:3333333333333333333333333333333333333333333333333333333333333333"
+
+// TestChartWithNode: with flex-node the chart makes what deploy/node does, too.
+func TestChartWithNode(t *testing.T) {
+	got := objects(t, rendered(t, "node: {enabled: true}\nimages: {node: '"+nodeImage+"'}"))
+	for id := range objects(t, rendered(t, "")) {
+		delete(got, id)
+	}
+	node := strings.ReplaceAll(kustomized(t, filepath.Join(root, "deploy", "node")), "registry.invalid/flex-provisioner/flex-node:dev", nodeImage)
+	if want := objects(t, node); !maps.Equal(got, want) {
+		t.Errorf("the chart makes\n%s\nwant\n%s", joined(got), joined(want))
+	}
+}
+
 // TestChartOfAnotherDispatcher: with a name the chart is what deploy/another.sh prints, but for what the first one has
 // installed for all.
 func TestChartOfAnotherDispatcher(t *testing.T) {
