@@ -56,8 +56,10 @@ test-unit: ## what needs nothing but Go
 	cd tools && go test -race -timeout 30m ./...
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
-	@test/cluster/packages.sh btrfs-progs tgt
-	go test -count=1 -timeout 40m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./images/btrfs/ ./cmd/flexctl/tree/
+	@test/cluster/packages.sh btrfs-progs fdisk tgt xfsprogs
+	go test -count=1 -timeout 40m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./cmd/flex-node/ ./images/btrfs/ ./cmd/flexctl/tree/
+	cd test/sanity && FLEX_SANITY_ACCESS_TYPE=mount go test -count=1 -tags conformance ./...
+	cd test/sanity && FLEX_SANITY_ACCESS_TYPE=block go test -count=1 -tags conformance ./...
 
 test-integration: ## against a real API server
 	test/cluster/build.sh kubernetes
