@@ -76,7 +76,10 @@ func (m mortal) die() {
 
 func (m mortal) Attach(v driver.Volume) error { m.die(); return m.Host.Attach(v) }
 
-func (m mortal) Detach(ctx context.Context, d driver.Device) error { m.die(); return m.Host.Detach(ctx, d) }
+func (m mortal) Detach(ctx context.Context, d driver.Device) error {
+	m.die()
+	return m.Host.Detach(ctx, d)
+}
 
 func (m mortal) Resize(d driver.Device, dirs []string) (int64, error) {
 	m.die()
