@@ -57,7 +57,7 @@ test-unit: ## what needs nothing but Go
 
 test-conformance: images ## the shipped images, the templates and wrong images, against the contract
 	@test/cluster/packages.sh btrfs-progs fdisk tgt xfsprogs
-	go test -count=1 -timeout 40m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./cmd/flex-node/ ./images/btrfs/ ./cmd/flexctl/tree/
+	go test -count=1 -timeout 40m -tags conformance ./cmd/kubectl-flex/conformance/... ./test/authors/ ./test/docs/ ./cmd/flex-node/ ./cmd/flexctl/tree/
 	cd test/sanity && FLEX_SANITY_ACCESS_TYPE=mount go test -count=1 -tags conformance ./...
 	cd test/sanity && FLEX_SANITY_ACCESS_TYPE=block go test -count=1 -tags conformance ./...
 
@@ -210,7 +210,6 @@ bin/images/%.tar: tools/image.sh tools/buildah.sh tools/debian.sh $$(wildcard im
 bin/images/flex-provisioner.tar: bin/linux-$(ARCH)/flex-provisioner bin/licences/flex-provisioner
 bin/images/flexctl.tar: bin/linux-$(ARCH)/flexctl bin/licences/flexctl
 bin/images/cinder-iscsi.tar: bin/linux-$(ARCH)/cinder-iscsi bin/licences/cinder-iscsi
-bin/images/btrfs.tar: bin/linux-$(ARCH)/btrfs bin/licences/btrfs
 bin/images/flex-node.tar: bin/linux-$(ARCH)/flex-node bin/licences/flex-node
 bin/images/shell.tar: bin/images/flexctl.tar
 bin/images/hostpath.tar bin/images/loop.tar bin/images/nfs-subdir.tar: bin/images/shell.tar

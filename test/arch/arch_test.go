@@ -69,7 +69,6 @@ var arrows = []arrow{
 	{"cmd/kubectl-flex/conformance/...", []string{"cmd/kubectl-flex/conformance/sandbox", "sdk/...", "dispatcher/audit", "podspec", "configmaps", "sdk/contract"}},
 	{"images/cinder-iscsi", []string{"images/cinder-iscsi/...", "sdk/...", "sdk/contract", "internal/version"}},
 	{"images/cinder-iscsi/...", []string{"images/cinder-iscsi/...", "sdk/...", "sdk/contract"}},
-	{"images/btrfs", []string{"images/btrfs/...", "sdk/...", "sdk/contract", "internal/version"}},
 	{"images/...", []string{"sdk/...", "sdk/contract"}},
 	{"test/...", []string{"..."}},
 }

@@ -58,7 +58,7 @@ var snapshottings = []snapshotting{
 	},
 	{
 		name: "hostpath", class: func(s *scope) *class {
-			s.btrfsDiskAt("node3", "/var/lib/flex-hostpath", "256M") // it shares data between files
+			s.disk("node3", "/var/lib/flex-hostpath", "btrfs", "256M") // it shares data between files
 			return s.snapshotExample("hostpath", map[string]string{"snapshot-copy": ""})
 		},
 		claim: []func(*corev1.PersistentVolumeClaim){readWriteOnce}, pod: []func(*corev1.Pod){onSpare("node3")}, restored: onSpare("node3"),
@@ -66,16 +66,20 @@ var snapshottings = []snapshotting{
 		storage: func(c *class) string { return c.s.namesOn("node3", "/var/lib/flex-hostpath") },
 	},
 	{
-		name: "btrfs", class: func(s *scope) *class {
-			s.btrfsDisk("node2", "256M")
-			s.btrfsDisk("node3", "256M")
-			return s.snapshotExample("btrfs", nil)
+		name: "loop", class: func(s *scope) *class {
+			s.disk("node2", loopDir, "xfs", "1G")
+			s.disk("node3", loopDir, "xfs", "1G")
+			s.flexNode()
+			return s.snapshotExample("loop", nil)
 		},
-		claim: []func(*corev1.PersistentVolumeClaim){readWriteOnce}, pod: []func(*corev1.Pod){onSpare("node2")},
-		restored: prefersSpare("node3"), // the scheduler selects it, and the snapshot is on node2
-		deletes:  []string{"restored", "snapshot", "claim"},
+		claim: []func(*corev1.PersistentVolumeClaim){readWriteOnce}, pod: []func(*corev1.Pod){ownsFiles, onSpare("node2")},
+		restored: func(pod *corev1.Pod) { // the scheduler selects node3, and the snapshot is on node2
+			ownsFiles(pod)
+			prefersSpare("node3")(pod)
+		},
+		deletes: []string{"restored", "snapshot", "claim"},
 		storage: func(c *class) string {
-			return c.s.namesOn("node2", "/var/lib/flex-btrfs") + c.s.namesOn("node3", "/var/lib/flex-btrfs")
+			return c.s.namesOn("node2", loopDir) + c.s.namesOn("node3", loopDir)
 		},
 	},
 }
