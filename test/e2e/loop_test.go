@@ -22,8 +22,8 @@ func TestLocalSizes(t *testing.T) {
 	installedAfter(t)
 	s := begin(t)
 	s.needSpareNodes()
-	s.disk("node2", loopDir, "xfs", "512M")
-	s.disk("node3", loopDir, "xfs", "4G")
+	s.mountDisk("node2", loopDir, "xfs", "512M")
+	s.mountDisk("node3", loopDir, "xfs", "4G")
 	s.flexNode()
 	loop := s.spareExample("loop")
 	loop.edit(map[string]string{"claim-sizes": "300Mi-"})
@@ -81,8 +81,8 @@ func (s *scope) flexNode() {
 	s.ok(err)
 }
 
-// disk mounts a file system of the size at a folder of a node, until the test ends.
-func (s *scope) disk(node, folder, fsType, size string) {
+// mountDisk mounts a file system of the size at a folder of a node, until the test ends.
+func (s *scope) mountDisk(node, folder, fsType, size string) {
 	s.Helper()
 	disk := "/mnt/" + path.Base(folder) + ".disk" // the node has a /mnt of its own
 	inside := func(ctx context.Context, script string) error {

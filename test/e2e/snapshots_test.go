@@ -58,7 +58,7 @@ var snapshottings = []snapshotting{
 	},
 	{
 		name: "hostpath", class: func(s *scope) *class {
-			s.disk("node3", "/var/lib/flex-hostpath", "btrfs", "256M") // it shares data between files
+			s.mountDisk("node3", "/var/lib/flex-hostpath", "btrfs", "256M") // it shares data between files
 			return s.snapshotExample("hostpath", map[string]string{"snapshot-copy": ""})
 		},
 		claim: []func(*corev1.PersistentVolumeClaim){readWriteOnce}, pod: []func(*corev1.Pod){onSpare("node3")}, restored: onSpare("node3"),
@@ -67,8 +67,8 @@ var snapshottings = []snapshotting{
 	},
 	{
 		name: "loop", class: func(s *scope) *class {
-			s.disk("node2", loopDir, "xfs", "1G")
-			s.disk("node3", loopDir, "xfs", "1G")
+			s.mountDisk("node2", loopDir, "xfs", "1G")
+			s.mountDisk("node3", loopDir, "xfs", "1G")
 			s.flexNode()
 			return s.snapshotExample("loop", nil)
 		},
