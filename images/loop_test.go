@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -167,6 +168,23 @@ func TestLoopAtOnce(t *testing.T) {
 	}
 	group.Wait()
 	c.wantImage(t, "four at once", mebi)
+}
+
+// What an image has already is not touched, as a node may write there at the same time.
+func TestLoopGrowsAtTheEnd(t *testing.T) {
+	c := newLoop(t, t.TempDir(), nil)
+	c.run(t, c.make(t, mebi), 0).Expect(t, 0, "created")
+	for _, size := range []int64{0, mebi} { // a hole
+		if err := os.Truncate(c.img(), size); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	c.run(t, c.larger(t, 3*mebi), 0).Expect(t, 0, "")
+	var stat syscall.Stat_t
+	if err := syscall.Stat(c.img(), &stat); err != nil || stat.Size != 3*mebi || stat.Blocks*512 != 2*mebi {
+		t.Errorf("the image has %d bytes in %d blocks, %v", stat.Size, stat.Blocks, err)
+	}
 }
 
 // A disk without room is no place for the claim, and an image there stays as it is.

@@ -1,15 +1,16 @@
 #!/bin/sh
-# Images of file systems and raw devices, which flex-node mounts (docs/node.md): ROOT/VOLUME/image, on the disks of nodes or on
-# an NFS export. Properties: root, where the pod has the storage; directory, where flex-node has it (its --directory), root if
-# not given; export, nfs://SERVER/DIRECTORY, if it is one: else a volume is on the node where it was made; driver, the name of
-# flex-node's driver if it has another.
+# Images of file systems and raw devices, which flex-node mounts (docs/node.md): ROOT/VOLUME/image, on the disks of
+# nodes or on an NFS export. Properties: root, where the pod has the storage; directory, where flex-node has it (its
+# --directory), root if not given; export, nfs://SERVER/DIRECTORY, if it is one: else a volume is on the node where it
+# was made; driver, the name of flex-node's driver if it has another.
 #
-# The space of an image is allocated when it is made. A snapshot or clone is a copy that shares the data (reflink), so it has
-# the image of one moment, as after a power failure.
+# The space of an image is allocated when it is made. A snapshot or clone is a copy that shares the data (reflink), so
+# it has the image of one moment, as after a power failure.
 #
-# The mark of a volume is made before its folder and removed after it. It proves that the folder is ours. The directory of the
-# marks proves that the root is a disk or an export, and not its empty mount point, and the file .flex-provisioner.id beside it
-# that it is the one on which the volume was made. A folder is removed by its rename, so it is never there in part.
+# The mark of a volume is made before its folder and removed after it. It proves that the folder is ours. The directory
+# of the marks proves that the root is a disk or an export, and not its empty mount point, and the file
+# .flex-provisioner.id beside it that it is the one on which the volume was made. A folder is removed by its rename, so
+# it is never there in part.
 set -eu
 
 : "${DIRECTORY:=${ROOT-}}" "${EXPORT:=}" "${DRIVER:=dispatcher.flex-provisioner.io}"
@@ -66,10 +67,16 @@ missing() { # how many bytes the image has less than its size
 	echo $((size > has ? size - has : 0))
 }
 
+# grow allocates what is missing alone. Where a file system cannot allocate, zeros are written, and the rest is in use.
+grow() {
+	more=$(missing)
+	[ "$more" = 0 ] || fallocate -o $((size - more)) -l "$more" "$dir/image"
+}
+
 room() { df -Pk -- "$ROOT" | awk 'END { printf "%.0f", $4 * 1024 }'; }
 
-# copy shares the data of a folder that has an image. A third argument is how it fails. What it is interrupted in is removed with
-# the volume or snapshot.
+# copy shares the data of a folder that has an image. A third argument is how it fails. What it is interrupted in is
+# removed with the volume or snapshot.
 copy() {
 	code=0
 	flexctl copy -- "$1" "$2" || code=$?
@@ -100,7 +107,7 @@ provision)
 	mkdir -p -- "$mark"
 	[ -z "$source" ] || [ -d "$dir" ] || copy "$source" "$dir"
 	[ -d "$dir" ] || mkdir -m 0700 -- "$dir" 2>/dev/null || [ -d "$dir" ]
-	[ "$(missing)" = 0 ] || fallocate -l "$size" "$dir/image" || flexctl fail "$base on $at has no room for $((size / 1048576))Mi"
+	grow || flexctl fail "$base on $at has no room for $((size / 1048576))Mi"
 	chmod 0600 -- "$dir/image"
 	echo "csi: {driver: $DRIVER, volumeHandle: $FLEX_PV_NAME, volumeAttributes: {stager: loop, directory: \"$DIRECTORY\"}}" |
 		flexctl create-pv ${affinity:+--node-affinity "$affinity"}
@@ -110,7 +117,7 @@ expand)
 	free=$(room) more=$(missing)
 	[ "$free" -ge "$more" ] ||
 		flexctl fail --refuse "$base on $at has room for $((free / 1048576))Mi more, and the claim asks for $((more / 1048576))Mi more"
-	[ "$more" = 0 ] || fallocate -l "$size" "$dir/image"
+	grow
 	;;
 snapshot)
 	there
