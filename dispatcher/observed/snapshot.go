@@ -187,8 +187,8 @@ func (of *Snapshot) Protected() bool {
 // ByHand reports whether an administrator, or a backup tool, made the content for a snapshot that exists.
 func (of *Snapshot) ByHand() bool { return of.Content.Spec.Source.SnapshotHandle != nil }
 
-// Unrecorded reports whether the content is one that the snapshot-controller made for the VolumeSnapshot, and nothing was
-// written on it yet. For volumes of the type csi it does, and it may be faster than the dispatcher.
+// Unrecorded reports whether the content is one that the snapshot-controller made for the VolumeSnapshot, and nothing
+// was written on it yet. For volumes of the type csi it does, and it may be faster than the dispatcher.
 func (of *Snapshot) Unrecorded() bool {
 	content, r := of.Content, of.Request
 	asked := r != nil && r.DeletionTimestamp == nil && r.Spec.Source.PersistentVolumeClaimName != nil

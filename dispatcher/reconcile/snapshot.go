@@ -162,8 +162,8 @@ func (p *Plan) withContent(s *observed.Claim) {
 	p.takeSnapshot(s, newest, tried)
 }
 
-// recordSnapshot is for a content that the snapshot-controller made, as it does for volumes of the type csi. It gets what
-// one of the dispatcher's has from the beginning.
+// recordSnapshot is for a content that the snapshot-controller made, as it does for volumes of the type csi. It gets
+// what one of the dispatcher's has from the beginning.
 func (p *Plan) recordSnapshot(s *observed.Claim) {
 	if reason, why := obstacles.ToSnapshot(s); reason != podspec.ReasonNone {
 		p.snapshotWaits(s, reason, why)
