@@ -1,7 +1,7 @@
 //go:build conformance
 
-// These tests attach loop devices and mount file systems, in a mount namespace of their own. They need root, e2fsprogs and
-// xfsprogs.
+// These tests attach loop devices and mount file systems, in a mount namespace of their own. They need root, e2fsprogs
+// and xfsprogs.
 package main
 
 import (
@@ -86,10 +86,7 @@ func (m mortal) Resize(d driver.Device, dirs []string) (int64, error) {
 	return m.Host.Resize(d, dirs)
 }
 
-func (m mortal) Format(ctx context.Context, v driver.Volume, d driver.Device) error {
-	m.die()
-	return m.Host.Format(ctx, v, d)
-}
+func (m mortal) Format(v driver.Volume, d driver.Device) error { m.die(); return m.Host.Format(v, d) }
 
 func (m mortal) Mount(ctx context.Context, v driver.Volume, d driver.Device, path string) error {
 	m.die()
@@ -244,9 +241,39 @@ func (v volume) wantDevices(t *testing.T, want int) {
 	t.Helper()
 	devices, err := host.New().Devices()
 	must(t, err)
-	devices = slices.DeleteFunc(devices, func(d driver.Device) bool { return d.Volume != v.id })
+	devices = slices.DeleteFunc(devices, func(d driver.Device) bool { return d.Volume != v.id || !d.Marked })
 	if len(devices) != want {
 		t.Errorf("volume %s has the devices %v, want %d", v.id, devices, want)
+	}
+}
+
+// directIO reports whether the device of the volume writes past the cache of the node.
+func (v volume) directIO(t *testing.T) bool {
+	t.Helper()
+	files, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	must(t, err)
+	for _, path := range files {
+		if file, err := os.ReadFile(path); err == nil && strings.TrimSpace(string(file)) == v.image() {
+			direct, err := os.ReadFile(filepath.Join(filepath.Dir(path), "dio"))
+			must(t, err)
+
+			return string(direct) == "1\n"
+		}
+	}
+	t.Errorf("%s has no device", v.image())
+
+	return false
+}
+
+// wantNoLoop asks the kernel for devices that have the image.
+func (v volume) wantNoLoop(t *testing.T) {
+	t.Helper()
+	attached, err := filepath.Glob("/sys/block/loop*/loop/backing_file")
+	must(t, err)
+	for _, path := range attached {
+		if file, err := os.ReadFile(path); err == nil && strings.Contains(string(file), v.id) {
+			t.Errorf("%s is %s", path, file)
+		}
 	}
 }
 
@@ -332,6 +359,10 @@ func TestFileSystem(t *testing.T) {
 			t.Run(fsType, func(t *testing.T) {
 				v := newVolume(t, dir, fsType)
 				v.do(t, "stage", "stage", "publish", "publish")
+				if direct := v.directIO(t); direct == (run(t, "stat", "-fc", "%T", dir) == "btrfs\n") {
+					t.Errorf("direct I/O: %t", direct)
+				}
+
 				must(t, os.WriteFile(v.target+"/data", []byte("kept"), 0o600))
 				if got := fill(t, v.target+"/more"); got > size || got < size/2 {
 					t.Errorf("a volume of %d bytes took %d", size, got)
@@ -537,6 +568,41 @@ func TestHostileFileSystem(t *testing.T) {
 	}
 }
 
+// Who has a raw device can change what the kernel says of it, but not the file that it has.
+func TestHostileDevice(t *testing.T) {
+	dir := t.TempDir()
+	victim := newVolume(t, dir, "")
+	for _, name := range []string{"flex:" + victim.id, "flex:..", ""} {
+		v := newVolume(t, dir, "")
+		v.do(t, "stage", "publish")
+		device, err := os.OpenFile(v.target, os.O_RDWR, 0)
+		must(t, err)
+		info, err := unix.IoctlLoopGetStatus64(int(device.Fd()))
+		must(t, err)
+		info.File_name = [64]uint8{}
+		copy(info.File_name[:], name)
+		must(t, unix.IoctlLoopSetStatus64(int(device.Fd()), info))
+		must(t, device.Close())
+
+		victim.wantDevices(t, 0)
+		_, err = victim.publish()
+		wantError(t, err, codes.FailedPrecondition, "is not staged")
+		v.do(t, "unpublish", "unstage")
+		v.wantNoLoop(t)
+	}
+}
+
+// A provisioner pod may remove a volume before the kubelet unstages it.
+func TestRemovedWhileStaged(t *testing.T) {
+	v := newVolume(t, t.TempDir(), "ext4")
+	v.do(t, "stage")
+	removed := filepath.Join(v.dir, "."+v.id+".copy-removed")
+	must(t, os.Rename(v.folder(), removed))
+	must(t, os.RemoveAll(removed))
+	v.do(t, "unstage")
+	v.wantNoLoop(t)
+}
+
 // The kernel has the image locked as long as it has the device, although the process that staged it is gone.
 func TestLockOutlivesProcess(t *testing.T) {
 	v := newVolume(t, t.TempDir(), "ext4")
@@ -553,8 +619,8 @@ func TestLockOutlivesProcess(t *testing.T) {
 	must(t, syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB))
 }
 
-// The pod of flex-node is replaced: its mounts are gone, and the kubelet unmounts what it had mounted for the pod, as an NFS
-// export. The device works on, and is the volume's for the next pod.
+// The pod of flex-node is replaced: its mounts are gone, and the kubelet unmounts what it had mounted for the pod, as
+// an NFS export. The device works on, and is the volume's for the next pod.
 func TestUpgrade(t *testing.T) {
 	disk, dir := filepath.Join(t.TempDir(), "disk"), t.TempDir()
 	run(t, "truncate", "-s", "1G", disk)
@@ -591,7 +657,7 @@ func TestReplaced(t *testing.T) {
 	must(t, os.Rename(v.image(), v.image()+"-away"))
 	run(t, "truncate", "-s", "300M", v.image())
 	_, err := v.stage()
-	wantError(t, err, codes.FailedPrecondition, "which was replaced: put it back, or drain the node")
+	wantError(t, err, codes.Unavailable, "which was replaced: put it back, or drain the node")
 	v.wantDevices(t, 1)
 	must(t, os.Rename(v.image()+"-away", v.image()))
 	v.do(t, "stage")

@@ -24,8 +24,8 @@ type endpoints struct{ csi, registration string }
 // grace is how long calls in progress may take to end. The kubelet repeats those that do not.
 const grace = 20 * time.Second
 
-// serve answers until ctx ends. The kubelet finds the driver by the socket of the registration, which comes last and goes
-// first.
+// serve answers until ctx ends. The kubelet finds the driver by the socket of the registration, which comes last and
+// goes first.
 func serve(ctx context.Context, at endpoints, identity *driver.Identity, node *driver.Node) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -102,7 +102,8 @@ func (r *registrant) NotifyRegistrationStatus(
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// logged logs every change and every error. Requests hold no secrets, but what a volume's author wrote: they are left out.
+// logged logs every change and every error. Requests hold no secrets, but what a volume's author wrote: they are left
+// out.
 func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	began := time.Now()
 	response, err := handler(ctx, request)

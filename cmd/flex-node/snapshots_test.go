@@ -36,8 +36,8 @@ func (s script) run(t *testing.T, r contract.Request, existing *corev1.Persisten
 	return sdktest.RunScript(t, "../../images/loop/provisioner.sh", sdktest.NewPod(t, r, volume, s.api), killAt)
 }
 
-// A snapshot of a volume in use, what is restored from it, and a clone have what was written before, and each has a file
-// system of its own. All of it is on one node at once. Whatever is killed is done by the next attempt.
+// A snapshot of a volume in use, what is restored from it, and a clone have what was written before, and each has a
+// file system of its own. All of it is on one node at once. Whatever is killed is done by the next attempt.
 func TestSnapshots(t *testing.T) {
 	for _, disk := range []string{"xfs", "btrfs"} {
 		for _, fsType := range []string{"ext4", "xfs"} {

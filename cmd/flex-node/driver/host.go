@@ -2,27 +2,29 @@ package driver
 
 import "context"
 
-// Host is what the driver sees of its node, and does there. Nothing is remembered between two calls: the kernel's devices
-// and mounts are the record of what is staged, and end with the boot that they are of.
+// Host is what the driver sees of its node, and does there. Nothing is remembered between two calls: the kernel's
+// devices and mounts are the record of what is staged, and end with the boot that they are of.
 type Host interface {
-	// Image finds the image of a volume and returns its size. It is an error if there is none, or one that may not be used.
+	// Image finds the image of a volume and returns its size. It is an error if there is none, or one that may not be
+	// used.
 	Image(v Volume) (Image, error)
 	// Devices lists the loop devices that have a file.
 	Devices() ([]Device, error)
-	// Mounted returns what is mounted at a path, and an empty Mount for a path without one, or that does not exist. It does
-	// not wait for the storage of the mount.
+	// Mounted returns what is mounted at a path, and an empty Mount for a path without one, or that does not exist. It
+	// does not wait for the storage of the mount.
 	Mounted(path string) (Mount, error)
 	// Content says what is on the device of a volume.
 	Content(v Volume, d Device) (Content, error)
 
-	// Attach gives the image a device. No other node and no other volume can have the image as long as there is that device.
+	// Attach gives the image a device. No other node and no other volume can have the image as long as there is that
+	// device.
 	Attach(v Volume) error
 	// Detach takes the device away. It is an error if somebody still uses it.
 	Detach(ctx context.Context, d Device) error
 	// Resize gives the device the size of its file, which is in one of the directories, and returns that.
 	Resize(d Device, directories []string) (size int64, err error)
 	// Format makes a file system. It leaves a mark beside the image until it is whole.
-	Format(ctx context.Context, v Volume, d Device) error
+	Format(v Volume, d Device) error
 	// Mount repairs the file system as after a power failure, and mounts it.
 	Mount(ctx context.Context, v Volume, d Device, path string) error
 	// Grow makes a mounted file system as large as its device.
@@ -52,8 +54,9 @@ type Device struct {
 	Number uint64
 	File   FileID
 	Size   int64
-	// Volume is the ID of the volume that it was attached for, empty for a device of somebody else.
+	// Volume is the ID of the volume whose image it has. Marked reports whether it was attached for that.
 	Volume string
+	Marked bool
 }
 
 // Mount is what is mounted at a path.
@@ -62,6 +65,8 @@ type Mount struct {
 	Number uint64
 	// Raw reports whether the device itself is bound there.
 	Raw bool
+	// ReadOnly reports whether nothing can be written by this mount.
+	ReadOnly bool
 }
 
 // Content is what is on a device.

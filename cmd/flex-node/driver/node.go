@@ -60,33 +60,36 @@ func (n *Node) NodeStageVolume(
 	}
 	defer end()
 
-	if err := n.stage(ctx, v, r.GetStagingTargetPath()); err != nil {
-		return nil, n.afterFailedStage(ctx, v, r.GetStagingTargetPath(), err)
+	attached, err := n.stage(ctx, v, r.GetStagingTargetPath())
+	if err != nil {
+		return nil, n.afterFailedStage(ctx, v, r.GetStagingTargetPath(), attached, err)
 	}
 
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
-func (n *Node) stage(ctx context.Context, v Volume, path string) error {
+// stage reports whether it attached the image.
+func (n *Node) stage(ctx context.Context, v Volume, path string) (attached bool, err error) {
 	grown := false
 	for range maxSteps {
 		s, err := n.observe(v, path)
 		if err != nil {
-			return err
+			return attached, err
 		}
 
 		s.grown = grown
 		next, err := toStage(v, s)
 		if err != nil || next == done {
-			return err
+			return attached, err
 		}
 
 		d, _ := s.own(v.ID)
 		switch next {
 		case attach:
+			attached = true
 			err = n.Host.Attach(v)
 		case format:
-			err = n.Host.Format(ctx, v, d)
+			err = n.Host.Format(v, d)
 		case mount:
 			err = n.Host.Mount(ctx, v, d, path)
 		case grow:
@@ -95,11 +98,11 @@ func (n *Node) stage(ctx context.Context, v Volume, path string) error {
 		}
 
 		if err != nil {
-			return failed(next, v.ID, err)
+			return attached, failed(next, v.ID, err)
 		}
 	}
 
-	return unsettled(v.ID)
+	return attached, unsettled(v.ID)
 }
 
 // observe is what the node has of a volume that is to be staged.
@@ -135,15 +138,25 @@ func (n *Node) growTo(d Device, directories []string, path string, block bool) (
 }
 
 // afterFailedStage leaves no device behind that nobody uses. After most errors the kubelet does not ask to unstage the
-// volume. Where that cannot be done the error is one after which it does.
-func (n *Node) afterFailedStage(ctx context.Context, v Volume, path string, failure error) error {
+// volume. Where it was staged before, or something is left, the error is one after which it does.
+func (n *Node) afterFailedStage(ctx context.Context, v Volume, path string, attached bool, failure error) error {
+	text := status.Convert(failure).Message()
 	staged, err := n.Host.Mounted(path)
-	if err == nil && staged == (Mount{}) {
+	if err == nil && staged == (Mount{}) && attached {
 		err = n.unstage(ctx, v.ID, path)
 	}
 
-	if err != nil {
-		return status.Errorf(codes.Unavailable, "%v; and then: %v", failure, err)
+	devices, unknown := n.Host.Devices()
+	if err == nil {
+		err = unknown
+	}
+
+	_, left := state{devices: devices}.own(v.ID)
+	switch {
+	case err != nil:
+		return status.Errorf(codes.Unavailable, "%s; and then: %s", text, status.Convert(err).Message())
+	case left || staged != Mount{}:
+		return status.Error(codes.Unavailable, text)
 	}
 
 	return failure
@@ -190,7 +203,7 @@ func (n *Node) unstage(ctx context.Context, volume, path string) error {
 		case unmount:
 			err = n.Host.Unmount(path)
 		case detach:
-			d, _ := s.own(volume)
+			d, _ := s.any(volume)
 			err = n.Host.Detach(ctx, d)
 		}
 
@@ -256,7 +269,7 @@ func (n *Node) publish(v Volume, staging, target string, readOnly bool) error {
 			return err
 		}
 
-		next, err := toPublish(v.ID, v.Block, s)
+		next, err := toPublish(v, readOnly, s)
 		if err != nil || next == done {
 			return err
 		}
@@ -266,7 +279,13 @@ func (n *Node) publish(v Volume, staging, target string, readOnly bool) error {
 			from = d.Path
 		}
 
-		if err := n.Host.Bind(from, target, options); err != nil {
+		if next == unmount {
+			err = n.Host.Unmount(target)
+		} else {
+			err = n.Host.Bind(from, target, options)
+		}
+
+		if err != nil {
 			return failed(next, v.ID, err)
 		}
 	}
@@ -361,7 +380,8 @@ func (n *Node) inUse(volume, path string) (d Device, m Mount, err error) {
 	return d, m, nil
 }
 
-// NodeGetVolumeStats implements csi.NodeServer. It does not wait longer than its caller for storage that does not answer.
+// NodeGetVolumeStats implements csi.NodeServer. It does not wait longer than its caller for storage that does not
+// answer.
 func (n *Node) NodeGetVolumeStats(
 	ctx context.Context, r *csi.NodeGetVolumeStatsRequest,
 ) (*csi.NodeGetVolumeStatsResponse, error) {

@@ -27,6 +27,7 @@ type fake struct {
 	Host
 
 	image   Image
+	noImage error
 	content Content
 	devices []Device
 	mounts  map[string]Mount
@@ -58,7 +59,7 @@ func (f *fake) change(name string, do func()) error {
 	return nil
 }
 
-func (f *fake) Image(Volume) (Image, error)             { return f.image, nil }
+func (f *fake) Image(Volume) (Image, error)             { return f.image, f.noImage }
 func (f *fake) Devices() ([]Device, error)              { return f.devices, nil }
 func (f *fake) Mounted(path string) (Mount, error)      { return f.mounts[path], nil }
 func (f *fake) Content(Volume, Device) (Content, error) { return f.content, nil }
@@ -80,11 +81,11 @@ func (f *fake) resized() int64 { return f.image.Size }
 
 func (f *fake) Attach(v Volume) error {
 	return f.change("attach", func() {
-		f.devices = append(f.devices, Device{Path: "/dev/loop7", Number: 7, File: f.image.File, Size: f.image.Size, Volume: v.ID})
+		f.devices = append(f.devices, Device{Path: "/dev/loop7", Number: 7, File: f.image.File, Size: f.image.Size, Volume: v.ID, Marked: true})
 	})
 }
 
-func (f *fake) Format(_ context.Context, v Volume, _ Device) error {
+func (f *fake) Format(v Volume, _ Device) error {
 	f.content = Content{Formatting: true}
 	return f.change("format", func() { f.content, f.fsSize = Content{FSType: v.FSType}, f.devices[0].Size })
 }
@@ -190,8 +191,8 @@ func TestFailures(t *testing.T) {
 				n := &Node{Host: f, Directories: []string{images}}
 				for i, call := range calls(n, of) {
 					err := call()
-					unused := i == 0 && len(f.devices) > 0 && len(f.mounts) == 0
-					if err != nil && unused && status.Code(err) != codes.Unavailable {
+					left := i == 0 && len(f.devices) > 0
+					if err != nil && left && status.Code(err) != codes.Unavailable {
 						t.Errorf("change %d fails: a device is left, and the error is %v", at, err)
 					}
 
@@ -208,6 +209,27 @@ func TestFailures(t *testing.T) {
 					t.Errorf("change %d fails: %v and %v are left", at, f.devices, f.mounts)
 				}
 			}
+		}
+	}
+}
+
+// After its own restart the kubelet stages again what pods use. Where the storage is not there for a moment, they keep
+// it, and the kubelet is to unstage it when they end.
+func TestStagedAgain(t *testing.T) {
+	for _, of := range []*csi.VolumeCapability{mounted("ext4"), raw()} {
+		f := newFake()
+		n := &Node{Host: f, Directories: []string{images}}
+		all := calls(n, of)
+		for _, call := range all[:2] {
+			if err := call(); err != nil {
+				t.Fatal(err)
+			}
+		}
+
+		f.noImage, f.changes = status.Error(codes.NotFound, "no image"), nil
+		err := all[0]()
+		if status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "no image" || len(f.changes) > 0 {
+			t.Errorf("error %v after %v", err, f.changes)
 		}
 	}
 }
@@ -264,9 +286,9 @@ func TestStageRefused(t *testing.T) {
 // What the node has decides, and in doubt nothing is changed.
 func TestToStage(t *testing.T) {
 	image := Image{File: FileID{1, 2}, Size: gibi}
-	own := Device{Path: "/dev/loop7", Number: 7, File: image.File, Volume: id}
-	losetup := Device{Path: "/dev/loop3", Number: 3, File: image.File}
-	other := Device{Path: "/dev/loop4", Number: 4, File: FileID{1, 3}, Volume: "pvc-other"}
+	own := Device{Path: "/dev/loop7", Number: 7, File: image.File, Volume: id, Marked: true}
+	losetup := Device{Path: "/dev/loop3", Number: 3, File: image.File, Volume: id}
+	other := Device{Path: "/dev/loop4", Number: 4, File: FileID{1, 3}, Volume: "pvc-other", Marked: true}
 	replaced := own
 	replaced.File = FileID{1, 9}
 	at := func(number uint64) Mount { return Mount{Number: number} }
@@ -277,6 +299,7 @@ func TestToStage(t *testing.T) {
 		fault string
 	}{
 		"new":                 {s: state{devices: []Device{other}}, want: attach},
+		"mounted read-only":   {s: state{devices: []Device{own}, staged: Mount{Number: 7, ReadOnly: true}, grown: true}, want: done},
 		"attached by others":  {s: state{devices: []Device{losetup}}, fault: "the image of volume " + id + " has /dev/loop3 already, which is not the volume's: losetup -d /dev/loop3"},
 		"attached twice":      {s: state{devices: []Device{own, losetup}}, fault: "the image of volume " + id + " has /dev/loop3 already, which is not the volume's: losetup -d /dev/loop3"},
 		"replaced":            {s: state{devices: []Device{replaced}}, fault: "/dev/loop7 of volume " + id + " has another file than /var/lib/flex-loop/" + id + "/image, which was replaced: put it back, or drain the node"},
@@ -300,12 +323,12 @@ func TestToStage(t *testing.T) {
 }
 
 func TestToPublish(t *testing.T) {
-	own := Device{Path: "/dev/loop7", Number: 7, Volume: id}
+	own := Device{Path: "/dev/loop7", Number: 7, Volume: id, Marked: true}
 	for name, c := range map[string]struct {
-		block bool
-		s     state
-		want  step
-		fault string
+		block, readOnly bool
+		s               state
+		want            step
+		fault           string
 	}{
 		"not staged":         {s: state{}, fault: "volume " + id + " is not staged"},
 		"attached alone":     {s: state{devices: []Device{own}}, fault: "volume " + id + " is not staged"},
@@ -313,11 +336,14 @@ func TestToPublish(t *testing.T) {
 		"staged":             {s: state{devices: []Device{own}, staged: Mount{Number: 7}}, want: bind},
 		"published":          {s: state{devices: []Device{own}, staged: Mount{Number: 7}, target: Mount{Number: 7}}, want: done},
 		"something in place": {s: state{devices: []Device{own}, staged: Mount{Number: 7}, target: Mount{Number: 4}}, fault: "something else is mounted at the target path of volume " + id},
+		"staged read-only":   {s: state{devices: []Device{own}, staged: Mount{Number: 7, ReadOnly: true}, target: Mount{Number: 7, ReadOnly: true}}, want: done},
+		"read-only":          {readOnly: true, s: state{devices: []Device{own}, staged: Mount{Number: 7}, target: Mount{Number: 7, ReadOnly: true}}, want: done},
+		"not yet read-only":  {readOnly: true, s: state{devices: []Device{own}, staged: Mount{Number: 7}, target: Mount{Number: 7}}, want: unmount},
 		"a raw device":       {block: true, s: state{devices: []Device{own}}, want: bind},
 		"a raw device there": {block: true, s: state{devices: []Device{own}, target: Mount{Number: 7, Raw: true}}, want: done},
 		"of the other mode":  {block: true, s: state{devices: []Device{own}, target: Mount{Number: 7}}, fault: "something else is mounted at the target path of volume " + id},
 	} {
-		got, err := toPublish(id, c.block, c.s)
+		got, err := toPublish(Volume{ID: id, Block: c.block}, c.readOnly, c.s)
 		if got != c.want || status.Convert(err).Message() != c.fault {
 			t.Errorf("%s: %q, %v, want %q, %s", name, got, err, c.want, c.fault)
 		}

@@ -1,6 +1,8 @@
 package driver
 
 import (
+	"slices"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -30,15 +32,26 @@ type state struct {
 	grown bool
 }
 
-// own is the device of the volume. found is false where it has none.
+// is reports whether the device is mounted there, or bound as a raw device.
+func (m Mount) is(d Device, raw bool) bool { return m.Number == d.Number && m.Raw == raw }
+
+// own is the device that was attached for the volume. found is false where there is none.
 func (s state) own(volume string) (d Device, found bool) {
-	for _, d := range s.devices {
-		if d.Volume == volume {
-			return d, true
-		}
+	return s.find(func(d Device) bool { return d.Volume == volume && d.Marked })
+}
+
+// any is a device that has the volume's image, whoever attached it. Who has a raw device can take the mark off.
+func (s state) any(volume string) (d Device, found bool) {
+	return s.find(func(d Device) bool { return d.Volume == volume })
+}
+
+func (s state) find(fits func(Device) bool) (d Device, found bool) {
+	i := slices.IndexFunc(s.devices, fits)
+	if i < 0 {
+		return d, false
 	}
 
-	return Device{}, false
+	return s.devices[i], true
 }
 
 // toStage is the next step on the way to a staged volume.
@@ -64,7 +77,7 @@ func toStage(v Volume, s state) (step, error) {
 		return done, nil
 	case !mounted:
 		return toMount(v, s.content)
-	case s.staged != Mount{Number: d.Number}:
+	case !s.staged.is(d, false):
 		return "", status.Errorf(codes.FailedPrecondition, "something else is mounted at the staging path of volume %s", v.ID)
 	case !s.grown:
 		return grow, nil
@@ -90,16 +103,17 @@ func toMount(v Volume, c Content) (step, error) {
 }
 
 // toPublish is the next step on the way to a volume at its target.
-func toPublish(volume string, block bool, s state) (step, error) {
-	d, attached := s.own(volume)
-	want := Mount{Number: d.Number, Raw: block}
+func toPublish(v Volume, readOnly bool, s state) (step, error) {
+	d, attached := s.own(v.ID)
 	switch {
-	case !attached || !block && s.staged != want:
-		return "", status.Errorf(codes.FailedPrecondition, "volume %s is not staged", volume)
-	case s.target == want:
+	case !attached || !v.Block && !s.staged.is(d, false):
+		return "", status.Errorf(codes.FailedPrecondition, "volume %s is not staged", v.ID)
+	case s.target.is(d, v.Block) && readOnly && !s.target.ReadOnly:
+		return unmount, nil // it becomes read-only after it is mounted
+	case s.target.is(d, v.Block):
 		return done, nil
 	case s.target != Mount{}:
-		return "", status.Errorf(codes.FailedPrecondition, "something else is mounted at the target path of volume %s", volume)
+		return "", status.Errorf(codes.FailedPrecondition, "something else is mounted at the target path of volume %s", v.ID)
 	}
 
 	return bind, nil
@@ -108,7 +122,7 @@ func toPublish(volume string, block bool, s state) (step, error) {
 // toUnstage is the next step on the way to a volume that the node does not have. Of a volume that it does not know,
 // nothing is left to do.
 func toUnstage(volume string, s state) step {
-	_, attached := s.own(volume)
+	_, attached := s.any(volume)
 	switch {
 	case s.staged != Mount{}:
 		return unmount

@@ -36,8 +36,8 @@ var idForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,56}[a-z0-9])?$`)
 // fsTypes are those that the driver makes. Every other one is a kernel's parser more for bytes that somebody wrote.
 var fsTypes = []string{"ext4", "xfs"}
 
-// singleNode are the access modes of a volume that one node has at a time. ReadWriteOncePod is one of these to the kubelet,
-// which keeps other pods away itself.
+// singleNode are the access modes of a volume that one node has at a time. ReadWriteOncePod is one of these to the
+// kubelet, which keeps other pods away itself.
 var singleNode = []csi.VolumeCapability_AccessMode_Mode{
 	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER, csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
 }

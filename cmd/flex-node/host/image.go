@@ -148,7 +148,7 @@ func begun(v driver.Volume) (bool, error) {
 	var stat unix.Stat_t
 	err = unix.Fstatat(int(folder.Fd()), formattingName, &stat, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, unix.ENOENT) {
-		return false, nil
+		return false, folder.Sync() // who removed it may have been killed before its Sync
 	}
 
 	return err == nil, err

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 )
 
 const (
-	// mark begins the name that the kernel keeps with each of our devices. losetup gives the others the path of their file.
+	// mark begins the name that each of our devices is given. losetup gives the others the path of their file.
 	mark = "flex:"
 	// freeDevices is how often another program may be faster to take the free device that the kernel names.
 	freeDevices = 32
@@ -34,12 +35,13 @@ func (*Host) Devices() (devices []driver.Device, err error) {
 	}
 
 	for _, dir := range attached {
-		d, found, err := look("/dev/" + filepath.Base(filepath.Dir(dir)))
+		file, d, err := open("/dev/" + filepath.Base(filepath.Dir(dir)))
 		if err != nil {
 			return nil, err
 		}
 
-		if found {
+		if file != nil {
+			file.Close()
 			devices = append(devices, d)
 		}
 	}
@@ -47,45 +49,82 @@ func (*Host) Devices() (devices []driver.Device, err error) {
 	return devices, nil
 }
 
-// look asks the kernel for a device. found is false for one that was detached meanwhile.
-func look(path string) (d driver.Device, found bool, err error) {
+// open opens a device, which keeps its file as long as it is open, and asks the kernel what it is. The file is nil for
+// a device that was detached meanwhile.
+func open(path string) (*os.File, driver.Device, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY, 0)
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ENXIO) {
-		return d, false, nil
+		return nil, driver.Device{}, nil
 	}
 
 	if err != nil {
-		return d, false, err
+		return nil, driver.Device{}, err
 	}
-	defer file.Close()
 
+	d, err := look(path, file)
+	if err != nil {
+		file.Close()
+	}
+
+	if errors.Is(err, unix.ENXIO) || errors.Is(err, os.ErrNotExist) {
+		return nil, d, nil
+	}
+
+	if err != nil {
+		return nil, d, fmt.Errorf("ask for the file of %s: %w", path, err)
+	}
+
+	return file, d, nil
+}
+
+func look(path string, file *os.File) (d driver.Device, err error) {
 	info, err := unix.IoctlLoopGetStatus64(int(file.Fd()))
-	if errors.Is(err, unix.ENXIO) {
-		return d, false, nil
+	if err != nil {
+		return d, err
 	}
 
+	image, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(path), "loop/backing_file"))
 	if err != nil {
-		return d, false, fmt.Errorf("ask for the file of %s: %w", path, err)
+		return d, err
 	}
 
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &stat); err != nil {
-		return d, false, err
+		return d, err
 	}
 
 	size, err := file.Seek(0, io.SeekEnd)
 	d = driver.Device{Path: path, Number: stat.Rdev, Size: size,
 		File: driver.FileID{Device: info.Device, Inode: info.Inode}}
-	if name, ours := strings.CutPrefix(unix.ByteSliceToString(info.File_name[:]), mark); ours {
-		d.Volume = name
+	d.Volume, d.Marked = volumeOf(string(image), unix.ByteSliceToString(info.File_name[:]))
+
+	return d, err
+}
+
+// removed is what the image loop renames the folder of a volume to, before it removes it.
+var removed = regexp.MustCompile(`^\.(.+)\.copy-removed$`)
+
+// volumeOf is the volume whose image a device has, by the path that the kernel keeps of the file. name is the one that
+// the device was given: whoever has a raw device can give it another one, so it counts where it does not contradict the
+// path.
+func volumeOf(image, name string) (volume string, marked bool) {
+	image = strings.TrimSuffix(strings.TrimSpace(image), " (deleted)")
+	folder := filepath.Base(filepath.Dir(image))
+	if was := removed.FindStringSubmatch(folder); was != nil {
+		folder = was[1]
 	}
 
-	return d, true, err
+	name, marked = strings.CutPrefix(name, mark)
+	if marked && name == folder || filepath.Base(image) == imageName {
+		return folder, marked
+	}
+
+	return "", false
 }
 
 // Attach implements driver.Host. The device keeps the open file, and with it the lock, for as long as it has the file:
-// whatever becomes of this process, nobody else has the image. NFS asks the server for the lock, which frees it when the
-// node is gone.
+// whatever becomes of this process, nobody else has the image. NFS asks the server for the lock, which frees it when
+// the node is gone.
 func (*Host) Attach(v driver.Volume) error {
 	file, _, err := openImage(v)
 	if err != nil {
@@ -127,8 +166,9 @@ func (*Host) Attach(v driver.Volume) error {
 // snapshot, and a file system of smaller sectors could not be mounted any more.
 const sector = 512
 
-// configure gives a free device the file. Without direct I/O the node keeps all data twice. The kernel leaves it off where
-// the file system below cannot do it in sectors.
+// configure gives a free device the file. Without direct I/O the node keeps all data twice. The kernel leaves it off
+// where the file system below cannot do it in sectors. btrfs before Linux 6.15 would store wrong checksums with it:
+// what is written may change meanwhile, and cannot be read any more.
 func configure(path string, file *os.File, volume string) error {
 	device, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -136,8 +176,16 @@ func configure(path string, file *os.File, volume string) error {
 	}
 	defer device.Close()
 
+	var below unix.Statfs_t
+	if err := unix.Fstatfs(int(file.Fd()), &below); err != nil {
+		return err
+	}
+
 	config := &unix.LoopConfig{Fd: uint32(file.Fd()), Size: sector}
-	config.Info.Flags = unix.LO_FLAGS_DIRECT_IO
+	if below.Type != unix.BTRFS_SUPER_MAGIC {
+		config.Info.Flags = unix.LO_FLAGS_DIRECT_IO
+	}
+
 	copy(config.Info.File_name[:len(config.Info.File_name)-1], mark+volume)
 	if err := unix.IoctlLoopConfigure(int(device.Fd()), config); err != nil {
 		return fmt.Errorf("attach the image to %s: %w", path, err)
@@ -148,17 +196,15 @@ func configure(path string, file *os.File, volume string) error {
 
 // Detach implements driver.Host. The kernel frees a device in use after its last user, and reports success.
 func (h *Host) Detach(ctx context.Context, d driver.Device) error {
-	now, found, err := look(d.Path)
-	if err != nil || !found || now.Volume != d.Volume {
+	device, now, err := open(d.Path)
+	if err != nil || device == nil {
 		return err
 	}
 
-	device, err := os.OpenFile(d.Path, os.O_RDONLY, 0)
-	if err != nil {
-		return err
+	if now.File == d.File {
+		err = unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0)
 	}
 
-	err = unix.IoctlSetInt(int(device.Fd()), unix.LOOP_CLR_FD, 0)
 	device.Close()
 	if err != nil && !errors.Is(err, unix.ENXIO) {
 		return fmt.Errorf("detach %s: %w", d.Path, err)
@@ -168,9 +214,14 @@ func (h *Host) Detach(ctx context.Context, d driver.Device) error {
 	defer cancel()
 
 	for tick := time.NewTicker(20 * time.Millisecond); ; {
-		now, found, err = look(d.Path)
-		if err != nil || !found || now.Volume != d.Volume {
+		device, now, err = open(d.Path)
+		if err != nil || device == nil {
 			return err
+		}
+
+		device.Close()
+		if now.File != d.File {
+			return nil
 		}
 
 		select {
@@ -190,7 +241,7 @@ func (*Host) Resize(d driver.Device, directories []string) (int64, error) {
 		}
 	}
 
-	device, err := os.OpenFile(d.Path, os.O_RDWR, 0)
+	device, err := os.Open(d.Path) // some kernels let nobody write to what is mounted
 	if err != nil {
 		return 0, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -62,14 +63,15 @@ func (*Host) Mounted(path string) (driver.Mount, error) {
 			continue
 		}
 
+		readOnly := slices.Contains(m.MountOptions, "ro")
 		if m.FsType != "devtmpfs" && m.FsType != "tmpfs" {
-			return driver.Mount{Number: unix.Mkdev(uint32(m.Major), uint32(m.Minor))}, nil
+			return driver.Mount{Number: unix.Mkdev(uint32(m.Major), uint32(m.Minor)), ReadOnly: readOnly}, nil
 		}
 
 		var stat unix.Stat_t // a device is bound there, by the file that it has in /dev
 		err := unix.Lstat(resolved, &stat)
 
-		return driver.Mount{Number: stat.Rdev, Raw: true}, err
+		return driver.Mount{Number: stat.Rdev, Raw: true, ReadOnly: readOnly}, err
 	}
 
 	return driver.Mount{}, nil
@@ -81,7 +83,13 @@ func (h *Host) Content(v driver.Volume, d driver.Device) (c driver.Content, err 
 		return c, err
 	}
 
-	if c.Blank, err = isBlank(d.Path); err != nil {
+	device, err := os.Open(d.Path)
+	if err != nil {
+		return c, err
+	}
+	defer device.Close()
+
+	if c.Blank, err = isBlank(device); err != nil {
 		return c, err
 	}
 
@@ -90,30 +98,24 @@ func (h *Host) Content(v driver.Volume, d driver.Device) (c driver.Content, err 
 	return c, err
 }
 
-func isBlank(path string) (bool, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return false, err
-	}
-	defer file.Close()
-
+func isBlank(device io.Reader) (bool, error) {
 	start := make([]byte, blankSize)
-	n, err := file.ReadAt(start, 0)
-	if n == 0 {
-		return false, fmt.Errorf("read the beginning of %s: %w", path, err)
+	n, err := io.ReadFull(device, start)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) { // a part says nothing of the rest
+		return false, fmt.Errorf("read the beginning of the device: %w", err)
 	}
 
 	return len(bytes.Trim(start[:n], "\x00")) == 0, nil
 }
 
 // Format implements driver.Host.
-func (h *Host) Format(ctx context.Context, v driver.Volume, d driver.Device) error {
+func (h *Host) Format(v driver.Volume, d driver.Device) error {
 	if err := begin(v); err != nil {
 		return err
 	}
 
 	args := append(slices.Clone(formatArgs[v.FSType]), d.Path)
-	if err := h.run(ctx, "mkfs."+v.FSType, args...); err != nil {
+	if err := h.run("mkfs."+v.FSType, args...); err != nil {
 		return err
 	}
 
@@ -122,7 +124,7 @@ func (h *Host) Format(ctx context.Context, v driver.Volume, d driver.Device) err
 
 // Mount implements driver.Host.
 func (h *Host) Mount(ctx context.Context, v driver.Volume, d driver.Device, path string) error {
-	err := h.run(ctx, "fsck", "-a", d.Path)
+	err := h.run("fsck", "-a", d.Path)
 
 	var exit exec.ExitError
 	if errors.As(err, &exit) && exit.ExitStatus() == 1 {
@@ -199,9 +201,10 @@ func (*Host) Usage(path string) (u driver.Usage, err error) {
 // outputLimit is how much of a program's output becomes part of an error.
 const outputLimit = 512
 
-// run runs a program, which is killed when its caller does not wait any more.
-func (h *Host) run(ctx context.Context, program string, args ...string) error {
-	output, err := h.exec.CommandContext(ctx, program, args...).CombinedOutput()
+// run runs a program to its end, also when nobody waits any more: a repair that takes longer than a call of the kubelet
+// would begin anew for ever.
+func (h *Host) run(program string, args ...string) error {
+	output, err := h.exec.Command(program, args...).CombinedOutput()
 	if err == nil {
 		return nil
 	}
