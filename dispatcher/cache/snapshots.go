@@ -158,11 +158,20 @@ func clipContent(o *snapshotv1.VolumeSnapshotContent) {
 var readOfContent = []string{contract.AnnRecord, contract.AnnClass, contract.AnnAllowDelete, contract.AnnBeingCreated,
 	contract.AnnBeingDeleted, contract.AnnModeChange, podspec.Verified}
 
-// annotationsOf are those that are read. The recorded volume is not, unless somebody answers for it.
+// annotationsOf are those that are read. Of a recorded volume that nobody answers for, it is that there is one.
 func annotationsOf(content *snapshotv1.VolumeSnapshotContent) map[string]string {
 	kept := clipped(content.Annotations, readOfContent)
-	if _, found := content.Annotations[contract.AnnVolume]; found && podspec.VolumeOf(content) != nil {
-		kept[contract.AnnVolume] = content.Annotations[contract.AnnVolume]
+	volume, recorded := content.Annotations[contract.AnnVolume]
+	switch {
+	case !recorded:
+		return kept
+	case kept == nil:
+		kept = map[string]string{}
+	}
+
+	kept[contract.AnnVolume] = ""
+	if podspec.VolumeOf(content) != nil {
+		kept[contract.AnnVolume] = volume
 	}
 
 	return kept

@@ -121,6 +121,7 @@ func TestKeptOfSnapshots(t *testing.T) {
 				Annotations: map[string]string{contract.AnnBeingCreated: "yes"}}
 			want.Spec.VolumeSnapshotRef.Kind, want.Spec.VolumeSnapshotClassName = "", nil
 			maps.Copy(want.Annotations, c.marks)
+			want.Annotations[contract.AnnVolume] = ""
 			if c.volume {
 				want.Annotations[contract.AnnVolume] = o.Annotations[contract.AnnVolume]
 			}

@@ -201,7 +201,8 @@ func (of *Snapshot) Unrecorded() bool {
 // Untouched reports whether nothing was written on the content by a dispatcher, which does so before the first pod.
 func (of *Snapshot) Untouched() bool {
 	content := of.Content
-	written := content.Annotations[contract.AnnVolume] != "" || content.Annotations[contract.AnnBeingCreated] != ""
+	_, recorded := content.Annotations[contract.AnnVolume]
+	written := recorded || content.Annotations[contract.AnnBeingCreated] != ""
 
 	return !written && !of.ByHand() && !podspec.ContentReady(content)
 }
