@@ -122,6 +122,16 @@ func ContentUnmade(content *snapshotv1.VolumeSnapshotContent) bool {
 	return marked && !byHand && !ContentReady(content)
 }
 
+// ContentUntouched reports whether a content asks for a snapshot, and no dispatcher has written on it. One does before
+// the first pod. The snapshot-controller makes contents so, for volumes of the type csi.
+func ContentUntouched(content *snapshotv1.VolumeSnapshotContent) bool {
+	_, recorded := content.Annotations[contract.AnnVolume]
+	marked := content.Annotations[contract.AnnBeingCreated] != ""
+	byHand := content.Spec.Source.SnapshotHandle != nil
+
+	return !recorded && !marked && !byHand && !ContentReady(content)
+}
+
 // VolumeOf is the volume that the record of a content says, as Mark leaves it. It is nil without a record that is
 // verified, or that an administrator vouches for. The content is one that was marked.
 func VolumeOf(content *snapshotv1.VolumeSnapshotContent) *corev1.PersistentVolume {

@@ -68,7 +68,7 @@ func (s State) contents() (found []Finding) {
 
 // content finds what is wrong with one content. request is its VolumeSnapshot, nil for none.
 func (s State) content(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.VolumeSnapshot) []Finding {
-	found := s.served(c)
+	found := s.served(c, request)
 	ref, deleted := c.Spec.VolumeSnapshotRef, c.DeletionTimestamp
 	removed := c.Spec.DeletionPolicy == snapshotv1.VolumeSnapshotContentDelete
 	left := deleted == nil && request == nil && ref.UID != "" && s.Now.Sub(c.CreationTimestamp.Time) > gracePeriod
@@ -101,7 +101,7 @@ const cannot = ", so that it can neither be restored nor removed"
 
 // served finds whether the dispatcher can restore and remove the snapshot: it has to know where that is, and the class
 // has to have snapshots.
-func (s State) served(c *snapshotv1.VolumeSnapshotContent) []Finding {
+func (s State) served(c *snapshotv1.VolumeSnapshotContent, request *snapshotv1.VolumeSnapshot) []Finding {
 	class, byHand := c.Annotations[contract.AnnClass], c.Spec.Source.SnapshotHandle != nil
 	uid, named := podspec.SnapshotUIDOf(c.Name)
 	v := podspec.VolumeOf(c)
@@ -113,6 +113,8 @@ func (s State) served(c *snapshotv1.VolumeSnapshotContent) []Finding {
 			giveUp(c, nil))
 	case v != nil:
 		class = podspec.ClassOf(v)
+	case request != nil && podspec.ContentUntouched(c):
+		return nil // an event on the VolumeSnapshot says why
 	case !byHand:
 		return unrecorded("it has no signed record of its volume"+cannot+"; look first whether its annotation "+
 			contract.AnnVolume+" is right", annotate(c, contract.AnnRecord, contract.RecordTrusted))

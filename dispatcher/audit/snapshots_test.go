@@ -19,8 +19,9 @@ import (
 
 // content in words: hand (made by hand, named old), other (made by hand, named other), foreign, retain, young, unbound
 // (for no VolumeSnapshot yet), class=NAME (in the annotation), deleted or leaving (since two hours or minutes), unsigned,
-// requested (not made by the dispatcher), untaken (not ready), stateless (the same, and its snapshot existed once). Without any, the
-// dispatcher made it for a VolumeSnapshot with the UID, and it is ready.
+// requested (not made by the dispatcher), untaken (not ready), stateless (the same, and its snapshot existed once), untouched (as the
+// snapshot-controller makes it for a volume of the type csi). Without any, the dispatcher made it for a VolumeSnapshot with the UID, and it
+// is ready.
 func content(words string) *snapshotv1.VolumeSnapshotContent {
 	c := &snapshotv1.VolumeSnapshotContent{
 		ObjectMeta: metav1.ObjectMeta{
@@ -68,6 +69,8 @@ func content(words string) *snapshotv1.VolumeSnapshotContent {
 			c.Annotations[contract.AnnBeingCreated] = "yes"
 		case "stateless":
 			c.Status = nil
+		case "untouched":
+			c.Status, c.Annotations = nil, nil
 		case "requested":
 			c.Name = "mine"
 		default:
@@ -121,6 +124,7 @@ func TestSnapshots(t *testing.T) {
 			"StorageClass its snapshot is, so that it can neither be restored nor removed: " + annotates + "old --overwrite flex-provisioner.io/storage-class=CLASS"}},
 		"record not signed": {contents: []string{"unsigned"}, want: []string{"unrecorded-content " + made + ": it has no signed record of its volume, so that it can " +
 			"neither be restored nor removed; look first whether its annotation flex-provisioner.io/volume is right: " + annotates + made + " --overwrite flex-provisioner.io/record=trusted"}},
+		"the snapshot-controller made it, and nothing is written on it yet": {contents: []string{"untouched"}},
 		"asks for a snapshot": {contents: []string{"requested"}, want: []string{"unrecorded-content mine: it asks for a snapshot, and the dispatcher makes such " +
 			"objects itself, for VolumeSnapshots: kubectl patch volumesnapshotcontent mine" + retain + del + "mine"}},
 

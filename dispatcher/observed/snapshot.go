@@ -195,16 +195,7 @@ func (of *Snapshot) Unrecorded() bool {
 	served := of.Class != nil && of.Class.Driver == of.Driver
 	made := asked && served && content.Name == podspec.ContentName(string(r.UID))
 
-	return made && content.DeletionTimestamp == nil && of.Untouched()
-}
-
-// Untouched reports whether nothing was written on the content by a dispatcher, which does so before the first pod.
-func (of *Snapshot) Untouched() bool {
-	content := of.Content
-	_, recorded := content.Annotations[contract.AnnVolume]
-	written := recorded || content.Annotations[contract.AnnBeingCreated] != ""
-
-	return !written && !of.ByHand() && !podspec.ContentReady(content)
+	return made && content.DeletionTimestamp == nil && podspec.ContentUntouched(content)
 }
 
 // ContentError is what the content's status says of the last failure, empty for none.

@@ -303,7 +303,7 @@ func (p *Plan) removeSnapshot(s *observed.Claim) {
 
 	deletes, snapshots := s.Of(contract.DeleteSnapshot), s.Of(contract.Snapshot)
 	_, suspected := madeSnapshot(snapshots)
-	unmade := podspec.ContentUnmade(of.Content) || of.Untouched() && of.Released()
+	unmade := podspec.ContentUnmade(of.Content) || podspec.ContentUntouched(of.Content) && of.Released()
 	nothing := len(deletes) == 0 && !suspected && unmade
 
 	p.Confirm = Everything
