@@ -480,6 +480,11 @@ func TestKilledWhileFormatting(t *testing.T) {
 			if _, err := os.Lstat(v.folder() + "/formatting"); !os.IsNotExist(err) {
 				t.Errorf("the mark: %v", err)
 			}
+
+			v.do(t, "unstage")
+			run(t, "dd", "if=/dev/zero", "of="+v.image(), "bs=1M", "count=2", "conv=notrunc")
+			_, err := v.stage()
+			wantError(t, err, codes.FailedPrecondition, "it is not formatted again")
 		})
 	}
 }

@@ -23,7 +23,7 @@ type Host interface {
 	Detach(ctx context.Context, d Device) error
 	// Resize gives the device the size of its file, which is in one of the directories, and returns that.
 	Resize(d Device, directories []string) (size int64, err error)
-	// Format makes a file system. It leaves a mark beside the image until it is whole.
+	// Format makes a file system. It leaves a mark beside the image until it is whole, and then another.
 	Format(v Volume, d Device) error
 	// Mount repairs the file system as after a power failure, and mounts it.
 	Mount(ctx context.Context, v Volume, d Device, path string) error
@@ -77,6 +77,8 @@ type Content struct {
 	Blank bool
 	// Formatting reports whether a file system was begun, and nobody can have used it.
 	Formatting bool
+	// Formatted reports whether a file system was made there once.
+	Formatted bool
 }
 
 // Usage of a file system, in bytes and in inodes.

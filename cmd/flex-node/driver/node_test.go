@@ -304,6 +304,7 @@ func TestToStage(t *testing.T) {
 		"attached twice":      {s: state{devices: []Device{own, losetup}}, fault: "the image of volume " + id + " has /dev/loop3 already, which is not the volume's: losetup -d /dev/loop3"},
 		"replaced":            {s: state{devices: []Device{replaced}}, fault: "/dev/loop7 of volume " + id + " has another file than /var/lib/flex-loop/" + id + "/image, which was replaced: put it back, or drain the node"},
 		"blank":               {s: state{devices: []Device{own}, content: Content{Blank: true}}, want: format},
+		"lost":                {s: state{devices: []Device{own}, content: Content{Blank: true, Formatted: true}}, fault: "the image of volume " + id + " had a file system, and its beginning is empty: it is not formatted again; restore it, or remove the file formatted beside it"},
 		"half formatted":      {s: state{devices: []Device{own}, content: Content{FSType: "ext4", Formatting: true}}, want: format},
 		"somebody's":          {s: state{devices: []Device{own}}, fault: "the image of volume " + id + " is not empty, and has no file system that is known: it is neither mounted nor formatted"},
 		"of another type":     {s: state{devices: []Device{own}, content: Content{FSType: "LVM2_member"}}, fault: "the image of volume " + id + ` has "LVM2_member", and the volume's fsType is ext4`},

@@ -88,8 +88,12 @@ func toStage(v Volume, s state) (step, error) {
 
 // toMount makes a file system on a new image alone. What cannot be read may be somebody's data.
 func toMount(v Volume, c Content) (step, error) {
+	unused := c.FSType == "" && c.Blank
 	switch {
-	case c.Formatting, c.FSType == "" && c.Blank:
+	case unused && c.Formatted:
+		return "", status.Errorf(codes.FailedPrecondition, "the image of volume %s had a file system, and its beginning is "+
+			"empty: it is not formatted again; restore it, or remove the file formatted beside it", v.ID)
+	case unused, c.Formatting:
 		return format, nil
 	case c.FSType == "":
 		return "", status.Errorf(codes.FailedPrecondition, "the image of volume %s is not empty, and has no file system "+

@@ -16,6 +16,8 @@ const (
 	imageName = "image"
 	// formattingName is a file beside the image that exists while a file system is made.
 	formattingName = "formatting"
+	// formattedName is what that is renamed to.
+	formattedName = "formatted"
 	// blankSize is how much of an image is read to see whether it is new. A file system has its first record within it.
 	blankSize = 1 << 20
 )
@@ -105,8 +107,8 @@ func (*Host) Image(v driver.Volume) (driver.Image, error) {
 	return image, err
 }
 
-// begin makes the mark beside the image that a file system is being made, and end removes it. Both last when the node
-// loses its power.
+// begin makes the mark beside the image that a file system is being made, and end makes it one that there is a file
+// system. Both last when the node loses its power.
 func begin(v driver.Volume) error {
 	return inFolder(v, func(folder *os.File) error {
 		const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_CLOEXEC
@@ -120,7 +122,9 @@ func begin(v driver.Volume) error {
 }
 
 func end(v driver.Volume) error {
-	return inFolder(v, func(folder *os.File) error { return unix.Unlinkat(int(folder.Fd()), formattingName, 0) })
+	return inFolder(v, func(folder *os.File) error {
+		return unix.Renameat(int(folder.Fd()), formattingName, int(folder.Fd()), formattedName)
+	})
 }
 
 func inFolder(v driver.Volume, do func(folder *os.File) error) error {
@@ -137,19 +141,28 @@ func inFolder(v driver.Volume, do func(folder *os.File) error) error {
 	return folder.Sync()
 }
 
-// begun reports whether there is the mark.
-func begun(v driver.Volume) (bool, error) {
+// marks reports which marks there are.
+func marks(v driver.Volume) (begun, ended bool, err error) {
 	folder, err := openFolder(v)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	defer folder.Close()
 
-	var stat unix.Stat_t
-	err = unix.Fstatat(int(folder.Fd()), formattingName, &stat, unix.AT_SYMLINK_NOFOLLOW)
-	if errors.Is(err, unix.ENOENT) {
-		return false, folder.Sync() // who removed it may have been killed before its Sync
+	has := func(name string) bool {
+		var stat unix.Stat_t
+		fault := unix.Fstatat(int(folder.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW)
+		if fault != nil && !errors.Is(fault, unix.ENOENT) {
+			err = fault
+		}
+
+		return fault == nil
 	}
 
-	return err == nil, err
+	begun, ended = has(formattingName), has(formattedName)
+	if err == nil && !begun {
+		err = folder.Sync() // who renamed it may have been killed before its Sync
+	}
+
+	return begun, ended, err
 }

@@ -79,7 +79,7 @@ func (*Host) Mounted(path string) (driver.Mount, error) {
 
 // Content implements driver.Host.
 func (h *Host) Content(v driver.Volume, d driver.Device) (c driver.Content, err error) {
-	if c.Formatting, err = begun(v); err != nil {
+	if c.Formatting, c.Formatted, err = marks(v); err != nil {
 		return c, err
 	}
 
