@@ -178,13 +178,14 @@ func (p tenants) run(pod *corev1.Pod) {
 			volume.Spec.StorageClassName = "silver-of-another-tenant"
 		}
 
-		if kind == ".local" {
+		switch kind {
+		case ".local":
 			volume.Spec.Local = &corev1.LocalVolumeSource{Path: "/data"}
 			volume.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{"node1"}}}}}}}
-		} else if kind == ".csi" {
+		case ".csi":
 			volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: "example.com", VolumeHandle: "volume-" + uid}
-		} else {
+		default:
 			volume.Spec.NFS = &corev1.NFSVolumeSource{Server: "s", Path: "/" + uid}
 		}
 

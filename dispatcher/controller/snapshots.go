@@ -480,8 +480,8 @@ func (c *Controller) recordContent(ctx context.Context, s *observed.Claim) error
 	content := s.Snapshot.Content
 	handle, source := content.Spec.Source.VolumeHandle, s.Volume.Spec.CSI
 	if handle == nil || source == nil || *handle != source.VolumeHandle {
-		return fmt.Errorf("VolumeSnapshotContent %s is for another volume than %s, which the claim has now: delete the "+
-			"VolumeSnapshot", content.Name, s.Volume.Name)
+		return fmt.Errorf("VolumeSnapshotContent %s is for another volume than %s, which the claim has now: delete "+
+			"the VolumeSnapshot", content.Name, s.Volume.Name)
 	}
 
 	v, err := s.VolumeToRecord()

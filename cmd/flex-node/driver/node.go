@@ -444,5 +444,6 @@ func failed(what step, volume string, err error) error {
 }
 
 func unsettled(volume string) error {
-	return status.Errorf(codes.Unavailable, "volume %.64q does not settle: something else changes its device or its mounts", volume)
+	return status.Errorf(codes.Unavailable,
+		"volume %.64q does not settle: something else changes its device or its mounts", volume)
 }

@@ -109,7 +109,8 @@ func (v *Volume) setCapability(c *csi.VolumeCapability) error {
 	}
 
 	if !slices.Contains(fsTypes, v.FSType) {
-		return status.Errorf(codes.InvalidArgument, "fsType is %.64q: it has to be %s", v.FSType, strings.Join(fsTypes, " or "))
+		return status.Errorf(codes.InvalidArgument, "fsType is %.64q: it has to be %s",
+			v.FSType, strings.Join(fsTypes, " or "))
 	}
 
 	return nil
