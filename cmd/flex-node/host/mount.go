@@ -34,10 +34,11 @@ var formatArgs = map[string][]string{
 	"xfs":  {"-q", "-f", "-K"},
 }
 
-// mountOptions come last, so that no others have a say. A damaged ext4 file system may ask for the kernel to panic. A
-// restored XFS has the UUID of its source, which may be mounted on the same node.
+// mountOptions come last, so that no others have a say. A damaged ext4 file system may ask for the kernel to panic, and
+// a new one for zeros in the background, for which a loop device gives the space of its image back. A restored XFS has
+// the UUID of its source, which may be mounted on the same node.
 var mountOptions = map[string][]string{
-	"ext4": {"nodev", "errors=remount-ro"},
+	"ext4": {"nodev", "errors=remount-ro", "noinit_itable"},
 	"xfs":  {"nodev", "nouuid"},
 }
 
