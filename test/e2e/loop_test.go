@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flex-provisioner/flex-provisioner/sdk/contract"
 )
@@ -27,6 +28,7 @@ func TestLocalSizes(t *testing.T) {
 	s.flexNode()
 	loop := s.spareExample("loop")
 	loop.edit(map[string]string{"claim-sizes": "300Mi-"})
+	loop.format("xfs")
 	size := func(text string) func(*corev1.PersistentVolumeClaim) {
 		return func(c *corev1.PersistentVolumeClaim) {
 			c.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse(text)
@@ -68,7 +70,22 @@ func TestLocalSizes(t *testing.T) {
 	pinned.ran(contract.Delete, 1)
 }
 
-// flexNode installs flex-node with an XFS class, until the test ends.
+// format makes the class anew with another file system, since its parameters cannot be changed. A root without CAP_SYS_RESOURCE, as in
+// many virtual machines that run tests, cannot grow ext4 in use.
+func (c *class) format(fsType string) {
+	c.s.Helper()
+	classes := shared.admin.StorageV1().StorageClasses()
+	old, err := classes.Get(c.s.Context(), c.name, metav1.GetOptions{})
+	c.s.ok(err)
+	c.s.ok(classes.Delete(c.s.Context(), c.name, metav1.DeleteOptions{}))
+	anew := old.DeepCopy()
+	anew.ObjectMeta = metav1.ObjectMeta{Name: c.name}
+	anew.Parameters["csi.storage.k8s.io/fstype"] = fsType
+	_, err = classes.Create(c.s.Context(), anew, metav1.CreateOptions{})
+	c.s.ok(err)
+}
+
+// flexNode installs flex-node, until the test ends.
 func (s *scope) flexNode() {
 	s.Helper()
 	s.later(func(ctx context.Context) error {
