@@ -3,12 +3,13 @@
 
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 REPO=$(cd "$HERE/../.." && pwd)
-CLUSTER=$(readlink -m "$REPO/.cluster") # everything of this checkout's cluster; worktrees may share one by a link
+# Everything of this checkout's cluster; worktrees may share one by a link. A second cluster (test/kernel) has other folders.
+CLUSTER=${FLEX_CLUSTER:-$(readlink -m "$REPO/.cluster")}
 BIN=$CLUSTER/bin             # links into the cache of build.sh
 PKI=$CLUSTER/pki
 LOG=$CLUSTER/log
 STATE=$CLUSTER/state         # data of etcd, containerd and kubelet, removed by down.sh
-RUN=/run/flex-cluster        # sockets and pids; there is one cluster a machine, and $RUN/owner says whose
+RUN=${FLEX_RUN:-/run/flex-cluster} # sockets and pids; there is one cluster a machine, and $RUN/owner says whose
 PIDS=$RUN/pids               # one file a process, see record
 NODE1_IP=10.99.0.1           # the control plane's node
 MAX_NODES=5

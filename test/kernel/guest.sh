@@ -1,6 +1,9 @@
 #!/bin/bash
-# Process 1 of a virtual machine, once it has its root: loads the modules, starts initiators and an NFS server, and on
-# node1 runs the cases, then powers off. REPO, NODE, CASES and KEEP come from the kernel's command line.
+# Process 1 of a virtual machine, once it has its root: loads the modules and starts initiators. ROLE says what else:
+#   case      node1 starts an NFS server, runs the cases and powers off
+#   node      the machine becomes a node of the lab's cluster: lab/node.sh
+#   storage   it becomes the lab's storage: lab/storage.sh
+# REPO, NODE, ROLE, CASES and KEEP come from the kernel's command line.
 set -euo pipefail
 trap '[ "${KEEP:-0}" = 0 ] || sleep infinity; sync; echo o > /proc/sysrq-trigger; sleep 60' EXIT
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
@@ -8,6 +11,9 @@ export SLOW=10
 cd "$REPO"
 # shellcheck source=lib.sh
 . test/kernel/lib.sh
+NET=10.98.0
+# shellcheck source=lab/node.sh
+[ "$ROLE" = case ] || { NET=10.99.0 && . "test/kernel/lab/$ROLE.sh"; }
 
 stage() { say "$1, $(cut -d' ' -f1 /proc/uptime) s after the start of $NODE"; }
 
@@ -31,7 +37,11 @@ file_systems() {
 network() {
 	ip link set lo up
 	ip link set eth0 up
-	ip addr add "10.98.0.${NODE#node}/24" dev eth0
+	ip addr add "$NET.${NODE#node}/24" dev eth0
+	[ "$ROLE" != case ] || return 0
+	ip link set eth1 up
+	ip addr add "$SECOND_NET.${NODE#node}/24" dev eth1
+	ip route add default via "$NODE1_IP"
 }
 
 # initiator starts what a node has for iSCSI and several paths, with the initiator name of the node.
@@ -70,8 +80,8 @@ nfs_server() {
 		mount --bind "/srv/$name" "/export/srv/$name"
 	done
 	chown 65534:65534 /srv/squashed
-	printf '/export/%s 10.98.0.0/24(sync,no_subtree_check,%s)\n' \
-		'' ro,fsid=0 srv/nfs rw,no_root_squash srv/squashed rw,root_squash > /etc/exports
+	printf '/export/%s %s.0/24(sync,no_subtree_check,%s)\n' \
+		'' "$NET" ro,fsid=0 srv/nfs "$NET" rw,no_root_squash srv/squashed "$NET" rw,root_squash > /etc/exports
 	touch /var/lib/nfs/{etab,rmtab,state}
 	mount -t nfsd nfsd /proc/fs/nfsd
 	exportfs -a
@@ -105,6 +115,9 @@ run_cases() {
 	say "all $passed cases passed"
 }
 
+# serve_shell runs commands for the cases, which run elsewhere.
+serve_shell() { socat -t 1200 "TCP-LISTEN:$SHELL_PORT,bind=$NET.${NODE#node},fork,reuseaddr" EXEC:bash; }
+
 main() {
 	stage "Linux $(uname -r)"
 	hostname "$NODE"
@@ -112,14 +125,16 @@ main() {
 	file_systems
 	network
 	initiator
-	if [ "$NODE" = node1 ]; then
+	if [ "$ROLE" != case ]; then
+		start_role
+		serve_shell
+	elif [ "$NODE" = node1 ]; then
 		nfs_server
 		stage "initiators and servers run"
 		run_cases
 	else
 		stage "initiators run"
-		# For the cases, which run on node1.
-		socat -t 1200 "TCP-LISTEN:$SHELL_PORT,bind=$NODE2,fork,reuseaddr" EXEC:bash
+		serve_shell
 	fi
 }
 [ "$KEEP" = 0 ] || { setsid bash -c 'while :; do bash -i; sleep 1; done' < /dev/ttyS1 > /dev/ttyS1 2>&1 & }
