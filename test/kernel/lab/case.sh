@@ -11,7 +11,7 @@ INSTALL=$OUT/install
 # nfs-squashed and cinder-... of the cases get their rights as well.
 install() {
 	local classes=(hostpath nfs-subdir cinder-iscsi) components
-	! kubectl -n flex-provisioners get configmap "${classes[@]}" > /dev/null 2>&1 || return 0
+	! alive dispatcher || return 0
 	components=$(printf '../../../examples/%s/class, ' "${classes[@]}")
 	mkdir -p "$INSTALL"
 	cat > "$INSTALL/kustomization.yaml" <<-K
@@ -19,17 +19,28 @@ install() {
 	kind: Kustomization
 	resources: [../../../deploy/base]
 	components: [${components%, }]
-	patches:
-	- target: {kind: Deployment, name: flex-provisioner}
-	  patch: |-
-	    - {op: add, path: /spec/template/spec/containers/0/args/-, value: --flexctl-image=registry.invalid/flex-provisioner/flexctl:dev}
-	    - {op: add, path: /spec/template/spec/nodeSelector/kubernetes.io~1hostname, value: node2}
+	replicas: [{name: flex-provisioner, count: 0}]
 	K
 	kubectl kustomize "$INSTALL" | sed "s#10\.99\.0\.1\b#$STORAGE_IP#; s#cinder.storageClasses: .*#&,cinder-*#
 		s#nfs-subdir.storageClasses: .*#&,nfs-squashed#; s#\(nfs-subdir.nfsExports: .*:/srv\)/nfs#\1#
 		s#cinder.volumeTypes: .*#&\n  cinder.volumeFields: iscsi.initiatorName#" > "$INSTALL/install.yaml"
 	kubectl apply --server-side --force-conflicts --field-manager lab -f "$INSTALL/install.yaml" > "$INSTALL/log"
-	kubectl -n flex-system rollout status deployment/flex-provisioner --timeout=10m
+	dispatcher
+}
+
+# dispatcher starts it beside the control plane, as the ServiceAccount of its Deployment: on a node its probes would time out.
+dispatcher() {
+	cat > "$INSTALL/kubeconfig" <<-K
+	apiVersion: v1
+	kind: Config
+	clusters: [{name: lab, cluster: {server: "$API", certificate-authority: "$PKI/ca.crt"}}]
+	users: [{name: dispatcher, user: {token: $(kubectl -n flex-system create token dispatcher --duration=24h)}}]
+	contexts: [{name: lab, context: {cluster: lab, user: dispatcher}}]
+	current-context: lab
+	K
+	spawn dispatcher nice -n -10 "$REPO/bin/flex-provisioner" --kubeconfig="$INSTALL/kubeconfig" \
+		--flexctl-image=registry.invalid/flex-provisioner/flexctl:dev
+	until_ok 60 inside curl -sf http://127.0.0.1:8080/readyz || die "the dispatcher is not ready: see $LOG/dispatcher.log"
 }
 
 # consume EXAMPLE NODE: makes the example's claim, and has its pod write to it and read it, on that node.
@@ -51,7 +62,7 @@ gone() {
 
 # cloud_config makes the Secret by which the image finds the lab's Cinder, which may still be starting.
 cloud_config() {
-	eventually 90 "Cinder" '*' inside curl -sf -m 20 "http://$STORAGE_IP:8776/healthcheck"
+	until_ok 90 inside curl -sf -m 20 "http://$STORAGE_IP:8776/healthcheck" || die "Cinder does not answer: see /run/cinder.log on $STORAGE"
 	printf '[Cinder]\nendpoint = http://%s:8776/v3\n[Global]\ntenant-name = 11111111111111111111111111111111\n' \
 		"$STORAGE_IP" > "$INSTALL/cloud.conf"
 	kubectl -n flex-provisioners create secret generic cinder-cloud-config --from-file="$INSTALL/cloud.conf" \

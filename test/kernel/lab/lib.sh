@@ -8,7 +8,7 @@ export FLEX_CLUSTER FLEX_RUN=/run/flex-lab
 # shellcheck source=../../cluster/components.sh
 . "$HERE/components.sh"
 # Settings of the test cluster's components.
-SPARE=0 PLEG=default ISCSI=0 KUBERNETES='' SNAPSHOTS=0 APISERVER_EXTRA='' SLOW=10
+SPARE=0 PLEG=evented ISCSI=0 KUBERNETES='' SNAPSHOTS=0 APISERVER_EXTRA='' SLOW=10
 # node1 is no machine, but the network namespace with the control plane.
 NODES_OF_LAB="node2 node3"
 STORAGE=node5
@@ -16,7 +16,7 @@ STORAGE_IP=10.99.0.5       # NFS, Cinder, and the first portal
 SECOND_NET=10.97.0         # the second portal's: every machine has two network cards
 IMAGES=(flex-provisioner flexctl shell hostpath nfs-subdir cinder-iscsi)
 
-kubectl() { inside "$BIN/kubectl" --kubeconfig "$PKI/admin.kubeconfig" "$@"; }
+kubectl() { nsenter -t "$(pid_of "$NODE")" -n -m -p --wd="$REPO" -- "$BIN/kubectl" --kubeconfig "$PKI/admin.kubeconfig" "$@"; }
 
 # at MACHINE COMMAND...: runs a command there, and has its exit code.
 at() {
