@@ -1,14 +1,13 @@
 #!/bin/bash
 # build.sh: has Debian's kernel, and what its initiators and servers need, in a folder that a virtual machine lays
 # over this machine's files. Nothing is installed here: an NFS server, a multipathd or a kernel would change the
-# machine. Prints the folder: root/ with the files, vmlinuz and initrd.gz.
+# machine. Prints the folder: root/ with the files, vmlinuz and initrd.gz, and for
+# user-mode Linux uml.gz.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 PACKAGES=(linux-image-amd64 e2fsprogs iproute2 kmod multipath-tools nfs-kernel-server nftables nvme-cli open-iscsi
-	socat udev)
-# What the first steps need, in the initramfs. Everything else is loaded from root/.
-MODULES=(virtio_pci virtio_net 9p 9pnet_virtio overlay)
+	socat udev user-mode-linux)
 CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/flex-provisioner/kernel
 
 # missing prints the packages that this machine lacks, with their versions.
@@ -35,21 +34,23 @@ unpack() { # DEBS ROOT
 	done
 }
 
-# initramfs holds a shell, and the modules in the order in which they can be loaded.
-initramfs() { # ROOT VERSION OUT
-	local dir module
+# initramfs holds a shell, and the modules that the first steps need, in the order in which they can be loaded. Everything
+# else is loaded from root/.
+initramfs() { # ROOT VERSION OUT MODULE...
+	local root=$1 version=$2 out=$3 dir module
+	shift 3
 	dir=$(mktemp -d)
 	mkdir -p "$dir"/{bin,modules,proc,sys,dev,lab,host,rw,new}
 	cp /bin/busybox "$dir/bin/"
 	ln -s busybox "$dir/bin/sh"
 	cp "$LAB/init" "$dir/init"
-	for module in "${MODULES[@]}"; do modprobe -d "$1" -S "$2" --show-depends "$module"; done |
+	for module; do modprobe -d "$root" -S "$version" --show-depends "$module"; done |
 		awk '$1 == "insmod" && !seen[$2]++ {print $2}' > "$dir/paths"
 	while read -r module; do
 		cp "$module" "$dir/modules/"
 		echo "${module##*/}" >> "$dir/modules/order"
 	done < "$dir/paths"
-	(cd "$dir" && find . | busybox cpio -o -H newc 2> /dev/null) | gzip -1 > "$3"
+	(cd "$dir" && find . | busybox cpio -o -H newc 2> /dev/null) | gzip -1 > "$out"
 	rm -r "$dir"
 }
 
@@ -60,7 +61,10 @@ build() { # OUT
 	version=$(cd "$1/root/usr/lib/modules" && echo *)
 	depmod -b "$1/root" "$version"
 	cp "$1/root/boot/vmlinuz-$version" "$1/vmlinuz"
-	initramfs "$1/root" "$version" "$1/initrd.gz"
+	initramfs "$1/root" "$version" "$1/initrd.gz" virtio_pci virtio_net 9p 9pnet_virtio overlay
+	version=$(cd "$1/root/usr/lib/uml/modules" && echo *)
+	ln -s "../uml/modules/$version" "$1/root/usr/lib/modules/$version"
+	initramfs "$1/root" "$version" "$1/uml.gz" overlay
 	rm -r "$1/debs"
 }
 

@@ -20,7 +20,8 @@ stage() { say "$1, $(cut -d' ' -f1 /proc/uptime) s after the start of $NODE"; }
 modules() {
 	mkdir -p /etc/target # for LIO
 	modprobe -a configfs nf_tables loop ext4 iscsi_tcp sd_mod dm_multipath target_core_mod iscsi_target_mod \
-		target_core_file nvme_tcp nvmet_tcp nfs nfsv4 nfsd
+		target_core_file nfs nfsv4 nfsd
+	[ "$ROLE" != case ] || modprobe -a nvme_tcp nvmet_tcp
 }
 
 file_systems() {
@@ -35,7 +36,9 @@ file_systems() {
 }
 
 network() {
+	local card
 	ip link set lo up
+	for card in 0 1; do [ ! -e "/sys/class/net/vec$card" ] || ip link set "vec$card" name "eth$card"; done
 	ip link set eth0 up
 	ip addr add "$NET.${NODE#node}/24" dev eth0
 	[ "$ROLE" != case ] || return 0

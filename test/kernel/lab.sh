@@ -12,14 +12,14 @@ CASES=(cluster)
 
 prepare() {
 	"$HERE/packages.sh" busybox-static curl iproute2 kmod lvm2 nftables openssl python3-cinder python3-rtslib-fb \
-		qemu-system-x86 socat util-linux
+		socat util-linux
 	"$HERE/build.sh" kubernetes
 	"$HERE/build.sh" runtime
 	"$HERE/pki.sh"
+	BUILD=$("$LAB/build.sh")
 }
 
-# disk makes the disk of all nodes, with the images in containerd's folder: an emulated processor would take minutes for
-# each. A node writes to a copy that goes with its power.
+# disk makes a disk with the images in containerd's folder, of which each node has a copy.
 disk() {
 	local file=$STATE/disk.img CMD image pid
 	truncate -s 4G "$file"
@@ -87,19 +87,19 @@ bring_up() {
 	prepare
 	take_down
 	mkdir -p "$PIDS" "$STATE" "$LOG"
-	rm -f "$OUT"/*.log "$LOG"/*
+	rm -f "$LOG"/*
 	disk
 	say "the images are unpacked, $(since "$began") after the start"
 	namespaces
-	for node in $NODES_OF_LAB; do boot "$node" 3072 node; done
-	boot "$STORAGE" 3072 storage
+	for node in $NODES_OF_LAB; do boot "$node" 3G node; done
+	boot "$STORAGE" 3G storage
 	for c in $CONTROL_PLANE; do
 		control "$c"
 		wait_healthy "$c"
 	done
 	say "the control plane runs, $(since "$began") after the start"
 	for node in $NODES_OF_LAB; do
-		until_ok 60 kubectl wait --for=condition=Ready --timeout=10s "node/$node" || die "$node did not become ready: see $OUT/$node.log"
+		until_ok 60 kubectl wait --for=condition=Ready --timeout=10s "node/$node" || die "$node did not become ready: see $LOG/$node.log"
 		say "$node is ready, $(since "$began") after the start"
 	done
 }

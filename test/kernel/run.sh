@@ -7,13 +7,17 @@ set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"
 
-# boot NODE MEMORY SERVER: starts the node's machine, with a cable to the other one.
+# boot NODE MEMORY SERVER: starts the node's machine, whose console is a file, with a cable to the other one.
 boot() {
-	local node=$1 CMD
-	machine_command "$node" "$2" "ROLE=case" "CASES=$CASES"
-	nice -n 10 timeout "${LIMIT:-3600}" "${CMD[@]}" \
+	local node=$1 append=(console=ttyS0 quiet panic=-1 random.trust_cpu=on mitigations=off net.ifnames=0)
+	append+=("REPO=$REPO" "NODE=$node" ROLE=case "CASES=$CASES" "KEEP=${KEEP:-0}")
+	nice -n 10 timeout "${LIMIT:-3600}" qemu-system-x86_64 -accel tcg,thread=multi -cpu max -smp 2 -m "$2" -no-reboot \
 		-netdev "stream,id=cable,server=$3,addr.type=unix,addr.path=$OUT/cable" \
 		-device "virtio-net-pci,netdev=cable,mac=52:54:00:00:00:0${node#node}" \
+		-display none -monitor none -serial "file:$OUT/$node.log" -serial "unix:$OUT/$node.shell,server=on,wait=off" \
+		-kernel "$BUILD/vmlinuz" -initrd "$BUILD/initrd.gz" -append "${append[*]}" \
+		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
+		-virtfs local,path="$BUILD/root",mount_tag=lab,security_model=none,readonly=on \
 		> "$OUT/$node.qemu" 2>&1 &
 	echo $! > "$OUT/$node.pid"
 }

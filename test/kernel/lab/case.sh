@@ -6,6 +6,8 @@
 . "$LAB/case.sh"
 on node1
 INSTALL=$OUT/install
+# An attempt has time, by a line of sed for the classes' ConfigMaps: an emulated node may take minutes for a pod.
+PATIENT='s#plugin-name: .*#&\n  timeout: 1h\n  start-timeout: 1h#'
 
 # install applies deploy/base with the classes of examples/ that the cases use, for the lab's NFS server. The classes
 # nfs-squashed and cinder-... of the cases get their rights as well.
@@ -23,7 +25,7 @@ install() {
 	K
 	kubectl kustomize "$INSTALL" | sed "s#10\.99\.0\.1\b#$STORAGE_IP#; s#cinder.storageClasses: .*#&,cinder-*#
 		s#nfs-subdir.storageClasses: .*#&,nfs-squashed#; s#\(nfs-subdir.nfsExports: .*:/srv\)/nfs#\1#
-		s#cinder.volumeTypes: .*#&\n  cinder.volumeFields: iscsi.initiatorName#" > "$INSTALL/install.yaml"
+		s#cinder.volumeTypes: .*#&\n  cinder.volumeFields: iscsi.initiatorName#; $PATIENT" > "$INSTALL/install.yaml"
 	kubectl apply --server-side --force-conflicts --field-manager lab -f "$INSTALL/install.yaml" > "$INSTALL/log"
 	dispatcher
 }
@@ -125,6 +127,6 @@ cinder_class() {
 	provisioner: flex-provisioner.io/dispatcher
 	parameters: {$2}
 	Y
-	{ sed "s/\(name\|storage-class\): cinder-iscsi$/\1: $1/" configmaps/cinder-iscsi.yaml && echo "${3:-}"; } |
+	{ sed "s/\(name\|storage-class\): cinder-iscsi$/\1: $1/; $PATIENT" configmaps/cinder-iscsi.yaml && echo "${3:-}"; } |
 		kubectl apply -f - > /dev/null
 }

@@ -26,19 +26,24 @@ at() {
 	return "${out##*$'\n'}"
 }
 
-# boot MACHINE MEMORY ROLE: gives it power, and a cable to each of two networks.
+# boot MACHINE MEMORY ROLE: starts its kernel, as a program of this machine (user-mode Linux), with a cable to each of
+# two networks.
 boot() {
-	local node=$1 i=${1#node} CMD cards=() net
+	local node=$1 net CMD
+	[ -n "${BUILD:-}" ] || BUILD=$("$LAB/build.sh")
+	CMD=("$BUILD/root/usr/bin/linux.uml" "mem=$2" "initrd=$BUILD/uml.gz" "umid=$node" "uml_dir=$RUN/uml/" con=null
+		con0=null,fd:1 quiet "REPO=$REPO" "NODE=$node" "BUILD=$BUILD" "ROLE=$3" KEEP=0 CASES=
+		"FLEX_CLUSTER=$CLUSTER" "FLEX_RUN=$RUN")
 	for net in 0 1; do
 		inside ip tuntap add "$node-$net" mode tap
 		inside ip link set "$node-$net" master "net$net" up
-		cards+=(-netdev "tap,id=net$net,ifname=$node-$net,script=no,downscript=no"
-			-device "virtio-net-pci,netdev=net$net,mac=52:54:00:00:0$net:0$i")
+		CMD+=("vec$net:transport=tap,ifname=$node-$net,mac=52:54:00:00:0$net:0${node#node}")
 	done
-	[ -n "${BUILD:-}" ] || BUILD=$("$LAB/build.sh")
-	SMP=1 machine_command "$node" "$2" "ROLE=$3" "FLEX_CLUSTER=$CLUSTER" "FLEX_RUN=$RUN" ${4:-}
-	[ "$3" != node ] || CMD+=(-drive "file=$STATE/disk.img,format=raw,if=virtio,snapshot=on")
-	spawn "$node" "${CMD[@]}" "${cards[@]}"
+	if [ "$3" = node ]; then
+		[ -e "$STATE/$node.img" ] || cp --sparse=always "$STATE/disk.img" "$STATE/$node.img"
+		CMD+=("ubd0=$STATE/$node.img")
+	fi
+	spawn "$node" "${CMD[@]}"
 }
 
 # power_off MACHINE takes its power and its cables.

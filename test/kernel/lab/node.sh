@@ -7,14 +7,17 @@ cgroup_root() { echo /; }
 
 start_role() {
 	local c CMD
-	modprobe -a virtio_blk bridge br_netfilter veth
+	modprobe -a bridge br_netfilter veth
 	echo 1 > /proc/sys/net/ipv4/ip_forward
-	for c in cpu cpuset io memory pids hugetlb; do echo "+$c" > /sys/fs/cgroup/cgroup.subtree_control; done
+	for c in $(cat /sys/fs/cgroup/cgroup.controllers); do echo "+$c" > /sys/fs/cgroup/cgroup.subtree_control; done
 	mkdir -p "$NODE_STATE" /var/lib/flex-hostpath
 	mount -t tmpfs -o mode=755 tmpfs "$NODE_STATE"
 	mkdir -p "$NODE_STATE/containerd"
-	mount /dev/vda "$NODE_STATE/containerd"
+	mount /dev/ubda "$NODE_STATE/containerd"
 	mount -t tmpfs -o mode=755 tmpfs /var/lib/flex-hostpath
+	# The kubelet wants to know how fast the processor is.
+	{ cat /proc/cpuinfo && printf 'cpu MHz\t\t: 2000.000\n'; } > /run/cpuinfo
+	mount --bind /run/cpuinfo /proc/cpuinfo
 	mount --make-rshared /
 	write_configs
 	# An idle kubelet would keep an emulated processor half busy: it looks around less often, and its lease has time.

@@ -19,7 +19,7 @@ echo "read on node2 $(since "$began") after the power of node3 went"
 kubectl logs after
 is "pods on node3" '' "$(kubectl get pods --field-selector spec.nodeName=node3 -o name)"
 gone kept
-boot node3 3072 node
+boot node3 3G node
 kubectl taint node node3 node.kubernetes.io/out-of-service:NoExecute-
 eventually 120 "node3 ready again" True ready
 no_cinder
