@@ -121,6 +121,9 @@ test-upgrade: cluster-up images ## from the version of the git reference FROM, b
 test-kernel: images bin/kubectl-flex bin/flexctl ## Debian's kernel in two virtual machines: iSCSI, multipath, NVMe and NFS without stand-ins; ONLY='iscsi nvme'
 	test/kernel/run.sh $(ONLY)
 
+test-lab: images ## a cluster whose nodes have kernels of their own, with a real Cinder (LVM, LIO) and NFS server; ONLY='cinder paths'
+	test/kernel/lab.sh $(ONLY)
+
 tables: ## the tables and lists of docs/ and the keys in the policies anew, from the code
 	go test ./configmaps ./test/docs -update
 

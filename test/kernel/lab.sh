@@ -1,14 +1,15 @@
 #!/bin/bash
-# lab.sh [CASE...]: a cluster whose nodes are virtual machines with Debian's kernel, and whose control plane runs on this
-# machine, in a network namespace; and a machine with storage. Runs the cases, by default all of lab/cases.
+# lab.sh [CASE...]: a cluster whose nodes have kernels of their own, by Debian's user-mode Linux, and whose control plane
+# runs on this machine, in a network namespace; and a machine with storage. Runs the cases, by default all of lab/cases.
 # Settings, from the environment:
-#   KEEP=1          the lab stays, and the next call uses it; each machine has a root shell as for run.sh
+#   KEEP=1          the lab stays, and the next call uses it
 #   DOWN=1          a lab that stayed is stopped, and nothing else is done
+#   SECONDS_OF_LOAD=600   how long two nodes write to one volume
 set -euo pipefail
 # shellcheck source=lab/lib.sh
 . "$(dirname "$0")/lab/lib.sh"
 cd "$REPO"
-CASES=(cluster)
+CASES=(cluster cinder nodes paths killed nfs)
 
 prepare() {
 	"$HERE/packages.sh" busybox-static curl iproute2 kmod lvm2 nftables openssl python3-cinder python3-rtslib-fb \
@@ -36,6 +37,7 @@ disk() {
 	done > "$LOG/import.log" 2>&1
 	kill "$pid"
 	wait "$pid" || true
+	sync -f "$NODE_STATE/containerd" # some other mount namespace may still have it
 	umount "$NODE_STATE/containerd"
 }
 

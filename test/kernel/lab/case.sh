@@ -6,8 +6,8 @@
 . "$LAB/case.sh"
 on node1
 INSTALL=$OUT/install
-# An attempt has time, by a line of sed for the classes' ConfigMaps: an emulated node may take minutes for a pod.
-PATIENT='s#plugin-name: .*#&\n  timeout: 1h\n  start-timeout: 1h#'
+# An attempt has time, by a line of sed for the classes' ConfigMaps: a node may take minutes for a pod.
+PATIENT='s#^  plugin-name: .*#&\n  timeout: 1h\n  start-timeout: 1h#'
 
 # install applies deploy/base with the classes of examples/ that the cases use, for the lab's NFS server. The classes
 # nfs-squashed and cinder-... of the cases get their rights as well.

@@ -46,9 +46,10 @@ boot() {
 	spawn "$node" "${CMD[@]}"
 }
 
-# power_off MACHINE takes its power and its cables.
+# power_off MACHINE takes its power, with the processes that its kernel made of its own, and its cables.
 power_off() {
 	local net
+	kill -KILL -- "-$(pid_of "$1")"
 	stop "$1" KILL
 	for net in 0 1; do inside ip link del "$1-$net"; done
 }

@@ -26,7 +26,7 @@ volume_group() {
 
 # Every target has two portals, one on each network.
 cinder_conf() {
-	mkdir -p /var/lib/cinder /run/lock/cinder
+	mkdir -p /var/lib/cinder /run/lock/cinder /etc/rtslib-fb-target
 	cat > /run/cinder.conf <<-C
 	[DEFAULT]
 	auth_strategy = noauth
@@ -61,7 +61,7 @@ cinder_conf() {
 	target_protocol = iscsi
 	target_prefix = iqn.2010-10.org.openstack:
 	target_ip_address = $STORAGE_IP
-	target_secondary_ip_addresses = $SECOND_NET.5
+	iscsi_secondary_ip_addresses = $SECOND_NET.5
 	use_chap_auth = true
 	C
 }
