@@ -40,6 +40,7 @@ cinder_conf() {
 	enabled_backends = lvm
 	default_volume_type = __DEFAULT__
 	scheduler_driver_init_wait_time = 2
+	rpc_response_timeout = 600
 	report_interval = 120
 	service_down_time = 600
 	periodic_interval = 600

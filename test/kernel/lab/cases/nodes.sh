@@ -12,7 +12,7 @@ cinder_class cinder-nodes 'initiatorMode: node, type: multiattach' "  initiators
 cinder_class cinder-fixed "initiatorMode: fixed, initiator: $NAME:all, type: multiattach"
 
 # Round R of node N fills each of its stripes with lines "N round R".
-fill() { echo "yes \"$1 round \$round\" | head -c 65536"; }
+fill() { echo "{ yes \"$1 round \$round\" || true; } | head -c 65536"; }
 writer() { # NODE FIRST
 	echo "end=\$((\$(date +%s) + ${SECONDS_OF_LOAD:-600})); round=0
 	while [ \$(date +%s) -lt \$end ]; do

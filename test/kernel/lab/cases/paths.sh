@@ -7,7 +7,7 @@ install
 cloud_config
 cinder_class cinder-paths 'multipath: "true"'
 claim paths cinder-paths ReadWriteOnce Filesystem
-is "portals" "$STORAGE_IP:3260 [\"$SECOND_NET.5:3260\"]" "$(volume paths '.spec.iscsi.targetPortal} {.spec.iscsi.portals')"
+is "portals" "$STORAGE_IP:3260 ?\"$SECOND_NET.5:3260\"?" "$(volume paths '.spec.iscsi.targetPortal} {.spec.iscsi.portals')"
 pod paths node2 paths 'i=0; while [ ! -e /data/stop ]; do i=$((i + 1)); echo "line $i" >> /data/lines; sync; done
 	awk "\$2 != NR {exit} END {print \"in order\", NR}" /data/lines; sleep 3600'
 states() { at node2 'multipathd show paths raw format %t | sort | uniq -c | xargs'; }
