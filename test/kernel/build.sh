@@ -1,8 +1,7 @@
 #!/bin/bash
 # build.sh: has Debian's kernel, and what its initiators and servers need, in a folder that a virtual machine lays
 # over this machine's files. Nothing is installed here: an NFS server, a multipathd or a kernel would change the
-# machine. Prints the folder: root/ with the files, vmlinuz and initrd.gz, and for
-# user-mode Linux uml.gz.
+# machine. Prints the folder: root/ with the files, vmlinuz and initrd.gz, and uml.gz for user-mode Linux.
 set -euo pipefail
 # shellcheck source=lib.sh
 . "$(dirname "$0")/lib.sh"

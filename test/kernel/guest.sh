@@ -19,7 +19,7 @@ stage() { say "$1, $(cut -d' ' -f1 /proc/uptime) s after the start of $NODE"; }
 
 modules() {
 	mkdir -p /etc/target # for LIO
-	modprobe -a binfmt_script configfs nf_tables loop ext4 iscsi_tcp sd_mod dm_multipath target_core_mod iscsi_target_mod \
+	modprobe -a configfs nf_tables loop ext4 iscsi_tcp sd_mod dm_multipath target_core_mod iscsi_target_mod \
 		target_core_file nfs nfsv4 nfsd
 	[ "$ROLE" != case ] || modprobe -a nvme_tcp nvmet_tcp
 }

@@ -30,7 +30,8 @@ install() {
 	dispatcher
 }
 
-# dispatcher starts it beside the control plane, as the ServiceAccount of its Deployment: on a node its probes would time out.
+# dispatcher starts it beside the control plane, as the ServiceAccount of its Deployment: on a node its probes would
+# time out.
 dispatcher() {
 	cat > "$INSTALL/kubeconfig" <<-K
 	apiVersion: v1
@@ -48,7 +49,8 @@ dispatcher() {
 # consume EXAMPLE NODE: makes the example's claim, and has its pod write to it and read it, on that node.
 consume() {
 	kubectl apply -f "examples/$1/claim.yaml" > /dev/null
-	sed "s/^spec:/&\n  nodeSelector: {kubernetes.io\/hostname: $2}/" "examples/$1/consumer.yaml" | kubectl apply -f - > /dev/null
+	sed "s/^spec:/&\n  nodeSelector: {kubernetes.io\/hostname: $2}/" "examples/$1/consumer.yaml" |
+		kubectl apply -f - > /dev/null
 	kubectl wait --for=jsonpath='{.status.phase}'=Succeeded "pod/$1" --timeout=15m > /dev/null ||
 		kubectl describe pvc,pod "$1"
 	is "what the pod on $2 read" "hello from $1" "$(kubectl logs "$1")"
@@ -64,7 +66,8 @@ gone() {
 
 # cloud_config makes the Secret by which the image finds the lab's Cinder, which may still be starting.
 cloud_config() {
-	until_ok 90 inside curl -sf -m 20 "http://$STORAGE_IP:8776/healthcheck" || die "Cinder does not answer: see /run/cinder.log on $STORAGE"
+	until_ok 90 inside curl -sf -m 20 "http://$STORAGE_IP:8776/healthcheck" ||
+		die "Cinder does not answer: see /run/cinder.log on $STORAGE"
 	printf '[Cinder]\nendpoint = http://%s:8776/v3\n[Global]\ntenant-name = 11111111111111111111111111111111\n' \
 		"$STORAGE_IP" > "$INSTALL/cloud.conf"
 	kubectl -n flex-provisioners create secret generic cinder-cloud-config --from-file="$INSTALL/cloud.conf" \

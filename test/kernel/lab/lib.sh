@@ -16,7 +16,9 @@ STORAGE_IP=10.99.0.5       # NFS, Cinder, and the first portal
 SECOND_NET=10.97.0         # the second portal's: every machine has two network cards
 IMAGES=(flex-provisioner flexctl shell hostpath nfs-subdir cinder-iscsi)
 
-kubectl() { nsenter -t "$(pid_of "$NODE")" -n -m -p --wd="$REPO" -- "$BIN/kubectl" --kubeconfig "$PKI/admin.kubeconfig" "$@"; }
+kubectl() {
+	nsenter -t "$(pid_of "$NODE")" -n -m -p --wd="$REPO" -- "$BIN/kubectl" --kubeconfig "$PKI/admin.kubeconfig" "$@"
+}
 
 # at MACHINE COMMAND...: runs a command there, and has its exit code.
 at() {

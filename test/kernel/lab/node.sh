@@ -26,7 +26,8 @@ start_role() {
 	nodeStatusUpdateFrequency: 1m
 	nodeLeaseDurationSeconds: 120
 	runtimeRequestTimeout: 10m
-	evictionHard: {memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%, imagefs.inodesFree: 0%}
+	evictionHard: {memory.available: 0%, nodefs.available: 0%, nodefs.inodesFree: 0%, imagefs.available: 0%,
+	  imagefs.inodesFree: 0%}
 	C
 	export GOGC=400
 	containerd_command

@@ -7,7 +7,8 @@ install
 # The class again, with the other export.
 for file in storageclass configmap export; do echo ---; cat "examples/nfs-subdir/class/$file.yaml"; done |
 	sed "s#10\.99\.0\.1\b#$STORAGE_IP#; s#/srv/nfs#/srv/squashed#
-		s#^\( *\)\(name\|volumeName\|storage-class\|mount-claims\): nfs-subdir#\1\2: nfs-squashed#; $PATIENT" | kubectl apply -f - > /dev/null
+		s#^\( *\)\(name\|volumeName\|storage-class\|mount-claims\): nfs-subdir#\1\2: nfs-squashed#; $PATIENT" |
+	kubectl apply -f - > /dev/null
 claim squashed nfs-squashed ReadWriteMany Filesystem
 pod squashed node2 squashed 'echo written > /data/file && cat /data/file && ls -ln /data'
 eventually 60 "what the pod on node2 read" 'written*' kubectl logs squashed
