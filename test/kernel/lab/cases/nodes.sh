@@ -25,7 +25,7 @@ writer() { # NODE FIRST
 	done
 	echo rounds \$round; sleep 3600"
 }
-# sums NODE ROUNDS2 ROUNDS3: what the device has to be, as a checksum.
+# want ROUNDS2 ROUNDS3: what the device has to be, as a checksum.
 want() {
 	local i round
 	for ((i = 0; i < 2 * STRIPES; i++)); do
