@@ -34,7 +34,7 @@ boot() {
 	local node=$1 net CMD
 	[ -n "${BUILD:-}" ] || BUILD=$("$LAB/build.sh")
 	CMD=("$BUILD/root/usr/bin/linux.uml" "mem=$2" "initrd=$BUILD/uml.gz" "umid=$node" "uml_dir=$RUN/uml/" con=null
-		con0=null,fd:1 quiet "REPO=$REPO" "NODE=$node" "BUILD=$BUILD" "ROLE=$3" KEEP=0 CASES=
+		"con0=null,fd:1" quiet "REPO=$REPO" "NODE=$node" "BUILD=$BUILD" "ROLE=$3" KEEP=0 CASES=
 		"FLEX_CLUSTER=$CLUSTER" "FLEX_RUN=$RUN")
 	for net in 0 1; do
 		inside ip tuntap add "$node-$net" mode tap

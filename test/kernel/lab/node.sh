@@ -6,10 +6,11 @@
 cgroup_root() { echo /; }
 
 start_role() {
-	local c CMD
+	local c controllers CMD
 	modprobe -a bridge br_netfilter veth
 	echo 1 > /proc/sys/net/ipv4/ip_forward
-	for c in $(cat /sys/fs/cgroup/cgroup.controllers); do echo "+$c" > /sys/fs/cgroup/cgroup.subtree_control; done
+	read -ra controllers < /sys/fs/cgroup/cgroup.controllers
+	for c in "${controllers[@]}"; do echo "+$c" > /sys/fs/cgroup/cgroup.subtree_control; done
 	mkdir -p "$NODE_STATE" /var/lib/flex-hostpath
 	mount -t tmpfs -o mode=755 tmpfs "$NODE_STATE"
 	mkdir -p "$NODE_STATE/containerd"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The dispatcher on nodes with Debian's kernel, and claims of the classes hostpath and nfs-subdir, the latter on the
 # kernel's NFS server.
-# shellcheck source=../case.sh
+# shellcheck source=/dev/null disable=SC2154
 . "$(dirname "$0")/../case.sh"
 kubectl get nodes -o wide
 install

@@ -1,7 +1,7 @@
 #!/bin/bash
 # A node loses its power while a pod there writes. Its volume is used on the other node once an administrator says that the
 # node is out of service, and the node comes back empty.
-# shellcheck source=../case.sh
+# shellcheck source=/dev/null disable=SC2154
 . "$(dirname "$0")/../case.sh"
 install
 cloud_config

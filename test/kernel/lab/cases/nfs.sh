@@ -1,7 +1,7 @@
 #!/bin/bash
 # nfs-subdir on an export with root_squash, where the provisioner is nobody, in the cluster. The case "cluster" shows it on
 # one without.
-# shellcheck source=../case.sh
+# shellcheck source=/dev/null disable=SC2154
 . "$(dirname "$0")/../case.sh"
 install
 # The class again, with the other export.

@@ -2,7 +2,7 @@
 # Two nodes write to one raw device, for SECONDS_OF_LOAD seconds: stripes of 64 KiB that alternate, each over and over.
 # With names of their own (initiatorMode node), all is there afterwards. With one name for both (fixed), what happens is
 # printed.
-# shellcheck source=../case.sh
+# shellcheck source=/dev/null disable=SC2154
 . "$(dirname "$0")/../case.sh"
 install
 cloud_config
@@ -29,6 +29,7 @@ writer() { # NODE FIRST
 want() {
 	local i round
 	for ((i = 0; i < 2 * STRIPES; i++)); do
+		# shellcheck disable=SC2034 # what fill prints reads it
 		if [ $((i % 2)) = 0 ]; then round=$1 && eval "$(fill node2)"; else round=$2 && eval "$(fill node3)"; fi
 	done | sha256sum
 }

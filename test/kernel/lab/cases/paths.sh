@@ -1,13 +1,14 @@
 #!/bin/bash
 # A volume with two portals: the kubelet logs in to both, and multipathd makes one disk of them. The cable of one portal is
 # pulled while a pod writes, and put back.
-# shellcheck source=../case.sh
+# shellcheck source=/dev/null disable=SC2154
 . "$(dirname "$0")/../case.sh"
 install
 cloud_config
 cinder_class cinder-paths 'multipath: "true"'
 claim paths cinder-paths ReadWriteOnce Filesystem
 is "portals" "$STORAGE_IP:3260 ?\"$SECOND_NET.5:3260\"?" "$(volume paths '.spec.iscsi.targetPortal} {.spec.iscsi.portals')"
+# shellcheck disable=SC2016 # the pod's shell expands it
 pod paths node2 paths 'i=0; while [ ! -e /data/stop ]; do i=$((i + 1)); echo "line $i" >> /data/lines; sync; done
 	awk "\$2 != NR {exit} END {print \"in order\", NR}" /data/lines; sleep 3600'
 states() { at node2 'multipathd show paths raw format %t | sort | uniq -c | xargs'; }
