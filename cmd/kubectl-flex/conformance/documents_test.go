@@ -80,7 +80,7 @@ func scripts(t *testing.T) (all []shown) {
 		}
 	}
 	inline := class(t, "inline", read(t, "../../../examples/inline/class/configmap.yaml"))
-	documents := slices.Concat(glob(t, "../../../*.md"), glob(t, "../../../docs/*.md"), glob(t, "../../../examples/*.md"), glob(t, "../../../examples/*/README.md"), glob(t, "../../../images/*/README.md"))
+	documents := slices.Concat(glob(t, "../../../*.md"), glob(t, "../../../docs/*.md"), glob(t, "../../../examples/*.md"), glob(t, "../../../examples/*/README.md"))
 	for _, file := range documents {
 		for i, block := range fence.FindAllStringSubmatch(read(t, file), -1) {
 			name, text := fmt.Sprintf("%s block %d", strings.TrimPrefix(file, "../"), i+1), block[2]
