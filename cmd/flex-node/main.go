@@ -53,7 +53,8 @@ func newCommand() *cobra.Command {
 	flags.StringVar(&o.driverName, "driver-name", contract.SnapshotDriver("flex-provisioner.io/dispatcher"),
 		"the name of the CSI driver, which is that of the dispatcher for snapshots")
 	flags.StringVar(&o.nodeName, "node-name", os.Getenv("NODE_NAME"), "the node's name")
-	flags.StringVar(&o.kubeletDir, "kubelet-dir", "/var/lib/kubelet", "the kubelet's directory (--root-dir), at the same path as on the node")
+	flags.StringVar(&o.kubeletDir, "kubelet-dir", "/var/lib/kubelet",
+		"the kubelet's directory (--root-dir), at the same path as on the node")
 	flags.StringArrayVar(&o.directories, "directory", nil, "a `DIRECTORY` that may have images; may be repeated")
 	verbosity := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(verbosity)

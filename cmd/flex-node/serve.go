@@ -113,7 +113,8 @@ func logged(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle
 	}
 
 	if err != nil {
-		logger.Error(nil, "Refused", "code", status.Code(err), "reason", fmt.Sprintf("%.1024q", status.Convert(err).Message()))
+		reason := fmt.Sprintf("%.1024q", status.Convert(err).Message())
+		logger.Error(nil, "Refused", "code", status.Code(err), "reason", reason)
 	} else {
 		logger.V(2).Info("Answered")
 	}

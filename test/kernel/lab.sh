@@ -76,7 +76,8 @@ namespaces() {
 # Until its shell runs the child has not mounted its own /proc.
 has_begun() { [ "$(cat "/proc/$(child_of "$1")/comm")" = bash ]; }
 
-# control starts a component of the control plane, before the machines in all queues. They are slow, and must not be
+# control starts a component of the control plane. It goes before the machines in the kernel's queues: where it waits
+# for them, its leases end.
 control() {
 	local CMD
 	"${1//-/_}_command"
