@@ -24,7 +24,7 @@ volume_group() {
 	vgcreate -q volumes "$(losetup -f --show /run/volumes.img)"
 }
 
-# Every target has two portals, one on each network.
+# Every target has two portals, one on each network. What is removed is cleared: lvcreate fails where it finds a file system.
 cinder_conf() {
 	mkdir -p /var/lib/cinder /run/lock/cinder /etc/rtslib-fb-target
 	cat > /run/cinder.conf <<-C
@@ -57,7 +57,8 @@ cinder_conf() {
 	volume_driver = cinder.volume.drivers.lvm.LVMVolumeDriver
 	volume_group = volumes
 	lvm_type = default
-	volume_clear = none
+	volume_clear = zero
+	volume_clear_size = 16
 	target_helper = lioadm
 	target_protocol = iscsi
 	target_prefix = iqn.2010-10.org.openstack:
