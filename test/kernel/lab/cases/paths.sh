@@ -19,13 +19,13 @@ eventually 30 "paths" '2 active' states
 is "mounts of the disk" '/dev/mapper/* ext4 rw,*' "$(at node2 'grep ^/dev/mapper /proc/mounts | head -n 1')"
 before=$(lines)
 began=$(now)
-inside ip link set "$STORAGE-1" down
+inside ip link set "$STORAGE-1" nomaster
 eventually 60 "paths with one cable pulled" '1 active 1 failed' states
 echo "the path was given up after $(since "$began")"
 until_ok 60 more_than $((before + 50)) || true
 after=$(lines)
 is "lines written, $before before and $after after" yes "$([ "$after" -ge $((before + 50)) ] && echo yes || echo no)"
-inside ip link set "$STORAGE-1" up
+inside ip link set "$STORAGE-1" master net1
 eventually 60 "paths once the cable is back" '2 active' states
 kubectl exec paths -- touch /data/stop
 eventually 30 "lines in their order" 'in order *' kubectl logs paths
