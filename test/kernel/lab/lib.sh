@@ -52,6 +52,6 @@ boot() {
 power_off() {
 	local net
 	kill -KILL -- "-$(pid_of "$1")"
-	stop "$1" KILL
+	until_ok 120 gone "$1" || die "$1 survived"
 	for net in 0 1; do inside ip link del "$1-$net"; done
 }
