@@ -33,6 +33,10 @@ type Event struct {
 // while it does.
 func (e Event) Persists() bool { return e.Warning || e.Reason == ReasonConcurrency }
 
+// CanWait reports whether the event can be put off while many others wait to be written: it is recorded again as long as
+// it is true, and many claims may have it at the same time.
+func (e Event) CanWait() bool { return e.Reason == ReasonRunsLong }
+
 // OfMaking reports whether the event says how the volume was made. Such an event is for the claim that the volume was
 // made for, and all others are for the claim that has it.
 func (e Event) OfMaking() bool {

@@ -77,6 +77,51 @@ func TestEverybodyIsTold(t *testing.T) {
 	}
 }
 
+// TestLongRunsWait: what thousands of claims have at the same time takes no memory for all of them. Each is told in the
+// end, once.
+func TestLongRunsWait(t *testing.T) {
+	const claims = 6000
+
+	bubble(t, func(t *testing.T, r *Recorder, api *api) {
+		runsLong := func(i int) events.Event {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprint("prov-", i)}}
+			return events.RunsLong(events.OnClaim, pod, time.Now(), time.Hour)
+		}
+		due := map[int]time.Time{}
+		for range 600 {
+			for i := range claims {
+				if at, again := due[i]; again && at.After(time.Now()) || !again && len(due) == claims {
+					continue
+				}
+
+				r.Record(subjectOf(i), runsLong(i), PodLog{})
+				due[i] = r.RemindAt(subjectOf(i).UID, []events.Event{runsLong(i)})
+				if due[i].IsZero() {
+					due[i] = time.Now().Add(24 * time.Hour)
+				}
+			}
+
+			r.mu.Lock()
+			waiting, remembered := len(r.store.order), len(r.claims)
+			r.mu.Unlock()
+			if waiting > maxCrowd || remembered > waiting+int(api.writes.Load()) {
+				t.Fatalf("%d events wait, and %d claims are remembered", waiting, remembered)
+			}
+
+			time.Sleep(time.Second)
+		}
+
+		told := map[string]int{}
+		for _, e := range apiserver.List[*corev1.Event](api.Server, apiserver.Events) {
+			told[e.InvolvedObject.Name]++
+		}
+
+		if writes := api.writes.Load(); len(told) != claims || writes != claims {
+			t.Errorf("%d of %d claims are told, by %d writes", len(told), claims, writes)
+		}
+	})
+}
+
 // TestOneFloodsOthersAreTold: an object about which there is always something new delays the events about another one
 // by a moment, and costs one write in half a minute.
 func TestOneFloodsOthersAreTold(t *testing.T) {

@@ -2,7 +2,6 @@ package recorder
 
 import (
 	"maps"
-	"strings"
 	"sync"
 	"time"
 
@@ -139,7 +138,7 @@ func referable(object runtime.Object) runtime.Object {
 }
 
 // Record writes an event once, and one that persists once in RemindAfter. It counts as written while it waits for that.
-// log is what to add of the pod's log.
+// log is what to add of the pod's log. An event that can wait is put off while many others wait. RemindAt says until when.
 func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 	if e.Key == "" {
 		return
@@ -149,6 +148,11 @@ func (r *Recorder) Record(about Subject, e events.Event, log PodLog) {
 	defer r.mu.Unlock()
 
 	h := r.claims[about.UID]
+	putOff := e.CanWait() && r.store.crowded() && h.find(identityOf(e)) < 0
+	if putOff {
+		return
+	}
+
 	if h == nil {
 		h = &history{}
 		r.claims[about.UID] = h
@@ -224,19 +228,24 @@ func (r *Recorder) AwaitsLog(pod *corev1.Pod) bool {
 	return r.store.awaitsLog(pod, time.Now())
 }
 
-// RemindAt is when the first of a claim's events that persist is recorded again, zero where none is.
+// RemindAt is when the first of a claim's events that persist, or were put off, is recorded again, zero where none is.
 func (r *Recorder) RemindAt(uid string, all []events.Event) (at time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	h := r.claims[uid]
 	for _, e := range all {
-		if h == nil || e.Key == "" || !e.Persists() {
+		if e.Key == "" || !e.Persists() && !e.CanWait() {
 			continue
 		}
 
 		again, recorded := h.again(identityOf(e))
-		if !recorded { // it was given up
+		switch {
+		case recorded && !e.Persists():
+			continue
+		case !recorded && e.CanWait():
+			again = r.now().Add(putOffFor)
+		case !recorded: // it was given up
 			again = r.now().Add(RemindAfter)
 		}
 
@@ -271,7 +280,7 @@ func (r *Recorder) RecordConfigMap(cm *corev1.ConfigMap, reason podspec.Reason, 
 	}
 
 	message = podspec.EventMessage(message)
-	id, now := identity{reason: reason, key: message}, r.now()
+	id, now := identityOf(events.Event{Reason: reason, Key: message}), r.now()
 	if h.due(id, now, true) {
 		r.put(cm, "", &event{reason: reason, warning: true, message: message, at: now,
 			forget: func() { h.forget(id, now) }, line: []any{"configMap", klog.KObj(cm)}})
@@ -317,7 +326,7 @@ func (r *Recorder) PodAcknowledged(uid, pod string) {
 	defer r.mu.Unlock()
 
 	if h := r.claims[uid]; h != nil {
-		maps.DeleteFunc(h.events, func(id identity, _ time.Time) bool { return strings.HasPrefix(id.key, pod+"/") })
+		h.forgetPod(pod)
 	}
 }
 

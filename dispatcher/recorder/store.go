@@ -12,6 +12,13 @@ import (
 // maxPending is how many events wait to be written at most. They take about a kilobyte each, two of a long message.
 const maxPending = 20_000
 
+// maxCrowd is how many events wait while one that can wait is still added, and putOffFor is after what time it is
+// recorded otherwise.
+const (
+	maxCrowd  = 200
+	putOffFor = 30 * time.Second
+)
+
 // key is what the latest event is kept of: an object and a reason.
 type key struct {
 	kind, namespace, name, uid string
@@ -139,6 +146,9 @@ func (s *store) put(k key, e *event, now, due time.Time) (replaced, evicted *eve
 
 	return nil, evicted
 }
+
+// crowded reports whether an event that can wait is not to be added.
+func (s *store) crowded() bool { return len(s.order) >= maxCrowd }
 
 // evict makes room for an event, and returns what has to go for it, which may be the event itself.
 func (s *store) evict(e *event) *event {
